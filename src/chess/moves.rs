@@ -1,0 +1,120 @@
+//! Moves in two bytes.
+//!
+//! The tree stores millions of moves, so an edge keeps only the squares and the promotion; what was captured or
+//! whether it is castling follows from the board. Castling is always "king takes own rook", in standard chess too, which
+//! is also how lc0's policy vector names it.
+
+use shakmaty::{CastlingMode, Chess, Move, Position, Role, Square, uci::UciMove};
+
+/// A legal move of a known position: bits 0-5 from, 6-11 to, 12-14 promotion (0 none, 2 knight, 3 bishop, 4 rook,
+/// 5 queen).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct PackedMove(u16);
+
+impl PackedMove {
+    /// Packs a move of standard chess or Chess960.
+    pub fn pack(m: Move) -> PackedMove {
+        // A drop (`Move::Put`) cannot occur in `Chess`; it would pack as a move in place.
+        let from = m.from().unwrap_or(m.to());
+        PackedMove::new(from, m.to(), m.promotion())
+    }
+
+    /// Packs squares and promotion; castling must be given as king takes rook.
+    pub fn new(from: Square, to: Square, promotion: Option<Role>) -> PackedMove {
+        let promotion = promotion.map_or(0, u16::from);
+        PackedMove(u16::from(from) | (u16::from(to) << 6) | (promotion << 12))
+    }
+
+    /// The square the piece leaves (the king's, when castling).
+    pub fn from(self) -> Square {
+        Square::new(u32::from(self.0 & 63))
+    }
+
+    /// The square the piece goes to (the rook's, when castling).
+    pub fn to(self) -> Square {
+        Square::new(u32::from(self.0 >> 6 & 63))
+    }
+
+    /// What a pawn becomes.
+    pub fn promotion(self) -> Option<Role> {
+        match self.0 >> 12 {
+            2 => Some(Role::Knight),
+            3 => Some(Role::Bishop),
+            4 => Some(Role::Rook),
+            5 => Some(Role::Queen),
+            _ => None,
+        }
+    }
+
+    /// The two bytes, as an integer.
+    pub fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// From the two bytes; any value is accepted, only one that came from [`PackedMove::bits`] makes sense.
+    pub fn from_bits(bits: u16) -> PackedMove {
+        PackedMove(bits)
+    }
+
+    /// The full move in `position`, in which it must be legal (unchecked).
+    pub fn unpack(self, position: &Chess) -> Move {
+        let (from, to) = (self.from(), self.to());
+        let board = position.board();
+        let role = board.role_at(from).unwrap_or(Role::Pawn);
+        let capture = board.role_at(to);
+        if role == Role::King && capture == Some(Role::Rook) && position.us().contains(to) {
+            Move::Castle {
+                king: from,
+                rook: to,
+            }
+        } else if role == Role::Pawn && capture.is_none() && from.file() != to.file() {
+            Move::EnPassant { from, to }
+        } else {
+            Move::Normal {
+                role,
+                from,
+                capture,
+                to,
+                promotion: self.promotion(),
+            }
+        }
+    }
+
+    /// As UCI text would name it: king takes rook in Chess960, `e1g1` in standard chess.
+    pub fn to_uci(self, position: &Chess, mode: CastlingMode) -> UciMove {
+        UciMove::from_move(self.unpack(position), mode)
+    }
+}
+
+/// All legal moves, packed, in `shakmaty`'s order.
+pub fn legal_moves(position: &Chess) -> impl Iterator<Item = PackedMove> {
+    position.legal_moves().into_iter().map(PackedMove::pack)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shakmaty::fen::Fen;
+
+    #[test]
+    fn unpacking_restores_every_legal_move() {
+        let fens = [
+            "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
+            "rnbqkbnr/ppp1p1pp/8/3pPp2/8/8/PPPP1PPP/RNBQKBNR w KQkq f6 0 3",
+            "n1n5/PPPk4/8/8/8/8/4Kppp/5N1N b - - 0 1",
+            "1rqbkrbn/1ppppp1p/1n6/p1N3p1/8/2P4P/PP1PPPP1/1RQBKRBN w FBfb - 0 9",
+        ];
+        for fen in fens {
+            let position: Chess = fen
+                .parse::<Fen>()
+                .unwrap()
+                .into_position(CastlingMode::Chess960)
+                .unwrap();
+            for m in position.legal_moves() {
+                let packed = PackedMove::pack(m);
+                assert_eq!(packed.unpack(&position), m, "{fen}");
+                assert_eq!(PackedMove::from_bits(packed.bits()), packed);
+            }
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! **Scorn** is a UCI chess engine: a multithreaded PUCT tree over a policy/value network, with
+//! *search-contempt*, an opponent model for the tree itself. It loads the networks of Leela Chess Zero (lc0).
+//!
+//! # Reading order
+//! Follow one `go` command: [`uci`] parses it, [`engine`] owns position, tree and network and starts a search,
+//! [`search`] gathers leaves into a batch (select, expand), has a [`network`] evaluate it and backs the values up;
+//! the reports come back to [`uci`] as text. [`chess`] holds the rules around `shakmaty`, [`lc0`] turns lc0's
+//! weight files into ONNX, [`options`] is the one table of everything that can be set.
+//!
+//! # Boundaries
+//! * `network` never imports `search`; `lc0` knows neither; `search` never prints.
+//! * No globals: clock, random numbers and evaluator are passed in. One thread with a fixed seed is reproducible
+//!   bit for bit.
+
+pub mod chess;
+pub mod network;
+pub mod options;
+pub mod search;

@@ -1,0 +1,3 @@
+//! The `scorn` program; everything it does lives in the library.
+
+fn main() {}

@@ -1,0 +1,95 @@
+//! The hash evaluator: values and priors computed from the position's key. It knows nothing about chess, but it is
+//! fast and the same on every machine, which is what tests, tree benchmarks and the bench signature need.
+
+use super::{Advice, Batch, EvaluateError, Evaluator, Value};
+
+/// Evaluates positions by hashing their keys.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HashEvaluator;
+
+impl Evaluator for HashEvaluator {
+    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+        for index in 0..batch.len() {
+            let key = batch.key(index);
+            batch.set_value(index, value(key));
+            let (moves, policy) = batch.policy_mut(index);
+            let mut sum = 0.0;
+            for (m, p) in moves.iter().zip(policy.iter_mut()) {
+                *p = weight(mix(
+                    key ^ u64::from(m.bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                ));
+                sum += *p;
+            }
+            for p in policy {
+                *p /= sum;
+            }
+        }
+        Ok(())
+    }
+
+    fn advice(&self) -> Advice {
+        Advice {
+            threads: 1,
+            minibatch: 256,
+        }
+    }
+
+    fn describe(&self) -> String {
+        "hash (deterministic values from the position key; plays random-looking chess)".into()
+    }
+}
+
+/// A finalizer with good avalanche (the 64-bit mix of SplitMix64).
+fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// Uniform in 0..1, exactly representable.
+fn unit(bits: u64) -> f32 {
+    (bits >> 40) as f32 / (1u32 << 24) as f32
+}
+
+/// A policy weight between 1 and 17, most of them small: priors as uneven as a weak network's.
+fn weight(bits: u64) -> f32 {
+    let x = unit(bits);
+    let x2 = x * x;
+    1.0 + 16.0 * x2 * x2
+}
+
+fn value(key: u64) -> Value {
+    let bits = mix(key);
+    // The mean of two uniform numbers: most positions are near equality.
+    let wl = (unit(bits) + unit(mix(bits)) - 1.0) * 0.8;
+    let d = (1.0 - wl.abs()) * 0.5;
+    Value {
+        wl,
+        d,
+        m: 20.0 + 80.0 * unit(bits.rotate_left(24)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chess::{History, moves::legal_moves};
+
+    #[test]
+    fn a_batch_gets_proper_probabilities_and_depends_on_the_key_only() {
+        let moves: Vec<_> = legal_moves(History::default().position()).collect();
+        let mut batch = Batch::default();
+        for key in [1, 2, 1] {
+            batch.push(key, None, &moves);
+        }
+        HashEvaluator.evaluate(&mut batch).unwrap();
+        for index in 0..batch.len() {
+            assert!((batch.policy(index).iter().sum::<f32>() - 1.0).abs() < 1e-5);
+            let Value { wl, d, .. } = batch.value(index);
+            assert!(wl.abs() + d <= 1.0);
+        }
+        assert_eq!(batch.policy(0), batch.policy(2));
+        assert_eq!(batch.value(0), batch.value(2));
+        assert_ne!(batch.policy(0), batch.policy(1));
+    }
+}

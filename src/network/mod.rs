@@ -1,0 +1,198 @@
+//! Policy/value networks: what goes in, what comes out, and who computes it.
+//!
+//! A search fills a [`Batch`] with positions and hands it to an [`Evaluator`]; afterwards the batch holds, for each
+//! position, a probability per legal move, win/draw/loss and the expected length of the game. Backends
+//! (ONNX Runtime, rten, the hash evaluator) and decorators (the cache) share the one trait.
+
+pub mod hash;
+
+use thiserror::Error;
+
+use crate::chess::PackedMove;
+
+/// Number of input planes of an lc0 network.
+pub const PLANES: usize = 112;
+
+/// What a network says about one position, from the point of view of its side to move.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Value {
+    /// Probability of a win minus that of a loss, -1..=1.
+    pub wl: f32,
+    /// Probability of a draw, 0..=1; 0 for networks that do not tell.
+    pub d: f32,
+    /// Expected number of plies until the game ends; 0 for networks that do not tell.
+    pub m: f32,
+}
+
+/// The input of one position, still packed: 112 bit masks and the one plane that is not binary.
+///
+/// Bit 0 is a1, bit 63 is h8, seen from the side to move (ranks flipped for Black), after the board
+/// transform of the canonical formats.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planes {
+    /// Squares on which each plane is set.
+    pub masks: [u64; PLANES],
+    /// The value that the set squares of the rule-50 plane (109) hold; 1 on all other planes.
+    pub rule50: f32,
+    /// Whether Black is to move, so that moves map to policy indices with ranks flipped.
+    pub black_to_move: bool,
+    /// The board transform of canonical formats: bit 0 flip files, bit 1 mirror ranks, bit 2 transpose.
+    pub transform: u8,
+}
+
+/// Positions to evaluate together, and afterwards their evaluations. Reused from batch to batch.
+#[derive(Default)]
+pub struct Batch {
+    items: Vec<Item>,
+    planes: Vec<Planes>,
+    moves: Vec<PackedMove>,
+    policy: Vec<f32>,
+}
+
+struct Item {
+    key: u64,
+    /// Where this position's moves begin in `moves` and `policy`.
+    moves_start: u32,
+    value: Value,
+}
+
+impl Batch {
+    /// Forgets all positions, keeps the memory.
+    pub fn clear(&mut self) {
+        self.items.clear();
+        self.planes.clear();
+        self.moves.clear();
+        self.policy.clear();
+    }
+
+    /// Adds a position: the key of everything a network sees of it (see [`Evaluator::probe`]), its input planes (when
+    /// the evaluator asks for any, see [`Evaluator::needs_planes`]) and its legal moves. Returns its index.
+    pub fn push(&mut self, key: u64, planes: Option<Planes>, moves: &[PackedMove]) -> usize {
+        self.items.push(Item {
+            key,
+            moves_start: self.moves.len() as u32,
+            value: Value::default(),
+        });
+        self.planes.extend(planes);
+        self.moves.extend_from_slice(moves);
+        self.policy.resize(self.moves.len(), 0.0);
+        self.items.len() - 1
+    }
+
+    /// How many positions there are.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// The key of position `index`.
+    pub fn key(&self, index: usize) -> u64 {
+        self.items[index].key
+    }
+
+    /// The planes of all positions, in order; empty if the evaluator needs none.
+    pub fn planes(&self) -> &[Planes] {
+        &self.planes
+    }
+
+    /// The legal moves of position `index`.
+    pub fn moves(&self, index: usize) -> &[PackedMove] {
+        &self.moves[self.range(index)]
+    }
+
+    /// The probabilities of those moves (they sum to 1), once evaluated.
+    pub fn policy(&self, index: usize) -> &[f32] {
+        &self.policy[self.range(index)]
+    }
+
+    /// The value of position `index`, once evaluated.
+    pub fn value(&self, index: usize) -> Value {
+        self.items[index].value
+    }
+
+    /// For evaluators: the moves of position `index` beside the place for their probabilities.
+    pub fn policy_mut(&mut self, index: usize) -> (&[PackedMove], &mut [f32]) {
+        let range = self.range(index);
+        (&self.moves[range.clone()], &mut self.policy[range])
+    }
+
+    /// For evaluators: sets the value of position `index`.
+    pub fn set_value(&mut self, index: usize, value: Value) {
+        self.items[index].value = value;
+    }
+
+    fn range(&self, index: usize) -> std::ops::Range<usize> {
+        let end = self
+            .items
+            .get(index + 1)
+            .map_or(self.moves.len(), |next| next.moves_start as usize);
+        self.items[index].moves_start as usize..end
+    }
+}
+
+/// Why a batch could not be evaluated. The message names the file, tensor or device and the next step.
+#[derive(Debug, Error)]
+pub enum EvaluateError {
+    /// The backend's library reported an error.
+    #[error("{backend}: evaluating a batch of {batch} failed: {message}")]
+    Backend {
+        /// The backend's name, as in the `Backend` option.
+        backend: &'static str,
+        /// Positions in the batch.
+        batch: usize,
+        /// What the library said.
+        message: String,
+    },
+    /// The network produced NaN or infinity.
+    #[error("{network} is not usable: its output {output} is not a finite number")]
+    NotFinite {
+        /// The network's file or name.
+        network: String,
+        /// The tensor's name.
+        output: String,
+    },
+}
+
+/// What a backend would like the search to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advice {
+    /// Search threads that keep the device busy.
+    pub threads: usize,
+    /// Positions per batch.
+    pub minibatch: usize,
+}
+
+/// Something that evaluates positions.
+pub trait Evaluator: Send + Sync {
+    /// Evaluates all positions of the batch, in place. Called from several threads at once.
+    ///
+    /// # Errors
+    /// When the backend fails or the network's output is not finite; the batch then holds nothing useful.
+    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError>;
+
+    /// Looks a position up without evaluating: on a hit, its value, and its moves' probabilities are written to `policy`
+    /// (in the order in which `moves` were given when it was evaluated, which is move generation order).
+    fn probe(&self, _key: u64, _policy: &mut [f32]) -> Option<Value> {
+        None
+    }
+
+    /// Turns the current (last) position of a line of play into input planes, or `None` if this evaluator needs none.
+    fn encode(&self, _line: &[crate::chess::Ply]) -> Option<Planes> {
+        None
+    }
+
+    /// The threads and batch size this backend works best with.
+    fn advice(&self) -> Advice;
+
+    /// One line for people: backend, network, device.
+    fn describe(&self) -> String;
+
+    /// Share of the cache in use, in per mille; 0 without a cache.
+    fn cache_permille(&self) -> u32 {
+        0
+    }
+}
