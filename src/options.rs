@@ -1,10 +1,9 @@
 //! The one table of everything that can be set: UCI options, command-line flags and search parameters.
 //!
-//! A row gives an option's UCI name, its field in [`Options`], type, default, range and help. The table generates the
-//! struct, its defaults, the checked assignment from text, the `option` lines of the UCI handshake, the command-line
-//! flags and the table in the README, so that they cannot differ.
-
-use std::fmt::Write as _;
+//! A row gives an option's UCI name (and other names that GUIs know it by), its command-line flag, its field in
+//! [`Options`], type, range, default, what a change invalidates, and help. The table generates the struct, its defaults,
+//! the checked assignment from text, the `option` lines of the UCI handshake, the command-line flags and the table in
+//! the README, so that they cannot differ.
 
 use thiserror::Error;
 
@@ -33,11 +32,26 @@ pub enum Kind {
     Text,
 }
 
+/// What a changed option makes useless. Applied at the next search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Invalidates {
+    /// Nothing: the next search simply uses the new value.
+    Nothing,
+    /// The search tree.
+    Tree,
+    /// The loaded network with its cache, and the tree.
+    Network,
+}
+
 /// One row of the table, for listings.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The UCI name.
     pub name: &'static str,
+    /// Other UCI names for the same setting.
+    pub aliases: &'static [&'static str],
+    /// The command-line flag, without the dashes.
+    pub flag: &'static str,
     /// Type and range.
     pub kind: Kind,
     /// The default, as text.
@@ -254,8 +268,21 @@ macro_rules! kind {
     };
 }
 
+macro_rules! invalidates {
+    () => {
+        Invalidates::Nothing
+    };
+    ($what:ident) => {
+        Invalidates::$what
+    };
+}
+
 macro_rules! options {
-    ($($(#[doc = $help:literal])+ $name:literal $field:ident: $t:ident $([$min:literal, $max:literal])? = $default:expr;)*) => {
+    ($(
+        $(#[doc = $help:literal])+
+        $name:literal $(also $alias:literal)* $flag:literal
+        $field:ident: $t:ident $([$min:literal, $max:literal])? = $default:expr $(, drops $what:ident)?;
+    )*) => {
         /// The value of every option.
         #[derive(Clone, Debug, PartialEq)]
         pub struct Options {
@@ -274,7 +301,7 @@ macro_rules! options {
             /// # Errors
             /// When there is no such option or the value does not fit; nothing changes then.
             pub fn set(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
-                $(if name.eq_ignore_ascii_case($name) {
+                $(if name.eq_ignore_ascii_case($name) $(|| name.eq_ignore_ascii_case($alias))* {
                     let kind = kind!($t $(, $min, $max)?);
                     self.$field = Setting::parse(value, kind).ok_or_else(|| OptionError::BadValue {
                         name: $name,
@@ -286,10 +313,21 @@ macro_rules! options {
                 Err(OptionError::Unknown(name.to_owned()))
             }
 
+            /// What can no longer be used when these options replace `old`.
+            pub fn invalidated_since(&self, old: &Options) -> Invalidates {
+                let mut worst = Invalidates::Nothing;
+                $(if self.$field != old.$field {
+                    worst = worst.max(invalidates!($($what)?));
+                })*
+                worst
+            }
+
             /// The table, with the current values as defaults.
             pub fn rows(&self) -> Vec<Row> {
                 vec![$(Row {
                     name: $name,
+                    aliases: &[$($alias),*],
+                    flag: $flag,
                     kind: kind!($t $(, $min, $max)?),
                     default: self.$field.show(),
                     help: concat!($($help),+).trim_ascii(),
@@ -310,95 +348,267 @@ fn expected(kind: Kind) -> String {
 }
 
 impl Row {
-    /// The line that announces this option to a GUI.
-    pub fn uci_line(&self) -> String {
-        let mut line = format!("option name {} type ", self.name);
+    /// The lines that announce this option, and its aliases, to a GUI.
+    pub fn uci_lines(&self) -> Vec<String> {
         let default = if self.default.is_empty() {
             "<empty>"
         } else {
             &self.default
         };
-        match self.kind {
-            Kind::Check => write!(line, "check default {default}"),
-            Kind::Spin { min, max } => write!(line, "spin default {default} min {min} max {max}"),
+        let rest = match self.kind {
+            Kind::Check => format!("check default {default}"),
+            Kind::Spin { min, max } => format!("spin default {default} min {min} max {max}"),
             Kind::Combo(words) => {
-                write!(line, "combo default {default} var {}", words.join(" var "))
+                format!("combo default {default} var {}", words.join(" var "))
             }
-            Kind::Float { .. } | Kind::Text => write!(line, "string default {default}"),
+            Kind::Float { .. } | Kind::Text => format!("string default {default}"),
+        };
+        std::iter::once(&self.name)
+            .chain(self.aliases)
+            .map(|name| format!("option name {name} type {rest}"))
+            .collect()
+    }
+
+    /// The range or the choices, for listings; empty for text.
+    pub fn range(&self) -> String {
+        match self.kind {
+            Kind::Check => "true, false".into(),
+            Kind::Spin { min, max } => format!("{min} to {max}"),
+            Kind::Float { min, max } => format!("{min} to {max}"),
+            Kind::Combo(words) => words.join(", "),
+            Kind::Text => String::new(),
         }
-        .expect("writing to a String cannot fail");
-        line
     }
 }
 
+/// Actions that a GUI shows as a button: `setoption name ClearTree`.
+pub const BUTTONS: &[(&str, &str)] = &[(
+    "ClearTree",
+    "Forget the search tree and start the next search from nothing.",
+)];
+
 options! {
+    // Speed and memory.
     /// Search threads; 0 takes what the backend advises.
-    "Threads" threads: usize [0, 128] = 0usize;
+    "Threads" "threads" threads: usize [0, 128] = 0usize;
     /// Positions per network batch; 0 takes what the backend advises.
-    "MinibatchSize" minibatch_size: usize [0, 1024] = 0usize;
-    /// Seed of all random choices; one thread with a fixed seed repeats itself exactly.
-    "Seed" seed: u64 [0, 9223372036854775807] = 0u64;
-    /// Exploration constant c in c(N) = CPuct + CPuctFactor * ln((N + CPuctBase) / CPuctBase).
-    "CPuct" cpuct: f32 [0.0, 100.0] = 1.745f32;
-    /// Visits at which c(N) has grown noticeably.
-    "CPuctBase" cpuct_base: f32 [1.0, 1000000000.0] = 38739f32;
-    /// Growth of c(N); 0 keeps it constant.
-    "CPuctFactor" cpuct_factor: f32 [0.0, 1000.0] = 3.894f32;
-    /// Use the three AtRoot values at the root.
-    "RootHasOwnCpuctParams" root_has_own_cpuct_params: bool = false;
-    /// CPuct at the root.
-    "CPuctAtRoot" cpuct_at_root: f32 [0.0, 100.0] = 1.745f32;
-    /// CPuctBase at the root.
-    "CPuctBaseAtRoot" cpuct_base_at_root: f32 [1.0, 1000000000.0] = 38739f32;
-    /// CPuctFactor at the root.
-    "CPuctFactorAtRoot" cpuct_factor_at_root: f32 [0.0, 1000.0] = 3.894f32;
-    /// What an unvisited move is worth before it is visited.
-    "FpuStrategy" fpu_strategy: FpuStrategy = FpuStrategy::Reduction;
-    /// The reduction, or the absolute value, of FpuStrategy.
-    "FpuValue" fpu_value: f32 [-100.0, 100.0] = 0.33f32;
-    /// FpuStrategy at the root.
-    "FpuStrategyAtRoot" fpu_strategy_at_root: FpuStrategyAtRoot = FpuStrategyAtRoot::Same;
-    /// FpuValue at the root, if its strategy is not "same".
-    "FpuValueAtRoot" fpu_value_at_root: f32 [-100.0, 100.0] = 1.0f32;
+    "MinibatchSize" "minibatch-size" minibatch_size: usize [0, 1024] = 0usize;
+    /// Memory for the tree and the cache together, in MB; a search that reaches it ends with its best move. 0: no limit.
+    "RamLimitMb" also "Hash" "ramlimit-mb" ram_limit_mb: u64 [0, 100000000] = 0u64;
+    /// Evaluations kept for positions that come up again.
+    "NNCacheSize" "nncache" nn_cache_size: usize [0, 999999999] = 2000000usize, drops Network;
+    /// At most this many nodes per second; 0: as fast as possible.
+    "NodesPerSecondLimit" "nps-limit" nps_limit: f32 [0.0, 1000000.0] = 0.0f32;
+
+    // Network.
+    /// Network file: lc0 .pb or .pb.gz, or ONNX.
+    "WeightsFile" "weights" weights_file: String = "<built in>", drops Network;
+    /// What evaluates the network: auto (the first that works), onnx-cpu, rten (needs no library), hash (for tests).
+    "Backend" "backend" backend: String = "auto", drops Network;
+    /// The ONNX Runtime library, or a folder that holds it; empty looks in the usual places.
+    "OnnxRuntimePath" "onnxruntime-path" onnx_runtime_path: String = "", drops Network;
+    /// Softmax temperature of the network's policy.
+    "PolicyTemperature" "policy-softmax-temp" policy_temperature: f32 [0.1, 10.0] = 1.359f32, drops Network;
+    /// What the network sees of the time before the first known position.
+    "HistoryFill" "history-fill" history_fill: HistoryFill = HistoryFill::FenOnly, drops Network;
+
+    // Time and other limits.
+    /// Pondering: the GUI will let the engine think on the opponent's time, so it may use more of its own.
+    "Ponder" "ponder" ponder: bool = false;
+    /// Time kept in reserve for the way between engine and GUI, in milliseconds.
+    "MoveOverheadMs" also "Move Overhead" "move-overhead" move_overhead_ms: u64 [0, 100000000] = 200u64;
+    /// Multiplies the time spent on a move.
+    "Slowmover" "slowmover" slowmover: f32 [0.0, 100.0] = 1.0f32;
+    /// A search ends at this many nodes, as if the GUI had sent "go nodes"; for GUIs that cannot. 0: no limit.
+    "NodeLimit" "node-limit" node_limit: u64 [0, 4000000000] = 0u64;
+    /// Count only new nodes, not those of a reused tree, for "go nodes" and NodeLimit.
+    "NodesAsPlayouts" "nodes-as-playouts" nodes_as_playouts: bool = false;
+    /// A timed search ends when the best move cannot be overtaken in the time that is left, divided by this. 0: never.
+    "SmartPruningFactor" "smart-pruning-factor" smart_pruning_factor: f32 [0.0, 10.0] = 1.33f32;
+    /// A timed search ends when its nodes gain less information than this each. 0: never.
+    "MinimumKLDGainPerNode" "minimum-kldgain-per-node" minimum_kldgain_per_node: f32 [0.0, 1.0] = 0.0f32;
+    /// Nodes between two looks at that gain.
+    "KLDGainAverageInterval" "kldgain-average-interval" kldgain_average_interval: u64 [1, 10000000] = 100u64;
+
+    // Search-contempt.
     /// Search-contempt: an opponent node that has searched this many replies freezes their shares and keeps replying by
     /// them. The default is plain PUCT. Negative: the own nodes freeze instead.
-    "ScLimit" sc_limit: i32 [-1000000000, 1000000000] = 1000000000i32;
+    "ScLimit" "sc-limit" sc_limit: i32 [-1000000000, 1000000000] = 1000000000i32, drops Tree;
     /// Search-contempt: replies are drawn in proportion to visits^(1/ScTemperature); 0 always takes the most visited.
-    "ScTemperature" sc_temperature: f32 [0.0, 10.0] = 1.0f32;
+    "ScTemperature" "sc-temperature" sc_temperature: f32 [0.0, 10.0] = 1.0f32, drops Tree;
     /// Search-contempt: how replies are drawn.
-    "ScSampling" sc_sampling: ScSampling = ScSampling::Thompson;
-    /// Whose opponent search-contempt models (and whose contempt WDL rescaling shows).
-    "ContemptMode" contempt_mode: ContemptMode = ContemptMode::Play;
+    "ScSampling" "sc-sampling" sc_sampling: ScSampling = ScSampling::Thompson, drops Tree;
+    /// Whose opponent search-contempt models: that of the side to move, of White, of Black, or nobody's.
+    "ContemptMode" "contempt-mode" contempt_mode: ContemptMode = ContemptMode::Play;
+
+    // The tree.
+    /// Exploration constant c in c(N) = CPuct + CPuctFactor * ln((N + CPuctBase) / CPuctBase).
+    "CPuct" "cpuct" cpuct: f32 [0.0, 100.0] = 1.745f32;
+    /// Visits at which c(N) has grown noticeably.
+    "CPuctBase" "cpuct-base" cpuct_base: f32 [1.0, 1000000000.0] = 38739f32;
+    /// Growth of c(N); 0 keeps it constant.
+    "CPuctFactor" "cpuct-factor" cpuct_factor: f32 [0.0, 1000.0] = 3.894f32;
+    /// Use the three AtRoot values at the root.
+    "RootHasOwnCpuctParams" "root-has-own-cpuct-params" root_has_own_cpuct_params: bool = false;
+    /// CPuct at the root.
+    "CPuctAtRoot" "cpuct-at-root" cpuct_at_root: f32 [0.0, 100.0] = 1.745f32;
+    /// CPuctBase at the root.
+    "CPuctBaseAtRoot" "cpuct-base-at-root" cpuct_base_at_root: f32 [1.0, 1000000000.0] = 38739f32;
+    /// CPuctFactor at the root.
+    "CPuctFactorAtRoot" "cpuct-factor-at-root" cpuct_factor_at_root: f32 [0.0, 1000.0] = 3.894f32;
+    /// What an unvisited move is worth before it is visited.
+    "FpuStrategy" "fpu-strategy" fpu_strategy: FpuStrategy = FpuStrategy::Reduction;
+    /// The reduction, or the absolute value, of FpuStrategy.
+    "FpuValue" "fpu-value" fpu_value: f32 [-100.0, 100.0] = 0.33f32;
+    /// FpuStrategy at the root.
+    "FpuStrategyAtRoot" "fpu-strategy-at-root" fpu_strategy_at_root: FpuStrategyAtRoot = FpuStrategyAtRoot::Same;
+    /// FpuValue at the root, if its strategy is not "same".
+    "FpuValueAtRoot" "fpu-value-at-root" fpu_value_at_root: f32 [-100.0, 100.0] = 1.0f32;
     /// A position that occurs a second time within the tree counts as a draw.
-    "TwoFoldDraws" two_fold_draws: bool = true;
+    "TwoFoldDraws" "two-fold-draws" two_fold_draws: bool = true, drops Tree;
     /// Propagate proven wins, draws and losses through the tree.
-    "StickyEndgames" sticky_endgames: bool = true;
+    "StickyEndgames" "sticky-endgames" sticky_endgames: bool = true, drops Tree;
     /// What a draw is worth to White, in -1..1.
-    "DrawScore" draw_score: f32 [-1.0, 1.0] = 0.0f32;
+    "DrawScore" "draw-score" draw_score: f32 [-1.0, 1.0] = 0.0f32;
+    /// The most that the expected length of the game may add to a move's value; 0 switches this off.
+    "MovesLeftMaxEffect" "moves-left-max-effect" moves_left_max_effect: f32 [0.0, 1.0] = 0.0345f32;
+    /// It counts only when a side's advantage |Q| is larger than this.
+    "MovesLeftThreshold" "moves-left-threshold" moves_left_threshold: f32 [0.0, 1.0] = 0.8f32;
+    /// Its effect per ply of difference.
+    "MovesLeftSlope" "moves-left-slope" moves_left_slope: f32 [0.0, 1.0] = 0.0027f32;
+    /// The part of its effect that does not depend on Q.
+    "MovesLeftConstantFactor" "moves-left-constant-factor" moves_left_constant_factor: f32 [-1.0, 1.0] = 0.0f32;
+    /// The part that grows with |Q|.
+    "MovesLeftScaledFactor" "moves-left-scaled-factor" moves_left_scaled_factor: f32 [-2.0, 2.0] = 1.6521f32;
+    /// The part that grows with Q squared.
+    "MovesLeftQuadraticFactor" "moves-left-quadratic-factor" moves_left_quadratic_factor: f32 [-1.0, 1.0] = -0.6521f32;
+
+    // Batches.
     /// Visits to nodes that are already being evaluated that end the gathering of a batch.
-    "MaxCollisionEvents" max_collision_events: usize [1, 65536] = 917usize;
+    "MaxCollisionEvents" "max-collision-events" max_collision_events: usize [1, 65536] = 917usize;
     /// Back up terminals and cache hits while a batch is being gathered.
-    "OutOfOrderEval" out_of_order_eval: bool = true;
+    "OutOfOrderEval" "out-of-order-eval" out_of_order_eval: bool = true;
     /// Such visits per batch, as a multiple of the batch size.
-    "MaxOutOfOrderEvalsFactor" max_out_of_order_evals_factor: f32 [0.0, 100.0] = 2.4f32;
+    "MaxOutOfOrderEvalsFactor" "max-out-of-order-evals-factor" max_out_of_order_evals_factor: f32 [0.0, 100.0] = 2.4f32;
+
+    // Chance.
+    /// Seed of all random choices; one thread with a fixed seed repeats itself exactly.
+    "Seed" "seed" seed: u64 [0, 9223372036854775807] = 0u64;
     /// Share of Dirichlet noise in the root's priors.
-    "DirichletNoiseEpsilon" noise_epsilon: f32 [0.0, 1.0] = 0.0f32;
+    "DirichletNoiseEpsilon" "noise-epsilon" noise_epsilon: f32 [0.0, 1.0] = 0.0f32;
     /// Concentration of that noise.
-    "DirichletNoiseAlpha" noise_alpha: f32 [0.0, 10000000.0] = 0.3f32;
-    /// Softmax temperature of the network's policy.
-    "PolicyTemperature" policy_temperature: f32 [0.1, 10.0] = 1.359f32;
-    /// What the network sees of the time before the first known position.
-    "HistoryFill" history_fill: HistoryFill = HistoryFill::FenOnly;
-    /// The unit of reported scores.
-    "ScoreType" score_type: ScoreType = ScoreType::WdlMu;
+    "DirichletNoiseAlpha" "noise-alpha" noise_alpha: f32 [0.0, 10000000.0] = 0.3f32;
+    /// The move played is drawn in proportion to visits^(1/Temperature); 0 always plays the best.
+    "Temperature" "temperature" temperature: f32 [0.0, 100.0] = 0.0f32;
+    /// Moves over which the temperature falls to zero; 0 keeps it.
+    "TempDecayMoves" "tempdecay-moves" temp_decay_moves: u32 [0, 640] = 0u32;
+    /// Moves before it begins to fall.
+    "TempDecayDelayMoves" "tempdecay-delay-moves" temp_decay_delay_moves: u32 [0, 100] = 0u32;
+    /// From this move of the game on the temperature is TempEndgame; 0: never.
+    "TempCutoffMove" "temp-cutoff-move" temp_cutoff_move: u32 [0, 1000] = 0u32;
+    /// The temperature late in the game, and the lowest that it falls to.
+    "TempEndgame" "temp-endgame" temp_endgame: f32 [0.0, 100.0] = 0.0f32;
+    /// Moves worse than the best by more than this are not drawn, in percent of a win.
+    "TempValueCutoff" "temp-value-cutoff" temp_value_cutoff: f32 [0.0, 100.0] = 100.0f32;
+    /// Added to each move's visits before drawing.
+    "TempVisitOffset" "temp-visit-offset" temp_visit_offset: f32 [-1000.0, 1000.0] = 0.0f32;
+
+    // What is reported.
     /// Moves to report a line for.
-    "MultiPV" multi_pv: usize [1, 500] = 1usize;
-    /// Evaluations kept for positions that come up again.
-    "NNCacheSize" nn_cache_size: usize [0, 999999999] = 2000000usize;
-    /// Network file: lc0 .pb or .pb.gz, or ONNX.
-    "WeightsFile" weights_file: String = "<built in>";
-    /// What evaluates the network.
-    "Backend" backend: String = "auto";
+    "MultiPV" "multipv" multi_pv: usize [1, 500] = 1usize;
+    /// With MultiPV: report the nodes of each line instead of the whole search's.
+    "PerPVCounters" "per-pv-counters" per_pv_counters: bool = false;
+    /// The unit of reported scores.
+    "ScoreType" "score-type" score_type: ScoreType = ScoreType::WdlMu;
+    /// Report the chances to win, draw and lose, in per mille.
+    "UCI_ShowWDL" "show-wdl" show_wdl: bool = false;
+    /// Report the expected number of moves until the game ends.
+    "UCI_ShowMovesLeft" "show-movesleft" show_moves_left: bool = false;
+    /// Report statistics of every move at the end of a search.
+    "VerboseMoveStats" "verbose-move-stats" verbose_move_stats: bool = false;
+    /// A file to which the conversation with the GUI is written; "<stderr>" writes it there.
+    "LogFile" "logfile" log_file: String = "";
     /// King takes rook castling, for Chess960.
-    "UCI_Chess960" chess960: bool = false;
+    "UCI_Chess960" "chess960" chess960: bool = false;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_and_flags_are_unique_and_defaults_are_in_range() {
+        let mut options = Options::default();
+        let (mut names, mut flags) = (HashSet::new(), HashSet::new());
+        for row in Options::default().rows() {
+            for name in std::iter::once(&row.name).chain(row.aliases) {
+                assert!(names.insert(name.to_ascii_lowercase()), "{name}");
+                options.set(name, &row.default).unwrap();
+            }
+            assert!(flags.insert(row.flag), "{}", row.flag);
+            assert!(!row.flag.starts_with("no-"), "{}", row.flag);
+            assert!(!row.help.is_empty() && !row.help.contains("  "));
+        }
+        assert_eq!(options, Options::default());
+    }
+
+    #[test]
+    fn names_are_case_insensitive_and_bad_values_change_nothing() {
+        let mut options = Options::default();
+        options.set("move overhead", "50").unwrap();
+        options.set("hash", " 256 ").unwrap();
+        options.set("sclimit", "-5").unwrap();
+        assert_eq!((options.move_overhead_ms, options.ram_limit_mb), (50, 256));
+        assert_eq!(options.sc_limit, -5);
+        let before = options.clone();
+        for (name, value) in [
+            ("Hash", "-1"),
+            ("Hash", "many"),
+            ("Hash", "99999999999999999999"),
+            ("CPuct", "nan"),
+            ("CPuct", "101"),
+            ("FpuStrategy", "same"),
+            ("OutOfOrderEval", "perhaps"),
+            ("NoSuchThing", "1"),
+        ] {
+            let error = options.set(name, value).unwrap_err().to_string();
+            assert!(
+                error.contains(name) || error.contains("RamLimitMb"),
+                "{error}"
+            );
+        }
+        assert_eq!(options, before);
+    }
+
+    #[test]
+    fn a_change_tells_what_it_invalidates() {
+        let old = Options::default();
+        let mut new = old.clone();
+        assert_eq!(new.invalidated_since(&old), Invalidates::Nothing);
+        new.set("CPuct", "2").unwrap();
+        assert_eq!(new.invalidated_since(&old), Invalidates::Nothing);
+        new.set("ScLimit", "20").unwrap();
+        assert_eq!(new.invalidated_since(&old), Invalidates::Tree);
+        new.set("Backend", "hash").unwrap();
+        assert_eq!(new.invalidated_since(&old), Invalidates::Network);
+    }
+
+    #[test]
+    fn announced_as_guis_expect() {
+        let lines: Vec<_> = Options::default()
+            .rows()
+            .iter()
+            .flat_map(Row::uci_lines)
+            .collect();
+        for line in [
+            "option name Hash type spin default 0 min 0 max 100000000",
+            "option name Move Overhead type spin default 200 min 0 max 100000000",
+            "option name CPuct type string default 1.745",
+            "option name LogFile type string default <empty>",
+            "option name ScSampling type combo default thompson var thompson var stratified",
+        ] {
+            assert!(lines.iter().any(|l| l == line), "{line}");
+        }
+    }
 }
