@@ -13,6 +13,7 @@
 //!   bit for bit.
 
 pub mod chess;
+pub mod lc0;
 pub mod network;
 pub mod options;
 pub mod search;

@@ -1,0 +1,174 @@
+//! `scorn convert` and `scorn describe`.
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, bail};
+
+use super::{
+    describe::OnnxDescription,
+    net::Net,
+    to_onnx::{ConvertOptions, DataType, to_onnx},
+};
+
+/// Convert an lc0 network to ONNX.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ConvertArgs {
+    /// The network: .pb.gz or .pb.
+    pub network: PathBuf,
+    /// The ONNX file to write.
+    ///
+    /// By default the network's name with .onnx, in the current folder.
+    pub output: Option<PathBuf>,
+    /// The policy head: vanilla, optimistic, soft or opponent, where the network has several.
+    #[arg(long, value_name = "NAME")]
+    pub policy_head: Option<String>,
+    /// The value head: winner, q or st, where the network has several.
+    #[arg(long, value_name = "NAME")]
+    pub value_head: Option<String>,
+    /// The type of weights and computation; inputs and outputs stay 32-bit floats.
+    #[arg(long, value_enum, default_value_t)]
+    pub data_type: DataType,
+    /// Fix the batch size (OpenVINO and TensorRT run fixed sizes faster); any size by default.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub batch: Option<u32>,
+    /// Overwrite the output if it exists.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Describe a network: architecture, size, formats, licence.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DescribeArgs {
+    /// The networks: .pb.gz, .pb or .onnx.
+    #[arg(required = true)]
+    pub networks: Vec<PathBuf>,
+    /// Print JSON, one object per line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs `scorn convert`.
+pub fn convert(args: &ConvertArgs) -> Result<()> {
+    let output = match &args.output {
+        Some(path) => path.clone(),
+        None => default_output(&args.network)?,
+    };
+    if output.exists() && !args.force {
+        bail!("{} exists; --force overwrites it", output.display());
+    }
+    let net = Net::load(&args.network)?;
+    let options = ConvertOptions {
+        policy_head: args.policy_head.clone(),
+        value_head: args.value_head.clone(),
+        data_type: args.data_type,
+        batch: args.batch.map(|batch| batch as usize),
+    };
+    let model = to_onnx(&net, &options).map_err(|error| error.in_file(&args.network))?;
+    write_atomically(&output, &model.bytes)?;
+    println!("{} ({} bytes)", output.display(), model.bytes.len());
+    Ok(())
+}
+
+/// Runs `scorn describe`.
+pub fn describe(args: &DescribeArgs) -> Result<()> {
+    let mut out = io::stdout().lock();
+    for (index, path) in args.networks.iter().enumerate() {
+        let text = describe_file(path, args.json)?;
+        let separator = if index > 0 && !args.json { "\n" } else { "" };
+        let end = if args.json { "\n" } else { "" };
+        write!(out, "{separator}{text}{end}")?;
+    }
+    Ok(())
+}
+
+/// The description of one file, as text or as a line of JSON.
+fn describe_file(path: &Path, json: bool) -> Result<String> {
+    let is_onnx = path
+        .extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"));
+    if is_onnx {
+        let bytes = fs::read(path).with_context(|| format!("network {}", path.display()))?;
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
+        let description = OnnxDescription::of(name, &bytes).map_err(|error| error.in_file(path))?;
+        return match json {
+            true => Ok(serde_json::to_string(&description)?),
+            false => Ok(description.to_string()),
+        };
+    }
+    let description = Net::load(path)?.describe();
+    match json {
+        true => Ok(serde_json::to_string(&description)?),
+        false => Ok(description.to_string()),
+    }
+}
+
+/// The network's file name with `.onnx` instead of its endings.
+fn default_output(network: &Path) -> Result<PathBuf> {
+    let name = network
+        .file_name()
+        .with_context(|| format!("{} is not a file", network.display()))?
+        .to_string_lossy();
+    let stem = name.strip_suffix(".gz").unwrap_or(&name);
+    let stem = stem.strip_suffix(".pb").unwrap_or(stem);
+    Ok(PathBuf::from(format!("{stem}.onnx")))
+}
+
+/// Writes a file completely or not at all: under another name first, then renamed.
+pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut name = path
+        .file_name()
+        .with_context(|| format!("{} is not a file name", path.display()))?
+        .to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let temporary = path.with_file_name(name);
+    let write = || -> io::Result<()> {
+        let mut file = fs::File::create_new(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    };
+    write().map_err(|error| {
+        // What was written is of no use; if it cannot be removed either, the first error is the one to tell.
+        let _ = fs::remove_file(&temporary);
+        anyhow::Error::new(error).context(format!("cannot write {}", path.display()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endings_are_replaced() {
+        for (network, output) in [
+            ("nets/maia-1900.pb.gz", "maia-1900.onnx"),
+            ("a.pb", "a.onnx"),
+            ("791556", "791556.onnx"),
+        ] {
+            assert_eq!(
+                default_output(Path::new(network)).unwrap(),
+                Path::new(output)
+            );
+        }
+    }
+
+    #[test]
+    fn writing_leaves_no_temporary_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.onnx");
+        write_atomically(&path, b"one").unwrap();
+        write_atomically(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        let blocked = folder.path().join("folder");
+        fs::create_dir_all(blocked.join("full")).unwrap();
+        assert!(write_atomically(&blocked, b"x").is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+}

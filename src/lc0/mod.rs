@@ -1,0 +1,53 @@
+//! lc0's networks: from the bytes of a `.pb.gz` file through typed, checked layers to an ONNX model.
+//!
+//! ```text
+//! bytes --proto--> messages --format--> what they mean --architecture, weights--> checked layers --to_onnx--> ONNX
+//! ```
+//!
+//! * [`Net`] reads and validates a file; [`Net::describe`] summarises it.
+//! * [`to_onnx`] converts it; [`read_onnx`] takes models that are ONNX already.
+//! * [`policy_list`] generates lc0's list of 1858 moves.
+//! * [`commands`] are `scorn convert` and `scorn describe`.
+//!
+//! This module knows neither the search nor any runtime: it ends where the bytes of an ONNX model are written. The facts
+//! about lc0's formats are from its published protobuf schema and its behaviour; whatever a file may contain that is
+//! not understood is refused by name, and nothing in a file can make this code panic.
+
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)
+)]
+
+pub mod commands;
+pub mod describe;
+pub mod error;
+pub mod format;
+pub mod policy_list;
+#[doc(hidden)]
+pub mod proto;
+
+mod architecture;
+mod net;
+mod onnx;
+mod to_onnx;
+mod weights;
+
+pub use describe::{Description, OnnxDescription};
+pub use error::NetError;
+pub use format::InputFormat;
+pub use net::Net;
+pub use to_onnx::{ConvertOptions, DataType, OnnxModel, metadata_key, read_onnx, to_onnx};
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::path::PathBuf;
+
+    /// A file of the folder shared between checkouts, if it is there.
+    pub(crate) fn shared(path: &str) -> Option<PathBuf> {
+        let root = match std::env::var_os("SCORN_SHARED") {
+            Some(root) => PathBuf::from(root),
+            None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"),
+        };
+        Some(root.join(path)).filter(|path| path.exists())
+    }
+}

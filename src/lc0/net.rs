@@ -1,0 +1,175 @@
+//! Network files: gzip or raw protobuf bytes, checked completely when they are read.
+
+use std::{fmt::Write as _, fs, io::Read, path::Path};
+
+use flate2::read::GzDecoder;
+use prost::{Message, bytes::Bytes};
+use sha2::{Digest, Sha256};
+
+use super::{
+    architecture::Architecture,
+    error::NetError,
+    format::{Format, Structure},
+    proto,
+};
+
+/// What every lc0 network has in its first field.
+const MAGIC: u32 = 0x1c0;
+/// The first bytes of an uncompressed network: field 1, 32 bits, [`MAGIC`].
+const RAW_PREFIX: [u8; 5] = [0x0d, 0xc0, 0x01, 0x00, 0x00];
+/// No network is larger than protobuf allows; a small file that unpacks to more is hostile.
+const MAX_BYTES: u64 = i32::MAX as u64;
+
+/// A network file, parsed and validated: formats are known, and every layer that the default heads need is there and
+/// has the size its neighbours ask for.
+pub struct Net {
+    proto: proto::Net,
+    format: Format,
+    name: Option<String>,
+    sha256: String,
+}
+
+impl Net {
+    /// Reads a network from the bytes of a file, compressed or not.
+    pub fn parse(bytes: &[u8]) -> Result<Net, NetError> {
+        let message = proto::Net::decode(unpack(bytes)?).map_err(|error| NetError::Protobuf {
+            what: "network",
+            error,
+        })?;
+        if message.magic() != MAGIC {
+            return Err(not_a_network(bytes));
+        }
+        let format = Format::of(&message)?;
+        let net = Net {
+            proto: message,
+            format,
+            name: None,
+            sha256: sha256(bytes),
+        };
+        match format.structure {
+            Structure::Onnx => net.embedded_onnx().map(|_| ())?,
+            _ => Architecture::read(&net.proto, format, None, None).map(|_| ())?,
+        }
+        Ok(net)
+    }
+
+    /// Reads a network file. Errors name it.
+    pub fn load(path: &Path) -> Result<Net, NetError> {
+        let read = || Net::parse(&fs::read(path)?);
+        let mut net = read().map_err(|error| error.in_file(path))?;
+        net.name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
+        Ok(net)
+    }
+
+    /// The file's name, if it came from a file.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// The SHA-256 of the file as it was read, in hexadecimal.
+    pub fn sha256(&self) -> &str {
+        &self.sha256
+    }
+
+    /// Structure, heads, planes and activations.
+    pub fn format(&self) -> &Format {
+        &self.format
+    }
+
+    /// The file's message.
+    pub(crate) fn proto(&self) -> &proto::Net {
+        &self.proto
+    }
+
+    /// The model of a `NETWORK_ONNX` file.
+    pub(crate) fn embedded_onnx(&self) -> Result<&proto::OnnxModel, NetError> {
+        let model = self.proto.onnx_model.as_ref();
+        model
+            .filter(|model| !model.model().is_empty())
+            .ok_or_else(|| NetError::missing("onnx_model.model"))
+    }
+}
+
+/// The SHA-256 of these bytes, in hexadecimal.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in Sha256::digest(bytes) {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// The protobuf bytes of a file.
+fn unpack(bytes: &[u8]) -> Result<Bytes, NetError> {
+    let raw = match bytes.starts_with(&[0x1f, 0x8b]) {
+        false => bytes.to_vec(),
+        true => {
+            let mut raw = Vec::new();
+            GzDecoder::new(bytes)
+                .take(MAX_BYTES + 1)
+                .read_to_end(&mut raw)
+                .map_err(NetError::Gzip)?;
+            raw
+        }
+    };
+    if raw.len() as u64 > MAX_BYTES {
+        return Err(NetError::TooLarge {
+            what: "the network",
+            limit: MAX_BYTES,
+        });
+    }
+    match raw.starts_with(&RAW_PREFIX) {
+        true => Ok(raw.into()),
+        false => Err(not_a_network(&raw)),
+    }
+}
+
+fn not_a_network(bytes: &[u8]) -> NetError {
+    let hint = match bytes {
+        [b'1' | b'2', b'\n', ..] => {
+            "; it is a network in the old text format: convert it with lc0's tools"
+        }
+        [b'v', b'e', b'r', b's', b'i', b'o', b'n', ..] => {
+            "; it is a Git LFS pointer: fetch the file itself"
+        }
+        [b'<', ..] => "; it is a web page: the download failed",
+        [0x08, ..] => "; it may be an ONNX model: name it .onnx",
+        _ => "",
+    };
+    let found = bytes.iter().take(8).map(|byte| format!("{byte:02x}"));
+    NetError::NotANetwork {
+        found: found.collect::<Vec<_>>().join(" "),
+        hint,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(bytes: &[u8]) -> String {
+        Net::parse(bytes).err().unwrap().to_string()
+    }
+
+    #[test]
+    fn other_files_are_refused_with_a_hint() {
+        assert!(error(b"").contains("not an lc0 network"));
+        assert!(error(b"2\n0.1 0.2").contains("old text format"));
+        assert!(error(b"version https://git-lfs").contains("Git LFS"));
+        assert!(error(&[0x1f, 0x8b, 8, 0, 0]).contains("gzip"));
+        assert!(error(&[0x0d, 0xc0, 0x01, 0, 0, 0xff]).contains("damaged network"));
+        assert!(
+            error(&RAW_PREFIX).contains("is missing"),
+            "{}",
+            error(&RAW_PREFIX)
+        );
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = Net::load(Path::new("/nowhere/net.pb.gz")).err().unwrap();
+        assert!(error.to_string().contains("/nowhere/net.pb.gz"));
+    }
+}

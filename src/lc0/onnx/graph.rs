@@ -1,0 +1,463 @@
+//! A builder for ONNX graphs that knows the few operators lc0's networks need.
+//!
+//! Every method appends nodes and returns the [`Value`] they compute, so a network reads as nested function calls. Nodes
+//! are named like paths (`/block3/conv1`), and a node's output has the node's name. The precision of the computation is a
+//! property of the graph: weights are stored in it, and operators that ONNX does not define for bfloat16 are wrapped in
+//! casts. What is emitted is opset 17, restricted to operators that ONNX Runtime and rten both have and optimise
+//! (MatMul + Add rather than Gemm, Softplus and Tanh rather than Mish, Elu rather than Selu).
+
+use std::collections::HashSet;
+
+use half::{bf16, f16};
+use prost::{Message, bytes::Bytes};
+
+use super::proto::{
+    AttributeProto, Dimension, Extent, GraphProto, ModelProto, NodeProto, OperatorSetId,
+    StringStringEntry, TensorProto, TensorShape, TensorType, TypeProto, ValueInfo, attribute_type,
+    data_type,
+};
+use crate::lc0::format::Activation;
+
+/// The operator set of the models written.
+const OPSET: i64 = 17;
+/// The version of ONNX's file format that goes with it.
+const IR_VERSION: i64 = 8;
+
+/// The floating point type of weights and of the computation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Precision {
+    Float32,
+    Float16,
+    BFloat16,
+}
+
+impl Precision {
+    fn data_type(self) -> i32 {
+        match self {
+            Precision::Float32 => data_type::FLOAT,
+            Precision::Float16 => data_type::FLOAT16,
+            Precision::BFloat16 => data_type::BFLOAT16,
+        }
+    }
+
+    fn encode(self, values: &[f32]) -> Bytes {
+        let bytes: Vec<u8> = match self {
+            Precision::Float32 => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+            Precision::Float16 => {
+                // Saturate: an infinite weight would make every output NaN.
+                let max = f16::MAX.to_f32();
+                let half = |v: &f32| f16::from_f32(v.clamp(-max, max)).to_le_bytes();
+                values.iter().flat_map(half).collect()
+            }
+            Precision::BFloat16 => values
+                .iter()
+                .flat_map(|&v| bf16::from_f32(v).to_le_bytes())
+                .collect(),
+        };
+        bytes.into()
+    }
+}
+
+/// The name of a tensor in the graph.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Value(String);
+
+impl Value {
+    pub(crate) fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A graph being built.
+pub(crate) struct Graph {
+    precision: Precision,
+    graph: GraphProto,
+    /// Names of constants already there.
+    constants: HashSet<String>,
+}
+
+fn int(name: &str, value: i64) -> AttributeProto {
+    AttributeProto {
+        name: Some(name.to_owned()),
+        i: Some(value),
+        r#type: Some(attribute_type::INT),
+        ..Default::default()
+    }
+}
+
+fn ints(name: &str, values: &[i64]) -> AttributeProto {
+    AttributeProto {
+        name: Some(name.to_owned()),
+        ints: values.to_vec(),
+        r#type: Some(attribute_type::INTS),
+        ..Default::default()
+    }
+}
+
+fn float(name: &str, value: f32) -> AttributeProto {
+    AttributeProto {
+        name: Some(name.to_owned()),
+        f: Some(value),
+        r#type: Some(attribute_type::FLOAT),
+        ..Default::default()
+    }
+}
+
+/// A float32 input or output whose first dimension is the batch.
+fn value_info(name: &str, batch: Option<usize>, dims: &[usize]) -> ValueInfo {
+    let batch = match batch {
+        Some(size) => Extent::Value(size as i64),
+        None => Extent::Param("batch".to_owned()),
+    };
+    let rest = dims.iter().map(|&dim| Extent::Value(dim as i64));
+    let dim = std::iter::once(batch)
+        .chain(rest)
+        .map(|extent| Dimension {
+            extent: Some(extent),
+        })
+        .collect();
+    ValueInfo {
+        name: Some(name.to_owned()),
+        r#type: Some(TypeProto {
+            tensor_type: Some(TensorType {
+                elem_type: Some(data_type::FLOAT),
+                shape: Some(TensorShape { dim }),
+            }),
+        }),
+    }
+}
+
+impl Graph {
+    /// An empty graph.
+    pub(crate) fn new(name: &str, precision: Precision) -> Graph {
+        Graph {
+            precision,
+            graph: GraphProto {
+                name: Some(name.to_owned()),
+                ..Default::default()
+            },
+            constants: HashSet::new(),
+        }
+    }
+
+    /// The type of weights and computation.
+    pub(crate) fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    /// The constant with this name, if it is there.
+    pub(crate) fn constant(&self, name: &str) -> Option<Value> {
+        self.constants
+            .contains(name)
+            .then(|| Value(name.to_owned()))
+    }
+
+    /// The graph's input, float32, in the precision of the computation.
+    pub(crate) fn input(&mut self, name: &str, batch: Option<usize>, dims: &[usize]) -> Value {
+        self.graph.input.push(value_info(name, batch, dims));
+        let input = Value(name.to_owned());
+        match self.precision {
+            Precision::Float32 => input,
+            precision => self.cast(&format!("{name}/narrow"), &input, precision),
+        }
+    }
+
+    /// Declares a value as a float32 output; its name is the output's name.
+    pub(crate) fn output(&mut self, value: &Value, batch: Option<usize>, dims: &[usize]) {
+        self.graph
+            .output
+            .push(value_info(value.name(), batch, dims));
+    }
+
+    /// The finished model.
+    pub(crate) fn into_model(self, metadata: Vec<(String, String)>) -> ModelProto {
+        let entry = |(key, value)| StringStringEntry {
+            key: Some(key),
+            value: Some(value),
+        };
+        ModelProto {
+            ir_version: Some(IR_VERSION),
+            producer_name: Some("Scorn".to_owned()),
+            producer_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            graph: Some(self.graph),
+            opset_import: vec![OperatorSetId {
+                domain: Some(String::new()),
+                version: Some(OPSET),
+            }],
+            metadata_props: metadata.into_iter().map(entry).collect(),
+            ..Default::default()
+        }
+    }
+
+    fn initializer(
+        &mut self,
+        name: &str,
+        dims: &[usize],
+        data_type: i32,
+        raw_data: Bytes,
+    ) -> Value {
+        if self.constants.insert(name.to_owned()) {
+            let tensor = TensorProto {
+                dims: dims.iter().map(|&dim| dim as i64).collect(),
+                data_type: Some(data_type),
+                name: Some(name.to_owned()),
+                raw_data: Some(raw_data),
+            };
+            self.graph.initializer.push(tensor.encode_to_vec().into());
+        }
+        Value(name.to_owned())
+    }
+
+    /// A constant in the precision of the computation. A name used before gives the constant made then.
+    pub(crate) fn floats(&mut self, name: &str, dims: &[usize], values: &[f32]) -> Value {
+        let bytes = self.precision.encode(values);
+        self.initializer(name, dims, self.precision.data_type(), bytes)
+    }
+
+    /// A constant list of integers.
+    pub(crate) fn integers(&mut self, name: &str, values: &[i64]) -> Value {
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        self.initializer(name, &[values.len()], data_type::INT64, bytes.into())
+    }
+
+    /// A constant list of integers named after its contents.
+    fn dims(&mut self, values: &[i64]) -> Value {
+        let text: Vec<String> = values.iter().map(i64::to_string).collect();
+        self.integers(&format!("/dims/{}", text.join("x")), values)
+    }
+
+    fn node_with_outputs(
+        &mut self,
+        op: &str,
+        name: &str,
+        inputs: &[&Value],
+        attributes: Vec<AttributeProto>,
+        outputs: Vec<String>,
+    ) {
+        let node = NodeProto {
+            input: inputs.iter().map(|value| value.0.clone()).collect(),
+            output: outputs,
+            name: Some(name.to_owned()),
+            op_type: Some(op.to_owned()),
+            attribute: attributes,
+        };
+        self.graph.node.push(node.encode_to_vec().into());
+    }
+
+    fn node(
+        &mut self,
+        op: &str,
+        name: &str,
+        inputs: &[&Value],
+        attributes: Vec<AttributeProto>,
+    ) -> Value {
+        self.node_with_outputs(op, name, inputs, attributes, vec![name.to_owned()]);
+        Value(name.to_owned())
+    }
+
+    /// A node that opset 17 does not define for bfloat16: computed in float32 there.
+    fn wide_node(
+        &mut self,
+        op: &str,
+        name: &str,
+        inputs: &[&Value],
+        attributes: Vec<AttributeProto>,
+    ) -> Value {
+        if self.precision != Precision::BFloat16 {
+            return self.node(op, name, inputs, attributes);
+        }
+        let wide: Vec<Value> = inputs
+            .iter()
+            .enumerate()
+            .map(|(i, input)| self.cast(&format!("{name}/wide{i}"), input, Precision::Float32))
+            .collect();
+        let wide: Vec<&Value> = wide.iter().collect();
+        let result = self.node(op, &format!("{name}/wide"), &wide, attributes);
+        self.cast(name, &result, Precision::BFloat16)
+    }
+
+    fn cast(&mut self, name: &str, value: &Value, to: Precision) -> Value {
+        self.node(
+            "Cast",
+            name,
+            &[value],
+            vec![int("to", i64::from(to.data_type()))],
+        )
+    }
+
+    /// The value in float32, for outputs.
+    pub(crate) fn widen(&mut self, name: &str, value: Value) -> Value {
+        match self.precision {
+            Precision::Float32 => value,
+            _ => self.cast(name, &value, Precision::Float32),
+        }
+    }
+
+    /// A convolution with a square kernel of odd size and padding that keeps the board 8 x 8.
+    pub(crate) fn conv(
+        &mut self,
+        name: &str,
+        x: &Value,
+        weights: &Value,
+        bias: &Value,
+        kernel: usize,
+    ) -> Value {
+        let (kernel, pad) = (kernel as i64, kernel as i64 / 2);
+        let attributes = vec![ints("kernel_shape", &[kernel; 2]), ints("pads", &[pad; 4])];
+        self.wide_node("Conv", name, &[x, weights, bias], attributes)
+    }
+
+    /// Means over the board: \[batch, channels, 8, 8\] to \[batch, channels, 1, 1\].
+    pub(crate) fn global_average_pool(&mut self, name: &str, x: &Value) -> Value {
+        self.wide_node("GlobalAveragePool", name, &[x], Vec::new())
+    }
+
+    pub(crate) fn matmul(&mut self, name: &str, a: &Value, b: &Value) -> Value {
+        self.node("MatMul", name, &[a, b], Vec::new())
+    }
+
+    pub(crate) fn add(&mut self, name: &str, a: &Value, b: &Value) -> Value {
+        self.node("Add", name, &[a, b], Vec::new())
+    }
+
+    pub(crate) fn mul(&mut self, name: &str, a: &Value, b: &Value) -> Value {
+        self.node("Mul", name, &[a, b], Vec::new())
+    }
+
+    pub(crate) fn relu(&mut self, name: &str, x: &Value) -> Value {
+        self.node("Relu", name, &[x], Vec::new())
+    }
+
+    pub(crate) fn sigmoid(&mut self, name: &str, x: &Value) -> Value {
+        self.node("Sigmoid", name, &[x], Vec::new())
+    }
+
+    pub(crate) fn tanh(&mut self, name: &str, x: &Value) -> Value {
+        self.node("Tanh", name, &[x], Vec::new())
+    }
+
+    /// Softmax over the last dimension.
+    pub(crate) fn softmax(&mut self, name: &str, x: &Value) -> Value {
+        self.node("Softmax", name, &[x], vec![int("axis", -1)])
+    }
+
+    /// Layer normalisation over the last dimension.
+    pub(crate) fn layer_norm(
+        &mut self,
+        name: &str,
+        x: &Value,
+        gammas: &Value,
+        betas: &Value,
+        epsilon: f32,
+    ) -> Value {
+        let attributes = vec![int("axis", -1), float("epsilon", epsilon)];
+        self.node("LayerNormalization", name, &[x, gammas, betas], attributes)
+    }
+
+    /// Another shape for the same numbers; -1 stands for whatever is left.
+    pub(crate) fn reshape(&mut self, name: &str, x: &Value, dims: &[i64]) -> Value {
+        let dims = self.dims(dims);
+        self.node("Reshape", name, &[x, &dims], Vec::new())
+    }
+
+    pub(crate) fn transpose(&mut self, name: &str, x: &Value, order: &[i64]) -> Value {
+        self.node("Transpose", name, &[x], vec![ints("perm", order)])
+    }
+
+    pub(crate) fn concat(&mut self, name: &str, parts: &[&Value], axis: i64) -> Value {
+        self.node("Concat", name, parts, vec![int("axis", axis)])
+    }
+
+    /// The part of `x` between `start` and `end` along some axes, given as (axis, start, end).
+    pub(crate) fn slice(&mut self, name: &str, x: &Value, ranges: &[(i64, i64, i64)]) -> Value {
+        let starts = self.dims(&ranges.iter().map(|r| r.1).collect::<Vec<_>>());
+        let ends = self.dims(&ranges.iter().map(|r| r.2).collect::<Vec<_>>());
+        let axes = self.dims(&ranges.iter().map(|r| r.0).collect::<Vec<_>>());
+        self.node("Slice", name, &[x, &starts, &ends, &axes], Vec::new())
+    }
+
+    /// The entries of dimension 1 at these indices.
+    pub(crate) fn gather(&mut self, name: &str, x: &Value, indices: &Value) -> Value {
+        self.node("Gather", name, &[x, indices], vec![int("axis", 1)])
+    }
+
+    /// Two halves along dimension 1.
+    pub(crate) fn halves(&mut self, name: &str, x: &Value) -> (Value, Value) {
+        let outputs = ["first", "second"].map(|half| format!("{name}/{half}"));
+        self.node_with_outputs("Split", name, &[x], vec![int("axis", 1)], outputs.to_vec());
+        let [first, second] = outputs;
+        (Value(first), Value(second))
+    }
+
+    /// An activation function; formulas at [`crate::lc0::format::NamedActivation`].
+    pub(crate) fn activation(&mut self, name: &str, x: Value, activation: Activation) -> Value {
+        match activation {
+            Activation::None => x,
+            Activation::Relu => self.relu(&format!("{name}/relu"), &x),
+            Activation::Tanh => self.tanh(&format!("{name}/tanh"), &x),
+            Activation::Sigmoid => self.sigmoid(&format!("{name}/sigmoid"), &x),
+            Activation::Relu2 => {
+                let relu = self.relu(&format!("{name}/relu"), &x);
+                self.mul(&format!("{name}/relu2"), &relu, &relu)
+            }
+            Activation::Swish => {
+                let gate = self.sigmoid(&format!("{name}/sigmoid"), &x);
+                self.mul(&format!("{name}/swish"), &x, &gate)
+            }
+            Activation::Mish => {
+                let softplus =
+                    self.wide_node("Softplus", &format!("{name}/softplus"), &[&x], Vec::new());
+                let gate = self.tanh(&format!("{name}/tanh"), &softplus);
+                self.mul(&format!("{name}/mish"), &x, &gate)
+            }
+            Activation::Selu => {
+                // The constants are those that keep mean 0 and variance 1 (Klambauer et al., 2017).
+                let elu = vec![float("alpha", 1.673_263_2)];
+                let elu = self.wide_node("Elu", &format!("{name}/elu"), &[&x], elu);
+                let scale = self.floats("/selu/scale", &[1], &[1.050_701]);
+                self.mul(&format!("{name}/selu"), &elu, &scale)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ops(graph: &Graph) -> Vec<String> {
+        let node = |bytes: &Bytes| NodeProto::decode(bytes.clone()).unwrap().op_type.unwrap();
+        graph.graph.node.iter().map(node).collect()
+    }
+
+    #[test]
+    fn bfloat16_wraps_what_onnx_does_not_define() {
+        let mut graph = Graph::new("test", Precision::BFloat16);
+        let x = graph.input("x", None, &[4]);
+        let y = graph.activation("/a", x, Activation::Mish);
+        graph.widen("y", y);
+        assert_eq!(
+            ops(&graph),
+            ["Cast", "Cast", "Softplus", "Cast", "Tanh", "Mul", "Cast"]
+        );
+    }
+
+    #[test]
+    fn constants_with_one_name_are_stored_once() {
+        let mut graph = Graph::new("test", Precision::Float32);
+        let x = graph.input("x", Some(3), &[4, 4]);
+        let flat = graph.reshape("/flat", &x, &[-1, 16]);
+        graph.reshape("/again", &flat, &[-1, 16]);
+        assert_eq!(graph.graph.initializer.len(), 1);
+    }
+
+    #[test]
+    fn half_precision_saturates() {
+        let bytes = Precision::Float16.encode(&[1e6, -1e6, 1.0]);
+        let values: Vec<f16> = bytes
+            .chunks(2)
+            .map(|b| f16::from_le_bytes([b[0], b[1]]))
+            .collect();
+        assert_eq!(values, [f16::MAX, f16::MIN, f16::ONE]);
+    }
+}

@@ -1,0 +1,5 @@
+//! Just enough of ONNX: its protobuf messages, a typed graph builder, and a reader for models made elsewhere.
+
+pub(crate) mod graph;
+pub(crate) mod proto;
+pub(crate) mod read;

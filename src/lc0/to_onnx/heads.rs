@@ -1,0 +1,211 @@
+//! Policy, value and moves-left heads.
+
+use super::{Emitter, Features, attention::Stack, tensor_name};
+use crate::lc0::{
+    architecture::{AttentionPolicy, HeadInput, Policy, SQUARES, ScalarHead},
+    error::NetError,
+    format::{Activation, ValueFormat},
+    onnx::graph::{Precision, Value},
+    policy_list::{POLICY_SIZE, attention_indices, convolution_indices},
+    weights::Dense,
+};
+
+const BOARD: i64 = SQUARES as i64;
+
+impl Emitter {
+    /// Writes the policy head and returns the name of its output: logits of the 1858 moves.
+    pub(super) fn policy(
+        &mut self,
+        policy: &Policy<'_>,
+        features: &Features,
+    ) -> Result<String, NetError> {
+        let output = tensor_name::POLICY;
+        let name = match self.graph.precision() {
+            Precision::Float32 => output,
+            _ => "/policy/logits",
+        };
+        let logits = match (policy, features) {
+            (Policy::Attention(head), features) => {
+                let all = self.attention_policy(head, features)?;
+                self.policy_entries(name, &all, &attention_indices())
+            }
+            (
+                Policy::Convolution { conv1, conv2 },
+                Features::Board(board) | Features::Tokens(board),
+            ) => {
+                let y = self.conv_activated("/policy/conv1", board, conv1)?;
+                let y = self.conv("/policy/conv2", &y, conv2)?;
+                let all = (conv2.outputs * SQUARES) as i64;
+                let all = self.graph.reshape("/policy/flat", &y, &[-1, all]);
+                self.policy_entries(name, &all, &convolution_indices())
+            }
+            (
+                Policy::Classical { conv, dense },
+                Features::Board(board) | Features::Tokens(board),
+            ) => {
+                let y = self.conv_activated("/policy/conv", board, conv)?;
+                let y = self
+                    .graph
+                    .reshape("/policy/flat", &y, &[-1, dense.inputs as i64]);
+                self.dense(name, &y, dense, 1.0)?
+            }
+        };
+        let logits = self.graph.widen(output, logits);
+        self.graph.output(&logits, self.batch, &[POLICY_SIZE]);
+        Ok(logits.name().to_owned())
+    }
+
+    /// The entries of a raw policy output in the order of the policy vector.
+    fn policy_entries(&mut self, name: &str, all: &Value, indices: &[usize]) -> Value {
+        let indices: Vec<i64> = indices.iter().map(|&index| index as i64).collect();
+        let indices = self.graph.integers("/policy/indices", &indices);
+        self.graph.gather(name, all, &indices)
+    }
+
+    /// \[batch, 4096 + 192\]: q . k / sqrt(width) for all pairs of squares, then the promotions: the score of the pawn's
+    /// move plus what the piece it becomes adds on the target square.
+    fn attention_policy(
+        &mut self,
+        head: &AttentionPolicy<'_>,
+        features: &Features,
+    ) -> Result<Value, NetError> {
+        // Before there were attention bodies, attention policies had an activation of their own.
+        let activation = match self.format.structure.is_attention() {
+            true => self.format.default_activation,
+            false => Activation::Selu,
+        };
+        let tokens = match features {
+            Features::Tokens(tokens) => tokens.clone(),
+            Features::Board(board) => {
+                self.board_to_tokens("/policy/board", board, head.embedding.inputs)
+            }
+        };
+        let mut x =
+            self.dense_activated("/policy/embedding", &tokens, &head.embedding, activation)?;
+        for (index, encoder) in head.encoders.iter().enumerate() {
+            let stack = Stack {
+                alpha: 1.0,
+                activation,
+            };
+            x = self.encoder(&format!("/policy/encoder{index}"), x, encoder, &stack)?;
+        }
+        let width = head.query.outputs as i64;
+        let scale = 1.0 / (width as f32).sqrt();
+        let query = self.dense("/policy/query", &x, &head.query, scale)?;
+        let query = self
+            .graph
+            .reshape("/policy/query/board", &query, &[-1, BOARD, width]);
+        let key = self.dense("/policy/key", &x, &head.key, 1.0)?;
+        let key = self
+            .graph
+            .reshape("/policy/key/board", &key, &[-1, BOARD, width]);
+        let transposed = self
+            .graph
+            .transpose("/policy/key/transposed", &key, &[0, 2, 1]);
+        let scores = self.graph.matmul("/policy/scores", &query, &transposed);
+        let promotions = self.promotions(&key, &scores, &head.promotion)?;
+        let scores = self
+            .graph
+            .reshape("/policy/scores/flat", &scores, &[-1, BOARD * BOARD]);
+        Ok(self.graph.concat("/policy/all", &[&scores, &promotions], 1))
+    }
+
+    /// \[batch, 8 x 8 x 3\]: origin file, target file, piece.
+    fn promotions(
+        &mut self,
+        key: &Value,
+        scores: &Value,
+        promotion: &Dense<'_>,
+    ) -> Result<Value, NetError> {
+        // Rows of the weights: queen, rook, bishop, and one common to all three, which is added to each here.
+        let width = promotion.inputs;
+        let rows = promotion.weights.decode()?;
+        let (pieces, common) = rows.split_at(3 * width);
+        let weights: Vec<f32> = (0..width)
+            .flat_map(|i| (0..3).map(move |piece| (i, piece)))
+            .map(|(i, piece)| pieces[piece * width + i] + common[i])
+            .collect();
+        let weights = self
+            .graph
+            .floats("/policy/promotion/weights", &[width, 3], &weights);
+        let targets = self
+            .graph
+            .slice("/policy/promotion/targets", key, &[(1, 56, 64)]);
+        let offsets = self
+            .graph
+            .matmul("/policy/promotion/offsets", &targets, &weights);
+        let offsets =
+            self.graph
+                .reshape("/policy/promotion/offsets/pieces", &offsets, &[-1, 1, 8, 3]);
+        let pawns = self.graph.slice(
+            "/policy/promotion/pawns",
+            scores,
+            &[(1, 48, 56), (2, 56, 64)],
+        );
+        let pawns = self
+            .graph
+            .reshape("/policy/promotion/pawns/pieces", &pawns, &[-1, 8, 8, 1]);
+        let sum = self.graph.add("/policy/promotion/sum", &pawns, &offsets);
+        Ok(self.graph.reshape("/policy/promotion", &sum, &[-1, 192]))
+    }
+
+    /// Writes the value head and returns the names of its outputs: win/draw/loss or value.
+    pub(super) fn value(
+        &mut self,
+        head: &ScalarHead<'_>,
+        features: &Features,
+    ) -> Result<(Option<String>, Option<String>), NetError> {
+        let logits = self.scalar_head("/value", head, features)?;
+        Ok(match self.format.value {
+            ValueFormat::Wdl => {
+                let wdl = self.graph.softmax(tensor_name::WDL, &logits);
+                self.graph.output(&wdl, self.batch, &[3]);
+                (Some(wdl.name().to_owned()), None)
+            }
+            ValueFormat::Classical => {
+                let value = self.graph.tanh(tensor_name::VALUE, &logits);
+                self.graph.output(&value, self.batch, &[1]);
+                (None, Some(value.name().to_owned()))
+            }
+        })
+    }
+
+    /// Writes the moves-left head and returns the name of its output: plies left, never negative.
+    pub(super) fn moves_left(
+        &mut self,
+        head: &ScalarHead<'_>,
+        features: &Features,
+    ) -> Result<String, NetError> {
+        let plies = self.scalar_head("/mlh", head, features)?;
+        let plies = self.graph.relu(tensor_name::MLH, &plies);
+        self.graph.output(&plies, self.batch, &[1]);
+        Ok(plies.name().to_owned())
+    }
+
+    /// Features narrowed, flattened, and through two dense layers; the result is float32.
+    fn scalar_head(
+        &mut self,
+        name: &str,
+        head: &ScalarHead<'_>,
+        features: &Features,
+    ) -> Result<Value, NetError> {
+        let activation = self.format.default_activation;
+        let narrow = match (&head.input, features) {
+            (HeadInput::Conv(conv), Features::Board(x) | Features::Tokens(x)) => {
+                self.conv_activated(&format!("{name}/conv"), x, conv)?
+            }
+            (HeadInput::Dense(dense), Features::Board(x) | Features::Tokens(x)) => {
+                self.dense_activated(&format!("{name}/embedding"), x, dense, activation)?
+            }
+        };
+        let flat = self.graph.reshape(
+            &format!("{name}/flat"),
+            &narrow,
+            &[-1, head.dense1.inputs as i64],
+        );
+        let hidden =
+            self.dense_activated(&format!("{name}/dense1"), &flat, &head.dense1, activation)?;
+        let y = self.dense(&format!("{name}/dense2"), &hidden, &head.dense2, 1.0)?;
+        Ok(self.graph.widen(&format!("{name}/wide"), y))
+    }
+}
