@@ -185,13 +185,10 @@ impl Description {
         let mut parts = Vec::new();
         if let Some(filters) = self.filters {
             let unit = match self.squeeze_excite {
-                Some(hidden) => format!(" with squeeze-and-excite {hidden}"),
+                Some(hidden) => format!(", squeeze-and-excite {hidden}"),
                 None => String::new(),
             };
-            parts.push(format!(
-                "{} residual blocks of {filters} filters{unit}",
-                self.blocks
-            ));
+            parts.push(format!("{}x{filters} residual blocks{unit}", self.blocks));
         }
         if let (Some(width), Some(heads)) = (self.embedding, self.attention_heads) {
             let smolgen = if self.smolgen { ", smolgen" } else { "" };

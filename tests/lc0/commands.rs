@@ -1,0 +1,52 @@
+//! `scorn convert` and `scorn describe` as the library offers them.
+
+use std::fs;
+
+use scorn::lc0::{
+    DataType,
+    commands::{ConvertArgs, DescribeArgs, convert, describe},
+    read_onnx,
+};
+
+use crate::synth::{self, Spec};
+
+#[test]
+fn convert_writes_once_and_overwrites_when_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let network = folder.path().join("net.pb");
+    let output = folder.path().join("net.onnx");
+    fs::write(&network, synth::file(&Spec::default())).unwrap();
+    let mut args = ConvertArgs {
+        network: network.clone(),
+        output: Some(output.clone()),
+        policy_head: None,
+        value_head: None,
+        data_type: DataType::Float32,
+        batch: Some(4),
+        force: false,
+    };
+    convert(&args).unwrap();
+    assert_eq!(
+        read_onnx(&fs::read(&output).unwrap()).unwrap().batch,
+        Some(4)
+    );
+    let error = convert(&args).unwrap_err().to_string();
+    assert!(error.contains("--force"), "{error}");
+    args.force = true;
+    args.batch = None;
+    convert(&args).unwrap();
+    assert_eq!(read_onnx(&fs::read(&output).unwrap()).unwrap().batch, None);
+    describe(&DescribeArgs {
+        networks: vec![network, output],
+        json: true,
+    })
+    .unwrap();
+    // A bad option leaves the old file and nothing else.
+    args.value_head = Some("third".to_owned());
+    let error = convert(&args).unwrap_err().to_string();
+    assert!(
+        error.contains("net.pb") && error.contains("no value head 'third'"),
+        "{error}"
+    );
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}

@@ -1,0 +1,308 @@
+//! Damaged and unsuitable files: an error that names the place, never a panic.
+
+use std::{fs, time::Instant};
+
+use prost::Message;
+use scorn::lc0::{ConvertOptions, Net, proto, read_onnx, to_onnx};
+
+use crate::{
+    run::shared,
+    synth::{self, Body, Embedding, Policy, Rng, Smolgen, Spec},
+};
+
+fn small_networks() -> Vec<Vec<u8>> {
+    let conv = Spec {
+        body: Body::Conv {
+            blocks: 1,
+            filters: 2,
+            squeeze_excite: Some(1),
+        },
+        policy: Policy::Convolution,
+        moves_left: Some(1),
+        value_channels: 1,
+        value_hidden: 2,
+        ..Default::default()
+    };
+    let attention = Spec {
+        body: Body::Attention {
+            layers: 1,
+            width: 2,
+            model: 4,
+            heads: 2,
+            feed_forward: 2,
+            embedding: Embedding::Dense { channels: 1 },
+            multiply_gate: true,
+            add_gate: true,
+            smolgen: Some(Smolgen {
+                compress: 1,
+                hidden: 2,
+                generator: 1,
+            }),
+        },
+        policy: Policy::Attention {
+            width: 2,
+            model: 2,
+            encoders: 1,
+        },
+        multihead: true,
+        ..conv
+    };
+    vec![synth::file(&conv), synth::file(&attention)]
+}
+
+/// Parses and converts, whatever comes of it.
+fn exercise(bytes: &[u8]) -> bool {
+    match Net::parse(bytes) {
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            false
+        }
+        Ok(net) => {
+            let _ = net.describe().to_string();
+            match to_onnx(&net, &ConvertOptions::default()) {
+                Ok(model) => read_onnx(&model.bytes).is_ok(),
+                Err(error) => error.to_string().is_empty(),
+            }
+        }
+    }
+}
+
+#[test]
+fn mutated_networks_never_panic() {
+    let mut rng = Rng(2024);
+    let start = Instant::now();
+    let (mut converted, mut tried) = (0, 0);
+    for file in small_networks() {
+        assert!(exercise(&file));
+        // Field numbers and lengths lie at the beginnings of messages: find the bytes that are not weights.
+        let structure: Vec<usize> = (0..file.len())
+            .filter(|&i| {
+                i < 200
+                    || file[i.saturating_sub(3)..=i]
+                        .iter()
+                        .any(|b| [0x0a, 0x12, 0x1a, 0x22].contains(b))
+            })
+            .collect();
+        for _ in 0..1500 {
+            let mut bytes = file.clone();
+            for _ in 0..=rng.below(8) {
+                let at = match rng.below(4) {
+                    0 => rng.below(bytes.len()),
+                    _ => structure[rng.below(structure.len())],
+                };
+                bytes[at] = match rng.below(3) {
+                    0 => rng.next() as u8,
+                    1 => bytes[at].wrapping_add(1),
+                    _ => bytes[at] ^ (1 << rng.below(8)),
+                };
+            }
+            if rng.below(10) == 0 {
+                bytes.truncate(rng.below(bytes.len()));
+            }
+            tried += 1;
+            converted += usize::from(exercise(&bytes));
+        }
+    }
+    println!(
+        "{converted} of {tried} still convert, {:?}",
+        start.elapsed()
+    );
+    assert!(converted > 0 && converted < tried);
+}
+
+#[test]
+fn mutated_archives_never_panic() {
+    let Some(path) = shared("nets/synth-attn-pemap-smolgen.pb.gz") else {
+        return;
+    };
+    let file = fs::read(path).unwrap();
+    let mut rng = Rng(7);
+    for _ in 0..60 {
+        let mut bytes = file.clone();
+        let at = rng.below(bytes.len());
+        bytes[at] ^= 1 << rng.below(8);
+        exercise(&bytes);
+        assert!(Net::parse(&file[..rng.below(file.len())]).is_err());
+    }
+}
+
+#[test]
+fn mutated_onnx_never_panics() {
+    let net = Net::parse(&small_networks()[0]).unwrap();
+    let file = to_onnx(&net, &ConvertOptions::default()).unwrap().bytes;
+    let mut rng = Rng(8);
+    for _ in 0..2000 {
+        let mut bytes = file.clone();
+        for _ in 0..=rng.below(3) {
+            let at = rng.below(bytes.len());
+            bytes[at] = rng.next() as u8;
+        }
+        bytes.truncate(bytes.len() - rng.below(2) * rng.below(bytes.len()));
+        let _ = read_onnx(&bytes);
+    }
+}
+
+fn refusal(change: impl FnOnce(&mut proto::Net)) -> String {
+    let mut net = synth::network(&Spec {
+        body: Body::Attention {
+            layers: 1,
+            width: 4,
+            model: 4,
+            heads: 2,
+            feed_forward: 4,
+            embedding: Embedding::Map,
+            multiply_gate: false,
+            add_gate: false,
+            smolgen: None,
+        },
+        policy: Policy::Attention {
+            width: 4,
+            model: 4,
+            encoders: 0,
+        },
+        ..Default::default()
+    });
+    change(&mut net);
+    let result = Net::parse(&net.encode_to_vec());
+    result.err().expect("a refusal").to_string()
+}
+
+#[test]
+fn refusals_name_the_place() {
+    let format = |net: &mut proto::Net, change: fn(&mut proto::NetworkFormat)| {
+        change(
+            net.format
+                .as_mut()
+                .unwrap()
+                .network_format
+                .as_mut()
+                .unwrap(),
+        );
+    };
+    let encoder = |net: &mut proto::Net, change: fn(&mut proto::EncoderLayer)| {
+        change(&mut net.weights.as_mut().unwrap().encoder[0]);
+    };
+    for (message, expected) in [
+        (
+            refusal(|n| format(n, |f| f.network = Some(99))),
+            "network_format.network is 99 (unknown",
+        ),
+        (
+            refusal(|n| format(n, |f| f.policy = Some(2))),
+            "POLICY_CONVOLUTION",
+        ),
+        (
+            refusal(|n| format(n, |f| f.input = Some(0))),
+            "INPUT_UNKNOWN",
+        ),
+        (
+            refusal(|n| format(n, |f| f.ffn_activation = Some(9))),
+            "ACTIVATION_SOFTMAX",
+        ),
+        (
+            refusal(|n| format(n, |f| f.network = Some(3))),
+            "1 encoder layers",
+        ),
+        (
+            refusal(|n| {
+                encoder(n, |e| {
+                    e.mha.as_mut().unwrap().rpe_q = Some(proto::Layer::default())
+                })
+            }),
+            "encoder[0].mha is relative (RPE, layer rpe_q)",
+        ),
+        (
+            refusal(|n| encoder(n, |e| e.ffn = None)),
+            "layer encoder[0].ffn is missing",
+        ),
+        (
+            refusal(|n| n.weights.as_mut().unwrap().headcount = Some(3)),
+            "encoder[0].mha.q_w",
+        ),
+        (refusal(|n| n.weights = None), "weights is missing"),
+        (
+            refusal(|n| n.weights.as_mut().unwrap().ip2_val_b = None),
+            "layer ip2_val_b is missing",
+        ),
+        (
+            refusal(|n| {
+                n.weights
+                    .as_mut()
+                    .unwrap()
+                    .ip_emb_b
+                    .as_mut()
+                    .unwrap()
+                    .encoding = Some(9)
+            }),
+            "encoding of layer ip_emb_b is 9",
+        ),
+        (
+            refusal(|n| {
+                n.weights.as_mut().unwrap().ip_emb_b =
+                    Some(synth::encode(&[0.0; 3], synth::Encoding::Float32))
+            }),
+            "layer ip_emb_b has 3 values, expected 4 (one per row of ip_emb_w)",
+        ),
+        (refusal(|n| n.magic = Some(5)), "not an lc0 network"),
+    ] {
+        assert!(message.contains(expected), "'{message}' lacks '{expected}'");
+    }
+}
+
+#[test]
+fn a_weight_that_is_no_number_is_named() {
+    let mut net = synth::network(&Spec::default());
+    let bias = net.weights.as_mut().unwrap().ip1_val_b.as_mut().unwrap();
+    let mut values = bias.params().to_vec();
+    values[4..8].copy_from_slice(&f32::INFINITY.to_le_bytes());
+    bias.params = Some(values.into());
+    let net = Net::parse(&net.encode_to_vec()).unwrap();
+    let error = to_onnx(&net, &ConvertOptions::default())
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        error,
+        "layer ip1_val_b: value 1 is inf, expected a finite number"
+    );
+}
+
+/// An embedded model passes through with the names the file gives.
+#[test]
+fn embedded_onnx_passes_through() {
+    let inner = Net::parse(&small_networks()[0]).unwrap();
+    let inner = to_onnx(&inner, &ConvertOptions::default()).unwrap();
+    let mut outer = proto::Net {
+        magic: Some(0x1c0),
+        format: Some(proto::Format {
+            weights_encoding: None,
+            network_format: Some(proto::NetworkFormat {
+                input: Some(3),
+                network: Some(5),
+                ..Default::default()
+            }),
+        }),
+        onnx_model: Some(proto::OnnxModel {
+            model: Some(inner.bytes.clone().into()),
+            input_planes: Some(inner.input.clone()),
+            output_policy: Some(inner.policy.clone()),
+            output_wdl: inner.wdl.clone(),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let net = Net::parse(&outer.encode_to_vec()).unwrap();
+    let model = to_onnx(&net, &ConvertOptions::default()).unwrap();
+    assert_eq!(model.bytes, inner.bytes);
+    assert_eq!(model.input_format.number(), 3);
+    assert!(net.describe().to_string().contains("embedded ONNX"));
+
+    outer.onnx_model.as_mut().unwrap().output_policy = Some("/output/wdl".to_owned());
+    let net = Net::parse(&outer.encode_to_vec());
+    let error = net
+        .and_then(|net| to_onnx(&net, &ConvertOptions::default()))
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "tensor '/output/wdl' of the ONNX model is float32 [batch, 3], expected float32 [batch, 1858]"
+    );
+}

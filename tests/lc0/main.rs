@@ -1,0 +1,10 @@
+//! Networks in lc0's format: converted by the library, run by rten, and compared with lc0's recorded outputs and with a
+//! plain evaluation; damaged files; precisions; the commands.
+
+mod commands;
+mod damage;
+mod naive;
+mod parity;
+mod run;
+mod synth;
+mod synthetic;
