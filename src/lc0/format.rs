@@ -1,8 +1,8 @@
 //! What the numbers of a network file's format message mean: input planes, structure, head kinds, activations.
 //!
 //! Each enum knows lc0's number and name of its values; numbers that are unknown, or known but not convertible, are
-//! refused with an error that gives field, number and name. [`Format::of`] also applies what lc0 itself does to files
-//! older than the format fields.
+//! refused with an error that gives field, number and name. Reading a [`Format`] also applies what lc0 itself does to
+//! files older than the format fields.
 
 use super::{error::NetError, proto};
 

@@ -110,7 +110,7 @@ pub struct Weights {
     pub policy_heads: Option<PolicyHeads>,
 }
 
-/// One array of numbers, see [`crate::lc0::weights::Tensor`] for how to read it.
+/// One array of numbers, encoded as `encoding` or the file's default says.
 #[derive(Clone, PartialEq, Message)]
 pub struct Layer {
     #[prost(float, optional, tag = "1")]

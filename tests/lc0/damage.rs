@@ -266,6 +266,86 @@ fn a_weight_that_is_no_number_is_named() {
     );
 }
 
+/// A model with half precision inputs and outputs, as lc0's own converter writes them.
+fn half_precision_interface() -> Vec<u8> {
+    // Cast nodes only: the planes' first entries are the outputs.
+    fn message(tag: u8, content: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![tag << 3 | 2];
+        prost::encoding::encode_varint(content.len() as u64, &mut bytes);
+        [bytes, content.to_vec()].concat()
+    }
+    let dim = |n: u64| {
+        let mut bytes = vec![8];
+        prost::encoding::encode_varint(n, &mut bytes);
+        message(1, &bytes)
+    };
+    let value = |name: &str, dims: &[u64]| {
+        let shape: Vec<u8> = dims.iter().flat_map(|&n| dim(n)).collect();
+        let tensor = [vec![8, 10], message(2, &shape)].concat();
+        [
+            message(1, name.as_bytes()),
+            message(2, &message(1, &tensor)),
+        ]
+        .concat()
+    };
+    let node = |op: &str, inputs: &[&str], output: &str| {
+        let inputs: Vec<u8> = inputs
+            .iter()
+            .flat_map(|name| message(1, name.as_bytes()))
+            .collect();
+        message(
+            1,
+            &[
+                inputs,
+                message(2, output.as_bytes()),
+                message(4, op.as_bytes()),
+            ]
+            .concat(),
+        )
+    };
+    let constant = |name: &str, values: &[i64]| {
+        let data: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        let dims = vec![8, values.len() as u8, 16, 7];
+        message(
+            5,
+            &[dims, message(8, name.as_bytes()), message(9, &data)].concat(),
+        )
+    };
+    let graph = [
+        node("Reshape", &["/input/planes", "flat"], "all"),
+        node("Slice", &["all", "zero", "policy", "one"], "/output/policy"),
+        node("Slice", &["all", "zero", "three", "one"], "/output/wdl"),
+        message(2, b"half"),
+        constant("flat", &[1, 7168]),
+        constant("zero", &[0]),
+        constant("one", &[1]),
+        constant("three", &[3]),
+        constant("policy", &[1858]),
+        message(11, &value("/input/planes", &[1, 112, 8, 8])),
+        message(12, &value("/output/policy", &[1, 1858])),
+        message(12, &value("/output/wdl", &[1, 3])),
+    ];
+    [
+        vec![8, 8],
+        message(7, &graph.concat()),
+        message(8, &[16, 17]),
+    ]
+    .concat()
+}
+
+#[test]
+fn half_precision_inputs_and_outputs_are_widened() {
+    let model = read_onnx(&half_precision_interface()).unwrap();
+    assert_eq!(model.batch, Some(1));
+    let planes: Vec<f32> = (0..112 * 64).map(|i| (i % 50) as f32).collect();
+    let outputs = crate::run::run(&model, &[planes]);
+    assert_eq!(outputs.wdl.unwrap()[0], [0.0, 1.0, 2.0]);
+    assert_eq!(outputs.policy[0][49], 49.0);
+    // What was changed is in the metadata: the model can be written to a file and read again.
+    let again = read_onnx(&model.bytes).unwrap();
+    assert_eq!((again.input, again.bytes), (model.input, model.bytes));
+}
+
 /// An embedded model passes through with the names the file gives.
 #[test]
 fn embedded_onnx_passes_through() {
@@ -292,8 +372,11 @@ fn embedded_onnx_passes_through() {
     };
     let net = Net::parse(&outer.encode_to_vec()).unwrap();
     let model = to_onnx(&net, &ConvertOptions::default()).unwrap();
-    assert_eq!(model.bytes, inner.bytes);
     assert_eq!(model.input_format.number(), 3);
+    // Its metadata now says so, and nothing else has changed.
+    assert_eq!(read_onnx(&model.bytes).unwrap().input_format.number(), 3);
+    let length = model.bytes.len() as i64 - inner.bytes.len() as i64;
+    assert!(length.abs() < 40, "{length}");
     assert!(net.describe().to_string().contains("embedded ONNX"));
 
     outer.onnx_model.as_mut().unwrap().output_policy = Some("/output/wdl".to_owned());

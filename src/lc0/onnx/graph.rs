@@ -127,6 +127,18 @@ fn value_info(name: &str, batch: Option<usize>, dims: &[usize]) -> ValueInfo {
     }
 }
 
+/// An encoded node that converts a tensor to another type.
+pub(crate) fn cast_node(from: &str, to: &str, data_type: i32) -> Bytes {
+    let node = NodeProto {
+        input: vec![from.to_owned()],
+        output: vec![to.to_owned()],
+        name: Some(format!("{from}/to/{to}")),
+        op_type: Some("Cast".to_owned()),
+        attribute: vec![int("to", i64::from(data_type))],
+    };
+    node.encode_to_vec().into()
+}
+
 impl Graph {
     /// An empty graph.
     pub(crate) fn new(name: &str, precision: Precision) -> Graph {
@@ -143,6 +155,11 @@ impl Graph {
     /// The type of weights and computation.
     pub(crate) fn precision(&self) -> Precision {
         self.precision
+    }
+
+    /// Changes the type of weights and computation from here on; returns the one before.
+    pub(crate) fn set_precision(&mut self, precision: Precision) -> Precision {
+        std::mem::replace(&mut self.precision, precision)
     }
 
     /// The constant with this name, if it is there.

@@ -3,7 +3,10 @@
 
 use prost::{Message, bytes::Bytes};
 
-use super::proto::{Extent, ModelProto, ValueInfo, data_type};
+use super::{
+    graph::cast_node,
+    proto::{Extent, ModelProto, StringStringEntry, ValueInfo, data_type},
+};
 use crate::lc0::{
     error::NetError,
     format::InputFormat,
@@ -12,9 +15,10 @@ use crate::lc0::{
 };
 
 /// Reads an ONNX model with lc0's tensors: `/input/planes`, `/output/policy`, `/output/wdl` or `/output/value`, and
-/// `/output/mlh`, or others that its metadata names. Without metadata, the input planes are the classical ones.
+/// `/output/mlh`, or others that its metadata names. Without metadata, the input planes are the classical ones. Models
+/// with 16-bit inputs and outputs get casts to and from float32.
 pub fn read_onnx(bytes: &[u8]) -> Result<OnnxModel, NetError> {
-    let model = decode(bytes)?;
+    let mut model = decode(bytes)?;
     let metadata = |key: &str| {
         let entry = model.metadata_props.iter().find(|entry| entry.key() == key);
         entry.map(|entry| entry.value().to_owned())
@@ -30,18 +34,22 @@ pub fn read_onnx(bytes: &[u8]) -> Result<OnnxModel, NetError> {
         None => InputFormat::Classical112,
         Some(name) => input_format(&name)?,
     };
-    find_tensors(bytes.to_vec(), &model, names, input_format)
+    let mut found = find_tensors(&model, names, input_format)?;
+    let changed = widen_interface(&mut model, &mut found);
+    Ok(finish(model, found, bytes, changed))
 }
 
 /// The metadata of a model.
 pub(crate) fn metadata(bytes: &[u8]) -> Result<Vec<(String, String)>, NetError> {
-    let entries = decode(bytes)?.metadata_props;
-    let pair =
-        |entry: super::proto::StringStringEntry| (entry.key().to_owned(), entry.value().to_owned());
-    Ok(entries.into_iter().map(pair).collect())
+    Ok(metadata_of(&decode(bytes)?))
 }
 
-/// The model of a `NETWORK_ONNX` file, as it is.
+fn metadata_of(model: &ModelProto) -> Vec<(String, String)> {
+    let pair = |entry: &StringStringEntry| (entry.key().to_owned(), entry.value().to_owned());
+    model.metadata_props.iter().map(pair).collect()
+}
+
+/// The model of a `NETWORK_ONNX` file as it is, with metadata that says what the file says about it.
 pub(crate) fn embedded_model(net: &Net, options: &ConvertOptions) -> Result<OnnxModel, NetError> {
     let set = [
         ("policy head", options.policy_head.is_some()),
@@ -57,7 +65,7 @@ pub(crate) fn embedded_model(net: &Net, options: &ConvertOptions) -> Result<Onnx
         });
     }
     let embedded = net.embedded_onnx()?;
-    let model = decode(embedded.model())?;
+    let mut model = decode(embedded.model())?;
     let names = Names {
         input: embedded.input_planes.clone(),
         policy: embedded.output_policy.clone(),
@@ -65,7 +73,15 @@ pub(crate) fn embedded_model(net: &Net, options: &ConvertOptions) -> Result<Onnx
         value: embedded.output_value.clone(),
         mlh: embedded.output_mlh.clone(),
     };
-    find_tensors(embedded.model().to_vec(), &model, names, net.format().input)
+    let mut found = find_tensors(&model, names, net.format().input)?;
+    let told = metadata_of(&model);
+    let agrees = |entry: &(&str, String)| {
+        told.iter()
+            .any(|(key, value)| (key.as_str(), value) == (entry.0, &entry.1))
+    };
+    let silent = !found.tensor_metadata().iter().all(agrees);
+    let changed = widen_interface(&mut model, &mut found);
+    Ok(finish(model, found, embedded.model(), silent || changed))
 }
 
 fn decode(bytes: &[u8]) -> Result<ModelProto, NetError> {
@@ -100,7 +116,6 @@ struct Names {
 }
 
 fn find_tensors(
-    bytes: Vec<u8>,
     model: &ModelProto,
     names: Names,
     input_format: InputFormat,
@@ -149,7 +164,7 @@ fn find_tensors(
         return Err(no_tensor("output", &either, &graph.output));
     }
     Ok(OnnxModel {
-        bytes,
+        bytes: Vec::new(),
         input,
         policy,
         wdl,
@@ -158,6 +173,68 @@ fn find_tensors(
         input_format,
         batch,
     })
+}
+
+/// Gives 16-bit inputs and outputs float32 ones in their place, with casts between. Whether there were any.
+fn widen_interface(model: &mut ModelProto, found: &mut OnnxModel) -> bool {
+    let Some(graph) = &mut model.graph else {
+        return false;
+    };
+    let mut changed = false;
+    if let Some((narrow, element)) = widen(&mut graph.input, &mut found.input) {
+        graph
+            .node
+            .insert(0, cast_node(&found.input, &narrow, element));
+        changed = true;
+    }
+    let others = [&mut found.wdl, &mut found.value, &mut found.mlh];
+    let others = others.into_iter().filter_map(Option::as_mut);
+    for name in std::iter::once(&mut found.policy).chain(others) {
+        if let Some((narrow, _)) = widen(&mut graph.output, name) {
+            graph.node.push(cast_node(&narrow, name, data_type::FLOAT));
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// Makes the named tensor, if it is a 16-bit one, a float32 one with another name. Its old name and type.
+fn widen(tensors: &mut [ValueInfo], name: &mut String) -> Option<(String, i32)> {
+    let tensor = tensors.iter_mut().find(|tensor| tensor.name() == name)?;
+    let info = tensor.r#type.as_mut()?.tensor_type.as_mut()?;
+    let element = info.elem_type();
+    if element == data_type::FLOAT {
+        return None;
+    }
+    info.elem_type = Some(data_type::FLOAT);
+    let wide = format!("{name}/float32");
+    tensor.name = Some(wide.clone());
+    Some((std::mem::replace(name, wide), element))
+}
+
+/// The model's bytes: the original ones, or, if it was changed, new ones that also say in their metadata what was found.
+fn finish(
+    mut model: ModelProto,
+    mut found: OnnxModel,
+    original: &[u8],
+    changed: bool,
+) -> OnnxModel {
+    found.bytes = match changed {
+        false => original.to_vec(),
+        true => {
+            let told = found.tensor_metadata();
+            model
+                .metadata_props
+                .retain(|entry| told.iter().all(|(key, _)| *key != entry.key()));
+            let entry = |(key, value): (&str, String)| StringStringEntry {
+                key: Some(key.to_owned()),
+                value: Some(value),
+            };
+            model.metadata_props.extend(told.into_iter().map(entry));
+            model.encode_to_vec()
+        }
+    };
+    found
 }
 
 fn no_tensor(role: &'static str, expected: &str, tensors: &[ValueInfo]) -> NetError {
@@ -172,7 +249,7 @@ fn no_tensor(role: &'static str, expected: &str, tensors: &[ValueInfo]) -> NetEr
     }
 }
 
-/// Requires float32 and a batch of these dimensions; returns the batch size if it is fixed. Dimensions that the model
+/// Requires floating point numbers and a batch of these dimensions; returns the batch size if it is fixed. Dimensions that the model
 /// leaves open are taken to fit.
 fn check(tensor: &ValueInfo, dims: &[i64]) -> Result<Option<usize>, NetError> {
     let info = tensor.r#type.as_ref().and_then(|t| t.tensor_type.as_ref());
@@ -197,7 +274,8 @@ fn check(tensor: &ValueInfo, dims: &[i64]) -> Result<Option<usize>, NetError> {
                 && inner.into_iter().all(|(extent, &dim)| open_or(extent, dim))
         }
     };
-    if element != data_type::FLOAT || !fits {
+    let floating = [data_type::FLOAT, data_type::FLOAT16, data_type::BFLOAT16];
+    if !floating.contains(&element) || !fits {
         return Err(NetError::TensorShape {
             tensor: tensor.name().to_owned(),
             found: format!(

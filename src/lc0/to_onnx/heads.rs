@@ -205,7 +205,11 @@ impl Emitter {
         );
         let hidden =
             self.dense_activated(&format!("{name}/dense1"), &flat, &head.dense1, activation)?;
-        let y = self.dense(&format!("{name}/dense2"), &hidden, &head.dense2, 1.0)?;
-        Ok(self.graph.widen(&format!("{name}/wide"), y))
+        // The last layer is small and its output is what the search sees: always in float32.
+        let hidden = self.graph.widen(&format!("{name}/wide"), hidden);
+        let precision = self.graph.set_precision(Precision::Float32);
+        let y = self.dense(&format!("{name}/dense2"), &hidden, &head.dense2, 1.0);
+        self.graph.set_precision(precision);
+        y
     }
 }

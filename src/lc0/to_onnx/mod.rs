@@ -120,6 +120,29 @@ pub struct OnnxModel {
     pub batch: Option<usize>,
 }
 
+impl OnnxModel {
+    /// The metadata entries that tell a reader which tensor is which.
+    pub(crate) fn tensor_metadata(&self) -> Vec<(&'static str, String)> {
+        let outputs = [
+            (metadata_key::WDL, &self.wdl),
+            (metadata_key::VALUE, &self.value),
+            (metadata_key::MLH, &self.mlh),
+        ];
+        let named = [
+            (
+                metadata_key::INPUT_FORMAT,
+                self.input_format.lc0_name().to_owned(),
+            ),
+            (metadata_key::INPUT, self.input.clone()),
+            (metadata_key::POLICY, self.policy.clone()),
+        ];
+        let outputs = outputs
+            .into_iter()
+            .filter_map(|(key, name)| Some((key, name.clone()?)));
+        named.into_iter().chain(outputs).collect()
+    }
+}
+
 /// Converts a network. An embedded ONNX model is passed through as it is.
 pub fn to_onnx(net: &Net, options: &ConvertOptions) -> Result<OnnxModel, NetError> {
     let format = *net.format();
@@ -175,28 +198,20 @@ fn metadata(
     architecture: &Architecture<'_>,
     model: &OnnxModel,
 ) -> Vec<(String, String)> {
-    let proto = net.proto();
     let entries = [
-        (
-            metadata_key::INPUT_FORMAT,
-            Some(model.input_format.lc0_name().to_owned()),
-        ),
-        (metadata_key::INPUT, Some(model.input.clone())),
-        (metadata_key::POLICY, Some(model.policy.clone())),
-        (metadata_key::WDL, model.wdl.clone()),
-        (metadata_key::VALUE, model.value.clone()),
-        (metadata_key::MLH, model.mlh.clone()),
         ("lc0.policy_head", Some(architecture.policy_name.clone())),
         ("lc0.value_head", Some(architecture.value_name.clone())),
         ("lc0.network", net.name().map(str::to_owned)),
         ("lc0.network_sha256", Some(net.sha256().to_owned())),
         ("lc0.data_type", Some(options.data_type.name().to_owned())),
-        ("license", proto.license.clone()),
+        ("license", net.proto().license.clone()),
     ];
-    entries
+    let entries = entries
         .into_iter()
-        .filter_map(|(key, value)| Some((key.to_owned(), value?)))
-        .collect()
+        .filter_map(|(key, value)| Some((key, value?)));
+    let tensors = model.tensor_metadata();
+    let pairs = tensors.into_iter().chain(entries);
+    pairs.map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 /// The features of the body, in the layout the body computes them in.
