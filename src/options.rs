@@ -486,6 +486,14 @@ options! {
     // Batches.
     /// Visits to nodes that are already being evaluated that end the gathering of a batch.
     "MaxCollisionEvents" "max-collision-events" max_collision_events: usize [1, 65536] = 917usize;
+    /// The same in a large tree; small trees tolerate fewer (see the three Scaling options).
+    "MaxCollisionVisits" "max-collision-visits" max_collision_visits: u32 [1, 100000000] = 80000u32;
+    /// Visits of the root up to which one collision ends the gathering.
+    "MaxCollisionVisitsScalingStart" "max-collision-visits-scaling-start" max_collision_visits_scaling_start: u32 [1, 100000] = 28u32;
+    /// Visits of the root from which on MaxCollisionVisits holds.
+    "MaxCollisionVisitsScalingEnd" "max-collision-visits-scaling-end" max_collision_visits_scaling_end: u32 [0, 100000000] = 145000u32;
+    /// Power of the growth in between.
+    "MaxCollisionVisitsScalingPower" "max-collision-visits-scaling-power" max_collision_visits_scaling_power: f32 [0.01, 100.0] = 1.25f32;
     /// Back up terminals and cache hits while a batch is being gathered.
     "OutOfOrderEval" "out-of-order-eval" out_of_order_eval: bool = true;
     /// Such visits per batch, as a multiple of the batch size.

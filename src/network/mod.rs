@@ -5,6 +5,7 @@
 //! (ONNX Runtime, rten, the hash evaluator) and decorators (the cache) share the one trait.
 
 pub mod hash;
+pub mod prior;
 
 use thiserror::Error;
 
@@ -183,6 +184,17 @@ pub trait Evaluator: Send + Sync {
     /// Turns the current (last) position of a line of play into input planes, or `None` if this evaluator needs none.
     fn encode(&self, _line: &[crate::chess::Ply]) -> Option<Planes> {
         None
+    }
+
+    /// The key under which the current position of a line is evaluated and cached: it must differ whenever what the
+    /// network sees differs.
+    fn key(&self, line: &[crate::chess::Ply]) -> u64 {
+        line.last().map_or(0, |ply| ply.key)
+    }
+
+    /// Whether [`Value::m`] means anything.
+    fn predicts_moves_left(&self) -> bool {
+        false
     }
 
     /// The threads and batch size this backend works best with.

@@ -1,29 +1,53 @@
 //! The search: a PUCT tree over a network, with search-contempt.
 //!
+//! One iteration of a worker is: [`select`](mod@select) leaves under the tree's lock, [`expand`] them without it,
+//! evaluate them together, and [`backup`] their values. [`search_contempt`] is the opponent model, [`bounds`] the proofs,
+//! [`tree`] and [`node`] the data, [`root`] the choice of the move, [`limits`] the reasons to stop.
+//!
 //! [`run`] searches one position until a limit or a stop signal ends it. It never prints: what there is to say goes to
 //! a [`Reporter`]. Time comes from a [`Clock`], randomness from the options' seed, values from an
 //! [`Evaluator`](crate::network::Evaluator).
 
+mod backup;
+mod batch;
+mod bounds;
+mod expand;
 pub mod limits;
+pub mod node;
+mod params;
+mod reroot;
+mod root;
+pub mod search_contempt;
+mod select;
+pub mod tree;
+mod worker;
 
 use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    thread,
     time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
-use shakmaty::Color;
+use shakmaty::{Color, Position};
 use thiserror::Error;
 
 use crate::{
-    chess::{History, PackedMove},
+    chess::{self, History, PackedMove},
     network::{EvaluateError, Evaluator, Value},
     options::Options,
 };
+use batch::Minibatch;
 pub use limits::Limits;
+use limits::{Progress, Stopper};
+use params::Params;
+use root::RootMoves;
+use search_contempt::Rule;
+pub use tree::Tree;
+use worker::Search;
 
 /// Everything that defines one search.
 #[derive(Clone, Debug)]
@@ -39,10 +63,6 @@ pub struct Job {
     /// Search parameters.
     pub options: Arc<Options>,
 }
-
-/// The tree, kept between searches. Opaque to callers; a search re-roots it when the new position continues the old.
-#[derive(Default)]
-pub struct Tree {}
 
 /// Tells a running search, from another thread, to finish.
 #[derive(Clone, Debug, Default)]
@@ -193,49 +213,228 @@ pub enum SearchError {
     Evaluate(#[from] EvaluateError),
 }
 
-/// Searches `job` on `tree` until a limit or `stop` ends it.
+/// How often the calling thread looks whether there is something to report.
+const REPORT_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Searches `job` on `tree` until a limit or `stop` ends it. The tree is re-rooted when the job's game continues the
+/// one it was built for, and dropped otherwise.
 ///
 /// # Errors
 /// When the evaluator fails; the tree stays usable.
 pub fn run(
-    _tree: &Mutex<Tree>,
+    tree: &Mutex<Tree>,
     evaluator: &dyn Evaluator,
     job: &Job,
-    _stop: &StopSignal,
+    stop: &StopSignal,
     clock: &dyn Clock,
     reporter: &mut dyn Reporter,
 ) -> Result<Outcome, SearchError> {
-    let started = clock.now();
-    let position = job.history.position();
-    let moves: Vec<_> = crate::chess::moves::legal_moves(position)
-        .filter(|m| job.root_moves.is_empty() || job.root_moves.contains(m))
-        .collect();
-    let mut batch = crate::network::Batch::default();
-    let planes = evaluator.encode(job.history.plies());
-    batch.push(job.history.last().key, planes, &moves);
-    evaluator.evaluate(&mut batch)?;
-    let best = (0..moves.len())
-        .max_by(|&a, &b| batch.policy(0)[a].total_cmp(&batch.policy(0)[b]))
-        .map(|index| moves[index]);
+    let options = &job.options;
+    let advice = evaluator.advice();
+    let or_advised = |value: usize, advised: usize| if value > 0 { value } else { advised.max(1) };
+    let minibatch = or_advised(options.minibatch_size, advice.minibatch);
+    let threads = or_advised(options.threads, advice.threads);
+    let search = Search {
+        tree,
+        evaluator,
+        job,
+        params: Params::new(options, minibatch, evaluator.predicts_moves_left()),
+        clock,
+        started: clock.now(),
+        stop,
+        stopper: Mutex::new(Stopper::new(job)),
+        is_over: AtomicBool::new(false),
+        error: Mutex::new(None),
+        is_full: AtomicBool::new(false),
+    };
+    if chess::moves::legal_moves(job.history.position())
+        .next()
+        .is_none()
+    {
+        return Ok(finished_game(&search, reporter));
+    }
+    search.prepare()?;
+    let mut teller = Teller {
+        search: &search,
+        reporter,
+        last: None,
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads as u64)
+            .map(|index| {
+                let search = &search;
+                scope.spawn(move || search.work(index))
+            })
+            .collect();
+        while !workers.iter().all(|worker| worker.is_finished()) {
+            thread::park_timeout(REPORT_INTERVAL);
+            teller.tell_news();
+        }
+    });
+    if let Some(error) = search.error.lock().take() {
+        return Err(error.into());
+    }
+    if search.is_full.load(Ordering::Relaxed) {
+        teller
+            .reporter
+            .note("the tree is full (2^32 nodes or edges): the search ends here");
+    }
+    Ok(teller.conclude())
+}
+
+impl Search<'_> {
+    /// Brings the tree to the job's position and makes sure that the root has its moves.
+    fn prepare(&self) -> Result<(), SearchError> {
+        let rule = Rule::new(&self.job.options, self.job.contempt_side);
+        let is_evaluated = {
+            let mut tree = self.tree.lock();
+            reroot::reroot(&mut tree, &self.job.history, rule);
+            tree.progress = Progress::new(&self.job.limits);
+            tree.node(tree.root()).n > 0
+        };
+        // The noise has a generator of its own, so that it does not shift the workers' draws.
+        let mut rng = self.rng(u64::MAX);
+        if !is_evaluated {
+            let mut batch = Minibatch::default();
+            // The first selection claims the root itself; it cannot fail in an empty tree.
+            let _ = select::select(
+                &mut self.tree.lock(),
+                &self.params,
+                &mut batch,
+                &mut rng,
+                1,
+                1,
+            );
+            expand::expand_root(&mut batch, &self.job.history, self.evaluator);
+            if let Err(error) = self.evaluate(&mut batch) {
+                backup::cancel_all(&mut self.tree.lock(), &mut batch);
+                return Err(error.into());
+            }
+            let _ = backup::backup(&mut self.tree.lock(), &self.params, &mut batch, true);
+        }
+        let mut tree = self.tree.lock();
+        tree.root_moves = RootMoves::new(&tree, &self.job.root_moves, &self.job.options, &mut rng);
+        self.check_limits(&mut tree);
+        Ok(())
+    }
+
+    /// The state of the search, with the lines that `MultiPV` asks for.
+    fn report(&self, tree: &Tree, best: Option<u8>) -> Report {
+        let progress = &tree.progress;
+        let hashfull = match self.job.limits.tree_bytes {
+            Some(limit) => (tree.memory() as u64 * 1000 / (limit as u64).max(1)).min(1000) as u32,
+            None => self.evaluator.cache_permille(),
+        };
+        Report {
+            depth: progress.mean_depth(),
+            seldepth: progress.seldepth.max(1),
+            elapsed: self.elapsed(),
+            nodes: u64::from(tree.node(tree.root()).n),
+            playouts: progress.playouts,
+            hashfull,
+            tb_hits: progress.tb_hits,
+            lines: root::lines(tree, &self.params, self.job.options.multi_pv, best),
+        }
+    }
+}
+
+/// Tells the reporter what is new.
+struct Teller<'a, 'b> {
+    search: &'a Search<'b>,
+    reporter: &'a mut dyn Reporter,
+    /// Depth, seldepth, first move and time of the last report.
+    last: Option<(u32, u32, Option<PackedMove>, Duration)>,
+}
+
+impl Teller<'_, '_> {
+    /// Longest silence.
+    const PATIENCE: Duration = Duration::from_secs(2);
+
+    fn tell_news(&mut self) {
+        let report = {
+            let tree = self.search.tree.lock();
+            // Nothing but the root's own evaluation: no line to show yet.
+            if tree.progress.playouts < 2 {
+                return;
+            }
+            self.search.report(&tree, None)
+        };
+        let first = report
+            .lines
+            .first()
+            .and_then(|line| line.pv.first().copied());
+        let is_news = self.last.is_none_or(|(depth, seldepth, best, at)| {
+            report.depth > depth
+                || report.seldepth > seldepth
+                || best != first
+                || report.elapsed.saturating_sub(at) >= Self::PATIENCE
+        });
+        if is_news {
+            self.last = Some((report.depth, report.seldepth, first, report.elapsed));
+            self.reporter.report(&report);
+        }
+    }
+
+    /// The final report and the choice of the move.
+    fn conclude(self) -> Outcome {
+        let search = self.search;
+        let (stats, report) = {
+            let mut tree = search.tree.lock();
+            let best = root::choose(
+                &tree,
+                &search.params,
+                search.job,
+                &mut search.rng(u64::MAX - 1),
+            );
+            tree.progress.claimed = 0;
+            let report = search.report(&tree, best.map(|best| best.edge));
+            (root::move_stats(&tree, &search.params), report)
+        };
+        self.reporter.move_stats(&stats);
+        self.reporter.report(&report);
+        let pv = report.lines.first().map_or(&[][..], |line| &line.pv);
+        Outcome {
+            best: pv.first().copied(),
+            ponder: pv.get(1).copied(),
+            report,
+        }
+    }
+}
+
+/// The outcome of a search in a position without legal moves.
+fn finished_game(search: &Search<'_>, reporter: &mut dyn Reporter) -> Outcome {
+    let is_mated = search.job.history.position().is_check();
+    let value = if is_mated {
+        Value {
+            wl: -1.0,
+            ..Value::default()
+        }
+    } else {
+        Value {
+            d: 1.0,
+            ..Value::default()
+        }
+    };
+    let score = if is_mated {
+        Score::Mate(0)
+    } else {
+        Score::Open
+    };
     let line = Line {
-        score: Score::Open,
-        value: batch.value(0),
-        pv: best.into_iter().collect(),
-        nodes: 1,
+        score,
+        value,
+        pv: Vec::new(),
+        nodes: 0,
     };
     let report = Report {
-        depth: 1,
-        seldepth: 1,
-        elapsed: clock.now() - started,
-        nodes: 1,
-        playouts: 1,
+        elapsed: search.elapsed(),
         lines: vec![line],
         ..Report::default()
     };
     reporter.report(&report);
-    Ok(Outcome {
-        best,
+    Outcome {
+        best: None,
         ponder: None,
         report,
-    })
+    }
 }

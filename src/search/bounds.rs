@@ -1,0 +1,198 @@
+//! Proofs: what is certain about a node follows from what is certain about its children.
+//!
+//! This is certainty propagation (Winands' MCTS-solver, Videodr0me's extension, lc0's sticky endgames) with a lower and
+//! an upper bound per node, so that draws and "cannot lose" propagate as well. A proven node ends visits like a terminal,
+//! and its ancestors' means are corrected as if all its visits had returned the proven value.
+
+use super::{
+    node::{Bounds, Node, NodeId, Origin},
+    tree::Tree,
+};
+
+/// How much the sum of a node's values changes when a proof replaces its mean, seen by the side that moved into it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Correction {
+    /// Visits that counted the old mean.
+    pub visits: u32,
+    /// New W-L minus old mean.
+    pub wl: f64,
+    /// New D minus old mean.
+    pub d: f32,
+    /// New moves left minus old mean.
+    pub m: f32,
+}
+
+impl Correction {
+    /// The same seen by the other side.
+    pub fn flipped(self) -> Correction {
+        Correction {
+            wl: -self.wl,
+            ..self
+        }
+    }
+
+    /// Applies to an ancestor whose visits include those of the proven node.
+    pub fn apply(self, node: &mut Node) {
+        let share = f64::from(self.visits) / f64::from(node.n.max(1));
+        node.wl = (node.wl + self.wl * share).clamp(-1.0, 1.0);
+        node.d = (node.d + self.d * share as f32).clamp(0.0, 1.0);
+        node.m += self.m * share as f32;
+    }
+}
+
+/// Gives a node a certain result.
+pub(super) fn prove(node: &mut Node, result: i8, m: f32, origin: Origin) {
+    node.set_bounds(Bounds::exact(result), origin);
+    node.wl = f64::from(result);
+    node.d = if result == 0 { 1.0 } else { 0.0 };
+    node.m = m;
+}
+
+/// Tightens the bounds of a node from those of its children. Returns `None` if nothing changed; otherwise the
+/// correction that its ancestors need (of no visits if the node is not proven yet).
+pub(super) fn update(tree: &mut Tree, id: NodeId) -> Option<Correction> {
+    let node = *tree.node(id);
+    let (bounds, proof) = combine(tree.children(&node), usize::from(node.n_edges));
+    let bounds = bounds.flipped();
+    if bounds == node.bounds() {
+        return None;
+    }
+    let is_root = id == tree.root;
+    let node = tree.node_mut(id);
+    let Some(result) = bounds.result().filter(|_| !is_root) else {
+        // The root keeps its means: its own move still has to be chosen, and its values are what people read.
+        node.set_bounds(bounds, Origin::Children);
+        return Some(Correction::default());
+    };
+    let before = *node;
+    let origin = if proof.from_tablebase {
+        Origin::Tablebase
+    } else {
+        Origin::Children
+    };
+    prove(node, result, proof.m, origin);
+    Some(Correction {
+        visits: before.n,
+        wl: node.wl - before.wl,
+        d: node.d - before.d,
+        m: node.m - before.m,
+    })
+}
+
+/// How the result that [`combine`] found comes about.
+struct Proof {
+    m: f32,
+    from_tablebase: bool,
+}
+
+/// The bounds for the side to move, given its children and how many moves it has.
+fn combine(children: &[Node], moves: usize) -> (Bounds, Proof) {
+    let mut bounds = Bounds::exact(-1);
+    let (mut shortest_win, mut longest) = (f32::INFINITY, 0f32);
+    let mut from_tablebase = false;
+    for child in children {
+        // A repetition holds only on this path: it bounds nothing.
+        let known = if child.origin() == Origin::TwoFold {
+            Bounds::OPEN
+        } else {
+            child.bounds()
+        };
+        bounds.lower = bounds.lower.max(known.lower);
+        bounds.upper = bounds.upper.max(known.upper);
+        match known.result() {
+            Some(1) if child.m < shortest_win => {
+                shortest_win = child.m;
+                from_tablebase = child.origin() == Origin::Tablebase;
+            }
+            Some(0 | -1) => longest = longest.max(child.m),
+            _ => {}
+        }
+    }
+    if children.len() < moves {
+        bounds.upper = 1;
+    }
+    if bounds.lower == 1 {
+        return (
+            bounds,
+            Proof {
+                m: shortest_win + 1.0,
+                from_tablebase,
+            },
+        );
+    }
+    let from_tablebase = children
+        .iter()
+        .any(|child| child.origin() == Origin::Tablebase);
+    (
+        bounds,
+        Proof {
+            m: longest + 1.0,
+            from_tablebase,
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn child(bounds: Bounds, m: f32, origin: Origin) -> Node {
+        let mut node = Node {
+            n: 1,
+            m,
+            ..Node::EMPTY
+        };
+        node.set_bounds(bounds, origin);
+        node
+    }
+
+    #[test]
+    fn one_win_is_enough_and_the_shortest_counts() {
+        let children = [
+            child(Bounds::exact(1), 5.0, Origin::Children),
+            child(Bounds::exact(1), 3.0, Origin::Rules),
+            child(Bounds::OPEN, 0.0, Origin::Children),
+        ];
+        let (bounds, proof) = combine(&children, 20);
+        assert_eq!((bounds, proof.m), (Bounds::exact(1), 4.0));
+    }
+
+    #[test]
+    fn all_moves_must_lose_and_the_longest_counts() {
+        let children = [
+            child(Bounds::exact(-1), 2.0, Origin::Rules),
+            child(Bounds::exact(-1), 6.0, Origin::Children),
+        ];
+        assert_eq!(combine(&children, 3).0, Bounds::OPEN);
+        let (bounds, proof) = combine(&children, 2);
+        assert_eq!((bounds, proof.m), (Bounds::exact(-1), 7.0));
+    }
+
+    #[test]
+    fn a_draw_in_hand_is_a_lower_bound_and_repetitions_are_not() {
+        let draw = child(Bounds::exact(0), 0.0, Origin::Rules);
+        assert_eq!(combine(&[draw], 2).0, Bounds { lower: 0, upper: 1 });
+        let repetition = child(Bounds::exact(0), 4.0, Origin::TwoFold);
+        assert_eq!(combine(&[repetition], 1).0, Bounds::OPEN);
+    }
+
+    #[test]
+    fn a_correction_replaces_the_mean_of_the_visits_it_is_about() {
+        let mut ancestor = Node {
+            n: 10,
+            wl: 0.2,
+            d: 0.4,
+            m: 30.0,
+            ..Node::EMPTY
+        };
+        Correction {
+            visits: 5,
+            wl: 0.5,
+            d: -0.4,
+            m: -10.0,
+        }
+        .apply(&mut ancestor);
+        assert!((ancestor.wl - 0.45).abs() < 1e-12);
+        assert!((ancestor.d - 0.2).abs() < 1e-6 && (ancestor.m - 25.0).abs() < 1e-5);
+    }
+}

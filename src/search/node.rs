@@ -1,0 +1,233 @@
+//! One visited position: 40 bytes.
+//!
+//! All values of a node are from the point of view of the side that *moved into* it, so that its parent simply prefers
+//! the larger. Edges (the legal moves with their priors) live in an arena of their own, 4 bytes each, and the children
+//! of one node lie next to each other: selection reads them as one stream.
+
+use crate::{chess::PackedMove, network::prior};
+
+/// Index of a node in the tree's arena. It changes when the parent's children move to a larger block, so nothing
+/// outside a lock may keep one; a path of child slots stays valid.
+pub type NodeId = u32;
+
+/// A legal move and its prior, in one sortable word: the prior's 16 bits above the move's 16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Edge(u32);
+
+impl Edge {
+    /// A move with a prior of 0..=1 (rounded to 16 bits).
+    pub fn new(m: PackedMove, p: f32) -> Edge {
+        Edge(u32::from(prior::encode(p)) << 16 | u32::from(m.bits()))
+    }
+
+    /// The move.
+    pub fn m(self) -> PackedMove {
+        PackedMove::from_bits(self.0 as u16)
+    }
+
+    /// The prior, 0..=1.
+    #[inline]
+    pub fn p(self) -> f32 {
+        prior::decode((self.0 >> 16) as u16)
+    }
+}
+
+/// What is certain about a node's result, from the same point of view as its values: -1 lost, 0 drawn, 1 won.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// The result is at least this.
+    pub lower: i8,
+    /// The result is at most this.
+    pub upper: i8,
+}
+
+impl Bounds {
+    /// Nothing is known.
+    pub const OPEN: Bounds = Bounds {
+        lower: -1,
+        upper: 1,
+    };
+
+    /// A known result.
+    pub const fn exact(result: i8) -> Bounds {
+        Bounds {
+            lower: result,
+            upper: result,
+        }
+    }
+
+    /// The result, if it is known.
+    pub fn result(self) -> Option<i8> {
+        (self.lower == self.upper).then_some(self.lower)
+    }
+
+    /// The same seen by the other side.
+    pub fn flipped(self) -> Bounds {
+        Bounds {
+            lower: -self.upper,
+            upper: -self.lower,
+        }
+    }
+}
+
+/// Where a node's certainty comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Origin {
+    /// From its children, or not certain at all.
+    Children = 0,
+    /// The rules: mate, stalemate, material, 50 moves, threefold repetition.
+    Rules = 1,
+    /// The position occurred before, within the tree: taken as a draw, but only on this path and only from this root, so
+    /// it proves nothing to the parent. `m` holds the length of the cycle.
+    TwoFold = 2,
+    /// An endgame tablebase.
+    Tablebase = 3,
+}
+
+/// Flag bits: lower bound + 1 in bits 0-1, upper bound + 1 in bits 2-3, frozen in bit 4, origin in bits 5-6.
+const FROZEN: u8 = 1 << 4;
+const OPEN_FLAGS: u8 = 2 << 2;
+
+/// One visited position.
+#[derive(Clone, Copy, Debug)]
+pub struct Node {
+    /// Mean of W-L over the visits, -1..=1.
+    pub wl: f64,
+    /// Mean draw probability.
+    pub d: f32,
+    /// Mean plies to the end of the game; for a proven node, the exact length of the proof.
+    pub m: f32,
+    /// The network's own W-L (or the terminal value) of this position.
+    pub v: f32,
+    /// Completed visits.
+    pub n: u32,
+    /// Visits that have passed through and are not backed up yet.
+    pub in_flight: u32,
+    /// First edge; of a frozen node, its record (see [`super::search_contempt`]).
+    pub(super) edges: u32,
+    /// First child.
+    pub(super) children: NodeId,
+    /// Number of edges; 0 until the position is evaluated, and for terminal positions.
+    pub n_edges: u8,
+    /// Number of children, visited or being visited.
+    pub n_children: u8,
+    /// Which of the parent's edges leads here.
+    pub edge: u8,
+    pub(super) flags: u8,
+}
+
+impl Node {
+    /// A position that was never visited.
+    pub const EMPTY: Node = Node {
+        wl: 0.0,
+        d: 0.0,
+        m: 0.0,
+        v: 0.0,
+        n: 0,
+        in_flight: 0,
+        edges: 0,
+        children: 0,
+        n_edges: 0,
+        n_children: 0,
+        edge: 0,
+        flags: OPEN_FLAGS,
+    };
+
+    /// What is certain about the result.
+    #[inline]
+    pub fn bounds(&self) -> Bounds {
+        Bounds {
+            lower: (self.flags & 3) as i8 - 1,
+            upper: (self.flags >> 2 & 3) as i8 - 1,
+        }
+    }
+
+    /// Sets what is certain and why.
+    pub fn set_bounds(&mut self, bounds: Bounds, origin: Origin) {
+        let lower = (bounds.lower + 1) as u8;
+        let upper = (bounds.upper + 1) as u8;
+        self.flags = self.flags & FROZEN | lower | upper << 2 | (origin as u8) << 5;
+    }
+
+    /// Whether the result is certain, so that visits end here.
+    #[inline]
+    pub fn is_proven(&self) -> bool {
+        self.flags & 3 == self.flags >> 2 & 3
+    }
+
+    /// Where the certainty comes from.
+    pub fn origin(&self) -> Origin {
+        match self.flags >> 5 {
+            1 => Origin::Rules,
+            2 => Origin::TwoFold,
+            3 => Origin::Tablebase,
+            _ => Origin::Children,
+        }
+    }
+
+    /// Whether search-contempt has a record of this node's replies.
+    #[inline]
+    pub fn has_record(&self) -> bool {
+        self.flags & FROZEN != 0
+    }
+
+    pub(super) fn set_has_record(&mut self, has: bool) {
+        self.flags = self.flags & !FROZEN | if has { FROZEN } else { 0 };
+    }
+
+    /// Q with draws counted as `draw_score` (-1..=1, from the same point of view).
+    #[inline]
+    pub fn q(&self, draw_score: f32) -> f32 {
+        self.wl as f32 + draw_score * self.d
+    }
+
+    /// Adds one visit to the means.
+    #[inline]
+    pub fn add_visit(&mut self, wl: f64, d: f32, m: f32) {
+        self.n += 1;
+        let share = 1.0 / f64::from(self.n);
+        self.wl += (wl - self.wl) * share;
+        self.d += (d - self.d) * share as f32;
+        self.m += (m - self.m) * share as f32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_and_edges_have_the_promised_sizes() {
+        assert_eq!(size_of::<Node>(), 40);
+        assert_eq!(size_of::<Edge>(), 4);
+    }
+
+    #[test]
+    fn flags_keep_bounds_origin_and_record_apart() {
+        let mut node = Node::EMPTY;
+        assert_eq!(node.bounds(), Bounds::OPEN);
+        assert!(!node.is_proven() && !node.has_record());
+        node.set_has_record(true);
+        for origin in [
+            Origin::Children,
+            Origin::Rules,
+            Origin::TwoFold,
+            Origin::Tablebase,
+        ] {
+            for bounds in [
+                Bounds::OPEN,
+                Bounds::exact(-1),
+                Bounds { lower: 0, upper: 1 },
+                Bounds::exact(1),
+            ] {
+                node.set_bounds(bounds, origin);
+                assert_eq!((node.bounds(), node.origin()), (bounds, origin));
+                assert_eq!(node.is_proven(), bounds.result().is_some());
+                assert!(node.has_record());
+            }
+        }
+        node.set_has_record(false);
+        assert_eq!(node.bounds(), Bounds::exact(1));
+    }
+}

@@ -1,0 +1,227 @@
+//! The search parameters that selection needs at every node, taken from the options once per search.
+
+use shakmaty::Color;
+
+use crate::options::{FpuStrategy, FpuStrategyAtRoot, Options};
+
+/// lc0's growing exploration constant: c(N) = init + factor * ln((N + base) / base).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cpuct {
+    init: f32,
+    base: f32,
+    factor: f32,
+}
+
+impl Cpuct {
+    /// c(N) for a node with `n` visits.
+    #[inline]
+    pub fn at(self, n: u32) -> f32 {
+        if self.factor == 0.0 {
+            return self.init;
+        }
+        self.init + self.factor * ((n as f32 + self.base) / self.base).ln()
+    }
+}
+
+/// First-play urgency: what an unvisited move is worth.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fpu {
+    /// The parent's Q, reduced by this times the root of the visited moves' prior mass.
+    Reduction(f32),
+    /// This.
+    Absolute(f32),
+}
+
+impl Fpu {
+    /// The value, given the parent's Q for the side to move and the prior mass of its visited moves.
+    #[inline]
+    pub fn value(self, parent_q: f32, visited_mass: f32) -> f32 {
+        match self {
+            Fpu::Reduction(reduction) => parent_q - reduction * visited_mass.sqrt(),
+            Fpu::Absolute(value) => value,
+        }
+    }
+}
+
+/// The bonus for short wins and long losses, in terms of the moves-left head (lc0's MLH utility).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MovesLeft {
+    max_effect: f32,
+    threshold: f32,
+    slope: f32,
+    factors: [f32; 3],
+}
+
+impl MovesLeft {
+    /// Whether it matters at a node whose value for the side to move is `parent_q`.
+    #[inline]
+    pub fn is_active(&self, parent_q: f32) -> bool {
+        parent_q.abs() > self.threshold
+    }
+
+    /// The bonus of a child with value `q` whose game lasts `delta` plies longer than the parent's.
+    #[inline]
+    pub fn utility(&self, q: f32, delta: f32) -> f32 {
+        let effect = (self.slope * delta).clamp(-self.max_effect, self.max_effect);
+        let x = ((q.abs() - self.threshold) / (1.0 - self.threshold)).max(0.0);
+        let [constant, scaled, quadratic] = self.factors;
+        let sign = if q > 0.0 { -1.0 } else { 1.0 };
+        effect * sign * (constant + x * (scaled + x * quadratic))
+    }
+}
+
+/// How many collisions end the gathering of a batch.
+#[derive(Clone, Copy, Debug)]
+struct CollisionLimits {
+    events: usize,
+    visits: u32,
+    start: u32,
+    end: u32,
+    power: f32,
+}
+
+/// Everything selection reads.
+#[derive(Clone, Debug)]
+pub(super) struct Params {
+    cpuct: [Cpuct; 2],
+    fpu: [Fpu; 2],
+    /// `None` for networks that predict no moves left.
+    pub moves_left: Option<MovesLeft>,
+    /// What a draw is worth to White.
+    draw_score: f32,
+    pub two_fold_draws: bool,
+    pub sticky_endgames: bool,
+    pub out_of_order: bool,
+    /// Out-of-order visits per batch.
+    pub max_out_of_order: usize,
+    collisions: CollisionLimits,
+    /// Positions per batch.
+    pub minibatch: usize,
+}
+
+impl Params {
+    /// From the options; `minibatch` has been resolved, `predicts_moves_left` describes the network.
+    pub fn new(options: &Options, minibatch: usize, predicts_moves_left: bool) -> Params {
+        let cpuct = Cpuct {
+            init: options.cpuct,
+            base: options.cpuct_base,
+            factor: options.cpuct_factor,
+        };
+        let cpuct_at_root = Cpuct {
+            init: options.cpuct_at_root,
+            base: options.cpuct_base_at_root,
+            factor: options.cpuct_factor_at_root,
+        };
+        let fpu = match options.fpu_strategy {
+            FpuStrategy::Reduction => Fpu::Reduction(options.fpu_value),
+            FpuStrategy::Absolute => Fpu::Absolute(options.fpu_value),
+        };
+        let fpu_at_root = match options.fpu_strategy_at_root {
+            FpuStrategyAtRoot::Same => fpu,
+            FpuStrategyAtRoot::Reduction => Fpu::Reduction(options.fpu_value_at_root),
+            FpuStrategyAtRoot::Absolute => Fpu::Absolute(options.fpu_value_at_root),
+        };
+        let moves_left = MovesLeft {
+            max_effect: options.moves_left_max_effect,
+            threshold: options.moves_left_threshold,
+            slope: options.moves_left_slope,
+            factors: [
+                options.moves_left_constant_factor,
+                options.moves_left_scaled_factor,
+                options.moves_left_quadratic_factor,
+            ],
+        };
+        let max_out_of_order = (options.max_out_of_order_evals_factor * minibatch as f32) as usize;
+        Params {
+            cpuct: [
+                cpuct,
+                if options.root_has_own_cpuct_params {
+                    cpuct_at_root
+                } else {
+                    cpuct
+                },
+            ],
+            fpu: [fpu, fpu_at_root],
+            moves_left: predicts_moves_left.then_some(moves_left),
+            draw_score: options.draw_score,
+            two_fold_draws: options.two_fold_draws,
+            sticky_endgames: options.sticky_endgames,
+            out_of_order: options.out_of_order_eval,
+            max_out_of_order: max_out_of_order.max(1),
+            collisions: CollisionLimits {
+                events: options.max_collision_events,
+                visits: options.max_collision_visits,
+                start: options.max_collision_visits_scaling_start,
+                end: options.max_collision_visits_scaling_end,
+                power: options.max_collision_visits_scaling_power,
+            },
+            minibatch,
+        }
+    }
+
+    /// The exploration constant's parameters.
+    #[inline]
+    pub fn cpuct(&self, is_root: bool) -> Cpuct {
+        self.cpuct[usize::from(is_root)]
+    }
+
+    /// First-play urgency.
+    #[inline]
+    pub fn fpu(&self, is_root: bool) -> Fpu {
+        self.fpu[usize::from(is_root)]
+    }
+
+    /// Collisions after which gathering ends, in a tree of `n` visits: few while the tree is small and a full batch would
+    /// search bad moves for want of better ones.
+    pub fn collisions(&self, n: u32) -> usize {
+        let limits = &self.collisions;
+        let range = (f64::from(limits.end) - f64::from(limits.start)).max(1.0);
+        let grown = ((f64::from(n) - f64::from(limits.start)) / range).clamp(0.0, 1.0);
+        let scaled =
+            1.0 + grown.powf(f64::from(limits.power)) * (f64::from(limits.visits) - 1.0).max(0.0);
+        (scaled as usize).min(limits.events)
+    }
+
+    /// What a draw is worth to `side`.
+    #[inline]
+    pub fn draw_score(&self, side: Color) -> f32 {
+        if side.is_white() {
+            self.draw_score
+        } else {
+            -self.draw_score
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpuct_grows_with_visits_and_a_zero_factor_keeps_it() {
+        let options = Options::default();
+        let params = Params::new(&options, 1, false);
+        assert!((params.cpuct(false).at(0) - 1.745).abs() < 1e-6);
+        // 1.745 + 3.894 * ln(2)
+        assert!((params.cpuct(true).at(38739) - 4.444_115).abs() < 1e-4);
+        let constant = Options {
+            cpuct_factor: 0.0,
+            ..options
+        };
+        assert_eq!(
+            Params::new(&constant, 1, false).cpuct(false).at(1_000_000),
+            1.745
+        );
+    }
+
+    #[test]
+    fn moves_left_prefers_short_wins_and_long_losses() {
+        let params = Params::new(&Options::default(), 1, true);
+        let moves_left = params.moves_left.unwrap();
+        assert!(moves_left.is_active(0.9) && !moves_left.is_active(0.5));
+        assert!(moves_left.utility(0.95, -10.0) > 0.0 && moves_left.utility(0.95, 10.0) < 0.0);
+        assert!(moves_left.utility(-0.95, 10.0) > 0.0 && moves_left.utility(-0.95, -10.0) < 0.0);
+        // slope * 1000 is clamped to 0.0345, and at |q| = 1 the factors sum to 1.
+        assert!((moves_left.utility(1.0, -1000.0) - 0.0345).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,295 @@
+//! The tree: three arenas and a root.
+//!
+//! ```text
+//!  nodes   | root | a b c . |  a1 | c1 c2 |          children of one node: neighbours in a block; slots in the
+//!             |___^             ^     ^              order in which they were first visited (that of the priors)
+//!                   a__________|  c__|
+//!  edges   | e4 d4 Nf3 ... | e5 c5 ... | ...         legal moves with priors, largest first; written once
+//!  records | c: counts of c1, c2 |                   search-contempt: frozen visit counts (few nodes have one)
+//! ```
+//!
+//! A block that is full is copied to the next larger one and its old place reused, so node ids are valid only while the
+//! lock is held; a path is recorded as child slots, which never change. There are no parent pointers. Re-rooting copies
+//! the subtree that stays (see [`super::reroot`]) and drops the rest at once.
+
+use shakmaty::{Color, Position};
+
+use super::{
+    limits::Progress,
+    node::{Edge, Node, NodeId, Origin},
+    root::RootMoves,
+    search_contempt::{Record, Records, Rule},
+};
+use crate::chess::History;
+
+/// Block sizes for children; a node moves up one class when its block is full.
+const BLOCK_SIZES: [u8; 16] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 255];
+
+/// The search tree, kept between searches.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    nodes: Vec<Node>,
+    edges: Vec<Edge>,
+    /// Blocks that nodes have grown out of, per size class.
+    free_blocks: [Vec<NodeId>; BLOCK_SIZES.len()],
+    /// Search-contempt's frozen counts.
+    pub(super) records: Records,
+    /// The root, once there is one.
+    pub(super) root: NodeId,
+    /// The game up to the root's position; `None` in an empty tree.
+    pub(super) history: Option<History>,
+    /// The side to move at the root.
+    pub(super) root_turn: Color,
+    /// The root's moves as this search sees them.
+    pub(super) root_moves: RootMoves,
+    /// Whose nodes freeze and when; the statistics depend on it, so a change drops the tree.
+    pub(super) rule: Option<Rule>,
+    /// Counts gathering passes, so that draws owed from one are paid in a later one.
+    pub(super) gathering: u32,
+    /// What this search has done so far.
+    pub(super) progress: Progress,
+}
+
+/// The arenas are full: 2^32 nodes or edges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl Default for Tree {
+    fn default() -> Tree {
+        Tree {
+            nodes: vec![Node::EMPTY],
+            edges: Vec::new(),
+            free_blocks: Default::default(),
+            records: Records::default(),
+            root: 0,
+            history: None,
+            root_turn: Color::White,
+            root_moves: RootMoves::default(),
+            rule: None,
+            gathering: 0,
+            progress: Progress::default(),
+        }
+    }
+}
+
+impl Tree {
+    /// Forgets everything and frees the memory.
+    pub fn clear(&mut self) {
+        *self = Tree::default();
+    }
+
+    /// An empty tree for the game `history`.
+    pub fn new(history: History, rule: Option<Rule>) -> Tree {
+        let root_turn = history.position().turn();
+        Tree {
+            history: Some(history),
+            root_turn,
+            rule,
+            ..Tree::default()
+        }
+    }
+
+    /// The game that leads to the root, unless the tree is empty.
+    pub fn history(&self) -> Option<&History> {
+        self.history.as_ref()
+    }
+
+    /// The root.
+    pub fn root(&self) -> NodeId {
+        self.root
+    }
+
+    /// A node.
+    #[inline]
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id as usize]
+    }
+
+    /// A node, to change.
+    #[inline]
+    pub fn node_mut(&mut self, id: NodeId) -> &mut Node {
+        &mut self.nodes[id as usize]
+    }
+
+    /// The children of a node, in slot order.
+    #[inline]
+    pub fn children(&self, node: &Node) -> &[Node] {
+        let start = node.children as usize;
+        &self.nodes[start..start + usize::from(node.n_children)]
+    }
+
+    /// The id of the child in `slot`.
+    #[inline]
+    pub fn child_id(&self, node: &Node, slot: u8) -> NodeId {
+        debug_assert!(slot < node.n_children);
+        node.children + NodeId::from(slot)
+    }
+
+    /// The edges of a node, largest prior first.
+    #[inline]
+    pub fn edges(&self, node: &Node) -> &[Edge] {
+        let start = if node.has_record() {
+            self.records.get(node.edges).edges
+        } else {
+            node.edges
+        };
+        &self.edges[start as usize..start as usize + usize::from(node.n_edges)]
+    }
+
+    /// The slot of the child that `edge` leads to, if it was visited.
+    pub fn slot_of_edge(&self, node: &Node, edge: u8) -> Option<u8> {
+        // Slots follow the priors nearly everywhere, so the first guess is right.
+        let children = self.children(node);
+        if children
+            .get(usize::from(edge))
+            .is_some_and(|child| child.edge == edge)
+        {
+            return Some(edge);
+        }
+        children
+            .iter()
+            .position(|child| child.edge == edge)
+            .map(|slot| slot as u8)
+    }
+
+    /// The search-contempt record of a node.
+    pub fn record(&self, node: &Node) -> Option<&Record> {
+        node.has_record().then(|| self.records.get(node.edges))
+    }
+
+    /// Whose nodes freeze, and when.
+    pub fn rule(&self) -> Option<&Rule> {
+        self.rule.as_ref()
+    }
+
+    /// Stores the edges of a node that was just evaluated.
+    ///
+    /// # Errors
+    /// When the arena is full; the node then stays without edges.
+    pub fn set_edges(&mut self, id: NodeId, edges: &[Edge]) -> Result<(), Full> {
+        let start = u32::try_from(self.edges.len()).map_err(|_| Full)?;
+        self.edges.extend_from_slice(edges);
+        let node = self.node_mut(id);
+        debug_assert_eq!(node.n_edges, 0);
+        node.edges = start;
+        node.n_edges = edges.len() as u8;
+        Ok(())
+    }
+
+    /// Adds a child for an edge that has none; returns its slot.
+    ///
+    /// # Errors
+    /// When the arena is full; nothing changes then.
+    pub fn add_child(&mut self, parent: NodeId, edge: u8) -> Result<u8, Full> {
+        let node = *self.node(parent);
+        let slot = node.n_children;
+        let class = BLOCK_SIZES.partition_point(|&size| size < slot);
+        let is_full = slot == 0 || BLOCK_SIZES[class] == slot;
+        if is_full {
+            let larger = if slot == 0 { 0 } else { class + 1 };
+            let block = self.allocate(larger)?;
+            let old = node.children as usize..node.children as usize + usize::from(slot);
+            self.nodes.copy_within(old, block as usize);
+            if slot > 0 {
+                self.free_blocks[class].push(node.children);
+            }
+            self.node_mut(parent).children = block;
+        }
+        let child = self.node(parent).children + NodeId::from(slot);
+        *self.node_mut(child) = Node {
+            edge,
+            ..Node::EMPTY
+        };
+        self.node_mut(parent).n_children += 1;
+        Ok(slot)
+    }
+
+    /// A block of the size class, reused or new.
+    fn allocate(&mut self, class: usize) -> Result<NodeId, Full> {
+        if let Some(block) = self.free_blocks[class].pop() {
+            return Ok(block);
+        }
+        let start = self.nodes.len();
+        let end = start + usize::from(BLOCK_SIZES[class]);
+        if end > NodeId::MAX as usize {
+            return Err(Full);
+        }
+        self.nodes.resize(end, Node::EMPTY);
+        Ok(start as NodeId)
+    }
+
+    /// A block for exactly the children of a copied node; used when the tree is rebuilt.
+    pub(super) fn allocate_children(&mut self, count: u8) -> Result<NodeId, Full> {
+        self.allocate(BLOCK_SIZES.partition_point(|&size| size < count))
+    }
+
+    /// Gives a freshly copied node the block made by [`Tree::allocate_children`].
+    pub(super) fn adopt_children(&mut self, parent: NodeId, block: NodeId) {
+        self.node_mut(parent).children = block;
+    }
+
+    /// Bytes in use by nodes, edges and records.
+    pub fn memory(&self) -> usize {
+        self.nodes.len() * size_of::<Node>()
+            + self.edges.len() * size_of::<Edge>()
+            + self.records.memory()
+    }
+
+    /// Follows a path of child slots from the root, calling `visit` with each node's id, the root's included.
+    pub(super) fn follow(&self, slots: impl Iterator<Item = u8>, ids: &mut Vec<NodeId>) {
+        ids.clear();
+        let mut id = self.root;
+        ids.push(id);
+        for slot in slots {
+            id = self.child_id(self.node(id), slot);
+            ids.push(id);
+        }
+    }
+
+    /// Walks all nodes below and including the root, for tests and checks: calls `visit` with the node, its depth.
+    pub fn for_each(&self, mut visit: impl FnMut(&Node, u32)) {
+        let mut stack = vec![(self.root, 0)];
+        while let Some((id, depth)) = stack.pop() {
+            let node = self.node(id);
+            visit(node, depth);
+            stack.extend((0..node.n_children).map(|slot| (self.child_id(node, slot), depth + 1)));
+        }
+    }
+
+    /// Checks what must hold between searches: no visits in flight, and every open node has one visit of its own and
+    /// those of its children.
+    ///
+    /// # Panics
+    /// When something does not hold; a test helper.
+    pub fn assert_consistent(&self) {
+        self.for_each(|node, depth| {
+            assert_eq!(
+                node.in_flight, 0,
+                "visits in flight at depth {depth}: {node:?}"
+            );
+            let visits: u32 = self.children(node).iter().map(|child| child.n).sum();
+            if node.n > 0 && (!node.is_proven() || depth == 0) {
+                assert_eq!(
+                    node.n,
+                    1 + visits,
+                    "visits do not add up at depth {depth}: {node:?}"
+                );
+            } else if node.n > 0 {
+                assert!(
+                    node.n > visits,
+                    "more visits below than above at depth {depth}: {node:?}"
+                );
+            }
+            assert!(
+                node.wl.abs() <= 1.0 + 1e-9 && (-1e-5..=1.0 + 1e-5).contains(&node.d),
+                "{node:?}"
+            );
+            if matches!(node.origin(), Origin::Rules | Origin::TwoFold) {
+                assert_eq!(
+                    node.n_children, 0,
+                    "a terminal position has children: {node:?}"
+                );
+            }
+        });
+    }
+}

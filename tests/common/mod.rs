@@ -1,0 +1,96 @@
+//! What the search tests share: a tree with the hash evaluator (or another one) and a way to run it.
+#![allow(dead_code, reason = "each test binary uses its part of this")]
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use scorn::{
+    chess::{History, PackedMove},
+    network::{Evaluator, hash::HashEvaluator},
+    options::Options,
+    search::{self, Job, Limits, Outcome, Report, Reporter, StopSignal, SystemClock, Tree},
+};
+use shakmaty::{CastlingMode, Chess, Color, Position, fen::Fen};
+
+/// A tree, an evaluator and options.
+pub struct Setup {
+    pub tree: Mutex<Tree>,
+    pub evaluator: Box<dyn Evaluator>,
+    pub options: Options,
+    /// Whose opponent is modelled; by default the side to move.
+    pub contempt_side: Option<Color>,
+}
+
+/// Listens to nothing.
+struct Silent;
+
+impl Reporter for Silent {
+    fn report(&mut self, _: &Report) {}
+}
+
+impl Setup {
+    pub fn new(options: Options) -> Setup {
+        Setup {
+            tree: Mutex::default(),
+            evaluator: Box::new(HashEvaluator),
+            options,
+            contempt_side: None,
+        }
+    }
+
+    pub fn search(&self, history: &History, nodes: u64) -> Outcome {
+        self.search_with(
+            history,
+            Limits {
+                nodes: Some(nodes),
+                ..Limits::default()
+            },
+        )
+    }
+
+    pub fn search_with(&self, history: &History, limits: Limits) -> Outcome {
+        let job = Job {
+            history: history.clone(),
+            root_moves: Vec::new(),
+            contempt_side: self.contempt_side.or(Some(history.position().turn())),
+            limits,
+            options: Arc::new(self.options.clone()),
+        };
+        let clock = SystemClock::default();
+        search::run(
+            &self.tree,
+            &*self.evaluator,
+            &job,
+            &StopSignal::default(),
+            &clock,
+            &mut Silent,
+        )
+        .unwrap()
+    }
+
+    /// Visits of every node, in a fixed order.
+    pub fn visits(&self) -> Vec<u32> {
+        let mut visits = Vec::new();
+        self.tree.lock().for_each(|node, _| visits.push(node.n));
+        visits
+    }
+}
+
+/// A position from a FEN, or `startpos`.
+pub fn position(fen: &str) -> History {
+    if fen == "startpos" {
+        return History::default();
+    }
+    let position: Chess = fen
+        .parse::<Fen>()
+        .unwrap()
+        .into_position(CastlingMode::Chess960)
+        .unwrap();
+    History::new(position)
+}
+
+/// A move as UCI text.
+pub fn uci(history: &History, m: PackedMove) -> String {
+    m.to_uci(history.position(), CastlingMode::Standard)
+        .to_string()
+}
