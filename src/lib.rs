@@ -13,7 +13,10 @@
 //!   bit for bit.
 
 pub mod chess;
+pub mod cli;
+pub mod engine;
 pub mod lc0;
 pub mod network;
 pub mod options;
 pub mod search;
+pub mod uci;

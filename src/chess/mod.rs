@@ -1,8 +1,11 @@
 //! The game itself, as far as `shakmaty` does not already know it: packed moves, a game's history with repetitions
-//! and keys, and the arithmetic of scores.
+//! and keys, positions from text, and the arithmetic of scores.
 
 pub mod history;
 pub mod moves;
+pub mod perft;
+pub mod setup;
+pub mod wdl;
 
 pub use history::{History, Ply};
 pub use moves::PackedMove;

@@ -19,6 +19,7 @@ mod reroot;
 mod root;
 pub mod search_contempt;
 mod select;
+pub mod time;
 pub mod tree;
 mod worker;
 

@@ -1,0 +1,148 @@
+//! The arithmetic of scores: from win, draw and loss probabilities to the numbers that chess programs show.
+//!
+//! Pure functions. Everything is from the point of view of the side whose score it is.
+
+use crate::{network::Value, options::ScoreType};
+
+/// Probabilities below this say nothing about the tails of the logistic model.
+const LEAST_PROBABILITY: f64 = 1e-4;
+
+/// The score in `score_type`'s unit, as the integer that follows `cp` in UCI. `draw_score` is what a draw is worth to
+/// this side.
+pub fn score(value: Value, draw_score: f32, score_type: ScoreType) -> i32 {
+    let wl = f64::from(value.wl).clamp(-1.0, 1.0);
+    let d = f64::from(value.d).clamp(0.0, 1.0);
+    let q = (wl + f64::from(draw_score) * d).clamp(-1.0, 1.0);
+    let score = match score_type {
+        ScoreType::Centipawn => tangent(90.0, 1.563_754_189_7, wl),
+        ScoreType::CentipawnWithDrawscore => tangent(90.0, 1.563_754_189_7, q),
+        ScoreType::Centipawn2019 => 295.0 * wl / (1.0 - 0.976_953_125 * wl.powi(14)),
+        ScoreType::Centipawn2018 => tangent(290.680_623_072, 1.548_090_806, wl),
+        ScoreType::WinPercentage => 5000.0 + 5000.0 * wl,
+        ScoreType::Q => 10000.0 * q,
+        ScoreType::WMinusL => 10000.0 * wl,
+        ScoreType::WdlMu => wdl_mu(wl, d),
+    };
+    // A cast from float saturates and turns NaN into 0.
+    score.round() as i32
+}
+
+/// The chances to win, draw and lose in per mille; they sum to 1000.
+pub fn per_mille(value: Value) -> [u32; 3] {
+    let win = (500.0 * (1.0 + value.wl - value.d)).round();
+    let loss = (500.0 * (1.0 - value.wl - value.d)).round();
+    let win = (win.max(0.0) as u32).min(1000);
+    let loss = (loss.max(0.0) as u32).min(1000 - win);
+    [win, 1000 - win - loss, loss]
+}
+
+/// A moves-left estimate, which networks give in plies, as full moves.
+pub fn moves_left(value: Value) -> u32 {
+    ((value.m.max(0.0) + 1.0) / 2.0) as u32
+}
+
+/// The advantage in the model where win and loss are the logistic tails of one random walk: `None` when one of the
+/// three probabilities is too small to say.
+pub fn advantage(wl: f64, d: f64) -> Option<f64> {
+    let (w, l) = ((1.0 + wl - d) / 2.0, (1.0 - wl - d) / 2.0);
+    if w.min(d).min(l) < LEAST_PROBABILITY {
+        return None;
+    }
+    let (a, b) = ((1.0 / l - 1.0).ln(), (1.0 / w - 1.0).ln());
+    Some((a - b) / (a + b))
+}
+
+fn tangent(scale: f64, steepness: f64, x: f64) -> f64 {
+    scale * (steepness * x).tan()
+}
+
+/// 100 times the advantage (100 is an even chance to win), and a centipawn formula where the model ends: without draw
+/// probabilities, near certainty, and beyond an advantage of 1 when that formula shows more.
+fn wdl_mu(wl: f64, d: f64) -> f64 {
+    let fallback = tangent(45.0, 1.567_280_716_28, wl);
+    match advantage(wl, d) {
+        Some(mu)
+            if wl.abs() + d < 0.996 && (mu.abs() < 1.0 || fallback.abs() < (100.0 * mu).abs()) =>
+        {
+            100.0 * mu
+        }
+        _ => fallback,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ScoreType::*;
+
+    fn value(wl: f32, d: f32) -> Value {
+        Value { wl, d, m: 0.0 }
+    }
+
+    #[test]
+    fn scores_follow_their_formulas() {
+        // Computed with a calculator from the formulas of the module.
+        for (wl, d, score_type, expected) in [
+            (0.0, 0.5, Centipawn, 0),
+            (0.5, 0.3, Centipawn, 89),
+            (-0.5, 0.3, Centipawn, -89),
+            (1.0, 0.0, Centipawn, 12781),
+            (0.5, 0.3, Centipawn2018, 284),
+            (0.5, 0.3, Centipawn2019, 148),
+            (1.0, 0.0, Centipawn2019, 12800),
+            (0.5, 0.3, WinPercentage, 7500),
+            (-1.0, 0.0, WinPercentage, 0),
+            (0.1234, 0.3, WMinusL, 1234),
+            (0.1234, 0.3, Q, 1234),
+            // W = 50 %: an advantage of exactly 1.
+            (0.4, 0.4, WdlMu, 100),
+            (-0.4, 0.4, WdlMu, -100),
+            (0.0, 0.9, WdlMu, 0),
+            // No draw head, near certainty, and a certain draw: the fallback.
+            (0.5, 0.0, WdlMu, 45),
+            (0.99, 0.009, WdlMu, 2345),
+            (0.0, 1.0, WdlMu, 0),
+        ] {
+            let got = score(value(wl, d), 0.0, score_type);
+            assert!(
+                (got - expected).abs() <= 1,
+                "{wl} {d} {score_type:?}: {got}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_draw_score_counts_where_it_should() {
+        let v = value(0.0, 0.5);
+        assert_eq!(score(v, -0.4, Q), -2000);
+        assert_eq!(score(v, -0.4, WMinusL), 0);
+        assert_eq!(
+            score(v, -0.4, CentipawnWithDrawscore),
+            score(value(-0.2, 0.0), 0.0, Centipawn)
+        );
+    }
+
+    #[test]
+    fn nothing_overflows() {
+        for wl in [-1.0, -0.999_999, 0.0, 1.0, 2.0, f32::NAN] {
+            for d in [0.0, 1.0, -1.0, f32::NAN] {
+                for t in [Centipawn, Centipawn2018, Centipawn2019, WdlMu, Q] {
+                    assert!(score(value(wl, d), 0.0, t).abs() <= 30000, "{wl} {d} {t:?}");
+                }
+                assert_eq!(per_mille(value(wl, d)).iter().sum::<u32>(), 1000);
+            }
+        }
+    }
+
+    #[test]
+    fn per_mille_always_sums_to_1000() {
+        assert_eq!(per_mille(value(0.2, 0.5)), [350, 500, 150]);
+        assert_eq!(per_mille(value(1.0, 0.0)), [1000, 0, 0]);
+        assert_eq!(per_mille(value(-1.0, 0.0)), [0, 0, 1000]);
+        for wl in -100..=100 {
+            let wl = wl as f32 / 100.0;
+            let d = (1.0 - wl.abs()) * 0.37;
+            assert_eq!(per_mille(value(wl, d)).iter().sum::<u32>(), 1000);
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! The engine behind the protocol: the game, the options, the tree, the network, and the search that is running. Its
+//! methods return at once; searching and loading happen on threads of their own.
+
+pub mod loader;
+mod think;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use shakmaty::{Color, EnPassantMode, Position, fen::Fen};
+
+use self::{
+    loader::{Load, Loader, Retry},
+    think::Task,
+};
+use crate::{
+    chess::{
+        History, PackedMove, perft,
+        setup::{self, SetupError},
+    },
+    options::{ContemptMode, Invalidates, OptionError, Options},
+    search::{Clock, Limits, StopSignal, SystemClock, Tree, time},
+    uci::{command::Go, output::Output},
+};
+
+/// `isready` waits this long for a network that is being loaded; GUIs give up after 15 seconds or more.
+const READY_PATIENCE: Duration = Duration::from_secs(8);
+
+/// The state of the engine between commands.
+pub struct Engine {
+    options: Options,
+    history: History,
+    tree: Arc<Mutex<Tree>>,
+    /// The options that the tree was searched with; `None` if it is to be dropped.
+    tree_options: Option<Options>,
+    loader: Loader,
+    clock: Arc<dyn Clock>,
+    output: Output,
+    on_finished: Arc<dyn Fn(Ended) + Send + Sync>,
+    running: Option<Running>,
+}
+
+/// How a search thread ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It said what it had to say.
+    Normally,
+    /// It panicked, and the GUI still waits for an answer.
+    ByPanic,
+}
+
+struct Running {
+    stop: StopSignal,
+    silent: Arc<AtomicBool>,
+    /// The command that a `ponderhit` turns into a normal search.
+    ponder: Option<Go>,
+    endless: bool,
+    thread: JoinHandle<()>,
+}
+
+impl Engine {
+    /// An engine in the starting position. `load` makes networks; `on_finished` is called by each search thread at its
+    /// end, after which [`Engine::search_ended`] must be called.
+    pub fn new(
+        options: Options,
+        load: Load,
+        output: Output,
+        on_finished: impl Fn(Ended) + Send + Sync + 'static,
+    ) -> Engine {
+        Engine {
+            options,
+            history: History::default(),
+            tree: Arc::default(),
+            tree_options: None,
+            loader: Loader::new(load),
+            clock: Arc::new(SystemClock::default()),
+            output,
+            on_finished: Arc::new(on_finished),
+            running: None,
+        }
+    }
+
+    /// The options as they are now.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Sets an option; it counts from the next search on.
+    ///
+    /// # Errors
+    /// When there is no such option or the value does not fit.
+    pub fn set_option(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
+        self.options.set(name, value)
+    }
+
+    /// Drops the tree before the next search.
+    pub fn clear_tree(&mut self) {
+        self.tree_options = None;
+    }
+
+    /// Sets the position; the old one stays if anything is wrong.
+    ///
+    /// # Errors
+    /// When the FEN, the position or a move is not legal.
+    pub fn set_position(&mut self, fen: Option<&str>, moves: &[String]) -> Result<(), SetupError> {
+        self.history = setup::history_from(fen, moves)?;
+        Ok(())
+    }
+
+    /// The current position as a FEN.
+    pub fn fen(&self) -> String {
+        Fen::from_position(self.history.position(), EnPassantMode::Legal).to_string()
+    }
+
+    /// Begins to load the network, if it is not there yet.
+    pub fn prepare(&self, retry: Retry) {
+        let output = self.output.clone();
+        let tell = move |result: Result<String, String>| match result {
+            Ok(description) => output.note(&description),
+            Err(error) => output.note(&format!("error: {error}")),
+        };
+        self.loader.request(&self.options, retry, tell);
+    }
+
+    /// Says `readyok`: at once during a search, otherwise when the network is loaded or has taken too long.
+    pub fn answer_when_ready(&self) {
+        if self.running.is_some() || !self.loader.is_loading() {
+            self.output.line("readyok");
+            return;
+        }
+        let (loader, output) = (self.loader.clone(), self.output.clone());
+        thread::spawn(move || {
+            let deadline = Instant::now() + READY_PATIENCE;
+            // Ready or not, or broken: the GUI gets its answer, and the reason was told before.
+            let _ = loader.wait(&StopSignal::default(), Some(deadline));
+            output.line("readyok");
+        });
+    }
+
+    /// Whether a search is running (or its end has not been noticed yet).
+    pub fn is_searching(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Whether the search that is running is a ponder search that a hit is ending.
+    pub fn was_hit(&self) -> bool {
+        self.running
+            .as_ref()
+            .is_some_and(|r| r.silent.load(Ordering::Relaxed))
+    }
+
+    /// Whether the search that is running ends only when it is told to.
+    pub fn is_endless(&self) -> bool {
+        self.running.as_ref().is_some_and(|r| r.endless)
+    }
+
+    /// Starts a search. Nothing may be running.
+    pub fn go(&mut self, go: Go) {
+        if let Some(depth) = go.perft {
+            return self.perft(depth);
+        }
+        let received = self.clock.now();
+        self.prepare(Retry::Yes);
+        self.forget_what_is_outdated();
+        let limits = self.limits(&go);
+        let (stop, silent) = (StopSignal::default(), Arc::default());
+        let task = Task {
+            root_moves: self.root_moves(&go),
+            history: self.history.clone(),
+            pondering: go.ponder,
+            contempt_side: self.contempt_side(),
+            endless: limits.infinite,
+            limits,
+            received,
+            options: Arc::new(self.options.clone()),
+            tree: Arc::clone(&self.tree),
+            loader: self.loader.clone(),
+            clock: Arc::clone(&self.clock),
+            output: self.output.clone(),
+            stop: stop.clone(),
+            silent: Arc::clone(&silent),
+        };
+        let endless = task.endless;
+        let ponder = go.ponder.then_some(go);
+        self.start(stop, silent, ponder, endless, move || task.run());
+    }
+
+    /// Tells the search that is running to answer.
+    pub fn stop(&mut self) {
+        if let Some(running) = &mut self.running {
+            running.ponder = None;
+            running.stop.stop();
+        }
+    }
+
+    /// The expected reply was played: ends the ponder search silently. What must be started instead, once the search has
+    /// ended, is returned.
+    pub fn ponder_hit(&mut self) -> Option<Go> {
+        let running = self.running.as_mut()?;
+        let go = running.ponder.take()?;
+        running.silent.store(true, Ordering::Relaxed);
+        running.stop.stop();
+        Some(Go {
+            ponder: false,
+            ..go
+        })
+    }
+
+    /// Cleans up after a search thread that has said that it is at its end.
+    pub fn search_ended(&mut self, ended: Ended) {
+        let Some(running) = self.running.take() else {
+            return;
+        };
+        // A panic was caught; there is nothing to learn from the result.
+        let _ = running.thread.join();
+        if ended == Ended::ByPanic {
+            self.output
+                .note("error: the search crashed; please report this");
+            self.output.line("bestmove (none)");
+            self.tree = Arc::default();
+        }
+    }
+
+    fn start(
+        &mut self,
+        stop: StopSignal,
+        silent: Arc<AtomicBool>,
+        ponder: Option<Go>,
+        endless: bool,
+        work: impl FnOnce() + Send + 'static,
+    ) {
+        let guard = Guard(Arc::clone(&self.on_finished));
+        let thread = thread::spawn(move || {
+            let _guard = guard;
+            work();
+        });
+        self.running = Some(Running {
+            stop,
+            silent,
+            ponder,
+            endless,
+            thread,
+        });
+    }
+
+    fn perft(&mut self, depth: u32) {
+        let (stop, output) = (StopSignal::default(), self.output.clone());
+        let position = self.history.position().clone();
+        let (chess960, signal) = (self.options.chess960, stop.clone());
+        self.start(stop, Arc::default(), None, false, move || {
+            let mut total = 0;
+            for m in position.legal_moves() {
+                let mut after = position.clone();
+                after.play_unchecked(m);
+                let stopped = || signal.is_stopped();
+                let count = perft::count(&after, depth.saturating_sub(1), &stopped);
+                let name = setup::move_text(&position, PackedMove::pack(m), chess960);
+                output.line(&format!("{name}: {count}"));
+                total += count;
+            }
+            output.line(&format!("Nodes searched: {total}"));
+        });
+    }
+
+    /// A tree that the options have outdated is dropped, on another thread because that takes time.
+    fn forget_what_is_outdated(&mut self) {
+        let usable = self
+            .tree_options
+            .as_ref()
+            .is_some_and(|old| self.options.invalidated_since(old) < Invalidates::Tree);
+        if !usable {
+            let old = std::mem::take(&mut *self.tree.lock());
+            thread::spawn(move || {
+                let _dropped_here = old;
+            });
+        }
+        self.tree_options = Some(self.options.clone());
+    }
+
+    /// Search-contempt is about the opponent of the side that the engine plays: in `play` mode the side to move in the
+    /// position that the GUI has set, which is also right when the position before it is searched to ponder.
+    fn contempt_side(&self) -> Option<Color> {
+        match self.options.contempt_mode {
+            ContemptMode::Play => Some(self.history.position().turn()),
+            ContemptMode::WhiteSideAnalysis => Some(Color::White),
+            ContemptMode::BlackSideAnalysis => Some(Color::Black),
+            ContemptMode::Disable => None,
+        }
+    }
+
+    fn root_moves(&self, go: &Go) -> Vec<PackedMove> {
+        let mut moves = Vec::new();
+        for text in &go.search_moves {
+            match setup::parse_move(self.history.position(), text) {
+                Ok(m) => moves.push(m),
+                Err(error) => self.output.note(&format!("searchmoves: {error}")),
+            }
+        }
+        moves
+    }
+
+    fn limits(&self, go: &Go) -> Limits {
+        let mut limits = self.time_limits(go);
+        limits.depth = go.depth;
+        limits.mate = go.mate;
+        let endless = go.infinite || go.ponder;
+        let option = Some(self.options.node_limit).filter(|&n| n > 0 && !endless);
+        let nodes = go.nodes.into_iter().chain(option).min();
+        if self.options.nodes_as_playouts {
+            limits.playouts = nodes;
+        } else {
+            limits.nodes = nodes;
+        }
+        limits.infinite = endless || limits == Limits::default();
+        limits
+    }
+
+    fn time_limits(&self, go: &Go) -> Limits {
+        let overhead = Duration::from_millis(self.options.move_overhead_ms);
+        let mut limits = Limits::default();
+        if go.infinite || go.ponder {
+            return limits;
+        }
+        let position = self.history.position();
+        let (remaining, increment) = match position.turn() {
+            Color::White => (go.wtime, go.winc),
+            Color::Black => (go.btime, go.binc),
+        };
+        if go.wtime.or(go.btime).is_some() {
+            limits = time::plan(&time::Clock {
+                // A clock that only the other side has is a mistake somewhere; being quick is the safe answer.
+                remaining: remaining.unwrap_or_default(),
+                increment,
+                moves_to_go: go.moves_to_go,
+                ply: (u32::from(position.fullmoves()) - 1).saturating_mul(2),
+                overhead,
+                slowmover: self.options.slowmover,
+                ponder: self.options.ponder,
+            });
+        }
+        if let Some(exact) = go.movetime {
+            let exact = time::fixed(exact, overhead);
+            limits.movetime = Some(limits.movetime.map_or(exact, |hard| hard.min(exact)));
+        }
+        limits
+    }
+}
+
+/// Tells, when the thread that owns it ends, how.
+struct Guard(Arc<dyn Fn(Ended) + Send + Sync>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        (self.0)(if thread::panicking() {
+            Ended::ByPanic
+        } else {
+            Ended::Normally
+        });
+    }
+}

@@ -1,0 +1,393 @@
+//! The language that GUIs speak: one line of text into one [`Command`]. Pure; nothing here knows a position, so moves
+//! and FENs stay text until the engine checks them.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// One line from the GUI.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// `uci`: introduce yourself.
+    Uci,
+    /// `isready`: answer when everything before is done.
+    IsReady,
+    /// `ucinewgame`: what follows has nothing to do with what was before.
+    NewGame,
+    /// `setoption name ... [value ...]`.
+    SetOption {
+        /// The option's name, with its spaces.
+        name: String,
+        /// The value; `None` for buttons.
+        value: Option<String>,
+    },
+    /// `position startpos|fen ... [moves ...]`.
+    Position {
+        /// Where the game started; `None` is the normal starting position.
+        fen: Option<String>,
+        /// The moves played since.
+        moves: Vec<String>,
+    },
+    /// `go ...`.
+    Go(Go),
+    /// `ponderhit`: the expected reply was played.
+    PonderHit,
+    /// `stop`: end the search and tell the result.
+    Stop,
+    /// `quit`.
+    Quit,
+    /// `wait`: do not look at further commands before the search has ended.
+    Wait,
+    /// `d`: show the position.
+    Display,
+    /// Understood and without consequences (`debug`, `register`), or an empty line.
+    Nothing,
+}
+
+/// What `go` asks for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Go {
+    /// White's clock.
+    pub wtime: Option<Duration>,
+    /// Black's clock.
+    pub btime: Option<Duration>,
+    /// White's increment.
+    pub winc: Duration,
+    /// Black's increment.
+    pub binc: Duration,
+    /// Moves until the next time control.
+    pub moves_to_go: Option<u32>,
+    /// Depth limit.
+    pub depth: Option<u32>,
+    /// Node limit.
+    pub nodes: Option<u64>,
+    /// A mate in this many moves.
+    pub mate: Option<u32>,
+    /// Exact time.
+    pub movetime: Option<Duration>,
+    /// Until `stop`.
+    pub infinite: bool,
+    /// Think about the move that the opponent is expected to play.
+    pub ponder: bool,
+    /// The moves to consider; empty means all.
+    pub search_moves: Vec<String>,
+    /// Not a search: count the positions this many plies ahead.
+    pub perft: Option<u32>,
+}
+
+/// Why a line was not understood.
+#[derive(Debug, Error, PartialEq)]
+pub enum CommandError {
+    /// No command has this name.
+    #[error("unknown command '{0}'")]
+    Unknown(String),
+    /// Something that the command needs is not there.
+    #[error("{command}: {missing} is missing")]
+    Missing {
+        /// The command's name.
+        command: &'static str,
+        /// What is missing.
+        missing: &'static str,
+    },
+    /// A value is not a number.
+    #[error("go: '{value}' after {word} is not a number")]
+    NotANumber {
+        /// The word before the value.
+        word: String,
+        /// The value.
+        value: String,
+    },
+    /// A word that the command does not know.
+    #[error("{command}: '{word}' is not understood")]
+    UnknownWord {
+        /// The command's name.
+        command: &'static str,
+        /// The word.
+        word: String,
+    },
+}
+
+/// Reads one line.
+///
+/// # Errors
+/// When it is not a command, or an incomplete one.
+pub fn parse(line: &str) -> Result<Command, CommandError> {
+    let mut words = line.split_whitespace();
+    let Some(first) = words.next() else {
+        return Ok(Command::Nothing);
+    };
+    let rest: Vec<&str> = words.collect();
+    match first {
+        "uci" => Ok(Command::Uci),
+        "isready" => Ok(Command::IsReady),
+        "ucinewgame" => Ok(Command::NewGame),
+        "setoption" => set_option(&rest),
+        "position" => position(&rest),
+        "go" => go(&rest).map(Command::Go),
+        "ponderhit" => Ok(Command::PonderHit),
+        "stop" => Ok(Command::Stop),
+        "quit" | "exit" => Ok(Command::Quit),
+        "wait" => Ok(Command::Wait),
+        "d" => Ok(Command::Display),
+        "debug" | "register" => Ok(Command::Nothing),
+        other => Err(CommandError::Unknown(shorten(other))),
+    }
+}
+
+/// `name` and `value` are the only words with a meaning; everything between and after belongs to the texts.
+fn set_option(words: &[&str]) -> Result<Command, CommandError> {
+    let missing = CommandError::Missing {
+        command: "setoption",
+        missing: "name",
+    };
+    let Some((first, words)) = words.split_first() else {
+        return Err(missing);
+    };
+    if !first.eq_ignore_ascii_case("name") {
+        return Err(missing);
+    }
+    let split = words.iter().position(|w| w.eq_ignore_ascii_case("value"));
+    let (name, value) = match split {
+        Some(at) => (&words[..at], Some(words[at + 1..].join(" "))),
+        None => (words, None),
+    };
+    if name.is_empty() {
+        return Err(missing);
+    }
+    Ok(Command::SetOption {
+        name: name.join(" "),
+        value,
+    })
+}
+
+fn position(words: &[&str]) -> Result<Command, CommandError> {
+    let split = words.iter().position(|w| *w == "moves");
+    let (place, moves) = match split {
+        Some(at) => (&words[..at], &words[at + 1..]),
+        None => (words, &words[words.len()..]),
+    };
+    let fen = match place {
+        ["startpos"] => None,
+        ["fen", fields @ ..] if !fields.is_empty() => Some(fields.join(" ")),
+        ["startpos", word, ..] => {
+            return Err(CommandError::UnknownWord {
+                command: "position",
+                word: shorten(word),
+            });
+        }
+        _ => {
+            return Err(CommandError::Missing {
+                command: "position",
+                missing: "startpos or fen",
+            });
+        }
+    };
+    Ok(Command::Position {
+        fen,
+        moves: moves.iter().map(|m| (*m).to_owned()).collect(),
+    })
+}
+
+fn go(words: &[&str]) -> Result<Go, CommandError> {
+    let mut go = Go::default();
+    let mut rest = words;
+    while let Some((&word, after)) = rest.split_first() {
+        rest = after;
+        let mut number = || -> Result<i64, CommandError> {
+            let Some((&value, after)) = rest.split_first() else {
+                return Err(CommandError::Missing {
+                    command: "go",
+                    missing: "a number at the end",
+                });
+            };
+            rest = after;
+            parse_number(word, value)
+        };
+        match word {
+            "wtime" => go.wtime = Some(millis(number()?)),
+            "btime" => go.btime = Some(millis(number()?)),
+            "winc" => go.winc = millis(number()?),
+            "binc" => go.binc = millis(number()?),
+            // Some GUIs send 0 for "none".
+            "movestogo" => go.moves_to_go = Some(small(number()?)).filter(|&n| n > 0),
+            "depth" => go.depth = Some(small(number()?)),
+            "nodes" => go.nodes = Some(number()?.max(0) as u64),
+            "mate" => go.mate = Some(small(number()?)),
+            "movetime" => go.movetime = Some(millis(number()?)),
+            "perft" => go.perft = Some(small(number()?)),
+            "infinite" => go.infinite = true,
+            "ponder" => go.ponder = true,
+            "searchmoves" => {
+                let count = rest.iter().take_while(|w| looks_like_a_move(w)).count();
+                let (moves, after) = rest.split_at(count);
+                go.search_moves
+                    .extend(moves.iter().map(|m| (*m).to_owned()));
+                rest = after;
+            }
+            _ => {
+                return Err(CommandError::UnknownWord {
+                    command: "go",
+                    word: shorten(word),
+                });
+            }
+        }
+    }
+    Ok(go)
+}
+
+/// A number that a GUI sent. Some send decimals or more digits than fit; what counts is the size.
+fn parse_number(word: &str, value: &str) -> Result<i64, CommandError> {
+    value
+        .parse::<i64>()
+        .ok()
+        .or_else(|| {
+            let number: f64 = value.parse().ok()?;
+            // A cast from float saturates.
+            number.is_finite().then_some(number as i64)
+        })
+        .ok_or_else(|| CommandError::NotANumber {
+            word: word.to_owned(),
+            value: shorten(value),
+        })
+}
+
+/// A clock may be overdrawn: less than nothing counts as nothing.
+fn millis(number: i64) -> Duration {
+    Duration::from_millis(number.max(0) as u64)
+}
+
+fn small(number: i64) -> u32 {
+    number.clamp(0, i64::from(u32::MAX)) as u32
+}
+
+/// Whether a word after `searchmoves` is meant as a move: it begins with two squares.
+fn looks_like_a_move(word: &str) -> bool {
+    let bytes = word.as_bytes();
+    matches!(bytes.len(), 4 | 5)
+        && bytes[..4].chunks(2).all(|square| {
+            (b'a'..=b'h').contains(&square[0].to_ascii_lowercase())
+                && (b'1'..=b'8').contains(&square[1])
+        })
+}
+
+/// Errors quote what was sent, but not a megabyte of it.
+fn shorten(word: &str) -> String {
+    word.chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .take(40)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn options_with_spaces_and_odd_case() {
+        let set = |name: &str, value: Option<&str>| Command::SetOption {
+            name: name.into(),
+            value: value.map(str::to_owned),
+        };
+        for (line, command) in [
+            ("setoption name Hash value 16", set("Hash", Some("16"))),
+            (
+                "setoption  name  Move   Overhead  value  50 ",
+                set("Move Overhead", Some("50")),
+            ),
+            (
+                "setoption NAME WeightsFile VALUE /a b/c.pb.gz",
+                set("WeightsFile", Some("/a b/c.pb.gz")),
+            ),
+            ("setoption name ClearTree", set("ClearTree", None)),
+            ("setoption name LogFile value", set("LogFile", Some(""))),
+        ] {
+            assert_eq!(parse(line), Ok(command), "{line}");
+        }
+        assert!(parse("setoption").is_err());
+        assert!(parse("setoption name").is_err());
+        assert!(parse("setoption name value 3").is_err());
+        assert!(parse("setoption Hash 3").is_err());
+    }
+
+    #[test]
+    fn positions() {
+        let moves = |text: &str| text.split_whitespace().map(str::to_owned).collect();
+        for (line, fen, list) in [
+            ("position startpos", None, ""),
+            ("position startpos moves", None, ""),
+            ("position startpos moves e2e4 e7e5", None, "e2e4 e7e5"),
+            (
+                "position fen 8/8/8/8/8/8/8/8  w - - 0 1 moves a1a2",
+                Some("8/8/8/8/8/8/8/8 w - - 0 1"),
+                "a1a2",
+            ),
+        ] {
+            let expected = Command::Position {
+                fen: fen.map(str::to_owned),
+                moves: moves(list),
+            };
+            assert_eq!(parse(line), Ok(expected), "{line}");
+        }
+        for bad in [
+            "position",
+            "position fen",
+            "position e2e4",
+            "position startpos e2e4",
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn go_with_everything() {
+        let go = Go {
+            wtime: Some(ms(1000)),
+            btime: Some(ms(0)),
+            winc: ms(10),
+            binc: ms(20),
+            moves_to_go: Some(5),
+            depth: Some(3),
+            nodes: Some(4_000_000_000),
+            mate: Some(2),
+            movetime: Some(ms(7)),
+            infinite: true,
+            ponder: true,
+            search_moves: vec!["e2e4".into(), "E7E8q".into()],
+            perft: None,
+        };
+        let line = "go wtime 1000 btime -5 winc 10 binc 20 movestogo 5 depth 3 nodes 4000000000 mate 2 \
+                    movetime 7.9 infinite searchmoves e2e4 E7E8q ponder";
+        assert_eq!(parse(line), Ok(Command::Go(go)));
+        assert_eq!(parse("go"), Ok(Command::Go(Go::default())));
+        assert_eq!(
+            parse("go movestogo 0 wtime 99999999999999999999"),
+            Ok(Command::Go(Go {
+                wtime: Some(ms(i64::MAX as u64)),
+                ..Go::default()
+            }))
+        );
+        for bad in [
+            "go wtime",
+            "go depth x",
+            "go nodes nan",
+            "go sideways",
+            "go wtime wtime",
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn other_lines() {
+        assert_eq!(parse("  \t "), Ok(Command::Nothing));
+        assert_eq!(parse("uci\r"), Ok(Command::Uci));
+        assert_eq!(
+            parse("xyzzy 1 2").unwrap_err().to_string(),
+            "unknown command 'xyzzy'"
+        );
+    }
+}

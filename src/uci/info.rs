@@ -1,0 +1,236 @@
+//! The text of `info` and `bestmove`: reports of a search, as lines that GUIs understand. Field order and the format of
+//! the move statistics are lc0's, which GUIs such as Nibbler parse. Pure functions from reports to text.
+
+use std::fmt::Write as _;
+
+use shakmaty::{Chess, Color, Position};
+
+use crate::{
+    chess::{PackedMove, setup, wdl},
+    network::Value,
+    options::Options,
+    search::{Line, MoveStat, Proven, Report, Score},
+};
+
+/// Tablebase wins are shown as mates that are further away than this, as lc0 does.
+const TABLEBASE_MATE: i32 = 100;
+
+/// What the text depends on besides the report: the position that was searched and the options.
+#[derive(Clone, Copy, Debug)]
+pub struct Style<'a> {
+    /// The root of the search.
+    pub position: &'a Chess,
+    /// Score type, castling notation, extra fields.
+    pub options: &'a Options,
+}
+
+impl Style<'_> {
+    /// One `info` line per principal variation.
+    pub fn report(&self, report: &Report) -> Vec<String> {
+        let several = report.lines.len() > 1 || self.options.multi_pv > 1;
+        report
+            .lines
+            .iter()
+            .enumerate()
+            .map(|(index, line)| {
+                let mut text = self.counters(report, line);
+                self.push_score(&mut text, line);
+                push(
+                    &mut text,
+                    format_args!(
+                        " hashfull {} nps {} tbhits {}",
+                        report.hashfull,
+                        nodes_per_second(report),
+                        report.tb_hits
+                    ),
+                );
+                if several {
+                    push(&mut text, format_args!(" multipv {}", index + 1));
+                }
+                if !line.pv.is_empty() {
+                    push(&mut text, format_args!(" pv {}", self.moves(&line.pv)));
+                }
+                text
+            })
+            .collect()
+    }
+
+    /// The answer to `go`: the move and, if there is one, the expected reply.
+    pub fn best_move(&self, best: Option<PackedMove>, ponder: Option<PackedMove>) -> String {
+        let Some(best) = best else {
+            return "bestmove (none)".into();
+        };
+        let mut text = format!("bestmove {}", self.moves(&[best]));
+        if let Some(reply) = ponder {
+            let mut after = self.position.clone();
+            after.play_unchecked(best.unpack(self.position));
+            let reply = setup::move_text(&after, reply, self.options.chess960);
+            push(&mut text, format_args!(" ponder {reply}"));
+        }
+        text
+    }
+
+    /// The statistics of all root moves, one `info string` each.
+    pub fn move_stats(&self, stats: &[MoveStat]) -> Vec<String> {
+        stats
+            .iter()
+            .map(|stat| self.move_stat(stat, stats.len().saturating_sub(1)))
+            .collect()
+    }
+
+    fn counters(&self, report: &Report, line: &Line) -> String {
+        let nodes = if self.options.per_pv_counters {
+            line.nodes
+        } else {
+            report.nodes
+        };
+        format!(
+            "info depth {} seldepth {} time {} nodes {nodes}",
+            report.depth,
+            report.seldepth,
+            report.elapsed.as_millis(),
+        )
+    }
+
+    fn push_score(&self, text: &mut String, line: &Line) {
+        match line.score {
+            Score::Mate(moves) => push(text, format_args!(" score mate {moves}")),
+            Score::Tablebase(plies) => {
+                let moves = plies.signum() * (TABLEBASE_MATE + ((plies.abs() + 1) / 2).max(1));
+                push(text, format_args!(" score mate {moves}"));
+            }
+            Score::Open => push(text, format_args!(" score cp {}", self.score(line.value))),
+        }
+        if self.options.show_wdl {
+            let [win, draw, loss] = wdl::per_mille(line.value);
+            push(text, format_args!(" wdl {win} {draw} {loss}"));
+        }
+        if self.options.show_moves_left {
+            push(
+                text,
+                format_args!(" movesleft {}", wdl::moves_left(line.value)),
+            );
+        }
+    }
+
+    fn score(&self, value: Value) -> i32 {
+        let draw_score = match self.position.turn() {
+            Color::White => self.options.draw_score,
+            Color::Black => -self.options.draw_score,
+        };
+        wdl::score(value, draw_score, self.options.score_type)
+    }
+
+    fn moves(&self, moves: &[PackedMove]) -> String {
+        let mut position = self.position.clone();
+        let mut text = String::new();
+        for (index, &m) in moves.iter().enumerate() {
+            if index > 0 {
+                text.push(' ');
+            }
+            text.push_str(&setup::move_text(&position, m, self.options.chess960));
+            position.play_unchecked(m.unpack(&position));
+        }
+        text
+    }
+
+    fn move_stat(&self, stat: &MoveStat, moves: usize) -> String {
+        let (name, index) = match stat.m {
+            Some(m) => (self.moves(&[m]), policy_index(self.position, m)),
+            None => ("node".into(), moves),
+        };
+        let mut text = format!(
+            "info string {name:<5} ({index:<4}) N: {:>7} (+{:>2}) (P: {:>5.2}%) ",
+            stat.n,
+            stat.in_flight,
+            f64::from(stat.p) * 100.0
+        );
+        match stat.value {
+            Some(value) => push(
+                &mut text,
+                format_args!(
+                    "(WL: {:>8.5}) (D: {:.3}) (M: {:>4.1}) ",
+                    positive_zero(value.wl),
+                    value.d,
+                    value.m
+                ),
+            ),
+            None => text.push_str("(WL:  -.-----) (D: -.---) (M:  -.-) "),
+        }
+        let q = positive_zero(stat.q);
+        push(&mut text, format_args!("(Q: {q:>8.5}) "));
+        if stat.m.is_some() {
+            let s = positive_zero(stat.q + stat.u);
+            push(
+                &mut text,
+                format_args!("(U: {:>6.5}) (S: {s:>8.5}) ", stat.u),
+            );
+        }
+        match stat.v {
+            Some(v) => push(&mut text, format_args!("(V: {:>7.4}) ", positive_zero(v))),
+            None => text.push_str("(V:  -.----) "),
+        }
+        text.push_str(match stat.proven {
+            Some(Proven::Win) => "(W) ",
+            Some(Proven::Draw) => "(D) ",
+            Some(Proven::Loss) => "(L) ",
+            None => "",
+        });
+        if stat.frozen {
+            text.push_str("(F) ");
+        }
+        text
+    }
+}
+
+/// A report about the position before `reply`, told from the position after it: only the lines that begin with
+/// `reply`, without it, from the other side. `None` if there is no such line.
+pub fn after_reply(report: &Report, reply: PackedMove) -> Option<Report> {
+    let lines: Vec<Line> = report
+        .lines
+        .iter()
+        .filter(|line| line.pv.first() == Some(&reply) && line.pv.len() > 1)
+        .map(|line| Line {
+            score: match line.score {
+                Score::Open => Score::Open,
+                // The winner's moves are counted; if the winner made `reply`, one is done.
+                Score::Mate(n) if n > 0 => Score::Mate(1 - n),
+                Score::Mate(n) => Score::Mate(-n),
+                Score::Tablebase(n) => Score::Tablebase(-n),
+            },
+            value: Value {
+                wl: -line.value.wl,
+                ..line.value
+            },
+            pv: line.pv[1..].to_vec(),
+            nodes: line.nodes,
+        })
+        .collect();
+    (!lines.is_empty()).then(|| Report {
+        lines,
+        ..report.clone()
+    })
+}
+
+fn nodes_per_second(report: &Report) -> u64 {
+    let seconds = report.elapsed.as_secs_f64();
+    if seconds <= 0.0 {
+        return 0;
+    }
+    // A cast from float saturates.
+    (report.playouts as f64 / seconds) as u64
+}
+
+/// -0.00000 looks like a mistake.
+fn positive_zero(x: f32) -> f32 {
+    if x.abs() < 0.000_005 { 0.0 } else { x }
+}
+
+fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+    // Writing to a String cannot fail.
+    let _ = text.write_fmt(arguments);
+}
+
+fn policy_index(_position: &Chess, _m: PackedMove) -> usize {
+    0
+}

@@ -1,0 +1,273 @@
+//! The UCI protocol: a thread reads lines, a loop obeys them, and nothing that comes in can end the program except
+//! `quit` and the end of the input.
+//!
+//! The loop never waits for a search: `isready`, `stop` and `ponderhit` are obeyed at once. Another `go` has to wait
+//! until the running search has ended, and with it everything that comes after it; so a file of commands
+//! (`scorn < file`) is worked off one search after the other.
+
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)
+)]
+
+pub mod command;
+pub mod info;
+pub mod output;
+
+use std::{
+    collections::VecDeque,
+    io::BufRead,
+    sync::mpsc::{self, Receiver, Sender},
+    thread,
+    time::Duration,
+};
+
+use self::{command::Command, output::Output};
+use crate::{
+    engine::{
+        Ended, Engine,
+        loader::{Load, Retry},
+    },
+    options::{BUTTONS, Options},
+};
+
+/// How long `quit` waits for the last answer.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+enum Event {
+    Line(String),
+    EndOfInput,
+    SearchEnded(Ended),
+}
+
+/// What the loop does next.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    Continue,
+    Quit,
+}
+
+/// Speaks UCI until `quit` or the end of `input`. At the end of the input the running search is finished first, if it
+/// has an end.
+pub fn run(input: impl BufRead + Send + 'static, output: &Output, options: Options, load: Load) {
+    let (sender, events) = mpsc::channel();
+    let reader = sender.clone();
+    thread::spawn(move || read_lines(input, &reader));
+    Session::new(sender, output.clone(), options, load).run(&events);
+}
+
+/// Sends all lines; what is not UTF-8 is replaced, and refused later as an unknown word.
+fn read_lines(mut input: impl BufRead, to: &Sender<Event>) {
+    let mut bytes = Vec::new();
+    loop {
+        bytes.clear();
+        match input.read_until(b'\n', &mut bytes) {
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
+        let line = String::from_utf8_lossy(&bytes).trim().to_owned();
+        if to.send(Event::Line(line)).is_err() {
+            return;
+        }
+    }
+    // The loop may be gone already.
+    let _ = to.send(Event::EndOfInput);
+}
+
+struct Session {
+    engine: Engine,
+    output: Output,
+    /// Commands that wait for the end of the search.
+    waiting: VecDeque<Command>,
+    /// Stop the next search as soon as it begins.
+    stop_next: bool,
+    input_ended: bool,
+}
+
+impl Session {
+    fn new(sender: Sender<Event>, output: Output, options: Options, load: Load) -> Session {
+        let log_file = options.log_file.clone();
+        let on_finished = move |ended| {
+            // The loop may be gone already.
+            let _ = sender.send(Event::SearchEnded(ended));
+        };
+        let engine = Engine::new(options, load, output.clone(), on_finished);
+        let session = Session {
+            engine,
+            output,
+            waiting: VecDeque::new(),
+            stop_next: false,
+            input_ended: false,
+        };
+        session.open_log(&log_file);
+        session
+    }
+
+    fn run(&mut self, events: &Receiver<Event>) {
+        while let Ok(event) = events.recv() {
+            let next = match event {
+                Event::Line(line) => self.line(&line),
+                Event::EndOfInput => self.end_of_input(),
+                Event::SearchEnded(ended) => self.search_ended(ended),
+            };
+            if next == Next::Quit || self.output.is_closed() {
+                break;
+            }
+        }
+        self.say_goodbye(events);
+    }
+
+    fn line(&mut self, line: &str) -> Next {
+        self.output.received(line);
+        match command::parse(line) {
+            Ok(command) => self.receive(command),
+            Err(error) => {
+                self.output.note(&error.to_string());
+                Next::Continue
+            }
+        }
+    }
+
+    /// Obeys at once, or later if the command has to wait for the search.
+    fn receive(&mut self, command: Command) -> Next {
+        match command {
+            Command::Nothing => {}
+            Command::Quit => return Next::Quit,
+            Command::IsReady => self.is_ready(),
+            Command::Stop => {
+                // After a `ponderhit` it is the coming search that is meant.
+                self.stop_next = self.engine.was_hit();
+                self.engine.stop();
+            }
+            Command::PonderHit => {
+                if let Some(go) = self.engine.ponder_hit() {
+                    self.waiting.push_front(Command::Go(go));
+                }
+            }
+            other if self.must_wait(&other) => {
+                if matches!(other, Command::Go(_)) && self.engine.is_endless() {
+                    self.engine.stop();
+                }
+                self.waiting.push_back(other);
+            }
+            other => self.obey(other),
+        }
+        Next::Continue
+    }
+
+    fn must_wait(&self, command: &Command) -> bool {
+        let first = matches!(command, Command::Go(_) | Command::Wait);
+        !self.waiting.is_empty() || (first && self.engine.is_searching())
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Uci => self.introduce(),
+            Command::NewGame => {
+                self.engine.clear_tree();
+                self.engine.prepare(Retry::No);
+            }
+            Command::SetOption { name, value } => self.set_option(&name, value.as_deref()),
+            Command::Position { fen, moves } => {
+                if let Err(error) = self.engine.set_position(fen.as_deref(), &moves) {
+                    self.output
+                        .note(&format!("{error}; the position stays as it was"));
+                }
+                self.engine.prepare(Retry::No);
+            }
+            Command::Go(go) => self.engine.go(go),
+            Command::Display => self.output.note(&format!("fen {}", self.engine.fen())),
+            Command::Wait
+            | Command::Nothing
+            | Command::IsReady
+            | Command::Stop
+            | Command::PonderHit
+            | Command::Quit => {}
+        }
+    }
+
+    fn introduce(&self) {
+        let version = env!("CARGO_PKG_VERSION");
+        self.output.line(&format!("id name Scorn {version}"));
+        self.output.line("id author the Scorn developers");
+        for row in self.engine.options().rows() {
+            for line in row.uci_lines() {
+                self.output.line(&line);
+            }
+        }
+        for (name, _) in BUTTONS {
+            self.output.line(&format!("option name {name} type button"));
+        }
+        self.output.line("uciok");
+    }
+
+    fn is_ready(&self) {
+        self.engine.prepare(Retry::No);
+        self.engine.answer_when_ready();
+    }
+
+    fn set_option(&mut self, name: &str, value: Option<&str>) {
+        if name.eq_ignore_ascii_case("ClearTree") {
+            return self.engine.clear_tree();
+        }
+        let log_file = self.engine.options().log_file.clone();
+        if let Err(error) = self.engine.set_option(name, value.unwrap_or_default()) {
+            return self.output.note(&error.to_string());
+        }
+        if self.engine.options().log_file != log_file {
+            self.open_log(&self.engine.options().log_file);
+        }
+    }
+
+    fn open_log(&self, path: &str) {
+        if let Err(error) = self.output.log_to(path) {
+            self.output
+                .note(&format!("LogFile: cannot write to {path}: {error}"));
+        }
+    }
+
+    fn search_ended(&mut self, ended: Ended) -> Next {
+        self.engine.search_ended(ended);
+        while !self.engine.is_searching() {
+            let Some(command) = self.waiting.pop_front() else {
+                break;
+            };
+            self.obey(command);
+        }
+        // What is waited for must end: by the input's end, by another `go`, or by a `stop` that came too early.
+        let another = self.waiting.iter().any(|c| matches!(c, Command::Go(_)));
+        let overtaken = self.engine.is_endless() && (self.input_ended || another);
+        if overtaken || std::mem::take(&mut self.stop_next) {
+            self.engine.stop();
+        }
+        self.next_after_input()
+    }
+
+    fn end_of_input(&mut self) -> Next {
+        self.input_ended = true;
+        if self.engine.is_endless() {
+            self.engine.stop();
+        }
+        self.next_after_input()
+    }
+
+    fn next_after_input(&self) -> Next {
+        if self.input_ended && !self.engine.is_searching() && self.waiting.is_empty() {
+            Next::Quit
+        } else {
+            Next::Continue
+        }
+    }
+
+    /// A running search still tells its result, if it can be had quickly.
+    fn say_goodbye(&mut self, events: &Receiver<Event>) {
+        self.engine.stop();
+        while self.engine.is_searching() {
+            match events.recv_timeout(FAREWELL) {
+                Ok(Event::SearchEnded(ended)) => self.engine.search_ended(ended),
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
