@@ -10,8 +10,9 @@ use anyhow::{Context, Result, bail};
 
 use super::{
     describe::OnnxDescription,
+    error::NetError,
     net::Net,
-    to_onnx::{ConvertOptions, DataType, to_onnx},
+    to_onnx::{Calibration, ConvertOptions, DataType, OnnxModel, calibration_model, to_onnx},
 };
 
 /// Convert an lc0 network to ONNX.
@@ -51,8 +52,19 @@ pub struct DescribeArgs {
     pub json: bool,
 }
 
-/// Runs `scorn convert`.
+/// Runs a float model on real positions and gathers the ranges of the named outputs, see
+/// [`super::calibration_model`]. This module has no runtime of its own.
+pub type Calibrator<'a> = &'a dyn Fn(&OnnxModel, &[String]) -> Result<Calibration>;
+
+/// Runs `scorn convert`, except to int8, which needs [`convert_with`].
 pub fn convert(args: &ConvertArgs) -> Result<()> {
+    convert_with(args, &|_, _| {
+        bail!("int8 needs a backend to calibrate with; none was given")
+    })
+}
+
+/// Runs `scorn convert`; the calibrator is called for int8 only.
+pub fn convert_with(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
     let output = match &args.output {
         Some(path) => path.clone(),
         None => default_output(&args.network)?,
@@ -61,13 +73,25 @@ pub fn convert(args: &ConvertArgs) -> Result<()> {
         bail!("{} exists; --force overwrites it", output.display());
     }
     let net = Net::load(&args.network)?;
-    let options = ConvertOptions {
+    let mut options = ConvertOptions {
         policy_head: args.policy_head.clone(),
         value_head: args.value_head.clone(),
         data_type: args.data_type,
         batch: args.batch.map(|batch| batch as usize),
+        calibration: None,
     };
-    let model = to_onnx(&net, &options).map_err(|error| error.in_file(&args.network))?;
+    let in_file = |error: NetError| error.in_file(&args.network);
+    if options.data_type == DataType::Int8 {
+        // The calibrator chooses its own batch size.
+        let open = ConvertOptions {
+            batch: None,
+            ..options.clone()
+        };
+        let (model, tensors) = calibration_model(&net, &open).map_err(in_file)?;
+        let calibration = calibrator(&model, &tensors).context("calibration for int8")?;
+        options.calibration = Some(calibration);
+    }
+    let model = to_onnx(&net, &options).map_err(in_file)?;
     write_atomically(&output, &model.bytes)?;
     println!("{} ({} bytes)", output.display(), model.bytes.len());
     Ok(())

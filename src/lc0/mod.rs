@@ -36,7 +36,10 @@ pub use describe::{Description, OnnxDescription};
 pub use error::NetError;
 pub use format::InputFormat;
 pub use net::Net;
-pub use to_onnx::{ConvertOptions, DataType, OnnxModel, metadata_key, read_onnx, to_onnx};
+pub use to_onnx::{
+    Calibration, ConvertOptions, DataType, OnnxModel, calibration_model, metadata_key, read_onnx,
+    to_onnx,
+};
 
 #[cfg(test)]
 pub(crate) mod tests {

@@ -3,8 +3,8 @@
 use std::fs;
 
 use scorn::lc0::{
-    DataType,
-    commands::{ConvertArgs, DescribeArgs, convert, describe},
+    Calibration, DataType,
+    commands::{ConvertArgs, DescribeArgs, convert, convert_with, describe},
     read_onnx,
 };
 
@@ -41,6 +41,17 @@ fn convert_writes_once_and_overwrites_when_told() {
         json: true,
     })
     .unwrap();
+    args.data_type = DataType::Int8;
+    let error = format!("{:#}", convert(&args).unwrap_err());
+    assert!(error.contains("int8 needs a backend"), "{error}");
+    convert_with(&args, &|_, tensors| {
+        let mut calibration = Calibration::default();
+        let observe = |name: &String| calibration.observe(name, &[-1.0, 4.0]);
+        tensors.iter().for_each(observe);
+        Ok(calibration)
+    })
+    .unwrap();
+    args.data_type = DataType::Float32;
     // A bad option leaves the old file and nothing else.
     args.value_head = Some("third".to_owned());
     let error = convert(&args).unwrap_err().to_string();

@@ -2,10 +2,10 @@
 
 use std::{collections::HashMap, fs};
 
-use scorn::lc0::{ConvertOptions, Net, to_onnx};
+use scorn::lc0::{ConvertOptions, DataType, Net, to_onnx};
 use serde_json::Value;
 
-use crate::run::{run, shared};
+use crate::run::{calibrate, run, shared};
 
 fn json_lines(path: &str) -> Option<Vec<Value>> {
     let text = fs::read_to_string(shared(path)?).unwrap();
@@ -57,21 +57,25 @@ struct Worst {
     m: f64,
 }
 
-fn compare(net: &str, reference: &str) {
-    let (Some(planes), Some(path)) = (planes(), shared(&format!("nets/{net}.pb.gz"))) else {
-        return;
-    };
+/// How far the converted network is from lc0's outputs; nothing if the files are not there.
+fn differences(
+    net: &str,
+    reference: &str,
+    options: impl FnOnce(&Net, &[Vec<f32>]) -> ConvertOptions,
+) -> Option<Worst> {
+    let (planes, path) = (planes()?, shared(&format!("nets/{net}.pb.gz"))?);
+    let net = Net::load(&path).unwrap();
     let rows = json_lines(&format!("reference/{reference}.jsonl")).unwrap();
     let rows: Vec<&Value> = rows
         .iter()
         .filter(|row| planes.contains_key(row["id"].as_str().unwrap()))
         .collect();
     assert!(rows.len() >= 9, "{} positions", rows.len());
-    let model = to_onnx(&Net::load(&path).unwrap(), &ConvertOptions::default()).unwrap();
     let positions: Vec<Vec<f32>> = rows
         .iter()
         .map(|row| planes[row["id"].as_str().unwrap()].clone())
         .collect();
+    let model = to_onnx(&net, &options(&net, &positions)).unwrap();
     let outputs = run(&model, &positions);
     let mut worst = Worst::default();
     for (index, row) in rows.iter().enumerate() {
@@ -102,11 +106,43 @@ fn compare(net: &str, reference: &str) {
         worst.d = worst.d.max((d - row["d"].as_f64().unwrap()).abs());
         worst.m = worst.m.max((m - row["m"].as_f64().unwrap()).abs());
     }
-    println!("{net}, {} positions: {worst:?}", rows.len());
-    assert!(
-        worst.policy < 1e-4 && worst.q < 1e-4 && worst.d < 1e-4 && worst.m < 1e-3,
-        "{net}: {worst:?}"
-    );
+    println!("{reference}, {} positions: {worst:?}", rows.len());
+    Some(worst)
+}
+
+/// Compares float32 closely and half precision coarsely.
+fn compare(net: &str, reference: &str) {
+    for (data_type, bound) in [(DataType::Float32, 1e-4), (DataType::Float16, 5e-3)] {
+        let options = ConvertOptions {
+            data_type,
+            ..Default::default()
+        };
+        let Some(worst) = differences(net, reference, |_, _| options) else {
+            return;
+        };
+        let probabilities = worst.policy.max(worst.q).max(worst.d);
+        assert!(
+            probabilities < bound && worst.m < 10.0 * bound,
+            "{net} in {data_type:?}: {worst:?}"
+        );
+    }
+}
+
+#[test]
+fn maia_in_8_bits() {
+    let options = |net: &Net, positions: &[Vec<f32>]| {
+        let float = ConvertOptions::default();
+        ConvertOptions {
+            data_type: DataType::Int8,
+            calibration: Some(calibrate(net, &float, positions)),
+            ..float
+        }
+    };
+    let Some(worst) = differences("maia-1900", "maia1900_reference", options) else {
+        return;
+    };
+    let probabilities = worst.policy.max(worst.q).max(worst.d);
+    assert!(probabilities < 0.1, "{worst:?}");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use rten::{Model, ValueView};
-use rten_tensor::{AsView, Layout, NdTensor};
-use scorn::lc0::OnnxModel;
+use rten_tensor::{AsView, Layout, NdTensor, Tensor};
+use scorn::lc0::{Calibration, ConvertOptions, Net, OnnxModel, calibration_model};
 
 /// The outputs of a model for a batch; one row per position.
 pub struct Outputs {
@@ -46,6 +46,30 @@ pub fn run(model: &OnnxModel, positions: &[Vec<f32>]) -> Outputs {
         value: model.value.as_ref().map(output),
         mlh: model.mlh.as_ref().map(output),
     }
+}
+
+/// The ranges of a network's activations on these positions.
+pub fn calibrate(net: &Net, options: &ConvertOptions, positions: &[Vec<f32>]) -> Calibration {
+    let (model, tensors) = calibration_model(net, options).unwrap();
+    assert!(!tensors.is_empty());
+    let runner = Model::load(model.bytes).unwrap();
+    let input: NdTensor<f32, 4> =
+        NdTensor::from_data([positions.len(), 112, 8, 8], positions.concat());
+    let inputs = vec![(
+        runner.node_id(&model.input).unwrap(),
+        ValueView::from(input.view()).into(),
+    )];
+    let ids: Vec<_> = tensors
+        .iter()
+        .map(|name| runner.node_id(name).unwrap())
+        .collect();
+    let values = runner.run(inputs, &ids, None).unwrap();
+    let mut calibration = Calibration::default();
+    for (name, value) in tensors.iter().zip(values) {
+        let tensor: Tensor<f32> = value.try_into().unwrap();
+        calibration.observe(name, &tensor.to_vec());
+    }
+    calibration
 }
 
 /// The largest difference between two lists of numbers.

@@ -1,11 +1,11 @@
 //! Networks of every kind with random weights: the converted model must say what the plain evaluation says.
 
 use prost::Message;
-use scorn::lc0::{ConvertOptions, DataType, Net, read_onnx, to_onnx};
+use scorn::lc0::{Calibration, ConvertOptions, DataType, Net, read_onnx, to_onnx};
 
 use crate::{
     naive::Naive,
-    run::{distance, run},
+    run::{calibrate, distance, run},
     synth::{self, Body, Embedding, Encoding, Policy, Rng, Smolgen, Spec},
 };
 
@@ -300,6 +300,54 @@ fn precisions_agree() {
         let value = distance(&half.any_value().concat(), &full.any_value().concat());
         assert!(policy < 2e-2 && value < 4e-3, "{policy}, {value}");
     }
+}
+
+/// 8-bit models are a quarter as large where it matters, and about right.
+#[test]
+fn quantized_models_are_close() {
+    let dense = attention(Embedding::Dense { channels: 8 }, (true, true), SMOLGEN);
+    for (body, mish) in [
+        (conv(3, 48, Some(6)), false),
+        (conv(2, 16, None), true),
+        (dense, true),
+    ] {
+        let spec = Spec {
+            body,
+            policy: ATTENTION_POLICY,
+            mish,
+            ..Default::default()
+        };
+        let net = Net::parse(&synth::file(&spec)).unwrap();
+        let mut options = ConvertOptions::default();
+        let full = to_onnx(&net, &options).unwrap();
+        let positions = positions(8);
+        options.calibration = Some(calibrate(&net, &options, &positions));
+        options.data_type = DataType::Int8;
+        let small = to_onnx(&net, &options).unwrap();
+        assert_eq!(read_onnx(&small.bytes).unwrap().wdl, full.wdl);
+        let (full, small) = (run(&full, &positions), run(&small, &positions));
+        let policy = distance(&small.policy.concat(), &full.policy.concat());
+        let value = distance(&small.any_value().concat(), &full.any_value().concat());
+        assert!(policy < 0.5 && value < 0.05, "{spec:?}: {policy}, {value}");
+        assert!(policy > 0.0);
+    }
+}
+
+#[test]
+fn quantization_needs_calibration() {
+    let net = Net::parse(&synth::file(&Spec::default())).unwrap();
+    let mut options = ConvertOptions {
+        data_type: DataType::Int8,
+        ..Default::default()
+    };
+    let error = to_onnx(&net, &options).unwrap_err().to_string();
+    assert_eq!(error, "the calibration for int8 is missing");
+    options.calibration = Some(Calibration::default());
+    let error = to_onnx(&net, &options).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the calibrated range of tensor /input/conv/relu is missing"
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //! casts. What is emitted is opset 17, restricted to operators that ONNX Runtime and rten both have and optimise
 //! (MatMul + Add rather than Gemm, Softplus and Tanh rather than Mish, Elu rather than Selu).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use half::{bf16, f16};
 use prost::{Message, bytes::Bytes};
@@ -68,12 +68,83 @@ impl Value {
     }
 }
 
+/// The values a tensor takes; always contains 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Range {
+    pub(crate) min: f32,
+    pub(crate) max: f32,
+}
+
+impl Range {
+    /// What one step of 255 is worth. A tensor that is always 0 may have any scale.
+    fn scale(self) -> f32 {
+        match (self.max - self.min) / 255.0 {
+            scale if scale.is_normal() => scale,
+            _ => 1.0,
+        }
+    }
+
+    /// Which step is 0.
+    fn zero_point(self) -> u8 {
+        (-self.min / self.scale()).round().clamp(0.0, 255.0) as u8
+    }
+}
+
+/// 8-bit weights with a scale per output.
+pub(crate) struct QuantizedWeights {
+    dims: Vec<usize>,
+    /// The dimension of the outputs.
+    axis: usize,
+    values: Vec<i8>,
+    scales: Vec<f32>,
+}
+
+impl QuantizedWeights {
+    /// Outputs are the first dimension.
+    pub(crate) fn by_row(dims: &[usize], weights: &[f32]) -> QuantizedWeights {
+        let row = weights.len() / dims[0].max(1);
+        QuantizedWeights::new(dims, 0, weights, |index| index / row.max(1))
+    }
+
+    /// Outputs are the second of two dimensions.
+    pub(crate) fn by_column(dims: &[usize; 2], weights: &[f32]) -> QuantizedWeights {
+        QuantizedWeights::new(dims, 1, weights, |index| index % dims[1])
+    }
+
+    fn new(
+        dims: &[usize],
+        axis: usize,
+        weights: &[f32],
+        output: impl Fn(usize) -> usize,
+    ) -> QuantizedWeights {
+        let mut scales = vec![0f32; dims[axis]];
+        for (index, weight) in weights.iter().enumerate() {
+            let scale = &mut scales[output(index)];
+            *scale = scale.max(weight.abs() / 127.0);
+        }
+        scales
+            .iter_mut()
+            .filter(|scale| !scale.is_normal())
+            .for_each(|scale| *scale = 1.0);
+        let quantized =
+            |(index, weight): (usize, &f32)| (weight / scales[output(index)]).round() as i8;
+        QuantizedWeights {
+            dims: dims.to_vec(),
+            axis,
+            values: weights.iter().enumerate().map(quantized).collect(),
+            scales,
+        }
+    }
+}
+
 /// A graph being built.
 pub(crate) struct Graph {
     precision: Precision,
     graph: GraphProto,
     /// Names of constants already there.
     constants: HashSet<String>,
+    /// Quantized tensors: name to range, and the name of the dequantized one.
+    dequantized: HashMap<String, (Range, Value)>,
 }
 
 fn int(name: &str, value: i64) -> AttributeProto {
@@ -149,6 +220,7 @@ impl Graph {
                 ..Default::default()
             },
             constants: HashSet::new(),
+            dequantized: HashMap::new(),
         }
     }
 
@@ -184,6 +256,19 @@ impl Graph {
         self.graph
             .output
             .push(value_info(value.name(), batch, dims));
+    }
+
+    /// Shows a float32 value of any shape as an output.
+    pub(crate) fn extra_output(&mut self, value: &Value) {
+        self.graph.output.push(ValueInfo {
+            name: Some(value.name().to_owned()),
+            r#type: Some(TypeProto {
+                tensor_type: Some(TensorType {
+                    elem_type: Some(data_type::FLOAT),
+                    shape: None,
+                }),
+            }),
+        });
     }
 
     /// The finished model.
@@ -322,6 +407,153 @@ impl Graph {
         let (kernel, pad) = (kernel as i64, kernel as i64 / 2);
         let attributes = vec![ints("kernel_shape", &[kernel; 2]), ints("pads", &[pad; 4])];
         self.wide_node("Conv", name, &[x, weights, bias], attributes)
+    }
+
+    /// The value rounded to 255 steps in this range; asked again, the same.
+    pub(crate) fn quantize(&mut self, x: &Value, range: Range) -> Value {
+        if let Some((_, known)) = self.dequantized.get(x.name()) {
+            return known.clone();
+        }
+        let name = x.name();
+        let scale = self.initializer(
+            &format!("{name}/scale"),
+            &[],
+            data_type::FLOAT,
+            range.scale().to_le_bytes().to_vec().into(),
+        );
+        let zero = self.initializer(
+            &format!("{name}/zero"),
+            &[],
+            data_type::UINT8,
+            vec![range.zero_point()].into(),
+        );
+        let steps = self.node(
+            "QuantizeLinear",
+            &format!("{name}/quantized"),
+            &[x, &scale, &zero],
+            Vec::new(),
+        );
+        let output = format!("{name}/dequantized");
+        let value = self.node(
+            "DequantizeLinear",
+            &output,
+            &[&steps, &scale, &zero],
+            Vec::new(),
+        );
+        self.dequantized
+            .insert(name.to_owned(), (range, value.clone()));
+        value
+    }
+
+    /// Whether [`Graph::quantize`] gave this value.
+    pub(crate) fn is_dequantized(&self, x: &Value) -> bool {
+        self.range_of(x).is_some()
+    }
+
+    /// The range of a value that [`Graph::quantize`] gave.
+    fn range_of(&self, x: &Value) -> Option<Range> {
+        let original = x.name().strip_suffix("/dequantized")?;
+        self.dequantized.get(original).map(|(range, _)| *range)
+    }
+
+    /// 8-bit weights as the floats they stand for.
+    fn quantized_weights(&mut self, name: &str, weights: &QuantizedWeights) -> Value {
+        let bytes: Vec<u8> = weights.values.iter().map(|&value| value as u8).collect();
+        self.dequantized_constant(
+            name,
+            weights,
+            &weights.dims,
+            data_type::INT8,
+            bytes,
+            &weights.scales,
+        )
+    }
+
+    fn dequantized_constant(
+        &mut self,
+        name: &str,
+        weights: &QuantizedWeights,
+        dims: &[usize],
+        data_type: i32,
+        bytes: Vec<u8>,
+        scales: &[f32],
+    ) -> Value {
+        let width = if data_type == data_type::INT8 { 1 } else { 4 };
+        let axis = if dims.len() == 1 { 0 } else { weights.axis };
+        let steps = self.initializer(&format!("{name}/quantized"), dims, data_type, bytes.into());
+        let scale_bytes: Vec<u8> = scales
+            .iter()
+            .flat_map(|scale| scale.to_le_bytes())
+            .collect();
+        let outputs = [scales.len()];
+        let scale = self.initializer(
+            &format!("{name}/scale"),
+            &outputs,
+            data_type::FLOAT,
+            scale_bytes.into(),
+        );
+        let zeros = vec![0; width * scales.len()];
+        let zero = self.initializer(&format!("{name}/zero"), &outputs, data_type, zeros.into());
+        self.node(
+            "DequantizeLinear",
+            name,
+            &[&steps, &scale, &zero],
+            vec![int("axis", axis as i64)],
+        )
+    }
+
+    /// Biases as 32-bit integers in steps of the products, as integer kernels add them.
+    fn quantized_bias(
+        &mut self,
+        name: &str,
+        x: &Value,
+        weights: &QuantizedWeights,
+        biases: &[f32],
+    ) -> Value {
+        let step = self.range_of(x).unwrap_or_default().scale();
+        let scales: Vec<f32> = weights.scales.iter().map(|scale| scale * step).collect();
+        let integers = biases
+            .iter()
+            .zip(&scales)
+            .map(|(bias, scale)| (bias / scale).round() as i32);
+        let bytes: Vec<u8> = integers.flat_map(|integer| integer.to_le_bytes()).collect();
+        let bias_name = format!("{name}/bias");
+        self.dequantized_constant(
+            &bias_name,
+            weights,
+            &[biases.len()],
+            data_type::INT32,
+            bytes,
+            &scales,
+        )
+    }
+
+    /// A dense layer with 8-bit weights of a value that [`Graph::quantize`] gave.
+    pub(crate) fn quantized_dense(
+        &mut self,
+        name: &str,
+        x: &Value,
+        weights: &QuantizedWeights,
+        biases: &[f32],
+    ) -> Value {
+        let bias = self.quantized_bias(name, x, weights, biases);
+        let weights = self.quantized_weights(&format!("{name}/weights"), weights);
+        let product = self.matmul(&format!("{name}/matmul"), x, &weights);
+        self.add(name, &product, &bias)
+    }
+
+    /// A convolution with 8-bit weights of a value that [`Graph::quantize`] gave.
+    pub(crate) fn quantized_conv(
+        &mut self,
+        name: &str,
+        x: &Value,
+        weights: &QuantizedWeights,
+        biases: &[f32],
+        kernel: usize,
+    ) -> Value {
+        let bias = self.quantized_bias(name, x, weights, biases);
+        let weights = self.quantized_weights(&format!("{name}/weights"), weights);
+        self.conv(name, x, &weights, &bias, kernel)
     }
 
     /// Means over the board: \[batch, channels, 8, 8\] to \[batch, channels, 1, 1\].
@@ -466,6 +698,20 @@ mod tests {
         let flat = graph.reshape("/flat", &x, &[-1, 16]);
         graph.reshape("/again", &flat, &[-1, 16]);
         assert_eq!(graph.graph.initializer.len(), 1);
+    }
+
+    #[test]
+    fn quantization_keeps_zero_and_the_largest_weight() {
+        let range = Range {
+            min: -1.0,
+            max: 3.0,
+        };
+        assert_eq!(range.zero_point(), 64);
+        assert_eq!(Range::default().zero_point(), 0);
+        let weights = QuantizedWeights::by_column(&[2, 3], &[0.5, 0.0, -2.0, -1.0, 0.0, 1.0]);
+        assert_eq!(weights.values, [64, 0, -127, -127, 0, 64]);
+        let weights = QuantizedWeights::by_row(&[2, 3], &[0.5, 0.0, -2.0, -1.0, 0.0, 1.0]);
+        assert_eq!(weights.values, [32, 0, -127, -127, 0, 127]);
     }
 
     #[test]

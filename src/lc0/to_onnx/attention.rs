@@ -175,7 +175,7 @@ impl Emitter {
             _ => NARROW_EPSILON,
         };
         let mixed = self.attention(&format!("{name}/attention"), &x, encoder)?;
-        let output = self.dense(
+        let output = self.body_dense(
             &format!("{name}/output"),
             &mixed,
             &encoder.output,
@@ -208,7 +208,7 @@ impl Emitter {
         let scale = 1.0 / (depth as f32).sqrt();
         let mut split = |part: &str, dense: &Dense<'_>, scale: f32, order: [i64; 4]| {
             let name = format!("{name}/{part}");
-            let y = self.dense(&name, x, dense, scale)?;
+            let y = self.body_dense(&name, x, dense, scale)?;
             let dims = [-1, BOARD, heads, depth as i64];
             let y = self.graph.reshape(&format!("{name}/heads"), &y, &dims);
             Ok::<_, NetError>(
@@ -282,8 +282,10 @@ impl Emitter {
         activation: Activation,
         alpha: f32,
     ) -> Result<Value, NetError> {
-        let hidden = self.dense_activated(&format!("{name}/dense1"), x, &ffn.dense1, activation)?;
-        let y = self.dense(&format!("{name}/dense2"), &hidden, &ffn.dense2, alpha)?;
+        let dense1 = format!("{name}/dense1");
+        let hidden = self.body_dense(&dense1, x, &ffn.dense1, 1.0)?;
+        let hidden = self.graph.activation(&dense1, hidden, activation);
+        let y = self.body_dense(&format!("{name}/dense2"), &hidden, &ffn.dense2, alpha)?;
         Ok(self.graph.add(&format!("{name}/sum"), &y, x))
     }
 }

@@ -5,6 +5,7 @@ use super::Emitter;
 use crate::lc0::{
     architecture::{Residual, SqueezeExcite, Tower},
     error::NetError,
+    format::Activation,
     onnx::graph::Value,
     weights::Conv,
 };
@@ -20,15 +21,19 @@ impl Emitter {
     }
 
     fn residual(&mut self, name: &str, x: Value, block: &Residual<'_>) -> Result<Value, NetError> {
-        let y = self.conv_activated(&format!("{name}/conv1"), &x, &block.conv1)?;
-        let mut y = self.conv(&format!("{name}/conv2"), &y, &block.conv2)?;
+        let activation = self.format.default_activation;
+        let y = self.body_conv(
+            &format!("{name}/conv1"),
+            x.clone(),
+            &block.conv1,
+            activation,
+        )?;
+        let mut y = self.body_conv(&format!("{name}/conv2"), y, &block.conv2, Activation::None)?;
         if let Some(unit) = &block.squeeze_excite {
             y = self.squeeze_excite(&format!("{name}/se"), y, unit)?;
         }
         let sum = self.graph.add(&format!("{name}/sum"), &y, &x);
-        Ok(self
-            .graph
-            .activation(name, sum, self.format.default_activation))
+        Ok(self.graph.activation(name, sum, activation))
     }
 
     /// sigmoid(gamma) y + beta, with gamma and beta computed from the means over the board.

@@ -8,6 +8,7 @@
 mod attention;
 mod conv;
 mod heads;
+mod quantize;
 
 use prost::Message;
 
@@ -18,12 +19,16 @@ use super::{
     net::Net,
     onnx::{
         graph::{Graph, Precision, Value},
+        proto::ModelProto,
         read::embedded_model,
     },
     weights::{Dense, Norm},
 };
 
+use quantize::Quantization;
+
 pub use super::onnx::read::read_onnx;
+pub use quantize::Calibration;
 
 /// Metadata keys of the models written, and understood by [`read_onnx`].
 pub mod metadata_key {
@@ -66,12 +71,15 @@ pub enum DataType {
     /// 16-bit floats with the range of 32-bit ones, for recent GPUs.
     #[value(name = "bf16")]
     BFloat16,
+    /// 8-bit integers in the body, calibrated on real positions: a quarter of the size, for CPUs.
+    #[value(name = "int8")]
+    Int8,
 }
 
 impl DataType {
     fn precision(self) -> Precision {
         match self {
-            DataType::Float32 => Precision::Float32,
+            DataType::Float32 | DataType::Int8 => Precision::Float32,
             DataType::Float16 => Precision::Float16,
             DataType::BFloat16 => Precision::BFloat16,
         }
@@ -82,6 +90,7 @@ impl DataType {
             DataType::Float32 => "fp32",
             DataType::Float16 => "fp16",
             DataType::BFloat16 => "bf16",
+            DataType::Int8 => "int8",
         }
     }
 }
@@ -97,6 +106,8 @@ pub struct ConvertOptions {
     pub data_type: DataType,
     /// A fixed batch size; any size without it.
     pub batch: Option<usize>,
+    /// The ranges of activations; [`DataType::Int8`] needs them, see [`calibration_model`].
+    pub calibration: Option<Calibration>,
 }
 
 /// An ONNX model with lc0's inputs and outputs, and the names of its tensors.
@@ -145,10 +156,44 @@ impl OnnxModel {
 
 /// Converts a network. An embedded ONNX model is passed through as it is.
 pub fn to_onnx(net: &Net, options: &ConvertOptions) -> Result<OnnxModel, NetError> {
-    let format = *net.format();
-    if format.structure == Structure::Onnx {
+    if net.format().structure == Structure::Onnx {
         return embedded_model(net, options);
     }
+    let quantization = match (options.data_type, &options.calibration) {
+        (DataType::Int8, Some(calibration)) => Quantization::Apply(calibration.clone()),
+        (DataType::Int8, None) => return Err(NetError::missing("the calibration for int8")),
+        _ => Quantization::None,
+    };
+    Ok(emit(net, options, quantization)?.0)
+}
+
+/// For calibration: the float32 model with the same heads, and the names of the additional outputs whose values, on
+/// real positions, are to be given to [`Calibration::observe`]. Their shapes are those of the layers.
+pub fn calibration_model(
+    net: &Net,
+    options: &ConvertOptions,
+) -> Result<(OnnxModel, Vec<String>), NetError> {
+    if net.format().structure == Structure::Onnx {
+        return Err(NetError::Unsupported {
+            field: "calibration".to_owned(),
+            found: "asked for an embedded ONNX model".to_owned(),
+            expected: "networks with layers of their own".to_owned(),
+        });
+    }
+    let float = ConvertOptions {
+        data_type: DataType::Float32,
+        ..options.clone()
+    };
+    emit(net, &float, Quantization::Collect(Vec::new()))
+}
+
+/// Writes the model; with [`Quantization::Collect`] also the names of the tensors to calibrate.
+fn emit(
+    net: &Net,
+    options: &ConvertOptions,
+    quantization: Quantization,
+) -> Result<(OnnxModel, Vec<String>), NetError> {
+    let format = *net.format();
     let architecture = Architecture::read(
         net.proto(),
         format,
@@ -159,6 +204,7 @@ pub fn to_onnx(net: &Net, options: &ConvertOptions) -> Result<OnnxModel, NetErro
         graph: Graph::new("lc0 network", options.data_type.precision()),
         format,
         batch: options.batch,
+        quantization,
     };
     let input = tensor_name::INPUT.to_owned();
     let planes = emitter.graph.input(&input, options.batch, &[PLANES, 8, 8]);
@@ -180,15 +226,35 @@ pub fn to_onnx(net: &Net, options: &ConvertOptions) -> Result<OnnxModel, NetErro
         batch: options.batch,
     };
     let metadata = metadata(net, options, &architecture, &model);
-    let proto = emitter.graph.into_model(metadata);
-    if proto.encoded_len() > MAX_MODEL_BYTES {
-        return Err(NetError::TooLarge {
+    let Emitter {
+        mut graph,
+        quantization,
+        ..
+    } = emitter;
+    let shown = match quantization {
+        Quantization::Collect(tensors) => tensors,
+        _ => Vec::new(),
+    };
+    shown.iter().for_each(|tensor| graph.extra_output(tensor));
+    model.bytes = encode(&graph.into_model(metadata))?;
+    Ok((
+        model,
+        shown
+            .iter()
+            .map(|tensor| tensor.name().to_owned())
+            .collect(),
+    ))
+}
+
+/// The bytes of the model, if there are not too many for protobuf.
+fn encode(model: &ModelProto) -> Result<Vec<u8>, NetError> {
+    match model.encoded_len() > MAX_MODEL_BYTES {
+        false => Ok(model.encode_to_vec()),
+        true => Err(NetError::TooLarge {
             what: "the ONNX model (a 16-bit data type halves it)",
             limit: MAX_MODEL_BYTES as u64,
-        });
+        }),
     }
-    model.bytes = proto.encode_to_vec();
-    Ok(model)
 }
 
 /// What the model tells about itself.
@@ -227,6 +293,7 @@ struct Emitter {
     graph: Graph,
     format: Format,
     batch: Option<usize>,
+    quantization: Quantization,
 }
 
 impl Emitter {

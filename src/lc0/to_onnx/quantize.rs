@@ -1,0 +1,123 @@
+//! 8-bit models: which tensors are quantized, and the ranges that calibration finds for them.
+//!
+//! Weights of the body are stored as signed 8-bit integers with a scale per output, activations are rounded to unsigned
+//! 8-bit integers between limits seen on real positions (Jacob et al., "Quantization and Training of Neural Networks for
+//! Efficient Integer-Arithmetic-Only Inference", 2018). In the graph this is written as QuantizeLinear and
+//! DequantizeLinear around ordinary operators, which runtimes with integer kernels fuse and others compute as it stands.
+//! The input convolution (its planes have very different ranges), smolgen and the heads (small, and what the search sees;
+//! only encoders in a policy head are like those of the body) stay in float32, and so do all shortcuts.
+//!
+//! Calibration is done by the caller, who has a runtime: [`super::calibration_model`] gives a float model that shows the
+//! tensors in question as outputs; their values go to [`Calibration::observe`]; the result goes into
+//! [`super::ConvertOptions`].
+
+use std::collections::BTreeMap;
+
+use super::Emitter;
+use crate::lc0::{
+    error::NetError,
+    format::Activation,
+    onnx::graph::{QuantizedWeights, Range, Value},
+    weights::{Conv, Dense},
+};
+
+/// The ranges of activations on real positions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Calibration {
+    ranges: BTreeMap<String, Range>,
+}
+
+impl Calibration {
+    /// Widens the range of a tensor so that it covers these values. Values that are not finite are ignored.
+    pub fn observe(&mut self, tensor: &str, values: &[f32]) {
+        let finite = || values.iter().copied().filter(|value| value.is_finite());
+        let range = self.ranges.entry(tensor.to_owned()).or_default();
+        range.min = finite().fold(range.min, f32::min);
+        range.max = finite().fold(range.max, f32::max);
+    }
+
+    fn range(&self, tensor: &str) -> Result<Range, NetError> {
+        let range = self.ranges.get(tensor).copied();
+        range.ok_or_else(|| NetError::missing(format!("the calibrated range of tensor {tensor}")))
+    }
+}
+
+/// What is done at the tensors to quantize.
+pub(super) enum Quantization {
+    /// Nothing: the model is a float model.
+    None,
+    /// Their names are collected.
+    Collect(Vec<Value>),
+    /// They are quantized.
+    Apply(Calibration),
+}
+
+impl Emitter {
+    /// A tensor that an integer kernel reads or writes.
+    fn quantized(&mut self, x: Value) -> Result<Value, NetError> {
+        match &mut self.quantization {
+            Quantization::None => Ok(x),
+            Quantization::Collect(tensors) => {
+                if !tensors.contains(&x) {
+                    tensors.push(x.clone());
+                }
+                Ok(x)
+            }
+            Quantization::Apply(_) if self.graph.is_dequantized(&x) => Ok(x),
+            Quantization::Apply(calibration) => {
+                let range = calibration.range(x.name())?;
+                Ok(self.graph.quantize(&x, range))
+            }
+        }
+    }
+
+    /// A convolution of the body and the activation behind it, in 8 bits if the model is quantized.
+    pub(super) fn body_conv(
+        &mut self,
+        name: &str,
+        x: Value,
+        conv: &Conv<'_>,
+        activation: Activation,
+    ) -> Result<Value, NetError> {
+        let x = self.quantized(x)?;
+        let y = match &self.quantization {
+            Quantization::Apply(_) => {
+                let (weights, biases) = conv.folded()?;
+                let dims = [conv.outputs, conv.inputs, conv.kernel, conv.kernel];
+                let weights = QuantizedWeights::by_row(&dims, &weights);
+                self.graph
+                    .quantized_conv(name, &x, &weights, &biases, conv.kernel)
+            }
+            _ => self.conv(name, &x, conv)?,
+        };
+        // Kernels clip for free at 0, so a rectified output is quantized behind the activation; others before it.
+        match activation {
+            Activation::Relu => {
+                let y = self.graph.activation(name, y, activation);
+                self.quantized(y)
+            }
+            _ => {
+                let y = self.quantized(y)?;
+                Ok(self.graph.activation(name, y, activation))
+            }
+        }
+    }
+
+    /// A dense layer of the body, in 8 bits if the model is quantized.
+    pub(super) fn body_dense(
+        &mut self,
+        name: &str,
+        x: &Value,
+        dense: &Dense<'_>,
+        scale: f32,
+    ) -> Result<Value, NetError> {
+        let x = self.quantized(x.clone())?;
+        let Quantization::Apply(_) = &self.quantization else {
+            return self.dense(name, &x, dense, scale);
+        };
+        let (weights, bias) = dense.decode(scale)?;
+        let weights = QuantizedWeights::by_column(&[dense.inputs, dense.outputs], &weights);
+        let bias = bias.unwrap_or_else(|| vec![0.0; dense.outputs]);
+        Ok(self.graph.quantized_dense(name, &x, &weights, &bias))
+    }
+}
