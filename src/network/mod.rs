@@ -4,7 +4,15 @@
 //! position, a probability per legal move, win/draw/loss and the expected length of the game. Backends
 //! (ONNX Runtime, rten, the hash evaluator) and decorators (the cache) share the one trait.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)
+)]
+
+pub mod encoder;
 pub mod hash;
+pub mod key;
+pub mod policy_map;
 pub mod prior;
 
 use thiserror::Error;
@@ -206,5 +214,45 @@ pub trait Evaluator: Send + Sync {
     /// Share of the cache in use, in per mille; 0 without a cache.
     fn cache_permille(&self) -> u32 {
         0
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use shakmaty::{CastlingMode, Chess, fen::Fen, uci::UciMove};
+
+    use crate::chess::History;
+
+    /// The position of a FEN.
+    pub(crate) fn position(fen: &str) -> Chess {
+        let fen: Fen = fen.parse().unwrap();
+        fen.into_position(CastlingMode::Chess960).unwrap()
+    }
+
+    /// The game that starts at `fen` with these moves in UCI.
+    pub(crate) fn game(fen: &str, moves: &str) -> History {
+        let mut game = History::new(position(fen));
+        for text in moves.split_whitespace() {
+            let uci: UciMove = text.parse().unwrap();
+            let m = uci.to_move(game.position()).unwrap();
+            game.push_move(m);
+        }
+        game
+    }
+
+    /// A row of the reference outputs: the game, and the rest of the row.
+    pub(crate) fn reference(file: &str) -> Option<Vec<(History, serde_json::Value)>> {
+        let Some(path) = crate::lc0::tests::shared(&format!("reference/{file}")) else {
+            eprintln!("SKIPPED: no reference/{file} (set SCORN_SHARED)");
+            return None;
+        };
+        let text = std::fs::read_to_string(path).unwrap();
+        let rows = text.lines().map(|line| {
+            let row: serde_json::Value = serde_json::from_str(line).unwrap();
+            let moves = row["moves"].as_array().unwrap();
+            let moves: Vec<_> = moves.iter().map(|m| m.as_str().unwrap()).collect();
+            (game(row["fen"].as_str().unwrap(), &moves.join(" ")), row)
+        });
+        Some(rows.collect())
     }
 }
