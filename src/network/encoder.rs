@@ -437,7 +437,7 @@ mod tests {
     fn all_symmetries_of_a_pawnless_position_are_one_input() {
         let fens = [
             "8/8/1k6/8/4Q3/1K6/8/7r w - - 10 70",
-            "7k/8/8/3n4/8/2B5/1K6/8 w - - 0 1",
+            "7k/8/8/3n4/8/3B4/1K6/8 w - - 0 1",
             "8/8/8/2k5/8/4N3/3K1N2/8 b - - 3 1",
             // On the diagonal, and symmetric but for one piece.
             "k7/8/8/8/3K4/8/8/q5Q1 w - - 0 1",
