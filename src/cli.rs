@@ -1,30 +1,290 @@
-//! The command line.
+//! The command line: which subcommand, which options, and how errors are told. Every row of the option table is a flag
+//! too, before or after the subcommand, and a line of the configuration file.
 
-use std::{io, process::ExitCode, sync::Arc};
+use std::{
+    ffi::OsString,
+    fs,
+    io::{self, BufReader},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
 
-use anyhow::bail;
+use anyhow::{Context, Result, anyhow, bail};
+use clap::{
+    Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand,
+    error::ErrorKind,
+};
 
 use crate::{
-    network::{Evaluator, hash::HashEvaluator},
-    options::Options,
+    analyze::{self, AnalyzeArgs},
+    bench::{self, BenchArgs},
+    engine::loader::Load,
+    lc0::commands::{self as lc0, ConvertArgs, DescribeArgs},
+    options::{Kind, Options, Row},
     uci::{self, output::Output},
 };
 
-/// Runs.
+/// The configuration file that is read without being asked for, beside the program.
+const CONFIG_FILE: &str = "scorn.config";
+
+/// Flags that have a short form, as in lc0.
+const SHORT_FLAGS: &[(&str, char)] = &[
+    ("weights", 'w'),
+    ("backend", 'b'),
+    ("threads", 't'),
+    ("logfile", 'l'),
+    ("verbose-move-stats", 'v'),
+];
+
+/// A chess engine for UCI programs (Arena, Cute Chess, lichess-bot...), with search-contempt.
+///
+/// Without a command it speaks UCI: start it from your chess program, or type "go nodes 1000".
+#[derive(Debug, Parser)]
+#[command(
+    name = "scorn",
+    version,
+    max_term_width = 100,
+    propagate_version = true
+)]
+#[command(after_help = "Every UCI option is a flag too: see \"scorn --help\" for all of them.")]
+struct Cli {
+    /// A file of options, one "--flag=value" a line [default: scorn.config beside the program].
+    #[arg(long, short, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Speak UCI (what happens without a command, too).
+    Uci,
+    Analyze(AnalyzeArgs),
+    Bench(BenchArgs),
+    Convert(ConvertArgs),
+    Describe(DescribeArgs),
+}
+
+/// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    let output = Output::new(Box::new(io::stdout()));
-    let load = |options: &Options| -> anyhow::Result<Arc<dyn Evaluator>> {
-        if options.backend == "hash" {
-            Ok(Arc::new(HashEvaluator))
-        } else {
-            bail!("no backend {}", options.backend)
+    run(std::env::args_os())
+}
+
+/// Runs the program. Exit codes: 0, 1 for what went wrong, 2 for a command line that is not understood.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let (cli, options) = match parse(arguments) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            // Nothing can be done when even the help cannot be printed.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    uci::run(
-        io::BufReader::new(io::stdin()),
-        &output,
-        Options::default(),
-        Arc::new(load),
-    );
-    ExitCode::SUCCESS
+    let done = options.and_then(|options| dispatch(cli.command, options));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("scorn: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(command: Option<Command>, options: Options) -> Result<()> {
+    match command {
+        None | Some(Command::Uci) => {
+            let output = Output::new(Box::new(io::stdout()));
+            uci::run(BufReader::new(io::stdin()), &output, options, load());
+            Ok(())
+        }
+        Some(Command::Analyze(args)) => analyze::command(&args, options, &load()),
+        Some(Command::Bench(args)) => bench::command(&args),
+        Some(Command::Convert(args)) => lc0::convert(&args),
+        Some(Command::Describe(args)) => lc0::describe(&args),
+    }
+}
+
+/// How evaluators are made.
+fn load() -> Load {
+    Arc::new(|options| {
+        if options.backend == "hash" {
+            return Ok(Arc::new(crate::network::hash::HashEvaluator));
+        }
+        bail!("no backend {}", options.backend)
+    })
+}
+
+type Parsed = (Cli, Result<Options>);
+
+/// Reads the command line. What is wrong with the configuration file is an error of its own: it is no misuse of the
+/// command line.
+fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::Error> {
+    let rows = Options::default().rows();
+    let mut command = Cli::command().args(rows.iter().flat_map(arguments_of));
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    let cli = Cli::from_arg_matches(&matches)?;
+    let mut innermost = &matches;
+    while let Some((_, inner)) = innermost.subcommand() {
+        innermost = inner;
+    }
+    let mut options = Options::default();
+    let config = read_config(cli.config.as_deref(), &mut options, &rows);
+    for row in &rows {
+        let Some(value) = value_of(row, innermost) else {
+            continue;
+        };
+        options.set(row.name, &value).map_err(|error| {
+            let text = format!("--{}: {error}", row.flag);
+            command.error(ErrorKind::ValueValidation, text)
+        })?;
+    }
+    Ok((cli, config.map(|()| options)))
+}
+
+/// The flags of one row: `--flag VALUE`, or `--flag` and `--no-flag`.
+fn arguments_of(row: &Row) -> Vec<Arg> {
+    let mut help = row.help.to_owned();
+    if !row.default.is_empty() {
+        help += &format!(" [default: {}]", row.default);
+    }
+    let arg = Arg::new(row.flag)
+        .long(row.flag)
+        .help(help)
+        .help_heading("Engine options")
+        .global(true)
+        .hide_short_help(true);
+    let short = SHORT_FLAGS.iter().find(|(flag, _)| *flag == row.flag);
+    let arg = match short {
+        Some((_, short)) => arg.short(*short),
+        None => arg,
+    };
+    if row.kind != Kind::Check {
+        let value = match row.kind {
+            Kind::Spin { .. } => "N",
+            Kind::Float { .. } => "X",
+            Kind::Combo(_) => "WORD",
+            Kind::Check | Kind::Text => "TEXT",
+        };
+        return vec![arg.value_name(value).allow_hyphen_values(true)];
+    }
+    let negative = Arg::new(row.negative_flag)
+        .long(row.negative_flag)
+        .action(ArgAction::SetTrue)
+        .overrides_with(row.flag)
+        .global(true)
+        .hide(true);
+    let positive = arg
+        .value_name("BOOL")
+        .num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value("true");
+    vec![positive, negative]
+}
+
+fn value_of(row: &Row, matches: &ArgMatches) -> Option<String> {
+    if row.kind == Kind::Check && matches.get_flag(row.negative_flag) {
+        return Some("false".into());
+    }
+    matches.get_one::<String>(row.flag).cloned()
+}
+
+/// Reads the configuration file that was named, or the one beside the program if there is one.
+fn read_config(named: Option<&Path>, options: &mut Options, rows: &[Row]) -> Result<()> {
+    let beside = || Some(std::env::current_exe().ok()?.parent()?.join(CONFIG_FILE));
+    let path = match named {
+        Some(path) => path.to_owned(),
+        None => match beside().filter(|path| path.exists()) {
+            Some(path) => path,
+            None => return Ok(()),
+        },
+    };
+    let text = fs::read_to_string(&path)
+        .with_context(|| format!("cannot read the configuration {}", path.display()))?;
+    for (index, line) in text.lines().enumerate() {
+        set_from_line(line, options, rows)
+            .with_context(|| format!("{}, line {}", path.display(), index + 1))?;
+    }
+    Ok(())
+}
+
+/// One line: `--flag=value`, `--flag`, `--no-flag`; with the option's UCI name too, and without the dashes.
+fn set_from_line(line: &str, options: &mut Options, rows: &[Row]) -> Result<()> {
+    let line = line.trim();
+    if line.is_empty() || line.starts_with('#') {
+        return Ok(());
+    }
+    let line = line.trim_start_matches('-');
+    let (name, value) = match line.split_once('=') {
+        Some((name, value)) => (name.trim(), value.trim()),
+        None => match line.strip_prefix("no-") {
+            Some(name) => (name, "false"),
+            None => (line, "true"),
+        },
+    };
+    let row = rows
+        .iter()
+        .find(|row| row.flag == name || row.name.eq_ignore_ascii_case(name))
+        .ok_or_else(|| anyhow!("unknown option '{name}'"))?;
+    Ok(options.set(row.name, value)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(line: &str) -> Options {
+        parse(line.split_whitespace().map(OsString::from))
+            .unwrap()
+            .1
+            .unwrap()
+    }
+
+    #[test]
+    fn the_command_is_well_formed() {
+        let rows = Options::default().rows();
+        Cli::command()
+            .args(rows.iter().flat_map(arguments_of))
+            .debug_assert();
+    }
+
+    #[test]
+    fn options_are_flags_everywhere() {
+        let set = options(
+            "scorn --cpuct 2 bench --draw-score -0.5 --no-two-fold-draws --chess960 -b hash",
+        );
+        assert_eq!((set.cpuct, set.draw_score), (2.0, -0.5));
+        assert!(!set.two_fold_draws && set.chess960);
+        assert_eq!(set.backend, "hash");
+        assert!(!options("scorn --sticky-endgames=false").sticky_endgames);
+        assert_eq!(options("scorn uci"), Options::default());
+        for bad in [
+            "scorn --cpuct x",
+            "scorn --nosuch",
+            "scorn analyze",
+            "scorn bench --nodes 0",
+        ] {
+            let parsed = parse(bad.split_whitespace().map(OsString::from));
+            assert_eq!(parsed.unwrap_err().exit_code(), 2, "{bad}");
+        }
+    }
+
+    #[test]
+    fn configuration_files() {
+        let rows = Options::default().rows();
+        let mut options = Options::default();
+        for line in [
+            "# comment",
+            "",
+            "--cpuct=3",
+            "CPuctBase = 5",
+            "no-two-fold-draws",
+            "chess960",
+        ] {
+            set_from_line(line, &mut options, &rows).unwrap();
+        }
+        assert_eq!((options.cpuct, options.cpuct_base), (3.0, 5.0));
+        assert!(!options.two_fold_draws && options.chess960);
+        assert!(set_from_line("--what=1", &mut options, &rows).is_err());
+    }
 }

@@ -175,7 +175,8 @@ impl Engine {
             root_moves: self.root_moves(&go),
             history: self.history.clone(),
             pondering: go.ponder,
-            contempt_side: self.contempt_side(),
+            // Also right when the position before this one is searched to ponder: it is the side the engine plays.
+            contempt_side: contempt_side(&self.options, self.history.position().turn()),
             endless: limits.infinite,
             limits,
             received,
@@ -284,17 +285,6 @@ impl Engine {
         self.tree_options = Some(self.options.clone());
     }
 
-    /// Search-contempt is about the opponent of the side that the engine plays: in `play` mode the side to move in the
-    /// position that the GUI has set, which is also right when the position before it is searched to ponder.
-    fn contempt_side(&self) -> Option<Color> {
-        match self.options.contempt_mode {
-            ContemptMode::Play => Some(self.history.position().turn()),
-            ContemptMode::WhiteSideAnalysis => Some(Color::White),
-            ContemptMode::BlackSideAnalysis => Some(Color::Black),
-            ContemptMode::Disable => None,
-        }
-    }
-
     fn root_moves(&self, go: &Go) -> Vec<PackedMove> {
         let mut moves = Vec::new();
         for text in &go.search_moves {
@@ -319,6 +309,7 @@ impl Engine {
             limits.nodes = nodes;
         }
         limits.infinite = endless || limits == Limits::default();
+        limits.tree_bytes = tree_bytes(&self.options);
         limits
     }
 
@@ -351,6 +342,23 @@ impl Engine {
         }
         limits
     }
+}
+
+/// The side whose opponent search-contempt models, when the engine plays `playing`.
+pub fn contempt_side(options: &Options, playing: Color) -> Option<Color> {
+    match options.contempt_mode {
+        ContemptMode::Play => Some(playing),
+        ContemptMode::WhiteSideAnalysis => Some(Color::White),
+        ContemptMode::BlackSideAnalysis => Some(Color::Black),
+        ContemptMode::Disable => None,
+    }
+}
+
+/// The memory that the tree may take: what RamLimitMb leaves after the cache.
+pub fn tree_bytes(options: &Options) -> Option<usize> {
+    let limit = options.ram_limit_mb.saturating_mul(1 << 20);
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    (limit > 0).then_some(limit)
 }
 
 /// Tells, when the thread that owns it ends, how.

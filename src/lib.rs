@@ -12,9 +12,12 @@
 //! * No globals: clock, random numbers and evaluator are passed in. One thread with a fixed seed is reproducible
 //!   bit for bit.
 
+pub mod analyze;
+pub mod bench;
 pub mod chess;
 pub mod cli;
 pub mod engine;
+pub mod files;
 pub mod lc0;
 pub mod network;
 pub mod options;

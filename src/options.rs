@@ -52,6 +52,8 @@ pub struct Row {
     pub aliases: &'static [&'static str],
     /// The command-line flag, without the dashes.
     pub flag: &'static str,
+    /// The flag that says no, for [`Kind::Check`].
+    pub negative_flag: &'static str,
     /// Type and range.
     pub kind: Kind,
     /// The default, as text.
@@ -328,6 +330,7 @@ macro_rules! options {
                     name: $name,
                     aliases: &[$($alias),*],
                     flag: $flag,
+                    negative_flag: concat!("no-", $flag),
                     kind: kind!($t $(, $min, $max)?),
                     default: self.$field.show(),
                     help: concat!($($help),+).trim_ascii(),

@@ -113,7 +113,8 @@ impl Style<'_> {
         }
     }
 
-    fn score(&self, value: Value) -> i32 {
+    /// A value as the number after `cp`.
+    pub fn score(&self, value: Value) -> i32 {
         let draw_score = match self.position.turn() {
             Color::White => self.options.draw_score,
             Color::Black => -self.options.draw_score,
@@ -121,17 +122,21 @@ impl Style<'_> {
         wdl::score(value, draw_score, self.options.score_type)
     }
 
-    fn moves(&self, moves: &[PackedMove]) -> String {
+    /// A line of play, move by move.
+    pub fn move_list(&self, moves: &[PackedMove]) -> Vec<String> {
         let mut position = self.position.clone();
-        let mut text = String::new();
-        for (index, &m) in moves.iter().enumerate() {
-            if index > 0 {
-                text.push(' ');
-            }
-            text.push_str(&setup::move_text(&position, m, self.options.chess960));
-            position.play_unchecked(m.unpack(&position));
-        }
-        text
+        moves
+            .iter()
+            .map(|&m| {
+                let text = setup::move_text(&position, m, self.options.chess960);
+                position.play_unchecked(m.unpack(&position));
+                text
+            })
+            .collect()
+    }
+
+    fn moves(&self, moves: &[PackedMove]) -> String {
+        self.move_list(moves).join(" ")
     }
 
     fn move_stat(&self, stat: &MoveStat, moves: usize) -> String {

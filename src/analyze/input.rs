@@ -1,0 +1,305 @@
+//! What to analyse: positions from the command line, from EPD files, from games.
+
+use std::{
+    io::{BufRead, Lines},
+    ops::ControlFlow,
+    path::Path,
+};
+
+use anyhow::{Context, Result, anyhow};
+use pgn_reader::{RawTag, Reader, SanPlus, Visitor};
+use shakmaty::{EnPassantMode, Position, fen::Fen, san::San};
+
+use crate::{
+    chess::{History, PackedMove, setup},
+    files,
+};
+
+/// One position to analyse.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// The game up to the position.
+    pub history: History,
+    /// Where it comes from, for people and for resuming: unique within one input.
+    pub name: String,
+    /// The moves that solve it (EPD's `bm`).
+    pub best: Vec<PackedMove>,
+    /// The moves that must be avoided (EPD's `am`).
+    pub avoid: Vec<PackedMove>,
+    /// The move that was played (games).
+    pub played: Option<PackedMove>,
+}
+
+impl Item {
+    fn new(history: History, name: String) -> Item {
+        Item {
+            history,
+            name,
+            best: Vec::new(),
+            avoid: Vec::new(),
+            played: None,
+        }
+    }
+
+    /// The position as a FEN.
+    pub fn fen(&self) -> String {
+        Fen::from_position(self.history.position(), EnPassantMode::Legal).to_string()
+    }
+
+    /// Whether `m` solves the position; `None` if nobody knows.
+    pub fn is_solved_by(&self, m: PackedMove) -> Option<bool> {
+        match (self.best.is_empty(), self.avoid.is_empty()) {
+            (true, true) => None,
+            (false, _) => Some(self.best.contains(&m)),
+            (true, false) => Some(!self.avoid.contains(&m)),
+        }
+    }
+}
+
+/// A stream of positions; what cannot be read is an error with its place.
+pub type Items = Box<dyn Iterator<Item = Result<Item>>>;
+
+/// One position from the command line.
+///
+/// # Errors
+/// When the FEN is not one.
+pub fn from_fen(fen: &str) -> Result<Item> {
+    let fen = Some(fen).filter(|fen| *fen != "startpos");
+    let history = setup::history_from(fen, &[])?;
+    Ok(Item::new(history, fen.unwrap_or("startpos").to_owned()))
+}
+
+/// The positions of an EPD file: a FEN's first four fields, then operations such as `bm Nf3; id "test 1";`.
+///
+/// # Errors
+/// When the file cannot be opened; bad lines are errors of the stream.
+pub fn from_epd(path: &Path) -> Result<Items> {
+    let file = path.display().to_string();
+    let lines = files::open(path)?.lines();
+    Ok(Box::new(numbered(lines).filter_map(
+        move |(number, line)| {
+            let place = || format!("{file}, line {number}");
+            let line = match line {
+                Ok(line) => line,
+                Err(error) => return Some(Err(anyhow!(error).context(place()))),
+            };
+            let text = line.trim_start_matches('\u{feff}').trim();
+            if text.is_empty() || text.starts_with('#') {
+                return None;
+            }
+            Some(parse_epd(text, number).with_context(place))
+        },
+    )))
+}
+
+fn numbered<B: BufRead>(lines: Lines<B>) -> impl Iterator<Item = (usize, std::io::Result<String>)> {
+    // After a read error a file may repeat it for ever: the first ends the stream.
+    let mut failed = false;
+    lines.enumerate().map_while(move |(index, line)| {
+        let stop = failed;
+        failed |= line.is_err();
+        (!stop).then_some((index + 1, line))
+    })
+}
+
+/// One line of an EPD file. Two counters may follow the four fields, as in a FEN.
+fn parse_epd(line: &str, number: usize) -> Result<Item> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let counters = words
+        .iter()
+        .skip(4)
+        .take(2)
+        .take_while(|w| w.bytes().all(|b| b.is_ascii_digit()))
+        .count();
+    let fields = (4 + counters).min(words.len());
+    let fen = words[..fields].join(" ");
+    let history = setup::history_from(Some(&fen), &[])?;
+    let mut item = Item::new(history, format!("#{number}"));
+    for operation in operations(&words[fields..].join(" ")) {
+        let (name, value) = operation.split_once(' ').unwrap_or((&operation, ""));
+        match name {
+            "id" => item.name = format!("#{number} {}", value.trim().trim_matches('"')),
+            "bm" => item.best = sans(&item.history, value)?,
+            "am" => item.avoid = sans(&item.history, value)?,
+            _ => {}
+        }
+    }
+    Ok(item)
+}
+
+/// Splits at semicolons outside quotation marks.
+fn operations(text: &str) -> Vec<String> {
+    let mut quoted = false;
+    text.split(|c| {
+        quoted ^= c == '"';
+        c == ';' && !quoted
+    })
+    .map(|operation| operation.trim().to_owned())
+    .filter(|operation| !operation.is_empty())
+    .collect()
+}
+
+fn sans(history: &History, text: &str) -> Result<Vec<PackedMove>> {
+    text.split([' ', ','])
+        .filter(|word| !word.is_empty())
+        .map(|word| {
+            let position = history.position();
+            let san: Option<SanPlus> = word.trim_end_matches(['!', '?']).parse().ok();
+            san.and_then(|san| san.san.to_move(position).ok())
+                .map(PackedMove::pack)
+                .or_else(|| setup::parse_move(position, word).ok())
+                .with_context(|| format!("'{word}' is not a legal move"))
+        })
+        .collect()
+}
+
+/// Every position of the games of a PGN file in which a move was played, variations left out.
+///
+/// # Errors
+/// When the file cannot be opened; bad games are errors of the stream.
+pub fn from_pgn(path: &Path) -> Result<Items> {
+    let file = path.display().to_string();
+    let mut reader = Reader::new(files::open(path)?);
+    let mut failed = false;
+    let games = (1..).map_while(move |number| {
+        if failed {
+            return None;
+        }
+        let place = || format!("{file}, game {number}");
+        match reader.read_game(&mut GameReader) {
+            Ok(None) => None,
+            Ok(Some(game)) => Some(match game.items(number) {
+                Ok(items) => items.into_iter().map(Ok).collect(),
+                Err(error) => vec![Err(error.context(place()))],
+            }),
+            Err(error) => {
+                failed = true;
+                Some(vec![Err(anyhow!(error).context(place()))])
+            }
+        }
+    });
+    Ok(Box::new(games.flatten()))
+}
+
+/// One game, unchecked.
+#[derive(Debug, Default)]
+struct Game {
+    fen: Option<String>,
+    sans: Vec<San>,
+}
+
+impl Game {
+    fn items(self, number: usize) -> Result<Vec<Item>> {
+        let mut history = setup::history_from(self.fen.as_deref(), &[])?;
+        let mut items = Vec::with_capacity(self.sans.len());
+        for (index, san) in self.sans.iter().enumerate() {
+            let position = history.position();
+            let place = format!(
+                "game {number}, move {}{}",
+                position.fullmoves(),
+                position.turn().fold_wb(".", "...")
+            );
+            let m = san
+                .to_move(position)
+                .with_context(|| format!("{place}: {san} (ply {}) is not legal", index + 1))?;
+            let mut item = Item::new(history.clone(), place);
+            item.played = Some(PackedMove::pack(m));
+            items.push(item);
+            history.push_move(m);
+        }
+        Ok(items)
+    }
+}
+
+struct GameReader;
+
+impl Visitor for GameReader {
+    type Tags = Game;
+    type Movetext = Game;
+    type Output = Game;
+
+    fn begin_tags(&mut self) -> ControlFlow<Game, Game> {
+        ControlFlow::Continue(Game::default())
+    }
+
+    fn tag(&mut self, game: &mut Game, name: &[u8], value: RawTag<'_>) -> ControlFlow<Game> {
+        if name == b"FEN" {
+            game.fen = Some(value.decode_utf8_lossy().into_owned());
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn begin_movetext(&mut self, tags: Game) -> ControlFlow<Game, Game> {
+        ControlFlow::Continue(tags)
+    }
+
+    fn san(&mut self, game: &mut Game, san: SanPlus) -> ControlFlow<Game> {
+        game.sans.push(san.san);
+        ControlFlow::Continue(())
+    }
+
+    fn end_game(&mut self, game: Game) -> Game {
+        game
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn file(text: &str) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file
+    }
+
+    #[test]
+    fn epd_with_operations_comments_and_errors() {
+        let file = file(
+            "# a comment\n\
+             4k3/8/8/8/8/8/8/4K2R w K - bm O-O Kd2; id \"castle; or not\";\n\
+             4k3/8/8/8/8/8/8/4K2R w K - 3 40 am Kd1+!;\n\
+             nonsense\n\
+             4k3/8/8/8/8/8/8/4K2R w K - bm Qxh8;\n",
+        );
+        let items: Vec<_> = from_epd(file.path()).unwrap().collect();
+        assert_eq!(items.len(), 4);
+        let first = items[0].as_ref().unwrap();
+        assert_eq!(first.name, "#2 castle; or not");
+        assert_eq!(first.best.len(), 2);
+        assert_eq!(first.is_solved_by(first.best[0]), Some(true));
+        let second = items[1].as_ref().unwrap();
+        assert_eq!(second.history.last().rule50(), 3);
+        assert_eq!(second.is_solved_by(second.avoid[0]), Some(false));
+        for (item, place) in [(&items[2], "line 4"), (&items[3], "line 5")] {
+            let error = format!("{:#}", item.as_ref().unwrap_err());
+            assert!(error.contains(place), "{error}");
+        }
+    }
+
+    #[test]
+    fn games_give_a_position_per_move() {
+        let file = file(
+            "[White \"a\"]\n\n1. e4 {good} e5 (1... c5 2. Nf3) 2. Nf3 *\n\n\
+             [FEN \"4k3/8/8/8/8/8/8/4K2R w K - 0 30\"]\n\n30. O-O 1-0\n\n\
+             [White \"bad\"]\n\n1. e5 *\n\n",
+        );
+        let items: Vec<_> = from_pgn(file.path()).unwrap().collect();
+        assert_eq!(items.len(), 5);
+        let names: Vec<_> = items[..4]
+            .iter()
+            .map(|item| item.as_ref().unwrap().name.as_str())
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "game 1, move 1.",
+                "game 1, move 1...",
+                "game 1, move 2.",
+                "game 2, move 30."
+            ]
+        );
+        assert!(items[4].is_err());
+    }
+}

@@ -1,0 +1,331 @@
+//! What an analysis says about a position: a few lines for people, or a JSON object for programs.
+
+use std::{
+    fs::{self, File},
+    io::{self, BufRead, BufReader, Write},
+    path::Path,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use shakmaty::{Chess, Position, san::SanPlus};
+
+use super::{AnalyzeArgs, Item, sign};
+use crate::{
+    chess::{PackedMove, setup, wdl},
+    options::Options,
+    search::{Line, MoveStat, Outcome, Proven, Score},
+    uci::info,
+};
+
+/// The result for one position. Values are from the point of view of the side to move, except `white`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// The position's name: line or move number, id.
+    pub name: String,
+    /// The position.
+    pub fen: String,
+    /// The move to play; absent if the game is over.
+    pub best: Option<String>,
+    /// The same, as people write it.
+    pub best_san: Option<String>,
+    /// The move that was played.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub played: Option<String>,
+    /// Whether the move is one that the file asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub solved: Option<bool>,
+    /// Visits of the root.
+    pub nodes: u64,
+    /// Time taken.
+    pub time_ms: u64,
+    /// Mean depth.
+    pub depth: u32,
+    /// Deepest line.
+    pub seldepth: u32,
+    /// W-L of the best line from White's point of view.
+    pub white: f32,
+    /// The best lines.
+    pub lines: Vec<LineRecord>,
+    /// All moves, if asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moves: Vec<MoveRecord>,
+}
+
+/// One line of play.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LineRecord {
+    /// In the unit of `ScoreType`; absent if there is a forced mate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<i32>,
+    /// Moves to mate; negative when being mated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mate: Option<i32>,
+    /// Chances to win, draw and lose, in per mille.
+    pub wdl: [u32; 3],
+    /// Visits of the first move.
+    pub nodes: u64,
+    /// The moves.
+    pub pv: Vec<String>,
+    /// The moves as people write them.
+    pub san: Vec<String>,
+}
+
+/// One move of the position.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MoveRecord {
+    /// The move.
+    #[serde(rename = "move")]
+    pub m: String,
+    /// Visits.
+    pub n: u32,
+    /// Prior.
+    pub p: f32,
+    /// Mean W-L of the visits.
+    pub wl: Option<f32>,
+    /// Mean draw probability.
+    pub d: Option<f32>,
+    /// `win`, `draw` or `loss` if that is certain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proven: Option<String>,
+    /// Whether search-contempt has frozen the replies.
+    pub frozen: bool,
+}
+
+impl Record {
+    /// Puts the outcome of a search into words and numbers.
+    pub fn new(
+        item: &Item,
+        outcome: &Outcome,
+        options: &Options,
+        stats: Option<&[MoveStat]>,
+    ) -> Record {
+        let position = item.history.position();
+        let report = &outcome.report;
+        let text = |m: PackedMove| setup::move_text(position, m, options.chess960);
+        let wl = report.lines.first().map_or(0.0, |line| line.value.wl);
+        Record {
+            name: item.name.clone(),
+            fen: item.fen(),
+            best: outcome.best.map(text),
+            best_san: outcome.best.and_then(|m| sans(position, &[m]).pop()),
+            played: item.played.map(text),
+            solved: outcome.best.and_then(|m| item.is_solved_by(m)),
+            nodes: report.nodes,
+            time_ms: report.elapsed.as_millis() as u64,
+            depth: report.depth,
+            seldepth: report.seldepth,
+            white: sign(position.turn()) * wl,
+            lines: report
+                .lines
+                .iter()
+                .map(|line| LineRecord::new(position, line, options))
+                .collect(),
+            moves: stats
+                .unwrap_or_default()
+                .iter()
+                .rev()
+                .filter_map(|stat| Some(MoveRecord::new(text(stat.m?), stat)))
+                .collect(),
+        }
+    }
+}
+
+impl LineRecord {
+    fn new(position: &Chess, line: &Line, options: &Options) -> LineRecord {
+        let style = info::Style { position, options };
+        let (score, mate) = match line.score {
+            Score::Mate(moves) => (None, Some(moves)),
+            _ => (Some(style.score(line.value)), None),
+        };
+        LineRecord {
+            score,
+            mate,
+            wdl: wdl::per_mille(line.value),
+            nodes: line.nodes,
+            pv: style.move_list(&line.pv),
+            san: sans(position, &line.pv),
+        }
+    }
+
+    fn score_text(&self) -> String {
+        match (self.mate, self.score) {
+            (Some(moves), _) => format!("mate {moves}"),
+            (None, Some(score)) => format!("{:+.2}", f64::from(score) / 100.0),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+impl MoveRecord {
+    fn new(m: String, stat: &MoveStat) -> MoveRecord {
+        MoveRecord {
+            m,
+            n: stat.n,
+            p: stat.p,
+            wl: stat.value.map(|v| v.wl),
+            d: stat.value.map(|v| v.d),
+            proven: stat.proven.map(|proven| {
+                match proven {
+                    Proven::Win => "win",
+                    Proven::Draw => "draw",
+                    Proven::Loss => "loss",
+                }
+                .to_owned()
+            }),
+            frozen: stat.frozen,
+        }
+    }
+}
+
+fn sans(position: &Chess, moves: &[PackedMove]) -> Vec<String> {
+    let mut position = position.clone();
+    moves
+        .iter()
+        .map(|m| {
+            let m = m.unpack(&position);
+            SanPlus::from_move_and_play_unchecked(&mut position, m).to_string()
+        })
+        .collect()
+}
+
+/// Where the records go. In a file, those of an earlier run come first.
+pub struct Writer {
+    to: Box<dyn Write>,
+    json: bool,
+    done: Vec<Record>,
+    /// How many of the earlier records have been met again.
+    met: usize,
+}
+
+impl Writer {
+    /// Opens the output, and reads what an earlier run has left in it.
+    ///
+    /// # Errors
+    /// When the file cannot be opened or holds something else.
+    pub fn new(args: &AnalyzeArgs) -> Result<Writer> {
+        let Some(path) = &args.output else {
+            return Ok(Writer {
+                to: Box::new(io::stdout()),
+                json: args.json,
+                done: Vec::new(),
+                met: 0,
+            });
+        };
+        let done = if path.exists() {
+            read_records(path)?
+        } else {
+            Vec::new()
+        };
+        let file = File::options().append(true).create(true).open(path);
+        let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Writer {
+            to: Box::new(file),
+            json: true,
+            done,
+            met: 0,
+        })
+    }
+
+    /// The record that an earlier run has written about this position.
+    ///
+    /// # Errors
+    /// When the earlier run was about something else.
+    pub fn already_done(&mut self, item: &Item) -> Result<Option<&Record>> {
+        let Some(record) = self.done.get(self.met) else {
+            return Ok(None);
+        };
+        self.met += 1;
+        if record.name != item.name || record.fen != item.fen() {
+            bail!(
+                "the output file holds an analysis of other positions ({} instead of {}); name another file",
+                record.name,
+                item.name
+            );
+        }
+        Ok(Some(record))
+    }
+
+    /// Fails if the earlier run had more positions than this one.
+    ///
+    /// # Errors
+    /// In that case.
+    pub fn check_complete(&self) -> Result<()> {
+        ensure!(
+            self.met == self.done.len(),
+            "the output file already holds an analysis of more positions than these"
+        );
+        Ok(())
+    }
+
+    /// Writes a record, whole, at once.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&mut self, record: &Record, item: &Item) -> Result<()> {
+        let text = if self.json {
+            serde_json::to_string(record)? + "\n"
+        } else {
+            for_people(record, item)
+        };
+        self.to
+            .write_all(text.as_bytes())
+            .and_then(|()| self.to.flush())
+            .context("cannot write the analysis")
+    }
+}
+
+/// Reads the records of an earlier run. A last line that was cut off is removed from the file.
+fn read_records(path: &Path) -> Result<Vec<Record>> {
+    let context = || format!("{} is not an earlier analysis", path.display());
+    let mut reader = BufReader::new(File::open(path).with_context(context)?);
+    let (mut records, mut good, mut line) = (Vec::new(), 0u64, String::new());
+    loop {
+        line.clear();
+        let length = reader.read_line(&mut line).with_context(context)?;
+        if length == 0 || !line.ends_with('\n') {
+            break;
+        }
+        records.push(serde_json::from_str(&line).with_context(context)?);
+        good += length as u64;
+    }
+    if good < fs::metadata(path)?.len() {
+        // Only ever a record that was cut off: anything else would not have a brace at its beginning.
+        ensure!(line.starts_with("{\"name\":"), context());
+        File::options().write(true).open(path)?.set_len(good)?;
+    }
+    Ok(records)
+}
+
+fn for_people(record: &Record, item: &Item) -> String {
+    let mut text = format!("{}\n", record.name);
+    if record.name != record.fen {
+        text += &format!("  {}\n", record.fen);
+    }
+    let Some(best) = &record.best_san else {
+        return text + "  the game is over\n";
+    };
+    let verdict = match (record.solved, item.played) {
+        (Some(true), _) => "  solved".into(),
+        (Some(false), _) => "  not solved".into(),
+        (None, Some(m)) => format!(
+            "  played: {}",
+            sans(item.history.position(), &[m]).join(" ")
+        ),
+        (None, None) => String::new(),
+    };
+    text += &format!(
+        "  best {best}  ({} nodes, {:.1} s){verdict}\n",
+        record.nodes,
+        record.time_ms as f64 / 1000.0
+    );
+    for line in &record.lines {
+        let [win, draw, loss] = line.wdl.map(|n| f64::from(n) / 10.0);
+        text += &format!(
+            "  {:>8}  win {win:.1} % draw {draw:.1} % loss {loss:.1} %  {}\n",
+            line.score_text(),
+            line.san.join(" ")
+        );
+    }
+    text
+}

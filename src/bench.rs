@@ -1,0 +1,157 @@
+//! `scorn bench`: fixed searches with the hash evaluator, for two numbers. The speed says how fast the tree is on this
+//! machine; the signature is a hash of every root move's visits, so it is the same on every machine and changes exactly
+//! when the search behaves differently.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Result;
+use parking_lot::Mutex;
+use shakmaty::Position;
+
+use crate::{
+    chess::{History, setup},
+    network::hash::HashEvaluator,
+    options::Options,
+    search::{self, Clock, Job, Limits, MoveStat, Report, Reporter, StopSignal, SystemClock, Tree},
+};
+
+/// Openings, middlegames, endings, a mate, odds and Chess960: whatever makes a search behave differently.
+const POSITIONS: &[&str] = &[
+    setup::START_FEN,
+    "r1bqkbnr/pppp1ppp/2n5/1B2p3/4P3/5N2/PPPP1PPP/RNBQK2R b KQkq - 3 3",
+    "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
+    "r1bq1rk1/pp2bppp/2n1pn2/3p4/3P1B2/2NBPN2/PP3PPP/R2Q1RK1 b - - 5 10",
+    "2rq1rk1/1p3ppp/p2p1n2/2bPp3/4P1b1/2N2N2/PPQ1BPPP/R1B2RK1 w - - 2 13",
+    "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1",
+    "8/8/4kpp1/3p1b2/p6P/2B5/6P1/6K1 b - - 0 47",
+    "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 90 60",
+    "r2q1rk1/ppp2ppp/2n1b3/3np3/8/2PP1NP1/PP2PPBP/R1BQ1RK1 w - - 1 9",
+    "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1",
+    "1rqbkrbn/1ppppp1p/1n6/p1N3p1/8/2P4P/PP1PPPP1/1RQBKRBN w FBfb - 0 9",
+    "k7/8/1K6/8/8/8/8/7R w - - 0 1",
+];
+
+/// Search-contempt limits: every position is searched with each.
+const SC_LIMITS: &[&str] = &["1000000000", "50"];
+
+/// Measure the speed of the search and print its signature.
+///
+/// Uses no network: what is measured is the tree alone. The signature must not change unless a change of the search was
+/// intended.
+#[derive(Clone, Debug, clap::Args)]
+pub struct BenchArgs {
+    /// Nodes per search.
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub nodes: u64,
+}
+
+/// What was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// Nodes of all searches.
+    pub nodes: u64,
+    /// Time of all searches.
+    pub time: Duration,
+    /// Hash of the visits of all root moves.
+    pub signature: u64,
+}
+
+/// Runs `scorn bench`.
+pub fn command(args: &BenchArgs) -> Result<()> {
+    let measured = run(args.nodes)?;
+    let seconds = measured.time.as_secs_f64().max(1e-9);
+    println!("nodes      {}", measured.nodes);
+    println!("time       {} ms", measured.time.as_millis());
+    println!("nps        {:.0}", measured.nodes as f64 / seconds);
+    println!("signature  {:016x}", measured.signature);
+    Ok(())
+}
+
+/// Searches all positions, and each again after two moves so that re-rooting is covered.
+///
+/// # Errors
+/// When a search fails; the hash evaluator gives it no reason to.
+pub fn run(nodes: u64) -> Result<Measured> {
+    let mut visits = Visits::default();
+    let mut total = Duration::ZERO;
+    let clock = SystemClock::default();
+    for sc_limit in SC_LIMITS {
+        let mut options = Options::default();
+        options.set("Threads", "1")?;
+        options.set("ScLimit", sc_limit)?;
+        let options = Arc::new(options);
+        for fen in POSITIONS {
+            let tree = Mutex::new(Tree::default());
+            let mut history = History::new(setup::position_from_fen(fen)?);
+            for _ in 0..2 {
+                let job = Job {
+                    contempt_side: Some(history.position().turn()),
+                    history: history.clone(),
+                    root_moves: Vec::new(),
+                    limits: Limits {
+                        playouts: Some(nodes),
+                        ..Limits::default()
+                    },
+                    options: Arc::clone(&options),
+                };
+                let (evaluator, stop) = (HashEvaluator, StopSignal::default());
+                let started = clock.now();
+                let outcome = search::run(&tree, &evaluator, &job, &stop, &clock, &mut visits)?;
+                total += clock.now() - started;
+                visits.nodes += outcome.report.playouts;
+                let (Some(best), Some(reply)) = (outcome.best, outcome.ponder) else {
+                    break;
+                };
+                history.push(best);
+                history.push(reply);
+            }
+        }
+    }
+    Ok(Measured {
+        nodes: visits.nodes,
+        time: total,
+        signature: visits.hash,
+    })
+}
+
+/// Hashes the statistics of the root moves (FNV-1a).
+struct Visits {
+    hash: u64,
+    nodes: u64,
+}
+
+impl Default for Visits {
+    fn default() -> Visits {
+        Visits {
+            hash: 0xcbf2_9ce4_8422_2325,
+            nodes: 0,
+        }
+    }
+}
+
+impl Reporter for Visits {
+    fn report(&mut self, _: &Report) {}
+
+    fn move_stats(&mut self, stats: &[MoveStat]) {
+        for stat in stats {
+            let m = stat.m.map_or(u16::MAX, |m| m.bits());
+            let bytes = m.to_le_bytes().into_iter().chain(stat.n.to_le_bytes());
+            for byte in bytes {
+                self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_signature_repeats_and_depends_on_the_search() {
+        let (first, second, other) = (run(200).unwrap(), run(200).unwrap(), run(201).unwrap());
+        assert_eq!(first.signature, second.signature);
+        assert_eq!(first.nodes, second.nodes);
+        assert_ne!(first.signature, other.signature);
+    }
+}
