@@ -21,8 +21,14 @@ impl Reporter for Silent {
 }
 
 fn main() {
-    let numbers: Vec<u64> = std::env::args().skip(1).filter_map(|arg| arg.parse().ok()).collect();
-    println!("{:>9} {:>7} {:>5} {:>10} {:>12} {:>10}", "nodes", "threads", "batch", "nodes/s", "nodes/CPU s", "bytes/node");
+    let numbers: Vec<u64> = std::env::args()
+        .skip(1)
+        .filter_map(|arg| arg.parse().ok())
+        .collect();
+    println!(
+        "{:>9} {:>7} {:>5} {:>10} {:>12} {:>10}",
+        "nodes", "threads", "batch", "nodes/s", "nodes/CPU s", "bytes/node"
+    );
     if let [nodes, threads, batch] = numbers[..] {
         measure(nodes, threads as usize, batch as usize);
         return;
@@ -35,18 +41,33 @@ fn main() {
 }
 
 fn measure(nodes: u64, threads: usize, minibatch_size: usize) {
-    let options = Options { threads, minibatch_size, ..Options::default() };
+    let options = Options {
+        threads,
+        minibatch_size,
+        ..Options::default()
+    };
     let job = Job {
         history: History::default(),
         root_moves: Vec::new(),
         contempt_side: None,
-        limits: Limits { nodes: Some(nodes), ..Limits::default() },
+        limits: Limits {
+            nodes: Some(nodes),
+            ..Limits::default()
+        },
         options: Arc::new(options),
     };
     let tree = Mutex::new(Tree::default());
     let clock = SystemClock::default();
     let (wall, cpu) = (clock.now(), cpu_time());
-    search::run(&tree, &HashEvaluator, &job, &StopSignal::default(), &clock, &mut Silent).expect("it cannot fail");
+    search::run(
+        &tree,
+        &HashEvaluator,
+        &job,
+        &StopSignal::default(),
+        &clock,
+        &mut Silent,
+    )
+    .expect("it cannot fail");
     let (wall, cpu) = (clock.now() - wall, cpu_time() - cpu);
     let per_second = |time: Duration| nodes as f64 / time.as_secs_f64().max(1e-9);
     let bytes = tree.lock().memory() as f64 / nodes as f64;
@@ -59,9 +80,21 @@ fn measure(nodes: u64, threads: usize, minibatch_size: usize) {
 
 /// CPU time of this process; Linux only, zero elsewhere.
 fn cpu_time() -> Duration {
-    let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else { return Duration::ZERO };
+    let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else {
+        return Duration::ZERO;
+    };
     // Fields 14 and 15 are user and system time in ticks of 10 ms; field 2 may contain spaces but ends with ')'.
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
-    let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap_or("")
+        .split_whitespace()
+        .collect();
+    let ticks = |index: usize| {
+        fields
+            .get(index)
+            .and_then(|field| field.parse::<u64>().ok())
+            .unwrap_or(0)
+    };
     Duration::from_millis(10 * (ticks(11) + ticks(12)))
 }

@@ -11,8 +11,10 @@
 //! them turn out to be a collision and be cancelled, it leaves the counts again and PUCT may replace it. So the final counts
 //! sum to the limit exactly, at every batch size, and with batches of one this is the paper's algorithm to the letter.
 //!
-//! A drawn visit that ends in a collision is owed: the same reply is drawn again in a later gathering, for otherwise
-//! replies with small subtrees, where collisions are frequent, would be drawn too rarely.
+//! A drawn visit that ends in a collision is owed: the same reply is due again in a later gathering, for otherwise
+//! replies with small subtrees, where collisions are frequent, would be visited too rarely. Draws of a reply that has
+//! collided in the same gathering are owed at once, without going there; and when a node owes too much, visits to it
+//! are collisions themselves until it has paid.
 
 use rand::{RngExt, rngs::Xoshiro256PlusPlus};
 use shakmaty::Color;
@@ -66,8 +68,10 @@ impl Rule {
 pub struct Share {
     /// Visits it had when the node froze.
     pub count: u32,
-    /// Draws that ended in a collision and have to be repeated.
-    owed: u32,
+    /// Draws that could not be carried out yet.
+    pub owed: u32,
+    /// The gathering in which a visit to this child was last found to collide.
+    blocked_in: u32,
     /// count^(1/temperature), scaled so that the largest is 1.
     weight: f64,
 }
@@ -87,9 +91,19 @@ pub struct Record {
     total: u32,
     /// How many of the counted visits are not backed up yet.
     pending: u32,
+    /// Sum of what the shares owe.
     owed: u32,
-    /// The gathering in which a draw was last found to be owed.
-    owed_in: u32,
+}
+
+/// What a node does with a visit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reply {
+    /// It searches for the best move.
+    Search,
+    /// It replies with the child in this slot.
+    Draw(u8),
+    /// It owes too many visits to children that are busy: the visit is a collision.
+    Blocked,
 }
 
 impl Record {
@@ -130,14 +144,27 @@ impl Record {
         self.shares.iter().map(move |share| share.weight / sum)
     }
 
-    fn draw_owed(&mut self, gathering: u32) -> Option<u8> {
-        if self.owed == 0 || self.owed_in == gathering {
-            return None;
+    /// Draws a child by the shares, unless owed visits come first. `drawn` visits have been drawn before.
+    fn reply(&mut self, gathering: u32, drawn: u32, rng: &mut Xoshiro256PlusPlus) -> Reply {
+        if self.owed > 0 {
+            let is_payable = |share: &Share| share.owed > 0 && share.blocked_in != gathering;
+            if let Some(slot) = self.shares.iter().position(is_payable) {
+                self.shares[slot].owed -= 1;
+                self.owed -= 1;
+                return Reply::Draw(slot as u8);
+            }
         }
-        let slot = self.shares.iter().position(|share| share.owed > 0)?;
-        self.shares[slot].owed -= 1;
-        self.owed -= 1;
-        Some(slot as u8)
+        let allowance = (drawn / 32).max(4);
+        while self.owed <= allowance {
+            let slot = self.draw_thompson(rng);
+            let share = &mut self.shares[usize::from(slot)];
+            if share.blocked_in != gathering {
+                return Reply::Draw(slot);
+            }
+            share.owed += 1;
+            self.owed += 1;
+        }
+        Reply::Blocked
     }
 
     fn draw_thompson(&self, rng: &mut Xoshiro256PlusPlus) -> u8 {
@@ -209,39 +236,58 @@ pub(super) enum Fate {
 }
 
 impl Tree {
-    /// The reply of a node at which `turn` moves, if it is drawn from frozen counts; `None` leaves the choice to PUCT.
-    /// The visit in question is already in the node's `in_flight`.
-    pub(super) fn draw_reply(
-        &mut self,
-        id: NodeId,
-        turn: Color,
-        rng: &mut Xoshiro256PlusPlus,
-    ) -> Option<u8> {
-        let rule = self.rule.as_ref()?;
-        if turn != rule.side || id == self.root {
-            return None;
+    /// What a node at which `turn` moves does with a visit (which is already in the node's `in_flight`).
+    #[inline]
+    pub(super) fn reply(&mut self, id: NodeId, turn: Color, rng: &mut Xoshiro256PlusPlus) -> Reply {
+        match &self.rule {
+            Some(rule) if turn == rule.side && id != self.root => self.opponent_reply(id, rng),
+            _ => Reply::Search,
         }
-        let node = *self.node(id);
+    }
+
+    fn opponent_reply(&mut self, id: NodeId, rng: &mut Xoshiro256PlusPlus) -> Reply {
+        let Some(rule) = &self.rule else {
+            return Reply::Search;
+        };
+        let (limit, sampling) = (rule.limit, rule.sampling);
+        let node = self.node(id);
         if !node.has_record() {
-            // Every visit but the node's first, completed or in flight, went on to a child.
-            if node.n - 1 + node.in_flight - 1 < rule.limit {
-                return None;
+            // No child has visits that did not pass through here: the exact sum is worth computing only from here on.
+            if node.n - 1 + node.in_flight - 1 < limit {
+                return Reply::Search;
+            }
+            let started: u32 = self
+                .children(node)
+                .iter()
+                .map(|child| child.n + child.in_flight)
+                .sum();
+            if started < limit {
+                return Reply::Search;
             }
             self.make_record(id);
         }
         let node = *self.node(id);
         let gathering = self.gathering;
-        let record = self.records.get_mut(node.edges);
-        if !record.is_full() {
-            return None;
+        if !self.records.get(node.edges).is_full() {
+            return Reply::Search;
         }
-        if let Some(slot) = record.draw_owed(gathering) {
-            return Some(slot);
-        }
-        let record = self.records.get(node.edges);
-        match self.rule.as_ref()?.sampling {
-            ScSampling::Thompson => Some(record.draw_thompson(rng)),
-            ScSampling::Stratified => Some(record.draw_stratified(self.children(&node))),
+        match sampling {
+            ScSampling::Thompson => {
+                let drawn = (node.n + node.in_flight).saturating_sub(limit);
+                self.records
+                    .get_mut(node.edges)
+                    .reply(gathering, drawn, rng)
+            }
+            ScSampling::Stratified => {
+                let record = self.records.get(node.edges);
+                let slot = record.draw_stratified(self.children(&node));
+                let is_blocked = record.shares[usize::from(slot)].blocked_in == gathering;
+                if is_blocked {
+                    Reply::Blocked
+                } else {
+                    Reply::Draw(slot)
+                }
+            }
         }
     }
 
@@ -262,23 +308,35 @@ impl Tree {
         record.update_weights(temperature);
     }
 
+    /// Notes that a visit drawn to the child in `slot` collided, so that no more are sent there in this gathering.
+    pub(super) fn note_collision(&mut self, id: NodeId, slot: u8) {
+        let node = *self.node(id);
+        if node.has_record() {
+            let gathering = self.gathering;
+            self.records.get_mut(node.edges).shares[usize::from(slot)].blocked_in = gathering;
+        }
+    }
+
     /// Settles a visit from node `id` to the child in `slot`; `drawn` says how the child was chosen.
     pub(super) fn settle_reply(&mut self, id: NodeId, slot: u8, drawn: bool, fate: Fate) {
         let node = *self.node(id);
         if !node.has_record() {
             return;
         }
-        let gathering = self.gathering;
+        let is_thompson = self
+            .rule
+            .as_ref()
+            .is_some_and(|rule| rule.sampling == ScSampling::Thompson);
         let temperature = self.rule.as_ref().map_or(1.0, |rule| rule.temperature);
         let record = self.records.get_mut(node.edges);
         let share = &mut record.shares[usize::from(slot)];
         match (drawn, fate) {
             (true, Fate::Completed) => {}
-            (true, Fate::Cancelled) => {
+            (true, Fate::Cancelled) if is_thompson => {
                 share.owed += 1;
                 record.owed += 1;
-                record.owed_in = gathering;
             }
+            (true, Fate::Cancelled) => {}
             (false, Fate::Completed) => record.pending -= 1,
             (false, Fate::Cancelled) => {
                 share.count -= 1;
@@ -325,7 +383,6 @@ impl Tree {
             pending: children.iter().map(|child| child.in_flight).sum(),
             shares,
             owed: 0,
-            owed_in: 0,
         };
         debug_assert_eq!(record.total, rule.limit);
         record.update_weights(rule.temperature);

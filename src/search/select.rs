@@ -12,6 +12,7 @@ use super::{
     batch::{Minibatch, State, Step},
     node::{Node, NodeId},
     params::Params,
+    search_contempt::Reply,
     tree::{Full, Tree},
 };
 
@@ -70,6 +71,11 @@ pub(super) fn select(
                 selected += 1;
             }
             End::Collision => {
+                for (&id, step) in batch.path.iter().zip(&batch.steps[first_step..]) {
+                    if step.drawn {
+                        tree.note_collision(id, step.slot);
+                    }
+                }
                 batch.add_visit(first_step, State::Collision);
                 batch.collisions += 1;
             }
@@ -113,9 +119,10 @@ fn descend(
         if node.is_proven() && !is_root {
             return Ok(End::Proven);
         }
-        let (slot, drawn) = match tree.draw_reply(id, turn, rng) {
-            Some(slot) => (slot, true),
-            None => (search_move(tree, params, id, turn)?, false),
+        let (slot, drawn) = match tree.reply(id, turn, rng) {
+            Reply::Draw(slot) => (slot, true),
+            Reply::Search => (search_move(tree, params, id, turn)?, false),
+            Reply::Blocked => return Ok(End::Collision),
         };
         let node = tree.node(id);
         let child = tree.child_id(node, slot);

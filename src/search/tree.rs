@@ -99,6 +99,11 @@ impl Tree {
         self.root
     }
 
+    /// The side to move at the root.
+    pub fn root_turn(&self) -> Color {
+        self.root_turn
+    }
+
     /// A node.
     #[inline]
     pub fn node(&self, id: NodeId) -> &Node {
