@@ -5,21 +5,47 @@ use shakmaty::Color;
 use crate::options::{FpuStrategy, FpuStrategyAtRoot, Options};
 
 /// lc0's growing exploration constant: c(N) = init + factor * ln((N + base) / base).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Cpuct {
     init: f32,
     base: f32,
     factor: f32,
+    /// What U is multiplied with in small nodes, which are most: logarithm and root cost as much as all the rest.
+    small: Vec<f32>,
 }
 
 impl Cpuct {
+    /// Nodes with fewer visits than this are looked up.
+    const SMALL: u32 = 1024;
+
+    fn new(init: f32, base: f32, factor: f32) -> Cpuct {
+        let mut cpuct = Cpuct {
+            init,
+            base,
+            factor,
+            small: Vec::new(),
+        };
+        cpuct.small = (0..Cpuct::SMALL).map(|n| cpuct.compute(n)).collect();
+        cpuct
+    }
+
     /// c(N) for a node with `n` visits.
-    #[inline]
-    pub fn at(self, n: u32) -> f32 {
-        if self.factor == 0.0 {
-            return self.init;
-        }
+    fn at(&self, n: u32) -> f32 {
         self.init + self.factor * ((n as f32 + self.base) / self.base).ln()
+    }
+
+    fn compute(&self, n: u32) -> f32 {
+        let visits_of_children = n.saturating_sub(1).max(1);
+        self.at(n) * (visits_of_children as f32).sqrt()
+    }
+
+    /// What U is multiplied with in a node of `n` visits: c(N) times the root of its children's visits (at least 1).
+    #[inline]
+    pub fn exploration(&self, n: u32) -> f32 {
+        match self.small.get(n as usize) {
+            Some(&known) => known,
+            None => self.compute(n),
+        }
     }
 }
 
@@ -102,15 +128,15 @@ pub(super) struct Params {
 impl Params {
     /// From the options; `minibatch` has been resolved, `predicts_moves_left` describes the network.
     pub fn new(options: &Options, minibatch: usize, predicts_moves_left: bool) -> Params {
-        let cpuct = Cpuct {
-            init: options.cpuct,
-            base: options.cpuct_base,
-            factor: options.cpuct_factor,
-        };
-        let cpuct_at_root = Cpuct {
-            init: options.cpuct_at_root,
-            base: options.cpuct_base_at_root,
-            factor: options.cpuct_factor_at_root,
+        let cpuct = Cpuct::new(options.cpuct, options.cpuct_base, options.cpuct_factor);
+        let cpuct_at_root = if options.root_has_own_cpuct_params {
+            Cpuct::new(
+                options.cpuct_at_root,
+                options.cpuct_base_at_root,
+                options.cpuct_factor_at_root,
+            )
+        } else {
+            cpuct.clone()
         };
         let fpu = match options.fpu_strategy {
             FpuStrategy::Reduction => Fpu::Reduction(options.fpu_value),
@@ -133,14 +159,7 @@ impl Params {
         };
         let max_out_of_order = (options.max_out_of_order_evals_factor * minibatch as f32) as usize;
         Params {
-            cpuct: [
-                cpuct,
-                if options.root_has_own_cpuct_params {
-                    cpuct_at_root
-                } else {
-                    cpuct
-                },
-            ],
+            cpuct: [cpuct, cpuct_at_root],
             fpu: [fpu, fpu_at_root],
             moves_left: predicts_moves_left.then_some(moves_left),
             draw_score: options.draw_score,
@@ -161,8 +180,8 @@ impl Params {
 
     /// The exploration constant's parameters.
     #[inline]
-    pub fn cpuct(&self, is_root: bool) -> Cpuct {
-        self.cpuct[usize::from(is_root)]
+    pub fn cpuct(&self, is_root: bool) -> &Cpuct {
+        &self.cpuct[usize::from(is_root)]
     }
 
     /// First-play urgency.

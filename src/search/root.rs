@@ -11,7 +11,6 @@ use super::{
     Job, Line, MoveStat, Proven, Score,
     node::{Node, Origin},
     params::Params,
-    select::exploration,
     tree::Tree,
 };
 use crate::{chess::PackedMove, network::Value, options::Options};
@@ -208,7 +207,7 @@ fn score(child: &Node) -> Score {
 pub(super) fn move_stats(tree: &Tree, params: &Params) -> Vec<MoveStat> {
     let root = tree.node(tree.root);
     let draw_score = params.draw_score(tree.root_turn);
-    let exploration = exploration(params, root, true);
+    let exploration = params.cpuct(true).exploration(root.n);
     let root_q = -root.q(-draw_score);
     let fpu = params.fpu(true).value(root_q, tree.visited_root_mass());
     let stat = |m: &RootMove| {

@@ -149,19 +149,12 @@ fn search_move(tree: &mut Tree, params: &Params, id: NodeId, turn: Color) -> Res
     Ok(slot)
 }
 
-/// What U is to be multiplied with: c(N) * sqrt(visits of the children).
-#[inline]
-pub(super) fn exploration(params: &Params, node: &Node, is_root: bool) -> f32 {
-    let visits = node.n.saturating_sub(1).max(1);
-    params.cpuct(is_root).at(node.n) * (visits as f32).sqrt()
-}
-
 /// PUCT below the root. The children are the first edges in order, for priors are sorted and unvisited moves share one Q.
 fn best_move(tree: &Tree, params: &Params, node: &Node, turn: Color) -> Pick {
     let children = tree.children(node);
     let edges = tree.edges(node);
     let draw_score = params.draw_score(turn);
-    let exploration = exploration(params, node, false);
+    let exploration = params.cpuct(false).exploration(node.n);
     let parent_q = -node.q(-draw_score);
     let moves_left = params
         .moves_left
@@ -206,7 +199,7 @@ fn best_move(tree: &Tree, params: &Params, node: &Node, turn: Color) -> Pick {
 /// left alone.
 fn best_root_move(tree: &Tree, params: &Params, node: &Node, turn: Color) -> Pick {
     let draw_score = params.draw_score(turn);
-    let exploration = exploration(params, node, true);
+    let exploration = params.cpuct(true).exploration(node.n);
     let parent_q = -node.q(-draw_score);
     let moves_left = params
         .moves_left
