@@ -55,6 +55,7 @@ fn measure(nodes: u64, threads: usize, minibatch_size: usize) {
             ..Limits::default()
         },
         options: Arc::new(options),
+        tables: None,
     };
     let tree = Mutex::new(Tree::default());
     let clock = SystemClock::default();

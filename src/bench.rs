@@ -92,6 +92,7 @@ pub fn run(nodes: u64) -> Result<Measured> {
                         playouts: Some(nodes),
                         ..Limits::default()
                     },
+                    tables: None,
                     options: Arc::clone(&options),
                 };
                 let (evaluator, stop) = (HashEvaluator, StopSignal::default());

@@ -27,6 +27,7 @@ use crate::{
     },
     options::{ContemptMode, Invalidates, OptionError, Options},
     search::{Clock, Limits, StopSignal, SystemClock, Tree, time},
+    syzygy::Tables,
     uci::{command::Go, output::Output},
 };
 
@@ -41,6 +42,8 @@ pub struct Engine {
     /// The options that the tree was searched with; `None` if it is to be dropped.
     tree_options: Option<Options>,
     loader: Loader,
+    /// The tablebases that are open, and the path that they were opened from.
+    tables: (String, Option<Arc<Tables>>),
     clock: Arc<dyn Clock>,
     output: Output,
     on_finished: Arc<dyn Fn(Ended) + Send + Sync>,
@@ -80,6 +83,7 @@ impl Engine {
             tree: Arc::default(),
             tree_options: None,
             loader: Loader::new(load),
+            tables: (String::new(), None),
             clock: Arc::new(SystemClock::default()),
             output,
             on_finished: Arc::new(on_finished),
@@ -181,6 +185,7 @@ impl Engine {
             limits,
             received,
             options: Arc::new(self.options.clone()),
+            tables: self.tables(),
             tree: Arc::clone(&self.tree),
             loader: self.loader.clone(),
             clock: Arc::clone(&self.clock),
@@ -283,6 +288,26 @@ impl Engine {
             });
         }
         self.tree_options = Some(self.options.clone());
+    }
+
+    /// The tablebases that SyzygyPath asks for, opened when it changes. What is wrong with them is said once.
+    fn tables(&mut self) -> Option<Arc<Tables>> {
+        let path = &self.options.syzygy_path;
+        if *path != self.tables.0 {
+            let opened = (!path.is_empty()).then(|| Tables::open(path));
+            let opened = opened.and_then(|opened| match opened {
+                Ok(tables) => {
+                    self.output.note(&tables.describe());
+                    Some(Arc::new(tables))
+                }
+                Err(error) => {
+                    self.output.note(&format!("error: {error}"));
+                    None
+                }
+            });
+            self.tables = (path.clone(), opened);
+        }
+        self.tables.1.clone()
     }
 
     fn root_moves(&self, go: &Go) -> Vec<PackedMove> {

@@ -22,4 +22,5 @@ pub mod lc0;
 pub mod network;
 pub mod options;
 pub mod search;
+pub mod syzygy;
 pub mod uci;

@@ -467,6 +467,10 @@ options! {
     "FpuStrategyAtRoot" "fpu-strategy-at-root" fpu_strategy_at_root: FpuStrategyAtRoot = FpuStrategyAtRoot::Same;
     /// FpuValue at the root, if its strategy is not "same".
     "FpuValueAtRoot" "fpu-value-at-root" fpu_value_at_root: f32 [-100.0, 100.0] = 1.0f32;
+    /// Folders with Syzygy endgame tablebases, separated by ':' (on Windows ';').
+    "SyzygyPath" "syzygy-paths" syzygy_path: String = "", drops Tree;
+    /// With tablebases, play only the winning moves that get nearest to the next capture or pawn move.
+    "SyzygyFastPlay" "syzygy-fast-play" syzygy_fast_play: bool = false;
     /// A position that occurs a second time within the tree counts as a draw.
     "TwoFoldDraws" "two-fold-draws" two_fold_draws: bool = true, drops Tree;
     /// Propagate proven wins, draws and losses through the tree.

@@ -22,6 +22,7 @@ use crate::{
     network::Evaluator,
     options::Options,
     search::{self, Job, Limits, MoveStat, Report, Reporter, StopSignal, SystemClock, Tree},
+    syzygy::Tables,
 };
 
 /// Nodes per position if no limit is given.
@@ -104,6 +105,10 @@ pub fn command(args: &AnalyzeArgs, options: Options, load: &Load) -> Result<()> 
     let evaluator = load(&options)?;
     let mut limits = args.limits();
     limits.tree_bytes = engine::tree_bytes(&options);
+    let tables = match &*options.syzygy_path {
+        "" => None,
+        path => Some(Arc::new(Tables::open(path)?)),
+    };
     let options = Arc::new(options);
     let bar = progress_bar(count);
     let (mut bad, mut tested, mut solved) = (0, 0, 0);
@@ -120,7 +125,7 @@ pub fn command(args: &AnalyzeArgs, options: Options, load: &Load) -> Result<()> 
         let Some(solution) = (match writer.already_done(&item)? {
             Some(record) => Some(record.solved),
             None => {
-                let record = analyze(&item, &*evaluator, &options, &limits, args.moves)?;
+                let record = analyze(&item, &*evaluator, &options, &limits, &tables, args.moves)?;
                 bar.suspend(|| writer.write(&record, &item))?;
                 Some(record.solved)
             }
@@ -150,6 +155,7 @@ fn analyze(
     evaluator: &dyn Evaluator,
     options: &Arc<Options>,
     limits: &Limits,
+    tables: &Option<Arc<Tables>>,
     moves: bool,
 ) -> Result<Record> {
     let job = Job {
@@ -158,6 +164,7 @@ fn analyze(
         contempt_side: engine::contempt_side(options, item.history.position().turn()),
         limits: limits.clone(),
         options: Arc::clone(options),
+        tables: tables.clone(),
     };
     let tree = Mutex::new(Tree::default());
     let clock = SystemClock::default();

@@ -21,6 +21,7 @@ use crate::{
         self, Clock, Job, Limits, Line, MoveStat, Outcome, Report, Reporter, Score, SearchError,
         StopSignal, Tree,
     },
+    syzygy::Tables,
     uci::{
         info::{Style, after_reply},
         output::Output,
@@ -48,6 +49,8 @@ pub struct Task {
     pub received: Duration,
     /// The options when the GUI asked.
     pub options: Arc<Options>,
+    /// Endgame tablebases, if there are any.
+    pub tables: Option<Arc<Tables>>,
     /// The tree, kept from search to search.
     pub tree: Arc<Mutex<Tree>>,
     /// Where the network comes from.
@@ -135,6 +138,7 @@ impl Task {
             contempt_side: self.contempt_side,
             limits,
             options: Arc::clone(&self.options),
+            tables: self.tables.clone(),
         };
         let mut reporter = Writer { task: self, reply };
         let clock = &*self.clock;

@@ -19,6 +19,7 @@ pub(super) fn backup(
     batch: &mut Minibatch,
     finish: bool,
 ) -> Result<(), Full> {
+    tree.progress.tb_hits += std::mem::take(&mut batch.tb_hits);
     let mut result = Ok(());
     let mut path = std::mem::take(&mut batch.path);
     for visit in &mut batch.visits {

@@ -62,6 +62,8 @@ pub(super) struct Minibatch {
     pub edges: Vec<Edge>,
     /// Collisions so far.
     pub collisions: usize,
+    /// Tablebase probes that hit, not yet counted in the tree.
+    pub tb_hits: u64,
     /// Visits backed up while gathering.
     pub out_of_order: usize,
     /// Scratch: node ids of the path at hand.

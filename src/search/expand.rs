@@ -11,6 +11,7 @@ use super::{
 use crate::{
     chess::{History, PackedMove, moves::legal_moves},
     network::{Evaluator, Value},
+    syzygy::Tables,
 };
 
 /// A game that continues from the root along the line last replayed. Consecutive lines share most of their moves.
@@ -56,8 +57,10 @@ pub(super) fn expand(
     line: &mut Line,
     params: &Params,
     evaluator: &dyn Evaluator,
+    tables: Option<&Tables>,
 ) {
     let Minibatch {
+        tb_hits,
         visits,
         steps,
         edges,
@@ -83,6 +86,11 @@ pub(super) fn expand(
             });
             continue;
         }
+        if let Some(result) = tables.and_then(|tables| tables.result(line.history.position())) {
+            *tb_hits += 1;
+            visit.state = State::Ready(from_tablebase(result));
+            continue;
+        }
         let key = evaluator.key(line.history.plies());
         line.policy.resize(line.moves.len(), 0.0);
         if let Some(value) = evaluator.probe(key, &mut line.policy) {
@@ -96,6 +104,20 @@ pub(super) fn expand(
         }
         let planes = evaluator.encode(line.history.plies());
         visit.state = State::Queued(eval.push(key, planes, &line.moves));
+    }
+}
+
+/// A leaf whose result a tablebase knows. How long the win takes it does not tell.
+fn from_tablebase(result: i8) -> Leaf {
+    let value = Value {
+        wl: f32::from(result),
+        d: if result == 0 { 1.0 } else { 0.0 },
+        m: 0.0,
+    };
+    Leaf {
+        value,
+        terminal: Some((result, Origin::Tablebase)),
+        edges: 0..0,
     }
 }
 

@@ -164,7 +164,7 @@ impl Stopper {
     /// A proven result at the root, or (in a game) only one move that can be played.
     fn is_decided(&self, tree: &Tree) -> bool {
         let root = tree.node(tree.root);
-        if self.limits.mate.is_some() {
+        if self.limits.mate.is_some() || self.pruning_factor == 0.0 {
             return false;
         }
         let children = tree.children(root);
@@ -174,7 +174,7 @@ impl Stopper {
         if is_proven_win || (root.is_proven() && root.n_children > 0) {
             return true;
         }
-        if self.limits.budget.is_none() || self.pruning_factor == 0.0 {
+        if self.limits.budget.is_none() {
             return false;
         }
         let losing = children

@@ -40,6 +40,7 @@ use crate::{
     chess::{self, History, PackedMove},
     network::{EvaluateError, Evaluator, Value},
     options::Options,
+    syzygy::Tables,
 };
 use batch::Minibatch;
 pub use limits::Limits;
@@ -63,6 +64,8 @@ pub struct Job {
     pub limits: Limits,
     /// Search parameters.
     pub options: Arc<Options>,
+    /// Endgame tablebases, if there are any.
+    pub tables: Option<Arc<Tables>>,
 }
 
 /// Tells a running search, from another thread, to finish.
@@ -314,9 +317,33 @@ impl Search<'_> {
             let _ = backup::backup(&mut self.tree.lock(), &self.params, &mut batch, true);
         }
         let mut tree = self.tree.lock();
-        tree.root_moves = RootMoves::new(&tree, &self.job.root_moves, &self.job.options, &mut rng);
+        tree.root_moves = RootMoves::new(
+            &tree,
+            &self.wanted_root_moves(),
+            &self.job.options,
+            &mut rng,
+        );
         self.check_limits(&mut tree);
         Ok(())
+    }
+
+    /// The root moves to consider (empty means all): those asked for, of which tablebases leave those that keep the
+    /// result. In analysis (`infinite`) nothing is left out.
+    fn wanted_root_moves(&self) -> Vec<PackedMove> {
+        let asked = &self.job.root_moves;
+        let tables = self
+            .job
+            .tables
+            .as_ref()
+            .filter(|_| !self.job.limits.infinite);
+        let fastest = self.job.options.syzygy_fast_play;
+        let Some(mut best) =
+            tables.and_then(|tables| tables.root_moves(&self.job.history, fastest))
+        else {
+            return asked.clone();
+        };
+        best.retain(|m| asked.is_empty() || asked.contains(m));
+        if best.is_empty() { asked.clone() } else { best }
     }
 
     /// The state of the search, with the lines that `MultiPV` asks for.

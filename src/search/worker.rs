@@ -102,7 +102,13 @@ impl Search<'_> {
                 self.select_scaled(&mut tree, batch, rng, self.params.minibatch - waiting)?;
                 waiting
             };
-            expand(batch, line, &self.params, self.evaluator);
+            expand(
+                batch,
+                line,
+                &self.params,
+                self.evaluator,
+                self.job.tables.as_deref(),
+            );
             let claimed = batch.visits.len() - visits_before;
             let ready = batch.visits[visits_before..]
                 .iter()

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use scorn::syzygy::Tables;
 use scorn::{
     chess::{History, PackedMove},
     network::{Evaluator, hash::HashEvaluator},
@@ -17,6 +18,8 @@ pub struct Setup {
     pub tree: Mutex<Tree>,
     pub evaluator: Box<dyn Evaluator>,
     pub options: Options,
+    /// Endgame tablebases.
+    pub tables: Option<Arc<Tables>>,
     /// Whose opponent is modelled; by default the side to move.
     pub contempt_side: Option<Color>,
 }
@@ -35,6 +38,7 @@ impl Setup {
             evaluator: Box::new(HashEvaluator),
             options,
             contempt_side: None,
+            tables: None,
         }
     }
 
@@ -55,6 +59,7 @@ impl Setup {
             contempt_side: self.contempt_side.or(Some(history.position().turn())),
             limits,
             options: Arc::new(self.options.clone()),
+            tables: self.tables.clone(),
         };
         let clock = SystemClock::default();
         search::run(
