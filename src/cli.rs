@@ -19,6 +19,7 @@ use clap::{
 use crate::{
     analyze::{self, AnalyzeArgs},
     bench::{self, BenchArgs},
+    calibrate::calibrate,
     engine::loader::Load,
     lc0::commands::{self as lc0, ConvertArgs, DescribeArgs},
     options::{Kind, Options, Row},
@@ -100,7 +101,7 @@ fn dispatch(command: Option<Command>, options: Options) -> Result<()> {
         }
         Some(Command::Analyze(args)) => analyze::command(&args, options, &load()),
         Some(Command::Bench(args)) => bench::command(&args),
-        Some(Command::Convert(args)) => lc0::convert(&args),
+        Some(Command::Convert(args)) => lc0::convert_with(&args, &calibrate),
         Some(Command::Describe(args)) => lc0::describe(&args),
     }
 }

@@ -14,6 +14,7 @@
 
 pub mod analyze;
 pub mod bench;
+pub mod calibrate;
 pub mod chess;
 pub mod cli;
 pub mod engine;

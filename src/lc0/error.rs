@@ -1,5 +1,6 @@
 //! What can be wrong with a network file. Every variant names the place (field, layer, tensor) and says what was found
-//! there and what belongs there, so that the message alone is enough to act on.
+//! there and what belongs there, so that the message alone is enough to act on: it contains the messages of its causes,
+//! which are therefore not given as sources once more.
 
 use std::{io, path::PathBuf};
 
@@ -14,12 +15,11 @@ pub enum NetError {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        #[source]
         error: Box<NetError>,
     },
     /// The file could not be read or written.
     #[error("{0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
     /// The bytes are no lc0 network at all.
     #[error(
         "not an lc0 network: it begins with [{found}], expected gzip (1f 8b) or lc0's mark (0d c0 01 00 00){hint}"
@@ -113,6 +113,12 @@ pub enum NetError {
         /// What they should be.
         expected: String,
     },
+}
+
+impl From<io::Error> for NetError {
+    fn from(error: io::Error) -> NetError {
+        NetError::Io(error)
+    }
 }
 
 impl NetError {

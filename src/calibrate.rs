@@ -1,0 +1,132 @@
+//! Finds the ranges of a network's activations, which 8-bit models need: the network plays games against itself and the
+//! tensors in question are watched while it does. Its own games hold the positions it will be asked about, from the
+//! opening to the endgame, and no file of positions has to be shipped.
+
+use anyhow::{Context, Result, anyhow};
+use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
+use rten::{Model, NodeId, Value, ValueView};
+use rten_tensor::{AsView, NdTensor, Tensor};
+use shakmaty::Position;
+
+use crate::{
+    chess::{History, PackedMove, moves::legal_moves},
+    lc0::{Calibration, OnnxModel},
+    network::{
+        PLANES, encoder,
+        encoder::INPUT_SIZE,
+        policy_map::{POLICY_SIZE, softmax},
+    },
+    options::HistoryFill,
+};
+
+/// Games at a time, one batch.
+const GAMES: usize = 16;
+/// Plies of each.
+const PLIES: usize = 72;
+/// Tensors are watched at every so many plies: neighbouring positions are alike.
+const WATCH_EVERY: usize = 4;
+
+/// Plays games with a model that shows `tensors` as outputs, and returns their ranges; see
+/// [`calibration_model`](crate::lc0::calibration_model). The same model gives the same ranges.
+pub fn calibrate(model: &OnnxModel, tensors: &[String]) -> Result<Calibration> {
+    let runner = Model::load(model.bytes.clone()).context("loading the float model")?;
+    let node = |name: &String| {
+        runner
+            .node_id(name)
+            .with_context(|| format!("tensor {name}"))
+    };
+    let input = node(&model.input)?;
+    let policy = [node(&model.policy)?];
+    let shown = tensors.iter().map(node).collect::<Result<Vec<NodeId>>>()?;
+    let watched = [&policy[..], &shown].concat();
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+    let mut games = vec![History::default(); GAMES];
+    let mut calibration = Calibration::default();
+    for ply in 0..PLIES {
+        let planes = encode(&games, model);
+        let outputs = if ply % WATCH_EVERY == 0 {
+            &watched[..]
+        } else {
+            &policy
+        };
+        let values = runner.run(
+            vec![(input, ValueView::from(planes.view()).into())],
+            outputs,
+            None,
+        )?;
+        let mut values = values.into_iter().map(floats);
+        let logits = values.next().context("the policy output")??;
+        for (name, tensor) in tensors.iter().zip(values) {
+            calibration.observe(name, &tensor?);
+        }
+        for (game, logits) in games.iter_mut().zip(logits.chunks_exact(POLICY_SIZE)) {
+            play(game, logits, model, &mut rng);
+        }
+    }
+    Ok(calibration)
+}
+
+/// The input of a batch: the last position of each game.
+fn encode(games: &[History], model: &OnnxModel) -> NdTensor<f32, 4> {
+    let mut floats = vec![0.0; games.len() * INPUT_SIZE];
+    for (game, out) in games.iter().zip(floats.chunks_exact_mut(INPUT_SIZE)) {
+        let planes = encoder::encode(game.plies(), model.input_format, HistoryFill::FenOnly);
+        encoder::expand(&planes, out);
+    }
+    NdTensor::from_data([games.len(), PLANES, 8, 8], floats)
+}
+
+fn floats(value: Value) -> Result<Vec<f32>> {
+    let tensor: Tensor<f32> = value.try_into().map_err(|error| anyhow!("{error:?}"))?;
+    Ok(tensor.to_vec())
+}
+
+/// Plays a move drawn from the policy, or starts another game when this one is over.
+fn play(game: &mut History, logits: &[f32], model: &OnnxModel, rng: &mut Xoshiro256PlusPlus) {
+    let last = game.last();
+    let moves: Vec<PackedMove> = legal_moves(&last.position).collect();
+    let drawn =
+        last.rule50() >= 100 || last.repetitions > 1 || last.position.is_insufficient_material();
+    if moves.is_empty() || drawn {
+        *game = History::default();
+        return;
+    }
+    let planes = encoder::encode(game.plies(), model.input_format, HistoryFill::FenOnly);
+    let mut shares = vec![0.0; moves.len()];
+    softmax(
+        logits,
+        &moves,
+        planes.black_to_move,
+        planes.transform,
+        1.0,
+        &mut shares,
+    );
+    let mut rest: f32 = rng.random();
+    let chosen = shares.iter().position(|share| {
+        rest -= share;
+        rest < 0.0
+    });
+    game.push(moves[chosen.unwrap_or(0)]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lc0::{ConvertOptions, DataType, Net, calibration_model, tests::shared, to_onnx};
+
+    #[test]
+    fn a_network_calibrates_itself() {
+        let Some(path) = shared("nets/synth-conv-wdl-mlh.pb.gz") else {
+            eprintln!("SKIPPED: no shared networks (set SCORN_SHARED)");
+            return;
+        };
+        let net = Net::load(&path).unwrap();
+        let mut options = ConvertOptions::default();
+        let (model, tensors) = calibration_model(&net, &options).unwrap();
+        let calibration = calibrate(&model, &tensors).unwrap();
+        assert_eq!(calibration, calibrate(&model, &tensors).unwrap());
+        options.data_type = DataType::Int8;
+        options.calibration = Some(calibration);
+        assert!(to_onnx(&net, &options).is_ok());
+    }
+}
