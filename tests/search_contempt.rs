@@ -298,7 +298,7 @@ fn a_frozen_opponent_keeps_falling_for_a_trap_that_puct_sees_through() {
     let trap = position("6k1/4r1p1/7p/8/8/7P/6P1/3R2K1 w - - 0 1");
     let visits_of_trap = |sc_limit: i32| {
         let mut setup = setup(sc_limit, 1, 1);
-        setup.evaluator = Box::new(Trap);
+        setup.evaluator = std::sync::Arc::new(Trap);
         let outcome = setup.search(&trap, 20_000);
         let tree = setup.tree.lock();
         let root = tree.node(tree.root());

@@ -109,8 +109,14 @@ fn only_moves_that_keep_the_result_are_left_at_the_root() {
     // Queen to g6 is stalemate, queen to g7 mate.
     let game = position("7k/8/5K2/8/8/8/8/6Q1 w - - 0 1");
     let moves = name(&game, &tables.root_moves(&game, false).unwrap());
-    assert!(moves.contains(&"g1g7".to_owned()) && !moves.contains(&"g1g6".to_owned()), "{moves:?}");
-    assert_eq!(name(&game, &tables.root_moves(&game, true).unwrap()), ["g1g7"]);
+    assert!(
+        moves.contains(&"g1g7".to_owned()) && !moves.contains(&"g1g6".to_owned()),
+        "{moves:?}"
+    );
+    assert_eq!(
+        name(&game, &tables.root_moves(&game, true).unwrap()),
+        ["g1g7"]
+    );
     // Too many pieces.
     assert!(tables.root_moves(&History::default(), false).is_none());
 }

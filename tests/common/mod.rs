@@ -16,7 +16,7 @@ use shakmaty::{CastlingMode, Chess, Color, Position, fen::Fen};
 /// A tree, an evaluator and options.
 pub struct Setup {
     pub tree: Mutex<Tree>,
-    pub evaluator: Box<dyn Evaluator>,
+    pub evaluator: Arc<dyn Evaluator>,
     pub options: Options,
     /// Endgame tablebases.
     pub tables: Option<Arc<Tables>>,
@@ -35,7 +35,7 @@ impl Setup {
     pub fn new(options: Options) -> Setup {
         Setup {
             tree: Mutex::default(),
-            evaluator: Box::new(HashEvaluator),
+            evaluator: Arc::new(HashEvaluator),
             options,
             contempt_side: None,
             tables: None,
