@@ -93,3 +93,51 @@ fn a_game_that_goes_on_keeps_its_subtree() {
     assert!(setup.tree.lock().memory() < memory_before);
     setup.tree.lock().assert_consistent();
 }
+
+/// Two kings and blocked pawns: little to play and much to repeat.
+#[test]
+fn repetitions_that_begin_before_the_new_root_are_no_draws_any_more() {
+    let mut game = position("k7/p7/P7/8/8/p7/P7/K7 w - - 0 1");
+    let setup = Setup::new(Options {
+        threads: 1,
+        minibatch_size: 8,
+        ..Options::default()
+    });
+    let repetitions = |setup: &Setup| {
+        let (mut all, mut outdated) = (0, 0);
+        setup.tree.lock().for_each(|node, depth| {
+            let is_repetition = node.origin() == scorn::search::node::Origin::TwoFold;
+            all += u32::from(is_repetition);
+            outdated += u32::from(is_repetition && node.m > depth as f32);
+        });
+        (all, outdated)
+    };
+    for _ in 0..4 {
+        let outcome = setup.search(&game, 3000);
+        assert!(repetitions(&setup).0 > 10);
+        setup.tree.lock().assert_consistent();
+        game.push(outcome.best.unwrap());
+        setup.search(&game, 1);
+        assert_eq!(repetitions(&setup).1, 0);
+        setup.tree.lock().assert_consistent();
+    }
+}
+
+#[test]
+fn search_moves_and_noise_reach_the_root_only() {
+    let setup = Setup::new(Options {
+        threads: 1,
+        noise_epsilon: 0.25,
+        ..Options::default()
+    });
+    let game = position("startpos");
+    setup.search(&game, 500);
+    setup.tree.lock().assert_consistent();
+    let restricted = scorn::chess::moves::legal_moves(game.position())
+        .skip(7)
+        .take(2)
+        .collect::<Vec<_>>();
+    let outcome = setup.search_moves(&game, restricted.clone(), 3000);
+    assert!(restricted.contains(&outcome.best.unwrap()));
+    setup.tree.lock().assert_consistent();
+}

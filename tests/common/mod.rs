@@ -53,20 +53,41 @@ impl Setup {
     }
 
     pub fn search_with(&self, history: &History, limits: Limits) -> Outcome {
+        self.run(history, Vec::new(), limits)
+    }
+
+    pub fn search_moves(
+        &self,
+        history: &History,
+        root_moves: Vec<PackedMove>,
+        nodes: u64,
+    ) -> Outcome {
+        self.run(
+            history,
+            root_moves,
+            Limits {
+                nodes: Some(nodes),
+                ..Limits::default()
+            },
+        )
+    }
+
+    fn run(&self, history: &History, root_moves: Vec<PackedMove>, limits: Limits) -> Outcome {
         let job = Job {
             history: history.clone(),
-            root_moves: Vec::new(),
+            root_moves,
             contempt_side: self.contempt_side.or(Some(history.position().turn())),
             limits,
             options: Arc::new(self.options.clone()),
             tables: self.tables.clone(),
         };
         let clock = SystemClock::default();
+        let stop = StopSignal::default();
         search::run(
             &self.tree,
             &*self.evaluator,
             &job,
-            &StopSignal::default(),
+            &stop,
             &clock,
             &mut Silent,
         )
