@@ -36,6 +36,7 @@ pub use describe::{Description, OnnxDescription};
 pub use error::NetError;
 pub use format::InputFormat;
 pub use net::Net;
+pub(crate) use net::sha256;
 pub use to_onnx::{
     Calibration, ConvertOptions, DataType, OnnxModel, calibration_model, metadata_key, read_onnx,
     to_onnx,

@@ -9,11 +9,20 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)
 )]
 
+pub mod backend;
+pub mod backend_options;
+pub mod cache;
 pub mod encoder;
 pub mod hash;
 pub mod key;
+pub mod onnx;
 pub mod policy_map;
 pub mod prior;
+pub mod registry;
+pub mod rten;
+pub mod runtime;
+pub mod targets;
+pub mod weights;
 
 use thiserror::Error;
 

@@ -1,0 +1,192 @@
+//! The syntax of the `BackendOptions` option: `key=value,name(key=value,...)`.
+//!
+//! Values without braces are settings; a name with braces (or braces alone) is a group of settings of its own, which the
+//! backends that combine others (`multiplexing`, `roundrobin`, `check`) take as one child each. A group inherits what
+//! stands beside it. A key without value means `key=true`.
+
+use thiserror::Error;
+
+/// Why a text is not in the syntax, or asks for something that there is not.
+#[derive(Debug, Error, PartialEq)]
+pub enum OptionsError {
+    /// Brackets do not match.
+    #[error("BackendOptions: '{0}' has unbalanced brackets; the syntax is key=value,name(key=value)")]
+    Brackets(String),
+    /// A setting without name.
+    #[error("BackendOptions: '{0}' has a setting without a name; the syntax is key=value,name(key=value)")]
+    NoName(String),
+    /// A value that is not of the right type.
+    #[error("BackendOptions: {key}={value} is not {expected}")]
+    BadValue {
+        /// The setting.
+        key: String,
+        /// What was given.
+        value: String,
+        /// What would be accepted.
+        expected: &'static str,
+    },
+    /// A setting that the backend does not have.
+    #[error("BackendOptions: {backend} has no setting '{key}'; it has: {known}")]
+    Unknown {
+        /// The backend.
+        backend: String,
+        /// The setting.
+        key: String,
+        /// Those it has.
+        known: String,
+    },
+}
+
+/// Settings and groups of settings.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BackendOptions {
+    settings: Vec<(String, String)>,
+    groups: Vec<(String, BackendOptions)>,
+}
+
+impl BackendOptions {
+    /// Parses the text.
+    ///
+    /// # Errors
+    /// When brackets do not match or a setting has no name.
+    pub fn parse(text: &str) -> Result<BackendOptions, OptionsError> {
+        let mut options = BackendOptions::default();
+        for part in split(text)? {
+            let part = part.trim();
+            match part.split_once('(') {
+                Some((name, rest)) if !name.contains('=') => {
+                    let inner = rest.strip_suffix(')');
+                    let inner = inner.ok_or_else(|| OptionsError::Brackets(text.to_owned()))?;
+                    let group = BackendOptions::parse(inner)?;
+                    options.groups.push((name.trim().to_owned(), group));
+                }
+                _ => {
+                    let (key, value) = part.split_once('=').unwrap_or((part, "true"));
+                    if key.trim().is_empty() {
+                        return Err(OptionsError::NoName(text.to_owned()));
+                    }
+                    let setting = (key.trim().to_ascii_lowercase(), value.trim().to_owned());
+                    options.settings.push(setting);
+                }
+            }
+        }
+        Ok(options)
+    }
+
+    /// The groups, each with what it inherits from here.
+    pub fn groups(&self) -> impl Iterator<Item = (&str, BackendOptions)> {
+        self.groups.iter().map(|(name, group)| {
+            let mut group = group.clone();
+            let inherited = self.settings.iter().filter(|(key, _)| group.text(key).is_none());
+            let inherited: Vec<_> = inherited.cloned().collect();
+            group.settings.extend(inherited);
+            (name.as_str(), group)
+        })
+    }
+
+    /// A setting as text (the last one, if it is given more than once).
+    pub fn text(&self, key: &str) -> Option<&str> {
+        let found = self.settings.iter().rev().find(|(name, _)| name == key);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// A setting as a number.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn number(&self, key: &str) -> Result<Option<usize>, OptionsError> {
+        let parsed = self.text(key).map(|value| {
+            value.parse().map_err(|_| OptionsError::BadValue {
+                key: key.to_owned(),
+                value: value.to_owned(),
+                expected: "a whole number",
+            })
+        });
+        parsed.transpose()
+    }
+
+    /// A setting as a list of numbers, such as `1/8/64`.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn numbers(&self, key: &str) -> Result<Option<Vec<usize>>, OptionsError> {
+        let parsed = self.text(key).map(|value| {
+            let numbers = value.split('/').map(|number| number.trim().parse().ok().filter(|&n| n > 0));
+            let numbers: Option<Vec<usize>> = numbers.collect();
+            numbers.ok_or_else(|| OptionsError::BadValue {
+                key: key.to_owned(),
+                value: value.to_owned(),
+                expected: "a list of sizes like 1/8/64",
+            })
+        });
+        parsed.transpose()
+    }
+
+    /// Refuses settings that are not among `known`.
+    ///
+    /// # Errors
+    /// Names the first unknown one.
+    pub fn only(&self, backend: &str, known: &[&str]) -> Result<(), OptionsError> {
+        match self.settings.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+            None => Ok(()),
+            Some((key, _)) => Err(OptionsError::Unknown {
+                backend: backend.to_owned(),
+                key: key.clone(),
+                known: known.join(", "),
+            }),
+        }
+    }
+}
+
+/// The parts between commas that are in no brackets.
+fn split(text: &str) -> Result<Vec<&str>, OptionsError> {
+    let unbalanced = || OptionsError::Brackets(text.to_owned());
+    let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0usize);
+    for (index, character) in text.char_indices() {
+        match character {
+            '(' => depth += 1,
+            ')' => depth = depth.checked_sub(1).ok_or_else(unbalanced)?,
+            ',' if depth == 0 => {
+                parts.push(&text[start..index]);
+                start = index + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    parts.retain(|part| !part.trim().is_empty());
+    match depth {
+        0 => Ok(parts),
+        _ => Err(unbalanced()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_and_groups_are_read() {
+        let options = BackendOptions::parse("backend=cuda, fp16,a(gpu=0),(gpu=1,fp16=false)").unwrap();
+        assert_eq!((options.text("backend"), options.text("fp16")), (Some("cuda"), Some("true")));
+        let groups: Vec<_> = options.groups().collect();
+        assert_eq!((groups[0].0, groups[0].1.number("gpu")), ("a", Ok(Some(0))));
+        assert_eq!((groups[1].0, groups[1].1.text("fp16")), ("", Some("false")));
+        assert_eq!(groups[1].1.text("backend"), Some("cuda"));
+        let sizes = BackendOptions::parse("batch=1/8/64").unwrap();
+        assert_eq!(sizes.numbers("batch"), Ok(Some(vec![1, 8, 64])));
+        assert_eq!(BackendOptions::parse("").unwrap(), BackendOptions::default());
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for text in ["a(b=1", "a)b(", "=1", "a(b=1)c"] {
+            let error = BackendOptions::parse(text).unwrap_err().to_string();
+            assert!(error.contains(text), "{error}");
+        }
+        let options = BackendOptions::parse("threads=many,speed=9").unwrap();
+        assert!(options.number("threads").unwrap_err().to_string().contains("threads=many"));
+        let error = options.only("rten", &["threads"]).unwrap_err().to_string();
+        assert!(error.contains("speed") && error.contains("rten"), "{error}");
+    }
+}

@@ -1,0 +1,400 @@
+//! The evaluation cache: a decorator that remembers what any [`Evaluator`] said.
+//!
+//! Entries are found by the evaluator's key, which covers everything the network sees, history included. Priors are kept
+//! in the tree's own 16-bit code (see [`prior`](super::prior)), so a hit stores in the tree what a miss would have. The
+//! cache is split into shards with a lock each; a shard is a queue of records of exactly the size that their moves need,
+//! about 90 bytes a position with the index. Memory grows with use, up to the limit; then the oldest entries leave,
+//! except that those used since they came in get another round (the CLOCK policy).
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+
+use super::{Advice, Batch, EvaluateError, Evaluator, Planes, Value, prior};
+use crate::chess::Ply;
+
+/// Shards of a cache of normal size.
+const SHARDS: usize = 64;
+/// 16-bit words of a record before its priors: key, value, number of moves.
+const HEADER: usize = 4 + 6 + 1;
+/// Marks, in the word that counts the moves, a record that was used.
+const USED: u16 = 1 << 15;
+const EMPTY: u32 = u32::MAX;
+/// How many used records may be spared in a row.
+const MAX_SPARED: usize = 16;
+
+/// An evaluator with a memory.
+pub struct Cached {
+    inner: Arc<dyn Evaluator>,
+    shards: Vec<Mutex<Shard>>,
+    limit: usize,
+    entries: AtomicUsize,
+}
+
+impl Cached {
+    /// Keeps up to `limit` evaluations of `inner` (rounded up to a multiple of the number of shards); 0 keeps none.
+    pub fn new(inner: Arc<dyn Evaluator>, limit: usize) -> Cached {
+        let shards = if limit >= SHARDS * 16 { SHARDS } else { 1 };
+        let per_shard = limit.div_ceil(shards);
+        Cached {
+            inner,
+            shards: (0..shards)
+                .map(|_| Mutex::new(Shard::new(per_shard)))
+                .collect(),
+            limit: per_shard * shards,
+            entries: AtomicUsize::new(0),
+        }
+    }
+
+    /// Evaluations kept at the moment.
+    pub fn len(&self) -> usize {
+        self.entries.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Forgets everything.
+    pub fn clear(&self) {
+        for shard in &self.shards {
+            shard.lock().clear();
+        }
+        self.entries.store(0, Ordering::Relaxed);
+    }
+
+    fn shard(&self, key: u64) -> &Mutex<Shard> {
+        // The top bits; the index inside a shard uses the lower ones.
+        &self.shards[(key >> 58) as usize % self.shards.len()]
+    }
+}
+
+impl Evaluator for Cached {
+    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+        self.inner.evaluate(batch)?;
+        if self.limit == 0 {
+            return Ok(());
+        }
+        for index in 0..batch.len() {
+            let key = batch.key(index);
+            let change =
+                self.shard(key)
+                    .lock()
+                    .insert(key, batch.value(index), batch.policy(index));
+            self.entries.fetch_add(change, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn probe(&self, key: u64, policy: &mut [f32]) -> Option<Value> {
+        self.shard(key).lock().probe(key, policy)
+    }
+
+    fn encode(&self, line: &[Ply]) -> Option<Planes> {
+        self.inner.encode(line)
+    }
+
+    fn key(&self, line: &[Ply]) -> u64 {
+        self.inner.key(line)
+    }
+
+    fn predicts_moves_left(&self) -> bool {
+        self.inner.predicts_moves_left()
+    }
+
+    fn advice(&self) -> Advice {
+        self.inner.advice()
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+
+    fn cache_permille(&self) -> u32 {
+        (self.len() as u64 * 1000 / (self.limit as u64).max(1)) as u32
+    }
+}
+
+/// A queue of records and an index into it (open addressing with linear probing).
+struct Shard {
+    records: VecDeque<u16>,
+    /// Where the queue's front is, counted in words since the shard was empty.
+    front: usize,
+    /// Positions of records, or [`EMPTY`]; the length is a power of two.
+    index: Vec<u32>,
+    count: usize,
+    limit: usize,
+}
+
+impl Shard {
+    fn new(limit: usize) -> Shard {
+        Shard {
+            records: VecDeque::new(),
+            front: 0,
+            index: Vec::new(),
+            count: 0,
+            limit,
+        }
+    }
+
+    fn clear(&mut self) {
+        *self = Shard::new(self.limit);
+    }
+
+    fn word(&self, position: usize) -> u16 {
+        self.records[position - self.front]
+    }
+
+    fn key_at(&self, position: usize) -> u64 {
+        (0..4).fold(0, |key, i| {
+            key | u64::from(self.word(position + i)) << (16 * i)
+        })
+    }
+
+    /// The slot of the index where `key` is, or where it would go.
+    fn slot(&self, key: u64) -> usize {
+        let mask = self.index.len() - 1;
+        let mut slot = key as usize & mask;
+        while self.index[slot] != EMPTY && self.key_at(self.index[slot] as usize) != key {
+            slot = (slot + 1) & mask;
+        }
+        slot
+    }
+
+    fn probe(&mut self, key: u64, policy: &mut [f32]) -> Option<Value> {
+        if self.index.is_empty() {
+            return None;
+        }
+        let position = match self.index[self.slot(key)] {
+            EMPTY => return None,
+            position => position as usize,
+        };
+        let start = position - self.front;
+        let moves = self.records[start + HEADER - 1] & !USED;
+        if usize::from(moves) != policy.len() {
+            // Another position with the same key, as good as impossible.
+            return None;
+        }
+        self.records[start + HEADER - 1] |= USED;
+        let codes = self
+            .records
+            .range(start + HEADER..start + HEADER + policy.len());
+        for (p, code) in policy.iter_mut().zip(codes) {
+            *p = prior::decode(*code);
+        }
+        let float = |i| {
+            let (low, high) = (self.records[start + 4 + i], self.records[start + 5 + i]);
+            f32::from_bits(u32::from(low) | u32::from(high) << 16)
+        };
+        Some(Value {
+            wl: float(0),
+            d: float(2),
+            m: float(4),
+        })
+    }
+
+    /// Adds an entry; returns by how many (0 or 1) the shard grew.
+    fn insert(&mut self, key: u64, value: Value, policy: &[f32]) -> usize {
+        if self.limit == 0 || policy.len() >= usize::from(USED) {
+            return 0;
+        }
+        let before = self.count;
+        if self.front + self.records.len() + HEADER + policy.len() >= EMPTY as usize {
+            // Positions have 32 bits: after billions of records a shard starts anew. The total then overstates a little.
+            self.clear();
+        }
+        if 4 * (self.count + 1) > 3 * self.index.len() {
+            self.grow_index();
+        }
+        if self.index[self.slot(key)] != EMPTY {
+            return 0;
+        }
+        while self.count >= self.limit {
+            self.evict();
+        }
+        self.reserve(HEADER + policy.len());
+        let slot = self.slot(key);
+        self.index[slot] = (self.front + self.records.len()) as u32;
+        self.records
+            .extend((0..4).map(|i| (key >> (16 * i)) as u16));
+        for float in [value.wl, value.d, value.m] {
+            let bits = float.to_bits();
+            self.records.extend([bits as u16, (bits >> 16) as u16]);
+        }
+        self.records.push_back(policy.len() as u16);
+        self.records
+            .extend(policy.iter().map(|&p| prior::encode(p)));
+        self.count += 1;
+        self.count.saturating_sub(before)
+    }
+
+    /// Room for another record, growing by a quarter at a time rather than doubling.
+    fn reserve(&mut self, words: usize) {
+        if self.records.len() + words > self.records.capacity() {
+            let more = (self.records.len() / 4).max(1024);
+            self.records.reserve_exact(more.max(words));
+        }
+    }
+
+    fn grow_index(&mut self) {
+        let old = std::mem::take(&mut self.index);
+        self.index = vec![EMPTY; (2 * old.len()).max(64)];
+        for position in old.into_iter().filter(|&position| position != EMPTY) {
+            let slot = self.slot(self.key_at(position as usize));
+            self.index[slot] = position;
+        }
+    }
+
+    /// Drops the oldest record that was not used since it was queued.
+    fn evict(&mut self) {
+        for tries in 0..=MAX_SPARED {
+            let position = self.front;
+            let slot = self.slot(self.key_at(position));
+            let head = self.word(position + HEADER - 1);
+            let words = HEADER + usize::from(head & !USED);
+            if head & USED == 0 || tries == MAX_SPARED {
+                self.records.drain(..words);
+                self.front += words;
+                self.unlink(slot);
+                self.count -= 1;
+                return;
+            }
+            self.records[HEADER - 1] &= !USED;
+            self.index[slot] = (self.front + self.records.len()) as u32;
+            self.records.rotate_left(words);
+            self.front += words;
+        }
+    }
+
+    /// Empties a slot and closes the gap that this leaves in the chain.
+    fn unlink(&mut self, mut gap: usize) {
+        let mask = self.index.len() - 1;
+        let mut slot = gap;
+        self.index[gap] = EMPTY;
+        loop {
+            slot = (slot + 1) & mask;
+            if self.index[slot] == EMPTY {
+                return;
+            }
+            let home = self.key_at(self.index[slot] as usize) as usize & mask;
+            // Movable unless its home lies behind the gap, seen around the ring.
+            if slot.wrapping_sub(home) & mask >= slot.wrapping_sub(gap) & mask {
+                self.index[gap] = self.index[slot];
+                self.index[slot] = EMPTY;
+                gap = slot;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        chess::{History, PackedMove, moves::legal_moves},
+        network::hash::HashEvaluator,
+    };
+
+    fn moves() -> Vec<PackedMove> {
+        legal_moves(History::default().position()).collect()
+    }
+
+    fn evaluate(cached: &Cached, keys: impl IntoIterator<Item = u64>) -> Batch {
+        let mut batch = Batch::default();
+        let moves = moves();
+        for key in keys {
+            batch.push(key, None, &moves[..1 + key as usize % moves.len()]);
+        }
+        cached.evaluate(&mut batch).unwrap();
+        batch
+    }
+
+    fn mixed(i: u64) -> u64 {
+        i.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    #[test]
+    fn a_hit_is_what_a_miss_would_have_stored() {
+        let cached = Cached::new(Arc::new(HashEvaluator), 1000);
+        let keys: Vec<u64> = (0..500).map(mixed).collect();
+        let batch = evaluate(&cached, keys.iter().copied());
+        assert_eq!((cached.len(), cached.cache_permille()), (500, 500));
+        for (index, &key) in keys.iter().enumerate() {
+            let mut policy = vec![0.0; batch.moves(index).len()];
+            assert_eq!(cached.probe(key, &mut policy), Some(batch.value(index)));
+            for (hit, miss) in policy.iter().zip(batch.policy(index)) {
+                assert_eq!(prior::encode(*hit), prior::encode(*miss));
+            }
+        }
+        assert_eq!(cached.probe(12345, &mut [0.0; 3]), None);
+        cached.clear();
+        assert_eq!(cached.probe(keys[0], &mut [0.0]), None);
+    }
+
+    #[test]
+    fn the_limit_holds_and_used_entries_stay() {
+        for limit in [1, 100, 2048] {
+            let cached = Cached::new(Arc::new(HashEvaluator), limit);
+            let favourite = mixed(1 << 40);
+            evaluate(&cached, [favourite]);
+            let mut policy = vec![0.0; 1 + favourite as usize % moves().len()];
+            for round in 0..40u64 {
+                let first = round * limit as u64 / 4;
+                evaluate(&cached, (first..first + limit as u64 / 4).map(mixed));
+                assert!(cached.len() <= limit.next_multiple_of(64));
+                assert!(limit == 1 || cached.probe(favourite, &mut policy).is_some());
+            }
+            // What is found is right.
+            for i in 0..10 * limit as u64 {
+                let mut policy = vec![0.0; 1 + mixed(i) as usize % moves().len()];
+                if let Some(value) = cached.probe(mixed(i), &mut policy) {
+                    let batch = evaluate(&Cached::new(Arc::new(HashEvaluator), 0), [mixed(i)]);
+                    assert_eq!(value, batch.value(0));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_index_survives_any_order() {
+        // Keys that all want the same few slots.
+        let mut shard = Shard::new(50);
+        for i in 0..5000u64 {
+            let key = (i * 7919 % 101) << 32 | i % 3;
+            shard.insert(
+                key,
+                Value {
+                    wl: key as f32,
+                    ..Value::default()
+                },
+                &[1.0],
+            );
+            if i % 5 == 0 {
+                shard.probe(key, &mut [0.0]);
+            }
+            let used = shard.index.iter().filter(|&&p| p != EMPTY).count();
+            assert_eq!(used, shard.count);
+            for &position in shard.index.iter().filter(|&&p| p != EMPTY) {
+                let key = shard.key_at(position as usize);
+                assert_eq!(shard.index[shard.slot(key)], position);
+            }
+        }
+    }
+
+    #[test]
+    fn a_position_takes_less_than_a_hundred_bytes() {
+        let mut shard = Shard::new(100_000);
+        for i in 0..100_000 {
+            shard.insert(mixed(i), Value::default(), &[0.03; 30]);
+        }
+        let bytes = 2 * shard.records.capacity() + 4 * shard.index.len();
+        assert!(bytes <= 115 * shard.count, "{} bytes", bytes / shard.count);
+    }
+}

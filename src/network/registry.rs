@@ -1,0 +1,348 @@
+//! Which backend evaluates which network: from the options to an [`Evaluator`].
+//!
+//! [`load`] reads the network, makes the backend that `Backend` names (`auto` tries them from fast to slow), lets it
+//! evaluate one position, so that a network that yields nonsense is found before a game, and puts the cache in front.
+//! A backend that was asked for by name is used or refused, never replaced.
+
+use std::{path::PathBuf, sync::Arc, thread};
+
+use thiserror::Error;
+
+use super::{
+    Advice, Batch, EvaluateError, Evaluator,
+    backend::{Label, NetworkEvaluator, Reading, SessionFactory},
+    backend_options::{BackendOptions, OptionsError},
+    cache::Cached,
+    hash::HashEvaluator,
+    onnx::{self, SessionSettings, Target},
+    rten::RtenModel,
+    runtime::{Runtime, RuntimeError},
+    weights::{self, Network},
+};
+use crate::{
+    chess::{History, moves::legal_moves},
+    lc0::{ConvertOptions, NetError},
+    options::{HistoryFill, Options},
+};
+
+/// The backends that evaluate a network on a device, in the order in which `auto` tries them.
+pub const BACKENDS: [&str; 5] = ["tensorrt", "cuda", "openvino", "onnx-cpu", "rten"];
+/// The backends that need no network or combine others.
+pub const OTHER_BACKENDS: [&str; 2] = ["auto", "hash"];
+
+/// The most sessions of one network: as many as there may be search threads.
+const MAX_SESSIONS: usize = 128;
+
+/// Why there is no evaluator.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// The network's file is unusable.
+    #[error(transparent)]
+    Network(#[from] NetError),
+    /// The program has no network of its own.
+    #[error("this build has no built-in network; set WeightsFile to an lc0 (.pb.gz) or ONNX network")]
+    NoBuiltIn,
+    /// There is no network file.
+    #[error("no network (.pb.gz, .pb or .onnx) in {}; set WeightsFile", folders.join(" or "))]
+    NothingDiscovered {
+        /// Where it was looked for.
+        folders: Vec<String>,
+    },
+    /// There is no such backend.
+    #[error("no backend '{name}'; there are: {known}")]
+    UnknownBackend {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The backend's settings are wrong.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// ONNX Runtime is missing or unusable.
+    #[error("backend {backend}: {error}")]
+    Runtime {
+        /// The backend.
+        backend: &'static str,
+        /// What is wrong.
+        error: RuntimeError,
+    },
+    /// The device or what it needs is missing.
+    #[error("backend {backend} is not available: {reason}")]
+    Unavailable {
+        /// The backend.
+        backend: &'static str,
+        /// What is missing, and how to get it.
+        reason: String,
+    },
+    /// The backend refuses the network.
+    #[error("backend {backend} cannot run {network}: {message}")]
+    Refused {
+        /// The backend.
+        backend: &'static str,
+        /// The network's name.
+        network: String,
+        /// What the library said.
+        message: String,
+    },
+    /// The network yields nonsense, or fails at its first position.
+    #[error(transparent)]
+    Evaluate(#[from] EvaluateError),
+    /// `auto` found nothing.
+    #[error("no backend works: {0}")]
+    NothingWorks(String),
+}
+
+/// What the options say about networks.
+#[derive(Clone, Debug)]
+pub struct NetworkConfig {
+    /// `WeightsFile`.
+    pub weights: String,
+    /// `Backend`.
+    pub backend: String,
+    /// `BackendOptions`.
+    pub backend_options: String,
+    /// `OnnxRuntimePath`.
+    pub runtime_path: String,
+    /// `PolicyHead`; `None` takes the network's own default.
+    pub policy_head: Option<String>,
+    /// `ValueHead`; `None` takes the network's own default.
+    pub value_head: Option<String>,
+    /// `PolicyTemperature`.
+    pub temperature: f32,
+    /// `HistoryFill`.
+    pub fill: HistoryFill,
+    /// `NNCacheSize`, in positions.
+    pub cache: usize,
+    /// `Threads`, 0 for the backend's advice.
+    pub threads: usize,
+}
+
+impl From<&Options> for NetworkConfig {
+    fn from(options: &Options) -> NetworkConfig {
+        let named = |head: &str| Some(head.to_owned()).filter(|head| !head.is_empty());
+        NetworkConfig {
+            weights: options.weights_file.clone(),
+            backend: options.backend.clone(),
+            backend_options: options.backend_options.clone(),
+            runtime_path: options.onnx_runtime_path.clone(),
+            policy_head: named(&options.policy_head),
+            value_head: named(&options.value_head),
+            temperature: options.policy_temperature,
+            fill: options.history_fill,
+            cache: options.nn_cache_size,
+            threads: options.threads,
+        }
+    }
+}
+
+/// Makes the evaluator that the options ask for, with its cache.
+///
+/// # Errors
+/// When the network or the backend does not work; the message says what to do.
+pub fn load(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadError> {
+    let evaluator = load_uncached(config)?;
+    Ok(match config.cache {
+        0 => evaluator,
+        _ if is(&config.backend, "hash") => evaluator,
+        entries => Arc::new(Cached::new(evaluator, entries)),
+    })
+}
+
+/// The same without a cache.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_uncached(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadError> {
+    let options = BackendOptions::parse(&config.backend_options)?;
+    if is(&config.backend, "hash") {
+        return Ok(Arc::new(HashEvaluator));
+    }
+    if is(&config.backend, "auto") || config.backend.is_empty() {
+        return automatic(config, &options);
+    }
+    let name = BACKENDS.into_iter().find(|name| is(&config.backend, name));
+    let name = name.ok_or_else(|| LoadError::UnknownBackend {
+        name: config.backend.clone(),
+        known: OTHER_BACKENDS.into_iter().chain(BACKENDS).collect::<Vec<_>>().join(", "),
+    })?;
+    backend(name, config, &options, String::new())
+}
+
+fn is(text: &str, name: &str) -> bool {
+    text.eq_ignore_ascii_case(name)
+}
+
+/// The first backend that works. Only what is wrong with the network itself ends the attempts.
+fn automatic(
+    config: &NetworkConfig,
+    options: &BackendOptions,
+) -> Result<Arc<dyn Evaluator>, LoadError> {
+    let mut skipped: Vec<String> = Vec::new();
+    for name in BACKENDS {
+        let note = match skipped.is_empty() {
+            true => String::new(),
+            false => format!("not used: {}", skipped.join("; ")),
+        };
+        match backend(name, config, options, note) {
+            Ok(evaluator) => return Ok(evaluator),
+            Err(
+                error @ (LoadError::Network(_)
+                | LoadError::NoBuiltIn
+                | LoadError::NothingDiscovered { .. }
+                | LoadError::Evaluate(EvaluateError::NotFinite { .. })),
+            ) => return Err(error),
+            Err(LoadError::Runtime { error, .. }) => skipped.push(format!("{name} ({error})")),
+            Err(LoadError::Unavailable { reason, .. }) => skipped.push(format!("{name} ({reason})")),
+            Err(error) => skipped.push(format!("{name} ({error})")),
+        }
+        skipped.dedup_by(|later, earlier| reason_of(later) == reason_of(earlier));
+    }
+    Err(LoadError::NothingWorks(skipped.join("; ")))
+}
+
+fn reason_of(skipped: &str) -> &str {
+    skipped.split_once(' ').map_or("", |(_, reason)| reason)
+}
+
+/// One backend, checked with one position.
+fn backend(
+    name: &'static str,
+    config: &NetworkConfig,
+    options: &BackendOptions,
+    note: String,
+) -> Result<Arc<dyn Evaluator>, LoadError> {
+    let made = match name {
+        "rten" => rten(config, options, note)?,
+        _ => onnx(name, config, options, note)?,
+    };
+    check(&made)?;
+    Ok(Arc::new(made))
+}
+
+fn rten(
+    config: &NetworkConfig,
+    options: &BackendOptions,
+    note: String,
+) -> Result<NetworkEvaluator, LoadError> {
+    options.only("rten", &["threads"])?;
+    let threads = options.number("threads")?.unwrap_or(1);
+    let network = read(config, crate::lc0::DataType::Float32)?;
+    let refused = |message| refused("rten", &network.name, message);
+    let model = RtenModel::load(&network.onnx).map_err(refused)?;
+    let reading = reading(config, &network);
+    let device = format!("CPU, {threads} thread(s) a session");
+    let factory: SessionFactory = Box::new(move || Ok(Box::new(model.session(threads))));
+    let advice = Advice {
+        threads: cores().div_ceil(threads),
+        minibatch: 8,
+    };
+    let label = label("rten", &network, device, note);
+    let sessions = session_counts(config, advice);
+    NetworkEvaluator::new(label, reading, network.onnx.mlh.is_some(), advice, sessions, factory)
+        .map_err(refused)
+}
+
+/// What is common to the backends of ONNX Runtime.
+fn onnx(
+    name: &'static str,
+    config: &NetworkConfig,
+    options: &BackendOptions,
+    note: String,
+) -> Result<NetworkEvaluator, LoadError> {
+    let runtime = Runtime::open(&config.runtime_path);
+    let runtime = runtime.map_err(|error| LoadError::Runtime { backend: name, error })?;
+    let plan = super::targets::plan(name, &runtime, options)?;
+    let mut network = read(config, plan.data_type)?;
+    let mut settings = plan.settings;
+    if let Target::TensorRt { cache, .. } = &mut settings.target {
+        *cache = super::targets::engine_cache(&runtime, &network, &settings.batch_sizes, cache)?;
+    }
+    let refused_name = network.name.clone();
+    let refused = |message| refused(name, &refused_name, message);
+    let device = format!(
+        "{}, ONNX Runtime {} at {}",
+        plan.device,
+        runtime.version(),
+        runtime.library().display()
+    );
+    let (reading, moves_left) = (reading(config, &network), network.onnx.mlh.is_some());
+    let label = label(name, &network, device, note);
+    let model = std::mem::take(&mut network.onnx.bytes);
+    let model = Arc::new(crate::lc0::OnnxModel {
+        bytes: model,
+        ..network.onnx
+    });
+    let factory: SessionFactory =
+        Box::new(move || Ok(Box::new(onnx::create(&runtime, &model, &settings)?)));
+    let sessions = session_counts(config, plan.advice);
+    NetworkEvaluator::new(label, reading, moves_left, plan.advice, sessions, factory).map_err(refused)
+}
+
+fn refused(backend: &'static str, network: &str, message: String) -> LoadError {
+    LoadError::Refused {
+        backend,
+        network: network.to_owned(),
+        message,
+    }
+}
+
+fn read(config: &NetworkConfig, data_type: crate::lc0::DataType) -> Result<Network, LoadError> {
+    let options = ConvertOptions {
+        policy_head: config.policy_head.clone(),
+        value_head: config.value_head.clone(),
+        data_type,
+        ..ConvertOptions::default()
+    };
+    weights::read(&config.weights, &options)
+}
+
+fn reading(config: &NetworkConfig, network: &Network) -> Reading {
+    Reading {
+        format: network.onnx.input_format,
+        fill: config.fill,
+        temperature: config.temperature,
+    }
+}
+
+fn label(backend: &'static str, network: &Network, device: String, note: String) -> Label {
+    Label {
+        backend,
+        network: network.name.clone(),
+        device,
+        note,
+    }
+}
+
+/// Sessions to make at once, and at most.
+fn session_counts(config: &NetworkConfig, advice: Advice) -> (usize, usize) {
+    let threads = if config.threads == 0 { advice.threads } else { config.threads };
+    (threads.min(cores()), MAX_SESSIONS)
+}
+
+/// Processors that this process may use.
+pub fn cores() -> usize {
+    thread::available_parallelism().map_or(1, |cores| cores.get())
+}
+
+/// Evaluates the starting position: a first look at what the network says, which also warms the session up.
+fn check(evaluator: &dyn Evaluator) -> Result<(), EvaluateError> {
+    let game = History::default();
+    let moves: Vec<_> = legal_moves(game.position()).collect();
+    let mut batch = Batch::default();
+    batch.push(evaluator.key(game.plies()), evaluator.encode(game.plies()), &moves);
+    evaluator.evaluate(&mut batch)
+}
+
+/// Where TensorRT keeps engines, unless told otherwise: the user's cache folder, never the program's.
+pub fn user_cache() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = if cfg!(windows) {
+        variable("LOCALAPPDATA")
+    } else if cfg!(target_os = "macos") {
+        variable("HOME").map(|home| home.join("Library/Caches"))
+    } else {
+        variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache")))
+    };
+    base.map(|base| base.join("scorn"))
+}

@@ -1,0 +1,138 @@
+//! The `rten` backend: pure Rust, part of the program, needs no library.
+//!
+//! Slower than ONNX Runtime, but always there. The weights are shared between sessions; each session has a thread pool
+//! of its own, by default of one thread, so that search threads do not compete for a common pool.
+
+use std::sync::Arc;
+
+use rten::{Model, ModelOptions, NodeId, RunOptions, ThreadPool, Value, ValueOrView};
+use rten_tensor::{AsView, Layout, NdTensorView};
+
+use super::{
+    PLANES, Planes,
+    backend::{Outputs, Session},
+    encoder::{INPUT_SIZE, expand},
+    policy_map::POLICY_SIZE,
+};
+use crate::lc0::OnnxModel;
+
+/// Positions per run: larger batches gain nothing and cost memory.
+const MAX_BATCH: usize = 256;
+
+/// A network, loaded and shared by its sessions.
+#[derive(Clone)]
+pub struct RtenModel {
+    model: Arc<Model>,
+    input: NodeId,
+    outputs: Vec<(Head, NodeId)>,
+    fixed_batch: Option<usize>,
+}
+
+#[derive(Clone, Copy)]
+enum Head {
+    Policy,
+    Wdl,
+    Value,
+    Mlh,
+}
+
+impl RtenModel {
+    /// Loads a model.
+    ///
+    /// # Errors
+    /// What rten says: an operator that it does not know, for example.
+    pub fn load(onnx: &OnnxModel) -> Result<RtenModel, String> {
+        let mut options = ModelOptions::with_all_ops();
+        options.prepack_weights(true);
+        let model = options
+            .load(onnx.bytes.clone())
+            .map_err(|error| error.to_string())?;
+        let node = |name: &str| model.node_id(name).map_err(|error| error.to_string());
+        let heads = [
+            (Head::Policy, Some(&onnx.policy)),
+            (Head::Wdl, onnx.wdl.as_ref()),
+            (Head::Value, onnx.value.as_ref()),
+            (Head::Mlh, onnx.mlh.as_ref()),
+        ];
+        let outputs = heads
+            .into_iter()
+            .filter_map(|(head, name)| Some(node(name?).map(|id| (head, id))))
+            .collect::<Result<Vec<_>, String>>()?;
+        let input = node(&onnx.input)?;
+        Ok(RtenModel {
+            model: Arc::new(model),
+            input,
+            outputs,
+            fixed_batch: onnx.batch,
+        })
+    }
+
+    /// A session that computes with `threads` threads.
+    pub fn session(&self, threads: usize) -> RtenSession {
+        RtenSession {
+            model: self.clone(),
+            pool: Arc::new(ThreadPool::with_num_threads(threads.max(1))),
+            input: Vec::new(),
+        }
+    }
+}
+
+/// One thread's use of an [`RtenModel`].
+pub struct RtenSession {
+    model: RtenModel,
+    pool: Arc<ThreadPool>,
+    input: Vec<f32>,
+}
+
+impl Session for RtenSession {
+    fn max_batch(&self) -> usize {
+        self.model.fixed_batch.unwrap_or(MAX_BATCH)
+    }
+
+    fn run(&mut self, planes: &[Planes], outputs: &mut Outputs) -> Result<(), String> {
+        let rows = self.model.fixed_batch.unwrap_or(planes.len());
+        self.input
+            .resize(self.input.len().max(rows * INPUT_SIZE), 0.0);
+        for (planes, out) in planes.iter().zip(self.input.chunks_exact_mut(INPUT_SIZE)) {
+            expand(planes, out);
+        }
+        let data = &self.input[..rows * INPUT_SIZE];
+        let input = NdTensorView::from_data([rows, PLANES, 8, 8], data);
+        let ids: Vec<NodeId> = self.model.outputs.iter().map(|(_, id)| *id).collect();
+        let options = RunOptions::default().with_thread_pool(Some(self.pool.clone()));
+        let input: ValueOrView<'_> = input.into();
+        let values = self
+            .model
+            .model
+            .run(vec![(self.model.input, input)], &ids, Some(options));
+        let values = values.map_err(|error| error.to_string())?;
+        for ((head, _), value) in self.model.outputs.iter().zip(values) {
+            let (out, width) = match head {
+                Head::Policy => (&mut outputs.policy, POLICY_SIZE),
+                Head::Wdl => (&mut outputs.wdl, 3),
+                Head::Value => (&mut outputs.value, 1),
+                Head::Mlh => (&mut outputs.mlh, 1),
+            };
+            copy(value, rows, width, out)?;
+        }
+        Ok(())
+    }
+}
+
+fn copy(value: Value, rows: usize, width: usize, out: &mut Vec<f32>) -> Result<(), String> {
+    let Value::FloatTensor(tensor) = value else {
+        return Err("an output is not float32".into());
+    };
+    if tensor.len() != rows * width {
+        return Err(format!(
+            "an output is {:?}, expected [{rows}, {width}]",
+            tensor.shape()
+        ));
+    }
+    out.clear();
+    match tensor.data() {
+        Some(data) => out.extend_from_slice(data),
+        None => out.extend(tensor.iter()),
+    }
+    Ok(())
+}

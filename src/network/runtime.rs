@@ -1,0 +1,321 @@
+//! Finding and loading the ONNX Runtime library.
+//!
+//! The library is not part of the program: it is looked up when a backend needs it, in the `OnnxRuntimePath` option, the
+//! `ORT_DYLIB_PATH` variable, beside the executable, in `./runtime` and on the system's own path, in this order. Each
+//! place may be the library's file, a folder with it, or the folder into which `pip install --target` put the Python
+//! wheel. What the user names explicitly is used or refused, never skipped.
+//!
+//! The runtime allows one environment per process, so this module holds the program's only global: the library that was
+//! loaded. Nothing of `ort` may be called before it is there, or `ort` panics.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use ort::environment::Environment;
+use parking_lot::Mutex;
+use thiserror::Error;
+
+use super::onnx::OPENVINO_EP;
+
+/// The environment variable that names the library.
+pub const LIBRARY_VARIABLE: &str = "ORT_DYLIB_PATH";
+
+/// The command that installs the library where it is found.
+pub const INSTALL_COMMAND: &str = "python3 -m pip install --target runtime onnxruntime";
+
+/// The command that installs the OpenVINO plugin beside it.
+pub const OPENVINO_INSTALL_COMMAND: &str =
+    "python3 -m pip install --target runtime onnxruntime-ep-openvino";
+
+/// The library's name on this platform, up to its version.
+const LIBRARY: &str = if cfg!(windows) {
+    "onnxruntime.dll"
+} else if cfg!(target_os = "macos") {
+    "libonnxruntime.dylib"
+} else {
+    "libonnxruntime.so"
+};
+
+/// Where a wheel keeps the library, below its target folder, a virtual environment or the package itself.
+const SUBFOLDERS: [&str; 5] = ["", "lib", "capi", "onnxruntime/capi", "runtimes/native"];
+
+/// Why ONNX Runtime cannot be used.
+#[derive(Debug, Error)]
+pub enum RuntimeError {
+    /// A place that was named holds no library.
+    #[error("{origin}: there is no ONNX Runtime library ({LIBRARY}...) at {}", path.display())]
+    NotThere {
+        /// Who named the place.
+        origin: &'static str,
+        /// The place.
+        path: PathBuf,
+    },
+    /// The library is nowhere.
+    #[error(
+        "ONNX Runtime was not found (looked for {LIBRARY} in {searched}); install it with: {INSTALL_COMMAND}"
+    )]
+    NotFound {
+        /// The places.
+        searched: String,
+    },
+    /// The library is there but does not load, or is too old.
+    #[error(
+        "ONNX Runtime does not load: {0}; Scorn needs version 1.24 or newer: {INSTALL_COMMAND}"
+    )]
+    Load(String),
+    /// The library loads but does not start.
+    #[error("ONNX Runtime does not start: {0}")]
+    Start(String),
+    /// Another library is in use already.
+    #[error(
+        "ONNX Runtime was already loaded from {}; restart the program to use {}",
+        loaded.display(), wanted.display()
+    )]
+    OtherLoaded {
+        /// The one in use.
+        loaded: PathBuf,
+        /// The one asked for.
+        wanted: PathBuf,
+    },
+}
+
+/// ONNX Runtime, loaded.
+#[derive(Clone, Debug)]
+pub struct Runtime {
+    environment: Environment,
+    library: PathBuf,
+}
+
+static LOADED: Mutex<Option<Runtime>> = Mutex::new(None);
+
+impl Runtime {
+    /// Loads the library, from `explicit` if that is not empty, else from wherever it is found first. Later calls return
+    /// the library that is loaded already.
+    ///
+    /// # Errors
+    /// When there is no library or it does not work, with the command that installs one.
+    pub fn open(explicit: &str) -> Result<Runtime, RuntimeError> {
+        let mut loaded = LOADED.lock();
+        if let Some(runtime) = &*loaded {
+            return runtime.clone().agreeing_with(explicit);
+        }
+        let library = find(explicit)?;
+        let load_error = |error: ort::LoadDynamicError| RuntimeError::Load(error.to_string());
+        let builder = ort::init_from(&library).map_err(load_error)?;
+        let start_error = |error: ort::Error| RuntimeError::Start(error.message().to_owned());
+        let environment = builder.with_name("scorn").with_telemetry(false).build();
+        let environment = environment.map_err(start_error)?;
+        environment.set_log_level(ort::logging::LogLevel::Error);
+        let runtime = Runtime {
+            environment,
+            library,
+        };
+        *loaded = Some(runtime.clone());
+        Ok(runtime)
+    }
+
+    fn agreeing_with(self, explicit: &str) -> Result<Runtime, RuntimeError> {
+        if explicit.is_empty() {
+            return Ok(self);
+        }
+        match find(explicit)? {
+            wanted if wanted == self.library => Ok(self),
+            wanted => Err(RuntimeError::OtherLoaded {
+                loaded: self.library,
+                wanted,
+            }),
+        }
+    }
+
+    /// Registers the OpenVINO plugin, if it is there and not registered yet.
+    ///
+    /// # Errors
+    /// Says what is missing, and the command that installs it.
+    pub fn register_openvino(&self) -> Result<(), String> {
+        // Held during the registration, so that two threads do not register twice.
+        let _guard = LOADED.lock();
+        let mut devices = self.environment.devices();
+        if devices.any(|device| device.ep().is_ok_and(|ep| ep == OPENVINO_EP)) {
+            return Ok(());
+        }
+        let plugin = self.openvino_plugin().ok_or_else(|| {
+            format!("its plugin is not installed: {OPENVINO_INSTALL_COMMAND}")
+        })?;
+        let registered = self.environment.register_ep_library(OPENVINO_EP, &plugin);
+        registered.map_err(|error| format!("{}: {}", plugin.display(), error.message()))
+    }
+
+    /// The OpenVINO plugin: in its wheel beside ONNX Runtime's, or in the same folder as the library.
+    pub fn openvino_plugin(&self) -> Option<PathBuf> {
+        let name = if cfg!(windows) {
+            "onnxruntime_providers_openvino_plugin.dll"
+        } else {
+            "libonnxruntime_providers_openvino_plugin.so"
+        };
+        let beside = self.library.parent().map(Path::to_owned);
+        let wheels = self.library.ancestors().nth(3).map(Path::to_owned).into_iter().chain(usual_places());
+        let wheels = wheels.map(|root| root.join("onnxruntime_ep_openvino"));
+        let found = wheels.chain(beside).map(|folder| folder.join(name)).find(|path| path.is_file());
+        found.and_then(|path| fs::canonicalize(path).ok())
+    }
+
+    /// What sessions are created in.
+    pub fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// The library's file.
+    pub fn library(&self) -> &Path {
+        &self.library
+    }
+
+    /// The library's version, as far as its file name or build tells.
+    pub fn version(&self) -> String {
+        let file = self
+            .library
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy();
+        let from_name = file.strip_prefix("libonnxruntime.so.");
+        let from_build = || ort::info().split("rel-").nth(1)?.split([',', ' ']).next();
+        from_name
+            .or_else(from_build)
+            .unwrap_or("unknown version")
+            .to_owned()
+    }
+}
+
+/// The library's file, made absolute; a bare name if it is left to the system's loader.
+fn find(explicit: &str) -> Result<PathBuf, RuntimeError> {
+    if !explicit.is_empty() {
+        return named("OnnxRuntimePath", Path::new(explicit));
+    }
+    if let Some(path) = env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()) {
+        return named(LIBRARY_VARIABLE, Path::new(&path));
+    }
+    let mut searched = Vec::new();
+    for place in usual_places() {
+        if let Some(library) = library_in(&place) {
+            return Ok(library);
+        }
+        searched.push(place.display().to_string());
+    }
+    system_library().ok_or_else(|| RuntimeError::NotFound {
+        searched: format!("{}, the system's library path", searched.join(", ")),
+    })
+}
+
+fn named(origin: &'static str, path: &Path) -> Result<PathBuf, RuntimeError> {
+    library_in(path).ok_or_else(|| RuntimeError::NotThere {
+        origin,
+        path: path.to_owned(),
+    })
+}
+
+/// Folders that are searched without being named: beside the executable, `runtime` there, and `runtime` here.
+pub fn usual_places() -> Vec<PathBuf> {
+    let beside = env::current_exe()
+        .ok()
+        .and_then(|exe| Some(exe.parent()?.to_owned()));
+    let mut places = Vec::new();
+    if let Some(folder) = beside {
+        places.push(folder.clone());
+        places.push(folder.join("runtime"));
+    }
+    places.push(PathBuf::from("runtime"));
+    places
+}
+
+/// The library at a place: the file itself, or in a folder or wheel.
+pub fn library_in(place: &Path) -> Option<PathBuf> {
+    if place.is_file() {
+        return fs::canonicalize(place).ok();
+    }
+    let site_packages = fs::read_dir(place.join("lib")).ok().into_iter().flatten();
+    let site_packages = site_packages
+        .flatten()
+        .map(|entry| entry.path().join("site-packages/onnxruntime/capi"));
+    SUBFOLDERS
+        .iter()
+        .map(|sub| place.join(sub))
+        .chain(site_packages)
+        .find_map(|folder| newest_library(&folder))
+        .and_then(|library| fs::canonicalize(library).ok())
+}
+
+/// The library in one folder; the longest and last name, so that a full version beats a link.
+fn newest_library(folder: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(folder).ok()?;
+    let libraries = entries.flatten().map(|entry| entry.path());
+    let named = libraries.filter(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let stem = LIBRARY.trim_end_matches(".dylib");
+        match cfg!(target_os = "macos") {
+            // libonnxruntime.1.24.0.dylib, but not libonnxruntime_providers_shared.dylib.
+            true => name.starts_with(&format!("{stem}.")) && name.ends_with(".dylib"),
+            false => name.starts_with(LIBRARY),
+        }
+    });
+    named.max_by_key(|path| (path.as_os_str().len(), path.clone()))
+}
+
+/// Whether the system has a library of its own: asked by looking where loaders look, because a failed load cannot be
+/// told from a broken library.
+fn system_library() -> Option<PathBuf> {
+    let variable = if cfg!(windows) {
+        "PATH"
+    } else if cfg!(target_os = "macos") {
+        "DYLD_LIBRARY_PATH"
+    } else {
+        "LD_LIBRARY_PATH"
+    };
+    let listed = env::var_os(variable).unwrap_or_default();
+    let usual = [
+        "/usr/local/lib",
+        "/usr/lib",
+        "/usr/lib64",
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+        "/opt/homebrew/lib",
+    ];
+    env::split_paths(&listed)
+        .chain(usual.into_iter().map(PathBuf::from))
+        .find_map(|folder| newest_library(&folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_found_as_file_folder_and_wheel() {
+        let folder = tempfile::tempdir().unwrap();
+        let versioned = if cfg!(target_os = "linux") {
+            "libonnxruntime.so.1.30.0"
+        } else {
+            LIBRARY
+        };
+        let capi = folder.path().join("onnxruntime/capi");
+        fs::create_dir_all(&capi).unwrap();
+        assert_eq!(library_in(folder.path()), None);
+        let file = capi.join(versioned);
+        fs::write(&file, "").unwrap();
+        fs::write(capi.join("libonnxruntime_providers_shared.so"), "").unwrap();
+        let expected = Some(fs::canonicalize(&file).unwrap());
+        assert_eq!(library_in(&file), expected);
+        assert_eq!(library_in(&capi), expected);
+        assert_eq!(library_in(&folder.path().join("onnxruntime")), expected);
+        assert_eq!(library_in(folder.path()), expected);
+    }
+
+    #[test]
+    fn an_explicit_place_without_library_is_an_error_that_names_it() {
+        let error = find("/nowhere/at/all").unwrap_err().to_string();
+        assert!(
+            error.contains("OnnxRuntimePath") && error.contains("/nowhere/at/all"),
+            "{error}"
+        );
+    }
+}

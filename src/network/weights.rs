@@ -1,0 +1,129 @@
+//! Finding and reading network files: lc0's weights, ONNX models, the network inside the program.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use super::registry::LoadError;
+use crate::lc0::{self, ConvertOptions, Net, OnnxModel};
+
+/// The value of `WeightsFile` that means the network inside the program.
+pub const BUILT_IN: &str = "<built in>";
+/// The value of `WeightsFile` that means the newest network file here or beside the executable.
+pub const AUTODISCOVER: &str = "<autodiscover>";
+
+/// A network, ready for a backend.
+pub struct Network {
+    /// The model.
+    pub onnx: OnnxModel,
+    /// The file's name.
+    pub name: String,
+    /// SHA-256 of the file, in hexadecimal.
+    pub sha256: String,
+}
+
+/// The network inside the program.
+#[cfg(scorn_embedded_network)]
+static EMBEDDED: Option<&[u8]> = Some(include_bytes!("../../networks/scorn-default.onnx"));
+#[cfg(not(scorn_embedded_network))]
+static EMBEDDED: Option<&[u8]> = None;
+
+/// The bytes of the network inside the program, an ONNX model; `None` if it was built without one.
+pub fn embedded() -> Option<&'static [u8]> {
+    EMBEDDED
+}
+
+/// Reads the network that `weights` names: a file, [`BUILT_IN`] or [`AUTODISCOVER`].
+///
+/// # Errors
+/// When there is no such file or it is not a network; the message names the file.
+pub fn read(weights: &str, options: &ConvertOptions) -> Result<Network, LoadError> {
+    match weights.trim() {
+        "" | BUILT_IN => {
+            let bytes = embedded().ok_or(LoadError::NoBuiltIn)?;
+            let in_file = |error: lc0::NetError| error.in_file(Path::new(BUILT_IN));
+            onnx_network(bytes, "built in".to_owned()).map_err(|error| in_file(error).into())
+        }
+        AUTODISCOVER => read_file(&discover()?, options),
+        path => read_file(Path::new(path), options),
+    }
+}
+
+fn read_file(path: &Path, options: &ConvertOptions) -> Result<Network, LoadError> {
+    let in_file = |error: lc0::NetError| LoadError::from(error.in_file(path));
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("onnx")) {
+        let bytes = fs::read(path).map_err(|error| in_file(error.into()))?;
+        return onnx_network(&bytes, name).map_err(in_file);
+    }
+    let net = Net::load(path)?;
+    Ok(Network {
+        onnx: lc0::to_onnx(&net, options).map_err(in_file)?,
+        name,
+        sha256: net.sha256().to_owned(),
+    })
+}
+
+fn onnx_network(bytes: &[u8], name: String) -> Result<Network, lc0::NetError> {
+    Ok(Network {
+        onnx: lc0::read_onnx(bytes)?,
+        name,
+        sha256: lc0::sha256(bytes),
+    })
+}
+
+/// The newest file that is named like a network.
+fn discover() -> Result<PathBuf, LoadError> {
+    let beside = env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_owned()));
+    let folders: Vec<PathBuf> = std::iter::once(PathBuf::from(".")).chain(beside).collect();
+    let newest = folders.iter().flat_map(|folder| candidates(folder)).max();
+    newest.map(|(_, path)| path).ok_or_else(|| LoadError::NothingDiscovered {
+        folders: folders.iter().map(|folder| folder.display().to_string()).collect(),
+    })
+}
+
+fn candidates(folder: &Path) -> Vec<(SystemTime, PathBuf)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let networks = entries.filter(|entry| {
+        let name = entry.file_name().to_string_lossy().to_lowercase();
+        [".pb.gz", ".pb", ".onnx"].iter().any(|ending| name.ends_with(ending))
+    });
+    let dated = networks.filter_map(|entry| {
+        let changed = entry.metadata().ok()?.modified().ok()?;
+        Some((changed, entry.path()))
+    });
+    dated.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_network_is_discovered() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(candidates(folder.path()).is_empty());
+        for name in ["old.pb.gz", "notes.txt", "new.ONNX"] {
+            fs::write(folder.path().join(name), "").unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let newest = candidates(folder.path()).into_iter().max().unwrap().1;
+        assert!(newest.ends_with("new.ONNX"));
+    }
+
+    #[test]
+    fn what_is_not_a_network_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["broken.pb.gz", "broken.onnx"] {
+            let path = folder.path().join(name);
+            fs::write(&path, "no network at all").unwrap();
+            let error = read(&path.to_string_lossy(), &ConvertOptions::default());
+            let error = error.err().unwrap().to_string();
+            assert!(error.contains(name), "{error}");
+            let missing = read("/nowhere/x.pb.gz", &ConvertOptions::default());
+            assert!(missing.err().unwrap().to_string().contains("/nowhere/x.pb.gz"));
+        }
+    }
+}
