@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use clap::{
     Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand,
     error::ErrorKind,
@@ -22,6 +22,7 @@ use crate::{
     calibrate::calibrate,
     engine::loader::Load,
     lc0::commands::{self as lc0, ConvertArgs, DescribeArgs},
+    network::registry::{self, NetworkConfig},
     options::{Kind, Options, Row},
     uci::{self, output::Output},
 };
@@ -108,12 +109,7 @@ fn dispatch(command: Option<Command>, options: Options) -> Result<()> {
 
 /// How evaluators are made.
 fn load() -> Load {
-    Arc::new(|options| {
-        if options.backend == "hash" {
-            return Ok(Arc::new(crate::network::hash::HashEvaluator));
-        }
-        bail!("no backend {}", options.backend)
-    })
+    Arc::new(|options| Ok(registry::load(&NetworkConfig::from(options))?))
 }
 
 type Parsed = (Cli, Result<Options>);

@@ -406,8 +406,15 @@ options! {
     // Network.
     /// Network file: lc0 .pb or .pb.gz, or ONNX.
     "WeightsFile" "weights" weights_file: String = "<built in>", drops Network;
-    /// What evaluates the network: auto (the first that works), onnx-cpu, rten (needs no library), hash (for tests).
+    /// What evaluates the network: auto (the first that works of these), tensorrt, cuda, openvino, onnx-cpu,
+    /// rten (needs no library), hash (for tests).
     "Backend" "backend" backend: String = "auto", drops Network;
+    /// Settings of the backend: key=value,name(key=value); see the README.
+    "BackendOptions" "backend-opts" backend_options: String = "", drops Network;
+    /// Policy head of networks that have several: vanilla, optimistic, soft or opponent; empty for the usual one.
+    "PolicyHead" "policy-head" policy_head: String = "", drops Network;
+    /// Value head of networks that have several: winner, q or st; empty for the usual one.
+    "ValueHead" "value-head" value_head: String = "", drops Network;
     /// The ONNX Runtime library, or a folder that holds it; empty looks in the usual places.
     "OnnxRuntimePath" "onnxruntime-path" onnx_runtime_path: String = "", drops Network;
     /// Softmax temperature of the network's policy.

@@ -10,10 +10,14 @@ use thiserror::Error;
 #[derive(Debug, Error, PartialEq)]
 pub enum OptionsError {
     /// Brackets do not match.
-    #[error("BackendOptions: '{0}' has unbalanced brackets; the syntax is key=value,name(key=value)")]
+    #[error(
+        "BackendOptions: '{0}' has unbalanced brackets; the syntax is key=value,name(key=value)"
+    )]
     Brackets(String),
     /// A setting without name.
-    #[error("BackendOptions: '{0}' has a setting without a name; the syntax is key=value,name(key=value)")]
+    #[error(
+        "BackendOptions: '{0}' has a setting without a name; the syntax is key=value,name(key=value)"
+    )]
     NoName(String),
     /// A value that is not of the right type.
     #[error("BackendOptions: {key}={value} is not {expected}")]
@@ -77,7 +81,10 @@ impl BackendOptions {
     pub fn groups(&self) -> impl Iterator<Item = (&str, BackendOptions)> {
         self.groups.iter().map(|(name, group)| {
             let mut group = group.clone();
-            let inherited = self.settings.iter().filter(|(key, _)| group.text(key).is_none());
+            let inherited = self
+                .settings
+                .iter()
+                .filter(|(key, _)| group.text(key).is_none());
             let inherited: Vec<_> = inherited.cloned().collect();
             group.settings.extend(inherited);
             (name.as_str(), group)
@@ -111,7 +118,9 @@ impl BackendOptions {
     /// When it is something else.
     pub fn numbers(&self, key: &str) -> Result<Option<Vec<usize>>, OptionsError> {
         let parsed = self.text(key).map(|value| {
-            let numbers = value.split('/').map(|number| number.trim().parse().ok().filter(|&n| n > 0));
+            let numbers = value
+                .split('/')
+                .map(|number| number.trim().parse().ok().filter(|&n| n > 0));
             let numbers: Option<Vec<usize>> = numbers.collect();
             numbers.ok_or_else(|| OptionsError::BadValue {
                 key: key.to_owned(),
@@ -127,7 +136,11 @@ impl BackendOptions {
     /// # Errors
     /// Names the first unknown one.
     pub fn only(&self, backend: &str, known: &[&str]) -> Result<(), OptionsError> {
-        match self.settings.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+        match self
+            .settings
+            .iter()
+            .find(|(key, _)| !known.contains(&key.as_str()))
+        {
             None => Ok(()),
             Some((key, _)) => Err(OptionsError::Unknown {
                 backend: backend.to_owned(),
@@ -167,15 +180,22 @@ mod tests {
 
     #[test]
     fn settings_and_groups_are_read() {
-        let options = BackendOptions::parse("backend=cuda, fp16,a(gpu=0),(gpu=1,fp16=false)").unwrap();
-        assert_eq!((options.text("backend"), options.text("fp16")), (Some("cuda"), Some("true")));
+        let options =
+            BackendOptions::parse("backend=cuda, fp16,a(gpu=0),(gpu=1,fp16=false)").unwrap();
+        assert_eq!(
+            (options.text("backend"), options.text("fp16")),
+            (Some("cuda"), Some("true"))
+        );
         let groups: Vec<_> = options.groups().collect();
         assert_eq!((groups[0].0, groups[0].1.number("gpu")), ("a", Ok(Some(0))));
         assert_eq!((groups[1].0, groups[1].1.text("fp16")), ("", Some("false")));
         assert_eq!(groups[1].1.text("backend"), Some("cuda"));
         let sizes = BackendOptions::parse("batch=1/8/64").unwrap();
         assert_eq!(sizes.numbers("batch"), Ok(Some(vec![1, 8, 64])));
-        assert_eq!(BackendOptions::parse("").unwrap(), BackendOptions::default());
+        assert_eq!(
+            BackendOptions::parse("").unwrap(),
+            BackendOptions::default()
+        );
     }
 
     #[test]
@@ -185,7 +205,13 @@ mod tests {
             assert!(error.contains(text), "{error}");
         }
         let options = BackendOptions::parse("threads=many,speed=9").unwrap();
-        assert!(options.number("threads").unwrap_err().to_string().contains("threads=many"));
+        assert!(
+            options
+                .number("threads")
+                .unwrap_err()
+                .to_string()
+                .contains("threads=many")
+        );
         let error = options.only("rten", &["threads"]).unwrap_err().to_string();
         assert!(error.contains("speed") && error.contains("rten"), "{error}");
     }

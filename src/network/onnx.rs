@@ -165,14 +165,7 @@ fn configure(builder: SessionBuilder, runtime: &Runtime, settings: &SessionSetti
         // Otherwise a registered plugin might take part.
         Target::Cpu => builder.with_devices(devices(runtime, "CPUExecutionProvider", None), None),
         Target::OpenVino { device, precision } => {
-            let mut options = vec![("num_streams".to_owned(), "1".to_owned())];
-            options.push((
-                "num_of_threads".to_owned(),
-                settings.threads.max(1).to_string(),
-            ));
-            if !precision.is_empty() {
-                options.push(("precision".to_owned(), precision.clone()));
-            }
+            let options = openvino_options(device, precision, settings.threads.max(1));
             let devices = devices(runtime, OPENVINO_EP, Some(device));
             let builder = builder.with_devices(devices, Some(&options))?;
             builder.with_disable_cpu_fallback()

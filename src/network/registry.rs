@@ -14,7 +14,7 @@ use super::{
     backend_options::{BackendOptions, OptionsError},
     cache::Cached,
     hash::HashEvaluator,
-    onnx::{self, SessionSettings, Target},
+    onnx::{self, Target},
     rten::RtenModel,
     runtime::{Runtime, RuntimeError},
     weights::{self, Network},
@@ -40,7 +40,9 @@ pub enum LoadError {
     #[error(transparent)]
     Network(#[from] NetError),
     /// The program has no network of its own.
-    #[error("this build has no built-in network; set WeightsFile to an lc0 (.pb.gz) or ONNX network")]
+    #[error(
+        "this build has no built-in network; set WeightsFile to an lc0 (.pb.gz) or ONNX network"
+    )]
     NoBuiltIn,
     /// There is no network file.
     #[error("no network (.pb.gz, .pb or .onnx) in {}; set WeightsFile", folders.join(" or "))]
@@ -164,7 +166,11 @@ pub fn load_uncached(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadE
     let name = BACKENDS.into_iter().find(|name| is(&config.backend, name));
     let name = name.ok_or_else(|| LoadError::UnknownBackend {
         name: config.backend.clone(),
-        known: OTHER_BACKENDS.into_iter().chain(BACKENDS).collect::<Vec<_>>().join(", "),
+        known: OTHER_BACKENDS
+            .into_iter()
+            .chain(BACKENDS)
+            .collect::<Vec<_>>()
+            .join(", "),
     })?;
     backend(name, config, &options, String::new())
 }
@@ -193,7 +199,9 @@ fn automatic(
                 | LoadError::Evaluate(EvaluateError::NotFinite { .. })),
             ) => return Err(error),
             Err(LoadError::Runtime { error, .. }) => skipped.push(format!("{name} ({error})")),
-            Err(LoadError::Unavailable { reason, .. }) => skipped.push(format!("{name} ({reason})")),
+            Err(LoadError::Unavailable { reason, .. }) => {
+                skipped.push(format!("{name} ({reason})"))
+            }
             Err(error) => skipped.push(format!("{name} ({error})")),
         }
         skipped.dedup_by(|later, earlier| reason_of(later) == reason_of(earlier));
@@ -239,8 +247,15 @@ fn rten(
     };
     let label = label("rten", &network, device, note);
     let sessions = session_counts(config, advice);
-    NetworkEvaluator::new(label, reading, network.onnx.mlh.is_some(), advice, sessions, factory)
-        .map_err(refused)
+    NetworkEvaluator::new(
+        label,
+        reading,
+        network.onnx.mlh.is_some(),
+        advice,
+        sessions,
+        factory,
+    )
+    .map_err(refused)
 }
 
 /// What is common to the backends of ONNX Runtime.
@@ -251,7 +266,10 @@ fn onnx(
     note: String,
 ) -> Result<NetworkEvaluator, LoadError> {
     let runtime = Runtime::open(&config.runtime_path);
-    let runtime = runtime.map_err(|error| LoadError::Runtime { backend: name, error })?;
+    let runtime = runtime.map_err(|error| LoadError::Runtime {
+        backend: name,
+        error,
+    })?;
     let plan = super::targets::plan(name, &runtime, options)?;
     let mut network = read(config, plan.data_type)?;
     let mut settings = plan.settings;
@@ -276,7 +294,8 @@ fn onnx(
     let factory: SessionFactory =
         Box::new(move || Ok(Box::new(onnx::create(&runtime, &model, &settings)?)));
     let sessions = session_counts(config, plan.advice);
-    NetworkEvaluator::new(label, reading, moves_left, plan.advice, sessions, factory).map_err(refused)
+    NetworkEvaluator::new(label, reading, moves_left, plan.advice, sessions, factory)
+        .map_err(refused)
 }
 
 fn refused(backend: &'static str, network: &str, message: String) -> LoadError {
@@ -316,7 +335,11 @@ fn label(backend: &'static str, network: &Network, device: String, note: String)
 
 /// Sessions to make at once, and at most.
 fn session_counts(config: &NetworkConfig, advice: Advice) -> (usize, usize) {
-    let threads = if config.threads == 0 { advice.threads } else { config.threads };
+    let threads = if config.threads == 0 {
+        advice.threads
+    } else {
+        config.threads
+    };
     (threads.min(cores()), MAX_SESSIONS)
 }
 
@@ -330,13 +353,21 @@ fn check(evaluator: &dyn Evaluator) -> Result<(), EvaluateError> {
     let game = History::default();
     let moves: Vec<_> = legal_moves(game.position()).collect();
     let mut batch = Batch::default();
-    batch.push(evaluator.key(game.plies()), evaluator.encode(game.plies()), &moves);
+    batch.push(
+        evaluator.key(game.plies()),
+        evaluator.encode(game.plies()),
+        &moves,
+    );
     evaluator.evaluate(&mut batch)
 }
 
 /// Where TensorRT keeps engines, unless told otherwise: the user's cache folder, never the program's.
 pub fn user_cache() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let variable = |name| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     let base = if cfg!(windows) {
         variable("LOCALAPPDATA")
     } else if cfg!(target_os = "macos") {

@@ -140,9 +140,9 @@ impl Runtime {
         if devices.any(|device| device.ep().is_ok_and(|ep| ep == OPENVINO_EP)) {
             return Ok(());
         }
-        let plugin = self.openvino_plugin().ok_or_else(|| {
-            format!("its plugin is not installed: {OPENVINO_INSTALL_COMMAND}")
-        })?;
+        let plugin = self
+            .openvino_plugin()
+            .ok_or_else(|| format!("its plugin is not installed: {OPENVINO_INSTALL_COMMAND}"))?;
         let registered = self.environment.register_ep_library(OPENVINO_EP, &plugin);
         registered.map_err(|error| format!("{}: {}", plugin.display(), error.message()))
     }
@@ -155,9 +155,18 @@ impl Runtime {
             "libonnxruntime_providers_openvino_plugin.so"
         };
         let beside = self.library.parent().map(Path::to_owned);
-        let wheels = self.library.ancestors().nth(3).map(Path::to_owned).into_iter().chain(usual_places());
+        let wheels = self
+            .library
+            .ancestors()
+            .nth(3)
+            .map(Path::to_owned)
+            .into_iter()
+            .chain(usual_places());
         let wheels = wheels.map(|root| root.join("onnxruntime_ep_openvino"));
-        let found = wheels.chain(beside).map(|folder| folder.join(name)).find(|path| path.is_file());
+        let found = wheels
+            .chain(beside)
+            .map(|folder| folder.join(name))
+            .find(|path| path.is_file());
         found.and_then(|path| fs::canonicalize(path).ok())
     }
 

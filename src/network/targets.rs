@@ -87,7 +87,12 @@ fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, LoadErr
     if devices(runtime, OPENVINO_EP, Some(&device)).is_empty() {
         return Err(unavailable(format!("OpenVINO finds no {device} here")));
     }
-    let precision = match options.text("precision").unwrap_or("").to_ascii_lowercase().as_str() {
+    let precision = match options
+        .text("precision")
+        .unwrap_or("")
+        .to_ascii_lowercase()
+        .as_str()
+    {
         "" | "auto" => "",
         "fp32" | "f32" => "f32",
         "bf16" => "bf16",
@@ -95,7 +100,11 @@ fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, LoadErr
         other => return Err(bad_value("precision", other, "auto, fp32, bf16 or fp16")),
     };
     let threads = options.number("threads")?.unwrap_or(1).max(1);
-    let shown = if precision.is_empty() { "automatic precision" } else { precision };
+    let shown = if precision.is_empty() {
+        "automatic precision"
+    } else {
+        precision
+    };
     Ok(Plan {
         device: format!("OpenVINO {device}, {shown}, {threads} thread(s) a session"),
         settings: SessionSettings {
@@ -160,7 +169,11 @@ const GPU_ADVICE: Advice = Advice {
 };
 
 fn data_type(fp16: bool) -> DataType {
-    if fp16 { DataType::Float16 } else { DataType::Float32 }
+    if fp16 {
+        DataType::Float16
+    } else {
+        DataType::Float32
+    }
 }
 
 fn bad_value(key: &str, value: &str, expected: &'static str) -> LoadError {
@@ -193,7 +206,11 @@ fn batch_sizes(options: &BackendOptions, usual: &[usize]) -> Result<Vec<usize>, 
 
 /// Whether the runtime comes with the library of a provider that has one, named `cuda` or `tensorrt`.
 pub fn has_provider(runtime: &Runtime, provider: &str) -> bool {
-    let (prefix, suffix) = if cfg!(windows) { ("", "dll") } else { ("lib", "so") };
+    let (prefix, suffix) = if cfg!(windows) {
+        ("", "dll")
+    } else {
+        ("lib", "so")
+    };
     let name = format!("{prefix}onnxruntime_providers_{provider}.{suffix}");
     runtime.library().with_file_name(name).is_file()
 }
@@ -215,19 +232,35 @@ fn need_provider(runtime: &Runtime, provider: &'static str) -> Result<(), LoadEr
 /// Loads the CUDA libraries that came with the wheel (`nvidia/*/lib` beside the package), so that the provider finds
 /// them. What does not load is not needed or reported by the provider itself.
 fn preload_cuda(library: &Path) {
-    const ORDER: [&str; 7] =
-        ["libcudart.", "libnvJitLink.", "libnvrtc.", "libcublasLt.", "libcublas.", "libcufft.", "libcudnn."];
+    const ORDER: [&str; 7] = [
+        "libcudart.",
+        "libnvJitLink.",
+        "libnvrtc.",
+        "libcublasLt.",
+        "libcublas.",
+        "libcufft.",
+        "libcudnn.",
+    ];
     let Some(root) = library.ancestors().nth(3) else {
         return;
     };
-    let folders = fs::read_dir(root.join("nvidia")).into_iter().flatten().flatten();
+    let folders = fs::read_dir(root.join("nvidia"))
+        .into_iter()
+        .flatten()
+        .flatten();
     let files: Vec<PathBuf> = folders
-        .flat_map(|folder| fs::read_dir(folder.path().join("lib")).into_iter().flatten().flatten())
+        .flat_map(|folder| {
+            fs::read_dir(folder.path().join("lib"))
+                .into_iter()
+                .flatten()
+                .flatten()
+        })
         .map(|entry| entry.path())
         .collect();
     for start in ORDER {
         let named = |path: &&PathBuf| {
-            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start))
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with(start))
         };
         for path in files.iter().filter(named) {
             let _ = ort::util::preload_dylib(path);
@@ -255,12 +288,19 @@ pub fn engine_cache(
         path => Some(PathBuf::from(path)),
     };
     let base = base.ok_or_else(|| {
-        unavailable("there is no home folder for its engines; set BackendOptions cache=FOLDER".to_owned())
+        unavailable(
+            "there is no home folder for its engines; set BackendOptions cache=FOLDER".to_owned(),
+        )
     })?;
     let mut hash = Sha256::new();
     hash.update(&network.onnx.bytes);
     hash.update(format!("{} {batch_sizes:?}", runtime.version()));
-    let digits = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect::<String>();
+    let digits = hash
+        .finalize()
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect::<String>();
     let folder = base.join(digits);
     fs::create_dir_all(&folder)
         .map_err(|error| unavailable(format!("cannot make {}: {error}", folder.display())))?;

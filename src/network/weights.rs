@@ -53,8 +53,15 @@ pub fn read(weights: &str, options: &ConvertOptions) -> Result<Network, LoadErro
 
 fn read_file(path: &Path, options: &ConvertOptions) -> Result<Network, LoadError> {
     let in_file = |error: lc0::NetError| LoadError::from(error.in_file(path));
-    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("onnx")) {
+    let name = path
+        .file_name()
+        .unwrap_or(path.as_os_str())
+        .to_string_lossy()
+        .into_owned();
+    if path
+        .extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"))
+    {
         let bytes = fs::read(path).map_err(|error| in_file(error.into()))?;
         return onnx_network(&bytes, name).map_err(in_file);
     }
@@ -76,19 +83,28 @@ fn onnx_network(bytes: &[u8], name: String) -> Result<Network, lc0::NetError> {
 
 /// The newest file that is named like a network.
 fn discover() -> Result<PathBuf, LoadError> {
-    let beside = env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_owned()));
+    let beside = env::current_exe()
+        .ok()
+        .and_then(|exe| Some(exe.parent()?.to_owned()));
     let folders: Vec<PathBuf> = std::iter::once(PathBuf::from(".")).chain(beside).collect();
     let newest = folders.iter().flat_map(|folder| candidates(folder)).max();
-    newest.map(|(_, path)| path).ok_or_else(|| LoadError::NothingDiscovered {
-        folders: folders.iter().map(|folder| folder.display().to_string()).collect(),
-    })
+    newest
+        .map(|(_, path)| path)
+        .ok_or_else(|| LoadError::NothingDiscovered {
+            folders: folders
+                .iter()
+                .map(|folder| folder.display().to_string())
+                .collect(),
+        })
 }
 
 fn candidates(folder: &Path) -> Vec<(SystemTime, PathBuf)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let networks = entries.filter(|entry| {
         let name = entry.file_name().to_string_lossy().to_lowercase();
-        [".pb.gz", ".pb", ".onnx"].iter().any(|ending| name.ends_with(ending))
+        [".pb.gz", ".pb", ".onnx"]
+            .iter()
+            .any(|ending| name.ends_with(ending))
     });
     let dated = networks.filter_map(|entry| {
         let changed = entry.metadata().ok()?.modified().ok()?;
@@ -123,7 +139,13 @@ mod tests {
             let error = error.err().unwrap().to_string();
             assert!(error.contains(name), "{error}");
             let missing = read("/nowhere/x.pb.gz", &ConvertOptions::default());
-            assert!(missing.err().unwrap().to_string().contains("/nowhere/x.pb.gz"));
+            assert!(
+                missing
+                    .err()
+                    .unwrap()
+                    .to_string()
+                    .contains("/nowhere/x.pb.gz")
+            );
         }
     }
 }
