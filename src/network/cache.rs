@@ -367,7 +367,7 @@ mod tests {
         // Keys that all want the same few slots.
         let mut shard = Shard::new(50);
         for i in 0..5000u64 {
-            let key = (i * 7919 % 101) << 32 | i % 3;
+            let key = ((i * 7919 % 101) << 32) | (i % 3);
             shard.insert(
                 key,
                 Value {

@@ -119,13 +119,32 @@ fn build(
     settings: &SessionSettings,
     size: Option<usize>,
 ) -> Result<OrtSession, String> {
+    let built = build_with(runtime, onnx, settings, size, true);
+    match (&settings.target, built) {
+        // OpenVINO's fused code generator has no Mish for some CPUs; without it the network runs.
+        (Target::OpenVino { .. }, Err(message)) if message.contains("snippets") => {
+            build_with(runtime, onnx, settings, size, false)
+        }
+        (_, built) => built,
+    }
+}
+
+fn build_with(
+    runtime: &Runtime,
+    onnx: &OnnxModel,
+    settings: &SessionSettings,
+    size: Option<usize>,
+    snippets: bool,
+) -> Result<OrtSession, String> {
     let text = |error: ort::Error| error.message().to_owned();
+    let own_text = |error: ort::Error<SessionBuilder>| error.message().to_owned();
     let mut builder = OrtSession::builder(runtime.environment()).map_err(text)?;
-    builder = configure(builder, runtime, settings).map_err(|error| error.message().to_owned())?;
+    builder = configure(builder, runtime, settings, snippets).map_err(own_text)?;
     if let Some(size) = size {
         for symbol in batch_symbols(runtime, onnx)? {
-            let fixed = builder.with_dimension_override(symbol, size as i64);
-            builder = fixed.map_err(|error| error.message().to_owned())?;
+            builder = builder
+                .with_dimension_override(symbol, size as i64)
+                .map_err(own_text)?;
         }
     }
     builder.commit_from_memory(&onnx.bytes).map_err(text)
@@ -153,7 +172,13 @@ fn batch_symbols(runtime: &Runtime, onnx: &OnnxModel) -> Result<Vec<String>, Str
 
 type Built = Result<SessionBuilder, ort::Error<SessionBuilder>>;
 
-fn configure(builder: SessionBuilder, runtime: &Runtime, settings: &SessionSettings) -> Built {
+#[expect(clippy::result_large_err, reason = "ort's own error, once a session")]
+fn configure(
+    builder: SessionBuilder,
+    runtime: &Runtime,
+    settings: &SessionSettings,
+    snippets: bool,
+) -> Built {
     let builder = builder
         .with_optimization_level(GraphOptimizationLevel::All)?
         .with_intra_threads(settings.threads.max(1))?
@@ -165,7 +190,7 @@ fn configure(builder: SessionBuilder, runtime: &Runtime, settings: &SessionSetti
         // Otherwise a registered plugin might take part.
         Target::Cpu => builder.with_devices(devices(runtime, "CPUExecutionProvider", None), None),
         Target::OpenVino { device, precision } => {
-            let options = openvino_options(device, precision, settings.threads.max(1));
+            let options = openvino_options(device, precision, settings.threads.max(1), snippets);
             let devices = devices(runtime, OPENVINO_EP, Some(device));
             let builder = builder.with_devices(devices, Some(&options))?;
             builder.with_disable_cpu_fallback()
@@ -200,10 +225,18 @@ fn configure(builder: SessionBuilder, runtime: &Runtime, settings: &SessionSetti
 }
 
 /// One stream, because every session serves one thread; a precision only if asked.
-fn openvino_options(device: &str, precision: &str, threads: usize) -> Vec<(String, String)> {
+fn openvino_options(
+    device: &str,
+    precision: &str,
+    threads: usize,
+    snippets: bool,
+) -> Vec<(String, String)> {
     let mut properties = vec![r#""NUM_STREAMS":"1""#.to_owned()];
     if device == "CPU" {
         properties.push(format!(r#""INFERENCE_NUM_THREADS":"{threads}""#));
+        if !snippets {
+            properties.push(r#""SNIPPETS_MODE":"DISABLE""#.to_owned());
+        }
     }
     if !precision.is_empty() {
         properties.push(format!(r#""INFERENCE_PRECISION_HINT":"{precision}""#));

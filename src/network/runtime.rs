@@ -107,7 +107,8 @@ impl Runtime {
         let start_error = |error: ort::Error| RuntimeError::Start(error.message().to_owned());
         let environment = builder.with_name("scorn").with_telemetry(false).build();
         let environment = environment.map_err(start_error)?;
-        environment.set_log_level(ort::logging::LogLevel::Error);
+        // Errors come back as errors; nothing else may write between the lines of the protocol.
+        environment.set_log_level(ort::logging::LogLevel::Fatal);
         let runtime = Runtime {
             environment,
             library,
