@@ -20,6 +20,7 @@ use crate::{
     analyze::{self, AnalyzeArgs},
     bench::{self, BenchArgs},
     calibrate::calibrate,
+    dataset::{self, DatasetArgs},
     engine::loader::Load,
     lc0::commands::{self as lc0, ConvertArgs, DescribeArgs},
     network::registry::{self, NetworkConfig},
@@ -66,6 +67,7 @@ enum Command {
     Bench(BenchArgs),
     Convert(ConvertArgs),
     Describe(DescribeArgs),
+    Dataset(DatasetArgs),
 }
 
 /// Runs the program with the process's arguments.
@@ -104,6 +106,7 @@ fn dispatch(command: Option<Command>, options: Options) -> Result<()> {
         Some(Command::Bench(args)) => bench::command(&args),
         Some(Command::Convert(args)) => lc0::convert_with(&args, &calibrate),
         Some(Command::Describe(args)) => lc0::describe(&args),
+        Some(Command::Dataset(args)) => dataset::run(&args),
     }
 }
 

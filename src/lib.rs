@@ -5,7 +5,8 @@
 //! Follow one `go` command: [`uci`] parses it, [`engine`] owns position, tree and network and starts a search,
 //! [`search`] gathers leaves into a batch (select, expand), has a [`network`] evaluate it and backs the values up;
 //! the reports come back to [`uci`] as text. [`chess`] holds the rules around `shakmaty`, [`lc0`] turns lc0's
-//! weight files into ONNX, [`options`] is the one table of everything that can be set.
+//! weight files into ONNX, [`options`] is the one table of everything that can be set. [`dataset`] makes the
+//! records that networks are trained on.
 //!
 //! # Boundaries
 //! * `network` never imports `search`; `lc0` knows neither; `search` never prints.
@@ -17,6 +18,7 @@ pub mod bench;
 pub mod calibrate;
 pub mod chess;
 pub mod cli;
+pub mod dataset;
 pub mod engine;
 pub mod files;
 pub mod lc0;

@@ -1,0 +1,83 @@
+//! Training data: games to packed records, positions to label, labels from a UCI engine, statistics.
+//!
+//! `scorn dataset pgn` turns games into records, `sample` makes positions that games lack, `label` asks a teacher about
+//! them, `stats` counts. `networks/training` reads the records. Everything streams, is decided by its seed and inputs,
+//! and says which game or record was bad.
+
+pub mod label;
+pub mod pgn;
+pub mod record;
+pub mod sample;
+pub mod stats;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Make training data: games to records, positions to label, labels from a UCI engine.
+#[derive(Args, Debug)]
+pub struct DatasetArgs {
+    #[command(subcommand)]
+    command: DatasetCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum DatasetCommand {
+    /// Convert PGN games to training records
+    Pgn(pgn::PgnArgs),
+    /// Make positions for a teacher to label: real, spoilt, odds, endgames
+    Sample(sample::SampleArgs),
+    /// Ask a UCI engine for the best move and score of every record
+    Label(label::LabelArgs),
+    /// Count what record files hold
+    Stats(stats::StatsArgs),
+}
+
+/// Runs one of the subcommands.
+pub fn run(args: &DatasetArgs) -> Result<()> {
+    match &args.command {
+        DatasetCommand::Pgn(args) => {
+            let counts = pgn::run(args)?;
+            println!(
+                "{} games, {} positions; skipped {} corrupt and {} short games",
+                counts.games, counts.records, counts.corrupt, counts.short
+            );
+        }
+        DatasetCommand::Sample(args) => println!("{} positions", sample::run(args)?),
+        DatasetCommand::Label(args) => println!("{} positions labelled", label::run(args)?),
+        DatasetCommand::Stats(args) => print!("{}", stats::table(&stats::run(args)?)),
+    }
+    Ok(())
+}
+
+/// FNV-1a, continued from `hash` (0 to start): stable over versions and machines, unlike the standard library's.
+fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {
+    let start = if hash == 0 {
+        0xcbf2_9ce4_8422_2325
+    } else {
+        hash
+    };
+    bytes.iter().fold(start, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+fn progress_bytes(total: u64, name: &str) -> ProgressBar {
+    progress(total, name, "{msg} {wide_bar} {bytes}/{total_bytes} {eta}")
+}
+
+fn progress_records(total: u64, name: &str) -> ProgressBar {
+    progress(
+        total,
+        name,
+        "{msg} {wide_bar} {human_pos}/{human_len} {per_sec} {eta}",
+    )
+}
+
+fn progress(total: u64, name: &str, template: &str) -> ProgressBar {
+    let style =
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(total)
+        .with_style(style)
+        .with_message(name.to_owned())
+}

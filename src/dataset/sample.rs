@@ -1,0 +1,298 @@
+//! Positions for a teacher to label: those of games, and the ones that games of strong players lack.
+//!
+//! A value head trained on strong games alone never sees a hanging queen, because nobody leaves one. So most positions
+//! here are spoilt on purpose: random moves (captures preferred), the usual odds for either side, pieces of both sides
+//! removed, bare endgames.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use shakmaty::{
+    Bitboard, Board, CastlingMode, Chess, Color, EnPassantMode, FromSetup, Piece, Position, Rank,
+    Role, Setup, Square,
+};
+
+use super::progress_records;
+use super::record::{Record, RecordWriter, Source, read_all};
+
+/// Options of `dataset sample`.
+#[derive(Args, Debug)]
+pub struct SampleArgs {
+    /// Record files of games to start from
+    #[arg(required = true)]
+    pub inputs: Vec<PathBuf>,
+    /// The record file to write
+    #[arg(short, long)]
+    pub out: PathBuf,
+    /// Number of positions
+    #[arg(long)]
+    pub count: u64,
+    /// The same seed and inputs give the same positions
+    #[arg(long, default_value_t = 1)]
+    pub sample_seed: u64,
+    /// Share of untouched positions
+    #[arg(long, default_value_t = 0.25)]
+    pub real: f64,
+    /// Share of positions after random moves
+    #[arg(long, default_value_t = 0.45)]
+    pub random_moves: f64,
+    /// Share of odds positions
+    #[arg(long, default_value_t = 0.14)]
+    pub odds: f64,
+    /// Share of positions with pieces of both sides missing
+    #[arg(long, default_value_t = 0.10)]
+    pub unbalanced: f64,
+    /// Share of endgames made up at random
+    #[arg(long, default_value_t = 0.06)]
+    pub endgame: f64,
+}
+
+/// Writes the positions and returns how many.
+pub fn run(args: &SampleArgs) -> Result<u64> {
+    let mut games = Vec::new();
+    for input in &args.inputs {
+        games.extend(read_all(input)?);
+    }
+    // Chess960 castling fields would need the teacher's Chess960 switch; leave those games out.
+    games.retain(|record| record.state & Record::CHESS960 == 0);
+    ensure!(
+        !games.is_empty(),
+        "the input files hold no positions of standard chess"
+    );
+    let mut rng = SmallRng::seed_from_u64(args.sample_seed);
+    let mut writer = RecordWriter::create(&args.out)?;
+    let bar = progress_records(args.count, "sampling");
+    let shares = [
+        args.real,
+        args.random_moves,
+        args.odds,
+        args.unbalanced,
+        args.endgame,
+    ];
+    let sources = [
+        Source::Real,
+        Source::RandomMoves,
+        Source::Odds,
+        Source::Unbalanced,
+        Source::Endgame,
+    ];
+    while writer.count < args.count {
+        let source = sources[draw(&shares, &mut rng)];
+        let Some(base) = games.choose(&mut rng) else {
+            break;
+        };
+        if let Some(record) = make(base, source, &mut rng) {
+            writer.write(&record)?;
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    writer.finish()
+}
+
+/// An index with probability proportional to its share.
+fn draw(shares: &[f64], rng: &mut SmallRng) -> usize {
+    let mut rest = rng.random_range(0.0..shares.iter().sum());
+    for (index, share) in shares.iter().enumerate() {
+        rest -= share;
+        if rest < 0.0 {
+            return index;
+        }
+    }
+    0
+}
+
+/// A position made from `base`, unless what came out is not legal or the game is over.
+fn make(base: &Record, source: Source, rng: &mut SmallRng) -> Option<Record> {
+    let start = base.position().ok()?;
+    let pos = match source {
+        Source::RandomMoves => random_moves(start, 1..=4, rng),
+        Source::Odds => odds(start, rng).and_then(|pos| random_moves(pos, 0..=3, rng)),
+        Source::Unbalanced => unbalanced(start, rng).and_then(|pos| random_moves(pos, 0..=2, rng)),
+        Source::Endgame => endgame(rng),
+        _ => Some(start),
+    }?;
+    if pos.legal_moves().is_empty() || pos.is_insufficient_material() {
+        return None;
+    }
+    // Positions of records are White's to move; the real colour follows from the number of plies played since.
+    let black = (base.state & Record::BLACK != 0) != (pos.turn() == Color::Black);
+    let mut record = Record::new(&pos, black, source);
+    record.flags |= base.flags & Record::HELD_OUT;
+    record.game = base.game;
+    if source == Source::Real {
+        (record.result, record.plies_left) = (base.result, base.plies_left);
+    }
+    Some(record)
+}
+
+/// Plays random moves, of which many are captures: those are the exchanges a search looks at.
+fn random_moves(
+    mut pos: Chess,
+    plies: std::ops::RangeInclusive<u32>,
+    rng: &mut SmallRng,
+) -> Option<Chess> {
+    for _ in 0..rng.random_range(plies) {
+        let captures = pos.capture_moves();
+        let moves = if !captures.is_empty() && rng.random_bool(0.3) {
+            captures
+        } else {
+            pos.legal_moves()
+        };
+        let m = *moves.choose(rng)?;
+        pos.play_unchecked(m);
+    }
+    Some(pos)
+}
+
+/// What is taken away in odds games, most often the usual ones.
+const ODDS: [&[Role]; 16] = [
+    &[Role::Queen],
+    &[Role::Queen],
+    &[Role::Rook],
+    &[Role::Rook],
+    &[Role::Knight],
+    &[Role::Knight],
+    &[Role::Bishop],
+    &[Role::Bishop],
+    &[Role::Pawn],
+    &[Role::Knight, Role::Knight],
+    &[Role::Bishop, Role::Knight],
+    &[Role::Rook, Role::Knight],
+    &[Role::Rook, Role::Rook],
+    &[Role::Bishop, Role::Bishop],
+    &[Role::Queen, Role::Knight],
+    &[Role::Queen, Role::Rook],
+];
+
+fn odds(pos: Chess, rng: &mut SmallRng) -> Option<Chess> {
+    let giver = if rng.random_bool(0.5) {
+        Color::White
+    } else {
+        Color::Black
+    };
+    let mut board = pos.board().clone();
+    for role in *ODDS.choose(rng)? {
+        let pieces: Vec<Square> = board
+            .by_piece(Piece {
+                color: giver,
+                role: *role,
+            })
+            .into_iter()
+            .collect();
+        board.discard_piece_at(*pieces.choose(rng)?);
+    }
+    with_board(&pos, board)
+}
+
+fn unbalanced(pos: Chess, rng: &mut SmallRng) -> Option<Chess> {
+    let mut board = pos.board().clone();
+    for color in Color::ALL {
+        let loss = rng.random_range(0.0..0.5);
+        for square in pos.board().by_color(color) {
+            if pos.board().role_at(square) != Some(Role::King) && rng.random_bool(loss) {
+                board.discard_piece_at(square);
+            }
+        }
+    }
+    with_board(&pos, board)
+}
+
+/// The same position on a board with fewer pieces.
+fn with_board(pos: &Chess, board: Board) -> Option<Chess> {
+    let mut setup = pos.to_setup(EnPassantMode::Legal);
+    setup.castling_rights &= board.rooks();
+    setup.ep_square = None;
+    setup.board = board;
+    Chess::from_setup(setup, CastlingMode::Standard).ok()
+}
+
+/// Two kings and up to three pieces and three pawns a side, anywhere.
+fn endgame(rng: &mut SmallRng) -> Option<Chess> {
+    const PIECES: [Role; 5] = [
+        Role::Queen,
+        Role::Rook,
+        Role::Rook,
+        Role::Bishop,
+        Role::Knight,
+    ];
+    let mut board = Board::empty();
+    for color in Color::ALL {
+        let pieces = rng.random_range(0..=3_u32).min(rng.random_range(0..=3));
+        let pawns = rng.random_range(0..=3_u32).min(rng.random_range(0..=4));
+        let roles = (0..pieces)
+            .filter_map(|_| PIECES.choose(rng).copied())
+            .collect::<Vec<_>>();
+        let pawns = (0..pawns).map(|_| Role::Pawn);
+        for role in [Role::King].into_iter().chain(roles).chain(pawns) {
+            let mut free = !board.occupied();
+            if role == Role::Pawn {
+                free &= !(Bitboard::from_rank(Rank::First) | Bitboard::from_rank(Rank::Eighth));
+            }
+            let squares: Vec<Square> = free.into_iter().collect();
+            board.set_piece_at(*squares.choose(rng)?, Piece { color, role });
+        }
+    }
+    let mut setup = Setup::empty();
+    setup.board = board;
+    Chess::from_setup(setup, CastlingMode::Standard).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_source_makes_legal_positions_and_the_seed_decides() {
+        let dir = tempfile::tempdir().unwrap();
+        let start = Record::new(&Chess::new(), false, Source::Game);
+        let input = dir.path().join("games.rec");
+        let mut writer = RecordWriter::create(&input).unwrap();
+        writer.write(&start).unwrap();
+        writer.finish().unwrap();
+        let sample = |name: &str, seed| {
+            let out = dir.path().join(name);
+            let args = SampleArgs {
+                inputs: vec![input.clone()],
+                out: out.clone(),
+                count: 500,
+                sample_seed: seed,
+                real: 0.2,
+                random_moves: 0.2,
+                odds: 0.2,
+                unbalanced: 0.2,
+                endgame: 0.2,
+            };
+            assert_eq!(run(&args).unwrap(), 500);
+            read_all(&out).unwrap()
+        };
+        let records = sample("a.rec", 1);
+        for source in [
+            Source::Real,
+            Source::RandomMoves,
+            Source::Odds,
+            Source::Unbalanced,
+            Source::Endgame,
+        ] {
+            assert!(
+                records
+                    .iter()
+                    .filter(|record| record.source() == Some(source))
+                    .count()
+                    > 50,
+                "{source:?}"
+            );
+        }
+        assert!(
+            records
+                .iter()
+                .all(|record| !record.position().unwrap().legal_moves().is_empty())
+        );
+        assert_eq!(records, sample("b.rec", 1));
+        assert_ne!(records, sample("c.rec", 2));
+    }
+}

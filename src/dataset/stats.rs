@@ -1,0 +1,80 @@
+//! What a record file holds, as a table.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::record::{MATE, NO_RESULT, NO_SCORE, RecordReader, Source};
+
+/// Options of `dataset stats`.
+#[derive(Args, Debug)]
+pub struct StatsArgs {
+    /// Record files
+    #[arg(required = true)]
+    pub inputs: Vec<PathBuf>,
+}
+
+/// Counts of one source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    /// Records.
+    pub records: u64,
+    /// Those of held-out games.
+    pub held_out: u64,
+    /// Those with a move.
+    pub moves: u64,
+    /// Those with a score.
+    pub scores: u64,
+    /// Those whose score is a mate.
+    pub mates: u64,
+    /// Lost, drawn and won for the side to move.
+    pub results: [u64; 3],
+}
+
+/// Counts the records of the files by source.
+pub fn run(args: &StatsArgs) -> Result<[Line; Source::ALL.len()]> {
+    let mut lines = [Line::default(); Source::ALL.len()];
+    for path in &args.inputs {
+        for record in RecordReader::open(path)? {
+            let Some(source) = record.source() else {
+                continue;
+            };
+            let line = &mut lines[source as usize];
+            line.records += 1;
+            line.held_out += u64::from(record.held_out());
+            line.moves += u64::from(record.best != 0);
+            line.scores += u64::from(record.score != NO_SCORE);
+            line.mates += u64::from(record.score != NO_SCORE && record.score.abs() > MATE - 1001);
+            if record.result != NO_RESULT {
+                line.results[usize::from(record.result.min(2))] += 1;
+            }
+        }
+    }
+    Ok(lines)
+}
+
+/// The counts as text.
+pub fn table(lines: &[Line; Source::ALL.len()]) -> String {
+    let mut text = format!(
+        "{:14}{:>11}{:>10}{:>11}{:>11}{:>9}{:>11}{:>11}{:>11}\n",
+        "source", "records", "held out", "moves", "scores", "mates", "lost", "drawn", "won"
+    );
+    for (source, line) in Source::ALL.into_iter().zip(lines) {
+        if line.records > 0 {
+            text += &format!(
+                "{:14}{:>11}{:>10}{:>11}{:>11}{:>9}{:>11}{:>11}{:>11}\n",
+                source.name(),
+                line.records,
+                line.held_out,
+                line.moves,
+                line.scores,
+                line.mates,
+                line.results[0],
+                line.results[1],
+                line.results[2]
+            );
+        }
+    }
+    text
+}
