@@ -1,0 +1,138 @@
+"""Tests of the parts that must agree with the engine: planes, policy indices, masks, export."""
+
+from pathlib import Path
+
+import chess
+import numpy as np
+import pytest
+import torch
+
+from scorn_training import data, model, play, policy, records, train, verify
+from scorn_training.export import export
+
+SHARED = Path(__file__).parents[4] / "shared" / "reference"
+
+
+def record_of(board: chess.Board) -> np.ndarray:
+    """A board as `scorn dataset` would pack it."""
+    out = np.zeros(1, records.DTYPE)
+    codes = np.zeros(64, np.uint8)
+    us = board.turn
+    for square, piece in board.piece_map().items():
+        codes[square if us else square ^ 56] = piece.piece_type + (0 if piece.color == us else 6)
+    out["board"] = codes[0::2] | codes[1::2] << 4
+    rights = [
+        board.has_queenside_castling_rights(us),
+        board.has_kingside_castling_rights(us),
+        board.has_queenside_castling_rights(not us),
+        board.has_kingside_castling_rights(not us),
+    ]
+    out["state"] = sum(right << bit for bit, right in enumerate(rights))
+    out["ep"] = 255 if board.ep_square is None else chess.square_file(board.ep_square)
+    out["rule50"] = min(board.halfmove_clock, 255)
+    out["score"], out["result"], out["plies_left"] = records.NO_SCORE, records.NO_RESULT, records.NO_PLIES
+    return out
+
+
+def random_boards(count: int, seed: int) -> list[chess.Board]:
+    rng = np.random.default_rng(seed)
+    boards, board = [], chess.Board()
+    while len(boards) < count:
+        moves = list(board.legal_moves)
+        if not moves or board.is_insufficient_material():
+            board = chess.Board()
+            continue
+        boards.append(board.copy())
+        board.push(moves[rng.integers(len(moves))])
+    return boards
+
+
+def random_network(**sizes: int) -> model.Network:
+    torch.manual_seed(1)
+    network = model.Network(model.Config(**sizes))
+    for parameter in network.parameters():
+        parameter.data += torch.randn_like(parameter) * 0.05
+    return network
+
+
+def test_policy_vector_is_lc0s():
+    if not SHARED.exists():
+        pytest.skip(f"NO REFERENCE FILES at {SHARED}: the policy index was not compared with lc0's")
+    lines = (SHARED / "lc0-policy-index-1858.txt").read_text().splitlines()
+    table = dict(line.split() for line in lines if line and not line.startswith("#"))
+    assert table == {str(index): name for index, name in enumerate(policy.names())}
+
+
+def test_legal_moves_are_never_masked():
+    boards = random_boards(600, 3)
+    for start in range(0, 600, 200):
+        some = boards[start : start + 200]
+        batch = records.make_batch(np.concatenate([record_of(board) for board in some]), data.DEFAULT_WDL, None, 0, 0)
+        tokens, _ = data.tensors(batch)
+        open_lines = model.Network(model.Config())(tokens)[3]
+        mask = model.MoveMask()(tokens, open_lines)
+        for row, board in zip(mask, some):
+            legal = {play.index(board, move) for move in board.legal_moves}
+            assert all(row[index] for index in legal), board.fen()
+            pseudo = {play.index(board, move) for move in board.pseudo_legal_moves}
+            assert int(row.sum()) <= len(pseudo) + 4, board.fen()
+
+
+def test_export_agrees_with_the_network_on_real_planes(tmp_path: Path):
+    network = random_network(channels=32, hidden=32, blocks=2, value_channels=8, value_hidden=32)
+    path = tmp_path / "net.onnx"
+    export(network, path, {"input_format": "INPUT_CLASSICAL_112_PLANE"})
+    run = verify.session(path)
+    for board in random_boards(150, 5):
+        batch = records.make_batch(record_of(board), data.DEFAULT_WDL, None, 0, 0)
+        logits, wdl, _, _ = network(data.tensors(batch)[0])
+        out = run.run(None, {"/input/planes": play.planes(board)})
+        np.testing.assert_allclose(out[0], logits.detach().numpy(), atol=1e-4)
+        np.testing.assert_allclose(out[1], wdl.softmax(dim=1).detach().numpy(), atol=1e-5)
+
+
+def test_mirrored_positions_have_mirrored_moves():
+    board = chess.Board("4k3/8/8/3pP3/8/8/8/4K3 w - d6 0 1")
+    record = record_of(board)
+    record["move"] = 36 | 43 << 6
+    codes, ep, move = records.boards(record), record["ep"].copy(), record["move"].copy()
+    records.mirror_files(codes, ep, move, np.array([True]))
+    assert (ep[0], move[0]) == (4, 35 | 44 << 6)
+    assert codes[0, 35] == 1 and codes[0, 36] == 7
+
+
+def test_targets():
+    many = np.concatenate([record_of(chess.Board())] * 3)
+    many["score"], many["result"] = [200, records.NO_SCORE, -records.MATE], [255, 2, 0]
+    batch = records.make_batch(many, records.WdlModel(140, 110), None, 0.1, 0.5)
+    assert batch.value_weight.tolist() == pytest.approx([1, 0.1, 1])
+    assert batch.wdl[1].tolist() == [1, 0, 0]
+    assert batch.wdl[2].tolist() == pytest.approx([0, 0, 1], abs=1e-6)
+    assert batch.wdl.sum(axis=1).tolist() == pytest.approx([1, 1, 1])
+    assert batch.wdl[0, 0] > batch.wdl[0, 1] > batch.wdl[0, 2]
+
+
+def write_records(path: Path, many: np.ndarray) -> None:
+    header = records.MAGIC + (1).to_bytes(4, "little") + (48).to_bytes(4, "little") + bytes(32)
+    path.write_bytes(header + many.tobytes())
+
+
+def test_a_killed_run_continues_from_its_checkpoint(tmp_path: Path):
+    many = np.concatenate([record_of(board) for board in random_boards(64, 9)])
+    many["move"], many["score"] = 12 | 28 << 6, 30
+    write_records(tmp_path / "x.rec", many)
+    sizes = '{"channels": 16, "hidden": 16, "blocks": 1}'
+    common = ["--data", f"{tmp_path}/x.rec:1", "--config", sizes, "--batch", "16", "--save-every", "2"]
+    for steps in ("3", "6"):
+        train.Training(train.arguments(["--folder", f"{tmp_path}/run", "--steps", steps, *common])).run()
+    state = torch.load(tmp_path / "run" / "checkpoint.pt", weights_only=True)
+    assert (state["step"], state["positions"]) == (6, 96)
+    decay = ["--folder", f"{tmp_path}/end", "--decay", f"{tmp_path}/run/checkpoint.pt", "--steps", "9", *common]
+    train.Training(train.arguments(decay)).run()
+    assert torch.load(tmp_path / "end" / "checkpoint.pt", weights_only=True)["decay_start"] == 6
+
+
+def test_damaged_record_files_are_refused(tmp_path: Path):
+    (tmp_path / "x.rec").write_bytes(b"nonsense" * 20)
+    with pytest.raises(ValueError, match="not a record file"):
+        records.open_records(tmp_path / "x.rec")
