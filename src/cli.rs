@@ -23,7 +23,10 @@ use crate::{
     dataset::{self, DatasetArgs},
     engine::loader::Load,
     lc0::commands::{self as lc0, ConvertArgs, DescribeArgs},
-    network::registry::{self, NetworkConfig},
+    network::{
+        commands::{self as network, BackendbenchArgs, RuntimeArgs, TuneArgs},
+        registry::{self, NetworkConfig},
+    },
     options::{Kind, Options, Row},
     uci::{self, output::Output},
 };
@@ -65,6 +68,9 @@ enum Command {
     Uci,
     Analyze(AnalyzeArgs),
     Bench(BenchArgs),
+    Backendbench(BackendbenchArgs),
+    Runtime(RuntimeArgs),
+    Tune(TuneArgs),
     Convert(ConvertArgs),
     Describe(DescribeArgs),
     Dataset(DatasetArgs),
@@ -104,6 +110,9 @@ fn dispatch(command: Option<Command>, options: Options) -> Result<()> {
         }
         Some(Command::Analyze(args)) => analyze::command(&args, options, &load()),
         Some(Command::Bench(args)) => bench::command(&args),
+        Some(Command::Backendbench(args)) => network::backendbench(&args, &options),
+        Some(Command::Runtime(args)) => network::runtime(&args, &options),
+        Some(Command::Tune(args)) => network::tune(&args, &options),
         Some(Command::Convert(args)) => lc0::convert_with(&args, &calibrate),
         Some(Command::Describe(args)) => lc0::describe(&args),
         Some(Command::Dataset(args)) => dataset::run(&args),

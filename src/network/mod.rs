@@ -12,9 +12,11 @@
 pub mod backend;
 pub mod backend_options;
 pub mod cache;
+pub mod commands;
 pub mod encoder;
 pub mod hash;
 pub mod key;
+pub mod measure;
 pub mod onnx;
 pub mod policy_map;
 pub mod prior;

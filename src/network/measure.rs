@@ -1,0 +1,105 @@
+//! How many positions a second an evaluator gets through: the raw speed below a search.
+
+use std::{
+    sync::{
+        Barrier,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+use super::{Batch, EvaluateError, Evaluator};
+use crate::chess::{History, moves::legal_moves};
+
+/// Speed at one batch size and number of threads.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Speed {
+    /// Threads that evaluated at the same time, each its own batches.
+    pub threads: usize,
+    /// Positions per batch.
+    pub batch: usize,
+    /// Positions per second, all threads together.
+    pub evals_per_second: f64,
+    /// Mean time of one batch, in milliseconds.
+    pub ms_per_batch: f64,
+}
+
+/// Measures for about `time` after a warm-up of one batch per thread.
+///
+/// # Errors
+/// When the evaluator fails.
+pub fn speed(
+    evaluator: &dyn Evaluator,
+    batch: usize,
+    threads: usize,
+    time: Duration,
+) -> Result<Speed, EvaluateError> {
+    let (evaluated, batches) = (AtomicU64::new(0), AtomicU64::new(0));
+    let start = Barrier::new(threads);
+    let work = |seed: usize| -> Result<Duration, EvaluateError> {
+        let mut positions = random_positions(evaluator, batch, seed as u64);
+        let warm_up = evaluator.evaluate(&mut positions);
+        // Everybody arrives here, or nobody would start.
+        start.wait();
+        warm_up?;
+        let started = Instant::now();
+        while started.elapsed() < time {
+            evaluator.evaluate(&mut positions)?;
+            evaluated.fetch_add(positions.len() as u64, Ordering::Relaxed);
+            batches.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(started.elapsed())
+    };
+    let elapsed = thread::scope(|scope| {
+        let running: Vec<_> = (0..threads)
+            .map(|seed| scope.spawn(move || work(seed)))
+            .collect();
+        let finished = running.into_iter().filter_map(|thread| thread.join().ok());
+        finished.collect::<Result<Vec<Duration>, EvaluateError>>()
+    })?;
+    let seconds = elapsed
+        .iter()
+        .max()
+        .map_or(1.0, Duration::as_secs_f64)
+        .max(1e-9);
+    let batches = batches.into_inner().max(1) as f64;
+    Ok(Speed {
+        threads,
+        batch,
+        evals_per_second: evaluated.into_inner() as f64 / seconds,
+        ms_per_batch: 1000.0 * seconds * threads as f64 / batches,
+    })
+}
+
+/// A batch of different positions from random games.
+fn random_positions(evaluator: &dyn Evaluator, size: usize, seed: u64) -> Batch {
+    let mut random = StdRng::seed_from_u64(seed);
+    let (mut batch, mut game) = (Batch::default(), History::default());
+    while batch.len() < size {
+        let moves: Vec<_> = legal_moves(game.position()).collect();
+        if moves.is_empty() || game.len() > 120 {
+            game = History::default();
+            continue;
+        }
+        let plies = game.plies();
+        batch.push(evaluator.key(plies), evaluator.encode(plies), &moves);
+        game.push(moves[random.random_range(0..moves.len())]);
+    }
+    batch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::hash::HashEvaluator;
+
+    #[test]
+    fn speeds_are_counted_over_all_threads() {
+        let speed = speed(&HashEvaluator, 8, 2, Duration::from_millis(20)).unwrap();
+        assert_eq!((speed.threads, speed.batch), (2, 8));
+        assert!(speed.evals_per_second > 1000.0 && speed.ms_per_batch > 0.0);
+    }
+}
