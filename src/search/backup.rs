@@ -3,7 +3,7 @@
 use super::{
     batch::{Leaf, Minibatch, State, Step},
     bounds::{self, Correction},
-    node::NodeId,
+    node::{Node, NodeId},
     params::Params,
     search_contempt::Fate,
     tree::{Full, Tree},
@@ -76,11 +76,7 @@ pub(super) fn cancel(tree: &mut Tree, path: &[NodeId], steps: &[Step]) {
 /// Backs up one more visit to a proven node.
 pub(super) fn revisit(tree: &mut Tree, params: &Params, path: &[NodeId], steps: &[Step]) {
     let leaf = tree.node(path[path.len() - 1]);
-    let value = Backed {
-        wl: leaf.wl,
-        d: leaf.d,
-        m: leaf.m,
-    };
+    let value = Backed::of(leaf);
     back_up(tree, params, path, steps, value, false);
 }
 
@@ -119,6 +115,25 @@ struct Backed {
     m: f32,
 }
 
+impl Backed {
+    fn of(node: &Node) -> Backed {
+        Backed {
+            wl: node.wl,
+            d: node.d,
+            m: node.m,
+        }
+    }
+
+    /// The same one ply up, seen by the other side.
+    fn flipped(self) -> Backed {
+        Backed {
+            wl: -self.wl,
+            d: self.d,
+            m: self.m + 1.0,
+        }
+    }
+}
+
 /// Adds `value` to every node of the path, from the leaf to the root. A leaf that has just been proven (`is_proof`) may
 /// prove its ancestors.
 fn back_up(
@@ -137,11 +152,7 @@ fn back_up(
         let is_root = depth == 0;
         let node = tree.node_mut(id);
         if node.is_proven() && !is_root {
-            value = Backed {
-                wl: node.wl,
-                d: node.d,
-                m: node.m,
-            };
+            value = Backed::of(node);
         }
         node.in_flight -= 1;
         node.add_visit(value.wl, value.d, value.m);
@@ -151,14 +162,7 @@ fn back_up(
         if let Some(step) = steps.get(depth) {
             tree.settle_reply(id, step.slot, step.drawn, Fate::Completed);
         }
-        tree.freeze_if_due(
-            id,
-            if depth % 2 == 0 {
-                tree.root_turn
-            } else {
-                tree.root_turn.other()
-            },
-        );
+        tree.freeze_if_due(id, depth);
         if is_root {
             break;
         }
@@ -173,11 +177,7 @@ fn back_up(
                 Some(_) => {}
             }
         }
-        value = Backed {
-            wl: -value.wl,
-            d: value.d,
-            m: value.m + 1.0,
-        };
+        value = value.flipped();
         correction = correction.flipped();
     }
 }

@@ -26,7 +26,7 @@ mod worker;
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -233,24 +233,7 @@ pub fn run(
     clock: &dyn Clock,
     reporter: &mut dyn Reporter,
 ) -> Result<Outcome, SearchError> {
-    let options = &job.options;
-    let advice = evaluator.advice();
-    let or_advised = |value: usize, advised: usize| if value > 0 { value } else { advised.max(1) };
-    let minibatch = or_advised(options.minibatch_size, advice.minibatch);
-    let threads = or_advised(options.threads, advice.threads);
-    let search = Search {
-        tree,
-        evaluator,
-        job,
-        params: Params::new(options, minibatch, evaluator.predicts_moves_left()),
-        clock,
-        started: clock.now(),
-        stop,
-        stopper: Mutex::new(Stopper::new(job)),
-        is_over: AtomicBool::new(false),
-        error: Mutex::new(None),
-        is_full: AtomicBool::new(false),
-    };
+    let search = Search::new(tree, evaluator, job, stop, clock);
     if chess::moves::legal_moves(job.history.position())
         .next()
         .is_none()
@@ -263,18 +246,7 @@ pub fn run(
         reporter,
         last: None,
     };
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads as u64)
-            .map(|index| {
-                let search = &search;
-                scope.spawn(move || search.work(index))
-            })
-            .collect();
-        while !workers.iter().all(|worker| worker.is_finished()) {
-            thread::park_timeout(REPORT_INTERVAL);
-            teller.tell_news();
-        }
-    });
+    search.work_in_threads(|| teller.tell_news());
     if let Some(error) = search.error.lock().take() {
         return Err(error.into());
     }
@@ -286,7 +258,56 @@ pub fn run(
     Ok(teller.conclude())
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    fn new(
+        tree: &'a Mutex<Tree>,
+        evaluator: &'a dyn Evaluator,
+        job: &'a Job,
+        stop: &'a StopSignal,
+        clock: &'a dyn Clock,
+    ) -> Search<'a> {
+        let advice = evaluator.advice();
+        let or_advised =
+            |value: usize, advised: usize| if value > 0 { value } else { advised.max(1) };
+        let minibatch = or_advised(job.options.minibatch_size, advice.minibatch);
+        Search {
+            tree,
+            evaluator,
+            job,
+            params: Params::new(&job.options, minibatch, evaluator.predicts_moves_left()),
+            threads: or_advised(job.options.threads, advice.threads),
+            clock,
+            started: clock.now(),
+            stop,
+            stopper: Mutex::new(Stopper::new(job)),
+            is_over: AtomicBool::new(false),
+            error: Mutex::new(None),
+            is_full: AtomicBool::new(false),
+        }
+    }
+
+    /// Runs the workers; meanwhile this thread calls `watch` now and then.
+    fn work_in_threads(&self, mut watch: impl FnMut()) {
+        let running = AtomicUsize::new(self.threads);
+        let watcher = thread::current();
+        thread::scope(|scope| {
+            for index in 0..self.threads as u64 {
+                let sign_off = SignOff {
+                    running: &running,
+                    watcher: &watcher,
+                };
+                scope.spawn(move || {
+                    let _sign_off = sign_off;
+                    self.work(index);
+                });
+            }
+            while running.load(Ordering::Acquire) > 0 {
+                thread::park_timeout(REPORT_INTERVAL);
+                watch();
+            }
+        });
+    }
+
     /// Brings the tree to the job's position and makes sure that the root has its moves.
     fn prepare(&self) -> Result<(), SearchError> {
         let rule = Rule::new(&self.job.options, self.job.contempt_side);
@@ -363,6 +384,19 @@ impl Search<'_> {
             tb_hits: progress.tb_hits,
             lines: root::lines(tree, &self.params, self.job.options.multi_pv, best),
         }
+    }
+}
+
+/// Tells the watching thread that a worker has ended, however it did.
+struct SignOff<'a> {
+    running: &'a AtomicUsize,
+    watcher: &'a thread::Thread,
+}
+
+impl Drop for SignOff<'_> {
+    fn drop(&mut self) {
+        self.running.fetch_sub(1, Ordering::Release);
+        self.watcher.unpark();
     }
 }
 

@@ -347,9 +347,14 @@ impl Tree {
         }
     }
 
-    /// Freezes a node whose last PUCT visit was just backed up, with nothing in flight.
-    pub(super) fn freeze_if_due(&mut self, id: NodeId, turn: Color) {
+    /// Freezes a node, `depth` plies below the root, whose last PUCT visit was just backed up, with nothing in flight.
+    pub(super) fn freeze_if_due(&mut self, id: NodeId, depth: usize) {
         let Some(rule) = &self.rule else { return };
+        let turn = if depth.is_multiple_of(2) {
+            self.root_turn
+        } else {
+            self.root_turn.other()
+        };
         let node = self.node(id);
         let is_due = node.n == rule.limit + 1 && node.in_flight == 0 && !node.has_record();
         if is_due

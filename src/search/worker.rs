@@ -29,6 +29,7 @@ pub(super) struct Search<'a> {
     pub evaluator: &'a dyn Evaluator,
     pub job: &'a Job,
     pub params: Params,
+    pub threads: usize,
     pub clock: &'a dyn Clock,
     pub started: Duration,
     pub stop: &'a StopSignal,
