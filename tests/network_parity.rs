@@ -252,3 +252,73 @@ fn automatic_choice_says_why() {
         "{text}"
     );
 }
+
+/// A tiny network of `tests/data/networks`.
+fn tiny(backend: &str, name: &str) -> NetworkConfig {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data/networks")
+        .join(name);
+    let mut config = NetworkConfig::from(&Options::default());
+    config.backend = backend.to_owned();
+    config.weights = path.to_string_lossy().into_owned();
+    config
+}
+
+#[test]
+fn networks_that_yield_nonsense_are_refused() {
+    for backend in ["rten", "onnx-cpu", "auto"] {
+        if installed(&tiny(backend, "tiny.onnx")).is_none() {
+            continue;
+        }
+        for (name, expected) in [
+            ("nan.onnx", "policy is not a finite number"),
+            ("narrow.onnx", "1858"),
+            ("liar.onnx", "1858"),
+        ] {
+            let error = load(&tiny(backend, name))
+                .err()
+                .expect("this should not load")
+                .to_string();
+            assert!(
+                error.contains(name) && error.contains(expected),
+                "{backend}: {error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn backends_combine() {
+    let mut config = tiny("multiplexing", "tiny.onnx");
+    let error = load(&config).err().unwrap().to_string();
+    assert!(error.contains("BackendOptions"), "{error}");
+    config.backend_options = "backend=rten,(threads=1),(threads=2)".into();
+    assert!(
+        load(&config)
+            .unwrap()
+            .describe()
+            .starts_with("multiplexing: rten")
+    );
+    config.backend = "roundrobin".into();
+    config.backend_options = "a(backend=rten),rten()".into();
+    assert!(load(&config).unwrap().describe().contains(" + rten"));
+    config.backend_options = "quantum()".into();
+    assert!(load(&config).err().unwrap().to_string().contains("quantum"));
+    if installed(&tiny("onnx-cpu", "tiny.onnx")).is_none() {
+        return;
+    }
+    let Some(mut config) = self::config("check", "maia-1900") else {
+        return;
+    };
+    config.backend_options = "onnx-cpu(),rten(),tolerance=0.0001".into();
+    let checked = load_uncached(&config).unwrap();
+    assert!(largest_difference(&*checked, "maia1900_reference").unwrap() < TOLERANCE);
+    config.backend_options = "onnx-cpu(),rten(),tolerance=0".into();
+    let strict = load_uncached(&config).unwrap();
+    let game = History::default();
+    let moves: Vec<_> = legal_moves(game.position()).collect();
+    let mut batch = Batch::default();
+    batch.push(0, strict.encode(game.plies()), &moves);
+    let error = strict.evaluate(&mut batch).unwrap_err().to_string();
+    assert!(error.contains("differ by more than 0"), "{error}");
+}

@@ -150,6 +150,11 @@ impl NetworkEvaluator {
         })
     }
 
+    /// What this evaluator is called.
+    pub fn label(&self) -> &Label {
+        &self.label
+    }
+
     fn take(&self) -> Result<Worker, String> {
         let mut pool = self.pool.lock();
         loop {

@@ -91,6 +91,37 @@ impl BackendOptions {
         })
     }
 
+    /// The same without these settings and without groups.
+    pub fn without(&self, keys: &[&str]) -> BackendOptions {
+        let kept = self
+            .settings
+            .iter()
+            .filter(|(key, _)| !keys.contains(&key.as_str()));
+        BackendOptions {
+            settings: kept.cloned().collect(),
+            groups: Vec::new(),
+        }
+    }
+
+    /// A setting as a fraction.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn fraction(&self, key: &str) -> Result<Option<f32>, OptionsError> {
+        let parsed = self.text(key).map(|value| {
+            let number = value
+                .parse()
+                .ok()
+                .filter(|number: &f32| number.is_finite() && *number >= 0.0);
+            number.ok_or_else(|| OptionsError::BadValue {
+                key: key.to_owned(),
+                value: value.to_owned(),
+                expected: "a number of at least 0",
+            })
+        });
+        parsed.transpose()
+    }
+
     /// A setting as text (the last one, if it is given more than once).
     pub fn text(&self, key: &str) -> Option<&str> {
         let found = self.settings.iter().rev().find(|(name, _)| name == key);

@@ -456,6 +456,44 @@ mod tests {
         }
     }
 
+    #[test]
+    fn all_symmetries_of_a_move_are_one_policy_entry() {
+        use crate::{
+            chess::{PackedMove, moves::legal_moves},
+            network::{policy_map::index, tests::position},
+        };
+        use shakmaty::Square;
+        let square = |square: Square, symmetry| {
+            let mask = transform_mask(1 << square.to_u32(), symmetry);
+            Square::new(mask.trailing_zeros())
+        };
+        for (board, side) in [
+            ("8/8/1k6/8/4Q3/1K6/8/7r", 'w'),
+            ("7k/8/8/3n4/8/3B4/1K6/8", 'b'),
+            ("k7/8/8/8/3K4/8/1N6/5q2", 'w'),
+        ] {
+            let entries = |symmetry: u8, m: PackedMove| {
+                let fen = format!("{} {side} - - 0 1", turned(board, symmetry));
+                let planes = planes(&fen, "", InputFormat::CanonicalV2);
+                let (from, to) = (square(m.from(), symmetry), square(m.to(), symmetry));
+                index(
+                    PackedMove::new(from, to, None),
+                    side == 'b',
+                    planes.transform,
+                )
+            };
+            for m in legal_moves(&position(&format!("{board} {side} - - 0 1"))) {
+                for symmetry in 1..8 {
+                    assert_eq!(
+                        entries(symmetry, m),
+                        entries(0, m),
+                        "{board} {m:?} {symmetry}"
+                    );
+                }
+            }
+        }
+    }
+
     /// The board part of a FEN, turned.
     pub(crate) fn turned(board: &str, symmetry: u8) -> String {
         use shakmaty::{Board, Square};

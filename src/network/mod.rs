@@ -17,6 +17,7 @@ pub mod encoder;
 pub mod hash;
 pub mod key;
 pub mod measure;
+pub mod multi;
 pub mod onnx;
 pub mod policy_map;
 pub mod prior;

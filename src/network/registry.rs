@@ -14,6 +14,7 @@ use super::{
     backend_options::{BackendOptions, OptionsError},
     cache::Cached,
     hash::HashEvaluator,
+    multi::{Checked, Distribution, Several},
     onnx::{self, Target},
     rten::RtenModel,
     runtime::{Runtime, RuntimeError},
@@ -28,7 +29,10 @@ use crate::{
 /// The backends that evaluate a network on a device, in the order in which `auto` tries them.
 pub const BACKENDS: [&str; 5] = ["tensorrt", "cuda", "openvino", "onnx-cpu", "rten"];
 /// The backends that need no network or combine others.
-pub const OTHER_BACKENDS: [&str; 2] = ["auto", "hash"];
+pub const OTHER_BACKENDS: [&str; 5] = ["auto", "hash", "multiplexing", "roundrobin", "check"];
+
+/// The largest difference that `check` lets pass, unless told otherwise.
+const CHECK_TOLERANCE: f32 = 1e-3;
 
 /// The most sessions of one network: as many as there may be search threads.
 const MAX_SESSIONS: usize = 128;
@@ -90,6 +94,14 @@ pub enum LoadError {
     /// The network yields nonsense, or fails at its first position.
     #[error(transparent)]
     Evaluate(#[from] EvaluateError),
+    /// A backend that combines others was not told which.
+    #[error("backend {backend} needs to know what it combines, such as BackendOptions {example}")]
+    GroupsNeeded {
+        /// The backend.
+        backend: String,
+        /// What could be given.
+        example: &'static str,
+    },
     /// `auto` found nothing.
     #[error("no backend works: {0}")]
     NothingWorks(String),
@@ -163,16 +175,78 @@ pub fn load_uncached(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadE
     if is(&config.backend, "auto") || config.backend.is_empty() {
         return automatic(config, &options);
     }
-    let name = BACKENDS.into_iter().find(|name| is(&config.backend, name));
-    let name = name.ok_or_else(|| LoadError::UnknownBackend {
-        name: config.backend.clone(),
+    if let Some(distribution) = distribution(&config.backend) {
+        let children = children(config, &options, &[])?;
+        let several = Several::new(children, distribution);
+        return Ok(Arc::new(
+            several.ok_or_else(|| groups_needed(&config.backend))?,
+        ));
+    }
+    if is(&config.backend, "check") {
+        return checked(config, &options);
+    }
+    let name = known_backend(&config.backend)?;
+    backend(name, config, &options, String::new())
+}
+
+fn distribution(name: &str) -> Option<Distribution> {
+    match name.to_ascii_lowercase().as_str() {
+        "multiplexing" => Some(Distribution::LeastBusy),
+        "roundrobin" => Some(Distribution::RoundRobin),
+        _ => None,
+    }
+}
+
+fn checked(
+    config: &NetworkConfig,
+    options: &BackendOptions,
+) -> Result<Arc<dyn Evaluator>, LoadError> {
+    let tolerance = options.fraction("tolerance")?.unwrap_or(CHECK_TOLERANCE);
+    let mut children = children(config, options, &["tolerance"])?.into_iter();
+    match (children.next(), children.next()) {
+        (Some(first), Some(second)) => Ok(Arc::new(Checked::new(first, second, tolerance))),
+        _ => Err(groups_needed("check")),
+    }
+}
+
+fn groups_needed(backend: &str) -> LoadError {
+    let example = match backend {
+        "check" => "cuda(gpu=0),onnx-cpu(),tolerance=0.01",
+        _ => "backend=cuda,(gpu=0),(gpu=1)",
+    };
+    LoadError::GroupsNeeded {
+        backend: backend.to_owned(),
+        example,
+    }
+}
+
+/// The backends that the groups of `options` name, by the group's name or its `backend` setting.
+fn children(
+    config: &NetworkConfig,
+    options: &BackendOptions,
+    own: &[&str],
+) -> Result<Vec<Arc<dyn Evaluator>>, LoadError> {
+    let child = |(name, group): (&str, BackendOptions)| {
+        let wanted = match known_backend(name) {
+            Ok(name) => name,
+            Err(_) => known_backend(group.text("backend").unwrap_or(name))?,
+        };
+        let settings = group.without(&[own, &["backend"]].concat());
+        backend(wanted, config, &settings, String::new())
+    };
+    options.groups().map(child).collect()
+}
+
+fn known_backend(wanted: &str) -> Result<&'static str, LoadError> {
+    let name = BACKENDS.into_iter().find(|name| is(wanted, name));
+    name.ok_or_else(|| LoadError::UnknownBackend {
+        name: wanted.to_owned(),
         known: OTHER_BACKENDS
             .into_iter()
             .chain(BACKENDS)
             .collect::<Vec<_>>()
             .join(", "),
-    })?;
-    backend(name, config, &options, String::new())
+    })
 }
 
 fn is(text: &str, name: &str) -> bool {
@@ -224,8 +298,13 @@ fn backend(
         "rten" => rten(config, options, note)?,
         _ => onnx(name, config, options, note)?,
     };
-    check(&made)?;
-    Ok(Arc::new(made))
+    match check(&made) {
+        Ok(()) => Ok(Arc::new(made)),
+        Err(EvaluateError::Backend { message, .. }) => {
+            Err(refused(name, &made.label().network, message))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn rten(

@@ -1,0 +1,292 @@
+//! Evaluators made of others: several devices side by side, and one backend checked against another.
+//!
+//! `multiplexing` sends each batch to the device with the fewest batches under way, `roundrobin` to each in turn, and
+//! `check` has two backends evaluate everything and fails when they differ. All children evaluate the same network.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use super::{Advice, Batch, EvaluateError, Evaluator, Planes};
+use crate::chess::Ply;
+
+/// How batches are distributed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Distribution {
+    /// To whichever device has the fewest batches.
+    LeastBusy,
+    /// To each in turn.
+    RoundRobin,
+}
+
+/// Several evaluators used as one.
+pub struct Several {
+    children: Vec<Child>,
+    distribution: Distribution,
+    next: AtomicUsize,
+}
+
+struct Child {
+    evaluator: Arc<dyn Evaluator>,
+    busy: AtomicUsize,
+}
+
+impl Several {
+    /// Combines evaluators of the same network; `None` if there are none.
+    pub fn new(evaluators: Vec<Arc<dyn Evaluator>>, distribution: Distribution) -> Option<Several> {
+        let children: Vec<Child> = evaluators
+            .into_iter()
+            .map(|evaluator| Child {
+                evaluator,
+                busy: AtomicUsize::new(0),
+            })
+            .collect();
+        (!children.is_empty()).then_some(Several {
+            children,
+            distribution,
+            next: AtomicUsize::new(0),
+        })
+    }
+
+    fn first(&self) -> &dyn Evaluator {
+        &*self.children[0].evaluator
+    }
+
+    fn choose(&self) -> &Child {
+        let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.children.len();
+        let in_turn = &self.children[turn];
+        match self.distribution {
+            Distribution::RoundRobin => in_turn,
+            // Beginning with whose turn it is, so that idle devices share the work.
+            Distribution::LeastBusy => (0..self.children.len())
+                .map(|offset| &self.children[(turn + offset) % self.children.len()])
+                .min_by_key(|child| child.busy.load(Ordering::Relaxed))
+                .unwrap_or(in_turn),
+        }
+    }
+}
+
+impl Evaluator for Several {
+    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+        let child = self.choose();
+        child.busy.fetch_add(1, Ordering::Relaxed);
+        let result = child.evaluator.evaluate(batch);
+        child.busy.fetch_sub(1, Ordering::Relaxed);
+        result
+    }
+
+    fn encode(&self, line: &[Ply]) -> Option<Planes> {
+        self.first().encode(line)
+    }
+
+    fn key(&self, line: &[Ply]) -> u64 {
+        self.first().key(line)
+    }
+
+    fn predicts_moves_left(&self) -> bool {
+        self.first().predicts_moves_left()
+    }
+
+    fn advice(&self) -> Advice {
+        let advice = self.children.iter().map(|child| child.evaluator.advice());
+        advice.fold(
+            Advice {
+                threads: 0,
+                minibatch: 1,
+            },
+            |sum, one| Advice {
+                threads: sum.threads + one.threads,
+                minibatch: sum.minibatch.max(one.minibatch),
+            },
+        )
+    }
+
+    fn describe(&self) -> String {
+        let all = self.children.iter().map(|child| child.evaluator.describe());
+        let name = match self.distribution {
+            Distribution::LeastBusy => "multiplexing",
+            Distribution::RoundRobin => "roundrobin",
+        };
+        format!("{name}: {}", all.collect::<Vec<_>>().join(" + "))
+    }
+}
+
+/// One evaluator checked against another.
+pub struct Checked {
+    evaluator: Arc<dyn Evaluator>,
+    reference: Arc<dyn Evaluator>,
+    tolerance: f32,
+}
+
+impl Checked {
+    /// Answers are those of `evaluator`; a probability or value that differs from the reference's by more than
+    /// `tolerance` is an error.
+    pub fn new(
+        evaluator: Arc<dyn Evaluator>,
+        reference: Arc<dyn Evaluator>,
+        tolerance: f32,
+    ) -> Checked {
+        Checked {
+            evaluator,
+            reference,
+            tolerance,
+        }
+    }
+
+    fn compare(&self, ours: &Batch, theirs: &Batch) -> Result<(), EvaluateError> {
+        for index in 0..ours.len() {
+            let (a, b) = (ours.value(index), theirs.value(index));
+            let values = [("W-L", a.wl, b.wl), ("draw probability", a.d, b.d)];
+            let moves_left = ("moves left / 100", a.m / 100.0, b.m / 100.0);
+            let differing = values
+                .into_iter()
+                .chain([moves_left])
+                .map(|(name, a, b)| (name.to_owned(), a, b));
+            let moves = ours
+                .moves(index)
+                .iter()
+                .zip(ours.policy(index))
+                .zip(theirs.policy(index));
+            let policy = moves.map(|((m, a), b)| (format!("{}{}", m.from(), m.to()), *a, *b));
+            let worst = differing
+                .chain(policy)
+                .max_by(|(_, a, b), (_, c, d)| (a - b).abs().total_cmp(&(c - d).abs()));
+            if let Some((what, a, b)) = worst
+                && !((a - b).abs() <= self.tolerance)
+            {
+                return Err(EvaluateError::Backend {
+                    backend: "check",
+                    batch: ours.len(),
+                    message: format!(
+                        "position {index} (key {:016x}): {what} is {a} and {b}, which differ by more than {}; first: {}; second: {}",
+                        ours.key(index),
+                        self.tolerance,
+                        self.evaluator.describe(),
+                        self.reference.describe()
+                    ),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Evaluator for Checked {
+    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+        let mut copy = Batch::default();
+        for index in 0..batch.len() {
+            let planes = batch.planes().get(index).cloned();
+            copy.push(batch.key(index), planes, batch.moves(index));
+        }
+        self.evaluator.evaluate(batch)?;
+        self.reference.evaluate(&mut copy)?;
+        self.compare(batch, &copy)
+    }
+
+    fn encode(&self, line: &[Ply]) -> Option<Planes> {
+        self.evaluator.encode(line)
+    }
+
+    fn key(&self, line: &[Ply]) -> u64 {
+        self.evaluator.key(line)
+    }
+
+    fn predicts_moves_left(&self) -> bool {
+        self.evaluator.predicts_moves_left()
+    }
+
+    fn advice(&self) -> Advice {
+        self.evaluator.advice()
+    }
+
+    fn describe(&self) -> String {
+        format!(
+            "check within {}: {} against {}",
+            self.tolerance,
+            self.evaluator.describe(),
+            self.reference.describe()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::{
+        chess::{History, moves::legal_moves},
+        network::{Value, hash::HashEvaluator},
+    };
+
+    /// Counts batches, and may shift values.
+    #[derive(Default)]
+    struct Counting {
+        batches: AtomicUsize,
+        shifted: AtomicBool,
+    }
+
+    impl Evaluator for Counting {
+        fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+            self.batches.fetch_add(1, Ordering::Relaxed);
+            HashEvaluator.evaluate(batch)?;
+            if self.shifted.load(Ordering::Relaxed) {
+                let value = batch.value(0);
+                batch.set_value(
+                    0,
+                    Value {
+                        wl: value.wl + 0.1,
+                        ..value
+                    },
+                );
+            }
+            Ok(())
+        }
+        fn advice(&self) -> Advice {
+            HashEvaluator.advice()
+        }
+        fn describe(&self) -> String {
+            "counting".into()
+        }
+    }
+
+    fn batch() -> Batch {
+        let moves: Vec<_> = legal_moves(History::default().position()).collect();
+        let mut batch = Batch::default();
+        batch.push(7, None, &moves);
+        batch
+    }
+
+    #[test]
+    fn batches_are_shared_out() {
+        for distribution in [Distribution::LeastBusy, Distribution::RoundRobin] {
+            let children: Vec<Arc<Counting>> = (0..3).map(|_| Arc::default()).collect();
+            let evaluators = children
+                .iter()
+                .map(|child| child.clone() as Arc<dyn Evaluator>);
+            let several = Several::new(evaluators.collect(), distribution).unwrap();
+            for _ in 0..6 {
+                several.evaluate(&mut batch()).unwrap();
+            }
+            for child in &children {
+                assert_eq!(child.batches.load(Ordering::Relaxed), 2);
+            }
+            assert_eq!(several.advice().threads, 3);
+        }
+        assert!(Several::new(Vec::new(), Distribution::LeastBusy).is_none());
+    }
+
+    #[test]
+    fn differences_are_reported() {
+        let odd = Arc::new(Counting::default());
+        let checked = Checked::new(Arc::new(HashEvaluator), odd.clone(), 0.01);
+        checked.evaluate(&mut batch()).unwrap();
+        odd.shifted.store(true, Ordering::Relaxed);
+        let error = checked.evaluate(&mut batch()).unwrap_err().to_string();
+        assert!(
+            error.contains("W-L") && error.contains("counting"),
+            "{error}"
+        );
+    }
+}
