@@ -1,0 +1,52 @@
+//! How fast the backends evaluate a network, by batch size, with one thread.
+//!
+//! `SCORN_BENCH_WEIGHTS=net.pb.gz cargo bench --bench network`; without the variable the network of `tests/data` is
+//! used, which only measures what surrounds a network.
+
+use std::time::Duration;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use scorn::{
+    chess::{History, moves::legal_moves},
+    network::{
+        Batch,
+        registry::{BACKENDS, NetworkConfig, load_uncached},
+    },
+    options::Options,
+};
+
+fn backends(c: &mut Criterion) {
+    let tiny = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/networks/tiny.onnx");
+    let mut config = NetworkConfig::from(&Options::default());
+    config.weights = std::env::var("SCORN_BENCH_WEIGHTS").unwrap_or(tiny.to_owned());
+    config.threads = 1;
+    for backend in BACKENDS {
+        config.backend = backend.to_owned();
+        let evaluator = match load_uncached(&config) {
+            Ok(evaluator) => evaluator,
+            Err(error) => {
+                eprintln!("SKIPPED: {error}");
+                continue;
+            }
+        };
+        let mut group = c.benchmark_group(backend);
+        group
+            .sample_size(10)
+            .measurement_time(Duration::from_secs(2));
+        for size in [1, 16, 64, 256] {
+            let game = History::default();
+            let moves: Vec<_> = legal_moves(game.position()).collect();
+            let mut batch = Batch::default();
+            for key in 0..size {
+                batch.push(key, evaluator.encode(game.plies()), &moves);
+            }
+            group.throughput(Throughput::Elements(size));
+            group.bench_function(BenchmarkId::from_parameter(size), |b| {
+                b.iter(|| evaluator.evaluate(&mut batch));
+            });
+        }
+    }
+}
+
+criterion_group!(benches, backends);
+criterion_main!(benches);
