@@ -127,7 +127,7 @@ class Training:
         self.optimizers = optimizers(self.network, args.rate)
         self.step = self.positions = 0
         self.decay_start = 0
-        self.seconds = 0.0
+        self.seconds = self.decay_seconds = 0.0  # of training, and when the decay began
         if state:
             self.restore(state, fresh_decay=start != self.checkpoint)
 
@@ -138,6 +138,7 @@ class Training:
             optimizer.load_state_dict(saved)
         self.step, self.positions, self.seconds = state["step"], state["positions"], state["seconds"]
         self.decay_start = self.step if fresh_decay else state["decay_start"]
+        self.decay_seconds = self.seconds if fresh_decay else state.get("decay_seconds", 0.0)
 
     def save(self) -> None:
         if self.rank == 0:
@@ -150,15 +151,16 @@ class Training:
                 "positions": self.positions,
                 "seconds": self.seconds,
                 "decay_start": self.decay_start,
+                "decay_seconds": self.decay_seconds,
             }
             save(self.checkpoint, state)
 
-    def rate(self, elapsed: float) -> float:
+    def rate(self) -> float:
         """Constant after the warm-up; with --decay, falling with the steps or minutes, whichever are given."""
         if self.args.decay:
             done = max(
                 (self.step - self.decay_start) / max(1, self.args.steps - self.decay_start),
-                elapsed / (60 * self.args.minutes),
+                (self.seconds - self.decay_seconds) / (60 * self.args.minutes),
             )
             return self.args.rate * max(0.0, 1 - done) ** self.args.decay_power
         return self.args.rate * min(1.0, (self.step + 1) / self.args.warmup)
@@ -176,16 +178,20 @@ class Training:
                 self.log(f"held out {name}: {summary(result)}")
 
     def share_gradients(self) -> None:
+        """Averages gradients over the processes, and the clock, on which the rate depends: they must not drift apart."""
         if self.world > 1:
             gradients = [p.grad for p in self.network.parameters()]
-            flat = torch.cat([gradient.flatten() for gradient in gradients])
+            flat = torch.cat([*(gradient.flatten() for gradient in gradients), torch.tensor([self.seconds])])
             dist.all_reduce(flat)
             flat /= self.world
-            for gradient, part in zip(gradients, flat.split([gradient.numel() for gradient in gradients])):
+            self.seconds = flat[-1].item()
+            for gradient, part in zip(gradients, flat[:-1].split([gradient.numel() for gradient in gradients])):
                 gradient.copy_(part.view_as(gradient))
 
     def stop(self, elapsed: float) -> bool:
         """All processes must stop at the same step: the first one decides."""
+        if self.args.decay:
+            elapsed = self.seconds - self.decay_seconds
         flag = torch.tensor([float(elapsed > 60 * self.args.minutes)])
         if self.world > 1:
             dist.broadcast(flag, 0)
@@ -205,15 +211,16 @@ class Training:
             if self.step % 20 == 0 and self.stop(elapsed):
                 break
             for optimizer in self.optimizers:
-                for group in optimizer.param_groups:
-                    group["lr"] = self.rate(elapsed)
                 optimizer.zero_grad()
             tokens, targets = mixture.batch(self.step, self.device)
             policy, value, moves_left = loss(self.network, mask, tokens, targets)
             (policy + args.value_weight * value + args.plies_weight * moves_left).backward()
+            self.seconds = before + time.time() - start
             self.share_gradients()
             nn.utils.clip_grad_norm_(self.network.parameters(), 5.0)
             for optimizer in self.optimizers:
+                for group in optimizer.param_groups:
+                    group["lr"] = self.rate()
                 optimizer.step()
             self.step += 1
             self.positions += args.batch
@@ -222,7 +229,6 @@ class Training:
             steps += 1
             if not math.isfinite(sums.sum().item()):
                 raise FloatingPointError(f"the loss is not finite at step {self.step}")
-            self.seconds = before + time.time() - start
             if self.step % 100 == 0:
                 speed = steps * args.batch / (time.time() - since)
                 p, v, m = (sums / steps).tolist()
