@@ -64,4 +64,7 @@ step "export and check"
 step "a move, from the policy"
 "$python" -m scorn_training.play "$work/net.onnx" | tee "$work/move"
 grep -Eq '^bestmove [a-h][1-8][a-h][1-8]' "$work/move"
+step "a move, from the engine"
+printf 'position startpos moves e2e4\ngo nodes 50\n' | "$scorn" --backend rten --weights "$work/net.onnx" | tee "$work/engine"
+grep -Eq '^bestmove [a-h][1-8][a-h][1-8]' "$work/engine"
 printf '\nsmoke test passed\n'
