@@ -67,12 +67,7 @@ impl Traits {
 /// network sees (eight positions; more for formats that keep only repeated ones). `fill` says what is invented before
 /// the first position. Without any position the planes are empty.
 pub fn encode(line: &[Ply], format: InputFormat, fill: HistoryFill) -> Planes {
-    let mut planes = Planes {
-        masks: [0; PLANES],
-        rule50: 0.0,
-        black_to_move: false,
-        transform: 0,
-    };
+    let mut planes = Planes::empty();
     let Some(last) = line.last() else {
         return planes;
     };

@@ -61,6 +61,18 @@ pub struct Planes {
     pub transform: u8,
 }
 
+impl Planes {
+    /// Planes on which nothing is set, White to move.
+    pub fn empty() -> Planes {
+        Planes {
+            masks: [0; PLANES],
+            rule50: 0.0,
+            black_to_move: false,
+            transform: 0,
+        }
+    }
+}
+
 /// Positions to evaluate together, and afterwards their evaluations. Reused from batch to batch.
 #[derive(Default)]
 pub struct Batch {

@@ -6,12 +6,12 @@
 use ort::{
     device::Device,
     ep::{self, ExecutionProviderDispatch},
-    memory::DeviceType,
+    memory::{AllocationDevice, Allocator, AllocatorType, DeviceType, MemoryInfo, MemoryType},
     session::{
-        Session as OrtSession,
+        HasSelectedOutputs, OutputSelector, RunOptions, Session as OrtSession, SessionOutputs,
         builder::{GraphOptimizationLevel, SessionBuilder},
     },
-    value::TensorRef,
+    value::{Tensor, TensorRef},
 };
 
 use super::{
@@ -92,20 +92,29 @@ pub fn create(
         vec![(0, build(runtime, onnx, settings, None)?)]
     };
     let max_batch = sizes.last().copied().unwrap_or(CPU_MAX_BATCH);
-    let heads = [
-        Some(onnx.policy.clone()),
-        onnx.wdl.clone(),
-        onnx.value.clone(),
-        onnx.mlh.clone(),
-    ];
-    Ok(OnnxSession {
+    let mut session = OnnxSession {
         sessions,
-        sizes,
-        heads,
+        prepared: Vec::new(),
+        heads: [
+            Some(onnx.policy.clone()),
+            onnx.wdl.clone(),
+            onnx.value.clone(),
+            onnx.mlh.clone(),
+        ],
         input_name: onnx.input.clone(),
         input: Vec::new(),
         max_batch,
-    })
+    };
+    for size in sizes {
+        let prepared = session.prepare(size, &settings.target);
+        session
+            .prepared
+            .push(prepared.map_err(|error| error.message().to_owned())?);
+    }
+    if let Target::Cuda { .. } | Target::TensorRt { .. } = settings.target {
+        session.warm_up()?;
+    }
+    Ok(session)
 }
 
 /// Whether the batch size must be known when a session is created.
@@ -136,10 +145,9 @@ fn build_with(
     size: Option<usize>,
     snippets: bool,
 ) -> Result<OrtSession, String> {
-    let text = |error: ort::Error| error.message().to_owned();
     let own_text = |error: ort::Error<SessionBuilder>| error.message().to_owned();
     let mut builder = OrtSession::builder(runtime.environment()).map_err(text)?;
-    builder = configure(builder, runtime, settings, snippets).map_err(own_text)?;
+    builder = configure(builder, runtime, onnx, settings, snippets).map_err(own_text)?;
     if let Some(size) = size {
         for symbol in batch_symbols(runtime, onnx)? {
             builder = builder
@@ -152,7 +160,6 @@ fn build_with(
 
 /// The names that the model gives its batch dimension.
 fn batch_symbols(runtime: &Runtime, onnx: &OnnxModel) -> Result<Vec<String>, String> {
-    let text = |error: ort::Error| error.message().to_owned();
     let mut builder = OrtSession::builder(runtime.environment()).map_err(text)?;
     builder = builder
         .with_optimization_level(GraphOptimizationLevel::Disable)
@@ -176,6 +183,7 @@ type Built = Result<SessionBuilder, ort::Error<SessionBuilder>>;
 fn configure(
     builder: SessionBuilder,
     runtime: &Runtime,
+    onnx: &OnnxModel,
     settings: &SessionSettings,
     snippets: bool,
 ) -> Built {
@@ -185,6 +193,7 @@ fn configure(
         .with_inter_threads(1)?
         .with_intra_op_spinning(false)?
         .with_inter_op_spinning(false)?;
+    let sizes = &settings.batch_sizes;
     let provider = |ep: ExecutionProviderDispatch| ep.error_on_failure();
     match &settings.target {
         // Otherwise a registered plugin might take part.
@@ -209,14 +218,22 @@ fn configure(
             fp16,
             cache,
         } => {
-            let rt = ep::TensorRT::default()
+            let mut rt = ep::TensorRT::default()
                 .with_device_id(*device)
                 .with_fp16(*fp16)
                 .with_engine_cache(true)
                 .with_engine_cache_path(cache)
                 .with_timing_cache(true)
-                .with_timing_cache_path(cache)
-                .build();
+                .with_timing_cache_path(cache);
+            // One engine for all batch sizes; without this it would be built anew for each.
+            if let (Some(min), Some(max), None) = (sizes.first(), sizes.last(), onnx.batch) {
+                let shape = |size| format!("{}:{size}x{PLANES}x8x8", onnx.input);
+                rt = rt
+                    .with_profile_min_shapes(shape(min))
+                    .with_profile_opt_shapes(shape(max))
+                    .with_profile_max_shapes(shape(max));
+            }
+            let rt = rt.build();
             let cuda = ep::CUDA::default().with_device_id(*device).build();
             let builder = builder.with_execution_providers([provider(rt), provider(cuda)])?;
             builder.with_disable_cpu_fallback()
@@ -262,11 +279,77 @@ pub fn devices<'r>(runtime: &'r Runtime, provider: &str, kind: Option<&str>) -> 
 pub struct OnnxSession {
     /// By batch size, ascending; one with size 0 takes any.
     sessions: Vec<(usize, OrtSession)>,
-    sizes: Vec<usize>,
+    /// Buffers for the batch sizes that are kept to, ascending; without any, every batch has its own size.
+    prepared: Vec<Prepared>,
     heads: [Option<String>; 4],
     input_name: String,
     input: Vec<f32>,
     max_batch: usize,
+}
+
+/// Input and output of one batch size, used again and again. For CUDA they lie in pinned memory, from which and to which
+/// copies are fast.
+struct Prepared {
+    size: usize,
+    input: Tensor<f32>,
+    options: RunOptions<HasSelectedOutputs>,
+}
+
+/// Floats per position of each head, in the order of [`OnnxSession::heads`].
+const WIDTHS: [usize; 4] = [POLICY_SIZE, 3, 1, 1];
+
+impl OnnxSession {
+    fn prepare(&self, size: usize, target: &Target) -> Result<Prepared, ort::Error> {
+        let allocator = match (target, self.sessions.first()) {
+            (Target::Cuda { device } | Target::TensorRt { device, .. }, Some((_, session))) => {
+                let (pinned, kind) = (AllocationDevice::CUDA_PINNED, AllocatorType::Device);
+                let memory = MemoryInfo::new(pinned, *device, kind, MemoryType::CPUOutput)?;
+                Allocator::new(session, memory)?
+            }
+            _ => Allocator::default(),
+        };
+        let mut outputs = OutputSelector::no_default();
+        for (name, width) in self.heads.iter().zip(WIDTHS) {
+            if let Some(name) = name {
+                let tensor = Tensor::<f32>::new(&allocator, [size, width])?;
+                outputs = outputs.with(name).preallocate(name, tensor);
+            }
+        }
+        let mut input = Tensor::<f32>::new(&allocator, [size, PLANES, 8, 8])?;
+        input.try_extract_tensor_mut::<f32>()?.1.fill(0.0);
+        Ok(Prepared {
+            size,
+            input,
+            options: RunOptions::new()?.with_outputs(outputs),
+        })
+    }
+
+    /// Runs every batch size once: the first time is slow on a GPU.
+    fn warm_up(&mut self) -> Result<(), String> {
+        let mut outputs = Outputs::default();
+        let sizes: Vec<usize> = self.prepared.iter().map(|prepared| prepared.size).collect();
+        for size in sizes {
+            self.run(&vec![Planes::empty(); size], &mut outputs)?;
+        }
+        Ok(())
+    }
+}
+
+/// The session for a batch size.
+fn session_for(
+    sessions: &mut [(usize, OrtSession)],
+    rows: usize,
+) -> Result<&mut OrtSession, String> {
+    let found = sessions
+        .iter_mut()
+        .find(|(size, _)| *size == 0 || *size == rows);
+    found
+        .map(|(_, session)| session)
+        .ok_or_else(|| format!("no session for {rows} positions"))
+}
+
+fn text(error: ort::Error) -> String {
+    error.message().to_owned()
 }
 
 impl Session for OnnxSession {
@@ -275,44 +358,70 @@ impl Session for OnnxSession {
     }
 
     fn run(&mut self, planes: &[Planes], outputs: &mut Outputs) -> Result<(), String> {
-        let fitting = self.sizes.iter().find(|&&size| size >= planes.len());
-        let rows = fitting.copied().unwrap_or(planes.len());
+        let fitting = self
+            .prepared
+            .iter_mut()
+            .find(|prepared| prepared.size >= planes.len());
+        let name = self.input_name.as_str();
+        if let Some(Prepared {
+            size,
+            input,
+            options,
+        }) = fitting
+        {
+            let (_, floats) = input.try_extract_tensor_mut::<f32>().map_err(text)?;
+            fill(planes, floats);
+            let session = session_for(&mut self.sessions, *size)?;
+            let results = session
+                .run_with_options(ort::inputs![name => &*input], options)
+                .map_err(text)?;
+            return read(&results, &self.heads, *size, outputs);
+        }
+        let rows = planes.len();
         self.input
             .resize(self.input.len().max(rows * INPUT_SIZE), 0.0);
-        for (planes, out) in planes.iter().zip(self.input.chunks_exact_mut(INPUT_SIZE)) {
-            expand(planes, out);
-        }
-        let text = |error: ort::Error| error.message().to_owned();
+        fill(planes, &mut self.input);
         let data = &self.input[..rows * INPUT_SIZE];
         let input = TensorRef::from_array_view(([rows, PLANES, 8, 8], data)).map_err(text)?;
-        let session = self
-            .sessions
-            .iter_mut()
-            .find(|(size, _)| *size == 0 || *size == rows);
-        let (_, session) = session.ok_or_else(|| format!("no session for {rows} positions"))?;
-        let results = session
-            .run(ort::inputs![self.input_name.as_str() => input])
-            .map_err(text)?;
-        let places = [
-            (&mut outputs.policy, POLICY_SIZE),
-            (&mut outputs.wdl, 3),
-            (&mut outputs.value, 1),
-            (&mut outputs.mlh, 1),
-        ];
-        for (head, (out, width)) in self.heads.iter().zip(places) {
-            let Some(name) = head else { continue };
-            let value = results
-                .get(name)
-                .ok_or_else(|| format!("no output {name}"))?;
-            let (shape, data) = value.try_extract_tensor::<f32>().map_err(text)?;
-            if data.len() != rows * width {
-                return Err(format!(
-                    "output {name} is {shape:?}, expected [{rows}, {width}]"
-                ));
-            }
-            out.clear();
-            out.extend_from_slice(data);
-        }
-        Ok(())
+        let session = session_for(&mut self.sessions, rows)?;
+        let results = session.run(ort::inputs![name => input]).map_err(text)?;
+        read(&results, &self.heads, rows, outputs)
     }
+}
+
+/// Writes the planes as floats; what is beyond them stays, and its results are ignored.
+fn fill(planes: &[Planes], floats: &mut [f32]) {
+    for (planes, out) in planes.iter().zip(floats.chunks_exact_mut(INPUT_SIZE)) {
+        expand(planes, out);
+    }
+}
+
+/// Takes the results over, after a look at their sizes.
+fn read(
+    results: &SessionOutputs<'_>,
+    heads: &[Option<String>; 4],
+    rows: usize,
+    outputs: &mut Outputs,
+) -> Result<(), String> {
+    let places = [
+        &mut outputs.policy,
+        &mut outputs.wdl,
+        &mut outputs.value,
+        &mut outputs.mlh,
+    ];
+    for ((head, out), width) in heads.iter().zip(places).zip(WIDTHS) {
+        let Some(name) = head else { continue };
+        let value = results
+            .get(name)
+            .ok_or_else(|| format!("no output {name}"))?;
+        let (shape, data) = value.try_extract_tensor::<f32>().map_err(text)?;
+        if data.len() != rows * width {
+            return Err(format!(
+                "output {name} is {shape:?}, expected [{rows}, {width}]"
+            ));
+        }
+        out.clear();
+        out.extend_from_slice(data);
+    }
+    Ok(())
 }
