@@ -14,12 +14,20 @@ const INPUT: usize = 112 * PLANE;
 
 /// lc0's planes of a position without history.
 fn planes(fen: &str) -> Vec<f32> {
-    let pos: Chess = fen.parse::<Fen>().unwrap().into_position(CastlingMode::Standard).unwrap();
+    let pos: Chess = fen
+        .parse::<Fen>()
+        .unwrap()
+        .into_position(CastlingMode::Standard)
+        .unwrap();
     let us = pos.turn();
     let mut input = vec![0.0; INPUT];
     for (square, piece) in pos.board() {
         let plane = piece.role as usize - 1 + if piece.color == us { 0 } else { 6 };
-        let seen = if us == Color::Black { usize::from(square) ^ 56 } else { usize::from(square) };
+        let seen = if us == Color::Black {
+            usize::from(square) ^ 56
+        } else {
+            usize::from(square)
+        };
         input[plane * PLANE + seen] = 1.0;
     }
     let rights = [
@@ -38,11 +46,21 @@ fn planes(fen: &str) -> Vec<f32> {
 }
 
 fn run(model: &Model, input: &[f32]) -> [Vec<f32>; 3] {
-    let outputs = ["/output/policy", "/output/wdl", "/output/mlh"].map(|name| model.node_id(name).unwrap());
-    let view: ValueOrView<'_> = NdTensorView::from_data([input.len() / INPUT, 112, 8, 8], input).into();
-    let values = model.run(vec![(model.node_id("/input/planes").unwrap(), view)], &outputs, None).unwrap();
+    let outputs =
+        ["/output/policy", "/output/wdl", "/output/mlh"].map(|name| model.node_id(name).unwrap());
+    let view: ValueOrView<'_> =
+        NdTensorView::from_data([input.len() / INPUT, 112, 8, 8], input).into();
+    let values = model
+        .run(
+            vec![(model.node_id("/input/planes").unwrap(), view)],
+            &outputs,
+            None,
+        )
+        .unwrap();
     let mut values = values.into_iter().map(|value| {
-        let rten::Value::FloatTensor(tensor) = value else { panic!("an output is not float32") };
+        let rten::Value::FloatTensor(tensor) = value else {
+            panic!("an output is not float32")
+        };
         tensor.iter().copied().collect::<Vec<f32>>()
     });
     std::array::from_fn(|_| values.next().unwrap())
@@ -55,7 +73,11 @@ fn the_default_network_loads_and_judges_odds_rightly() {
     assert!(bytes.len() < 8 << 20, "{} bytes", bytes.len());
     let start = Instant::now();
     let model = ModelOptions::with_all_ops().load(bytes).unwrap();
-    assert!(start.elapsed() < Duration::from_millis(300), "loading took {:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_millis(300),
+        "loading took {:?}",
+        start.elapsed()
+    );
 
     // From the side to move: it lacks queen, rook, knight, nothing; the opponent lacks knight, rook, queen.
     let positions = [
@@ -70,14 +92,23 @@ fn the_default_network_loads_and_judges_odds_rightly() {
     assert_eq!((policy.len(), wdl.len(), mlh.len()), (5 * 1858, 5 * 3, 5));
     assert!(policy.iter().chain(&mlh).all(|value| value.is_finite()));
     let q: Vec<f32> = wdl.chunks(3).map(|wdl| wdl[0] - wdl[2]).collect();
-    assert!(wdl.chunks(3).all(|wdl| (wdl.iter().sum::<f32>() - 1.0).abs() < 1e-4));
-    assert!(q[0] < q[1] && q[1] < q[2] && q[2] < q[3] && q[3] < q[4], "{q:?}");
+    assert!(
+        wdl.chunks(3)
+            .all(|wdl| (wdl.iter().sum::<f32>() - 1.0).abs() < 1e-4)
+    );
+    assert!(
+        q[0] < q[1] && q[1] < q[2] && q[2] < q[3] && q[3] < q[4],
+        "{q:?}"
+    );
     assert!(q[0] < -0.9 && q[2].abs() < 0.3 && q[4] > 0.9, "{q:?}");
 
     // A batch is its positions.
     for (index, fen) in positions.iter().enumerate() {
         let [one, _, _] = run(&model, &planes(fen));
-        let same = one.iter().zip(&policy[index * 1858..]).all(|(a, b)| (a - b).abs() < 1e-3);
+        let same = one
+            .iter()
+            .zip(&policy[index * 1858..])
+            .all(|(a, b)| (a - b).abs() < 1e-3);
         assert!(same, "{fen} alone and in a batch");
     }
 }
