@@ -51,10 +51,11 @@ pub struct Engine {
 }
 
 /// How a search thread ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It said what it had to say.
-    Normally,
+    /// With this last line to be said, if any. It is said when the end is noticed, so that whatever the GUI sends in reply
+    /// meets an engine that knows that it is idle.
+    With(Option<String>),
     /// It panicked, and the GUI still waits for an answer.
     ByPanic,
 }
@@ -224,13 +225,17 @@ impl Engine {
         let Some(running) = self.running.take() else {
             return;
         };
-        // A panic was caught; there is nothing to learn from the result.
+        // How it ended is known already.
         let _ = running.thread.join();
-        if ended == Ended::ByPanic {
-            self.output
-                .note("error: the search crashed; please report this");
-            self.output.line("bestmove (none)");
-            self.tree = Arc::default();
+        match ended {
+            Ended::With(None) => {}
+            Ended::With(Some(line)) => self.output.line(&line),
+            Ended::ByPanic => {
+                self.tree = Arc::default();
+                self.output
+                    .note("error: the search crashed; please report this");
+                self.output.line("bestmove (none)");
+            }
         }
     }
 
@@ -240,12 +245,15 @@ impl Engine {
         silent: Arc<AtomicBool>,
         ponder: Option<Go>,
         endless: bool,
-        work: impl FnOnce() + Send + 'static,
+        work: impl FnOnce() -> Option<String> + Send + 'static,
     ) {
-        let guard = Guard(Arc::clone(&self.on_finished));
+        let guard = Guard {
+            ended: Ended::ByPanic,
+            tell: Arc::clone(&self.on_finished),
+        };
         let thread = thread::spawn(move || {
-            let _guard = guard;
-            work();
+            let mut guard = guard;
+            guard.ended = Ended::With(work());
         });
         self.running = Some(Running {
             stop,
@@ -271,7 +279,7 @@ impl Engine {
                 output.line(&format!("{name}: {count}"));
                 total += count;
             }
-            output.line(&format!("Nodes searched: {total}"));
+            Some(format!("Nodes searched: {total}"))
         });
     }
 
@@ -387,14 +395,13 @@ pub fn tree_bytes(options: &Options) -> Option<usize> {
 }
 
 /// Tells, when the thread that owns it ends, how.
-struct Guard(Arc<dyn Fn(Ended) + Send + Sync>);
+struct Guard {
+    ended: Ended,
+    tell: Arc<dyn Fn(Ended) + Send + Sync>,
+}
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        (self.0)(if thread::panicking() {
-            Ended::ByPanic
-        } else {
-            Ended::Normally
-        });
+        (self.tell)(self.ended.clone());
     }
 }

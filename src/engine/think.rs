@@ -1,5 +1,5 @@
-//! One `go`, on a thread of its own: wait for the network, search, answer. Everything that the GUI must hear is written
-//! here, exactly one `bestmove` per search (none for a ponder search that a hit ends).
+//! One `go`, on a thread of its own: wait for the network, search, answer. What the GUI must hear meanwhile is written
+//! here; the result is exactly one `bestmove` per search (none for a ponder search that a hit ends).
 
 use std::{
     sync::{
@@ -66,40 +66,38 @@ pub struct Task {
 }
 
 impl Task {
-    /// Searches and answers.
-    pub fn run(&self) {
-        let Some(answer) = self.think() else { return };
+    /// Searches; returns the answer, if one is wanted.
+    pub fn run(&self) -> Option<String> {
+        let answer = self.think();
         self.wait_for_permission();
         if self.silent.load(Ordering::Relaxed) {
-            return;
+            return None;
         }
         let answer = if self.pondering {
             self.answer_after_pondering()
         } else {
             answer
         };
-        let style = self.style();
-        self.output
-            .line(&style.best_move(answer.best, answer.ponder));
+        Some(self.style().best_move(answer.best, answer.ponder))
     }
 
-    /// The move to answer with, without waiting for the permission to do so. `None` when no answer is wanted.
-    fn think(&self) -> Option<Answer> {
+    /// The move to answer with, without waiting for the permission to do so.
+    fn think(&self) -> Answer {
         if legal_moves(self.history.position()).next().is_none() {
             self.report_end_of_game();
-            return Some(Answer::default());
+            return Answer::default();
         }
         let evaluator = match self.loader.wait(&self.stop, None) {
             Ok(evaluator) => evaluator,
             Err(NotLoaded::NotYet) => {
                 self.output.note("stopped before the network was loaded");
-                return Some(self.any_legal_move());
+                return self.any_legal_move();
             }
             // The loader has said what is wrong.
             Err(NotLoaded::Failed(_)) => {
                 self.output
                     .note("no search: there is no usable network (see above)");
-                return Some(Answer::default());
+                return Answer::default();
             }
         };
         let mut root = self.history.clone();
@@ -110,7 +108,7 @@ impl Task {
         let mut limits = self.limits.clone();
         start_later(&mut limits, self.clock.now() - self.received);
         let outcome = self.search(&*evaluator, root, limits, reply, &self.stop);
-        Some(self.answer_from(outcome))
+        self.answer_from(outcome)
     }
 
     /// When pondering: the move that the opponent is expected to play.

@@ -7,7 +7,7 @@ use shakmaty::{Chess, Color, Position};
 
 use crate::{
     chess::{PackedMove, setup, wdl},
-    network::Value,
+    network::{Value, policy_map},
     options::Options,
     search::{Line, MoveStat, Proven, Report, Score},
 };
@@ -141,7 +141,10 @@ impl Style<'_> {
 
     fn move_stat(&self, stat: &MoveStat, moves: usize) -> String {
         let (name, index) = match stat.m {
-            Some(m) => (self.moves(&[m]), policy_index(self.position, m)),
+            Some(m) => {
+                let black = self.position.turn() == Color::Black;
+                (self.moves(&[m]), policy_map::index(m, black, 0))
+            }
             None => ("node".into(), moves),
         };
         let mut text = format!(
@@ -236,6 +239,175 @@ fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     let _ = text.write_fmt(arguments);
 }
 
-fn policy_index(_position: &Chess, _m: PackedMove) -> usize {
-    0
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{chess::setup::position_from_fen, search::MoveStat};
+    use std::time::Duration;
+
+    fn line(position: &Chess, score: Score, value: Value, moves: &str) -> Line {
+        let mut position = position.clone();
+        let pv = moves
+            .split_whitespace()
+            .map(|text| {
+                let m = setup::parse_move(&position, text).unwrap();
+                position.play_unchecked(m.unpack(&position));
+                m
+            })
+            .collect();
+        Line {
+            score,
+            value,
+            pv,
+            nodes: 7,
+        }
+    }
+
+    fn report(lines: Vec<Line>) -> Report {
+        Report {
+            depth: 3,
+            seldepth: 9,
+            elapsed: Duration::from_millis(500),
+            nodes: 1200,
+            playouts: 1000,
+            hashfull: 12,
+            tb_hits: 1,
+            lines,
+        }
+    }
+
+    const VALUE: Value = Value {
+        wl: 0.4,
+        d: 0.4,
+        m: 61.0,
+    };
+
+    #[test]
+    fn fields_come_in_the_usual_order() {
+        let position = Chess::default();
+        let mut options = Options::default();
+        let report = report(vec![line(&position, Score::Open, VALUE, "e2e4 e7e5")]);
+        fn style<'a>(position: &'a Chess, options: &'a Options) -> Style<'a> {
+            Style { position, options }
+        }
+        assert_eq!(
+            style(&position, &options).report(&report),
+            [
+                "info depth 3 seldepth 9 time 500 nodes 1200 score cp 100 hashfull 12 nps 2000 tbhits 1 pv e2e4 e7e5"
+            ]
+        );
+        options.show_wdl = true;
+        options.show_moves_left = true;
+        options.multi_pv = 2;
+        options.per_pv_counters = true;
+        assert_eq!(
+            style(&position, &options).report(&report),
+            [
+                "info depth 3 seldepth 9 time 500 nodes 7 score cp 100 wdl 500 400 100 movesleft 31 \
+                 hashfull 12 nps 2000 tbhits 1 multipv 1 pv e2e4 e7e5"
+            ]
+        );
+    }
+
+    #[test]
+    fn certain_results_are_mates() {
+        let position = Chess::default();
+        let options = Options::default();
+        for (score, text) in [
+            (Score::Mate(3), " score mate 3 "),
+            (Score::Mate(-2), " score mate -2 "),
+            (Score::Mate(0), " score mate 0 "),
+            (Score::Tablebase(1), " score mate 101 "),
+            (Score::Tablebase(-8), " score mate -104 "),
+        ] {
+            let style = Style {
+                position: &position,
+                options: &options,
+            };
+            let lines = style.report(&report(vec![line(&position, score, VALUE, "e2e4")]));
+            assert!(lines[0].contains(text), "{}", lines[0]);
+        }
+    }
+
+    #[test]
+    fn castling_in_a_line_follows_the_mode() {
+        let position = position_from_fen("4k3/8/8/8/8/8/8/4K2R w K - 0 1").unwrap();
+        let report = report(vec![line(&position, Score::Open, VALUE, "e1g1 e8d8")]);
+        for (chess960, pv) in [(false, "pv e1g1 e8d8"), (true, "pv e1h1 e8d8")] {
+            let options = Options {
+                chess960,
+                ..Options::default()
+            };
+            let style = Style {
+                position: &position,
+                options: &options,
+            };
+            assert!(style.report(&report)[0].ends_with(pv));
+            let moves = &report.lines[0].pv;
+            let text = style.best_move(Some(moves[0]), Some(moves[1]));
+            assert_eq!(text.len(), "bestmove e1g1 ponder e8d8".len());
+        }
+    }
+
+    #[test]
+    fn statistics_look_as_lc0_writes_them() {
+        let position = Chess::default();
+        let options = Options::default();
+        let style = Style {
+            position: &position,
+            options: &options,
+        };
+        let mut stat = MoveStat {
+            m: Some(setup::parse_move(&position, "e2e4").unwrap()),
+            n: 387,
+            in_flight: 1,
+            p: 0.2036,
+            value: Some(VALUE),
+            q: -0.000_001,
+            u: 0.012_34,
+            v: Some(0.05),
+            proven: None,
+            frozen: false,
+        };
+        let mut unvisited = stat.clone();
+        unvisited.value = None;
+        unvisited.v = None;
+        unvisited.frozen = true;
+        unvisited.proven = Some(Proven::Loss);
+        stat.proven = None;
+        let mut root = stat.clone();
+        root.m = None;
+        assert_eq!(
+            style.move_stats(&[unvisited, stat, root]),
+            [
+                "info string e2e4  (322 ) N:     387 (+ 1) (P: 20.36%) (WL:  -.-----) (D: -.---) (M:  -.-) \
+                 (Q:  0.00000) (U: 0.01234) (S:  0.01234) (V:  -.----) (L) (F) ",
+                "info string e2e4  (322 ) N:     387 (+ 1) (P: 20.36%) (WL:  0.40000) (D: 0.400) (M: 61.0) \
+                 (Q:  0.00000) (U: 0.01234) (S:  0.01234) (V:  0.0500) ",
+                "info string node  (2   ) N:     387 (+ 1) (P: 20.36%) (WL:  0.40000) (D: 0.400) (M: 61.0) \
+                 (Q:  0.00000) (V:  0.0500) ",
+            ]
+        );
+    }
+
+    #[test]
+    fn pondering_is_told_from_after_the_reply() {
+        let position = Chess::default();
+        let reply = setup::parse_move(&position, "e2e4").unwrap();
+        let told = |score| {
+            let lines = vec![
+                line(&position, Score::Open, VALUE, "d2d4 d7d5"),
+                line(&position, score, VALUE, "e2e4 e7e5 g1f3"),
+            ];
+            after_reply(&report(lines), reply).unwrap().lines
+        };
+        let lines = told(Score::Open);
+        assert_eq!((lines.len(), lines[0].pv.len()), (1, 2));
+        assert_eq!(lines[0].value.wl, -0.4);
+        // The opponent mates in 3, one of which is the reply; or is mated in 3 after it.
+        assert_eq!(told(Score::Mate(3))[0].score, Score::Mate(-2));
+        assert_eq!(told(Score::Mate(-3))[0].score, Score::Mate(3));
+        let other = setup::parse_move(&position, "a2a3").unwrap();
+        assert!(after_reply(&report(lines), other).is_none());
+    }
 }
