@@ -21,7 +21,7 @@ use crate::{
     bench::{self, BenchArgs},
     calibrate::calibrate,
     dataset::{self, DatasetArgs},
-    engine::loader::Load,
+    engine::{self, loader::Load},
     lc0::commands::{self as lc0, ConvertArgs, DescribeArgs},
     network::{
         commands::{self as network, BackendbenchArgs, RuntimeArgs, TuneArgs},
@@ -33,6 +33,9 @@ use crate::{
 
 /// The configuration file that is read without being asked for, beside the program.
 const CONFIG_FILE: &str = "scorn.config";
+
+/// The subcommands that the engine's options mean something to.
+const WITH_OPTIONS: &[&str] = &["uci", "analyze", "backendbench", "runtime", "tune"];
 
 /// Flags that have a short form, as in lc0.
 const SHORT_FLAGS: &[(&str, char)] = &[
@@ -121,7 +124,11 @@ fn dispatch(command: Option<Command>, options: Options) -> Result<()> {
 
 /// How evaluators are made.
 fn load() -> Load {
-    Arc::new(|options| Ok(registry::load(&NetworkConfig::from(options))?))
+    Arc::new(|options| {
+        let mut config = NetworkConfig::from(options);
+        config.cache = engine::cache_entries(options);
+        Ok(registry::load(&config)?)
+    })
 }
 
 type Parsed = (Cli, Result<Options>);
@@ -130,17 +137,13 @@ type Parsed = (Cli, Result<Options>);
 /// command line.
 fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::Error> {
     let rows = Options::default().rows();
-    let mut command = Cli::command().args(rows.iter().flat_map(arguments_of));
+    let mut command = command(&rows);
     let matches = command.try_get_matches_from_mut(arguments)?;
     let cli = Cli::from_arg_matches(&matches)?;
-    let mut innermost = &matches;
-    while let Some((_, inner)) = innermost.subcommand() {
-        innermost = inner;
-    }
     let mut options = Options::default();
     let config = read_config(cli.config.as_deref(), &mut options, &rows);
     for row in &rows {
-        let Some(value) = value_of(row, innermost) else {
+        let Some(value) = value_of(row, &matches) else {
             continue;
         };
         options.set(row.name, &value).map_err(|error| {
@@ -151,17 +154,26 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::
     Ok((cli, config.map(|()| options)))
 }
 
+/// The command line with a flag for every option, before and after the subcommand.
+fn command(rows: &[Row]) -> clap::Command {
+    let arguments = || rows.iter().flat_map(arguments_of);
+    WITH_OPTIONS
+        .iter()
+        .fold(Cli::command().args(arguments()), |command, name| {
+            command.mut_subcommand(name, |inner| inner.args(arguments()))
+        })
+}
+
 /// The flags of one row: `--flag VALUE`, or `--flag` and `--no-flag`.
 fn arguments_of(row: &Row) -> Vec<Arg> {
     let mut help = row.help.to_owned();
     if !row.default.is_empty() {
         help += &format!(" [default: {}]", row.default);
     }
-    let arg = Arg::new(row.flag)
+    let arg = Arg::new(row.name)
         .long(row.flag)
         .help(help)
         .help_heading("Engine options")
-        .global(true)
         .hide_short_help(true);
     let short = SHORT_FLAGS.iter().find(|(flag, _)| *flag == row.flag);
     let arg = match short {
@@ -180,8 +192,7 @@ fn arguments_of(row: &Row) -> Vec<Arg> {
     let negative = Arg::new(row.negative_flag)
         .long(row.negative_flag)
         .action(ArgAction::SetTrue)
-        .overrides_with(row.flag)
-        .global(true)
+        .overrides_with(row.name)
         .hide(true);
     let positive = arg
         .value_name("BOOL")
@@ -191,11 +202,19 @@ fn arguments_of(row: &Row) -> Vec<Arg> {
     vec![positive, negative]
 }
 
+/// What was given for an option; a flag after the subcommand counts more than one before it.
 fn value_of(row: &Row, matches: &ArgMatches) -> Option<String> {
+    let inner = matches
+        .subcommand()
+        .filter(|(name, _)| WITH_OPTIONS.contains(name))
+        .and_then(|(_, inner)| value_of(row, inner));
+    if inner.is_some() {
+        return inner;
+    }
     if row.kind == Kind::Check && matches.get_flag(row.negative_flag) {
         return Some("false".into());
     }
-    matches.get_one::<String>(row.flag).cloned()
+    matches.get_one::<String>(row.name).cloned()
 }
 
 /// Reads the configuration file that was named, or the one beside the program if there is one.
@@ -252,16 +271,13 @@ mod tests {
     #[test]
     fn the_command_is_well_formed() {
         let rows = Options::default().rows();
-        Cli::command()
-            .args(rows.iter().flat_map(arguments_of))
-            .debug_assert();
+        command(&rows).debug_assert();
     }
 
     #[test]
     fn options_are_flags_everywhere() {
-        let set = options(
-            "scorn --cpuct 2 bench --draw-score -0.5 --no-two-fold-draws --chess960 -b hash",
-        );
+        let set =
+            options("scorn --cpuct 2 uci --draw-score -0.5 --no-two-fold-draws --chess960 -b hash");
         assert_eq!((set.cpuct, set.draw_score), (2.0, -0.5));
         assert!(!set.two_fold_draws && set.chess960);
         assert_eq!(set.backend, "hash");

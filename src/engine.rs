@@ -387,11 +387,25 @@ pub fn contempt_side(options: &Options, playing: Color) -> Option<Color> {
     }
 }
 
-/// The memory that the tree may take: what RamLimitMb leaves after the cache.
+/// Memory of a cached evaluation, in bytes.
+const CACHE_ENTRY: u64 = 90;
+
+/// The positions that the cache may hold: NNCacheSize, and no more than half of RamLimitMb.
+pub fn cache_entries(options: &Options) -> usize {
+    match options.ram_limit_mb << 20 {
+        0 => options.nn_cache_size,
+        limit => {
+            let half = usize::try_from(limit / 2 / CACHE_ENTRY).unwrap_or(usize::MAX);
+            options.nn_cache_size.min(half)
+        }
+    }
+}
+
+/// The memory that the tree may take, in bytes: what RamLimitMb leaves beside a full cache.
 pub fn tree_bytes(options: &Options) -> Option<usize> {
-    let limit = options.ram_limit_mb.saturating_mul(1 << 20);
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    (limit > 0).then_some(limit)
+    let limit = options.ram_limit_mb << 20;
+    let rest = limit.checked_sub(cache_entries(options) as u64 * CACHE_ENTRY)?;
+    usize::try_from(rest).ok().filter(|&rest| rest > 0)
 }
 
 /// Tells, when the thread that owns it ends, how.
@@ -403,5 +417,24 @@ struct Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         (self.tell)(self.ended.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tree_and_cache_share_the_memory() {
+        let mut options = Options::default();
+        assert_eq!(tree_bytes(&options), None);
+        assert_eq!(cache_entries(&options), 2_000_000);
+        for megabytes in ["1", "16", "1000", "100000000"] {
+            options.set("Hash", megabytes).unwrap();
+            let limit = (options.ram_limit_mb << 20) as usize;
+            let cache = cache_entries(&options) * CACHE_ENTRY as usize;
+            let tree = tree_bytes(&options).unwrap();
+            assert!(tree >= limit / 2 && tree + cache <= limit);
+        }
     }
 }

@@ -397,7 +397,7 @@ options! {
     /// Positions per network batch; 0 takes what the backend advises.
     "MinibatchSize" "minibatch-size" minibatch_size: usize [0, 1024] = 0usize;
     /// Memory for the tree and the cache together, in MB; a search that reaches it ends with its best move. 0: no limit.
-    "RamLimitMb" also "Hash" "ramlimit-mb" ram_limit_mb: u64 [0, 100000000] = 0u64;
+    "RamLimitMb" also "Hash" "ramlimit-mb" ram_limit_mb: u64 [0, 100000000] = 0u64, drops Network;
     /// Evaluations kept for positions that come up again.
     "NNCacheSize" "nncache" nn_cache_size: usize [0, 999999999] = 2000000usize, drops Network;
     /// At most this many nodes per second; 0: as fast as possible.

@@ -12,11 +12,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
 use shakmaty::{Color, Position};
 
-pub use self::input::Item;
-use self::{
-    input::Items,
-    output::{Record, Writer},
-};
+pub use self::input::{Item, Items, from_epd, from_pgn};
+use self::output::{Record, Writer};
 use crate::{
     engine::{self, loader::Load},
     network::Evaluator,
