@@ -30,8 +30,8 @@ pub struct BackendbenchArgs {
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16,32,64,128,256", value_parser = positive())]
     pub sizes: Vec<u64>,
     /// Numbers of threads that evaluate at the same time [default: 1 and all processors]
-    #[arg(long = "bench-threads", value_delimiter = ',', value_parser = positive())]
-    pub threads: Vec<u64>,
+    #[arg(long, value_delimiter = ',', value_parser = positive())]
+    pub bench_threads: Vec<u64>,
     /// Measure every backend that works here, not only the one of the Backend option.
     #[arg(long)]
     pub all: bool,
@@ -99,7 +99,7 @@ fn bench_one(args: &BackendbenchArgs, backend: &str, evaluator: &dyn Evaluator) 
         println!("{}", evaluator.describe());
         println!("threads  batch    evals/s   ms/batch");
     }
-    for threads in thread_counts(&args.threads) {
+    for threads in thread_counts(&args.bench_threads) {
         for &size in &args.sizes {
             let time = Duration::from_millis(args.time);
             let speed = speed(evaluator, size as usize, threads, time)?;

@@ -378,12 +378,22 @@ fn onnx(
 }
 
 fn refused(backend: &'static str, network: &str, message: String) -> LoadError {
+    let hint = match backend {
+        "cuda" | "tensorrt" if message.contains("Failed to load library") => LIBRARY_HINT,
+        "cuda" | "tensorrt" if message.contains("no CUDA-capable device") => {
+            "; there is no NVIDIA GPU, or its driver is not installed"
+        }
+        _ => "",
+    };
     LoadError::Refused {
         backend,
         network: network.to_owned(),
-        message,
+        message: format!("{}{hint}", message.trim()),
     }
 }
+
+/// What to do when the GPU providers lack the libraries that they need.
+const LIBRARY_HINT: &str = "; install what it needs with: python3 -m pip install --target runtime 'onnxruntime-gpu[cuda,cudnn]' (for TensorRT also: tensorrt)";
 
 fn read(config: &NetworkConfig, data_type: crate::lc0::DataType) -> Result<Network, LoadError> {
     let options = ConvertOptions {

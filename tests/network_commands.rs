@@ -1,0 +1,124 @@
+//! `scorn backendbench`, `scorn runtime` and `scorn tune` as a user runs them.
+
+use std::process::{Command, Output};
+
+const TINY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/networks/tiny.onnx");
+
+fn scorn(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
+    command.args(arguments).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    let (stdout, stderr) = (&output.stdout, String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stderr}");
+    String::from_utf8_lossy(stdout).into_owned()
+}
+
+#[test]
+fn backendbench_prints_a_line_for_each_size_and_thread_count() {
+    let common = [
+        "--weights",
+        TINY,
+        "--backend",
+        "rten",
+        "backendbench",
+        "--sizes",
+        "1,8",
+        "--time",
+        "20",
+    ];
+    let text = stdout(&scorn(&[&common[..], &["--bench-threads", "1,2"]].concat()));
+    assert_eq!(text.lines().count(), 6, "{text}");
+    let text = stdout(&scorn(
+        &[&common[..], &["--bench-threads", "2", "--json"]].concat(),
+    ));
+    for (line, size) in text.lines().zip([1, 8]) {
+        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(
+            (row["batch"].as_u64(), row["threads"].as_u64()),
+            (Some(size), Some(2))
+        );
+        assert!(row["evals_per_second"].as_f64().unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn a_backend_that_is_not_there_is_one_line_and_exit_code_1() {
+    let output = scorn(&[
+        "--weights",
+        TINY,
+        "--backend",
+        "onnx-cpu",
+        "--onnxruntime-path",
+        "/nowhere",
+        "backendbench",
+    ]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stderr.trim().lines().count(), 1, "{stderr}");
+    assert!(
+        stderr.contains("onnx-cpu") && stderr.contains("/nowhere"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn runtime_tells_what_auto_takes_and_how_to_install_more() {
+    let text = stdout(&scorn(&[
+        "--weights",
+        TINY,
+        "--onnxruntime-path",
+        "/nowhere",
+        "runtime",
+    ]));
+    for part in [
+        "auto takes",
+        "rten",
+        "/nowhere",
+        "pip install --target runtime onnxruntime",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let text = stdout(&scorn(&[
+        "--weights",
+        TINY,
+        "--onnxruntime-path",
+        "/nowhere",
+        "runtime",
+        "--json",
+    ]));
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(report["library"].is_null() && report["auto"].as_str().unwrap().starts_with("rten"));
+}
+
+#[test]
+fn tune_writes_a_configuration_that_the_program_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tuned.config");
+    let file = file.to_str().unwrap();
+    let text = stdout(&scorn(&[
+        "--weights",
+        TINY,
+        "--onnxruntime-path",
+        "/nowhere",
+        "tune",
+        "--time",
+        "5",
+        "--write",
+        file,
+    ]));
+    assert!(text.contains("--backend=rten"), "{text}");
+    let text = stdout(&scorn(&[
+        "--config",
+        file,
+        "--weights",
+        TINY,
+        "backendbench",
+        "--sizes",
+        "1",
+        "--time",
+        "5",
+    ]));
+    assert!(text.starts_with("rten"), "{text}");
+}
