@@ -154,7 +154,7 @@ fn openvino_agrees_with_lc0() {
 
 #[test]
 fn openvino_in_16_bits_is_close() {
-    parity("openvino", "", 3e-2);
+    parity("openvino", "precision=bf16", 3e-2);
 }
 
 #[test]

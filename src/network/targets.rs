@@ -93,6 +93,8 @@ fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, LoadErr
         .to_ascii_lowercase()
         .as_str()
     {
+        "" | "auto" if device == "CPU" && !has_amx() => "f32",
+        "" | "auto" if device == "CPU" => "bf16",
         "" | "auto" => "",
         "fp32" | "f32" => "f32",
         "bf16" => "bf16",
@@ -121,6 +123,19 @@ fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, LoadErr
         },
         data_type: DataType::Float32,
     })
+}
+
+/// Whether the processor multiplies matrices of bf16 in hardware (AMX). Without it OpenVINO would still choose bf16 on
+/// processors that know the type, and be slower than with 32 bits.
+fn has_amx() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{__cpuid, __cpuid_count};
+        const AMX_BF16: u32 = 1 << 22;
+        __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & AMX_BF16 != 0
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    false
 }
 
 fn cuda(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, LoadError> {
