@@ -322,3 +322,33 @@ fn backends_combine() {
     let error = strict.evaluate(&mut batch).unwrap_err().to_string();
     assert!(error.contains("differ by more than 0"), "{error}");
 }
+
+#[test]
+fn damaged_networks_never_crash() {
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("damaged.onnx");
+    let original = std::fs::read(tiny("rten", "tiny.onnx").weights).unwrap();
+    let mut random = StdRng::seed_from_u64(1);
+    for backend in ["rten", "onnx-cpu"] {
+        let mut config = tiny(backend, "tiny.onnx");
+        if installed(&config).is_none() {
+            continue;
+        }
+        config.weights = path.to_string_lossy().into_owned();
+        for _ in 0..400 {
+            let mut bytes = original.clone();
+            for _ in 0..random.random_range(1..4) {
+                let at = random.random_range(0..bytes.len());
+                bytes[at] = random.random();
+            }
+            if random.random_range(0..4) == 0 {
+                bytes.truncate(random.random_range(0..bytes.len()));
+            }
+            std::fs::write(&path, bytes).unwrap();
+            if let Err(error) = load(&config) {
+                assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+}

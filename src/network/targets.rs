@@ -244,43 +244,49 @@ fn need_provider(runtime: &Runtime, provider: &'static str) -> Result<(), LoadEr
     })
 }
 
-/// Loads the CUDA libraries that came with the wheel (`nvidia/*/lib` beside the package), so that the provider finds
-/// them. What does not load is not needed or reported by the provider itself.
+/// Loads the CUDA and TensorRT libraries that came as wheels (`nvidia/*/lib` and `tensorrt_libs` beside the package), so
+/// that the provider finds them. What does not load is not needed, or reported by the provider itself.
 fn preload_cuda(library: &Path) {
-    const ORDER: [&str; 7] = [
-        "libcudart.",
-        "libnvJitLink.",
-        "libnvrtc.",
-        "libcublasLt.",
-        "libcublas.",
-        "libcufft.",
-        "libcudnn.",
+    /// Those that others need first.
+    const ORDER: [&str; 9] = [
+        "cudart",
+        "nvJitLink",
+        "nvrtc",
+        "cublasLt",
+        "cublas",
+        "cufft",
+        "curand",
+        "cudnn",
+        "nvinfer",
     ];
     let Some(root) = library.ancestors().nth(3) else {
         return;
     };
-    let folders = fs::read_dir(root.join("nvidia"))
+    let wheels = fs::read_dir(root.join("nvidia"))
         .into_iter()
         .flatten()
         .flatten();
+    let folders = wheels.flat_map(|wheel| ["lib", "bin"].map(|sub| wheel.path().join(sub)));
     let files: Vec<PathBuf> = folders
-        .flat_map(|folder| {
-            fs::read_dir(folder.path().join("lib"))
-                .into_iter()
-                .flatten()
-                .flatten()
-        })
+        .chain([root.join("tensorrt_libs")])
+        .flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten())
         .map(|entry| entry.path())
         .collect();
-    for start in ORDER {
-        let named = |path: &&PathBuf| {
-            path.file_name()
-                .is_some_and(|name| name.to_string_lossy().starts_with(start))
-        };
-        for path in files.iter().filter(named) {
+    for stem in ORDER {
+        for path in files.iter().filter(|path| is_library(path, stem)) {
             let _ = ort::util::preload_dylib(path);
         }
     }
+}
+
+/// Whether a file is the library itself (`libcudnn.so.9`, `cudnn64_9.dll`) and not a part of it (`libcudnn_ops.so.9`).
+fn is_library(path: &Path, stem: &str) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.strip_prefix("lib").unwrap_or(&name);
+    let rest = name
+        .strip_prefix(stem)
+        .map(|rest| rest.strip_prefix('_').unwrap_or(rest));
+    rest.is_some_and(|rest| rest.starts_with(|first: char| first == '.' || first.is_ascii_digit()))
 }
 
 /// The folder for TensorRT's engines, made if needed: its name depends on the network, the library and the batch sizes,
@@ -320,4 +326,23 @@ pub fn engine_cache(
     fs::create_dir_all(&folder)
         .map_err(|error| unavailable(format!("cannot make {}: {error}", folder.display())))?;
     Ok(folder.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_told_from_their_parts() {
+        for (name, stem, expected) in [
+            ("libcudnn.so.9", "cudnn", true),
+            ("cudnn64_9.dll", "cudnn", true),
+            ("nvinfer_10.dll", "nvinfer", true),
+            ("libcudnn_ops.so.9", "cudnn", false),
+            ("libcublasLt.so.13", "cublas", false),
+            ("libnvinfer_plugin.so.10", "nvinfer", false),
+        ] {
+            assert_eq!(is_library(Path::new(name), stem), expected, "{name}");
+        }
+    }
 }
