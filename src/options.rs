@@ -548,7 +548,7 @@ options! {
     "UCI_ShowMovesLeft" "show-movesleft" show_moves_left: bool = false;
     /// Report statistics of every move at the end of a search.
     "VerboseMoveStats" "verbose-move-stats" verbose_move_stats: bool = false;
-    /// A file to which the conversation with the GUI is written; "<stderr>" writes it there.
+    /// A file to which the conversation with the GUI is written; `<stderr>` writes it there.
     "LogFile" "logfile" log_file: String = "";
     /// King takes rook castling, for Chess960.
     "UCI_Chess960" "chess960" chess960: bool = false;

@@ -1,7 +1,7 @@
 //! The evaluation cache: a decorator that remembers what any [`Evaluator`] said.
 //!
 //! Entries are found by the evaluator's key, which covers everything the network sees, history included. Priors are kept
-//! in the tree's own 16-bit code (see [`prior`](super::prior)), so a hit stores in the tree what a miss would have. The
+//! in the tree's own 16-bit code (see [`prior`]), so a hit stores in the tree what a miss would have. The
 //! cache is split into shards with a lock each; a shard is a queue of records of exactly the size that their moves need,
 //! about 90 bytes a position with the index. Memory grows with use, up to the limit; then the oldest entries leave,
 //! except that those used since they came in get another round (the CLOCK policy).

@@ -99,7 +99,7 @@ impl Batch {
     }
 
     /// Adds a position: the key of everything a network sees of it (see [`Evaluator::probe`]), its input planes (when
-    /// the evaluator asks for any, see [`Evaluator::needs_planes`]) and its legal moves. Returns its index.
+    /// the evaluator asks for any, see [`Evaluator::encode`]) and its legal moves. Returns its index.
     pub fn push(&mut self, key: u64, planes: Option<Planes>, moves: &[PackedMove]) -> usize {
         self.items.push(Item {
             key,

@@ -1,12 +1,12 @@
 //! The search: a PUCT tree over a network, with search-contempt.
 //!
-//! One iteration of a worker is: [`select`](mod@select) leaves under the tree's lock, [`expand`] them without it,
-//! evaluate them together, and [`backup`] their values. [`search_contempt`] is the opponent model, [`bounds`] the proofs,
-//! [`tree`] and [`node`] the data, [`root`] the choice of the move, [`limits`] the reasons to stop.
+//! One iteration of a worker is: `select` leaves under the tree's lock, `expand` them without it,
+//! evaluate them together, and `backup` their values. [`search_contempt`] is the opponent model, `bounds` the proofs,
+//! [`tree`] and [`node`] the data, `root` the choice of the move, [`limits`] the reasons to stop.
 //!
 //! [`run`] searches one position until a limit or a stop signal ends it. It never prints: what there is to say goes to
 //! a [`Reporter`]. Time comes from a [`Clock`], randomness from the options' seed, values from an
-//! [`Evaluator`](crate::network::Evaluator).
+//! [`Evaluator`].
 
 mod backup;
 mod batch;

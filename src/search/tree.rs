@@ -10,7 +10,7 @@
 //!
 //! A block that is full is copied to the next larger one and its old place reused, so node ids are valid only while the
 //! lock is held; a path is recorded as child slots, which never change. There are no parent pointers. Re-rooting copies
-//! the subtree that stays (see [`super::reroot`]) and drops the rest at once.
+//! the subtree that stays (see `reroot`) and drops the rest at once.
 
 use shakmaty::{Color, Position};
 
