@@ -71,6 +71,10 @@ pub(super) fn cancel(tree: &mut Tree, path: &[NodeId], steps: &[Step]) {
     for (&id, step) in path.iter().zip(steps) {
         tree.settle_reply(id, step.slot, step.drawn, Fate::Cancelled);
     }
+    // A visit of another thread may have been the last that a node waited for, but for this one.
+    for (depth, &id) in path.iter().enumerate() {
+        tree.freeze_if_due(id, depth);
+    }
 }
 
 /// Backs up one more visit to a proven node.
