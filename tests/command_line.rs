@@ -1,0 +1,197 @@
+//! The program as it is used from a shell: what it prints, and how it ends.
+
+use std::{
+    fs,
+    process::{Command, Output},
+};
+
+fn scorn(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_scorn"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+const EPD: &str = "6k1/5ppp/8/8/8/8/8/R5K1 w - - bm Ra8#; id \"mate\";\n\
+                   4k3/8/8/8/8/8/8/4K2R w K - id \"quiet\";\n\
+                   R5k1/5ppp/8/8/8/8/8/6K1 b - - id \"over\";\n";
+
+#[test]
+fn help_and_version() {
+    for arguments in [
+        &["--help"][..],
+        &["-h"],
+        &["--version"],
+        &["analyze", "--help"],
+        &["bench", "--help"],
+    ] {
+        let output = scorn(arguments);
+        assert!(output.status.success(), "{arguments:?}");
+        assert!(!output.stdout.is_empty() && output.stderr.is_empty());
+    }
+}
+
+#[test]
+fn mistakes_have_one_message_and_an_exit_code() {
+    for (arguments, code, message) in [
+        (&["--nosuch"][..], 2, "--nosuch"),
+        (&["frobnicate"], 2, "frobnicate"),
+        (&["--cpuct", "fast"], 2, "not a number"),
+        (&["--sc-sampling", "x"], 2, "one of thompson"),
+        (&["analyze"], 2, "--fen"),
+        (&["analyze", "--fen", "8/8"], 1, "not a FEN"),
+        (&["analyze", "--epd", "/no/such/file"], 1, "/no/such/file"),
+        (
+            &["-b", "nosuch", "analyze", "--fen", "startpos"],
+            1,
+            "nosuch",
+        ),
+        (
+            &["-w", "/no/such.pb.gz", "analyze", "--fen", "startpos"],
+            1,
+            "/no/such.pb.gz",
+        ),
+        (&["--config", "/no/such/config"], 1, "/no/such/config"),
+    ] {
+        let output = scorn(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+        let errors = text(&output.stderr);
+        assert!(errors.contains(message), "{arguments:?}: {errors}");
+        assert!(!errors.contains("panicked"));
+        if code == 1 {
+            assert_eq!(errors.lines().count(), 1, "{errors}");
+        }
+    }
+}
+
+#[test]
+fn analyses_for_people_and_for_programs() {
+    let output = scorn(&[
+        "-b",
+        "hash",
+        "analyze",
+        "--fen",
+        "startpos",
+        "--nodes",
+        "200",
+        "--multipv",
+        "2",
+    ]);
+    let people = text(&output.stdout);
+    assert!(
+        people.contains("best ") && people.matches(" win ").count() == 2,
+        "{people}"
+    );
+
+    let folder = tempfile::tempdir().unwrap();
+    let epd = folder.path().join("a.epd");
+    fs::write(&epd, EPD).unwrap();
+    let output = scorn(&[
+        "-b",
+        "hash",
+        "analyze",
+        "--epd",
+        epd.to_str().unwrap(),
+        "--nodes",
+        "300",
+        "--json",
+        "--moves",
+    ]);
+    assert!(output.status.success());
+    assert!(text(&output.stderr).contains("solved 1 of 1"));
+    let records: Vec<serde_json::Value> = text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(records.len(), 3);
+    assert_eq!(records[0]["best"], "a1a8");
+    assert_eq!(records[0]["solved"], true);
+    assert_eq!(records[0]["lines"][0]["mate"], 1);
+    assert!(records[0]["moves"].as_array().unwrap().len() > 5);
+    assert!(records[2]["best"].is_null());
+}
+
+#[test]
+fn an_interrupted_analysis_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (epd, whole, part) = (
+        folder.path().join("a.epd"),
+        folder.path().join("whole.jsonl"),
+        folder.path().join("part.jsonl"),
+    );
+    fs::write(&epd, EPD).unwrap();
+    let analyse = |output: &std::path::Path| {
+        scorn(&[
+            "-b",
+            "hash",
+            "-t",
+            "1",
+            "analyze",
+            "--epd",
+            epd.to_str().unwrap(),
+            "--nodes",
+            "100",
+            "--output",
+            output.to_str().unwrap(),
+        ])
+    };
+    assert!(analyse(&whole).status.success());
+    let complete = fs::read_to_string(&whole).unwrap();
+    // Cut off in the middle of the second record.
+    let first = complete.find('\n').unwrap() + 1;
+    fs::write(&part, &complete[..first + 40]).unwrap();
+    assert!(analyse(&part).status.success());
+    let resumed = fs::read_to_string(&part).unwrap();
+    let without_time = |text: &str| -> Vec<serde_json::Value> {
+        text.lines()
+            .map(|line| {
+                let mut record: serde_json::Value = serde_json::from_str(line).unwrap();
+                record["time_ms"] = 0.into();
+                record
+            })
+            .collect()
+    };
+    assert_eq!(without_time(&resumed), without_time(&complete));
+    assert!(analyse(&part).status.success());
+    assert_eq!(fs::read_to_string(&part).unwrap(), resumed);
+
+    // A file about something else stays as it is.
+    fs::write(&part, "my notes\n").unwrap();
+    assert_eq!(analyse(&part).status.code(), Some(1));
+    assert_eq!(fs::read_to_string(&part).unwrap(), "my notes\n");
+    fs::write(&epd, EPD.lines().rev().collect::<Vec<_>>().join("\n")).unwrap();
+    assert_eq!(analyse(&whole).status.code(), Some(1));
+    assert_eq!(fs::read_to_string(&whole).unwrap(), complete);
+}
+
+#[test]
+fn benches_the_same_twice() {
+    let signature = || {
+        let output = scorn(&["bench", "--nodes", "300"]);
+        assert!(output.status.success());
+        text(&output.stdout).lines().last().unwrap().to_owned()
+    };
+    let first = signature();
+    assert!(first.starts_with("signature  "));
+    assert_eq!(first, signature());
+}
+
+#[test]
+fn reads_a_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("c");
+    fs::write(&config, "# mine\n--backend=hash\nMultiPV=3\n").unwrap();
+    let path = config.to_str().unwrap();
+    let output = scorn(&[
+        "--config", path, "analyze", "--fen", "startpos", "--nodes", "100",
+    ]);
+    assert_eq!(text(&output.stdout).matches(" win ").count(), 3);
+    fs::write(&config, "--backend=hash\n--nosuch=3\n").unwrap();
+    let output = scorn(&["--config", path, "bench"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("line 2: unknown option 'nosuch'"));
+}
