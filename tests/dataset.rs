@@ -1,0 +1,82 @@
+//! `scorn dataset` as a user runs it: games to records, samples, counts, and what it says of bad input.
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
+
+const GAMES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/training-smoke.pgn");
+
+fn dataset(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_scorn"))
+        .arg("dataset")
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn path(dir: &Path, name: &str) -> String {
+    dir.join(name).to_str().unwrap().to_owned()
+}
+
+#[test]
+fn games_become_records_and_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    let (games, sample) = (
+        path(dir.path(), "games.rec"),
+        path(dir.path(), "sample.rec"),
+    );
+    let said = stdout(&dataset(&[
+        "pgn",
+        GAMES,
+        "--out",
+        &games,
+        "--held-out",
+        "20",
+    ]));
+    assert!(
+        said.starts_with("24 games, 2208 positions; skipped 0 corrupt"),
+        "{said}"
+    );
+    let said = stdout(&dataset(&[
+        "sample", &games, "--out", &sample, "--count", "300",
+    ]));
+    assert_eq!(said, "300 positions\n");
+    let table = stdout(&dataset(&["stats", &games, &sample]));
+    for source in [
+        "engine game",
+        "random moves",
+        "odds",
+        "unbalanced",
+        "endgame",
+    ] {
+        assert!(table.contains(source), "{table}");
+    }
+}
+
+#[test]
+fn bad_input_is_told_with_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let (missing, out) = (path(dir.path(), "none.pgn"), path(dir.path(), "out.rec"));
+    let output = dataset(&["pgn", &missing, "--out", &out]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success() && error.contains("none.pgn"),
+        "{error}"
+    );
+    let output = dataset(&["stats", GAMES]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success() && error.contains("not a record file"),
+        "{error}"
+    );
+}
