@@ -46,6 +46,8 @@ pub struct Engine {
     tables: (String, Option<Arc<Tables>>),
     clock: Arc<dyn Clock>,
     output: Output,
+    /// What the loader has said and nobody has been told yet: GUIs expect such lines during a search only.
+    announcement: Arc<Mutex<Option<String>>>,
     on_finished: Arc<dyn Fn(Ended) + Send + Sync>,
     running: Option<Running>,
 }
@@ -87,6 +89,7 @@ impl Engine {
             tables: (String::new(), None),
             clock: Arc::new(SystemClock::default()),
             output,
+            announcement: Arc::default(),
             on_finished: Arc::new(on_finished),
             running: None,
         }
@@ -127,8 +130,9 @@ impl Engine {
     /// Begins to load the network, if it is not there yet.
     pub fn prepare(&self, retry: Retry) {
         let output = self.output.clone();
+        let announcement = Arc::clone(&self.announcement);
         let tell = move |result: Result<String, String>| match result {
-            Ok(description) => output.note(&description),
+            Ok(description) => *announcement.lock() = Some(description),
             Err(error) => output.note(&format!("error: {error}")),
         };
         self.loader.request(&self.options, retry, tell);
@@ -189,6 +193,7 @@ impl Engine {
             tables: self.tables(),
             tree: Arc::clone(&self.tree),
             loader: self.loader.clone(),
+            announcement: Arc::clone(&self.announcement),
             clock: Arc::clone(&self.clock),
             output: self.output.clone(),
             stop: stop.clone(),

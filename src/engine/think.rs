@@ -55,6 +55,8 @@ pub struct Task {
     pub tree: Arc<Mutex<Tree>>,
     /// Where the network comes from.
     pub loader: Loader,
+    /// What is to be said about it first.
+    pub announcement: Arc<Mutex<Option<String>>>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Where the answer goes.
@@ -100,6 +102,9 @@ impl Task {
                 return Answer::default();
             }
         };
+        if let Some(text) = self.announcement.lock().take() {
+            self.output.note(&text);
+        }
         let mut root = self.history.clone();
         let reply = self.guessed_reply();
         if reply.is_some() {

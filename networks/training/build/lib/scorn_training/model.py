@@ -1,0 +1,177 @@
+"""The network: 64 squares as tokens, mixed along lines of sight.
+
+Every block passes messages between squares in two ways. Half of the channels travel along open lines: two 64x64
+matrices a position, one for ranks and files, one for diagonals, hold 1 where no piece stands between two squares of a
+line. So a message stops at the first piece, as rooks and bishops do; convolutions need many layers for that and
+attention has to learn it. The other half is mixed by learned 64x64 matrices that are the same for all positions, which
+serve for knights, pawns, kings and whatever else helps. All of it is dense matrix products, which is what CPUs are good
+at; the lines of sight are one product too, occupancy times the table of the squares between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from .policy import PAIR_INDEX, PROMOTIONS
+
+PIECE_PLANES = 12
+PLIES_UNIT = 20.0  # the moves-left output counts in these
+FEATURES = PIECE_PLANES + 4 + 1 + 1  # castling, rule 50, en passant
+
+
+LINES = [3, 2]  # of `reach`: ranks and files, diagonals
+
+
+@dataclass
+class Config:
+    channels: int = 64
+    fixed_heads: int = 2
+    blocks: int = 3
+    hidden: int = 96
+    policy: int = 32
+    value_channels: int = 16
+    value_hidden: int = 96
+
+    def as_dict(self) -> dict[str, int]:
+        return asdict(self)
+
+
+def squares_between() -> np.ndarray:
+    """[64, 4096]: 1 where the first square lies between the pair's squares on a rank, file or diagonal."""
+    between = np.zeros((64, 64, 64), np.float32)
+    for start in range(64):
+        for end in range(64):
+            files, ranks = end % 8 - start % 8, end // 8 - start // 8
+            steps = max(abs(files), abs(ranks))
+            if steps and (files == 0 or ranks == 0 or abs(files) == abs(ranks)):
+                for step in range(1, steps):
+                    between[start + (files * step + 8 * ranks * step) // steps, start, end] = 1
+    return between.reshape(64, 4096)
+
+
+def reach() -> np.ndarray:
+    """[8, 64, 64]: where own P(push) N B R Q K, P(capture) and castling may go on an empty board."""
+    moves = np.zeros((8, 64, 64), np.float32)
+    for start in range(64):
+        for end in range(64):
+            files, ranks = end % 8 - start % 8, end // 8 - start // 8
+            line, diagonal = (files == 0) != (ranks == 0), abs(files) == abs(ranks) != 0
+            moves[0, start, end] = files == 0 and (ranks == 1 or (ranks == 2 and start // 8 == 1))
+            moves[1, start, end] = {abs(files), abs(ranks)} == {1, 2}
+            moves[2, start, end] = diagonal
+            moves[3, start, end] = line
+            moves[4, start, end] = line or diagonal
+            moves[5, start, end] = max(abs(files), abs(ranks)) == 1
+            moves[6, start, end] = ranks == 1 and abs(files) == 1
+            moves[7, start, end] = start // 8 == 0 and end // 8 == 0 and start != end
+    return moves
+
+
+def features(codes: torch.Tensor, extras: torch.Tensor, ep: torch.Tensor) -> torch.Tensor:
+    """Token features [n, 64, FEATURES] from piece codes [n, 64], extras [n, 5] and en passant files [n]."""
+    n = codes.shape[0]
+    pieces = (codes.unsqueeze(2) == torch.arange(1, 13, dtype=codes.dtype, device=codes.device)).float()
+    ep_plane = torch.zeros(n, 64, device=codes.device)
+    ep_plane[:, 40:48] = (ep.unsqueeze(1) == torch.arange(8, dtype=ep.dtype, device=ep.device)).float()
+    return torch.cat([pieces, extras.unsqueeze(1).expand(n, 64, 5), ep_plane.unsqueeze(2)], dim=2)
+
+
+class Block(nn.Module):
+    """Mix the squares, then each square by itself; added to the residual stream."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.heads = len(LINES) + config.fixed_heads
+        self.values = nn.Linear(config.channels, config.channels)
+        self.fixed = nn.Parameter(torch.randn(config.fixed_heads, 64, 64) * 0.08)
+        self.into = nn.Linear(2 * config.channels, config.hidden)
+        self.out = nn.Linear(config.hidden, config.channels)
+        nn.init.zeros_(self.out.weight)
+
+    def forward(self, x: torch.Tensor, seen: list[torch.Tensor]) -> torch.Tensor:
+        values = self.values(x).relu().chunk(self.heads, dim=2)
+        mixed = [torch.matmul(matrix, part) for matrix, part in zip([*seen, *self.fixed], values)]
+        return x + self.out(self.into(torch.cat([x, *mixed], dim=2)).relu())
+
+
+class Network(nn.Module):
+    """Policy logits [n, 1858], W/D/L logits [n, 3], plies left / 20 [n], open lines [n, 64, 64]."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.config = config
+        channels = config.channels
+        self.embed = nn.Linear(FEATURES, channels)
+        self.place = nn.Parameter(torch.randn(64, channels) * 0.1)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.blocks))
+        self.policy_from = nn.Linear(channels, config.policy)
+        self.policy_to = nn.Linear(channels, config.policy)
+        self.policy_bias = nn.Parameter(torch.zeros(64, 64))
+        # Three directions and three pieces, for the pawns of the seventh rank.
+        self.promotion = nn.Linear(channels, 9)
+        self.value_squares = nn.Linear(channels, config.value_channels)
+        self.value_hidden = nn.Linear(64 * config.value_channels, config.value_hidden)
+        self.wdl = nn.Linear(config.value_hidden, 3)
+        self.plies = nn.Linear(config.value_hidden, 1)
+        self.register_buffer("between", torch.from_numpy(squares_between()), persistent=False)
+        self.register_buffer("lines", torch.from_numpy(reach()[LINES]), persistent=False)
+        self.register_buffer("pairs", torch.from_numpy(policy_gather()), persistent=False)
+
+    def forward(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        n = tokens.shape[0]
+        with torch.no_grad():
+            occupied = tokens[:, :, :PIECE_PLANES].sum(dim=2)
+            open_lines = (1 - occupied @ self.between).relu().view(n, 64, 64)
+            seen = [open_lines * line for line in self.lines]
+        x = (self.embed(tokens) + self.place).relu()
+        for block in self.blocks:
+            x = block(x, seen)
+        x = x.relu()
+        scale = self.config.policy**-0.5
+        moves = (self.policy_from(x) * scale) @ self.policy_to(x).transpose(1, 2) + self.policy_bias
+        promotions = self.promotion(x[:, 48:56])
+        logits = torch.cat([moves.flatten(1), promotions.flatten(1)], dim=1)
+        hidden = self.value_hidden(self.value_squares(x).relu().flatten(1)).relu()
+        policy = logits.index_select(1, self.pairs)
+        return policy, self.wdl(hidden), self.plies(hidden).squeeze(1), open_lines
+
+
+def policy_gather() -> np.ndarray:
+    """Where each policy index is found in the 4096 square pairs followed by 8 x 9 promotions."""
+    promotions = [
+        4096 + (start - 48) * 9 + (end % 8 - start % 8 + 1) * 3 + "qrb".index(piece) for start, end, piece in PROMOTIONS
+    ]
+    return np.concatenate([PAIR_INDEX[: -len(PROMOTIONS)], np.array(promotions)])
+
+
+class MoveMask(nn.Module):
+    """Pseudo-legal moves as a mask over the policy vector, so that no capacity is spent on impossible moves."""
+
+    def __init__(self):
+        super().__init__()
+        table = reach()
+        self.register_buffer("quiet", torch.from_numpy(table[1:6].reshape(5, 64, 64)), persistent=False)
+        self.register_buffer("push", torch.from_numpy(table[0]), persistent=False)
+        self.register_buffer("capture", torch.from_numpy(table[6]), persistent=False)
+        self.register_buffer("castle", torch.from_numpy(table[7]), persistent=False)
+        self.register_buffer("index", torch.from_numpy(PAIR_INDEX), persistent=False)
+
+    def forward(self, tokens: torch.Tensor, open_lines: torch.Tensor) -> torch.Tensor:
+        own = tokens[:, :, 0:6]
+        ours = own.sum(dim=2).unsqueeze(1)
+        theirs = tokens[:, :, 6:12].sum(dim=2).unsqueeze(1)
+        pieces = torch.einsum("nst,tse->nse", own[:, :, 1:6], self.quiet) * (1 - ours)
+        pawns = own[:, :, 0].unsqueeze(2)
+        pushes = pawns * self.push * (1 - ours - theirs)
+        captures = pawns * self.capture * (theirs + tokens[:, :, 17].unsqueeze(1))
+        castles = own[:, :, 5].unsqueeze(2) * self.castle * own[:, :, 3].unsqueeze(1)
+        castles = castles * tokens[:, :1, 12:14].amax(dim=2, keepdim=True)
+        mask = (pieces + pushes + captures) * open_lines + castles
+        mask = mask.flatten(1).index_select(1, self.index) > 0
+        mask[:, -len(PROMOTIONS) :] &= own[:, :, 0].index_select(1, self.index[-len(PROMOTIONS) :] // 64) > 0
+        return mask

@@ -1,0 +1,142 @@
+"""Record files written by `scorn dataset` (layout: src/dataset/record.rs), and batches made of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+HEADER_BYTES = 48
+MAGIC = b"SCORNREC"
+VERSION = 1
+DTYPE = np.dtype(
+    [
+        ("board", "u1", 32),
+        ("state", "u1"),
+        ("ep", "u1"),
+        ("rule50", "u1"),
+        ("flags", "u1"),
+        ("move", "<u2"),
+        ("score", "<i2"),
+        ("result", "u1"),
+        ("reserved", "u1"),
+        ("plies_left", "<u2"),
+        ("game", "<u4"),
+    ]
+)
+assert DTYPE.itemsize == 48
+
+NO_SCORE = -32768
+MATE = 32000
+NO_RESULT = 255
+NO_PLIES = 65535
+HELD_OUT = 1
+SOURCES = ["game", "engine game", "chess960 game", "real", "random moves", "odds", "unbalanced", "endgame"]
+
+
+def open_records(path: Path | str) -> np.ndarray:
+    """The file as an array on disk; a half-written last record is left out."""
+    with open(path, "rb") as file:
+        header = file.read(HEADER_BYTES)
+        size = file.seek(0, 2)
+    if header[:8] != MAGIC:
+        raise ValueError(f"{path} is not a record file")
+    version = int.from_bytes(header[8:12], "little")
+    if version != VERSION:
+        raise ValueError(f"{path} has record format {version}, this program reads {VERSION}")
+    count = size // DTYPE.itemsize - 1
+    if count == 0:
+        return np.zeros(0, DTYPE)
+    return np.memmap(path, DTYPE, "r", HEADER_BYTES, (count,))
+
+
+def held_out(records: np.ndarray) -> np.ndarray:
+    return (records["flags"] & HELD_OUT) != 0
+
+
+def source(records: np.ndarray) -> np.ndarray:
+    return records["flags"] >> 4
+
+
+def boards(records: np.ndarray) -> np.ndarray:
+    """Piece codes [n, 64]: 0 empty, 1-6 own P N B R Q K, 7-12 the opponent's."""
+    packed = np.ascontiguousarray(records["board"])
+    codes = np.empty((len(packed), 64), np.uint8)
+    codes[:, 0::2] = packed & 15
+    codes[:, 1::2] = packed >> 4
+    return codes
+
+
+def mirror_files(codes: np.ndarray, ep: np.ndarray, move: np.ndarray, which: np.ndarray) -> None:
+    """Mirrors boards left to right in place. Only for positions without castling rights."""
+    codes[which] = codes[which].reshape(-1, 8, 8)[:, :, ::-1].reshape(-1, 64)
+    ep[which] = np.where(ep[which] < 8, 7 - ep[which], ep[which])
+    move[which] ^= 7 | 7 << 6
+
+
+@dataclass
+class WdlModel:
+    """Centipawns to win, draw and loss: W = sigmoid((cp - a) / b), L = sigmoid((-cp - a) / b)."""
+
+    a: float
+    b: float
+
+    def __call__(self, cp: np.ndarray) -> np.ndarray:
+        cp = np.clip(cp.astype(np.float32), -60 * self.b, 60 * self.b)
+        win = 1 / (1 + np.exp(-(cp - self.a) / self.b))
+        loss = 1 / (1 + np.exp((cp + self.a) / self.b))
+        return np.stack([win, np.maximum(1 - win - loss, 0), loss], axis=1)
+
+
+@dataclass
+class Batch:
+    """What one training step sees, as numpy arrays."""
+
+    codes: np.ndarray  # u8 [n, 64]
+    extras: np.ndarray  # f32 [n, 5]: four castling rights, rule 50 / 100
+    ep: np.ndarray  # u8 [n], file or 255
+    move: np.ndarray  # u16 [n], packed
+    wdl: np.ndarray  # f32 [n, 3]
+    value_weight: np.ndarray  # f32 [n]
+    plies: np.ndarray  # f32 [n]
+    plies_weight: np.ndarray  # f32 [n]
+
+
+def make_batch(
+    records: np.ndarray, wdl_model: WdlModel, rng: np.random.Generator | None, result_weight: float, result_mix: float
+) -> Batch:
+    """Targets of records.
+
+    A score becomes a W/D/L target through `wdl_model`; where the result is known too, it is mixed in with
+    `result_mix`. A result without a score is a noisy target and counts `result_weight`. With `rng`, half of the
+    positions without castling rights are mirrored.
+    """
+    codes = boards(records)
+    ep = records["ep"].copy()
+    move = records["move"].copy()
+    castling = records["state"] & 15
+    if rng is not None:
+        mirror_files(codes, ep, move, (castling == 0) & (rng.random(len(records)) < 0.5))
+    extras = np.empty((len(records), 5), np.float32)
+    for bit in range(4):
+        extras[:, bit] = (castling >> bit) & 1
+    extras[:, 4] = np.minimum(records["rule50"], 100) / 100
+    score, result = records["score"], records["result"]
+    has_score, has_result = score != NO_SCORE, result != NO_RESULT
+    wdl = wdl_model(score)
+    outcome = np.zeros((len(records), 3), np.float32)
+    known = np.flatnonzero(has_result)
+    outcome[known, 2 - result[known]] = 1
+    mix = np.where(has_score, np.where(has_result, result_mix, 0), 1)[:, None]
+    plies = records["plies_left"].astype(np.float32)
+    return Batch(
+        codes=codes,
+        extras=extras,
+        ep=ep,
+        move=move,
+        wdl=(wdl * (1 - mix) + outcome * mix).astype(np.float32),
+        value_weight=np.where(has_score, 1, np.where(has_result, result_weight, 0)).astype(np.float32),
+        plies=np.minimum(plies, 300),
+        plies_weight=(records["plies_left"] != NO_PLIES).astype(np.float32),
+    )

@@ -1,0 +1,251 @@
+"""Trains a network; can be stopped and continued at any time.
+
+The learning rate is constant after a warm-up, so a run can be extended as long as there is time; `--decay` finishes a
+copy of it with the rate falling to zero, which is where the best network comes from. An exponential average of the
+weights is kept as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+
+from .data import Mixture, Part, Targets
+from .evaluate import evaluate_files, summary
+from .model import PLIES_UNIT, Config, MoveMask, Network
+
+
+def losses(
+    network: nn.Module, mask: MoveMask, tokens: torch.Tensor, targets: Targets
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Cross-entropies of policy (over pseudo-legal moves) and value, and the error of the plies left."""
+    logits, wdl, plies, open_lines = network(tokens)
+    with torch.no_grad():
+        allowed = mask(tokens, open_lines)
+        allowed = allowed.scatter(1, targets.index.unsqueeze(1), True)
+    logits = logits.masked_fill(~allowed, -30.0)
+    policy = F.cross_entropy(logits, targets.index, reduction="none")
+    policy = (policy * targets.policy_weight).sum() / targets.policy_weight.sum().clamp(min=1)
+    value = -(targets.wdl * F.log_softmax(wdl, dim=1)).sum(dim=1)
+    value = (value * targets.value_weight).sum() / targets.value_weight.sum().clamp(min=1)
+    error = F.huber_loss(plies, targets.plies / PLIES_UNIT, reduction="none", delta=1.0)
+    moves_left = (error * targets.plies_weight).sum() / targets.plies_weight.sum().clamp(min=1)
+    return policy, value, moves_left
+
+
+def optimizers(network: Network, rate: float) -> list[torch.optim.Optimizer]:
+    """Muon for the matrices of the blocks, AdamW for the rest."""
+    matrices, others = [], []
+    for name, parameter in network.named_parameters():
+        inner = name.startswith("blocks.") or name.startswith(("policy_from.w", "policy_to.w", "value_hidden.w"))
+        (matrices if inner and parameter.ndim == 2 else others).append(parameter)
+    adam = torch.optim.AdamW(others, lr=rate, betas=(0.9, 0.98), weight_decay=0.0)
+    muon = torch.optim.Muon(matrices, lr=rate, weight_decay=0.01, adjust_lr_fn="match_rms_adamw")
+    return [muon, adam]
+
+
+class Average:
+    """Exponential average of the weights with a horizon that grows with the run."""
+
+    def __init__(self, network: Network, share: float = 0.1, longest: int = 2000):
+        self.share, self.longest = share, longest
+        self.weights = {name: p.detach().clone() for name, p in network.named_parameters()}
+
+    @torch.no_grad()
+    def update(self, network: Network, step: int) -> None:
+        keep = 1 - 1 / max(1, min(self.longest, self.share * step))
+        names, new = zip(*network.named_parameters())
+        torch._foreach_lerp_([self.weights[name] for name in names], list(new), 1 - keep)
+
+    def network(self, config: Config) -> Network:
+        network = Network(config)
+        network.load_state_dict({name: w.cpu() for name, w in self.weights.items()}, strict=False)
+        return network
+
+
+def save(path: Path, state: dict) -> None:
+    """Writes beside the file and renames, so that a killed run keeps its last checkpoint."""
+    partial = path.with_suffix(".partial")
+    torch.save(state, partial)
+    os.replace(partial, path)
+
+
+def arguments(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, required=True, help="folder of checkpoints and the log")
+    parser.add_argument("--data", type=Part.parse, action="append", required=True, metavar="FILE:SHARE")
+    parser.add_argument("--test", type=Path, action="append", default=[], help="files whose held-out games to test on")
+    parser.add_argument("--config", type=json.loads, default={}, help="network sizes as JSON, see model.Config")
+    parser.add_argument("--batch", type=int, default=512)
+    parser.add_argument("--rate", type=float, default=2e-3)
+    parser.add_argument("--warmup", type=int, default=300, help="steps")
+    parser.add_argument("--steps", type=int, default=10**9, help="stop at this step")
+    parser.add_argument("--minutes", type=float, default=1e9, help="stop after this time")
+    parser.add_argument("--decay", type=Path, help="start from this checkpoint and let the rate fall to zero")
+    parser.add_argument("--decay-power", type=float, default=1.0)
+    parser.add_argument("--value-weight", type=float, default=1.5)
+    parser.add_argument("--plies-weight", type=float, default=0.05)
+    parser.add_argument("--result-weight", type=float, default=0.1, help="of results where there is no score")
+    parser.add_argument("--result-mix", type=float, default=0.2, help="share of the result where there is a score")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--save-every", type=int, default=500, help="steps")
+    parser.add_argument("--test-every", type=int, default=2000, help="steps")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--compile", action="store_true", help="needs a C++ compiler, pays off on a GPU")
+    return parser.parse_args(argv)
+
+
+class Training:
+    """The state of a run: network, optimizers, average, counters."""
+
+    def __init__(self, args: argparse.Namespace):
+        self.args = args
+        # Several processes (torchrun) share the batch; each has one thread, which suits busy machines.
+        self.world = int(os.environ.get("WORLD_SIZE", 1))
+        self.rank = int(os.environ.get("RANK", 0))
+        if self.world > 1:
+            dist.init_process_group("gloo")
+        torch.set_num_threads(1)
+        torch.manual_seed(args.seed)
+        args.folder.mkdir(parents=True, exist_ok=True)
+        self.checkpoint = args.folder / "checkpoint.pt"
+        start = self.checkpoint if self.checkpoint.exists() else args.decay
+        state = torch.load(start, weights_only=True, map_location=args.device) if start else None
+        self.config = Config(**(state["config"] if state else args.config))
+        self.device = torch.device(args.device)
+        self.network = Network(self.config).to(self.device)
+        self.average = Average(self.network)
+        self.optimizers = optimizers(self.network, args.rate)
+        self.step = self.positions = 0
+        self.decay_start = 0
+        self.seconds = self.decay_seconds = 0.0  # of training, and when the decay began
+        if state:
+            self.restore(state, fresh_decay=start != self.checkpoint)
+
+    def restore(self, state: dict, fresh_decay: bool) -> None:
+        self.network.load_state_dict(state["network"], strict=False)
+        self.average.weights = state["average"]
+        for optimizer, saved in zip(self.optimizers, state["optimizers"]):
+            optimizer.load_state_dict(saved)
+        self.step, self.positions, self.seconds = state["step"], state["positions"], state["seconds"]
+        self.decay_start = self.step if fresh_decay else state["decay_start"]
+        self.decay_seconds = self.seconds if fresh_decay else state.get("decay_seconds", 0.0)
+
+    def save(self) -> None:
+        if self.rank == 0:
+            state = {
+                "config": self.config.as_dict(),
+                "network": dict(self.network.named_parameters()),
+                "average": self.average.weights,
+                "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+                "step": self.step,
+                "positions": self.positions,
+                "seconds": self.seconds,
+                "decay_start": self.decay_start,
+                "decay_seconds": self.decay_seconds,
+            }
+            save(self.checkpoint, state)
+
+    def rate(self) -> float:
+        """Constant after the warm-up; with --decay, falling with the steps or minutes, whichever are given."""
+        if self.args.decay:
+            done = max(
+                (self.step - self.decay_start) / max(1, self.args.steps - self.decay_start),
+                (self.seconds - self.decay_seconds) / (60 * self.args.minutes),
+            )
+            return self.args.rate * max(0.0, 1 - done) ** self.args.decay_power
+        return self.args.rate * min(1.0, (self.step + 1) / self.args.warmup)
+
+    def log(self, text: str) -> None:
+        if self.rank == 0:
+            line = f"{time.strftime('%H:%M:%S')} step {self.step} positions {self.positions / 1e6:.2f}M {text}"
+            print(line, flush=True)
+            with open(self.args.folder / "log.txt", "a") as file:
+                file.write(line + "\n")
+
+    def test(self) -> None:
+        if self.rank == 0 and self.args.test:
+            for name, result in evaluate_files(self.average.network(self.config), self.args.test, 8000).items():
+                self.log(f"held out {name}: {summary(result)}")
+
+    def share_gradients(self) -> None:
+        """Averages gradients over the processes, and the clock, on which the rate depends: they must not drift apart."""
+        if self.world > 1:
+            gradients = [p.grad for p in self.network.parameters()]
+            flat = torch.cat([*(gradient.flatten() for gradient in gradients), torch.tensor([self.seconds])])
+            dist.all_reduce(flat)
+            flat /= self.world
+            self.seconds = flat[-1].item()
+            for gradient, part in zip(gradients, flat[:-1].split([gradient.numel() for gradient in gradients])):
+                gradient.copy_(part.view_as(gradient))
+
+    def stop(self, elapsed: float) -> bool:
+        """All processes must stop at the same step: the first one decides."""
+        if self.args.decay:
+            elapsed = self.seconds - self.decay_seconds
+        flag = torch.tensor([float(elapsed > 60 * self.args.minutes)])
+        if self.world > 1:
+            dist.broadcast(flag, 0)
+        return bool(flag.item())
+
+    def run(self) -> None:
+        args = self.args
+        mixture = Mixture(
+            args.data, args.batch // self.world, args.seed + 1000 * self.rank, args.result_weight, args.result_mix
+        )
+        mask = MoveMask().to(self.device)
+        loss = torch.compile(losses) if args.compile else losses
+        start, sums, since, steps = time.time(), torch.zeros(3), time.time(), 0
+        before = self.seconds
+        while self.step < args.steps:
+            elapsed = time.time() - start
+            if self.step % 20 == 0 and self.stop(elapsed):
+                break
+            for optimizer in self.optimizers:
+                optimizer.zero_grad()
+            tokens, targets = mixture.batch(self.step, self.device)
+            policy, value, moves_left = loss(self.network, mask, tokens, targets)
+            (policy + args.value_weight * value + args.plies_weight * moves_left).backward()
+            self.seconds = before + time.time() - start
+            self.share_gradients()
+            nn.utils.clip_grad_norm_(self.network.parameters(), 5.0)
+            for optimizer in self.optimizers:
+                for group in optimizer.param_groups:
+                    group["lr"] = self.rate()
+                optimizer.step()
+            self.step += 1
+            self.positions += args.batch
+            self.average.update(self.network, self.step - self.decay_start if args.decay else self.step)
+            sums += torch.tensor([policy.item(), value.item(), moves_left.item()])
+            steps += 1
+            if not math.isfinite(sums.sum().item()):
+                raise FloatingPointError(f"the loss is not finite at step {self.step}")
+            if self.step % 100 == 0:
+                speed = steps * args.batch / (time.time() - since)
+                p, v, m = (sums / steps).tolist()
+                self.log(f"policy {p:.4f} value {v:.4f} plies {m:.4f} speed {speed:.0f}/s")
+                sums, since, steps = torch.zeros(3), time.time(), 0
+            if self.step % args.save_every == 0:
+                self.save()
+                mixture.reopen()
+            if self.step % args.test_every == 0:
+                self.test()
+        self.save()
+        self.test()
+
+
+def main() -> None:
+    Training(arguments()).run()
+
+
+if __name__ == "__main__":
+    main()
