@@ -352,3 +352,13 @@ fn damaged_networks_never_crash() {
         }
     }
 }
+
+#[test]
+fn the_built_in_network_works_or_is_missed_clearly() {
+    let mut config = tiny("rten", "tiny.onnx");
+    config.weights = "<built in>".into();
+    match load(&config) {
+        Ok(evaluator) => assert!(evaluator.describe().contains("built in")),
+        Err(error) => assert!(matches!(error, LoadError::NoBuiltIn), "{error}"),
+    }
+}
