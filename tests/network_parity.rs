@@ -3,8 +3,11 @@
 //! The networks and outputs lie in the folder shared between checkouts (`SCORN_SHARED`, or `../shared`); without it, and
 //! for ONNX Runtime without its library (`ORT_DYLIB_PATH`), the tests say so and pass.
 
+mod common;
+
 use std::{path::PathBuf, sync::Arc};
 
+use common::{recorded_game, recorded_mode, shared};
 use scorn::{
     chess::{History, moves::legal_moves},
     network::{
@@ -13,7 +16,6 @@ use scorn::{
     },
     options::Options,
 };
-use shakmaty::{CastlingMode, Chess, fen::Fen, uci::UciMove};
 
 /// What the issue asks for is 1e-3; what we hold is this.
 const TOLERANCE: f64 = 2e-4;
@@ -26,17 +28,6 @@ const NETWORKS: [(&str, &str); 6] = [
     ("synth-attn-pemap-smolgen", "synth-attn-pemap-smolgen"),
     ("synth-bt-multihead", "synth-bt-multihead"),
 ];
-
-fn shared(path: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("SCORN_SHARED").map(PathBuf::from);
-    let root = root.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"));
-    let path = root.join(path);
-    if !path.exists() {
-        eprintln!("SKIPPED: no {} (set SCORN_SHARED)", path.display());
-        return None;
-    }
-    Some(path)
-}
 
 fn config(backend: &str, network: &str) -> Option<NetworkConfig> {
     let path = shared(&format!("nets/{network}.pb.gz"))?;
@@ -60,24 +51,6 @@ fn installed(config: &NetworkConfig) -> Option<Arc<dyn Evaluator>> {
     }
 }
 
-fn game(row: &serde_json::Value) -> History {
-    let fen: Fen = row["fen"].as_str().unwrap().parse().unwrap();
-    let mut game = History::new(fen.into_position::<Chess>(CastlingMode::Chess960).unwrap());
-    for uci in row["moves"].as_array().unwrap() {
-        let uci: UciMove = uci.as_str().unwrap().parse().unwrap();
-        let m = uci.to_move(game.position()).unwrap();
-        game.push_move(m);
-    }
-    game
-}
-
-fn mode(row: &serde_json::Value) -> CastlingMode {
-    match row["chess960"].as_bool() {
-        Some(true) => CastlingMode::Chess960,
-        _ => CastlingMode::Standard,
-    }
-}
-
 /// The largest difference of any probability, value or (relative) moves-left from the reference.
 fn largest_difference(evaluator: &dyn Evaluator, file: &str) -> Option<f64> {
     let text = std::fs::read_to_string(shared(&format!("reference/{file}.jsonl"))?).unwrap();
@@ -85,7 +58,7 @@ fn largest_difference(evaluator: &dyn Evaluator, file: &str) -> Option<f64> {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let games: Vec<History> = rows.iter().map(game).collect();
+    let games: Vec<History> = rows.iter().map(recorded_game).collect();
     let mut batch = Batch::default();
     for game in &games {
         let moves: Vec<_> = legal_moves(game.position()).collect();
@@ -113,7 +86,7 @@ fn largest_difference(evaluator: &dyn Evaluator, file: &str) -> Option<f64> {
             row["policy"].as_object().unwrap().len()
         );
         for (m, p) in batch.moves(index).iter().zip(batch.policy(index)) {
-            let uci = m.to_uci(game.position(), mode(row)).to_string();
+            let uci = m.to_uci(game.position(), recorded_mode(row)).to_string();
             see(&uci, *p, &row["policy"][&uci], 1.0);
         }
     }

@@ -5,43 +5,16 @@
 
 mod common;
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::collections::BTreeMap;
 
-use common::Setup;
+use common::{Setup, recorded_game, recorded_mode, shared};
 use scorn::{
     chess::History,
     network::registry::{self, NetworkConfig},
     options::Options,
 };
 use serde_json::Value;
-use shakmaty::{CastlingMode, Chess, fen::Fen, uci::UciMove};
-
-fn shared(path: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("SCORN_SHARED").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")),
-        PathBuf::from,
-    );
-    let path = root.join(path);
-    if !path.exists() {
-        eprintln!("skipped: {} is missing", path.display());
-        return None;
-    }
-    Some(path)
-}
-
-fn mode(row: &Value) -> CastlingMode {
-    CastlingMode::from_chess960(row["chess960"].as_bool().unwrap())
-}
-
-fn game(row: &Value) -> History {
-    let fen: Fen = row["fen"].as_str().unwrap().parse().unwrap();
-    let mut game = History::new(fen.into_position::<Chess>(CastlingMode::Chess960).unwrap());
-    for m in row["moves"].as_array().unwrap() {
-        let m: UciMove = m.as_str().unwrap().parse().unwrap();
-        game.push_move(m.to_move(game.position()).unwrap());
-    }
-    game
-}
+use shakmaty::CastlingMode;
 
 /// The options of lc0's searches that exist here too, for one variant.
 fn options(settings: &Value, variant: &str) -> Options {
@@ -112,10 +85,10 @@ fn root_visits_are_those_of_lc0() {
         let nodes = row["nodes"].as_u64().unwrap();
         let mut setup = Setup::new(options.clone());
         setup.evaluator = registry::load(&NetworkConfig::from(&options)).unwrap();
-        let game = game(&row);
+        let game = recorded_game(&row);
         setup.search(&game, nodes);
         setup.tree.lock().assert_consistent();
-        let ours = visits(&setup, &game, mode(&row));
+        let ours = visits(&setup, &game, recorded_mode(&row));
         let tolerance = if nodes <= 100 { 3 } else { nodes as i64 / 50 };
         for (m, theirs) in row["visits"].as_object().unwrap() {
             let theirs = theirs.as_i64().unwrap();

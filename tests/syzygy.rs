@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use common::{Setup, position};
 use scorn::{
@@ -15,18 +15,8 @@ use scorn::{
 use shakmaty::Position;
 
 fn tables() -> Option<Arc<Tables>> {
-    let shared = std::env::var_os("SCORN_SHARED").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")),
-        PathBuf::from,
-    );
-    let path = shared.join("syzygy");
-    match Tables::open(path.to_str()?) {
-        Ok(tables) => Some(Arc::new(tables)),
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-    }
+    let path = common::shared("syzygy")?;
+    Some(Arc::new(Tables::open(path.to_str().unwrap()).unwrap()))
 }
 
 #[test]

@@ -15,11 +15,11 @@ use shakmaty::{Color, Position};
 use super::loader::{Loader, NotLoaded};
 use crate::{
     chess::{History, PackedMove, moves::legal_moves},
-    network::{Evaluator, Value},
+    network::Evaluator,
     options::Options,
     search::{
-        self, Clock, Job, Limits, Line, MoveStat, Outcome, Report, Reporter, Score, SearchError,
-        StopSignal, Tree,
+        self, Clock, Job, Limits, MoveStat, Outcome, Report, Reporter, SearchError, StopSignal,
+        Tree,
     },
     syzygy::Tables,
     uci::{
@@ -198,28 +198,7 @@ impl Task {
         } else {
             "the game is over: stalemate"
         });
-        let (score, value) = if mated {
-            let lost = Value {
-                wl: -1.0,
-                ..Value::default()
-            };
-            (Score::Mate(0), lost)
-        } else {
-            let drawn = Value {
-                d: 1.0,
-                ..Value::default()
-            };
-            (Score::Open, drawn)
-        };
-        let report = Report {
-            lines: vec![Line {
-                score,
-                value,
-                pv: Vec::new(),
-                nodes: 0,
-            }],
-            ..Report::default()
-        };
+        let report = Report::of_finished_game(self.history.position());
         for line in self.style().report(&report) {
             self.output.line(&line);
         }

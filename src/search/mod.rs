@@ -33,7 +33,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use shakmaty::{Color, Position};
+use shakmaty::{Chess, Color, Position};
 use thiserror::Error;
 
 use crate::{
@@ -149,6 +149,39 @@ pub struct Report {
     pub tb_hits: u64,
     /// The best lines, best first; as many as `MultiPV` asks for.
     pub lines: Vec<Line>,
+}
+
+impl Report {
+    /// What there is to say about a position without legal moves: mate or stalemate.
+    pub fn of_finished_game(position: &Chess) -> Report {
+        let (score, value) = if position.is_check() {
+            (
+                Score::Mate(0),
+                Value {
+                    wl: -1.0,
+                    ..Value::default()
+                },
+            )
+        } else {
+            (
+                Score::Open,
+                Value {
+                    d: 1.0,
+                    ..Value::default()
+                },
+            )
+        };
+        let line = Line {
+            score,
+            value,
+            pv: Vec::new(),
+            nodes: 0,
+        };
+        Report {
+            lines: vec![line],
+            ..Report::default()
+        }
+    }
 }
 
 /// Statistics of one root move, for `VerboseMoveStats`. Values are from the point of view of the side to move at the
@@ -465,33 +498,9 @@ impl Teller<'_, '_> {
 
 /// The outcome of a search in a position without legal moves.
 fn finished_game(search: &Search<'_>, reporter: &mut dyn Reporter) -> Outcome {
-    let is_mated = search.job.history.position().is_check();
-    let value = if is_mated {
-        Value {
-            wl: -1.0,
-            ..Value::default()
-        }
-    } else {
-        Value {
-            d: 1.0,
-            ..Value::default()
-        }
-    };
-    let score = if is_mated {
-        Score::Mate(0)
-    } else {
-        Score::Open
-    };
-    let line = Line {
-        score,
-        value,
-        pv: Vec::new(),
-        nodes: 0,
-    };
     let report = Report {
         elapsed: search.elapsed(),
-        lines: vec![line],
-        ..Report::default()
+        ..Report::of_finished_game(search.job.history.position())
     };
     reporter.report(&report);
     Outcome {

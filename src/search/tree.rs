@@ -73,11 +73,6 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// Forgets everything and frees the memory.
-    pub fn clear(&mut self) {
-        *self = Tree::default();
-    }
-
     /// An empty tree for the game `history`.
     pub fn new(history: History, rule: Option<Rule>) -> Tree {
         let root_turn = history.position().turn();
@@ -160,11 +155,6 @@ impl Tree {
     /// The search-contempt record of a node.
     pub fn record(&self, node: &Node) -> Option<&Record> {
         node.has_record().then(|| self.records.get(node.edges))
-    }
-
-    /// Whose nodes freeze, and when.
-    pub fn rule(&self) -> Option<&Rule> {
-        self.rule.as_ref()
     }
 
     /// Stores the edges of a node that was just evaluated.

@@ -1,7 +1,7 @@
 //! What the search tests share: a tree with the hash evaluator (or another one) and a way to run it.
 #![allow(dead_code, reason = "each test binary uses its part of this")]
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use parking_lot::Mutex;
 use scorn::syzygy::Tables;
@@ -11,7 +11,7 @@ use scorn::{
     options::Options,
     search::{self, Job, Limits, Outcome, Report, Reporter, StopSignal, SystemClock, Tree},
 };
-use shakmaty::{CastlingMode, Chess, Color, Position, fen::Fen};
+use shakmaty::{CastlingMode, Chess, Color, Position, fen::Fen, uci::UciMove};
 
 /// A tree, an evaluator and options.
 pub struct Setup {
@@ -119,4 +119,32 @@ pub fn position(fen: &str) -> History {
 pub fn uci(history: &History, m: PackedMove) -> String {
     m.to_uci(history.position(), CastlingMode::Standard)
         .to_string()
+}
+
+/// A file of the folder with networks, lc0's outputs and tables, which is not part of the project; says so and gives
+/// nothing where it is missing.
+pub fn shared(path: &str) -> Option<PathBuf> {
+    let root = std::env::var_os("SCORN_SHARED").map(PathBuf::from);
+    let root = root.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"));
+    let path = root.join(path);
+    if !path.exists() {
+        eprintln!("SKIPPED: no {} (set SCORN_SHARED)", path.display());
+        return None;
+    }
+    Some(path)
+}
+
+/// The game of a row of lc0's records.
+pub fn recorded_game(row: &serde_json::Value) -> History {
+    let mut game = position(row["fen"].as_str().unwrap());
+    for m in row["moves"].as_array().unwrap() {
+        let m: UciMove = m.as_str().unwrap().parse().unwrap();
+        game.push_move(m.to_move(game.position()).unwrap());
+    }
+    game
+}
+
+/// How such a row writes castling.
+pub fn recorded_mode(row: &serde_json::Value) -> CastlingMode {
+    CastlingMode::from_chess960(row["chess960"].as_bool() == Some(true))
 }
