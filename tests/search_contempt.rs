@@ -306,12 +306,7 @@ fn a_frozen_opponent_keeps_falling_for_a_trap_that_puct_sees_through() {
         let visits: u32 = tree
             .children(root)
             .iter()
-            .filter(|child| {
-                is_trap(&common::uci(
-                    &trap,
-                    tree.edges(root)[usize::from(child.edge)].m(),
-                ))
-            })
+            .filter(|child| is_trap(&common::uci(&trap, tree.edges(root).at(child.edge).m())))
             .map(|child| child.n)
             .sum();
         (

@@ -50,7 +50,8 @@ fn visits(setup: &Setup, game: &History, mode: CastlingMode) -> BTreeMap<String,
     let tree = setup.tree.lock();
     let root = tree.node(tree.root());
     let name = |edge: u8| {
-        tree.edges(root)[usize::from(edge)]
+        tree.edges(root)
+            .at(edge)
             .m()
             .to_uci(game.position(), mode)
             .to_string()

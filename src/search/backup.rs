@@ -6,60 +6,101 @@ use super::{
     node::{Node, NodeId},
     params::Params,
     search_contempt::Fate,
-    tree::{Full, Tree},
+    tree::Tree,
 };
 
 /// Backs up every visit of the batch that is ready; with `finish`, also undoes its collisions.
-///
-/// # Errors
-/// When the tree's arenas are full: the visits that found no room are undone.
-pub(super) fn backup(
-    tree: &mut Tree,
-    params: &Params,
-    batch: &mut Minibatch,
-    finish: bool,
-) -> Result<(), Full> {
+pub(super) fn backup(tree: &mut Tree, params: &Params, batch: &mut Minibatch, finish: bool) {
+    tree.edges.install(&mut batch.writer);
     tree.progress.tb_hits += std::mem::take(&mut batch.tb_hits);
-    let mut result = Ok(());
-    let mut path = std::mem::take(&mut batch.path);
-    for visit in &mut batch.visits {
+    let is_due = |state: &State| match state {
+        State::Ready(_) => true,
+        State::Proven | State::Collision => finish,
+        State::Claimed | State::Queued(_) | State::Done => false,
+    };
+    let mut paths = std::mem::take(&mut batch.paths);
+    paths.follow(tree, batch, is_due);
+    for (index, path) in paths.iter() {
+        let visit = &mut batch.visits[index];
         let steps = &batch.steps[visit.steps.clone()];
         match &visit.state {
             State::Ready(leaf) => {
-                tree.follow(steps.iter().map(|step| step.slot), &mut path);
-                result = result.and(back_up_leaf(tree, params, &path, steps, leaf, &batch.edges));
+                back_up_leaf(tree, params, path, steps, leaf);
                 tree.progress.claimed -= 1;
             }
-            State::Proven if finish => {
-                tree.follow(steps.iter().map(|step| step.slot), &mut path);
-                revisit(tree, params, &path, steps);
+            State::Proven => {
+                revisit(tree, params, path, steps);
                 tree.progress.claimed -= 1;
             }
-            State::Collision if finish => {
-                tree.follow(steps.iter().map(|step| step.slot), &mut path);
-                cancel(tree, &path, steps);
-            }
-            _ => continue,
+            _ => cancel(tree, path, steps),
         }
         visit.state = State::Done;
     }
-    batch.path = path;
-    result
+    batch.paths = paths;
 }
 
 /// Undoes every visit of the batch that is not backed up yet.
 pub(super) fn cancel_all(tree: &mut Tree, batch: &mut Minibatch) {
-    for visit in &mut batch.visits {
-        if matches!(visit.state, State::Done) {
-            continue;
-        }
-        let steps = &batch.steps[visit.steps.clone()];
-        tree.follow(steps.iter().map(|step| step.slot), &mut batch.path);
-        cancel(tree, &batch.path, steps);
+    let mut paths = std::mem::take(&mut batch.paths);
+    paths.follow(tree, batch, |state| !matches!(state, State::Done));
+    for (index, path) in paths.iter() {
+        let visit = &mut batch.visits[index];
+        cancel(tree, path, &batch.steps[visit.steps.clone()]);
         if !matches!(visit.state, State::Collision) {
             tree.progress.claimed -= 1;
         }
         visit.state = State::Done;
+    }
+    batch.paths = paths;
+}
+
+/// The node ids on the ways of visits, valid until the tree grows.
+#[derive(Default)]
+pub(super) struct Paths {
+    ids: Vec<NodeId>,
+    ways: Vec<Way>,
+}
+
+/// Which visit, and where its ids are.
+struct Way {
+    visit: usize,
+    ids: std::ops::Range<usize>,
+}
+
+impl Paths {
+    /// Follows the steps of the batch's visits that are `due`. All ways grow together, ply by ply, so that the memory for
+    /// one need not be waited for before that for the next is asked for.
+    fn follow(&mut self, tree: &Tree, batch: &Minibatch, due: impl Fn(&State) -> bool) {
+        self.ids.clear();
+        self.ways.clear();
+        let mut longest = 0;
+        for (index, visit) in batch.visits.iter().enumerate() {
+            if due(&visit.state) {
+                let start = self.ids.len();
+                self.ids.resize(start + visit.steps.len() + 1, tree.root);
+                longest = longest.max(visit.steps.len());
+                self.ways.push(Way {
+                    visit: index,
+                    ids: start..self.ids.len(),
+                });
+            }
+        }
+        for depth in 0..longest {
+            for way in &self.ways {
+                let steps = &batch.steps[batch.visits[way.visit].steps.clone()];
+                if let Some(step) = steps.get(depth) {
+                    let ids = &mut self.ids[way.ids.clone()];
+                    ids[depth + 1] = tree.child_id(tree.node(ids[depth]), step.slot);
+                }
+            }
+        }
+    }
+
+    /// The visits and the nodes on their ways, from the root to the leaf.
+    fn iter(&self) -> impl Iterator<Item = (usize, &[NodeId])> {
+        self.ways
+            .iter()
+            .map(|way| (way.visit, &self.ids[way.ids.clone()]))
     }
 }
 
@@ -84,19 +125,9 @@ pub(super) fn revisit(tree: &mut Tree, params: &Params, path: &[NodeId], steps: 
     back_up(tree, params, path, steps, value, false);
 }
 
-fn back_up_leaf(
-    tree: &mut Tree,
-    params: &Params,
-    path: &[NodeId],
-    steps: &[Step],
-    leaf: &Leaf,
-    edges: &[super::node::Edge],
-) -> Result<(), Full> {
+fn back_up_leaf(tree: &mut Tree, params: &Params, path: &[NodeId], steps: &[Step], leaf: &Leaf) {
     let id = path[path.len() - 1];
-    if let Err(full) = tree.set_edges(id, &edges[leaf.edges.clone()]) {
-        cancel(tree, path, steps);
-        return Err(full);
-    }
+    tree.set_edges(id, leaf.edges);
     let node = tree.node_mut(id);
     node.v = -leaf.value.wl;
     if let Some((result, origin)) = leaf.terminal {
@@ -108,7 +139,6 @@ fn back_up_leaf(
         m: leaf.value.m,
     };
     back_up(tree, params, path, steps, value, leaf.terminal.is_some());
-    Ok(())
 }
 
 /// A value on its way up, seen by the side that moved into the node at hand.

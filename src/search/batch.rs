@@ -1,6 +1,12 @@
 //! What one worker gathers: the ways to the leaves it selected, and the positions to evaluate.
 
-use super::node::{Edge, NodeId, Origin};
+use super::{
+    backup::Paths,
+    edges::{EdgeRange, EdgeWriter},
+    node::Origin,
+    select::Pass,
+    tree::Full,
+};
 use crate::{
     chess::PackedMove,
     network::{self, Value},
@@ -24,8 +30,8 @@ pub(super) struct Leaf {
     pub value: Value,
     /// For terminal positions: the result for the side to move (-1, 0, 1) and why.
     pub terminal: Option<(i8, Origin)>,
-    /// Its moves with priors, as a range of [`Minibatch::edges`].
-    pub edges: std::ops::Range<usize>,
+    /// Its moves with priors.
+    pub edges: EdgeRange,
 }
 
 /// How far a visit has come.
@@ -48,6 +54,8 @@ pub(super) enum State {
 /// A visit: its steps (a range of [`Minibatch::steps`]) and its state.
 #[derive(Clone, Debug)]
 pub(super) struct Visit {
+    /// The end of the way as selection left it, from which `steps` are made.
+    pub head: u32,
     pub steps: std::ops::Range<usize>,
     pub state: State,
 }
@@ -59,63 +67,66 @@ pub(super) struct Minibatch {
     pub eval: network::Batch,
     pub visits: Vec<Visit>,
     pub steps: Vec<Step>,
-    pub edges: Vec<Edge>,
     /// Collisions so far.
     pub collisions: usize,
     /// Tablebase probes that hit, not yet counted in the tree.
     pub tb_hits: u64,
     /// Visits backed up while gathering.
     pub out_of_order: usize,
-    /// Scratch: node ids of the path at hand.
-    pub path: Vec<NodeId>,
+    /// Writes the edges of the leaves.
+    pub writer: EdgeWriter,
+    /// Scratch of selection.
+    pub pass: Pass,
+    /// Scratch of backup.
+    pub paths: Paths,
 }
 
 impl Minibatch {
+    /// An empty batch whose leaves' edges go where `writer` writes.
+    pub fn new(writer: EdgeWriter) -> Minibatch {
+        Minibatch {
+            writer,
+            ..Minibatch::default()
+        }
+    }
+
     /// Empties the batch, keeping its memory.
     pub fn clear(&mut self) {
         self.eval.clear();
         self.visits.clear();
         self.steps.clear();
-        self.edges.clear();
         self.collisions = 0;
         self.out_of_order = 0;
     }
 
-    /// Adds a visit whose steps begin at `first_step` and end with the last one.
-    pub fn add_visit(&mut self, first_step: usize, state: State) {
-        self.visits.push(Visit {
-            steps: first_step..self.steps.len(),
-            state,
-        });
+    /// Writes down the steps of the visits that were just selected, from number `first` on. Needs no lock.
+    pub fn unwind(&mut self, first: usize) {
+        for visit in &mut self.visits[first..] {
+            visit.steps = self.pass.unwind(visit.head, &mut self.steps);
+        }
     }
 
-    /// Sorts moves by their priors into `edges`, returning their place there.
-    pub fn add_edges(
-        edges: &mut Vec<Edge>,
-        moves: &[PackedMove],
-        policy: &[f32],
-    ) -> std::ops::Range<usize> {
-        let start = edges.len();
-        edges.extend(moves.iter().zip(policy).map(|(&m, &p)| Edge::new(m, p)));
-        edges[start..].sort_unstable_by(|a, b| b.cmp(a));
-        start..edges.len()
+    /// How many visits are under way: not backed up and no collisions.
+    pub fn waiting(&self) -> usize {
+        let is_waiting = |visit: &&Visit| !matches!(visit.state, State::Done | State::Collision);
+        self.visits.iter().filter(is_waiting).count()
     }
 
     /// Turns what the network answered into leaves that can be backed up. Needs no lock.
-    pub fn finish(&mut self) {
+    ///
+    /// # Errors
+    /// When the tree has no room for more: the visits concerned are left as they were.
+    pub fn finish(&mut self) -> Result<(), Full> {
         for visit in &mut self.visits {
             if let State::Queued(index) = visit.state {
-                let edges = Self::add_edges(
-                    &mut self.edges,
-                    self.eval.moves(index),
-                    self.eval.policy(index),
-                );
+                let (moves, policy) = (self.eval.moves(index), self.eval.policy(index));
                 visit.state = State::Ready(Leaf {
                     value: self.eval.value(index),
                     terminal: None,
-                    edges,
+                    edges: self.writer.write_moves(moves, policy)?,
                 });
             }
         }
+        Ok(())
     }
 }

@@ -5,8 +5,10 @@ use shakmaty::Position;
 
 use super::{
     batch::{Leaf, Minibatch, State},
+    edges::EdgeRange,
     node::Origin,
     params::Params,
+    tree::Full,
 };
 use crate::{
     chess::{History, PackedMove, moves::legal_moves},
@@ -52,18 +54,21 @@ impl Line {
 }
 
 /// Finds out about every claimed leaf of the batch: it becomes ready (terminal or cached) or is queued for the network.
+///
+/// # Errors
+/// When the tree has no room for the moves of a leaf, which then stays claimed.
 pub(super) fn expand(
     batch: &mut Minibatch,
     line: &mut Line,
     params: &Params,
     evaluator: &dyn Evaluator,
     tables: Option<&Tables>,
-) {
+) -> Result<(), Full> {
     let Minibatch {
         tb_hits,
         visits,
         steps,
-        edges,
+        writer,
         eval,
         ..
     } = batch;
@@ -82,7 +87,7 @@ pub(super) fn expand(
             visit.state = State::Ready(Leaf {
                 value,
                 terminal,
-                edges: 0..0,
+                edges: EdgeRange::default(),
             });
             continue;
         }
@@ -94,17 +99,17 @@ pub(super) fn expand(
         let key = evaluator.key(line.history.plies());
         line.policy.resize(line.moves.len(), 0.0);
         if let Some(value) = evaluator.probe(key, &mut line.policy) {
-            let edges = Minibatch::add_edges(edges, &line.moves, &line.policy);
             visit.state = State::Ready(Leaf {
                 value,
                 terminal: None,
-                edges,
+                edges: writer.write_moves(&line.moves, &line.policy)?,
             });
             continue;
         }
         let planes = evaluator.encode(line.history.plies());
         visit.state = State::Queued(eval.push(key, planes, &line.moves));
     }
+    Ok(())
 }
 
 /// A leaf whose result a tablebase knows. How long the win takes it does not tell.
@@ -117,7 +122,7 @@ fn from_tablebase(result: i8) -> Leaf {
     Leaf {
         value,
         terminal: Some((result, Origin::Tablebase)),
-        edges: 0..0,
+        edges: EdgeRange::default(),
     }
 }
 

@@ -1,8 +1,8 @@
 //! The search: a PUCT tree over a network, with search-contempt.
 //!
-//! One iteration of a worker is: `select` leaves under the tree's lock, `expand` them without it,
+//! One iteration of a worker is: `select` leaves (by `puct`) under the tree's lock, `expand` them without it,
 //! evaluate them together, and `backup` their values. [`search_contempt`] is the opponent model, `bounds` the proofs,
-//! [`tree`] and [`node`] the data, `root` the choice of the move, [`limits`] the reasons to stop.
+//! [`tree`], [`node`] and `edges` the data, `root` the choice of the move, [`limits`] the reasons to stop.
 //!
 //! [`run`] searches one position until a limit or a stop signal ends it. It never prints: what there is to say goes to
 //! a [`Reporter`]. Time comes from a [`Clock`], randomness from the options' seed, values from an
@@ -11,10 +11,12 @@
 mod backup;
 mod batch;
 mod bounds;
+mod edges;
 mod expand;
 pub mod limits;
 pub mod node;
 mod params;
+mod puct;
 mod reroot;
 mod root;
 pub mod search_contempt;
@@ -48,7 +50,7 @@ use limits::{Progress, Stopper};
 use params::Params;
 use root::RootMoves;
 use search_contempt::Rule;
-pub use tree::Tree;
+pub use tree::{Full, Tree};
 use worker::Search;
 
 /// Everything that defines one search.
@@ -248,6 +250,9 @@ pub enum SearchError {
     /// The network could not evaluate a batch.
     #[error(transparent)]
     Evaluate(#[from] EvaluateError),
+    /// The tree has no room for more.
+    #[error(transparent)]
+    Full(#[from] Full),
 }
 
 /// How often the calling thread looks whether there is something to report.
@@ -353,7 +358,7 @@ impl<'a> Search<'a> {
         // The noise has a generator of its own, so that it does not shift the workers' draws.
         let mut rng = self.rng(u64::MAX);
         if !is_evaluated {
-            let mut batch = Minibatch::default();
+            let mut batch = Minibatch::new(self.tree.lock().edges.take_writer());
             // The first selection claims the root itself; it cannot fail in an empty tree.
             let _ = select::select(
                 &mut self.tree.lock(),
@@ -363,12 +368,17 @@ impl<'a> Search<'a> {
                 1,
                 1,
             );
+            batch.unwind(0);
             expand::expand_root(&mut batch, &self.job.history, self.evaluator);
-            if let Err(error) = self.evaluate(&mut batch) {
-                backup::cancel_all(&mut self.tree.lock(), &mut batch);
-                return Err(error.into());
+            let evaluated = self.evaluate(&mut batch);
+            let mut tree = self.tree.lock();
+            if let Err(failure) = evaluated {
+                backup::cancel_all(&mut tree, &mut batch);
+                tree.edges.put_back(batch.writer);
+                return Err(failure);
             }
-            let _ = backup::backup(&mut self.tree.lock(), &self.params, &mut batch, true);
+            backup::backup(&mut tree, &self.params, &mut batch, true);
+            tree.edges.put_back(batch.writer);
         }
         let mut tree = self.tree.lock();
         tree.root_moves = RootMoves::new(

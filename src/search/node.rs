@@ -20,6 +20,18 @@ impl Edge {
         Edge(u32::from(prior::encode(p)) << 16 | u32::from(m.bits()))
     }
 
+    /// The word that [`Edge::bits`] gave.
+    #[inline]
+    pub(super) fn from_bits(bits: u32) -> Edge {
+        Edge(bits)
+    }
+
+    /// As one word.
+    #[inline]
+    pub(super) fn bits(self) -> u32 {
+        self.0
+    }
+
     /// The move.
     pub fn m(self) -> PackedMove {
         PackedMove::from_bits(self.0 as u16)

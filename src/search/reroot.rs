@@ -4,7 +4,8 @@
 //! to the system at once.
 
 use super::{
-    node::{Node, NodeId, Origin},
+    edges::EdgeWriter,
+    node::{Edge, Node, NodeId, Origin},
     search_contempt::Rule,
     tree::{Full, Tree},
 };
@@ -59,6 +60,7 @@ fn copy(tree: &Tree, id: NodeId, fresh: &mut Tree) -> Result<(), Full> {
     }]);
     let mut parents: Vec<(NodeId, NodeId)> = Vec::new();
     let mut reverted: Vec<(NodeId, Node)> = Vec::new();
+    let mut edges = EdgeCopy::new(fresh);
     *fresh.node_mut(fresh.root) = *tree.node(id);
     while let Some(Pending { old, new, depth }) = queue.pop_front() {
         let source = *tree.node(old);
@@ -66,7 +68,7 @@ fn copy(tree: &Tree, id: NodeId, fresh: &mut Tree) -> Result<(), Full> {
             // The first occurrence is no longer part of the tree (the root has moved past it).
             reverted.push((new, source));
         }
-        copy_edges(tree, fresh, &source, new, depth == 0)?;
+        edges.copy(tree, fresh, &source, new, depth == 0)?;
         if source.n_children == 0 {
             continue;
         }
@@ -83,6 +85,7 @@ fn copy(tree: &Tree, id: NodeId, fresh: &mut Tree) -> Result<(), Full> {
             });
         }
     }
+    fresh.edges.put_back(edges.writer);
     if !reverted.is_empty() {
         parents.sort_unstable();
         for (id, source) in reverted {
@@ -92,27 +95,48 @@ fn copy(tree: &Tree, id: NodeId, fresh: &mut Tree) -> Result<(), Full> {
     Ok(())
 }
 
-/// Copies edges and record of one node. The root's record goes: the root is always searched.
-fn copy_edges(
-    tree: &Tree,
-    fresh: &mut Tree,
-    source: &Node,
-    new: NodeId,
-    is_root: bool,
-) -> Result<(), Full> {
-    let record = tree.record(source).cloned();
-    let node = fresh.node_mut(new);
-    node.set_has_record(false);
-    node.n_edges = 0;
-    fresh.set_edges(new, tree.edges(source))?;
-    if let Some(mut record) = record.filter(|_| !is_root) {
-        record.edges = fresh.node(new).edges;
-        let index = fresh.records.push(record);
-        let node = fresh.node_mut(new);
-        node.edges = index;
-        node.set_has_record(true);
+/// Copies edges and records into the fresh tree.
+struct EdgeCopy {
+    writer: EdgeWriter,
+    buffer: Vec<Edge>,
+}
+
+impl EdgeCopy {
+    fn new(fresh: &mut Tree) -> EdgeCopy {
+        EdgeCopy {
+            writer: fresh.edges.take_writer(),
+            buffer: Vec::new(),
+        }
     }
-    Ok(())
+
+    /// Copies those of one node. The root's record goes: the root is always searched.
+    fn copy(
+        &mut self,
+        tree: &Tree,
+        fresh: &mut Tree,
+        source: &Node,
+        new: NodeId,
+        is_root: bool,
+    ) -> Result<(), Full> {
+        self.buffer.clear();
+        self.buffer.extend(tree.edges(source).iter());
+        fresh.edges.reserve(&mut self.writer, 1)?;
+        let range = self.writer.write(&self.buffer)?;
+        fresh.edges.install(&mut self.writer);
+        let record = tree.record(source).filter(|_| !is_root).cloned();
+        let node = fresh.node_mut(new);
+        node.set_has_record(false);
+        node.n_edges = 0;
+        fresh.set_edges(new, range);
+        if let Some(mut record) = record {
+            record.edges = range.start;
+            let index = fresh.records.push(record);
+            let node = fresh.node_mut(new);
+            node.edges = index;
+            node.set_has_record(true);
+        }
+        Ok(())
+    }
 }
 
 /// Takes the visits of a two-fold draw that no longer is one back from the node and its ancestors.

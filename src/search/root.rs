@@ -110,7 +110,7 @@ pub(super) fn ranked(tree: &Tree, params: &Params) -> Vec<RootMove> {
             let child = slot.map_or(Node::EMPTY, |slot| tree.children(root)[usize::from(slot)]);
             RootMove {
                 edge,
-                m: tree.edges(root)[usize::from(edge)].m(),
+                m: tree.edges(root).at(edge).m(),
                 p,
                 child,
             }
@@ -145,13 +145,13 @@ impl Tree {
             let draw_score = params.draw_score(turn);
             let edges = self.edges(&node);
             let visited = self.children(&node).iter().filter(|child| child.n > 0);
-            let with_prior = |child: &Node| edges[usize::from(child.edge)].p();
+            let with_prior = |child: &Node| edges.at(child.edge).p();
             let Some(best) =
                 visited.min_by(|a, b| compare((a, with_prior(a)), (b, with_prior(b)), draw_score))
             else {
                 break;
             };
-            pv.push(edges[usize::from(best.edge)].m());
+            pv.push(edges.at(best.edge).m());
             node = *best;
             turn = turn.other();
         }

@@ -1,22 +1,30 @@
-//! Selection: from the root to a leaf, again and again, until the batch is full.
+//! Selection: visits go from the root to leaves until the batch is full.
 //!
-//! At each node one question decides: draw a reply from frozen counts (search-contempt), or take the move with the
-//! largest Q + U (PUCT)? Visits in flight count in U's denominator only. A leaf that another visit has claimed is a
-//! collision, noted and undone after the batch; a proven node is backed up on the spot.
+//! At each node one question decides for each visit: draw a reply from frozen counts (search-contempt), or take the move
+//! with the largest Q + U (PUCT)? Visits in flight count in U's denominator only. A leaf that another visit has claimed
+//! is a collision, noted and undone after the batch; a proven node is backed up on the spot.
+//!
+//! All visits of a pass go down together, ply by ply: at a node that several reach, they choose one after the other, and
+//! those that take the same move go on as a group. They end where they would end if each went alone, but a node is
+//! worked out once, and while one group's memory is on its way the next group's is already asked for.
+
+use std::{hint::black_box, ops::Range};
 
 use rand::rngs::Xoshiro256PlusPlus;
 use shakmaty::Color;
 
 use super::{
     backup,
-    batch::{Minibatch, State, Step},
-    node::{Node, NodeId},
+    batch::{Minibatch, State, Step, Visit},
+    node::NodeId,
     params::Params,
+    puct::{self, Ranking},
     search_contempt::Reply,
     tree::{Full, Tree},
 };
 
-/// Where a descent ended.
+/// Where a visit ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// At a position nobody has evaluated yet.
     Leaf,
@@ -26,16 +34,71 @@ enum End {
     Proven,
 }
 
-/// Which way to go from a node.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Pick {
-    /// To a child that exists.
-    Child(u8),
-    /// To the position behind an edge that was never visited.
-    Unvisited(u8),
+/// A step of some visit's way, with what it leads to.
+#[derive(Clone, Copy)]
+struct Link {
+    /// The visit's step before, [`START`] for the first.
+    previous: u32,
+    /// The child's id, valid during the pass.
+    id: NodeId,
+    step: Step,
 }
 
-/// Selects up to `want` leaves into `batch`. Stops early when the batch has had as many as `collisions`, when the visits that the
+/// The link before the first: the root.
+const START: u32 = u32::MAX;
+
+/// The slot that a visit takes, above its last link: one word, to be sorted fast.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Choice(u64);
+
+impl Choice {
+    /// The choice of a visit that cannot go on, and comes after all that can.
+    fn stay(head: u32) -> Choice {
+        Choice(u64::from(u32::MAX) << 32 | u64::from(head))
+    }
+
+    fn go(slot: u8, link: usize) -> Choice {
+        Choice(u64::from(slot) << 32 | link as u64)
+    }
+
+    fn slot(self) -> Option<u8> {
+        u8::try_from(self.0 >> 32).ok()
+    }
+
+    fn head(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+/// Visits that go down together. More would not be faster, and what one pass finds out about collisions helps the next:
+/// fewer replies that search-contempt draws come to nothing.
+const LONGEST_PASS: usize = 64;
+
+/// Visits that stand at one node: neighbours in [`Pass::heads`].
+struct Group {
+    id: NodeId,
+    visits: Range<usize>,
+}
+
+/// Visits on their way down, with the scratch memory that takes.
+#[derive(Default)]
+pub(super) struct Pass {
+    links: Vec<Link>,
+    /// The last link of each visit. Visits are in the order of the tree, so neighbours share most of their ways.
+    heads: Vec<u32>,
+    /// Where each visit ended.
+    ends: Vec<End>,
+    /// The groups of the next ply.
+    next: Vec<Group>,
+    spare: Vec<Group>,
+    ranking: Ranking,
+    choices: Vec<Choice>,
+    /// One way, from the root.
+    path: Vec<NodeId>,
+    steps: Vec<Step>,
+}
+
+/// Selects up to `want` leaves into `batch`, whose visits then need [`Minibatch::unwind`]. Stops early when the batch has had as many as `collisions`, when the visits that the
 /// search may still make are used up, or when the tree is full.
 ///
 /// # Errors
@@ -49,188 +112,247 @@ pub(super) fn select(
     collisions: usize,
 ) -> Result<(), Full> {
     tree.gathering = tree.gathering.wrapping_add(1);
+    tree.edges.reserve(&mut batch.writer, want)?;
+    let mut pass = std::mem::take(&mut batch.pass);
+    pass.links.clear();
+    let mut result = Ok(());
     let mut selected = 0;
-    while selected < want
-        && batch.collisions < collisions
-        && batch.out_of_order < params.max_out_of_order
-        && tree.progress.visits_left(tree.node(tree.root).n) > 0
-    {
-        let first_step = batch.steps.len();
-        batch.path.clear();
-        let end = match descend(tree, params, batch, rng) {
-            Ok(end) => end,
-            Err(Full) => {
-                backup::cancel(tree, &batch.path, &batch.steps[first_step..]);
-                return Err(Full);
-            }
-        };
-        match end {
-            End::Leaf => {
-                tree.progress.claimed += 1;
-                batch.add_visit(first_step, State::Claimed);
-                selected += 1;
-            }
-            End::Collision => {
-                for (&id, step) in batch.path.iter().zip(&batch.steps[first_step..]) {
-                    if step.drawn {
-                        tree.note_collision(id, step.slot);
-                    }
-                }
-                batch.add_visit(first_step, State::Collision);
-                batch.collisions += 1;
-            }
-            End::Proven if params.out_of_order => {
-                let steps = &batch.steps[first_step..];
-                backup::revisit(tree, params, &batch.path, steps);
-                batch.steps.truncate(first_step);
-                batch.out_of_order += 1;
-            }
-            End::Proven => {
-                tree.progress.claimed += 1;
-                batch.add_visit(first_step, State::Proven);
-                selected += 1;
-            }
+    while result.is_ok() {
+        let visits = (want - selected)
+            .min(LONGEST_PASS)
+            .min(collisions.saturating_sub(batch.collisions))
+            .min(params.max_out_of_order.saturating_sub(batch.out_of_order))
+            .min(tree.progress.visits_left(tree.node(tree.root).n) as usize);
+        if visits == 0 {
+            break;
         }
+        result = pass.descend(tree, params, rng, visits);
+        selected += pass.conclude(tree, params, batch);
     }
-    Ok(())
+    batch.pass = pass;
+    result
 }
 
-/// Goes down from the root, marking visits in flight; the way is left in `batch.path` and at the end of `batch.steps`.
-fn descend(
-    tree: &mut Tree,
-    params: &Params,
-    batch: &mut Minibatch,
-    rng: &mut Xoshiro256PlusPlus,
-) -> Result<End, Full> {
-    let mut id = tree.root;
-    let mut turn = tree.root_turn;
-    loop {
-        let is_root = id == tree.root;
-        let node = tree.node_mut(id);
-        node.in_flight += 1;
-        batch.path.push(id);
+impl Pass {
+    /// Sends `visits` visits down from the root, marking them in flight, until each has ended.
+    fn descend(
+        &mut self,
+        tree: &mut Tree,
+        params: &Params,
+        rng: &mut Xoshiro256PlusPlus,
+        visits: usize,
+    ) -> Result<(), Full> {
+        self.heads.clear();
+        self.heads.resize(visits, START);
+        self.ends.clear();
+        self.ends.resize(visits, End::Collision);
+        tree.node_mut(tree.root).in_flight += visits as u32;
+        let root = Group {
+            id: tree.root,
+            visits: 0..visits,
+        };
+        self.arrive(tree, root);
+        let mut turn = tree.root_turn;
+        let mut result = Ok(());
+        while !self.next.is_empty() {
+            let mut level = std::mem::replace(&mut self.next, std::mem::take(&mut self.spare));
+            let touched = level.iter().map(|group| tree.touch(group.id));
+            black_box(touched.fold(0, |sum, word| sum ^ word));
+            for group in level.drain(..) {
+                let chosen = self.choose(tree, params, rng, turn, &group);
+                result = result.and(chosen);
+                self.split(tree, group);
+            }
+            self.spare = level;
+            turn = turn.other();
+        }
+        result
+    }
+
+    /// Lets the visits of a group end at the node that they have reached, or notes that they go on.
+    fn arrive(&mut self, tree: &Tree, group: Group) {
+        let node = tree.node(group.id);
         if node.n == 0 {
-            return Ok(if node.in_flight > 1 {
-                End::Collision
-            } else {
-                End::Leaf
+            // The first to come claims it: that is one of these, unless there were visits before.
+            if node.in_flight as usize == group.visits.len() {
+                self.ends[group.visits.start] = End::Leaf;
+            }
+        } else if node.is_proven() && group.id != tree.root {
+            self.ends[group.visits].fill(End::Proven);
+        } else {
+            self.next.push(group);
+        }
+    }
+
+    /// Has each visit of a group choose a move, in `choices`. Visits that find none stay where they are.
+    fn choose(
+        &mut self,
+        tree: &mut Tree,
+        params: &Params,
+        rng: &mut Xoshiro256PlusPlus,
+        turn: Color,
+        group: &Group,
+    ) -> Result<(), Full> {
+        let id = group.id;
+        self.choices.clear();
+        let mut result = Ok(());
+        let mut is_ranked = group.visits.len() == 1;
+        if is_ranked {
+            self.ranking.clear();
+        }
+        for index in group.visits.clone() {
+            let head = self.heads[index];
+            let choice = match tree.reply(id, turn, rng) {
+                Reply::Draw(slot) => Ok((slot, true)),
+                Reply::Blocked => {
+                    self.choices.push(Choice::stay(head));
+                    continue;
+                }
+                Reply::Search => {
+                    if !is_ranked {
+                        self.ranking.rank(tree, params, id, turn);
+                        is_ranked = true;
+                    }
+                    let slot = if self.ranking.is_empty() {
+                        puct::best_move(tree, params, id, turn)
+                    } else {
+                        self.ranking.take(tree, params, id)
+                    };
+                    slot.map(|slot| (slot, false))
+                }
+            };
+            match choice {
+                Ok((slot, drawn)) => {
+                    self.choices.push(Choice::go(slot, self.links.len()));
+                    let link = step_down(tree, id, slot, drawn, head);
+                    self.links.push(link);
+                }
+                Err(full) => {
+                    self.choices.push(Choice::stay(head));
+                    result = Err(full);
+                }
+            }
+        }
+        result
+    }
+
+    /// Makes groups of the visits that chose the same move. Those that stay come last and have ended.
+    fn split(&mut self, tree: &Tree, group: Group) {
+        let mut choices = std::mem::take(&mut self.choices);
+        choices.sort_unstable();
+        let mut start = group.visits.start;
+        for same in choices.chunk_by(|a, b| a.slot() == b.slot()) {
+            let visits = start..start + same.len();
+            start = visits.end;
+            for (head, choice) in self.heads[visits.clone()].iter_mut().zip(same) {
+                *head = choice.head();
+            }
+            if let Some(slot) = same[0].slot() {
+                // Only now are ids certain: the children may have moved when one was added.
+                let id = tree.child_id(tree.node(group.id), slot);
+                for choice in same {
+                    self.links[choice.head() as usize].id = id;
+                }
+                self.arrive(tree, Group { id, visits });
+            }
+        }
+        self.choices = choices;
+    }
+
+    /// Enters the visits that went down into the batch, and backs up on the spot those that ended at proven nodes. Returns
+    /// how many leaves were selected.
+    fn conclude(&mut self, tree: &mut Tree, params: &Params, batch: &mut Minibatch) -> usize {
+        let mut selected = 0;
+        for index in 0..self.heads.len() {
+            let head = self.heads[index];
+            let state = match self.ends[index] {
+                End::Leaf => State::Claimed,
+                End::Proven if params.out_of_order => {
+                    self.trace(tree.root, head);
+                    backup::revisit(tree, params, &self.path, &self.steps);
+                    batch.out_of_order += 1;
+                    continue;
+                }
+                End::Proven => State::Proven,
+                End::Collision => {
+                    self.note_collision(tree, head);
+                    batch.collisions += 1;
+                    State::Collision
+                }
+            };
+            if !matches!(state, State::Collision) {
+                tree.progress.claimed += 1;
+                selected += 1;
+            }
+            batch.visits.push(Visit {
+                head,
+                steps: 0..0,
+                state,
             });
         }
-        if node.is_proven() && !is_root {
-            return Ok(End::Proven);
-        }
-        let (slot, drawn) = match tree.reply(id, turn, rng) {
-            Reply::Draw(slot) => (slot, true),
-            Reply::Search => (search_move(tree, params, id, turn)?, false),
-            Reply::Blocked => return Ok(End::Collision),
-        };
-        let node = tree.node(id);
-        let child = tree.child_id(node, slot);
-        let m = tree.edges(node)[usize::from(tree.node(child).edge)].m();
-        batch.steps.push(Step { slot, drawn, m });
-        id = child;
-        turn = turn.other();
+        selected
     }
-}
 
-/// The slot of the move that PUCT prefers, made if it was never visited.
-fn search_move(tree: &mut Tree, params: &Params, id: NodeId, turn: Color) -> Result<u8, Full> {
-    let node = tree.node(id);
-    let pick = if id == tree.root {
-        best_root_move(tree, params, node, turn)
-    } else {
-        best_move(tree, params, node, turn)
-    };
-    let slot = match pick {
-        Pick::Child(slot) => slot,
-        Pick::Unvisited(edge) => tree.add_child(id, edge)?,
-    };
-    tree.count_reply(id, slot);
-    Ok(slot)
-}
-
-/// PUCT below the root. The children are the first edges in order, for priors are sorted and unvisited moves share one Q.
-fn best_move(tree: &Tree, params: &Params, node: &Node, turn: Color) -> Pick {
-    let children = tree.children(node);
-    let edges = tree.edges(node);
-    let draw_score = params.draw_score(turn);
-    let exploration = params.cpuct(false).exploration(node.n);
-    let parent_q = -node.q(-draw_score);
-    let moves_left = params
-        .moves_left
-        .filter(|moves_left| moves_left.is_active(parent_q));
-    let mut best = (f32::NEG_INFINITY, Pick::Unvisited(0));
-    let mut visited_mass = 0.0;
-    let mut has_unevaluated = false;
-    for (slot, (child, edge)) in children.iter().zip(edges).enumerate() {
-        if child.n == 0 {
-            has_unevaluated = true;
-            continue;
-        }
-        let p = edge.p();
-        visited_mass += p;
-        let q = child.q(draw_score);
-        let mut score = q + exploration * p / (1 + child.n + child.in_flight) as f32;
-        if let Some(moves_left) = moves_left {
-            score += moves_left.utility(q, child.m - node.m);
-        }
-        if score > best.0 {
-            best = (score, Pick::Child(slot as u8));
-        }
-    }
-    let fpu = params.fpu(false).value(parent_q, visited_mass);
-    if has_unevaluated {
-        for (slot, (child, edge)) in children.iter().zip(edges).enumerate() {
-            let score = fpu + exploration * edge.p() / (1 + child.in_flight) as f32;
-            if child.n == 0 && score > best.0 {
-                best = (score, Pick::Child(slot as u8));
+    /// Tells the nodes on a collision's way that had drawn their replies.
+    fn note_collision(&self, tree: &mut Tree, head: u32) {
+        let mut at = self.links.get(head as usize);
+        while let Some(link) = at {
+            let parent = self.links.get(link.previous as usize);
+            if link.step.drawn {
+                let id = parent.map_or(tree.root, |parent| parent.id);
+                tree.note_collision(id, link.step.slot);
             }
+            at = parent;
         }
     }
-    if let Some(edge) = edges.get(children.len())
-        && fpu + exploration * edge.p() > best.0
-    {
-        best.1 = Pick::Unvisited(children.len() as u8);
+
+    /// Follows a visit's links back to the root, into `path` and `steps`.
+    fn trace(&mut self, root: NodeId, head: u32) {
+        self.path.clear();
+        self.steps.clear();
+        let mut at = self.links.get(head as usize);
+        while let Some(link) = at {
+            self.path.push(link.id);
+            self.steps.push(link.step);
+            at = self.links.get(link.previous as usize);
+        }
+        self.path.push(root);
+        self.path.reverse();
+        self.steps.reverse();
     }
-    best.1
+
+    /// Appends the steps of the visit whose last link is `head`, first step first.
+    pub fn unwind(&self, head: u32, steps: &mut Vec<Step>) -> Range<usize> {
+        let start = steps.len();
+        let mut at = self.links.get(head as usize);
+        while let Some(link) = at {
+            steps.push(link.step);
+            at = self.links.get(link.previous as usize);
+        }
+        steps[start..].reverse();
+        start..steps.len()
+    }
 }
 
-/// PUCT at the root: priors may carry noise, moves may be excluded, and moves that can no longer become the best are
-/// left alone.
-fn best_root_move(tree: &Tree, params: &Params, node: &Node, turn: Color) -> Pick {
-    let draw_score = params.draw_score(turn);
-    let exploration = params.cpuct(true).exploration(node.n);
-    let parent_q = -node.q(-draw_score);
-    let moves_left = params
-        .moves_left
-        .filter(|moves_left| moves_left.is_active(parent_q));
-    let fpu = params.fpu(true).value(parent_q, tree.visited_root_mass());
-    let most_visits = tree
-        .children(node)
-        .iter()
-        .map(|child| child.n)
-        .max()
-        .unwrap_or(0);
-    let mut best = (f32::NEG_INFINITY, Pick::Unvisited(0));
-    for (edge, p) in tree.root_moves.allowed() {
-        let slot = tree.slot_of_edge(node, edge);
-        let child = slot.map_or(Node::EMPTY, |slot| tree.children(node)[usize::from(slot)]);
-        let behind = u64::from(most_visits - child.n);
-        if behind > tree.progress.catch_up && behind > 0 {
-            continue;
-        }
-        let q = if child.n > 0 {
-            child.q(draw_score)
-        } else {
-            fpu
-        };
-        let mut score = q + exploration * p / (1 + child.n + child.in_flight) as f32;
-        if let Some(moves_left) = moves_left.filter(|_| child.n > 0) {
-            score += moves_left.utility(q, child.m - node.m);
-        }
-        if score > best.0 {
-            best = (score, slot.map_or(Pick::Unvisited(edge), Pick::Child));
-        }
+/// Marks a visit in flight at a child.
+fn step_down(tree: &mut Tree, id: NodeId, slot: u8, drawn: bool, head: u32) -> Link {
+    if !drawn {
+        tree.count_reply(id, slot);
     }
-    best.1
+    let child_id = tree.child_id(tree.node(id), slot);
+    let child = tree.node_mut(child_id);
+    child.in_flight += 1;
+    let (edge, is_claimed) = (child.edge, child.n == 0 && child.in_flight > 1);
+    if drawn && is_claimed {
+        tree.note_collision(id, slot);
+    }
+    Link {
+        previous: head,
+        id: child_id,
+        step: Step {
+            slot,
+            drawn,
+            m: tree.edges(tree.node(id)).at(edge).m(),
+        },
+    }
 }

@@ -4,7 +4,7 @@
 //!  nodes   | root | a b c . |  a1 | c1 c2 |          children of one node: neighbours in a block; slots in the
 //!             |___^             ^     ^              order in which they were first visited (that of the priors)
 //!                   a__________|  c__|
-//!  edges   | e4 d4 Nf3 ... | e5 c5 ... | ...         legal moves with priors, largest first; written once
+//!  edges   | e4 d4 Nf3 ... | e5 c5 ... | ...         legal moves with priors, largest first; written once (see `edges`)
 //!  records | c: counts of c1, c2 |                   search-contempt: frozen visit counts (few nodes have one)
 //! ```
 //!
@@ -13,23 +13,25 @@
 //! the subtree that stays (see `reroot`) and drops the rest at once.
 
 use shakmaty::{Color, Position};
+use thiserror::Error;
 
 use super::{
+    edges::{EdgeArena, EdgeRange, Edges},
     limits::Progress,
-    node::{Edge, Node, NodeId, Origin},
+    node::{Node, NodeId, Origin},
     root::RootMoves,
     search_contempt::{Record, Records, Rule},
 };
 use crate::chess::History;
 
 /// Block sizes for children; a node moves up one class when its block is full.
-const BLOCK_SIZES: [u8; 16] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 255];
+const BLOCK_SIZES: [u8; 12] = [1, 3, 6, 10, 16, 24, 32, 48, 64, 96, 160, 255];
 
 /// The search tree, kept between searches.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Tree {
     nodes: Vec<Node>,
-    edges: Vec<Edge>,
+    pub(super) edges: EdgeArena,
     /// Blocks that nodes have grown out of, per size class.
     free_blocks: [Vec<NodeId>; BLOCK_SIZES.len()],
     /// Search-contempt's frozen counts.
@@ -50,15 +52,16 @@ pub struct Tree {
     pub(super) progress: Progress,
 }
 
-/// The arenas are full: 2^32 nodes or edges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The tree has no room for more: 2^32 nodes or edges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the tree is full (2^32 nodes or edges)")]
 pub struct Full;
 
 impl Default for Tree {
     fn default() -> Tree {
         Tree {
             nodes: vec![Node::EMPTY],
-            edges: Vec::new(),
+            edges: EdgeArena::default(),
             free_blocks: Default::default(),
             records: Records::default(),
             root: 0,
@@ -127,13 +130,33 @@ impl Tree {
 
     /// The edges of a node, largest prior first.
     #[inline]
-    pub fn edges(&self, node: &Node) -> &[Edge] {
+    pub fn edges(&self, node: &Node) -> Edges<'_> {
+        self.edges.get(self.edge_range(node))
+    }
+
+    #[inline]
+    fn edge_range(&self, node: &Node) -> EdgeRange {
         let start = if node.has_record() {
             self.records.get(node.edges).edges
         } else {
             node.edges
         };
-        &self.edges[start as usize..start as usize + usize::from(node.n_edges)]
+        EdgeRange {
+            start,
+            len: node.n_edges,
+        }
+    }
+
+    /// Reads a little of what a visit to the node is going to need, and returns something that depends on it. Reading for
+    /// many nodes at once lets the processor wait for all of that memory together.
+    #[inline]
+    pub(super) fn touch(&self, id: NodeId) -> u32 {
+        let node = self.node(id);
+        let children = self.children(node);
+        let first = children.first().map_or(0, |child| child.n);
+        let last = children.last().map_or(0, |child| child.n);
+        let edge = self.edges(node).get(0).map_or(0, |edge| edge.bits());
+        first ^ last ^ edge
     }
 
     /// The slot of the child that `edge` leads to, if it was visited.
@@ -157,18 +180,12 @@ impl Tree {
         node.has_record().then(|| self.records.get(node.edges))
     }
 
-    /// Stores the edges of a node that was just evaluated.
-    ///
-    /// # Errors
-    /// When the arena is full; the node then stays without edges.
-    pub fn set_edges(&mut self, id: NodeId, edges: &[Edge]) -> Result<(), Full> {
-        let start = u32::try_from(self.edges.len()).map_err(|_| Full)?;
-        self.edges.extend_from_slice(edges);
+    /// Gives a node that was just evaluated its edges.
+    pub(super) fn set_edges(&mut self, id: NodeId, edges: EdgeRange) {
         let node = self.node_mut(id);
         debug_assert_eq!(node.n_edges, 0);
-        node.edges = start;
-        node.n_edges = edges.len() as u8;
-        Ok(())
+        node.edges = edges.start;
+        node.n_edges = edges.len;
     }
 
     /// Adds a child for an edge that has none; returns its slot.
@@ -225,20 +242,7 @@ impl Tree {
 
     /// Bytes in use by nodes, edges and records.
     pub fn memory(&self) -> usize {
-        self.nodes.len() * size_of::<Node>()
-            + self.edges.len() * size_of::<Edge>()
-            + self.records.memory()
-    }
-
-    /// Follows a path of child slots from the root, calling `visit` with each node's id, the root's included.
-    pub(super) fn follow(&self, slots: impl Iterator<Item = u8>, ids: &mut Vec<NodeId>) {
-        ids.clear();
-        let mut id = self.root;
-        ids.push(id);
-        for slot in slots {
-            id = self.child_id(self.node(id), slot);
-            ids.push(id);
-        }
+        self.nodes.len() * size_of::<Node>() + self.edges.memory() + self.records.memory()
     }
 
     /// Walks all nodes below and including the root, for tests and checks: calls `visit` with the node, its depth.

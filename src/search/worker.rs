@@ -5,11 +5,11 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 
 use super::{
-    Clock, Job, StopSignal,
+    Clock, Job, SearchError, StopSignal,
     backup::{backup, cancel_all},
     batch::{Minibatch, State},
     expand::{Line, expand},
@@ -22,6 +22,9 @@ use crate::{
     network::{EvaluateError, Evaluator},
     options::Options,
 };
+
+/// How often a worker looks whether the tree is free before it goes to sleep; some 0.3 ms.
+const PATIENCE: u32 = 5000;
 
 /// What the threads of one search share.
 pub(super) struct Search<'a> {
@@ -55,71 +58,72 @@ impl Search<'_> {
         )
     }
 
+    /// Locks the tree. Others hold it for fractions of a millisecond, so it pays to stay awake that long: being put to
+    /// sleep and woken costs as much again.
+    fn lock_tree(&self) -> MutexGuard<'_, Tree> {
+        for _ in 0..PATIENCE {
+            if let Some(tree) = self.tree.try_lock() {
+                return tree;
+            }
+            std::hint::spin_loop();
+        }
+        self.tree.lock()
+    }
+
     /// Works until the search is over.
     pub fn work(&self, thread: u64) {
         let mut rng = self.rng(thread);
         let mut line = Line::new(&self.job.history);
-        let mut batch = Minibatch::default();
-        while !self.is_finished() {
-            batch.clear();
-            let gathered = self.gather(&mut batch, &mut line, &mut rng);
-            if let Err(error) = self.evaluate(&mut batch) {
-                self.fail(&mut batch, error);
+        let mut batch = Minibatch::new(self.tree.lock().edges.take_writer());
+        loop {
+            // The last batch goes in and the next one comes out under the same lock.
+            let mut tree = self.lock_tree();
+            backup(&mut tree, &self.params, &mut batch, true);
+            self.check_limits(&mut tree);
+            if self.is_finished() {
+                tree.edges.put_back(batch.writer);
                 return;
             }
-            let mut tree = self.tree.lock();
-            let backed_up = backup(&mut tree, &self.params, &mut batch, true);
-            if gathered.and(backed_up).is_err() {
-                self.is_full.store(true, Ordering::Relaxed);
-                self.finish();
-            }
-            self.check_limits(&mut tree);
             let is_solved = tree.node(tree.root).is_proven();
-            drop(tree);
+            batch.clear();
+            let result = self
+                .gather(tree, &mut batch, &mut line, &mut rng)
+                .and_then(|()| self.evaluate(&mut batch));
+            if let Err(failure) = result {
+                self.fail(&mut batch, failure);
+            }
             self.hold_back(is_solved || batch.visits.is_empty());
         }
     }
 
     /// Fills the batch: selects under the lock, expands without it. What turns out to be terminal or cached is backed up
     /// on the way and replaced.
-    pub fn gather(
-        &self,
+    fn gather<'a>(
+        &'a self,
+        mut tree: MutexGuard<'a, Tree>,
         batch: &mut Minibatch,
         line: &mut Line,
         rng: &mut Xoshiro256PlusPlus,
-    ) -> Result<(), Full> {
+    ) -> Result<(), SearchError> {
         loop {
-            let visits_before = batch.visits.len();
-            let waiting = {
-                let mut tree = self.tree.lock();
-                if self.params.out_of_order {
-                    backup(&mut tree, &self.params, batch, false)?;
-                }
-                let waiting = batch
-                    .visits
-                    .iter()
-                    .filter(|visit| visit.is_waiting())
-                    .count();
-                self.select_scaled(&mut tree, batch, rng, self.params.minibatch - waiting)?;
-                waiting
-            };
-            expand(
-                batch,
-                line,
-                &self.params,
-                self.evaluator,
-                self.job.tables.as_deref(),
-            );
-            let claimed = batch.visits.len() - visits_before;
-            let ready = batch.visits[visits_before..]
-                .iter()
-                .filter(|visit| visit.is_ready())
-                .count();
+            let first = batch.visits.len();
+            let waiting = batch.waiting();
+            let want = self.params.minibatch - waiting;
+            let selected = self.select_scaled(&mut tree, batch, rng, want);
+            drop(tree);
+            batch.unwind(first);
+            selected?;
+            let tables = self.job.tables.as_deref();
+            expand(batch, line, &self.params, self.evaluator, tables)?;
+            let new = &batch.visits[first..];
+            let ready = new.iter().filter(|visit| visit.is_ready()).count();
             batch.out_of_order += if self.params.out_of_order { ready } else { 0 };
-            let is_short = ready > 0 && waiting + claimed - ready < self.params.minibatch;
+            let is_short = ready > 0 && waiting + new.len() - ready < self.params.minibatch;
             if !is_short || !self.params.out_of_order || self.is_finished() {
                 return Ok(());
             }
+            tree = self.lock_tree();
+            backup(&mut tree, &self.params, batch, false);
         }
     }
 
@@ -135,12 +139,11 @@ impl Search<'_> {
     }
 
     /// Evaluates what waits for the network and prepares it for backup.
-    pub fn evaluate(&self, batch: &mut Minibatch) -> Result<(), EvaluateError> {
+    pub fn evaluate(&self, batch: &mut Minibatch) -> Result<(), SearchError> {
         if !batch.eval.is_empty() {
             self.evaluator.evaluate(&mut batch.eval)?;
         }
-        batch.finish();
-        Ok(())
+        Ok(batch.finish()?)
     }
 
     /// Ends the search if a limit is reached.
@@ -159,9 +162,15 @@ impl Search<'_> {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    fn fail(&self, batch: &mut Minibatch, error: EvaluateError) {
-        cancel_all(&mut self.tree.lock(), batch);
-        self.error.lock().get_or_insert(error);
+    /// Undoes the batch and ends the search.
+    fn fail(&self, batch: &mut Minibatch, failure: SearchError) {
+        cancel_all(&mut self.lock_tree(), batch);
+        match failure {
+            SearchError::Evaluate(error) => {
+                self.error.lock().get_or_insert(error);
+            }
+            SearchError::Full(Full) => self.is_full.store(true, Ordering::Relaxed),
+        }
         self.finish();
     }
 
@@ -177,21 +186,17 @@ impl Search<'_> {
         }
         let options: &Options = &self.job.options;
         if options.nps_limit > 0.0 {
-            let playouts = self.tree.lock().progress.playouts;
+            let playouts = self.lock_tree().progress.playouts;
             let due = Duration::from_secs_f64(playouts as f64 / f64::from(options.nps_limit));
             while !self.is_finished() && self.elapsed() < due {
                 std::thread::sleep(Duration::from_millis(1));
-                self.check_limits(&mut self.tree.lock());
+                self.check_limits(&mut self.lock_tree());
             }
         }
     }
 }
 
 impl super::batch::Visit {
-    fn is_waiting(&self) -> bool {
-        !matches!(self.state, State::Done | State::Collision)
-    }
-
     fn is_ready(&self) -> bool {
         matches!(self.state, State::Ready(_))
     }

@@ -1,7 +1,7 @@
 """A short match with real clocks, driven by python-chess. Fails on illegal moves, crashes and time losses; who wins does
 not matter here.
 
-Usage: match.py ENGINE OPPONENT [--games N] [--base SECONDS] [--increment SECONDS] [--option NAME=VALUE]...
+Usage: match.py ENGINE OPPONENT [--games N] [--base SECONDS] [--increment SECONDS] [--moves N] [--option NAME=VALUE]...
        [--opponent-option NAME=VALUE]... [--pgn FILE] [--elo] [--book EPD] [--nodes N]
 """
 
@@ -29,13 +29,18 @@ class Player:
 def play(players, args, board, game):
     """Plays one game; players[0] has White. Returns the result."""
     clocks = [args.base, args.base]
+    played = [0, 0]
     node = chess.pgn.Game.from_board(board)
     game.append(node)
     current = node
     while not board.is_game_over(claim_draw=True):
         side = 0 if board.turn else 1
         limit = chess.engine.Limit(
-            white_clock=clocks[0], black_clock=clocks[1], white_inc=args.increment, black_inc=args.increment
+            white_clock=clocks[0],
+            black_clock=clocks[1],
+            white_inc=args.increment,
+            black_inc=args.increment,
+            remaining_moves=args.moves - played[side] % args.moves if args.moves else None,
         )
         if args.nodes:
             limit = chess.engine.Limit(nodes=args.nodes)
@@ -46,6 +51,9 @@ def play(players, args, board, game):
         # The pipe and this program take time as well: a tenth of a second is not the engine's fault.
         if not args.nodes and clocks[side] < args.increment - 0.1:
             raise SystemExit(f"{players[side].name} lost on time by {args.increment - clocks[side]:.3f} s\n{node}")
+        played[side] += 1
+        if args.moves and played[side] % args.moves == 0:
+            clocks[side] += args.base
         if result.move not in board.legal_moves:
             raise SystemExit(f"{players[side].name} played {result.move} in {board.fen()}")
         board.push(result.move)
@@ -78,6 +86,7 @@ def main():
     parser.add_argument("--games", type=int, default=2)
     parser.add_argument("--base", type=float, default=10)
     parser.add_argument("--increment", type=float, default=0.1)
+    parser.add_argument("--moves", type=int, default=0, help="moves for which the base time is given, again and again")
     parser.add_argument("--nodes", type=int)
     parser.add_argument("--option", action="append", default=[])
     parser.add_argument("--opponent-option", action="append", default=[])

@@ -1,0 +1,236 @@
+//! Where the legal moves and their priors are kept: segments that workers fill without the tree's lock.
+//!
+//! Edges are most of the tree's memory and are written once. So each worker has a segment of its own and writes the edges
+//! of its leaves there while others use the tree. What it wrote counts from the moment at which a node refers to it, and
+//! that happens under the lock. The words are atomic (with relaxed order, which costs no more than plain words) only
+//! because readers and a writer share a segment.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use super::{node::Edge, tree::Full};
+use crate::chess::PackedMove;
+
+/// Edges of a segment: a power of two, large enough for the moves of any position.
+const SEGMENT: u32 = 1 << 14;
+
+/// Segments that 32-bit indices can tell apart.
+const MAX_SEGMENTS: usize = 1 << 18;
+
+/// At least so many leaves fit into a segment: no legal position has more than 218 moves, no `EdgeRange` more than 255.
+const LEAVES_PER_SEGMENT: usize = SEGMENT as usize / 255;
+
+type Segment = Arc<[AtomicU32]>;
+
+/// Where the edges of one node are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct EdgeRange {
+    pub start: u32,
+    pub len: u8,
+}
+
+/// The edges of one node, largest prior first.
+#[derive(Clone, Copy, Debug)]
+pub struct Edges<'a>(&'a [AtomicU32]);
+
+impl<'a> Edges<'a> {
+    /// All of them.
+    #[inline]
+    pub fn iter(self) -> impl ExactSizeIterator<Item = Edge> + Clone + use<'a> {
+        self.0
+            .iter()
+            .map(|word| Edge::from_bits(word.load(Ordering::Relaxed)))
+    }
+
+    /// The edge at `index`, if there are so many.
+    #[inline]
+    pub fn get(self, index: usize) -> Option<Edge> {
+        let word = self.0.get(index)?;
+        Some(Edge::from_bits(word.load(Ordering::Relaxed)))
+    }
+
+    /// The edge at `index`.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[inline]
+    pub fn at(self, index: u8) -> Edge {
+        Edge::from_bits(self.0[usize::from(index)].load(Ordering::Relaxed))
+    }
+}
+
+/// All edges of a tree.
+#[derive(Debug, Default)]
+pub(super) struct EdgeArena {
+    /// Empty where a number is reserved but the segment not installed.
+    segments: Vec<Segment>,
+    installed: usize,
+    /// Writers of earlier searches, with the room that they have left.
+    idle: Vec<EdgeWriter>,
+}
+
+impl EdgeArena {
+    /// The edges in `range`.
+    #[inline]
+    pub fn get(&self, range: EdgeRange) -> Edges<'_> {
+        if range.len == 0 {
+            return Edges(&[]);
+        }
+        let segment = &self.segments[(range.start / SEGMENT) as usize];
+        let offset = (range.start % SEGMENT) as usize;
+        Edges(&segment[offset..offset + usize::from(range.len)])
+    }
+
+    /// Bytes in use.
+    pub fn memory(&self) -> usize {
+        self.installed * SEGMENT as usize * size_of::<Edge>()
+    }
+
+    /// Lends a writer; it should come back with [`EdgeArena::put_back`].
+    pub fn take_writer(&mut self) -> EdgeWriter {
+        self.idle.pop().unwrap_or_default()
+    }
+
+    /// Takes back a writer, and the room that it has left.
+    pub fn put_back(&mut self, mut writer: EdgeWriter) {
+        self.install(&mut writer);
+        self.idle.push(writer);
+    }
+
+    /// Makes sure that `writer` can write the edges of `leaves` positions without asking again.
+    ///
+    /// # Errors
+    /// When the indices are used up.
+    pub fn reserve(&mut self, writer: &mut EdgeWriter, leaves: usize) -> Result<(), Full> {
+        while writer.reserved.len() < leaves.div_ceil(LEAVES_PER_SEGMENT) {
+            if self.segments.len() == MAX_SEGMENTS {
+                return Err(Full);
+            }
+            writer.reserved.push(self.segments.len() as u32);
+            self.segments.push(Segment::default());
+        }
+        Ok(())
+    }
+
+    /// Makes visible what `writer` has written.
+    pub fn install(&mut self, writer: &mut EdgeWriter) {
+        for (number, segment) in writer.fresh.drain(..) {
+            self.segments[number as usize] = segment;
+            self.installed += 1;
+        }
+    }
+}
+
+/// Writes edges into segments that belong to one worker at a time.
+#[derive(Debug, Default)]
+pub(super) struct EdgeWriter {
+    /// The segment being filled, its number and how much of it is.
+    segment: Segment,
+    number: u32,
+    used: usize,
+    /// Numbers for the next segments.
+    reserved: Vec<u32>,
+    /// Segments that the arena does not have yet.
+    fresh: Vec<(u32, Segment)>,
+    /// Scratch for sorting.
+    sorted: Vec<Edge>,
+}
+
+impl EdgeWriter {
+    /// Writes the edges of one position (at most 255). Needs no lock, but room that was reserved.
+    ///
+    /// # Errors
+    /// When there is no reserved room.
+    pub fn write(&mut self, edges: &[Edge]) -> Result<EdgeRange, Full> {
+        if self.used + edges.len() > self.segment.len() {
+            self.begin_segment()?;
+        }
+        let words = &self.segment[self.used..self.used + edges.len()];
+        for (word, edge) in words.iter().zip(edges) {
+            word.store(edge.bits(), Ordering::Relaxed);
+        }
+        let range = EdgeRange {
+            start: self.number * SEGMENT + self.used as u32,
+            len: edges.len() as u8,
+        };
+        self.used += edges.len();
+        Ok(range)
+    }
+
+    /// Writes the moves of a position with their priors (0..=1), largest first.
+    ///
+    /// # Errors
+    /// When there is no reserved room.
+    pub fn write_moves(&mut self, moves: &[PackedMove], policy: &[f32]) -> Result<EdgeRange, Full> {
+        let mut sorted = std::mem::take(&mut self.sorted);
+        sorted.clear();
+        sorted.extend(moves.iter().zip(policy).map(|(&m, &p)| Edge::new(m, p)));
+        sorted.sort_unstable_by(|a, b| b.cmp(a));
+        let range = self.write(&sorted);
+        self.sorted = sorted;
+        range
+    }
+
+    fn begin_segment(&mut self) -> Result<(), Full> {
+        self.number = self.reserved.pop().ok_or(Full)?;
+        self.segment = (0..SEGMENT).map(|_| AtomicU32::new(0)).collect();
+        self.used = 0;
+        self.fresh.push((self.number, Arc::clone(&self.segment)));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edges(count: usize, seed: u16) -> Vec<Edge> {
+        (0..count)
+            .map(|i| Edge::new(PackedMove::from_bits(seed.wrapping_add(i as u16)), 0.5))
+            .collect()
+    }
+
+    #[test]
+    fn two_writers_do_not_disturb_each_other_and_nothing_is_lost() {
+        let mut arena = EdgeArena::default();
+        let mut writers = [arena.take_writer(), arena.take_writer()];
+        let mut written = Vec::new();
+        for round in 0..2000u16 {
+            let writer = &mut writers[usize::from(round % 2)];
+            arena.reserve(writer, 1).unwrap();
+            let list = edges(usize::from(round % 219), round);
+            let range = writer.write(&list).unwrap();
+            arena.install(writer);
+            written.push((range, list));
+        }
+        for (range, list) in &written {
+            assert!(arena.get(*range).iter().eq(list.iter().copied()));
+        }
+        let words: usize = written.iter().map(|(_, list)| list.len()).sum();
+        assert!(
+            arena.memory() >= 4 * words && arena.memory() < 4 * words + 5 * 4 * SEGMENT as usize
+        );
+    }
+
+    #[test]
+    fn a_writer_that_comes_back_goes_on_where_it_was() {
+        let mut arena = EdgeArena::default();
+        for round in 0..100 {
+            let mut writer = arena.take_writer();
+            arena.reserve(&mut writer, 256).unwrap();
+            writer.write(&edges(30, round)).unwrap();
+            arena.put_back(writer);
+        }
+        assert_eq!(arena.memory(), 4 * SEGMENT as usize);
+    }
+
+    #[test]
+    fn writing_without_room_is_an_error() {
+        assert_eq!(EdgeWriter::default().write(&edges(1, 0)), Err(Full));
+        let mut arena = EdgeArena::default();
+        let mut writer = arena.take_writer();
+        assert_eq!(arena.reserve(&mut writer, 1 << 30), Err(Full));
+    }
+}

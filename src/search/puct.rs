@@ -1,0 +1,279 @@
+//! PUCT: which move of a node a visit takes, the one with the largest Q + U.
+//!
+//! U = c * P * sqrt(N) / (1 + n + n in flight) with a c that grows with N (AlphaZero's formula with lc0's visits in
+//! flight); a move without visits has the node's own Q less a reduction instead of a Q (first-play urgency). Of all this
+//! only the visits in flight change while a batch is gathered. So where many visits pass through one node, a [`Ranking`] works the
+//! moves out once and hands them out one after the other, exactly as asking anew for each visit would.
+
+use shakmaty::Color;
+
+use super::{
+    node::{Node, NodeId},
+    params::Params,
+    tree::{Full, Tree},
+};
+
+/// Which way to go from a node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Pick {
+    /// To a child that exists.
+    Child(u8),
+    /// To the position behind an edge that was never visited.
+    Unvisited(u8),
+}
+
+impl Pick {
+    /// The slot of the child, which is made if there is none.
+    fn into_slot(self, tree: &mut Tree, id: NodeId) -> Result<u8, Full> {
+        match self {
+            Pick::Child(slot) => Ok(slot),
+            Pick::Unvisited(edge) => tree.add_child(id, edge),
+        }
+    }
+}
+
+/// A move that could be taken.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    pick: Pick,
+    /// Its value for the side to move, first-play urgency and the utility of moves left included.
+    q: f32,
+    /// The exploration term's numerator.
+    exploration: f32,
+    /// Visits, completed and in flight.
+    visits: u32,
+}
+
+impl Candidate {
+    #[inline]
+    fn score(&self) -> f32 {
+        self.q + self.exploration / (1 + self.visits) as f32
+    }
+}
+
+/// The slot of the move that one visit takes; its child is made if the move was never visited.
+///
+/// # Errors
+/// When there is no room for the child.
+pub(super) fn best_move(
+    tree: &mut Tree,
+    params: &Params,
+    id: NodeId,
+    turn: Color,
+) -> Result<u8, Full> {
+    let mut best = (f32::NEG_INFINITY, Pick::Unvisited(0));
+    for_each_candidate(tree, params, id, turn, |candidate| {
+        let score = candidate.score();
+        if score > best.0 {
+            best = (score, candidate.pick);
+        }
+    });
+    best.1.into_slot(tree, id)
+}
+
+/// The moves of one node, worked out for several visits of one gathering.
+#[derive(Default)]
+pub(super) struct Ranking {
+    candidates: Vec<Candidate>,
+    ranks: Vec<i64>,
+}
+
+/// An integer that is larger for a larger score and, of equal scores, for the smaller index; it holds the index. Integers
+/// are compared without branches, which is what finding the largest of some thirty takes.
+#[inline]
+fn rank(score: f32, index: usize) -> i64 {
+    let bits = score.to_bits() as i32;
+    let ordinal = bits ^ ((bits >> 31) & i32::MAX);
+    i64::from(ordinal) << 8 | (0xFF - (index as i64 & 0xFF))
+}
+
+/// The index in the largest of `ranks`.
+#[inline]
+fn index_of_best(ranks: &[i64]) -> usize {
+    // Four at a time, so that no comparison has to wait for the one before.
+    let (fours, rest) = ranks.as_chunks::<4>();
+    let mut best = [i64::MIN; 4];
+    for four in fours {
+        for (best, &rank) in best.iter_mut().zip(four) {
+            *best = rank.max(*best);
+        }
+    }
+    let best = best.iter().chain(rest).copied().fold(i64::MIN, i64::max);
+    0xFF - (best & 0xFF) as usize
+}
+
+impl Ranking {
+    /// Forgets the node.
+    pub fn clear(&mut self) {
+        self.candidates.clear();
+        self.ranks.clear();
+    }
+
+    /// Whether no node was ranked.
+    pub fn is_empty(&self) -> bool {
+        self.candidates.is_empty()
+    }
+
+    /// Works out the moves of a node.
+    pub fn rank(&mut self, tree: &Tree, params: &Params, id: NodeId, turn: Color) {
+        self.candidates.clear();
+        for_each_candidate(tree, params, id, turn, |candidate| {
+            self.candidates.push(candidate);
+        });
+        self.ranks.clear();
+        let scores = self.candidates.iter().map(Candidate::score).enumerate();
+        self.ranks
+            .extend(scores.map(|(index, score)| rank(score, index)));
+    }
+
+    /// The slot of the move that the next visit takes; its child is made if the move was never visited.
+    ///
+    /// # Errors
+    /// When there is no room for the child.
+    pub fn take(&mut self, tree: &mut Tree, params: &Params, id: NodeId) -> Result<u8, Full> {
+        let best = index_of_best(&self.ranks);
+        let candidate = &mut self.candidates[best];
+        let slot = candidate.pick.into_slot(tree, id)?;
+        candidate.visits += 1;
+        let taken = *candidate;
+        self.ranks[best] = rank(taken.score(), best);
+        self.candidates[best].pick = Pick::Child(slot);
+        if let Pick::Unvisited(edge) = taken.pick
+            && id != tree.root
+        {
+            self.add_next(tree, params, id, taken.q, edge + 1);
+        }
+        Ok(slot)
+    }
+
+    /// Below the root, only the first unvisited move is a candidate: when it is taken, the next one becomes one.
+    fn add_next(&mut self, tree: &Tree, params: &Params, id: NodeId, fpu: f32, edge: u8) {
+        let node = tree.node(id);
+        if let Some(next) = tree.edges(node).get(usize::from(edge)) {
+            let candidate = Candidate {
+                pick: Pick::Unvisited(edge),
+                q: fpu,
+                exploration: params.cpuct(false).exploration(node.n) * next.p(),
+                visits: 0,
+            };
+            self.ranks
+                .push(rank(candidate.score(), self.candidates.len()));
+            self.candidates.push(candidate);
+        }
+    }
+}
+
+/// Calls `consider` with every move that may be the best. Of several equal ones the first counts.
+#[inline(always)]
+fn for_each_candidate(
+    tree: &Tree,
+    params: &Params,
+    id: NodeId,
+    turn: Color,
+    consider: impl FnMut(Candidate),
+) {
+    if id == tree.root {
+        for_each_at_root(tree, params, turn, consider);
+    } else {
+        for_each_below_root(tree, params, tree.node(id), turn, consider);
+    }
+}
+
+/// Below the root the children are the first edges in order, for priors are sorted and unvisited moves share one Q.
+#[inline(always)]
+fn for_each_below_root(
+    tree: &Tree,
+    params: &Params,
+    node: &Node,
+    turn: Color,
+    mut consider: impl FnMut(Candidate),
+) {
+    let children = tree.children(node);
+    let edges = tree.edges(node);
+    let draw_score = params.draw_score(turn);
+    let exploration = params.cpuct(false).exploration(node.n);
+    let parent_q = -node.q(-draw_score);
+    let moves_left = params
+        .moves_left
+        .filter(|moves_left| moves_left.is_active(parent_q));
+    let mut visited_mass = 0.0;
+    let mut has_unevaluated = false;
+    for (slot, (child, edge)) in children.iter().zip(edges.iter()).enumerate() {
+        if child.n == 0 {
+            has_unevaluated = true;
+            continue;
+        }
+        let p = edge.p();
+        visited_mass += p;
+        let mut q = child.q(draw_score);
+        if let Some(moves_left) = moves_left {
+            q += moves_left.utility(q, child.m - node.m);
+        }
+        consider(Candidate {
+            pick: Pick::Child(slot as u8),
+            q,
+            exploration: exploration * p,
+            visits: child.n + child.in_flight,
+        });
+    }
+    let fpu = params.fpu(false).value(parent_q, visited_mass);
+    let mut consider_unvisited = |pick, p, visits| {
+        consider(Candidate {
+            pick,
+            q: fpu,
+            exploration: exploration * p,
+            visits,
+        });
+    };
+    if has_unevaluated {
+        for (slot, (child, edge)) in children.iter().zip(edges.iter()).enumerate() {
+            if child.n == 0 {
+                consider_unvisited(Pick::Child(slot as u8), edge.p(), child.in_flight);
+            }
+        }
+    }
+    if let Some(edge) = edges.get(children.len()) {
+        consider_unvisited(Pick::Unvisited(children.len() as u8), edge.p(), 0);
+    }
+}
+
+/// At the root priors may carry noise, moves may be excluded, and moves that can no longer become the best are left
+/// alone.
+fn for_each_at_root(
+    tree: &Tree,
+    params: &Params,
+    turn: Color,
+    mut consider: impl FnMut(Candidate),
+) {
+    let node = tree.node(tree.root);
+    let draw_score = params.draw_score(turn);
+    let exploration = params.cpuct(true).exploration(node.n);
+    let parent_q = -node.q(-draw_score);
+    let moves_left = params
+        .moves_left
+        .filter(|moves_left| moves_left.is_active(parent_q));
+    let fpu = params.fpu(true).value(parent_q, tree.visited_root_mass());
+    let children = tree.children(node);
+    let most_visits = children.iter().map(|child| child.n).max().unwrap_or(0);
+    for (edge, p) in tree.root_moves.allowed() {
+        let slot = tree.slot_of_edge(node, edge);
+        let child = slot.map_or(Node::EMPTY, |slot| children[usize::from(slot)]);
+        let behind = u64::from(most_visits - child.n);
+        if behind > tree.progress.catch_up && behind > 0 {
+            continue;
+        }
+        let mut q = fpu;
+        if child.n > 0 {
+            q = child.q(draw_score);
+            if let Some(moves_left) = moves_left {
+                q += moves_left.utility(q, child.m - node.m);
+            }
+        }
+        consider(Candidate {
+            pick: slot.map_or(Pick::Unvisited(edge), Pick::Child),
+            q,
+            exploration: exploration * p,
+            visits: child.n + child.in_flight,
+        });
+    }
+}
