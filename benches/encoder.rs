@@ -69,13 +69,13 @@ fn cache(c: &mut Criterion) {
     c.bench_function("cache hit", |b| {
         b.iter(|| {
             i = (i + 7919) % 200_000;
-            cached.probe(key(i), &mut policy)
+            cached.look_up(key(i), &mut policy)
         });
     });
     c.bench_function("cache miss", |b| {
         b.iter(|| {
             i += 1;
-            cached.probe(key(i + 1_000_000), &mut policy)
+            cached.look_up(key(i + 1_000_000), &mut policy)
         });
     });
 }

@@ -62,11 +62,7 @@ fn largest_difference(evaluator: &dyn Evaluator, file: &str) -> Option<f64> {
     let mut batch = Batch::default();
     for game in &games {
         let moves: Vec<_> = legal_moves(game.position()).collect();
-        batch.push(
-            evaluator.key(game.plies()),
-            evaluator.encode(game.plies()),
-            &moves,
-        );
+        evaluator.queue(game.plies(), &moves, &mut batch);
     }
     evaluator.evaluate(&mut batch).unwrap();
     let mut largest = 0f64;
@@ -158,13 +154,13 @@ fn the_cache_gives_back_what_the_network_said() {
     let evaluator = load(&config).unwrap();
     let game = History::default();
     let moves: Vec<_> = legal_moves(game.position()).collect();
-    let key = evaluator.key(game.plies());
     let mut policy = vec![0.0; moves.len()];
-    assert_eq!(evaluator.probe(key, &mut policy), None);
+    assert_eq!(evaluator.probe(game.plies(), &mut policy), None);
     let mut batch = Batch::default();
-    batch.push(key, evaluator.encode(game.plies()), &moves);
+    evaluator.queue(game.plies(), &moves, &mut batch);
     evaluator.evaluate(&mut batch).unwrap();
-    assert_eq!(evaluator.probe(key, &mut policy), Some(batch.value(0)));
+    let hit = evaluator.probe(game.plies(), &mut policy);
+    assert_eq!(hit, Some(batch.value(0)));
     for (hit, miss) in policy.iter().zip(batch.policy(0)) {
         assert!((hit - miss).abs() <= miss / 4096.0);
     }
@@ -291,7 +287,7 @@ fn backends_combine() {
     let game = History::default();
     let moves: Vec<_> = legal_moves(game.position()).collect();
     let mut batch = Batch::default();
-    batch.push(0, strict.encode(game.plies()), &moves);
+    strict.queue(game.plies(), &moves, &mut batch);
     let error = strict.evaluate(&mut batch).unwrap_err().to_string();
     assert!(error.contains("differ by more than 0"), "{error}");
 }

@@ -62,6 +62,11 @@ impl Cached {
         self.len() == 0
     }
 
+    /// What is known about the position with this key; see [`Evaluator::probe`].
+    pub fn look_up(&self, key: u64, policy: &mut [f32]) -> Option<Value> {
+        self.shard(key).lock().probe(key, policy)
+    }
+
     /// Forgets everything.
     pub fn clear(&self) {
         for shard in &self.shards {
@@ -93,8 +98,8 @@ impl Evaluator for Cached {
         Ok(())
     }
 
-    fn probe(&self, key: u64, policy: &mut [f32]) -> Option<Value> {
-        self.shard(key).lock().probe(key, policy)
+    fn probe(&self, line: &[Ply], policy: &mut [f32]) -> Option<Value> {
+        self.look_up(self.key(line), policy)
     }
 
     fn encode(&self, line: &[Ply]) -> Option<Planes> {
@@ -328,14 +333,14 @@ mod tests {
         assert_eq!((cached.len(), cached.cache_permille()), (500, 500));
         for (index, &key) in keys.iter().enumerate() {
             let mut policy = vec![0.0; batch.moves(index).len()];
-            assert_eq!(cached.probe(key, &mut policy), Some(batch.value(index)));
+            assert_eq!(cached.look_up(key, &mut policy), Some(batch.value(index)));
             for (hit, miss) in policy.iter().zip(batch.policy(index)) {
                 assert_eq!(prior::encode(*hit), prior::encode(*miss));
             }
         }
-        assert_eq!(cached.probe(12345, &mut [0.0; 3]), None);
+        assert_eq!(cached.look_up(12345, &mut [0.0; 3]), None);
         cached.clear();
-        assert_eq!(cached.probe(keys[0], &mut [0.0]), None);
+        assert_eq!(cached.look_up(keys[0], &mut [0.0]), None);
     }
 
     #[test]
@@ -349,12 +354,12 @@ mod tests {
                 let first = round * limit as u64 / 4;
                 evaluate(&cached, (first..first + limit as u64 / 4).map(mixed));
                 assert!(cached.len() <= limit.next_multiple_of(64));
-                assert!(limit == 1 || cached.probe(favourite, &mut policy).is_some());
+                assert!(limit == 1 || cached.look_up(favourite, &mut policy).is_some());
             }
             // What is found is right.
             for i in 0..10 * limit as u64 {
                 let mut policy = vec![0.0; 1 + mixed(i) as usize % moves().len()];
-                if let Some(value) = cached.probe(mixed(i), &mut policy) {
+                if let Some(value) = cached.look_up(mixed(i), &mut policy) {
                     let batch = evaluate(&Cached::new(Arc::new(HashEvaluator), 0), [mixed(i)]);
                     assert_eq!(value, batch.value(0));
                 }

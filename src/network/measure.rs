@@ -84,8 +84,7 @@ fn random_positions(evaluator: &dyn Evaluator, size: usize, seed: u64) -> Batch 
             game = History::default();
             continue;
         }
-        let plies = game.plies();
-        batch.push(evaluator.key(plies), evaluator.encode(plies), &moves);
+        evaluator.queue(game.plies(), &moves, &mut batch);
         game.push(moves[random.random_range(0..moves.len())]);
     }
     batch

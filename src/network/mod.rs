@@ -29,7 +29,7 @@ pub mod weights;
 
 use thiserror::Error;
 
-use crate::chess::PackedMove;
+use crate::chess::{PackedMove, Ply};
 
 /// Number of input planes of an lc0 network.
 pub const PLANES: usize = 112;
@@ -98,8 +98,9 @@ impl Batch {
         self.policy.clear();
     }
 
-    /// Adds a position: the key of everything a network sees of it (see [`Evaluator::probe`]), its input planes (when
-    /// the evaluator asks for any, see [`Evaluator::encode`]) and its legal moves. Returns its index.
+    /// Adds a position: the key of everything a network sees of it (see [`Evaluator::key`]), its input planes (when the
+    /// evaluator asks for any, see [`Evaluator::encode`]) and its legal moves. Returns its index. A search does not know
+    /// these: it lets the evaluator do it ([`Evaluator::queue`]).
     pub fn push(&mut self, key: u64, planes: Option<Planes>, moves: &[PackedMove]) -> usize {
         self.items.push(Item {
             key,
@@ -207,20 +208,26 @@ pub trait Evaluator: Send + Sync {
     /// When the backend fails or the network's output is not finite; the batch then holds nothing useful.
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError>;
 
-    /// Looks a position up without evaluating: on a hit, its value, and its moves' probabilities are written to `policy`
-    /// (in the order in which `moves` were given when it was evaluated, which is move generation order).
-    fn probe(&self, _key: u64, _policy: &mut [f32]) -> Option<Value> {
+    /// Looks the current (last) position of a line of play up without evaluating: on a hit, its value, and its moves'
+    /// probabilities are written to `policy` (in the order in which `moves` were given when it was evaluated, which is
+    /// move generation order). Without one, what `policy` holds means nothing.
+    fn probe(&self, _line: &[Ply], _policy: &mut [f32]) -> Option<Value> {
         None
     }
 
-    /// Turns the current (last) position of a line of play into input planes, or `None` if this evaluator needs none.
-    fn encode(&self, _line: &[crate::chess::Ply]) -> Option<Planes> {
+    /// Adds the current position of a line to a batch that this evaluator will be given; returns its index there.
+    fn queue(&self, line: &[Ply], moves: &[PackedMove], batch: &mut Batch) -> usize {
+        batch.push(self.key(line), self.encode(line), moves)
+    }
+
+    /// Turns the current position of a line into input planes, or `None` if this evaluator needs none.
+    fn encode(&self, _line: &[Ply]) -> Option<Planes> {
         None
     }
 
     /// The key under which the current position of a line is evaluated and cached: it must differ whenever what the
     /// network sees differs.
-    fn key(&self, line: &[crate::chess::Ply]) -> u64 {
+    fn key(&self, line: &[Ply]) -> u64 {
         line.last().map_or(0, |ply| ply.key)
     }
 

@@ -442,11 +442,7 @@ fn check(evaluator: &dyn Evaluator) -> Result<(), EvaluateError> {
     let game = History::default();
     let moves: Vec<_> = legal_moves(game.position()).collect();
     let mut batch = Batch::default();
-    batch.push(
-        evaluator.key(game.plies()),
-        evaluator.encode(game.plies()),
-        &moves,
-    );
+    evaluator.queue(game.plies(), &moves, &mut batch);
     evaluator.evaluate(&mut batch)
 }
 

@@ -96,9 +96,9 @@ pub(super) fn expand(
             visit.state = State::Ready(from_tablebase(result));
             continue;
         }
-        let key = evaluator.key(line.history.plies());
+        let plies = line.history.plies();
         line.policy.resize(line.moves.len(), 0.0);
-        if let Some(value) = evaluator.probe(key, &mut line.policy) {
+        if let Some(value) = evaluator.probe(plies, &mut line.policy) {
             visit.state = State::Ready(Leaf {
                 value,
                 terminal: None,
@@ -106,8 +106,7 @@ pub(super) fn expand(
             });
             continue;
         }
-        let planes = evaluator.encode(line.history.plies());
-        visit.state = State::Queued(eval.push(key, planes, &line.moves));
+        visit.state = State::Queued(evaluator.queue(plies, &line.moves, eval));
     }
     Ok(())
 }
@@ -130,9 +129,7 @@ fn from_tablebase(result: i8) -> Leaf {
 pub(super) fn expand_root(batch: &mut Minibatch, history: &History, evaluator: &dyn Evaluator) {
     let moves: Vec<PackedMove> = legal_moves(history.position()).collect();
     for visit in &mut batch.visits {
-        let key = evaluator.key(history.plies());
-        let planes = evaluator.encode(history.plies());
-        visit.state = State::Queued(batch.eval.push(key, planes, &moves));
+        visit.state = State::Queued(evaluator.queue(history.plies(), &moves, &mut batch.eval));
     }
 }
 
