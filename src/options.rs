@@ -39,7 +39,9 @@ pub enum Invalidates {
     Nothing,
     /// The search tree.
     Tree,
-    /// The loaded network with its cache, and the tree.
+    /// The opponent's network with its cache, and the tree.
+    OpponentNetwork,
+    /// All networks with their caches, and the tree.
     Network,
 }
 
@@ -396,9 +398,9 @@ options! {
     "Threads" "threads" threads: usize [0, 128] = 0usize;
     /// Positions per network batch; 0 takes what the backend advises.
     "MinibatchSize" "minibatch-size" minibatch_size: usize [0, 1024] = 0usize;
-    /// Memory for the tree and the cache together, in MB; a search that reaches it ends with its best move. 0: no limit.
+    /// Memory for the tree and the caches together, in MB; a search that reaches it ends with its best move. 0: no limit.
     "RamLimitMb" also "Hash" "ramlimit-mb" ram_limit_mb: u64 [0, 100000000] = 0u64, drops Network;
-    /// Evaluations kept for positions that come up again.
+    /// Evaluations of each network kept for positions that come up again.
     "NNCacheSize" "nncache" nn_cache_size: usize [0, 999999999] = 2000000usize, drops Network;
     /// At most this many nodes per second; 0: as fast as possible.
     "NodesPerSecondLimit" "nps-limit" nps_limit: f32 [0.0, 1000000.0] = 0.0f32;
@@ -450,6 +452,13 @@ options! {
     "ScSampling" "sc-sampling" sc_sampling: ScSampling = ScSampling::Thompson, drops Tree;
     /// Whose opponent search-contempt models: that of the side to move, of White, of Black, or nobody's.
     "ContemptMode" "contempt-mode" contempt_mode: ContemptMode = ContemptMode::Play;
+    /// A second network (as WeightsFile) for the opponent of ContemptMode: where that side moves the priors come from
+    /// it, for example from a Maia network of its rating. Empty: no second network.
+    "OpponentWeights" "opponent-weights" opponent_weights: String = "", drops OpponentNetwork;
+    /// The share of the second network in those priors; the rest is the main network's.
+    "OpponentPolicyMix" "opponent-policy-mix" opponent_policy_mix: f32 [0.0, 1.0] = 1.0f32, drops Tree;
+    /// Softmax temperature of the second network's policy; 1 is what it was trained to predict.
+    "OpponentPolicyTemperature" "opponent-policy-softmax-temp" opponent_policy_temperature: f32 [0.1, 10.0] = 1.0f32, drops OpponentNetwork;
 
     // The tree.
     /// Exploration constant c in c(N) = CPuct + CPuctFactor * ln((N + CPuctBase) / CPuctBase).
@@ -612,6 +621,8 @@ mod tests {
         assert_eq!(new.invalidated_since(&old), Invalidates::Nothing);
         new.set("ScLimit", "20").unwrap();
         assert_eq!(new.invalidated_since(&old), Invalidates::Tree);
+        new.set("OpponentWeights", "maia-1100.pb.gz").unwrap();
+        assert_eq!(new.invalidated_since(&old), Invalidates::OpponentNetwork);
         new.set("Backend", "hash").unwrap();
         assert_eq!(new.invalidated_since(&old), Invalidates::Network);
     }

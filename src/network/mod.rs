@@ -2,7 +2,7 @@
 //!
 //! A search fills a [`Batch`] with positions and hands it to an [`Evaluator`]; afterwards the batch holds, for each
 //! position, a probability per legal move, win/draw/loss and the expected length of the game. Backends
-//! (ONNX Runtime, rten, the hash evaluator) and decorators (the cache) share the one trait.
+//! (ONNX Runtime, rten, the hash evaluator) and decorators (the cache, the opponent's network) share the one trait.
 
 #![cfg_attr(
     not(test),
@@ -19,6 +19,7 @@ pub mod key;
 pub mod measure;
 pub mod multi;
 pub mod onnx;
+pub mod opponent;
 pub mod policy_map;
 pub mod prior;
 pub mod registry;
@@ -80,6 +81,8 @@ pub struct Batch {
     planes: Vec<Planes>,
     moves: Vec<PackedMove>,
     policy: Vec<f32>,
+    /// What each of two networks is asked, if there are two.
+    parts: Option<Box<opponent::Parts>>,
 }
 
 struct Item {
@@ -96,6 +99,9 @@ impl Batch {
         self.planes.clear();
         self.moves.clear();
         self.policy.clear();
+        if let Some(parts) = &mut self.parts {
+            parts.clear();
+        }
     }
 
     /// Adds a position: the key of everything a network sees of it (see [`Evaluator::key`]), its input planes (when the

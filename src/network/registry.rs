@@ -16,6 +16,7 @@ use super::{
     hash::HashEvaluator,
     multi::{Checked, Distribution, Several},
     onnx::{self, Target},
+    opponent::Role,
     rten::RtenModel,
     runtime::{Runtime, RuntimeError},
     weights::{self, Network},
@@ -150,6 +151,24 @@ impl From<&Options> for NetworkConfig {
     }
 }
 
+impl NetworkConfig {
+    /// What they say about one of the networks. The opponent's has a temperature of its own and its usual heads; the
+    /// rest is as for the main one.
+    pub fn of(options: &Options, role: Role) -> NetworkConfig {
+        let main = NetworkConfig::from(options);
+        match role {
+            Role::Main => main,
+            Role::Opponent => NetworkConfig {
+                weights: options.opponent_weights.clone(),
+                policy_head: None,
+                value_head: None,
+                temperature: options.opponent_policy_temperature,
+                ..main
+            },
+        }
+    }
+}
+
 /// Makes the evaluator that the options ask for, with its cache.
 ///
 /// # Errors
@@ -158,7 +177,7 @@ pub fn load(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadError> {
     let evaluator = load_uncached(config)?;
     Ok(match config.cache {
         0 => evaluator,
-        _ if is(&config.backend, "hash") => evaluator,
+        _ if is_hash(&config.backend) => evaluator,
         entries => Arc::new(Cached::new(evaluator, entries)),
     })
 }
@@ -169,7 +188,7 @@ pub fn load(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadError> {
 /// As [`load`].
 pub fn load_uncached(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadError> {
     let options = BackendOptions::parse(&config.backend_options)?;
-    if is(&config.backend, "hash") {
+    if is_hash(&config.backend) {
         return Ok(Arc::new(HashEvaluator));
     }
     if is(&config.backend, "auto") || config.backend.is_empty() {
@@ -247,6 +266,11 @@ fn known_backend(wanted: &str) -> Result<&'static str, LoadError> {
             .collect::<Vec<_>>()
             .join(", "),
     })
+}
+
+/// Whether this is the backend that evaluates no network.
+pub(super) fn is_hash(backend: &str) -> bool {
+    is(backend, "hash")
 }
 
 fn is(text: &str, name: &str) -> bool {
