@@ -124,8 +124,8 @@ fn dispatch(command: Option<Command>, options: Options) -> Result<()> {
 
 /// How evaluators are made.
 fn load() -> Load {
-    Arc::new(|options| {
-        let mut config = NetworkConfig::from(options);
+    Arc::new(|options, role| {
+        let mut config = NetworkConfig::of(options, role);
         config.cache = engine::cache_entries(options);
         Ok(registry::load(&config)?)
     })

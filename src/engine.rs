@@ -25,6 +25,7 @@ use crate::{
         History, PackedMove, perft,
         setup::{self, SetupError},
     },
+    network::opponent,
     options::{ContemptMode, Invalidates, OptionError, Options},
     search::{Clock, Limits, StopSignal, SystemClock, Tree, time},
     syzygy::Tables,
@@ -39,8 +40,8 @@ pub struct Engine {
     options: Options,
     history: History,
     tree: Arc<Mutex<Tree>>,
-    /// The options that the tree was searched with; `None` if it is to be dropped.
-    tree_options: Option<Options>,
+    /// What the tree was searched with; `None` if it is to be dropped.
+    tree_made_with: Option<MadeWith>,
     loader: Loader,
     /// The tablebases that are open, and the path that they were opened from.
     tables: (String, Option<Arc<Tables>>),
@@ -48,8 +49,17 @@ pub struct Engine {
     output: Output,
     /// What the loader has said and nobody has been told yet: GUIs expect such lines during a search only.
     announcement: Arc<Mutex<Option<String>>>,
+    /// Why the opponent's network is idle, if that was said.
+    idle: Option<&'static str>,
     on_finished: Arc<dyn Fn(Ended) + Send + Sync>,
     running: Option<Running>,
+}
+
+/// What a tree's statistics depend on besides the position.
+struct MadeWith {
+    options: Options,
+    /// The side whose priors are a second network's.
+    opponent: Option<Color>,
 }
 
 /// How a search thread ended.
@@ -84,12 +94,13 @@ impl Engine {
             options,
             history: History::default(),
             tree: Arc::default(),
-            tree_options: None,
+            tree_made_with: None,
             loader: Loader::new(load),
             tables: (String::new(), None),
             clock: Arc::new(SystemClock::default()),
             output,
             announcement: Arc::default(),
+            idle: None,
             on_finished: Arc::new(on_finished),
             running: None,
         }
@@ -110,7 +121,7 @@ impl Engine {
 
     /// Drops the tree before the next search.
     pub fn clear_tree(&mut self) {
-        self.tree_options = None;
+        self.tree_made_with = None;
     }
 
     /// Sets the position; the old one stays if anything is wrong.
@@ -177,15 +188,17 @@ impl Engine {
         }
         let received = self.clock.now();
         self.prepare(Retry::Yes);
-        self.forget_what_is_outdated();
+        // Also right when the position before this one is searched to ponder: it is the side the engine plays.
+        let contempt_side = contempt_side(&self.options, self.history.position().turn());
+        self.forget_what_is_outdated(contempt_side);
+        self.note_if_idle();
         let limits = self.limits(&go);
         let (stop, silent) = (StopSignal::default(), Arc::default());
         let task = Task {
             root_moves: self.root_moves(&go),
             history: self.history.clone(),
             pondering: go.ponder,
-            // Also right when the position before this one is searched to ponder: it is the side the engine plays.
-            contempt_side: contempt_side(&self.options, self.history.position().turn()),
+            contempt_side,
             endless: limits.infinite,
             limits,
             received,
@@ -289,18 +302,31 @@ impl Engine {
     }
 
     /// A tree that the options have outdated is dropped, on another thread because that takes time.
-    fn forget_what_is_outdated(&mut self) {
-        let usable = self
-            .tree_options
-            .as_ref()
-            .is_some_and(|old| self.options.invalidated_since(old) < Invalidates::Tree);
+    fn forget_what_is_outdated(&mut self, contempt_side: Option<Color>) {
+        let opponent = opponent::side(&self.options, contempt_side);
+        let usable = self.tree_made_with.as_ref().is_some_and(|old| {
+            self.options.invalidated_since(&old.options) < Invalidates::Tree
+                && opponent == old.opponent
+        });
         if !usable {
             let old = std::mem::take(&mut *self.tree.lock());
             thread::spawn(move || {
                 let _dropped_here = old;
             });
         }
-        self.tree_options = Some(self.options.clone());
+        self.tree_made_with = Some(MadeWith {
+            options: self.options.clone(),
+            opponent,
+        });
+    }
+
+    /// Says once that a network which the user asked for plays no part.
+    fn note_if_idle(&mut self) {
+        let idle = opponent::why_idle(&self.options);
+        if let Some(reason) = idle.filter(|_| idle != self.idle) {
+            self.output.note(reason);
+        }
+        self.idle = idle;
     }
 
     /// The tablebases that SyzygyPath asks for, opened when it changes. What is wrong with them is said once.
@@ -395,21 +421,28 @@ pub fn contempt_side(options: &Options, playing: Color) -> Option<Color> {
 /// Memory of a cached evaluation, in bytes.
 const CACHE_ENTRY: u64 = 90;
 
-/// The positions that the cache may hold: NNCacheSize, and no more than half of RamLimitMb.
+/// Caches in use: one for each network.
+fn caches(options: &Options) -> u64 {
+    1 + u64::from(opponent::is_wanted(options))
+}
+
+/// The positions that each cache may hold: NNCacheSize, and all together no more than half of RamLimitMb.
 pub fn cache_entries(options: &Options) -> usize {
     match options.ram_limit_mb << 20 {
         0 => options.nn_cache_size,
         limit => {
-            let half = usize::try_from(limit / 2 / CACHE_ENTRY).unwrap_or(usize::MAX);
+            let half =
+                usize::try_from(limit / 2 / caches(options) / CACHE_ENTRY).unwrap_or(usize::MAX);
             options.nn_cache_size.min(half)
         }
     }
 }
 
-/// The memory that the tree may take, in bytes: what RamLimitMb leaves beside a full cache.
+/// The memory that the tree may take, in bytes: what RamLimitMb leaves beside full caches.
 pub fn tree_bytes(options: &Options) -> Option<usize> {
     let limit = options.ram_limit_mb << 20;
-    let rest = limit.checked_sub(cache_entries(options) as u64 * CACHE_ENTRY)?;
+    let caches = cache_entries(options) as u64 * caches(options) * CACHE_ENTRY;
+    let rest = limit.checked_sub(caches)?;
     usize::try_from(rest).ok().filter(|&rest| rest > 0)
 }
 
@@ -434,12 +467,16 @@ mod tests {
         let mut options = Options::default();
         assert_eq!(tree_bytes(&options), None);
         assert_eq!(cache_entries(&options), 2_000_000);
-        for megabytes in ["1", "16", "1000", "100000000"] {
-            options.set("Hash", megabytes).unwrap();
-            let limit = (options.ram_limit_mb << 20) as usize;
-            let cache = cache_entries(&options) * CACHE_ENTRY as usize;
-            let tree = tree_bytes(&options).unwrap();
-            assert!(tree >= limit / 2 && tree + cache <= limit);
+        for (opponent, caches) in [("", 1), ("maia.pb.gz", 2)] {
+            options.set("OpponentWeights", opponent).unwrap();
+            for megabytes in ["1", "16", "1000", "100000000"] {
+                options.set("Hash", megabytes).unwrap();
+                let limit = (options.ram_limit_mb << 20) as usize;
+                let cache = caches * cache_entries(&options) * CACHE_ENTRY as usize;
+                let tree = tree_bytes(&options).unwrap();
+                assert!(tree >= limit / 2 && tree + cache <= limit);
+                assert!(tree + cache + 1000 > limit || cache_entries(&options) == 2_000_000);
+            }
         }
     }
 }

@@ -273,7 +273,7 @@ fn an_engine_survives_random_commands() {
         threads: 1,
         ..Options::default()
     };
-    let load = Arc::new(|_: &Options| -> anyhow::Result<_> {
+    let load = Arc::new(|_: &Options, _| -> anyhow::Result<_> {
         Ok(Arc::new(HashEvaluator) as Arc<dyn scorn::network::Evaluator>)
     });
     uci::run(Cursor::new(input), &output, options, load);

@@ -16,7 +16,7 @@ pub use self::input::{Item, Items, from_epd, from_pgn};
 use self::output::{Record, Writer};
 use crate::{
     engine::{self, loader::Load},
-    network::Evaluator,
+    network::opponent::{self, Networks},
     options::Options,
     search::{self, Job, Limits, MoveStat, Report, Reporter, StopSignal, SystemClock, Tree},
     syzygy::Tables,
@@ -99,7 +99,10 @@ impl AnalyzeArgs {
 pub fn command(args: &AnalyzeArgs, options: Options, load: &Load) -> Result<()> {
     let count = args.count()?;
     let mut writer = Writer::new(args)?;
-    let evaluator = load(&options)?;
+    let networks = Networks::load(&options, |role| load(&options, role))?;
+    if let Some(reason) = opponent::why_idle(&options) {
+        eprintln!("scorn: {reason}");
+    }
     let mut limits = args.limits();
     limits.tree_bytes = engine::tree_bytes(&options);
     let tables = match &*options.syzygy_path {
@@ -122,7 +125,7 @@ pub fn command(args: &AnalyzeArgs, options: Options, load: &Load) -> Result<()> 
         let Some(solution) = (match writer.already_done(&item)? {
             Some(record) => Some(record.solved),
             None => {
-                let record = analyze(&item, &*evaluator, &options, &limits, &tables, args.moves)?;
+                let record = analyze(&item, &networks, &options, &limits, &tables, args.moves)?;
                 bar.suspend(|| writer.write(&record, &item))?;
                 Some(record.solved)
             }
@@ -149,16 +152,18 @@ pub fn command(args: &AnalyzeArgs, options: Options, load: &Load) -> Result<()> 
 /// When the evaluator fails.
 fn analyze(
     item: &Item,
-    evaluator: &dyn Evaluator,
+    networks: &Networks,
     options: &Arc<Options>,
     limits: &Limits,
     tables: &Option<Arc<Tables>>,
     moves: bool,
 ) -> Result<Record> {
+    let contempt_side = engine::contempt_side(options, item.history.position().turn());
+    let evaluator = networks.against(options, contempt_side);
     let job = Job {
         history: item.history.clone(),
         root_moves: Vec::new(),
-        contempt_side: engine::contempt_side(options, item.history.position().turn()),
+        contempt_side,
         limits: limits.clone(),
         options: Arc::clone(options),
         tables: tables.clone(),
@@ -167,7 +172,7 @@ fn analyze(
     let clock = SystemClock::default();
     let mut collector = Collector::default();
     let stop = StopSignal::default();
-    let outcome = search::run(&tree, evaluator, &job, &stop, &clock, &mut collector)
+    let outcome = search::run(&tree, &*evaluator, &job, &stop, &clock, &mut collector)
         .with_context(|| format!("analysing {}", item.name))?;
     let stats = moves.then_some(&collector.stats[..]);
     Ok(Record::new(item, &outcome, options, stats))

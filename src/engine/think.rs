@@ -15,7 +15,7 @@ use shakmaty::{Color, Position};
 use super::loader::{Loader, NotLoaded};
 use crate::{
     chess::{History, PackedMove, moves::legal_moves},
-    network::Evaluator,
+    network::opponent::Networks,
     options::Options,
     search::{
         self, Clock, Job, Limits, MoveStat, Outcome, Report, Reporter, SearchError, StopSignal,
@@ -89,8 +89,8 @@ impl Task {
             self.report_end_of_game();
             return Answer::default();
         }
-        let evaluator = match self.loader.wait(&self.stop, None) {
-            Ok(evaluator) => evaluator,
+        let networks = match self.loader.wait(&self.stop, None) {
+            Ok(networks) => networks,
             Err(NotLoaded::NotYet) => {
                 self.output.note("stopped before the network was loaded");
                 return self.any_legal_move();
@@ -112,7 +112,7 @@ impl Task {
         }
         let mut limits = self.limits.clone();
         start_later(&mut limits, self.clock.now() - self.received);
-        let outcome = self.search(&*evaluator, root, limits, reply, &self.stop);
+        let outcome = self.search(&networks, root, limits, reply, &self.stop);
         self.answer_from(outcome)
     }
 
@@ -124,7 +124,7 @@ impl Task {
 
     fn search(
         &self,
-        evaluator: &dyn Evaluator,
+        networks: &Networks,
         history: History,
         limits: Limits,
         reply: Option<PackedMove>,
@@ -145,7 +145,8 @@ impl Task {
         };
         let mut reporter = Writer { task: self, reply };
         let clock = &*self.clock;
-        search::run(&self.tree, evaluator, &job, stop, clock, &mut reporter)
+        let evaluator = networks.against(&self.options, self.contempt_side);
+        search::run(&self.tree, &*evaluator, &job, stop, clock, &mut reporter)
     }
 
     fn answer_from(&self, outcome: Result<Outcome, SearchError>) -> Answer {
@@ -173,7 +174,7 @@ impl Task {
     fn answer_after_pondering(&self) -> Answer {
         let loaded = self.loader.wait(&self.stop, None);
         let over = legal_moves(self.history.position()).next().is_none();
-        let (Ok(evaluator), false) = (loaded, over) else {
+        let (Ok(networks), false) = (loaded, over) else {
             return self.any_legal_move();
         };
         let limits = Limits {
@@ -181,7 +182,7 @@ impl Task {
             ..Limits::default()
         };
         let stop = StopSignal::default();
-        let outcome = self.search(&*evaluator, self.history.clone(), limits, None, &stop);
+        let outcome = self.search(&networks, self.history.clone(), limits, None, &stop);
         self.answer_from(outcome)
     }
 

@@ -1,15 +1,17 @@
 //! The commands about networks and hardware: `scorn runtime`, `scorn backendbench`, `scorn tune`.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
+use shakmaty::Color;
 
 use super::{
     Evaluator,
     measure::{Speed, speed},
     onnx::{OPENVINO_EP, devices},
+    opponent::Networks,
     registry::{BACKENDS, NetworkConfig, cores, load_uncached},
     runtime::{INSTALL_COMMAND, LIBRARY_VARIABLE, OPENVINO_INSTALL_COMMAND, Runtime, usual_places},
     targets::has_provider,
@@ -71,27 +73,34 @@ pub struct TuneArgs {
 /// # Errors
 /// When the backend or the network does not work.
 pub fn backendbench(args: &BackendbenchArgs, options: &Options) -> Result<()> {
-    let mut config = NetworkConfig::from(options);
+    let mut options = options.clone();
     let backends: Vec<String> = match args.all {
         true => BACKENDS.iter().map(ToString::to_string).collect(),
-        false => vec![config.backend.clone()],
+        false => vec![options.backend.clone()],
     };
     let mut measured = 0;
     for backend in backends {
-        config.backend = backend;
-        match load_uncached(&config) {
+        options.backend = backend;
+        match evaluator_of_search(&options) {
             Ok(evaluator) => {
-                bench_one(args, &config.backend, &*evaluator)?;
+                bench_one(args, &options.backend, &*evaluator)?;
                 measured += 1;
             }
-            Err(error) if args.all => eprintln!("{}: {error}", config.backend),
-            Err(error) => return Err(error.into()),
+            Err(error) if args.all => eprintln!("{}: {error:#}", options.backend),
+            Err(error) => return Err(error),
         }
     }
     if measured == 0 {
-        bail!("no backend works with {}", config.weights);
+        bail!("no backend works with {}", options.weights_file);
     }
     Ok(())
+}
+
+/// What a search for White would use, without caches: with OpponentWeights, both networks.
+fn evaluator_of_search(options: &Options) -> Result<Arc<dyn Evaluator>> {
+    let load = |role| load_uncached(&NetworkConfig::of(options, role));
+    let networks = Networks::load(options, load)?;
+    Ok(networks.against(options, Some(Color::White)))
 }
 
 fn bench_one(args: &BackendbenchArgs, backend: &str, evaluator: &dyn Evaluator) -> Result<()> {
@@ -265,15 +274,15 @@ fn print_missing(runtime: &Option<Runtime>, openvino: bool) {
 /// # Errors
 /// When no backend works, or the file cannot be written.
 pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
-    let mut config = NetworkConfig::from(options);
+    let mut options = options.clone();
     let time = Duration::from_millis(args.time);
     let mut best: Option<(&str, Speed)> = None;
     for backend in BACKENDS {
-        config.backend = backend.into();
-        let evaluator = match load_uncached(&config) {
+        options.backend = backend.into();
+        let evaluator = match evaluator_of_search(&options) {
             Ok(evaluator) => evaluator,
             Err(error) => {
-                println!("{backend:10} not used: {error}");
+                println!("{backend:10} not used: {error:#}");
                 continue;
             }
         };
@@ -287,7 +296,7 @@ pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
         }
     }
     let Some((backend, speed)) = best else {
-        bail!("no backend works with {}", config.weights);
+        bail!("no backend works with {}", options.weights_file);
     };
     let lines = [
         format!("--backend={backend}"),
