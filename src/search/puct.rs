@@ -103,34 +103,34 @@ fn index_of_best(ranks: &[i64]) -> usize {
 }
 
 impl Ranking {
-    /// Forgets the node.
+    /// Forgets the node, so that the next visit works out another one.
     pub fn clear(&mut self) {
         self.candidates.clear();
         self.ranks.clear();
     }
 
-    /// Whether no node was ranked.
-    pub fn is_empty(&self) -> bool {
-        self.candidates.is_empty()
-    }
-
-    /// Works out the moves of a node.
-    pub fn rank(&mut self, tree: &Tree, params: &Params, id: NodeId, turn: Color) {
-        self.candidates.clear();
+    fn work_out(&mut self, tree: &Tree, params: &Params, id: NodeId, turn: Color) {
         for_each_candidate(tree, params, id, turn, |candidate| {
+            self.ranks
+                .push(rank(candidate.score(), self.candidates.len()));
             self.candidates.push(candidate);
         });
-        self.ranks.clear();
-        let scores = self.candidates.iter().map(Candidate::score).enumerate();
-        self.ranks
-            .extend(scores.map(|(index, score)| rank(score, index)));
     }
 
     /// The slot of the move that the next visit takes; its child is made if the move was never visited.
     ///
     /// # Errors
     /// When there is no room for the child.
-    pub fn take(&mut self, tree: &mut Tree, params: &Params, id: NodeId) -> Result<u8, Full> {
+    pub fn take(
+        &mut self,
+        tree: &mut Tree,
+        params: &Params,
+        id: NodeId,
+        turn: Color,
+    ) -> Result<u8, Full> {
+        if self.candidates.is_empty() {
+            self.work_out(tree, params, id, turn);
+        }
         let best = index_of_best(&self.ranks);
         let candidate = &mut self.candidates[best];
         let slot = candidate.pick.into_slot(tree, id)?;

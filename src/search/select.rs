@@ -98,8 +98,8 @@ pub(super) struct Pass {
     steps: Vec<Step>,
 }
 
-/// Selects up to `want` leaves into `batch`, whose visits then need [`Minibatch::unwind`]. Stops early when the batch has had as many as `collisions`, when the visits that the
-/// search may still make are used up, or when the tree is full.
+/// Selects up to `want` leaves into `batch`, whose visits then need [`Minibatch::unwind`]. Stops early when the batch has
+/// had as many as `collisions`, when the visits that the search may still make are used up, or when the tree is full.
 ///
 /// # Errors
 /// When the tree's arenas are full; what was selected before stays valid.
@@ -195,11 +195,9 @@ impl Pass {
     ) -> Result<(), Full> {
         let id = group.id;
         self.choices.clear();
+        self.ranking.clear();
+        let is_alone = group.visits.len() == 1;
         let mut result = Ok(());
-        let mut is_ranked = group.visits.len() == 1;
-        if is_ranked {
-            self.ranking.clear();
-        }
         for index in group.visits.clone() {
             let head = self.heads[index];
             let choice = match tree.reply(id, turn, rng) {
@@ -208,16 +206,11 @@ impl Pass {
                     self.choices.push(Choice::stay(head));
                     continue;
                 }
+                Reply::Search if is_alone => {
+                    puct::best_move(tree, params, id, turn).map(|slot| (slot, false))
+                }
                 Reply::Search => {
-                    if !is_ranked {
-                        self.ranking.rank(tree, params, id, turn);
-                        is_ranked = true;
-                    }
-                    let slot = if self.ranking.is_empty() {
-                        puct::best_move(tree, params, id, turn)
-                    } else {
-                        self.ranking.take(tree, params, id)
-                    };
+                    let slot = self.ranking.take(tree, params, id, turn);
                     slot.map(|slot| (slot, false))
                 }
             };
