@@ -2,16 +2,9 @@
 
 mod common;
 
-use std::{
-    collections::BTreeMap,
-    io::Write,
-    process::{Command, Stdio},
-    sync::Arc,
-    thread,
-    time::Duration,
-};
+use std::{collections::BTreeMap, process::Command, sync::Arc};
 
-use common::{Setup, position, shared};
+use common::{Setup, position, session::Session, shared};
 use scorn::{
     chess::PackedMove,
     network::{Advice, Batch, EvaluateError, Evaluator, Value, opponent::Networks},
@@ -22,9 +15,6 @@ use shakmaty::Color;
 const TINY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/networks/tiny.onnx");
 const NAN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/networks/nan.onnx");
 const DEFAULT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/networks/scorn-default.onnx");
-
-/// Long enough for a small network to be loaded and asked a few times.
-const PAUSE: Duration = Duration::from_millis(500);
 
 /// A network to which all positions are equal, and each move is worth half of the one before it, in the order of the
 /// moves' codes (`rising`) or against it.
@@ -164,23 +154,22 @@ fn frozen_replies_are_those_of_the_second_network() {
     }
 }
 
-/// What the program says to these lines of UCI; at the word `pause` they stop coming for a moment.
+/// What the program says to these lines of UCI, each search being waited for; a ponder search only for its first news.
 fn uci(arguments: &[&str], script: &str) -> String {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_scorn"))
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut input = child.stdin.take().unwrap();
-    for (index, part) in script.split("pause\n").enumerate() {
-        thread::sleep(PAUSE * u32::from(index > 0));
-        input.write_all(part.as_bytes()).unwrap();
+    let mut session = Session::with(arguments);
+    let mut said = Vec::new();
+    for line in script.lines() {
+        session.send(line);
+        match line {
+            "go ponder" => said.extend(session.until("info depth")),
+            line if line == "stop" || line.starts_with("go ") => {
+                said.extend(session.until("bestmove"));
+            }
+            _ => {}
+        }
     }
-    drop(input);
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success());
-    String::from_utf8(output.stdout).unwrap()
+    said.extend(session.end());
+    said.join("\n")
 }
 
 /// Analyses a position with one node: the priors of its moves and its value for White.
@@ -344,7 +333,7 @@ fn what_was_searched_under_other_priors_is_dropped() {
 
 #[test]
 fn pondering_is_about_the_same_opponent_as_the_move_that_follows() {
-    let ponder = "position startpos moves c2c3\ngo ponder\npause\nstop";
+    let ponder = "position startpos moves c2c3\ngo ponder\nstop";
     let with = ["--opponent-weights", DEFAULT];
     assert!(nodes_after(&with, ponder) > 2);
 }

@@ -1,6 +1,8 @@
 //! What the search tests share: a tree with the hash evaluator (or another one) and a way to run it.
 #![allow(dead_code, reason = "each test binary uses its part of this")]
 
+pub mod session;
+
 use std::{path::PathBuf, sync::Arc};
 
 use parking_lot::Mutex;

@@ -1,0 +1,108 @@
+//! A conversation with the real program.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc::{self, Receiver},
+    thread,
+    time::Duration,
+};
+
+/// Nothing here takes long; this only turns a hang into a failure.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running program, and what it says.
+pub struct Session {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+}
+
+impl Session {
+    /// With the hash backend.
+    pub fn new() -> Session {
+        Session::with(&["--backend", "hash", "--threads", "1"])
+    }
+
+    /// With these arguments.
+    pub fn with(arguments: &[&str]) -> Session {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_scorn"))
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = child.stdout.take().unwrap();
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines() {
+                if sender.send(line.unwrap()).is_err() {
+                    break;
+                }
+            }
+        });
+        Session {
+            input: child.stdin.take(),
+            child,
+            lines,
+        }
+    }
+
+    /// Says a line.
+    pub fn send(&mut self, text: &str) {
+        writeln!(self.input.as_mut().unwrap(), "{text}").unwrap();
+    }
+
+    /// The next line.
+    pub fn line(&mut self) -> String {
+        self.lines.recv_timeout(PATIENCE).expect("an answer")
+    }
+
+    /// All lines up to the first that begins with `word`, that one included.
+    pub fn until(&mut self, word: &str) -> Vec<String> {
+        let mut lines = vec![self.line()];
+        while !lines.last().unwrap().starts_with(word) {
+            lines.push(self.line());
+        }
+        lines
+    }
+
+    /// Sends a command and `isready`; what was said until `readyok`.
+    pub fn ask(&mut self, text: &str) -> Vec<String> {
+        self.send(text);
+        self.send("isready");
+        let mut lines = self.until("readyok");
+        lines.pop();
+        lines
+    }
+
+    /// Searches; the answer's move and all lines.
+    pub fn go(&mut self, text: &str) -> (String, Vec<String>) {
+        self.send(text);
+        let lines = self.until("bestmove");
+        let best = lines.last().unwrap().split(' ').nth(1).unwrap().to_owned();
+        (best, lines)
+    }
+
+    /// The line that tells the position.
+    pub fn fen(&mut self) -> String {
+        self.send("d");
+        self.until("info string fen").pop().unwrap()
+    }
+
+    /// Closes the input and returns what is still said, after a successful end.
+    pub fn end(mut self) -> Vec<String> {
+        self.input = None;
+        let rest = self.lines.iter().collect();
+        assert!(self.child.wait().unwrap().success());
+        rest
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Only when a test has failed it is still there.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
