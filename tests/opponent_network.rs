@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::{collections::BTreeMap, process::Command, sync::Arc};
+use std::{collections::BTreeMap, process::Command, sync::Arc, thread, time::Duration};
 
 use common::{Setup, position, session::Session, shared};
 use scorn::{
@@ -154,14 +154,15 @@ fn frozen_replies_are_those_of_the_second_network() {
     }
 }
 
-/// What the program says to these lines of UCI, each search being waited for; a ponder search only for its first news.
+/// What the program says to these lines of UCI. Each search is waited for; a ponder search, which need not say anything,
+/// gets some time.
 fn uci(arguments: &[&str], script: &str) -> String {
     let mut session = Session::with(arguments);
     let mut said = Vec::new();
     for line in script.lines() {
         session.send(line);
         match line {
-            "go ponder" => said.extend(session.until("info depth")),
+            "go ponder" => thread::sleep(Duration::from_millis(500)),
             line if line == "stop" || line.starts_with("go ") => {
                 said.extend(session.until("bestmove"));
             }
