@@ -1,6 +1,8 @@
 """A match between two UCI engines from book positions, every position with both colours.
 
-Each side is a command line with options after it: `scorn;Backend=onnx-cpu;WeightsFile=net.onnx`.
+Each side is a command line with options after it: `scorn;Backend=onnx-cpu;WeightsFile=net.onnx`. With --adjudicate a
+game ends as won when both engines have given one side at least 10 pawns, three moves running, and as drawn when both
+have seen less than 0.1 pawns for eight moves after move 40: that is what testers of engines do, it halves the time.
 """
 
 from __future__ import annotations
@@ -8,12 +10,17 @@ from __future__ import annotations
 import argparse
 import gzip
 import math
+import queue
 import random
 import shlex
+import threading
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import chess
 import chess.engine
+
+LONGEST = 500  # plies; games that are longer are drawn
 
 
 def positions(path: Path, count: int, seed: int) -> list[str]:
@@ -24,73 +31,141 @@ def positions(path: Path, count: int, seed: int) -> list[str]:
     return random.Random(seed).sample(lines, min(count, len(lines)))
 
 
-def start(text: str) -> chess.engine.SimpleEngine:
-    command, *options = text.split(";")
-    engine = chess.engine.SimpleEngine.popen_uci(shlex.split(command), timeout=60)
-    engine.configure(dict(option.split("=", 1) for option in options))
-    return engine
+@dataclass
+class Side:
+    """An engine with what it may spend on a move."""
+
+    engine: chess.engine.SimpleEngine
+    limit: chess.engine.Limit
+
+    @staticmethod
+    def start(text: str, limit: str) -> Side:
+        """From `command;Option=value;...` and `time=0.5` or `nodes=100`."""
+        command, *options = text.split(";")
+        engine = chess.engine.SimpleEngine.popen_uci(shlex.split(command), timeout=60)
+        engine.configure(dict(option.split("=", 1) for option in options))
+        name, value = limit.split("=")
+        return Side(engine, chess.engine.Limit(**{name: int(value) if name == "nodes" else float(value)}))
 
 
-def limit(text: str) -> chess.engine.Limit:
-    """`time=0.5`, `nodes=100`."""
-    name, value = text.split("=")
-    return chess.engine.Limit(**{name: int(value) if name == "nodes" else float(value)})
+@dataclass
+class Referee:
+    """Ends games on which both engines agree."""
+
+    won: int = 0  # plies for which they have seen White (above 0) or Black (below) winning
+    level: int = 0
+
+    def result(self, board: chess.Board, score: chess.engine.PovScore | None) -> float | None:
+        """White's score, if the game can end after this move, for which the mover gave `score`."""
+        pawns = score.white().score(mate_score=100_000) / 100 if score else 0.0
+        decided = 0 if score is None or abs(pawns) < 10 else int(math.copysign(1, pawns))
+        self.won = self.won + decided if decided * self.won > 0 else decided
+        quiet = score is not None and abs(pawns) <= 0.1 and board.fullmove_number > 40
+        self.level = self.level + 1 if quiet else 0
+        if abs(self.won) >= 6:
+            return 1.0 if self.won > 0 else 0.0
+        return 0.5 if self.level >= 16 else None
 
 
-def play(
-    fen: str, white: chess.engine.SimpleEngine, black: chess.engine.SimpleEngine, limits: dict[chess.Color, chess.engine.Limit]
-) -> float:
-    """White's score of one game; games without end are drawn after 250 moves."""
+def play(fen: str, sides: dict[chess.Color, Side], referee: Referee | None = None) -> float:
+    """White's score of one game."""
     board = chess.Board(fen)
     game = object()
-    while not board.is_game_over(claim_draw=True) and board.ply() < 500:
-        engine = white if board.turn else black
-        board.push(engine.play(board, limits[board.turn], game=game).move)
-    result = board.result(claim_draw=True)
-    return {"1-0": 1.0, "0-1": 0.0}.get(result, 0.5)
+    while not board.is_game_over(claim_draw=True) and board.ply() < LONGEST:
+        side = sides[board.turn]
+        played = side.engine.play(board, side.limit, game=game, info=chess.engine.INFO_SCORE)
+        board.push(played.move)
+        early = referee.result(board, played.info.get("score")) if referee else None
+        if early is not None:
+            return early
+    return {"1-0": 1.0, "0-1": 0.0}.get(board.result(claim_draw=True), 0.5)
 
 
 def elo(score: float) -> float:
-    return -400 * math.log10(1 / min(max(score, 1e-6), 1 - 1e-6) - 1)
+    score = min(max(score, 1e-6), 1 - 1e-6)
+    return 400 * math.log10(score / (1 - score))
 
 
-def report(pairs: list[float], wins: int, draws: int, losses: int) -> str:
-    """Score and Elo with a 95 % interval from the spread of the game pairs' means."""
-    n = len(pairs)
-    mean = sum(pairs) / n
-    spread = math.sqrt(sum((pair - mean) ** 2 for pair in pairs) / max(1, n - 1) / n)
-    low, high = mean - 1.96 * spread, mean + 1.96 * spread
-    return (
-        f"{2 * n} games: +{wins} ={draws} -{losses}, {100 * mean:.1f} % ({100 * low:.1f} to {100 * high:.1f}), "
-        f"Elo {elo(mean):+.0f} ({elo(low):+.0f} to {elo(high):+.0f})"
-    )
+@dataclass
+class Tally:
+    """Scores of the first engine: one list a position."""
+
+    scores: list[list[float]] = field(default_factory=list)
+
+    def report(self) -> str:
+        """Score and Elo with a 95 % interval from the spread of the positions' means."""
+        means = [sum(games) / len(games) for games in self.scores]
+        games = [score for games in self.scores for score in games]
+        wins, draws, losses = (games.count(score) for score in (1.0, 0.5, 0.0))
+        mean = sum(means) / len(means)
+        spread = math.sqrt(sum((one - mean) ** 2 for one in means) / max(1, len(means) - 1) / len(means))
+        low, high = mean - 1.96 * spread, mean + 1.96 * spread
+        return (
+            f"{len(games)} games: +{wins} ={draws} -{losses}, {100 * mean:.1f} % ({100 * low:.1f} to {100 * high:.1f}), "
+            f"Elo {elo(mean):+.0f} ({elo(low):+.0f} to {elo(high):+.0f})"
+        )
 
 
-def main() -> None:
+class Match:
+    """The games of a match, played by one or more pairs of engines at a time."""
+
+    def __init__(self, args: argparse.Namespace):
+        self.args = args
+        self.fens: queue.SimpleQueue[str] = queue.SimpleQueue()
+        for fen in positions(args.book, args.pairs, args.seed):
+            self.fens.put(fen)
+        self.tally = Tally()
+        self.lock = threading.Lock()
+        self.failures: list[BaseException] = []
+
+    def run(self) -> Tally:
+        threads = [threading.Thread(target=self.work) for _ in range(self.args.concurrency)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if self.failures:
+            raise self.failures[0]
+        return self.tally
+
+    def work(self) -> None:
+        sides: list[Side] = []
+        try:
+            sides.append(Side.start(self.args.first, self.args.limit))
+            sides.append(Side.start(self.args.second, self.args.second_limit or self.args.limit))
+            while not self.failures:
+                self.play_position(self.fens.get_nowait(), *sides)
+        except queue.Empty:
+            pass
+        except Exception as failure:  # any failure of an engine ends the match, in all threads
+            self.failures.append(failure)
+        finally:
+            for side in sides:
+                side.engine.quit()
+
+    def play_position(self, fen: str, first: Side, second: Side) -> None:
+        referee = Referee if self.args.adjudicate else lambda: None
+        scores = [play(fen, {chess.WHITE: first, chess.BLACK: second}, referee())]
+        if not self.args.first_is_white:
+            scores.append(1 - play(fen, {chess.WHITE: second, chess.BLACK: first}, referee()))
+        with self.lock:
+            self.tally.scores.append(scores)
+            print(self.tally.report(), flush=True)
+
+
+def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("first")
     parser.add_argument("second")
     parser.add_argument("--book", type=Path, required=True, help="EPD file")
-    parser.add_argument("--pairs", type=int, default=100, help="pairs of games")
+    parser.add_argument("--pairs", type=int, default=100, help="positions, each played with both colours")
+    parser.add_argument("--first-is-white", action="store_true", help="no second game with colours changed, for odds")
     parser.add_argument("--limit", default="time=1")
     parser.add_argument("--second-limit", help="if it differs")
     parser.add_argument("--seed", type=int, default=1)
-    args = parser.parse_args()
-    first, second = start(args.first), start(args.second)
-    mine, other = limit(args.limit), limit(args.second_limit or args.limit)
-    pairs: list[float] = []
-    counts = {1.0: 0, 0.5: 0, 0.0: 0}
-    try:
-        for fen in positions(args.book, args.pairs, args.seed):
-            as_white = play(fen, first, second, {chess.WHITE: mine, chess.BLACK: other})
-            as_black = 1 - play(fen, second, first, {chess.WHITE: other, chess.BLACK: mine})
-            for score in (as_white, as_black):
-                counts[score] += 1
-            pairs.append((as_white + as_black) / 2)
-            print(report(pairs, counts[1.0], counts[0.5], counts[0.0]), flush=True)
-    finally:
-        first.quit()
-        second.quit()
+    parser.add_argument("--concurrency", type=int, default=1, help="games at a time")
+    parser.add_argument("--adjudicate", action="store_true", help="end games on which both engines agree")
+    Match(parser.parse_args(argv)).run()
 
 
 if __name__ == "__main__":

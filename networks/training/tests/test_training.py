@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import chess
+import chess.engine
 import numpy as np
 import pytest
 import torch
 
-from scorn_training import data, model, play, policy, records, train, verify
+from scorn_training import data, match, model, play, policy, records, train, verify
 from scorn_training.export import export
 
 SHARED = Path(__file__).parents[4] / "shared" / "reference"
@@ -136,3 +137,31 @@ def test_damaged_record_files_are_refused(tmp_path: Path):
     (tmp_path / "x.rec").write_bytes(b"nonsense" * 20)
     with pytest.raises(ValueError, match="not a record file"):
         records.open_records(tmp_path / "x.rec")
+
+
+def scored(*pawns):
+    """What a referee says to these scores for White, given in turn by the two sides, late in a game."""
+    board = chess.Board("4k3/8/8/8/8/8/4P3/4K3 w - - 0 60")
+    referee = match.Referee()
+    results = []
+    for value in pawns:
+        score = chess.engine.PovScore(chess.engine.Cp(int(100 * value)), chess.WHITE) if value is not None else None
+        results.append(referee.result(board, score))
+    return results
+
+
+def test_games_end_early_only_when_both_engines_agree_for_long_enough():
+    assert scored(*[12.0] * 6) == [None] * 5 + [1.0]
+    assert scored(*[-10.0] * 6)[-1] == 0.0
+    assert scored(*[12.0, 3.0] * 6)[-1] is None
+    assert scored(*[12.0, -12.0] * 6)[-1] is None
+    assert scored(*[12.0] * 5, None, 12.0)[-1] is None
+    assert scored(*[0.05, -0.05] * 8) == [None] * 15 + [0.5]
+    assert scored(*[0.05, 0.5] * 12)[-1] is None
+
+
+def test_a_tally_counts_games_and_measures_the_spread_of_positions():
+    tally = match.Tally([[1.0, 0.5], [0.5, 0.5], [1.0, 0.0], [1.0, 1.0]])
+    report = tally.report()
+    assert report.startswith("8 games: +4 =3 -1, 68.8 %")
+    assert match.Tally([[0.5, 0.5]] * 4).report().endswith("Elo +0 (+0 to +0)")
