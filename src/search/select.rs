@@ -159,9 +159,11 @@ impl Pass {
             let touched = level.iter().map(|group| tree.touch(group.id));
             black_box(touched.fold(0, |sum, word| sum ^ word));
             for group in level.drain(..) {
-                let chosen = self.choose(tree, params, rng, turn, &group);
-                result = result.and(chosen);
-                self.split(tree, group);
+                result = result.and(if group.visits.len() == 1 {
+                    self.go_alone(tree, params, rng, turn, group)
+                } else {
+                    self.go_together(tree, params, rng, turn, group)
+                });
             }
             self.spare = level;
             turn = turn.other();
@@ -184,48 +186,66 @@ impl Pass {
         }
     }
 
-    /// Has each visit of a group choose a move, in `choices`. Visits that find none stay where they are.
-    fn choose(
+    /// Has the only visit at a node choose a move and go on. If it finds none it stays where it is.
+    fn go_alone(
         &mut self,
         tree: &mut Tree,
         params: &Params,
         rng: &mut Xoshiro256PlusPlus,
         turn: Color,
-        group: &Group,
+        group: Group,
+    ) -> Result<(), Full> {
+        let (slot, drawn) = match tree.reply(group.id, turn, rng) {
+            Reply::Draw(slot) => (slot, true),
+            Reply::Search => (puct::best_move(tree, params, group.id, turn)?, false),
+            Reply::Blocked => return Ok(()),
+        };
+        let head = &mut self.heads[group.visits.start];
+        let link = step_down(tree, group.id, slot, drawn, *head);
+        *head = self.links.len() as u32;
+        self.links.push(link);
+        let id = link.id;
+        self.arrive(tree, Group { id, ..group });
+        Ok(())
+    }
+
+    /// Has each visit of a group choose a move, one after the other, and go on with those that chose the same. Visits that
+    /// find none stay where they are.
+    fn go_together(
+        &mut self,
+        tree: &mut Tree,
+        params: &Params,
+        rng: &mut Xoshiro256PlusPlus,
+        turn: Color,
+        group: Group,
     ) -> Result<(), Full> {
         let id = group.id;
         self.choices.clear();
         self.ranking.clear();
-        let is_alone = group.visits.len() == 1;
         let mut result = Ok(());
         for index in group.visits.clone() {
             let head = self.heads[index];
             let choice = match tree.reply(id, turn, rng) {
-                Reply::Draw(slot) => Ok((slot, true)),
-                Reply::Blocked => {
-                    self.choices.push(Choice::stay(head));
-                    continue;
-                }
-                Reply::Search if is_alone => {
-                    puct::best_move(tree, params, id, turn).map(|slot| (slot, false))
-                }
-                Reply::Search => {
-                    let slot = self.ranking.take(tree, params, id, turn);
-                    slot.map(|slot| (slot, false))
-                }
+                Reply::Draw(slot) => Some((slot, true)),
+                Reply::Blocked => None,
+                Reply::Search => match self.ranking.take(tree, params, id, turn) {
+                    Ok(slot) => Some((slot, false)),
+                    Err(full) => {
+                        result = Err(full);
+                        None
+                    }
+                },
             };
-            match choice {
-                Ok((slot, drawn)) => {
-                    self.choices.push(Choice::go(slot, self.links.len()));
+            self.choices.push(match choice {
+                None => Choice::stay(head),
+                Some((slot, drawn)) => {
                     let link = step_down(tree, id, slot, drawn, head);
                     self.links.push(link);
+                    Choice::go(slot, self.links.len() - 1)
                 }
-                Err(full) => {
-                    self.choices.push(Choice::stay(head));
-                    result = Err(full);
-                }
-            }
+            });
         }
+        self.split(tree, group);
         result
     }
 
