@@ -56,6 +56,11 @@ pub trait Session: Send {
     /// # Errors
     /// What the library said.
     fn run(&mut self, planes: &[Planes], outputs: &mut Outputs) -> Result<(), String>;
+
+    /// A batch size that was not run yet and whose first run may be slow, if there is one.
+    fn cold_size(&self) -> Option<usize> {
+        None
+    }
 }
 
 /// How positions are presented to a network, and its answers read.
@@ -103,6 +108,8 @@ struct Pool {
     idle: Vec<Worker>,
     /// Sessions made, idle or not.
     made: usize,
+    /// Those that are being warmed up: each comes back after one run.
+    warming: usize,
 }
 
 struct Worker {
@@ -161,7 +168,8 @@ impl NetworkEvaluator {
             if let Some(worker) = pool.idle.pop() {
                 return Ok(worker);
             }
-            if pool.made < self.limit {
+            // A session that comes back soon is sooner there than a new one.
+            if pool.made < self.limit && pool.warming == 0 {
                 pool.made += 1;
                 drop(pool);
                 let session = (self.factory)();
@@ -179,11 +187,34 @@ impl NetworkEvaluator {
         self.returned.notify_one();
     }
 
+    /// One run of an idle session that needs it, at a batch size that it has not run yet; `None` if there is none.
+    fn warm_up_once(&self) -> Option<Result<(), EvaluateError>> {
+        let (mut worker, size) = {
+            let mut pool = self.pool.lock();
+            let mut sizes = pool.idle.iter().map(|worker| worker.session.cold_size());
+            let place = sizes.position(|size| size.is_some())?;
+            let size = pool.idle[place].session.cold_size()?;
+            pool.warming += 1;
+            (pool.idle.swap_remove(place), size)
+        };
+        let planes = vec![Planes::empty(); size];
+        let result = worker.session.run(&planes, &mut worker.outputs);
+        self.pool.lock().warming -= 1;
+        self.give_back(worker);
+        Some(result.map_err(|message| self.failed(size, message)))
+    }
+
     fn failed(&self, batch: usize, message: String) -> EvaluateError {
+        let hint = match is_out_of_memory(&message) {
+            true => {
+                "; there is too little memory for such batches: lower MinibatchSize, or BackendOptions batch"
+            }
+            false => "",
+        };
         EvaluateError::Backend {
             backend: self.label.backend,
             batch,
-            message,
+            message: format!("{}{hint}", message.trim()),
         }
     }
 
@@ -251,6 +282,19 @@ impl NetworkEvaluator {
     }
 }
 
+/// Whether that is what the library complains about.
+fn is_out_of_memory(message: &str) -> bool {
+    const PHRASES: [&str; 5] = [
+        "out of memory",
+        "failed to allocate memory",
+        "bad_alloc",
+        "bad allocation",
+        "alloc_failed",
+    ];
+    let message = message.to_ascii_lowercase();
+    PHRASES.iter().any(|phrase| message.contains(phrase))
+}
+
 impl Evaluator for NetworkEvaluator {
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
         if batch.planes().len() != batch.len() {
@@ -263,6 +307,16 @@ impl Evaluator for NetworkEvaluator {
         let result = self.run(&mut worker, batch);
         self.give_back(worker);
         result
+    }
+
+    fn warm_up(&self, go_on: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
+        while go_on() {
+            match self.warm_up_once() {
+                Some(result) => result?,
+                None => break,
+            }
+        }
+        Ok(())
     }
 
     fn encode(&self, line: &[Ply]) -> Option<Planes> {
@@ -290,5 +344,165 @@ impl Evaluator for NetworkEvaluator {
         } = &self.label;
         let separator = if note.is_empty() { "" } else { "; " };
         format!("{backend} ({device}), network {network}{separator}{note}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        mpsc::{Receiver, Sender, channel},
+    };
+
+    use super::*;
+    use crate::chess::{History, moves::legal_moves};
+
+    /// What happens in a device that runs when it is told to.
+    struct Slow {
+        sizes: Vec<(usize, bool)>,
+        fails: bool,
+        /// The size of each run that begins.
+        begun: Sender<usize>,
+        /// A run ends when something comes in, or nothing can any more.
+        ends: Arc<Mutex<Receiver<()>>>,
+    }
+
+    impl Session for Slow {
+        fn max_batch(&self) -> usize {
+            self.sizes.last().unwrap().0
+        }
+
+        fn run(&mut self, planes: &[Planes], outputs: &mut Outputs) -> Result<(), String> {
+            let fits = |(size, _): &&mut (usize, bool)| *size >= planes.len();
+            let (size, is_cold) = self.sizes.iter_mut().find(fits).unwrap();
+            *is_cold = false;
+            let _ = self.begun.send(*size);
+            let _ = self.ends.lock().recv();
+            outputs.policy = vec![0.0; *size * POLICY_SIZE];
+            outputs.value = vec![0.0; *size];
+            match self.fails {
+                true => Err("Failed to allocate memory for requested buffer".into()),
+                false => Ok(()),
+            }
+        }
+
+        fn cold_size(&self) -> Option<usize> {
+            let cold = self.sizes.iter().find(|(_, is_cold)| *is_cold);
+            cold.map(|(size, _)| *size)
+        }
+    }
+
+    /// An evaluator with a few such sessions, what begins in them, and what ends it.
+    fn slow(sessions: usize, fails: bool) -> (NetworkEvaluator, Receiver<usize>, Sender<()>) {
+        let (begun, begins) = channel();
+        let (end, ends) = channel();
+        let (begun, ends) = (Mutex::new(begun), Arc::new(Mutex::new(ends)));
+        let factory: SessionFactory = Box::new(move || {
+            Ok(Box::new(Slow {
+                sizes: vec![(1, true), (8, true)],
+                fails,
+                begun: begun.lock().clone(),
+                ends: Arc::clone(&ends),
+            }))
+        });
+        let label = Label {
+            backend: "slow",
+            network: "none".into(),
+            device: String::new(),
+            note: String::new(),
+        };
+        let reading = Reading {
+            format: InputFormat::Classical112,
+            fill: HistoryFill::FenOnly,
+            temperature: 1.0,
+        };
+        let advice = Advice {
+            threads: sessions,
+            minibatch: 8,
+        };
+        let evaluator =
+            NetworkEvaluator::new(label, reading, false, advice, (sessions, 9), factory);
+        (evaluator.unwrap(), begins, end)
+    }
+
+    fn batch(evaluator: &NetworkEvaluator, size: usize) -> Batch {
+        let game = History::default();
+        let moves: Vec<_> = legal_moves(game.position()).collect();
+        let mut batch = Batch::default();
+        for _ in 0..size {
+            evaluator.queue(game.plies(), &moves, &mut batch);
+        }
+        batch
+    }
+
+    #[test]
+    fn every_size_of_every_session_is_run_once_unless_a_search_has_done_so() {
+        let (evaluator, begins, end) = slow(2, false);
+        drop(end);
+        evaluator.evaluate(&mut batch(&evaluator, 5)).unwrap();
+        evaluator.warm_up(&|| true).unwrap();
+        let mut run: Vec<usize> = begins.try_iter().collect();
+        run.sort_unstable();
+        assert_eq!(run, [1, 1, 8, 8]);
+        evaluator.warm_up(&|| true).unwrap();
+        assert_eq!(begins.try_iter().count(), 0);
+    }
+
+    #[test]
+    fn a_batch_does_not_wait_for_more_than_one_run() {
+        let (evaluator, begins, end) = slow(1, false);
+        let evaluator = &evaluator;
+        std::thread::scope(|scope| {
+            let warming = scope.spawn(|| evaluator.warm_up(&|| true));
+            assert_eq!(begins.recv(), Ok(1));
+            // The only session is busy, and no other is made, because this one is back soon.
+            let searching = scope.spawn(|| evaluator.evaluate(&mut batch(evaluator, 8)));
+            drop(end);
+            searching.join().unwrap().unwrap();
+            warming.join().unwrap().unwrap();
+        });
+        assert_eq!(evaluator.pool.lock().made, 1);
+        assert!(begins.try_iter().all(|size| size == 8));
+    }
+
+    #[test]
+    fn another_session_serves_the_search_meanwhile() {
+        let (evaluator, begins, end) = slow(2, false);
+        let evaluator = &evaluator;
+        std::thread::scope(|scope| {
+            let warming = scope.spawn(|| evaluator.warm_up(&|| true));
+            assert_eq!(begins.recv(), Ok(1));
+            let searching = scope.spawn(|| evaluator.evaluate(&mut batch(evaluator, 2)));
+            // Both run at the same time.
+            assert_eq!(begins.recv(), Ok(8));
+            drop(end);
+            searching.join().unwrap().unwrap();
+            warming.join().unwrap().unwrap();
+        });
+    }
+
+    #[test]
+    fn warming_up_ends_when_it_is_told_to() {
+        let (evaluator, begins, end) = slow(1, false);
+        drop(end);
+        evaluator.warm_up(&|| false).unwrap();
+        assert_eq!(begins.try_iter().count(), 0);
+    }
+
+    #[test]
+    fn what_is_too_large_for_the_memory_is_named_with_the_next_step() {
+        let (evaluator, begins, end) = slow(1, true);
+        drop(end);
+        let error = evaluator.warm_up(&|| true).unwrap_err().to_string();
+        assert!(
+            error.starts_with("slow: evaluating a batch of 1 failed"),
+            "{error}"
+        );
+        assert!(error.contains("MinibatchSize"), "{error}");
+        // The search says the same, and the session is still there.
+        let error = evaluator.evaluate(&mut batch(&evaluator, 8)).unwrap_err();
+        assert!(error.to_string().contains("a batch of 8 failed"), "{error}");
+        assert_eq!(begins.try_iter().count(), 2);
+        assert_eq!(evaluator.pool.lock().idle.len(), 1);
     }
 }

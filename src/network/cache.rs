@@ -98,6 +98,10 @@ impl Evaluator for Cached {
         Ok(())
     }
 
+    fn warm_up(&self, go_on: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
+        self.inner.warm_up(go_on)
+    }
+
     fn probe(&self, line: &[Ply], policy: &mut [f32]) -> Option<Value> {
         self.look_up(self.key(line), policy)
     }

@@ -214,6 +214,15 @@ pub trait Evaluator: Send + Sync {
     /// When the backend fails or the network's output is not finite; the batch then holds nothing useful.
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError>;
 
+    /// Runs once whatever is slow the first time (a GPU's kernels for each batch size), so that a search need not wait
+    /// for it later. Evaluating goes on meanwhile. `go_on` is asked before each run: it may wait, or end it.
+    ///
+    /// # Errors
+    /// When the backend fails, as it would in a search.
+    fn warm_up(&self, _go_on: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
+        Ok(())
+    }
+
     /// Looks the current (last) position of a line of play up without evaluating: on a hit, its value, and its moves'
     /// probabilities are written to `policy` (in the order in which `moves` were given when it was evaluated, which is
     /// move generation order). Without one, what `policy` holds means nothing.

@@ -76,6 +76,11 @@ impl Evaluator for Several {
         result
     }
 
+    fn warm_up(&self, go_on: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
+        let mut children = self.children.iter();
+        children.try_for_each(|child| child.evaluator.warm_up(go_on))
+    }
+
     fn encode(&self, line: &[Ply]) -> Option<Planes> {
         self.first().encode(line)
     }
@@ -182,6 +187,11 @@ impl Evaluator for Checked {
         self.evaluator.evaluate(batch)?;
         self.reference.evaluate(&mut copy)?;
         self.compare(batch, &copy)
+    }
+
+    fn warm_up(&self, go_on: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
+        self.evaluator.warm_up(go_on)?;
+        self.reference.warm_up(go_on)
     }
 
     fn encode(&self, line: &[Ply]) -> Option<Planes> {

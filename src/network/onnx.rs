@@ -11,7 +11,7 @@ use ort::{
         HasSelectedOutputs, OutputSelector, RunOptions, Session as OrtSession, SessionOutputs,
         builder::{GraphOptimizationLevel, SessionBuilder},
     },
-    value::{Tensor, TensorRef},
+    value::{Tensor, ValueType},
 };
 
 use super::{
@@ -91,30 +91,38 @@ pub fn create(
     } else {
         vec![(0, build(runtime, onnx, settings, None)?)]
     };
-    let max_batch = sizes.last().copied().unwrap_or(CPU_MAX_BATCH);
+    if let Some((_, session)) = sessions.first() {
+        only_input(session, &onnx.input)?;
+    }
     let mut session = OnnxSession {
         sessions,
         prepared: Vec::new(),
+        pads: !sizes.is_empty(),
         heads: [
             Some(onnx.policy.clone()),
             onnx.wdl.clone(),
             onnx.value.clone(),
             onnx.mlh.clone(),
         ],
-        input_name: onnx.input.clone(),
-        input: Vec::new(),
-        max_batch,
+        target: settings.target.clone(),
+        max_batch: sizes.last().copied().unwrap_or(CPU_MAX_BATCH),
     };
     for size in sizes {
-        let prepared = session.prepare(size, &settings.target);
-        session
-            .prepared
-            .push(prepared.map_err(|error| error.message().to_owned())?);
-    }
-    if let Target::Cuda { .. } | Target::TensorRt { .. } = settings.target {
-        session.warm_up()?;
+        session.prepare(size)?;
     }
     Ok(session)
+}
+
+/// Inputs are given by position, which costs nothing, so there must be no doubt which one is meant.
+fn only_input(session: &OrtSession, input: &str) -> Result<(), String> {
+    let names: Vec<&str> = session.inputs().iter().map(|input| input.name()).collect();
+    match names[..] {
+        [name] if name == input => Ok(()),
+        _ => Err(format!(
+            "it has the inputs {}, but only {input} is expected",
+            names.join(", ")
+        )),
+    }
 }
 
 /// Whether the batch size must be known when a session is created.
@@ -169,7 +177,7 @@ fn batch_symbols(runtime: &Runtime, onnx: &OnnxModel) -> Result<Vec<String>, Str
         .inputs()
         .iter()
         .filter_map(|input| match input.dtype() {
-            ort::value::ValueType::Tensor {
+            ValueType::Tensor {
                 dimension_symbols, ..
             } => dimension_symbols.first().map(ToString::to_string),
             _ => None,
@@ -279,11 +287,12 @@ pub fn devices<'r>(runtime: &'r Runtime, provider: &str, kind: Option<&str>) -> 
 pub struct OnnxSession {
     /// By batch size, ascending; one with size 0 takes any.
     sessions: Vec<(usize, OrtSession)>,
-    /// Buffers for the batch sizes that are kept to, ascending; without any, every batch has its own size.
+    /// Buffers by batch size. Fixed sizes are ascending; otherwise the one that was used last is at the end.
     prepared: Vec<Prepared>,
+    /// Whether the sizes are fixed, so that smaller batches are padded.
+    pads: bool,
     heads: [Option<String>; 4],
-    input_name: String,
-    input: Vec<f32>,
+    target: Target,
     max_batch: usize,
 }
 
@@ -293,46 +302,92 @@ struct Prepared {
     size: usize,
     input: Tensor<f32>,
     options: RunOptions<HasSelectedOutputs>,
+    /// Whether this size was never run: the first time is slow on some devices.
+    is_cold: bool,
 }
 
 /// Floats per position of each head, in the order of [`OnnxSession::heads`].
 const WIDTHS: [usize; 4] = [POLICY_SIZE, 3, 1, 1];
 
+/// Positions of all batch sizes together for which buffers are kept where sizes are not fixed; some 24 MB. All sizes up
+/// to 35 fit at once.
+const KEPT: usize = 640;
+
 impl OnnxSession {
-    fn prepare(&self, size: usize, target: &Target) -> Result<Prepared, ort::Error> {
-        let allocator = match (target, self.sessions.first()) {
-            (Target::Cuda { device } | Target::TensorRt { device, .. }, Some((_, session))) => {
+    /// Makes the buffers of a batch size.
+    fn prepare(&mut self, size: usize) -> Result<(), String> {
+        let session = session_for(&mut self.sessions, size)?;
+        let allocator = match &self.target {
+            Target::Cuda { device } | Target::TensorRt { device, .. } => {
                 let (pinned, kind) = (AllocationDevice::CUDA_PINNED, AllocatorType::Device);
-                let memory = MemoryInfo::new(pinned, *device, kind, MemoryType::CPUOutput)?;
-                Allocator::new(session, memory)?
+                MemoryInfo::new(pinned, *device, kind, MemoryType::CPUOutput)
+                    .and_then(|memory| Allocator::new(session, memory))
+                    .map_err(text)?
             }
             _ => Allocator::default(),
         };
         let mut outputs = OutputSelector::no_default();
         for (name, width) in self.heads.iter().zip(WIDTHS) {
             if let Some(name) = name {
-                let tensor = Tensor::<f32>::new(&allocator, [size, width])?;
+                let shape = output_shape(session, name, size, width);
+                let tensor = Tensor::<f32>::new(&allocator, shape).map_err(text)?;
                 outputs = outputs.with(name).preallocate(name, tensor);
             }
         }
-        let mut input = Tensor::<f32>::new(&allocator, [size, PLANES, 8, 8])?;
-        input.try_extract_tensor_mut::<f32>()?.1.fill(0.0);
-        Ok(Prepared {
+        let mut input = Tensor::<f32>::new(&allocator, [size, PLANES, 8, 8]).map_err(text)?;
+        let floats = input.try_extract_tensor_mut::<f32>();
+        floats.map_err(text)?.1.fill(0.0);
+        self.prepared.push(Prepared {
             size,
             input,
-            options: RunOptions::new()?.with_outputs(outputs),
-        })
-    }
-
-    /// Runs every batch size once: the first time is slow on a GPU.
-    fn warm_up(&mut self) -> Result<(), String> {
-        let mut outputs = Outputs::default();
-        let sizes: Vec<usize> = self.prepared.iter().map(|prepared| prepared.size).collect();
-        for size in sizes {
-            self.run(&vec![Planes::empty(); size], &mut outputs)?;
-        }
+            options: RunOptions::new().map_err(text)?.with_outputs(outputs),
+            is_cold: true,
+        });
         Ok(())
     }
+
+    /// Where the buffers are that so many positions fit into; they are made if need be.
+    fn place(&mut self, rows: usize) -> Result<usize, String> {
+        let fits = |prepared: &Prepared| match self.pads {
+            true => prepared.size >= rows,
+            false => prepared.size == rows,
+        };
+        let found = self.prepared.iter().position(fits);
+        if self.pads {
+            return found.ok_or_else(|| format!("no batch size for {rows} positions"));
+        }
+        match found {
+            Some(place) => self.prepared[place..].rotate_left(1),
+            None => {
+                while self.prepared.iter().map(|p| p.size).sum::<usize>() + rows > KEPT
+                    && !self.prepared.is_empty()
+                {
+                    self.prepared.remove(0);
+                }
+                self.prepare(rows)?;
+            }
+        }
+        Ok(self.prepared.len() - 1)
+    }
+}
+
+/// The shape of an output for `size` positions: as the model declares it, if that holds `width` numbers for each.
+fn output_shape(session: &OrtSession, name: &str, size: usize, width: usize) -> Vec<usize> {
+    let output = session
+        .outputs()
+        .iter()
+        .find(|output| output.name() == name);
+    let declared = output.and_then(|output| match output.dtype() {
+        ValueType::Tensor { shape, .. } => {
+            // What is left open is the number of positions.
+            let open = |&n: &i64| usize::try_from(n).unwrap_or(size);
+            Some(shape.iter().map(open).collect::<Vec<_>>())
+        }
+        _ => None,
+    });
+    declared
+        .filter(|shape| shape.iter().product::<usize>() == size * width)
+        .unwrap_or_else(|| vec![size, width])
 }
 
 /// The session for a batch size.
@@ -358,34 +413,23 @@ impl Session for OnnxSession {
     }
 
     fn run(&mut self, planes: &[Planes], outputs: &mut Outputs) -> Result<(), String> {
-        let fitting = self
-            .prepared
-            .iter_mut()
-            .find(|prepared| prepared.size >= planes.len());
-        let name = self.input_name.as_str();
-        if let Some(Prepared {
-            size,
-            input,
-            options,
-        }) = fitting
-        {
-            let (_, floats) = input.try_extract_tensor_mut::<f32>().map_err(text)?;
-            fill(planes, floats);
-            let session = session_for(&mut self.sessions, *size)?;
-            let results = session
-                .run_with_options(ort::inputs![name => &*input], options)
-                .map_err(text)?;
-            return read(&results, &self.heads, *size, outputs);
-        }
-        let rows = planes.len();
-        self.input
-            .resize(self.input.len().max(rows * INPUT_SIZE), 0.0);
-        fill(planes, &mut self.input);
-        let data = &self.input[..rows * INPUT_SIZE];
-        let input = TensorRef::from_array_view(([rows, PLANES, 8, 8], data)).map_err(text)?;
-        let session = session_for(&mut self.sessions, rows)?;
-        let results = session.run(ort::inputs![name => input]).map_err(text)?;
-        read(&results, &self.heads, rows, outputs)
+        let place = self.place(planes.len())?;
+        let prepared = &mut self.prepared[place];
+        prepared.is_cold = false;
+        let floats = prepared.input.try_extract_tensor_mut::<f32>();
+        fill(planes, floats.map_err(text)?.1);
+        let session = session_for(&mut self.sessions, prepared.size)?;
+        let results = session
+            .run_with_options(ort::inputs![&prepared.input], &prepared.options)
+            .map_err(text)?;
+        read(&results, &self.heads, prepared.size, outputs)
+    }
+
+    fn cold_size(&self) -> Option<usize> {
+        let mut fixed = self.prepared.iter().filter(|_| self.pads);
+        fixed
+            .find(|prepared| prepared.is_cold)
+            .map(|prepared| prepared.size)
     }
 }
 

@@ -23,6 +23,9 @@ use crate::{
     options::{ContemptMode, Options},
 };
 
+/// More moves than any position has (218): room for a policy that needs no memory of its own.
+const MAX_MOVES: usize = 256;
+
 /// Which of the two networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -119,6 +122,15 @@ impl Networks {
         })
     }
 
+    /// See [`Evaluator::warm_up`].
+    ///
+    /// # Errors
+    /// When a backend fails.
+    pub fn warm_up(&self, go_on: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
+        let mut all = [Some(&self.main), self.opponent.as_ref()].into_iter();
+        all.try_for_each(|network| network.map_or(Ok(()), |network| network.warm_up(go_on)))
+    }
+
     /// One line for people.
     pub fn describe(&self) -> String {
         let main = self.main.describe();
@@ -149,6 +161,8 @@ pub struct OpponentPriors {
 pub(super) struct Parts {
     main: Part,
     opponent: Part,
+    /// For each position of the whole batch, whether the opponent's network is asked too.
+    is_opponents: Vec<bool>,
 }
 
 /// What one network is asked, and what its cache has answered already.
@@ -168,6 +182,7 @@ struct Subset {
 
 impl Parts {
     pub(super) fn clear(&mut self) {
+        self.is_opponents.clear();
         for part in [&mut self.main, &mut self.opponent] {
             for subset in [&mut part.asked, &mut part.known] {
                 subset.batch.clear();
@@ -186,16 +201,13 @@ impl Part {
         line: &[Ply],
         moves: &[PackedMove],
     ) {
-        let mut policy = vec![0.0; moves.len()];
-        match evaluator.probe(line, &mut policy) {
+        let mut buffer = [0.0; MAX_MOVES];
+        let policy = &mut buffer[..moves.len().min(MAX_MOVES)];
+        match evaluator.probe(line, policy) {
             Some(value) => {
                 let place = self.known.batch.push(0, None, moves);
                 self.known.batch.set_value(place, value);
-                self.known
-                    .batch
-                    .policy_mut(place)
-                    .1
-                    .copy_from_slice(&policy);
+                self.known.batch.policy_mut(place).1.copy_from_slice(policy);
                 self.known.of.push(index);
             }
             None => {
@@ -241,7 +253,7 @@ impl OpponentPriors {
     }
 
     fn evaluate_parts(&self, parts: &mut Parts) -> Result<(), EvaluateError> {
-        let Parts { main, opponent } = parts;
+        let Parts { main, opponent, .. } = parts;
         let is_needed = !main.asked.of.is_empty() && !opponent.asked.of.is_empty();
         if !(self.overlaps && is_needed) {
             main.evaluate(&*self.main)?;
@@ -267,15 +279,13 @@ impl OpponentPriors {
                 message: format!("only {answered} positions were queued by this evaluator"),
             });
         }
-        let mut is_opponents = vec![false; batch.len()];
         for (index, _, policy) in parts.opponent.answers() {
-            is_opponents[index] = true;
             batch.policy_mut(index).1.copy_from_slice(policy);
         }
         for (index, value, policy) in parts.main.answers() {
             batch.set_value(index, value);
             let place = batch.policy_mut(index).1;
-            match is_opponents[index] {
+            match parts.is_opponents[index] {
                 true => self.mix(place, policy),
                 false => place.copy_from_slice(policy),
             }
@@ -297,10 +307,11 @@ impl Evaluator for OpponentPriors {
     fn probe(&self, line: &[Ply], policy: &mut [f32]) -> Option<Value> {
         let value = self.main.probe(line, policy)?;
         if self.is_opponents(line) {
-            let mut mixed = vec![0.0; policy.len()];
-            self.opponent.probe(line, &mut mixed)?;
-            self.mix(&mut mixed, policy);
-            policy.copy_from_slice(&mixed);
+            let mut buffer = [0.0; MAX_MOVES];
+            let mixed = buffer.get_mut(..policy.len())?;
+            self.opponent.probe(line, mixed)?;
+            self.mix(mixed, policy);
+            policy.copy_from_slice(mixed);
         }
         Some(value)
     }
@@ -309,7 +320,9 @@ impl Evaluator for OpponentPriors {
         let index = batch.push(self.key(line), None, moves);
         let parts = batch.parts.get_or_insert_default();
         parts.main.queue(&*self.main, index, line, moves);
-        if self.is_opponents(line) {
+        let is_opponents = self.is_opponents(line);
+        parts.is_opponents.push(is_opponents);
+        if is_opponents {
             parts.opponent.queue(&*self.opponent, index, line, moves);
         }
         index

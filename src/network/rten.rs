@@ -24,7 +24,9 @@ const MAX_BATCH: usize = 256;
 pub struct RtenModel {
     model: Arc<Model>,
     input: NodeId,
-    outputs: Vec<(Head, NodeId)>,
+    heads: Vec<Head>,
+    /// The nodes of the heads.
+    outputs: Vec<NodeId>,
     fixed_batch: Option<usize>,
 }
 
@@ -58,10 +60,12 @@ impl RtenModel {
             .into_iter()
             .filter_map(|(head, name)| Some(node(name?).map(|id| (head, id))))
             .collect::<Result<Vec<_>, String>>()?;
+        let (heads, outputs) = outputs.into_iter().unzip();
         let input = node(&onnx.input)?;
         Ok(RtenModel {
             model: Arc::new(model),
             input,
+            heads,
             outputs,
             fixed_batch: onnx.batch,
         })
@@ -98,15 +102,17 @@ impl Session for RtenSession {
         }
         let data = &self.input[..rows * INPUT_SIZE];
         let input = NdTensorView::from_data([rows, PLANES, 8, 8], data);
-        let ids: Vec<NodeId> = self.model.outputs.iter().map(|(_, id)| *id).collect();
         let options = RunOptions::default().with_thread_pool(Some(self.pool.clone()));
         let input: ValueOrView<'_> = input.into();
-        let values = self
-            .model
-            .model
-            .run(vec![(self.model.input, input)], &ids, Some(options));
+        let RtenModel {
+            model,
+            outputs: ids,
+            heads,
+            ..
+        } = &self.model;
+        let values = model.run(vec![(self.model.input, input)], ids, Some(options));
         let values = values.map_err(|error| error.to_string())?;
-        for ((head, _), value) in self.model.outputs.iter().zip(values) {
+        for (head, value) in heads.iter().zip(values) {
             let (out, width) = match head {
                 Head::Policy => (&mut outputs.policy, POLICY_SIZE),
                 Head::Wdl => (&mut outputs.wdl, 3),

@@ -1,0 +1,288 @@
+//! Nothing is allocated per batch: buffers grow until they are large enough and are used again and again.
+//!
+//! All allocations of the process are counted, so everything is measured in one test, one thing after the other.
+
+use std::{
+    alloc::System,
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, channel},
+    },
+};
+
+use parking_lot::Mutex;
+use scorn::{
+    chess::{History, PackedMove, Ply, moves::legal_moves},
+    network::{
+        Advice, Batch, EvaluateError, Evaluator, Value,
+        cache::Cached,
+        hash::HashEvaluator,
+        opponent::Networks,
+        registry::{LoadError, NetworkConfig, load_uncached},
+    },
+    options::Options,
+    search::{self, Job, Limits, Report, Reporter, StopSignal, SystemClock, Tree},
+};
+use shakmaty::Color;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// How often something allocates.
+fn allocations(work: impl FnOnce()) -> usize {
+    let region = Region::new(ALLOCATOR);
+    work();
+    let change = region.change();
+    change.allocations + change.reallocations
+}
+
+/// Positions to evaluate, with their moves.
+struct Positions(Vec<(History, Vec<PackedMove>)>);
+
+impl Positions {
+    /// Those of a game with arbitrary moves.
+    fn new(count: usize) -> Positions {
+        let mut game = History::default();
+        let mut positions = Vec::new();
+        while positions.len() < count {
+            let moves: Vec<_> = legal_moves(game.position()).collect();
+            let next = moves[positions.len() * 7 % moves.len()];
+            positions.push((game.clone(), moves));
+            game.push(next);
+        }
+        Positions(positions)
+    }
+
+    fn queue(&self, evaluator: &dyn Evaluator, count: usize, batch: &mut Batch) {
+        for (game, moves) in &self.0[..count] {
+            evaluator.queue(game.plies(), moves, batch);
+        }
+    }
+}
+
+fn network(backend: &str, backend_options: &str) -> Option<Arc<dyn Evaluator>> {
+    let mut config = NetworkConfig::from(&Options::default());
+    config.weights = concat!(env!("CARGO_MANIFEST_DIR"), "/networks/scorn-default.onnx").into();
+    config.backend = backend.into();
+    config.backend_options = backend_options.into();
+    config.threads = 1;
+    match load_uncached(&config) {
+        Ok(evaluator) => Some(evaluator),
+        Err(error @ LoadError::Runtime { .. }) => {
+            eprintln!("SKIPPED: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Sizes of batches.
+const SIZES: [usize; 4] = [1, 7, 16, 32];
+
+/// Allocations for one batch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Counts {
+    /// While it is emptied and filled.
+    queueing: usize,
+    evaluating: usize,
+}
+
+const NONE: Counts = Counts {
+    queueing: 0,
+    evaluating: 0,
+};
+
+/// Counts for batches of each size, which were evaluated before.
+fn counts(evaluator: &dyn Evaluator) -> Vec<Counts> {
+    let positions = Positions::new(SIZES[SIZES.len() - 1]);
+    let mut batch = Batch::default();
+    let mut counted = Vec::with_capacity(SIZES.len());
+    for _ in 0..3 {
+        counted.clear();
+        for size in SIZES {
+            let queueing = allocations(|| {
+                batch.clear();
+                positions.queue(evaluator, size, &mut batch);
+            });
+            let evaluating = allocations(|| evaluator.evaluate(&mut batch).unwrap());
+            counted.push(Counts {
+                queueing,
+                evaluating,
+            });
+        }
+    }
+    counted
+}
+
+/// Two networks, as in a search for White.
+fn two_networks(of: impl Fn() -> Arc<dyn Evaluator>) -> Arc<dyn Evaluator> {
+    let mut options = Options::default();
+    options.set("OpponentWeights", "some network").unwrap();
+    // So many that there is no processor left to run both networks at once: that takes a thread for each batch.
+    options.set("Threads", "128").unwrap();
+    let networks = Networks {
+        main: of(),
+        opponent: Some(of()),
+    };
+    networks.against(&options, Some(Color::White))
+}
+
+fn cached() -> Arc<dyn Evaluator> {
+    Arc::new(Cached::new(Arc::new(HashEvaluator), 2048))
+}
+
+/// Allocations at the beginning of a batch, and how many moves have been evaluated until then.
+#[derive(Clone, Copy)]
+struct Mark {
+    allocations: usize,
+    moves: usize,
+}
+
+/// Marks each batch of a search while nothing but the search is going on.
+struct Watched {
+    inner: Arc<dyn Evaluator>,
+    region: Region<'static, System>,
+    state: Mutex<(Vec<Mark>, usize)>,
+    /// Whether the reporting thread stands still.
+    stands: Mutex<Receiver<()>>,
+    go_on: Sender<()>,
+    stop: StopSignal,
+}
+
+/// Batches that are marked.
+const BATCHES: usize = 500;
+
+impl Evaluator for Watched {
+    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+        let mut state = self.state.lock();
+        let (marks, moves) = &mut *state;
+        let is_begun = !marks.is_empty() || self.stands.lock().try_recv().is_ok();
+        if !is_begun {
+            // Buffers still grow, and others may be at work.
+        } else if marks.len() < BATCHES {
+            let change = self.region.change();
+            marks.push(Mark {
+                allocations: change.allocations + change.reallocations,
+                moves: *moves,
+            });
+        } else {
+            self.stop.stop();
+            let _ = self.go_on.send(());
+        }
+        *moves += (0..batch.len())
+            .map(|i| batch.moves(i).len())
+            .sum::<usize>();
+        self.inner.evaluate(batch)
+    }
+    fn probe(&self, line: &[Ply], policy: &mut [f32]) -> Option<Value> {
+        self.inner.probe(line, policy)
+    }
+    fn queue(&self, line: &[Ply], moves: &[PackedMove], batch: &mut Batch) -> usize {
+        self.inner.queue(line, moves, batch)
+    }
+    fn advice(&self) -> Advice {
+        self.inner.advice()
+    }
+    fn describe(&self) -> String {
+        "watched".into()
+    }
+}
+
+/// Stands still from the first report on until it may go on.
+struct Still {
+    stand: Sender<()>,
+    go_on: Receiver<()>,
+    has_stood: bool,
+}
+
+impl Reporter for Still {
+    fn report(&mut self, _: &Report) {
+        if !std::mem::replace(&mut self.has_stood, true) {
+            let _ = self.stand.send(());
+            let _ = self.go_on.recv();
+        }
+    }
+}
+
+fn search_marks(inner: Arc<dyn Evaluator>) -> Vec<Mark> {
+    let (stand, stands) = channel();
+    let (go_on, goes_on) = channel();
+    let stop = StopSignal::default();
+    let watched = Watched {
+        inner,
+        region: Region::new(ALLOCATOR),
+        state: Mutex::new((Vec::with_capacity(BATCHES), 0)),
+        stands: Mutex::new(stands),
+        go_on,
+        stop: stop.clone(),
+    };
+    let mut options = Options::default();
+    options.set("Threads", "1").unwrap();
+    options.set("MinibatchSize", "32").unwrap();
+    let job = Job {
+        history: History::default(),
+        root_moves: Vec::new(),
+        contempt_side: Some(Color::White),
+        limits: Limits {
+            infinite: true,
+            ..Limits::default()
+        },
+        options: Arc::new(options),
+        tables: None,
+    };
+    let (tree, clock) = (Mutex::<Tree>::default(), SystemClock::default());
+    let mut reporter = Still {
+        stand,
+        go_on: goes_on,
+        has_stood: false,
+    };
+    search::run(&tree, &watched, &job, &stop, &clock, &mut reporter).unwrap();
+    watched.state.into_inner().0
+}
+
+/// Edges that the tree allocates at once.
+const SEGMENT: usize = 1 << 14;
+
+/// How often the tree's other parts (nodes, lists of free blocks, the list of segments) may grow meanwhile: each time they
+/// get much larger.
+const GROWTH: usize = 24;
+
+/// Nothing but the tree grows while a search goes on.
+fn assert_only_the_tree_grows(inner: Arc<dyn Evaluator>) {
+    let marks = search_marks(inner);
+    let (first, last) = (marks[0], marks[BATCHES - 1]);
+    let grown = last.allocations - first.allocations;
+    let segments = (last.moves - first.moves).div_ceil(SEGMENT - 255) + 1;
+    assert!(
+        grown <= segments + GROWTH,
+        "{grown} allocations in {BATCHES} batches, which fill {segments} segments"
+    );
+}
+
+#[test]
+fn nothing_is_allocated_per_batch() {
+    // What ONNX Runtime itself needs comes from its own arena, which it keeps.
+    for backend_options in ["", "batch=4/16/64"] {
+        if let Some(evaluator) = network("onnx-cpu", backend_options) {
+            assert_eq!(counts(&*evaluator), [NONE; 4], "{backend_options}");
+        }
+    }
+    // rten allocates a few times for each of the network's layers, whatever the size of the batch is. We do not.
+    let rten = counts(&*network("rten", "").unwrap());
+    assert!(rten.iter().all(|counts| counts.queueing == 0), "{rten:?}");
+    let evaluating = rten[1..].iter().map(|counts| counts.evaluating);
+    let (least, most) = (evaluating.clone().min(), evaluating.max());
+    assert!(most.unwrap() - least.unwrap() <= 10, "{rten:?}");
+    assert!(most.unwrap() <= 250, "{rten:?}");
+
+    for evaluator in [
+        Arc::new(HashEvaluator),
+        cached(),
+        two_networks(|| Arc::new(HashEvaluator)),
+        two_networks(cached),
+    ] {
+        assert_eq!(counts(&*evaluator), [NONE; 4], "{}", evaluator.describe());
+        assert_only_the_tree_grows(evaluator);
+    }
+}
