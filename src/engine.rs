@@ -164,6 +164,11 @@ impl Engine {
         });
     }
 
+    /// Ends what is done in the background, if that is possible within `patience`.
+    pub fn close(&self, patience: Duration) {
+        self.loader.close(patience);
+    }
+
     /// Whether a search is running (or its end has not been noticed yet).
     pub fn is_searching(&self) -> bool {
         self.running.is_some()
@@ -245,6 +250,7 @@ impl Engine {
         };
         // How it ended is known already.
         let _ = running.thread.join();
+        self.loader.set_searching(false);
         match ended {
             Ended::With(None) => {}
             Ended::With(Some(line)) => self.output.line(&line),
@@ -265,6 +271,7 @@ impl Engine {
         endless: bool,
         work: impl FnOnce() -> Option<String> + Send + 'static,
     ) {
+        self.loader.set_searching(true);
         let guard = Guard {
             ended: Ended::ByPanic,
             tell: Arc::clone(&self.on_finished),

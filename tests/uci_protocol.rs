@@ -405,3 +405,31 @@ fn plays_a_game_with_itself() {
         moves += " ";
     }
 }
+
+#[test]
+fn can_quit_and_search_while_the_network_is_loaded_and_warmed_up() {
+    // Without ONNX Runtime this is about the error instead.
+    for backend in ["onnx-cpu", "rten"] {
+        for commands in [
+            "isready",
+            "position startpos",
+            "isready\ngo nodes 9",
+            "go infinite",
+        ] {
+            let mut session = Session::with(&["--backend", backend, "--threads", "1"]);
+            if backend == "onnx-cpu" {
+                // Fixed sizes are run in the background.
+                session.send("setoption name BackendOptions value batch=1/4/64/256");
+            }
+            session.send(commands);
+            if commands.starts_with("isready") {
+                session.until("readyok");
+            }
+            if commands.contains("nodes") {
+                session.until("bestmove");
+            }
+            session.send("quit");
+            session.end();
+        }
+    }
+}

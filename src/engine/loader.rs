@@ -1,5 +1,8 @@
 //! Loads the networks on a thread of its own, so that the engine answers the GUI meanwhile. What was loaded is kept until
 //! the options ask for something else; another opponent's network leaves the main one where it is.
+//!
+//! Once the networks can be used, the same thread warms them up (on GPUs the first run of each batch size is slow): nobody
+//! waits for that, a search interrupts it, and it ends when other networks are wanted or the program ends.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -63,6 +66,12 @@ struct State {
     result: Result<Networks, NotLoaded>,
     /// The last main network that was loaded, and the options that it belongs to.
     main: Option<(Options, Arc<dyn Evaluator>)>,
+    /// Threads that load or warm up.
+    busy: usize,
+    /// Whether warming up has to rest because a search runs.
+    is_searching: bool,
+    /// Whether the program is about to end.
+    is_closed: bool,
 }
 
 impl Loader {
@@ -72,6 +81,9 @@ impl Loader {
             wanted: None,
             result: Err(NotLoaded::NotYet),
             main: None,
+            busy: 0,
+            is_searching: false,
+            is_closed: false,
         });
         let changed = Condvar::new();
         Loader {
@@ -80,13 +92,13 @@ impl Loader {
         }
     }
 
-    /// Begins to load what `options` ask for, unless that is already there or on its way. `done` is told how it ended:
-    /// the networks' description or what is wrong.
+    /// Begins to load what `options` ask for, unless that is already there or on its way, and to warm it up afterwards.
+    /// `done` is told how loading ended: the networks' description or what is wrong; and what goes wrong later.
     pub fn request(
         &self,
         options: &Options,
         retry: Retry,
-        done: impl FnOnce(Result<String, String>) + Send + 'static,
+        done: impl Fn(Result<String, String>) + Send + 'static,
     ) {
         let mut state = self.slot.state.lock();
         let same = state
@@ -99,16 +111,68 @@ impl Loader {
         }
         state.wanted = Some(options.clone());
         state.result = Err(NotLoaded::NotYet);
+        state.busy += 1;
         drop(state);
-        let (loader, options) = (self.clone(), options.clone());
-        thread::spawn(move || {
-            let result = loader.load(&options);
-            let told = match &result {
-                Ok(networks) => Ok(networks.describe()),
-                Err(error) => Err(format!("{error:#}")),
-            };
-            loader.finish(&options, result, || done(told));
-        });
+        // Who warms up what is no longer wanted must hear of it.
+        self.slot.changed.notify_all();
+        let (busy, options) = (Busy(self.clone()), options.clone());
+        thread::spawn(move || busy.0.work(&options, done));
+    }
+
+    fn work(&self, options: &Options, done: impl Fn(Result<String, String>)) {
+        let result = self.load(options);
+        let loaded = result.as_ref().ok().cloned();
+        let told = match &result {
+            Ok(networks) => Ok(networks.describe()),
+            Err(error) => Err(format!("{error:#}")),
+        };
+        self.finish(options, result, || done(told));
+        let Some(networks) = loaded else { return };
+        let warm_up = || networks.warm_up(&|| self.may_warm_up(options));
+        match catch_unwind(AssertUnwindSafe(warm_up)) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => done(Err(error.to_string())),
+            Err(_) => done(Err("the backend crashed while warming up".into())),
+        }
+    }
+
+    /// Waits while a search runs. Whether these are still the networks that are wanted.
+    fn may_warm_up(&self, options: &Options) -> bool {
+        let mut state = self.slot.state.lock();
+        loop {
+            if state.is_closed || state.wanted.as_ref() != Some(options) {
+                return false;
+            }
+            if !state.is_searching {
+                return true;
+            }
+            self.slot.changed.wait(&mut state);
+        }
+    }
+
+    /// Tells whether a search runs: it should not have to share the device with a warm-up.
+    pub fn set_searching(&self, is_searching: bool) {
+        self.slot.state.lock().is_searching = is_searching;
+        self.slot.changed.notify_all();
+    }
+
+    /// Ends the warm-up and waits, but not for longer than `patience`, until no library is at work any more: a library
+    /// that still computes while the process ends may crash.
+    pub fn close(&self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        let mut state = self.slot.state.lock();
+        state.is_closed = true;
+        self.slot.changed.notify_all();
+        while state.busy > 0 {
+            if self
+                .slot
+                .changed
+                .wait_until(&mut state, deadline)
+                .timed_out()
+            {
+                return;
+            }
+        }
     }
 
     /// Waits for the networks, until `stop` or the deadline.
@@ -179,14 +243,27 @@ impl Loader {
     }
 }
 
+/// Counts as a busy thread until it is dropped.
+struct Busy(Loader);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.slot.state.lock().busy -= 1;
+        self.0.slot.changed.notify_all();
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{Receiver, Sender, channel},
+    };
 
     use anyhow::ensure;
 
     use super::*;
-    use crate::network::hash::HashEvaluator;
+    use crate::network::{Advice, Batch, EvaluateError, hash::HashEvaluator};
 
     /// How often each network was loaded.
     #[derive(Default)]
@@ -262,5 +339,101 @@ mod tests {
         options.set("OpponentWeights", "there").unwrap();
         assert!(request(&loader, &options).unwrap().opponent.is_some());
         assert_eq!(counts.get(), (1, 2));
+    }
+
+    /// A network that takes three runs to be warm. Each is announced, and ends when it may.
+    struct Cold {
+        begun: Mutex<Sender<u32>>,
+        may_end: Mutex<Receiver<()>>,
+    }
+
+    impl Evaluator for Cold {
+        fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+            HashEvaluator.evaluate(batch)
+        }
+        fn warm_up(&self, go_on: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
+            for run in 0..3 {
+                if !go_on() {
+                    break;
+                }
+                let _ = self.begun.lock().send(run);
+                let _ = self.may_end.lock().recv();
+            }
+            Err(EvaluateError::NotFinite {
+                network: "cold".into(),
+                output: "policy".into(),
+            })
+        }
+        fn advice(&self) -> Advice {
+            HashEvaluator.advice()
+        }
+        fn describe(&self) -> String {
+            "cold".into()
+        }
+    }
+
+    fn cold() -> (Loader, Receiver<u32>, Sender<()>) {
+        let (begun, begins) = channel();
+        let (end, may_end) = channel();
+        let network: Arc<dyn Evaluator> = Arc::new(Cold {
+            begun: Mutex::new(begun),
+            may_end: Mutex::new(may_end),
+        });
+        let loader = Loader::new(Arc::new(move |_: &Options, _| Ok(Arc::clone(&network))));
+        (loader, begins, end)
+    }
+
+    #[test]
+    fn nobody_waits_for_the_warm_up_and_what_is_wrong_is_told() {
+        let (loader, begins, end) = cold();
+        let (tell, told) = channel();
+        let done = move |result| tell.send(result).unwrap();
+        loader.request(&Options::default(), Retry::No, done);
+        assert_eq!(begins.recv(), Ok(0));
+        // It is warming up, and can be used.
+        assert!(!loader.is_loading());
+        assert!(loader.wait(&StopSignal::default(), None).is_ok());
+        assert_eq!(told.recv(), Ok(Ok("cold".into())));
+        drop(end);
+        assert_eq!(begins.iter().take(2).collect::<Vec<_>>(), [1, 2]);
+        assert!(told.recv().unwrap().unwrap_err().contains("cold"));
+    }
+
+    #[test]
+    fn the_warm_up_rests_while_a_search_runs() {
+        let (loader, begins, end) = cold();
+        loader.request(&Options::default(), Retry::No, |_| {});
+        assert_eq!(begins.recv(), Ok(0));
+        loader.set_searching(true);
+        end.send(()).unwrap();
+        // Nothing can begin before the search has ended: whatever begins sees that it has.
+        let ended = thread::spawn({
+            let loader = loader.clone();
+            move || {
+                thread::sleep(2 * GLANCE);
+                let before = begins.try_iter().count();
+                loader.set_searching(false);
+                (before, begins.recv())
+            }
+        });
+        assert_eq!(ended.join().unwrap(), (0, Ok(1)));
+    }
+
+    #[test]
+    fn the_warm_up_ends_with_the_program_or_when_another_network_is_wanted() {
+        let (loader, begins, end) = cold();
+        let mut options = Options::default();
+        loader.request(&options, Retry::No, |_| {});
+        assert_eq!(begins.recv(), Ok(0));
+        options.set("WeightsFile", "another").unwrap();
+        loader.request(&options, Retry::No, |_| {});
+        // The first warm-up ends here, the second begins.
+        end.send(()).unwrap();
+        assert_eq!(begins.recv(), Ok(0));
+        // Not even the end of the program waits for longer than it wants to.
+        loader.close(GLANCE);
+        drop(end);
+        loader.close(Duration::from_secs(60));
+        assert_eq!(loader.slot.state.lock().busy, 0);
     }
 }

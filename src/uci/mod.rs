@@ -31,7 +31,7 @@ use crate::{
     options::{BUTTONS, Options},
 };
 
-/// How long `quit` waits for the last answer.
+/// How long `quit` waits for the last answer, and for a network that is just being loaded.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 enum Event {
@@ -266,8 +266,9 @@ impl Session {
             match events.recv_timeout(FAREWELL) {
                 Ok(Event::SearchEnded(ended)) => self.engine.search_ended(ended),
                 Ok(_) => {}
-                Err(_) => return,
+                Err(_) => break,
             }
         }
+        self.engine.close(FAREWELL);
     }
 }
