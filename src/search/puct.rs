@@ -277,3 +277,104 @@ fn for_each_at_root(
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::{
+        chess::History,
+        network::hash::HashEvaluator,
+        options::Options,
+        search::{Job, Limits, Report, Reporter, StopSignal, SystemClock, run},
+    };
+
+    struct Silent;
+
+    impl Reporter for Silent {
+        fn report(&mut self, _: &Report) {}
+    }
+
+    /// The same tree every time, of so many nodes.
+    fn tree(nodes: u64) -> (Tree, Params) {
+        let options = Options {
+            threads: 1,
+            minibatch_size: 8,
+            ..Options::default()
+        };
+        let params = Params::new(&options, 8, true);
+        let job = Job {
+            history: History::default(),
+            root_moves: Vec::new(),
+            contempt_side: None,
+            limits: Limits {
+                nodes: Some(nodes),
+                ..Limits::default()
+            },
+            options: Arc::new(options),
+            tables: None,
+        };
+        let tree = Mutex::new(Tree::default());
+        let (stop, clock) = (StopSignal::default(), SystemClock::default());
+        run(&tree, &HashEvaluator, &job, &stop, &clock, &mut Silent).unwrap();
+        (tree.into_inner(), params)
+    }
+
+    /// The root and its most visited children.
+    fn busy_nodes(tree: &Tree) -> Vec<(NodeId, Color)> {
+        let root = tree.node(tree.root);
+        let slots = 0..root.n_children;
+        let children = slots.map(|slot| tree.child_id(root, slot));
+        let busy = children.filter(|&id| tree.node(id).n > 5 && !tree.node(id).is_proven());
+        let busy = busy.map(|id| (id, tree.root_turn.other()));
+        [(tree.root, tree.root_turn)]
+            .into_iter()
+            .chain(busy)
+            .collect()
+    }
+
+    #[test]
+    fn moves_handed_out_together_are_those_that_each_visit_alone_would_take() {
+        for nodes in [2, 30, 400, 5000] {
+            let ((mut one, params), (mut all, _)) = (tree(nodes), tree(nodes));
+            let mut ranking = Ranking::default();
+            let mut compared = 0;
+            for (id, turn) in busy_nodes(&one) {
+                ranking.clear();
+                for visit in 0..100 {
+                    let alone = best_move(&mut one, &params, id, turn).unwrap();
+                    let together = ranking.take(&mut all, &params, id, turn).unwrap();
+                    assert_eq!(together, alone, "{nodes} nodes, node {id}, visit {visit}");
+                    for tree in [&mut one, &mut all] {
+                        let child = tree.child_id(tree.node(id), alone);
+                        tree.node_mut(child).in_flight += 1;
+                    }
+                    compared += 1;
+                }
+            }
+            assert!(compared >= 100);
+        }
+    }
+
+    #[test]
+    fn ranks_order_scores_and_then_indices() {
+        let scores = [-f32::INFINITY, -2.0, -0.5, -0.0, 0.0, 1e-9, 0.5, 3.0];
+        for pair in scores.windows(2) {
+            assert!(
+                rank(pair[0], 0) <= rank(pair[1], 255) || pair[0] == pair[1],
+                "{pair:?}"
+            );
+        }
+        let ranks: Vec<i64> = [0.5, -1.0, 0.7, 0.7, 0.2, 0.7]
+            .iter()
+            .enumerate()
+            .map(|(index, &score)| rank(score, index))
+            .collect();
+        assert_eq!(index_of_best(&ranks), 2);
+        assert_eq!(index_of_best(&ranks[3..]), 3);
+        assert_eq!(index_of_best(&ranks[..1]), 0);
+    }
+}
