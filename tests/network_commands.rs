@@ -1,6 +1,10 @@
 //! `scorn backendbench`, `scorn runtime` and `scorn tune` as a user runs them.
 
+mod common;
+
 use std::process::{Command, Output};
+
+use common::session::Session;
 
 const TINY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/networks/tiny.onnx");
 
@@ -90,6 +94,15 @@ fn runtime_tells_what_auto_takes_and_how_to_install_more() {
     ]));
     let report: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert!(report["library"].is_null() && report["auto"].as_str().unwrap().starts_with("rten"));
+    let backends = &report["backends"];
+    assert_eq!(backends["rten"]["works"].as_bool(), Some(true));
+    assert_eq!(backends["cuda"]["works"].as_bool(), Some(false));
+    assert!(
+        backends["cuda"]["text"]
+            .as_str()
+            .unwrap()
+            .contains("/nowhere")
+    );
 }
 
 #[test]
@@ -121,4 +134,16 @@ fn tune_writes_a_configuration_that_the_program_reads() {
         "5",
     ]));
     assert!(text.starts_with("rten"), "{text}");
+    let mut session = Session::with(&["--config", file, "--weights", TINY]);
+    let (_, lines) = session.go("go nodes 1");
+    assert!(lines[0].starts_with("info string rten"), "{lines:?}");
+    let options = session.ask("uci");
+    let threads = options.iter().find(|line| line.contains("name Threads "));
+    let tuned = std::fs::read_to_string(file).unwrap();
+    let tuned = tuned
+        .lines()
+        .find_map(|line| line.strip_prefix("--threads="));
+    let default = format!("default {} ", tuned.unwrap());
+    assert!(threads.unwrap().contains(&default), "{threads:?}");
+    session.end();
 }

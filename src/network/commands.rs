@@ -10,17 +10,16 @@ use shakmaty::Color;
 use super::{
     Evaluator,
     measure::{Speed, speed},
+    nvidia::has_provider,
     onnx::{OPENVINO_EP, devices},
     opponent::Networks,
     registry::{BACKENDS, NetworkConfig, cores, load_uncached},
-    runtime::{INSTALL_COMMAND, LIBRARY_VARIABLE, OPENVINO_INSTALL_COMMAND, Runtime, usual_places},
-    targets::has_provider,
+    runtime::{
+        GPU_INSTALL_COMMAND, INSTALL_COMMAND, LIBRARY_VARIABLE, OPENVINO_INSTALL_COMMAND, Runtime,
+        RuntimeError, usual_places,
+    },
 };
 use crate::options::Options;
-
-/// The command for NVIDIA GPUs.
-const GPU_INSTALL_COMMAND: &str =
-    "python3 -m pip install --target runtime 'onnxruntime-gpu[cuda,cudnn]'";
 
 /// Measure how fast each backend evaluates the network.
 ///
@@ -148,48 +147,22 @@ fn thread_counts(asked: &[u64]) -> Vec<usize> {
 /// Never; what is missing is the answer.
 pub fn runtime(args: &RuntimeArgs, options: &Options) -> Result<()> {
     let runtime = Runtime::open(&options.onnx_runtime_path);
-    let openvino = runtime
-        .as_ref()
-        .map_err(ToString::to_string)
-        .and_then(|runtime| {
-            runtime.register_openvino()?;
-            Ok(runtime.openvino_plugin())
-        });
-    let config = NetworkConfig {
-        backend: "auto".into(),
-        ..NetworkConfig::from(options)
-    };
-    let automatic = match load_uncached(&config) {
-        Ok(evaluator) => evaluator.describe(),
-        Err(error) => format!("none: {error}"),
+    let states = try_backends(options);
+    let works = states.iter().find(|(_, state)| state.is_ok());
+    let automatic = match works {
+        Some((_, state)) => state.clone().unwrap_or_default(),
+        None => format!("none: no backend works with {}", options.weights_file),
     };
     let devices = runtime.as_ref().map(device_lines).unwrap_or_default();
     if args.json {
-        let library = runtime
-            .as_ref()
-            .ok()
-            .map(|runtime| runtime.library().display().to_string());
-        let version = runtime.as_ref().ok().map(Runtime::version);
-        let provider = |name| {
-            runtime
-                .as_ref()
-                .is_ok_and(|runtime| has_provider(runtime, name))
-        };
-        let report = json!({
-            "library": library,
-            "version": version,
-            "error": runtime.as_ref().err().map(ToString::to_string),
-            "openvino": openvino.is_ok(),
-            "cuda": provider("cuda"),
-            "tensorrt": provider("tensorrt"),
-            "devices": devices,
-            "auto": automatic,
-        });
-        println!("{report:#}");
+        print_report(&runtime, &states, &devices, &automatic);
         return Ok(());
     }
     match &runtime {
-        Ok(runtime) => print_found(runtime, openvino.as_ref().map(|_| ()), &devices),
+        Ok(runtime) => {
+            let library = runtime.library().display();
+            println!("ONNX Runtime   {} at {library}", runtime.version());
+        }
         Err(error) => {
             println!("ONNX Runtime   not usable: {error}");
             let places = usual_places();
@@ -203,10 +176,65 @@ pub fn runtime(args: &RuntimeArgs, options: &Options) -> Result<()> {
             );
         }
     }
-    println!("rten           always there");
+    for device in devices {
+        println!("device         {device}");
+    }
+    // Without the library the reason is the same for all backends that need it, and was just given.
+    let told = states
+        .iter()
+        .filter(|(name, _)| runtime.is_ok() || *name == "rten");
+    for (name, state) in told {
+        match state {
+            Ok(_) => println!("{name:14} works"),
+            Err(reason) => println!("{name:14} does not work: {reason}"),
+        }
+    }
     println!("auto takes     {automatic}");
-    print_missing(&runtime.ok(), openvino.is_ok());
+    print_missing(runtime.as_ref().ok(), &states);
     Ok(())
+}
+
+/// A backend, and its description or why it does not work.
+type State = (&'static str, Result<String, String>);
+
+/// Loads the network with each backend, in the order of `auto`: the only way to know what works.
+fn try_backends(options: &Options) -> Vec<State> {
+    let states = BACKENDS.map(|name| {
+        let config = NetworkConfig {
+            backend: name.into(),
+            threads: 1,
+            ..NetworkConfig::from(options)
+        };
+        let state = load_uncached(&config);
+        let state = state.map(|evaluator| evaluator.describe());
+        (name, state.map_err(|error| error.reason()))
+    });
+    states.into()
+}
+
+fn print_report(
+    runtime: &Result<Runtime, RuntimeError>,
+    states: &[State],
+    devices: &[String],
+    automatic: &str,
+) {
+    let backend = |(name, state): &State| {
+        let (works, text) = match state {
+            Ok(description) => (true, description),
+            Err(reason) => (false, reason),
+        };
+        (name.to_string(), json!({ "works": works, "text": text }))
+    };
+    let library = runtime.as_ref().ok();
+    let report = json!({
+        "library": library.map(|runtime| runtime.library().display().to_string()),
+        "version": library.map(Runtime::version),
+        "error": runtime.as_ref().err().map(ToString::to_string),
+        "devices": devices,
+        "backends": states.iter().map(backend).collect::<serde_json::Map<_, _>>(),
+        "auto": automatic,
+    });
+    println!("{report:#}");
 }
 
 fn device_lines(runtime: &Runtime) -> Vec<String> {
@@ -226,33 +254,11 @@ fn device_lines(runtime: &Runtime) -> Vec<String> {
     lines.collect()
 }
 
-fn print_found(runtime: &Runtime, openvino: Result<(), &String>, devices: &[String]) {
-    println!(
-        "ONNX Runtime   {} at {}",
-        runtime.version(),
-        runtime.library().display()
-    );
-    match openvino {
-        Ok(()) => println!("OpenVINO       found"),
-        Err(reason) => println!("OpenVINO       {reason}"),
-    }
-    for (name, provider) in [("CUDA", "cuda"), ("TensorRT", "tensorrt")] {
-        let there = if has_provider(runtime, provider) {
-            "found"
-        } else {
-            "not in this build of the library"
-        };
-        println!("{name:14} {there}");
-    }
-    for device in devices {
-        println!("device         {device}");
-    }
-}
-
-fn print_missing(runtime: &Option<Runtime>, openvino: bool) {
-    let cuda = runtime
-        .as_ref()
-        .is_some_and(|runtime| has_provider(runtime, "cuda"));
+fn print_missing(runtime: Option<&Runtime>, states: &[State]) {
+    let cuda = runtime.is_some_and(|runtime| has_provider(runtime, "cuda"));
+    let openvino = states
+        .iter()
+        .any(|(name, state)| *name == "openvino" && state.is_ok());
     println!();
     for (there, what, command) in [
         (runtime.is_some(), "for speed on any CPU", INSTALL_COMMAND),

@@ -18,6 +18,7 @@ pub mod hash;
 pub mod key;
 pub mod measure;
 pub mod multi;
+pub mod nvidia;
 pub mod onnx;
 pub mod opponent;
 pub mod policy_map;

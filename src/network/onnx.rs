@@ -153,7 +153,7 @@ fn build_with(
     size: Option<usize>,
     snippets: bool,
 ) -> Result<OrtSession, String> {
-    let own_text = |error: ort::Error<SessionBuilder>| error.message().to_owned();
+    let own_text = |error: ort::Error<SessionBuilder>| without_origin(error.message()).to_owned();
     let mut builder = OrtSession::builder(runtime.environment()).map_err(text)?;
     builder = configure(builder, runtime, onnx, settings, snippets).map_err(own_text)?;
     if let Some(size) = size {
@@ -171,7 +171,7 @@ fn batch_symbols(runtime: &Runtime, onnx: &OnnxModel) -> Result<Vec<String>, Str
     let mut builder = OrtSession::builder(runtime.environment()).map_err(text)?;
     builder = builder
         .with_optimization_level(GraphOptimizationLevel::Disable)
-        .map_err(|error| error.message().to_owned())?;
+        .map_err(|error| without_origin(error.message()).to_owned())?;
     let session = builder.commit_from_memory(&onnx.bytes).map_err(text)?;
     let symbols = session
         .inputs()
@@ -404,7 +404,15 @@ fn session_for(
 }
 
 fn text(error: ort::Error) -> String {
-    error.message().to_owned()
+    without_origin(error.message()).to_owned()
+}
+
+/// A message without ONNX Runtime's account of where in its source it comes from.
+fn without_origin(message: &str) -> &str {
+    // "FILE:LINE FUNCTION [ONNXRuntimeError] : CODE : NAME : what it is about"
+    let told = message.split_once("[ONNXRuntimeError] : ");
+    told.and_then(|(_, rest)| rest.splitn(3, " : ").nth(2))
+        .unwrap_or(message)
 }
 
 impl Session for OnnxSession {

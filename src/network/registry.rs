@@ -15,6 +15,7 @@ use super::{
     cache::Cached,
     hash::HashEvaluator,
     multi::{Checked, Distribution, Several},
+    nvidia,
     onnx::{self, Target},
     opponent::Role,
     rten::RtenModel,
@@ -106,6 +107,17 @@ pub enum LoadError {
     /// `auto` found nothing.
     #[error("no backend works: {0}")]
     NothingWorks(String),
+}
+
+impl LoadError {
+    /// What is wrong, for a list in which the backend is named anyway.
+    pub fn reason(&self) -> String {
+        match self {
+            LoadError::Runtime { error, .. } => error.to_string(),
+            LoadError::Unavailable { reason, .. } => reason.clone(),
+            error => error.to_string(),
+        }
+    }
 }
 
 /// What the options say about networks.
@@ -296,11 +308,7 @@ fn automatic(
                 | LoadError::NothingDiscovered { .. }
                 | LoadError::Evaluate(EvaluateError::NotFinite { .. })),
             ) => return Err(error),
-            Err(LoadError::Runtime { error, .. }) => skipped.push(format!("{name} ({error})")),
-            Err(LoadError::Unavailable { reason, .. }) => {
-                skipped.push(format!("{name} ({reason})"))
-            }
-            Err(error) => skipped.push(format!("{name} ({error})")),
+            Err(error) => skipped.push(format!("{name} ({})", error.reason())),
         }
         skipped.dedup_by(|later, earlier| reason_of(later) == reason_of(earlier));
     }
@@ -377,7 +385,13 @@ fn onnx(
     let mut network = read(config, plan.data_type)?;
     let mut settings = plan.settings;
     if let Target::TensorRt { cache, .. } = &mut settings.target {
-        *cache = super::targets::engine_cache(&runtime, &network, &settings.batch_sizes, cache)?;
+        *cache = super::targets::engine_cache(
+            &runtime,
+            &network,
+            &plan.device,
+            &settings.batch_sizes,
+            cache,
+        )?;
     }
     let refused_name = network.name.clone();
     let refused = |message| refused(name, &refused_name, message);
@@ -401,23 +415,17 @@ fn onnx(
         .map_err(refused)
 }
 
+/// What a backend's complaint is about: the machine or the network.
 fn refused(backend: &'static str, network: &str, message: String) -> LoadError {
-    let hint = match backend {
-        "cuda" | "tensorrt" if message.contains("Failed to load library") => LIBRARY_HINT,
-        "cuda" | "tensorrt" if message.contains("no CUDA-capable device") => {
-            "; there is no NVIDIA GPU, or its driver is not installed"
-        }
-        _ => "",
-    };
-    LoadError::Refused {
-        backend,
-        network: network.to_owned(),
-        message: format!("{}{hint}", message.trim()),
+    match nvidia::what_is_missing(&message) {
+        Some(reason) => LoadError::Unavailable { backend, reason },
+        None => LoadError::Refused {
+            backend,
+            network: network.to_owned(),
+            message: message.trim().to_owned(),
+        },
     }
 }
-
-/// What to do when the GPU providers lack the libraries that they need.
-const LIBRARY_HINT: &str = "; install what it needs with: python3 -m pip install --target runtime 'onnxruntime-gpu[cuda,cudnn]' (for TensorRT also: tensorrt)";
 
 fn read(config: &NetworkConfig, data_type: crate::lc0::DataType) -> Result<Network, LoadError> {
     let options = ConvertOptions {

@@ -29,6 +29,13 @@ pub const INSTALL_COMMAND: &str = "python3 -m pip install --target runtime onnxr
 pub const OPENVINO_INSTALL_COMMAND: &str =
     "python3 -m pip install --target runtime onnxruntime-ep-openvino";
 
+/// The command that installs the library for NVIDIA GPUs, instead of the first.
+pub const GPU_INSTALL_COMMAND: &str =
+    "python3 -m pip install --target runtime 'onnxruntime-gpu[cuda,cudnn]'";
+
+/// The command that installs TensorRT in addition.
+pub const TENSORRT_INSTALL_COMMAND: &str = "python3 -m pip install --target runtime tensorrt";
+
 /// The library's name on this platform, up to its version.
 const LIBRARY: &str = if cfg!(windows) {
     "onnxruntime.dll"

@@ -4,16 +4,14 @@
 //! `batch=1/16/64`; smaller batches are padded), `precision`, `device` (OpenVINO: CPU, GPU or NPU), `gpu` (CUDA,
 //! TensorRT: the device's number), `cache` (TensorRT: the folder of its engines).
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::PathBuf};
 
 use sha2::{Digest, Sha256};
 
 use super::{
     Advice,
     backend_options::{BackendOptions, OptionsError},
+    nvidia,
     onnx::{OPENVINO_EP, SessionSettings, Target, devices},
     registry::{LoadError, cores, user_cache},
     runtime::Runtime,
@@ -140,7 +138,7 @@ fn has_amx() -> bool {
 
 fn cuda(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, LoadError> {
     options.only("cuda", &["gpu", "batch", "precision"])?;
-    need_provider(runtime, "cuda")?;
+    nvidia::require(runtime, "cuda")?;
     let (device, fp16) = (gpu(options)?, half_precision(options)?);
     let precision = if fp16 { "fp16" } else { "fp32" };
     Ok(Plan {
@@ -157,7 +155,7 @@ fn cuda(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, LoadError> 
 
 fn tensorrt(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, LoadError> {
     options.only("tensorrt", &["gpu", "batch", "precision", "cache"])?;
-    need_provider(runtime, "tensorrt")?;
+    nvidia::require(runtime, "tensorrt")?;
     let (device, fp16) = (gpu(options)?, half_precision(options)?);
     let precision = if fp16 { "fp16" } else { "fp32" };
     Ok(Plan {
@@ -219,84 +217,15 @@ fn batch_sizes(options: &BackendOptions, usual: &[usize]) -> Result<Vec<usize>, 
     Ok(sizes)
 }
 
-/// Whether the runtime comes with the library of a provider that has one, named `cuda` or `tensorrt`.
-pub fn has_provider(runtime: &Runtime, provider: &str) -> bool {
-    let (prefix, suffix) = if cfg!(windows) {
-        ("", "dll")
-    } else {
-        ("lib", "so")
-    };
-    let name = format!("{prefix}onnxruntime_providers_{provider}.{suffix}");
-    runtime.library().with_file_name(name).is_file()
-}
-
-fn need_provider(runtime: &Runtime, provider: &'static str) -> Result<(), LoadError> {
-    if has_provider(runtime, provider) {
-        preload_cuda(runtime.library());
-        return Ok(());
-    }
-    Err(LoadError::Unavailable {
-        backend: provider,
-        reason: format!(
-            "{} is a build without it; for NVIDIA GPUs: python3 -m pip install --target runtime 'onnxruntime-gpu[cuda,cudnn]'",
-            runtime.library().display()
-        ),
-    })
-}
-
-/// Loads the CUDA and TensorRT libraries that came as wheels (`nvidia/*/lib` and `tensorrt_libs` beside the package), so
-/// that the provider finds them. What does not load is not needed, or reported by the provider itself.
-fn preload_cuda(library: &Path) {
-    /// Those that others need first.
-    const ORDER: [&str; 9] = [
-        "cudart",
-        "nvJitLink",
-        "nvrtc",
-        "cublasLt",
-        "cublas",
-        "cufft",
-        "curand",
-        "cudnn",
-        "nvinfer",
-    ];
-    let Some(root) = library.ancestors().nth(3) else {
-        return;
-    };
-    let wheels = fs::read_dir(root.join("nvidia"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let folders = wheels.flat_map(|wheel| ["lib", "bin"].map(|sub| wheel.path().join(sub)));
-    let files: Vec<PathBuf> = folders
-        .chain([root.join("tensorrt_libs")])
-        .flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten())
-        .map(|entry| entry.path())
-        .collect();
-    for stem in ORDER {
-        for path in files.iter().filter(|path| is_library(path, stem)) {
-            let _ = ort::util::preload_dylib(path);
-        }
-    }
-}
-
-/// Whether a file is the library itself (`libcudnn.so.9`, `cudnn64_9.dll`) and not a part of it (`libcudnn_ops.so.9`).
-fn is_library(path: &Path, stem: &str) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let name = name.strip_prefix("lib").unwrap_or(&name);
-    let rest = name
-        .strip_prefix(stem)
-        .map(|rest| rest.strip_prefix('_').unwrap_or(rest));
-    rest.is_some_and(|rest| rest.starts_with(|first: char| first == '.' || first.is_ascii_digit()))
-}
-
-/// The folder for TensorRT's engines, made if needed: its name depends on the network, the library and the batch sizes,
-/// so that an engine is never served to something else (TensorRT itself tells GPUs apart).
+/// The folder for TensorRT's engines of a network on `device` (precision included), made if needed; in the user's cache,
+/// unless another place is wanted.
 ///
 /// # Errors
 /// When the folder cannot be made; the message names it.
 pub fn engine_cache(
     runtime: &Runtime,
     network: &Network,
+    device: &str,
     batch_sizes: &[usize],
     wanted: &str,
 ) -> Result<String, LoadError> {
@@ -313,19 +242,24 @@ pub fn engine_cache(
             "there is no home folder for its engines; set BackendOptions cache=FOLDER".to_owned(),
         )
     })?;
-    let mut hash = Sha256::new();
-    hash.update(&network.onnx.bytes);
-    hash.update(format!("{} {batch_sizes:?}", runtime.version()));
-    let digits = hash
-        .finalize()
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect::<String>();
-    let folder = base.join(digits);
+    let settings = format!("{} {device} {batch_sizes:?}", runtime.version());
+    let folder = base.join(engine_folder(&network.onnx.bytes, &settings));
     fs::create_dir_all(&folder)
         .map_err(|error| unavailable(format!("cannot make {}: {error}", folder.display())))?;
     Ok(folder.to_string_lossy().into_owned())
+}
+
+/// A name that depends on everything that an engine does, so that none is ever served to something else. TensorRT itself
+/// tells GPUs of different kinds apart.
+fn engine_folder(model: &[u8], settings: &str) -> String {
+    let mut hash = Sha256::new();
+    hash.update(model);
+    hash.update(settings);
+    let digits = hash.finalize();
+    digits[..8]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -333,16 +267,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_are_told_from_their_parts() {
-        for (name, stem, expected) in [
-            ("libcudnn.so.9", "cudnn", true),
-            ("cudnn64_9.dll", "cudnn", true),
-            ("nvinfer_10.dll", "nvinfer", true),
-            ("libcudnn_ops.so.9", "cudnn", false),
-            ("libcublasLt.so.13", "cublas", false),
-            ("libnvinfer_plugin.so.10", "nvinfer", false),
+    fn engines_of_other_networks_and_settings_lie_elsewhere() {
+        let name = engine_folder(b"model", "1.24.0 TensorRT GPU 0, fp16 [1, 8]");
+        assert_eq!(name.len(), 16);
+        for (model, settings) in [
+            ("other", "1.24.0 TensorRT GPU 0, fp16 [1, 8]"),
+            ("model", "1.25.0 TensorRT GPU 0, fp16 [1, 8]"),
+            ("model", "1.24.0 TensorRT GPU 1, fp16 [1, 8]"),
+            ("model", "1.24.0 TensorRT GPU 0, fp32 [1, 8]"),
+            ("model", "1.24.0 TensorRT GPU 0, fp16 [1, 16]"),
         ] {
-            assert_eq!(is_library(Path::new(name), stem), expected, "{name}");
+            assert_ne!(engine_folder(model.as_bytes(), settings), name);
         }
     }
 }

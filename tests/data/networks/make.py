@@ -7,20 +7,19 @@ import onnx
 from onnx import TensorProto, helper
 
 
-def network(name, policy_width=1858, nan=False, declared=None):
+def network(name, policy_width=1858, nan=None, declared=None, planes=112, policy="/output/policy", extra=None):
     def constant(label, values):
         return helper.make_tensor(label, TensorProto.INT64, [len(values)], values)
 
-    planes = helper.make_tensor_value_info("/input/planes", TensorProto.FLOAT, ["batch", 112, 8, 8])
-    policy = helper.make_tensor_value_info("/output/policy", TensorProto.FLOAT, ["batch", declared or policy_width])
-    wdl = helper.make_tensor_value_info("/output/wdl", TensorProto.FLOAT, ["batch", 3])
+    def tensor(label, *dims):
+        return helper.make_tensor_value_info(label, TensorProto.FLOAT, ["batch", *dims])
+
+    inputs = [tensor("/input/planes", planes, 8, 8)]
+    outputs = [tensor(policy, declared or policy_width), tensor("/output/wdl", 3)]
     nodes = [
         helper.make_node("Flatten", ["/input/planes"], ["flat"], axis=1),
         helper.make_node("Slice", ["flat", "zero", "policy_end", "axis"], ["raw"]),
         helper.make_node("Slice", ["flat", "zero", "wdl_end", "axis"], ["wdl_raw"]),
-        # The logarithm of a negative number is not a number.
-        helper.make_node("Neg" if nan else "Identity", ["raw"], ["signed"]),
-        helper.make_node("Log" if nan else "Identity", ["signed"], ["/output/policy"]),
         helper.make_node("Softmax", ["wdl_raw"], ["/output/wdl"], axis=1),
     ]
     constants = [
@@ -29,14 +28,40 @@ def network(name, policy_width=1858, nan=False, declared=None):
         constant("policy_end", [policy_width]),
         constant("wdl_end", [3]),
     ]
-    graph = helper.make_graph(nodes, "tiny", [planes], [policy, wdl], constants)
+    # The logarithm of a negative number is not a number.
+    if nan == "always":
+        nodes += [
+            helper.make_node("Neg", ["raw"], ["signed"]),
+            helper.make_node("Log", ["signed"], [policy]),
+        ]
+    elif nan == "black":
+        # Plane 108 is set when Black is to move.
+        constants += [constant("black", [108 * 64]), constant("black_end", [108 * 64 + 1])]
+        nodes += [
+            helper.make_node("Slice", ["flat", "black", "black_end", "axis"], ["is_black"]),
+            helper.make_node("Neg", ["is_black"], ["negative"]),
+            helper.make_node("Sqrt", ["negative"], ["root"]),
+            helper.make_node("Add", ["raw", "root"], [policy]),
+        ]
+    elif extra:
+        inputs.append(tensor(extra, 1))
+        nodes.append(helper.make_node("Add", ["raw", extra], [policy]))
+    else:
+        nodes.append(helper.make_node("Identity", ["raw"], [policy]))
+    graph = helper.make_graph(nodes, "tiny", inputs, outputs, constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.checker.check_model(model)
     onnx.save(model, name)
 
 
 network("tiny.onnx")
-network("nan.onnx", nan=True)
+network("nan.onnx", nan="always")
+# It works for White.
+network("late-nan.onnx", nan="black")
 network("narrow.onnx", policy_width=1800)
 # What it says of itself is not what it does.
 network("liar.onnx", policy_width=1800, declared="classes")
+# Others' inputs and outputs.
+network("planes.onnx", planes=119)
+network("outputs.onnx", policy="moves")
+network("inputs.onnx", extra="temperature")

@@ -1,0 +1,224 @@
+//! What NVIDIA's GPUs need besides ONNX Runtime: a driver, the CUDA libraries, TensorRT. Loads what came as Python wheels,
+//! and says what is missing and how to get it, because the messages of the libraries themselves do not.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    registry::LoadError,
+    runtime::{GPU_INSTALL_COMMAND, Runtime, TENSORRT_INSTALL_COMMAND},
+};
+
+/// The library that belongs to the driver.
+const DRIVER: &str = if cfg!(windows) {
+    "nvcuda.dll"
+} else {
+    "libcuda.so.1"
+};
+
+/// What to do without a driver or GPU.
+const NO_GPU: &str = "install the driver if there is an NVIDIA GPU, or take Backend auto";
+
+/// Whether the runtime comes with the library of a provider that has one, named `cuda` or `tensorrt`.
+pub fn has_provider(runtime: &Runtime, provider: &str) -> bool {
+    let (prefix, suffix) = if cfg!(windows) {
+        ("", "dll")
+    } else {
+        ("lib", "so")
+    };
+    let name = format!("{prefix}onnxruntime_providers_{provider}.{suffix}");
+    runtime.library().with_file_name(name).is_file()
+}
+
+/// Prepares the use of a provider, `cuda` or `tensorrt`.
+///
+/// # Errors
+/// When this build of ONNX Runtime lacks it or there is no driver.
+pub fn require(runtime: &Runtime, provider: &'static str) -> Result<(), LoadError> {
+    let unavailable = |reason| LoadError::Unavailable {
+        backend: provider,
+        reason,
+    };
+    if !has_provider(runtime, provider) {
+        let library = runtime.library().display();
+        return Err(unavailable(format!(
+            "{library} is a build without it; for NVIDIA GPUs: {GPU_INSTALL_COMMAND}"
+        )));
+    }
+    if ort::util::preload_dylib(DRIVER).is_err() {
+        return Err(unavailable(no_driver()));
+    }
+    preload(runtime.library());
+    Ok(())
+}
+
+fn no_driver() -> String {
+    format!("there is no NVIDIA driver on this machine ({DRIVER} does not load); {NO_GPU}")
+}
+
+/// What is missing on this machine and how to get it, if that is what ONNX Runtime's message is about.
+pub fn what_is_missing(message: &str) -> Option<String> {
+    if let Some(library) = missing_library(message) {
+        return Some(match library {
+            DRIVER => no_driver(),
+            _ if library.contains("nvinfer") || library.contains("nvonnxparser") => {
+                format!(
+                    "TensorRT is missing ({library}); install it with: {TENSORRT_INSTALL_COMMAND}"
+                )
+            }
+            _ => format!(
+                "the CUDA libraries are not complete ({library} is missing); install them with: {GPU_INSTALL_COMMAND}"
+            ),
+        });
+    }
+    let (_, failure) = message.split_once("CUDA failure ")?;
+    let (code, text) = failure.split_once(": ")?;
+    let text = text.split(" ;").next()?.trim();
+    // The numbers are those of CUDA's cudaError.
+    match code {
+        "100" => Some(format!("CUDA finds no NVIDIA GPU ({text}); {NO_GPU}")),
+        "101" => Some(format!(
+            "there is no such GPU ({text}); BackendOptions gpu=0 is the first"
+        )),
+        "35" | "36" | "803" | "804" => Some(format!(
+            "the NVIDIA driver is too old for this CUDA ({text}); install a newer driver"
+        )),
+        _ => None,
+    }
+}
+
+/// The library that the loader did not find: Linux names it, Windows names only the provider that needs it.
+fn missing_library(message: &str) -> Option<&str> {
+    let (_, loading) = message.split_once("Failed to load library ")?;
+    match loading.split_once("with error: ") {
+        Some((_, error)) => error.split(": cannot open").next().map(str::trim),
+        None => loading.split_whitespace().next(),
+    }
+}
+
+/// Loads the CUDA and TensorRT libraries that came as wheels (`nvidia/*/lib` and `tensorrt_libs` beside the package), so
+/// that the provider finds them. What does not load is not needed, or reported by the provider itself.
+fn preload(library: &Path) {
+    /// Those that others need first.
+    const ORDER: [&str; 9] = [
+        "cudart",
+        "nvJitLink",
+        "nvrtc",
+        "cublasLt",
+        "cublas",
+        "cufft",
+        "curand",
+        "cudnn",
+        "nvinfer",
+    ];
+    let Some(root) = library.ancestors().nth(3) else {
+        return;
+    };
+    let wheels = fs::read_dir(root.join("nvidia"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let folders = wheels.flat_map(|wheel| ["lib", "bin"].map(|sub| wheel.path().join(sub)));
+    let files: Vec<PathBuf> = folders
+        .chain([root.join("tensorrt_libs")])
+        .flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten())
+        .map(|entry| entry.path())
+        .collect();
+    for stem in ORDER {
+        for path in files.iter().filter(|path| is_library(path, stem)) {
+            let _ = ort::util::preload_dylib(path);
+        }
+    }
+}
+
+/// Whether a file is the library itself (`libcudnn.so.9`, `cudnn64_9.dll`) and not a part of it (`libcudnn_ops.so.9`).
+fn is_library(path: &Path, stem: &str) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.strip_prefix("lib").unwrap_or(&name);
+    let rest = name
+        .strip_prefix(stem)
+        .map(|rest| rest.strip_prefix('_').unwrap_or(rest));
+    rest.is_some_and(|rest| rest.starts_with(|first: char| first == '.' || first.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_are_told_from_their_parts() {
+        for (name, stem, expected) in [
+            ("libcudnn.so.9", "cudnn", true),
+            ("cudnn64_9.dll", "cudnn", true),
+            ("nvinfer_10.dll", "nvinfer", true),
+            ("libcudnn_ops.so.9", "cudnn", false),
+            ("libcublasLt.so.13", "cublas", false),
+            ("libnvinfer_plugin.so.10", "nvinfer", false),
+        ] {
+            assert_eq!(is_library(Path::new(name), stem), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_the_next_step() {
+        let loading = |library: &str| {
+            format!(
+                "Failed to load library /runtime/libonnxruntime_providers_cuda.so with error: \
+                 {library}: cannot open shared object file: No such file or directory"
+            )
+        };
+        let cuda = |failure: &str| {
+            format!(
+                "provider_options_utils.h:187 Parse Failed to parse provider option \"device_id\": \
+                 CUDA failure {failure} ; GPU=-1 ; hostname=vm ; file=/onnxruntime_src/cuda.cc ; line=70 ; \
+                 expr=cudaGetDeviceCount(&num_devices);"
+            )
+        };
+        for (message, parts) in [
+            (loading(DRIVER), [DRIVER, "driver", "Backend auto"]),
+            (
+                loading("libcublasLt.so.13"),
+                ["libcublasLt.so.13", "missing", GPU_INSTALL_COMMAND],
+            ),
+            (
+                loading("libnvinfer.so.10"),
+                ["libnvinfer.so.10", "TensorRT", TENSORRT_INSTALL_COMMAND],
+            ),
+            (
+                "Failed to load library C:\\ort\\onnxruntime_providers_cuda.dll".into(),
+                [
+                    "onnxruntime_providers_cuda.dll",
+                    "missing",
+                    GPU_INSTALL_COMMAND,
+                ],
+            ),
+            (
+                cuda("100: no CUDA-capable device is detected"),
+                [
+                    "finds no NVIDIA GPU",
+                    "no CUDA-capable device is detected)",
+                    "Backend auto",
+                ],
+            ),
+            (
+                cuda("36: API call is not supported in the installed CUDA driver"),
+                [
+                    "too old",
+                    "not supported in the installed CUDA driver)",
+                    "newer driver",
+                ],
+            ),
+            (
+                cuda("101: invalid device ordinal"),
+                ["no such GPU", "invalid", "gpu=0"],
+            ),
+        ] {
+            let text = what_is_missing(&message).unwrap();
+            assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+        }
+        assert_eq!(what_is_missing(&cuda("2: out of memory")), None);
+        assert_eq!(what_is_missing("Invalid graph"), None);
+    }
+}

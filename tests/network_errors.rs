@@ -1,0 +1,222 @@
+//! Networks and backends that do not work, in conversations with the real program: what is wrong is said clearly, and
+//! the engine lives on and takes the next network or backend.
+
+mod common;
+
+use std::{fs, io::Write, path::PathBuf};
+
+use common::{session::Session, shared};
+use flate2::{Compression, write::GzEncoder};
+
+const NETWORKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/networks");
+
+fn set(session: &mut Session, name: &str, value: &str) {
+    session.send(&format!("setoption name {name} value {value}"));
+}
+
+/// The error that this leads to, which is the only thing said until the engine is ready.
+fn error_before_ready(session: &mut Session) -> String {
+    let lines = session.ask("position startpos");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let error = lines[0].strip_prefix("info string error: ");
+    error.unwrap_or_else(|| panic!("{lines:?}")).to_owned()
+}
+
+/// The engine does not search, but says so, and does with another network.
+fn assert_recovers(session: &mut Session) {
+    let (best, lines) = session.go("go nodes 3");
+    assert_eq!(best, "(none)", "{lines:?}");
+    set(session, "WeightsFile", &format!("{NETWORKS}/tiny.onnx"));
+    assert_searches(session);
+}
+
+fn assert_searches(session: &mut Session) -> Vec<String> {
+    assert_eq!(session.ask("position startpos"), [""; 0]);
+    let (best, lines) = session.go("go nodes 3");
+    assert_ne!(best, "(none)", "{lines:?}");
+    lines
+}
+
+/// Sessions with the backends that are there.
+fn sessions() -> Vec<Session> {
+    ["rten", "onnx-cpu"]
+        .into_iter()
+        .filter_map(|backend| {
+            let mut session = Session::with(&["--backend", backend, "--threads", "1"]);
+            set(
+                &mut session,
+                "WeightsFile",
+                &format!("{NETWORKS}/tiny.onnx"),
+            );
+            let said = session.ask("position startpos");
+            if !said.is_empty() {
+                eprintln!("SKIPPED: {said:?}");
+                return None;
+            }
+            Some(session)
+        })
+        .collect()
+}
+
+#[test]
+fn a_network_of_another_kind_is_refused_by_its_tensor() {
+    for mut session in sessions() {
+        for (file, parts) in [
+            ("nan.onnx", ["output policy", "not a finite number"]),
+            ("narrow.onnx", ["/output/policy", "[batch, 1858]"]),
+            ("liar.onnx", ["1858", "1800"]),
+            ("planes.onnx", ["/input/planes", "[batch, 112, 8, 8]"]),
+            ("outputs.onnx", ["/output/policy", "it has: moves"]),
+            ("inputs.onnx", ["temperature", "inputs.onnx"]),
+        ] {
+            set(&mut session, "WeightsFile", &format!("{NETWORKS}/{file}"));
+            let error = error_before_ready(&mut session);
+            assert!(error.contains(file), "{error}");
+            assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+            assert_recovers(&mut session);
+        }
+        session.end();
+    }
+}
+
+#[test]
+fn a_network_that_breaks_during_the_search_ends_only_the_search() {
+    for mut session in sessions() {
+        set(
+            &mut session,
+            "WeightsFile",
+            &format!("{NETWORKS}/late-nan.onnx"),
+        );
+        // All is well in the starting position.
+        assert_eq!(session.ask("position startpos"), [""; 0]);
+        let (_, lines) = session.go("go nodes 100");
+        let error = lines.iter().find(|line| line.contains("info string error"));
+        let error = error.unwrap_or_else(|| panic!("{lines:?}"));
+        assert!(
+            error.contains("late-nan.onnx") && error.contains("policy"),
+            "{error}"
+        );
+        set(
+            &mut session,
+            "WeightsFile",
+            &format!("{NETWORKS}/tiny.onnx"),
+        );
+        assert_searches(&mut session);
+        session.end();
+    }
+}
+
+/// Files that are no networks any more, or never were, and what the message must say about each.
+fn broken_files(folder: &std::path::Path) -> Vec<(PathBuf, &'static str)> {
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    };
+    let tiny = fs::read(format!("{NETWORKS}/tiny.onnx")).unwrap();
+    let mut nonsense = GzEncoder::new(Vec::new(), Compression::fast());
+    // It begins as an lc0 network does.
+    nonsense.write_all(&[0x0d, 0xc0, 0x01, 0, 0]).unwrap();
+    nonsense.write_all(&[0xff; 1000]).unwrap();
+    let mut files = vec![
+        (write("empty.pb.gz", b""), "not an lc0 network"),
+        (
+            write("text.pb.gz", b"<html>404</html>"),
+            "not an lc0 network",
+        ),
+        (
+            write("nonsense.pb.gz", &nonsense.finish().unwrap()),
+            "damaged",
+        ),
+        (write("empty.onnx", b""), "missing"),
+        (write("text.onnx", b"<html>404</html>"), "damaged"),
+        (write("short.onnx", &tiny[..tiny.len() / 2]), "damaged"),
+        (folder.join("missing.pb.gz"), "No such file"),
+        (folder.to_owned(), "directory"),
+    ];
+    if let Some(maia) = shared("nets/maia-1900.pb.gz") {
+        let maia = fs::read(maia).unwrap();
+        files.push((
+            write("short.pb.gz", &maia[..maia.len() / 2]),
+            "damaged gzip",
+        ));
+        let mut corrupt = maia.clone();
+        corrupt[maia.len() / 2] ^= 0xff;
+        files.push((write("corrupt.pb.gz", &corrupt), "damaged"));
+    }
+    files
+}
+
+#[test]
+fn a_damaged_file_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    for mut session in sessions() {
+        for (path, what) in broken_files(folder.path()) {
+            let path = path.to_str().unwrap();
+            set(&mut session, "WeightsFile", path);
+            let error = error_before_ready(&mut session);
+            assert!(
+                error.contains(path) && error.contains(what),
+                "{path}: {error}"
+            );
+            assert_recovers(&mut session);
+        }
+        session.end();
+    }
+}
+
+/// The folder into which the wheel for NVIDIA GPUs was put; what it says where there is no GPU can be seen nowhere else.
+fn gpu_library() -> Option<String> {
+    let folder = std::env::var("SCORN_ORT_GPU").ok();
+    if folder.is_none() {
+        eprintln!(
+            "SKIPPED: set SCORN_ORT_GPU to a folder made by pip install --target FOLDER --no-deps onnxruntime-gpu"
+        );
+    }
+    folder
+}
+
+#[test]
+fn a_gpu_that_is_not_there_is_missed_clearly_and_never_replaced() {
+    let Some(library) = gpu_library() else { return };
+    let tiny = format!("{NETWORKS}/tiny.onnx");
+    let arguments = [
+        "--weights",
+        &tiny,
+        "--onnxruntime-path",
+        &library,
+        "--threads",
+        "1",
+    ];
+    for backend in ["cuda", "tensorrt"] {
+        let mut session = Session::with(&[&arguments[..], &["--backend", backend]].concat());
+        let said = session.ask("position startpos");
+        if said.is_empty() {
+            eprintln!("SKIPPED: {backend} works here");
+            continue;
+        }
+        assert_eq!(said.len(), 1, "{said:?}");
+        let expected = format!("info string error: backend {backend} is not available: ");
+        assert!(said[0].starts_with(&expected), "{said:?}");
+        assert!(!said[0].contains("onnxruntime_src"), "{said:?}");
+        let next = ["install", "Backend auto"];
+        assert!(next.iter().any(|step| said[0].contains(step)), "{said:?}");
+        assert_eq!(session.go("go nodes 3").0, "(none)");
+        // The library that is loaded serves the CPU as well.
+        set(&mut session, "Backend", "onnx-cpu");
+        let lines = assert_searches(&mut session);
+        assert!(lines[0].starts_with("info string onnx-cpu ("), "{lines:?}");
+        session.end();
+    }
+    let mut session = Session::with(&arguments);
+    let lines = assert_searches(&mut session);
+    let reasons = lines[0].split_once("not used: tensorrt (");
+    if let Some((chosen, reasons)) = reasons {
+        assert!(!chosen.contains("cuda"), "{lines:?}");
+        assert!(
+            reasons.contains("NVIDIA") || reasons.contains("TensorRT"),
+            "{lines:?}"
+        );
+    }
+    session.end();
+}
