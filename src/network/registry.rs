@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     chess::{History, moves::legal_moves},
-    lc0::{ConvertOptions, NetError},
+    lc0::{ConvertOptions, DataType, NetError},
     options::{HistoryFill, Options},
 };
 
@@ -50,6 +50,14 @@ pub enum LoadError {
         "this build has no built-in network; set WeightsFile to an lc0 (.pb.gz) or ONNX network"
     )]
     NoBuiltIn,
+    /// The ranges that 8 bits need could not be found.
+    #[error("{network} cannot be calibrated for int8: {error:#}")]
+    Calibration {
+        /// The network's name.
+        network: String,
+        /// What is wrong.
+        error: anyhow::Error,
+    },
     /// There is no network file.
     #[error("no network (.pb.gz, .pb or .onnx) in {}; set WeightsFile", folders.join(" or "))]
     NothingDiscovered {
@@ -346,7 +354,7 @@ fn rten(
 ) -> Result<NetworkEvaluator, LoadError> {
     options.only("rten", &["threads"])?;
     let threads = options.number("threads")?.unwrap_or(1);
-    let network = read(config, crate::lc0::DataType::Float32)?;
+    let network = read(config, DataType::Float32)?;
     let refused = |message| refused("rten", &network.name, message);
     let model = RtenModel::load(&network.onnx).map_err(refused)?;
     let reading = reading(config, &network);
@@ -396,8 +404,9 @@ fn onnx(
     let refused_name = network.name.clone();
     let refused = |message| refused(name, &refused_name, message);
     let device = format!(
-        "{}, ONNX Runtime {} at {}",
+        "{}{}, ONNX Runtime {} at {}",
         plan.device,
+        converted_to(plan.data_type, &network)?,
         runtime.version(),
         runtime.library().display()
     );
@@ -415,6 +424,24 @@ fn onnx(
         .map_err(refused)
 }
 
+/// What is said about the type that weights were converted to.
+fn converted_to(wanted: DataType, network: &Network) -> Result<&'static str, LoadError> {
+    match wanted {
+        DataType::Float32 => Ok(""),
+        DataType::Float16 if network.is_converted => Ok(", fp16"),
+        DataType::BFloat16 if network.is_converted => Ok(", bf16"),
+        DataType::Int8 if network.is_converted => Ok(", int8"),
+        // 16 bits are the usual choice on GPUs and no wish; 8 bits are one.
+        DataType::Float16 | DataType::BFloat16 => Ok(", precision of the ONNX file"),
+        DataType::Int8 => Err(OptionsError::BadValue {
+            key: "precision".into(),
+            value: "int8".into(),
+            expected: "possible for ONNX networks, which keep theirs; it is for lc0's (.pb.gz)",
+        }
+        .into()),
+    }
+}
+
 /// What a backend's complaint is about: the machine or the network.
 fn refused(backend: &'static str, network: &str, message: String) -> LoadError {
     match nvidia::what_is_missing(&message) {
@@ -427,7 +454,7 @@ fn refused(backend: &'static str, network: &str, message: String) -> LoadError {
     }
 }
 
-fn read(config: &NetworkConfig, data_type: crate::lc0::DataType) -> Result<Network, LoadError> {
+fn read(config: &NetworkConfig, data_type: DataType) -> Result<Network, LoadError> {
     let options = ConvertOptions {
         policy_head: config.policy_head.clone(),
         value_head: config.value_head.clone(),

@@ -28,7 +28,7 @@ const GPU_BATCHES: [usize; 6] = [1, 8, 32, 64, 128, 256];
 pub struct Plan {
     /// For the sessions.
     pub settings: SessionSettings,
-    /// The device, for people.
+    /// The device, for people; that weights were converted to 16 or 8 bits is not said here.
     pub device: String,
     /// What the search should do.
     pub advice: Advice,
@@ -54,8 +54,13 @@ pub fn plan(
 }
 
 fn cpu(options: &BackendOptions) -> Result<Plan, LoadError> {
-    options.only("onnx-cpu", &["threads", "batch"])?;
+    options.only("onnx-cpu", &["threads", "batch", "precision"])?;
     let threads = options.number("threads")?.unwrap_or(1).max(1);
+    let data_type = match options.text("precision").unwrap_or("fp32") {
+        "fp32" | "f32" => DataType::Float32,
+        "int8" => DataType::Int8,
+        other => return Err(bad_value("precision", other, "fp32 or int8")),
+    };
     Ok(Plan {
         settings: SessionSettings {
             target: Target::Cpu,
@@ -67,7 +72,7 @@ fn cpu(options: &BackendOptions) -> Result<Plan, LoadError> {
             threads: cores().div_ceil(threads),
             minibatch: 16,
         },
-        data_type: DataType::Float32,
+        data_type,
     })
 }
 
@@ -85,19 +90,23 @@ fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, LoadErr
     if devices(runtime, OPENVINO_EP, Some(&device)).is_empty() {
         return Err(unavailable(format!("OpenVINO finds no {device} here")));
     }
-    let precision = match options
-        .text("precision")
-        .unwrap_or("")
-        .to_ascii_lowercase()
-        .as_str()
-    {
-        "" | "auto" if device == "CPU" && !has_amx() => "f32",
-        "" | "auto" if device == "CPU" => "bf16",
-        "" | "auto" => "",
+    let asked = options.text("precision").unwrap_or("auto");
+    let asked = asked.to_ascii_lowercase();
+    let precision = match asked.as_str() {
+        // What is not in 8 bits is computed as usual.
+        "auto" | "int8" if device == "CPU" && !has_amx() => "f32",
+        "auto" | "int8" if device == "CPU" => "bf16",
+        "auto" | "int8" => "",
         "fp32" | "f32" => "f32",
         "bf16" => "bf16",
         "fp16" | "f16" => "f16",
-        other => return Err(bad_value("precision", other, "auto, fp32, bf16 or fp16")),
+        other => {
+            return Err(bad_value(
+                "precision",
+                other,
+                "auto, fp32, bf16, fp16 or int8",
+            ));
+        }
     };
     let threads = options.number("threads")?.unwrap_or(1).max(1);
     let shown = if precision.is_empty() {
@@ -119,7 +128,10 @@ fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, LoadErr
             threads: cores().div_ceil(threads),
             minibatch: 16,
         },
-        data_type: DataType::Float32,
+        data_type: match asked.as_str() {
+            "int8" => DataType::Int8,
+            _ => DataType::Float32,
+        },
     })
 }
 
@@ -140,14 +152,14 @@ fn cuda(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, LoadError> 
     options.only("cuda", &["gpu", "batch", "precision"])?;
     nvidia::require(runtime, "cuda")?;
     let (device, fp16) = (gpu(options)?, half_precision(options)?);
-    let precision = if fp16 { "fp16" } else { "fp32" };
+    let precision = if fp16 { "" } else { ", fp32" };
     Ok(Plan {
         settings: SessionSettings {
             target: Target::Cuda { device },
             threads: 1,
             batch_sizes: batch_sizes(options, &GPU_BATCHES)?,
         },
-        device: format!("CUDA GPU {device}, {precision}"),
+        device: format!("CUDA GPU {device}{precision}"),
         advice: GPU_ADVICE,
         data_type: data_type(fp16),
     })

@@ -7,7 +7,10 @@ use std::{
 };
 
 use super::registry::LoadError;
-use crate::lc0::{self, ConvertOptions, Net, OnnxModel};
+use crate::{
+    calibrate::calibrate,
+    lc0::{self, ConvertOptions, DataType, Net, OnnxModel},
+};
 
 /// The value of `WeightsFile` that means the network inside the program.
 pub const BUILT_IN: &str = "<built in>";
@@ -22,6 +25,8 @@ pub struct Network {
     pub name: String,
     /// SHA-256 of the file, in hexadecimal.
     pub sha256: String,
+    /// Whether it was converted from lc0's weights, to the type that was asked for. An ONNX model is what it is.
+    pub is_converted: bool,
 }
 
 /// The network inside the program.
@@ -66,10 +71,30 @@ fn read_file(path: &Path, options: &ConvertOptions) -> Result<Network, LoadError
         return onnx_network(&bytes, name).map_err(in_file);
     }
     let net = Net::load(path)?;
+    let options = match options.data_type {
+        DataType::Int8 => calibrated(&net, options).map_err(|error| match error.downcast() {
+            Ok(error) => in_file(error),
+            Err(error) => LoadError::Calibration {
+                network: name.clone(),
+                error,
+            },
+        })?,
+        _ => options.clone(),
+    };
     Ok(Network {
-        onnx: lc0::to_onnx(&net, options).map_err(in_file)?,
+        onnx: lc0::to_onnx(&net, &options).map_err(in_file)?,
         name,
         sha256: net.sha256().to_owned(),
+        is_converted: true,
+    })
+}
+
+/// The options with the ranges that 8 bits need.
+fn calibrated(net: &Net, options: &ConvertOptions) -> anyhow::Result<ConvertOptions> {
+    let (model, tensors) = lc0::calibration_model(net, options)?;
+    Ok(ConvertOptions {
+        calibration: Some(calibrate(&model, &tensors)?),
+        ..options.clone()
     })
 }
 
@@ -78,6 +103,7 @@ fn onnx_network(bytes: &[u8], name: String) -> Result<Network, lc0::NetError> {
         onnx: lc0::read_onnx(bytes)?,
         name,
         sha256: lc0::sha256(bytes),
+        is_converted: false,
     })
 }
 
