@@ -220,3 +220,15 @@ fn a_gpu_that_is_not_there_is_missed_clearly_and_never_replaced() {
     }
     session.end();
 }
+
+#[test]
+fn an_unreasonable_batch_size_is_refused() {
+    for mut session in sessions() {
+        set(&mut session, "BackendOptions", "batch=1/100000");
+        let error = error_before_ready(&mut session);
+        assert!(error.contains("batch"), "{error}");
+        set(&mut session, "BackendOptions", "");
+        assert_searches(&mut session);
+        session.end();
+    }
+}

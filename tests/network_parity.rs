@@ -147,6 +147,53 @@ fn threads_share_a_backend() {
 }
 
 #[test]
+fn an_evaluation_does_not_depend_on_the_batch_it_is_in() {
+    let mut game = History::default();
+    let mut games = vec![game.clone()];
+    while games.len() < 300 {
+        let moves: Vec<_> = legal_moves(game.position()).collect();
+        if moves.is_empty() {
+            game = History::default();
+            continue;
+        }
+        game.push(moves[games.len() * 31 % moves.len()]);
+        if legal_moves(game.position()).next().is_some() {
+            games.push(game.clone());
+        }
+    }
+    for (backend, options) in [("rten", ""), ("onnx-cpu", ""), ("onnx-cpu", "batch=1/7/64")] {
+        let mut config = tiny(backend, "tiny.onnx");
+        config.weights = concat!(env!("CARGO_MANIFEST_DIR"), "/networks/scorn-default.onnx").into();
+        config.backend_options = options.to_owned();
+        config.threads = 1;
+        let Some(evaluator) = installed(&config) else {
+            continue;
+        };
+        let evaluate = |games: &[History]| {
+            let mut batch = Batch::default();
+            for game in games {
+                let moves: Vec<_> = legal_moves(game.position()).collect();
+                evaluator.queue(game.plies(), &moves, &mut batch);
+            }
+            evaluator.evaluate(&mut batch).unwrap();
+            batch
+        };
+        let whole = evaluate(&games);
+        // More sizes, and larger ones, than buffers are kept for.
+        for size in [256, 200, 199, 1, 150, 256, 3, 149, 200] {
+            let part = evaluate(&games[300 - size..]);
+            for index in 0..size {
+                let (one, other) = (part.value(index), whole.value(300 - size + index));
+                assert!((one.wl - other.wl).abs() < 1e-5, "{backend} {size} {index}");
+                let policies = part.policy(index).iter();
+                let differences = policies.zip(whole.policy(300 - size + index));
+                assert!(differences.into_iter().all(|(a, b)| (a - b).abs() < 1e-5));
+            }
+        }
+    }
+}
+
+#[test]
 fn the_cache_gives_back_what_the_network_said() {
     let Some(config) = config("rten", "maia-1900") else {
         return;

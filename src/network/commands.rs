@@ -316,26 +316,36 @@ pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
     }
 }
 
-/// The smallest batch that is nearly as fast as the fastest: small batches make better searches. Threads are as many as
-/// the device wants.
+/// The batch size with as many threads as the device is thought to want, then the number of threads with that size.
 fn tune_one(evaluator: &dyn Evaluator, time: Duration) -> Result<Speed> {
-    let advice = evaluator.advice();
-    let mut speeds = Vec::new();
+    let advised = evaluator.advice().threads;
+    let mut sizes = Vec::new();
     for size in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512] {
-        let measured = speed(evaluator, size, advice.threads, time)?;
-        speeds.push(measured);
+        let measured = speed(evaluator, size, advised, time)?;
+        sizes.push(measured);
         if measured.ms_per_batch > 250.0 {
             break;
         }
     }
-    let fastest = speeds
-        .iter()
-        .map(|speed| speed.evals_per_second)
-        .fold(0.0, f64::max);
-    let good = speeds
-        .into_iter()
-        .find(|speed| speed.evals_per_second >= 0.93 * fastest);
-    good.context("nothing was measured")
+    let best = least_of_the_fast(&sizes).context("nothing was measured")?;
+    // Half as many: two of them may share a processor's core. Twice as many: a GPU may want more than one batch ahead.
+    let mut threads = vec![best];
+    for count in [advised / 2, 2 * advised] {
+        if count > 0 {
+            threads.push(speed(evaluator, best.batch, count, time)?);
+        }
+    }
+    threads.sort_by_key(|speed| speed.threads);
+    least_of_the_fast(&threads).context("nothing was measured")
+}
+
+/// The first that is nearly as fast as the fastest: small batches and few threads make better searches.
+fn least_of_the_fast(speeds: &[Speed]) -> Option<Speed> {
+    let rates = speeds.iter().map(|speed| speed.evals_per_second);
+    let fastest = rates.fold(0.0, f64::max);
+    let mut good = speeds.iter();
+    good.find(|speed| speed.evals_per_second >= 0.93 * fastest)
+        .copied()
 }
 
 /// Replaces the lines of these flags, and keeps all others.
@@ -358,6 +368,19 @@ fn write_config(path: &PathBuf, lines: &[String]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn less_is_better_if_it_is_as_fast() {
+        let speeds = [(1, 500.0), (8, 950.0), (16, 1000.0), (32, 990.0)];
+        let speeds = speeds.map(|(batch, evals_per_second)| Speed {
+            threads: 1,
+            batch,
+            evals_per_second,
+            ms_per_batch: 1.0,
+        });
+        assert_eq!(least_of_the_fast(&speeds).map(|speed| speed.batch), Some(8));
+        assert_eq!(least_of_the_fast(&[]), None);
+    }
 
     #[test]
     fn tuning_replaces_its_own_lines_only() {

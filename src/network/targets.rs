@@ -23,6 +23,9 @@ use crate::lc0::DataType;
 const OPENVINO_BATCHES: [usize; 4] = [1, 4, 16, 32];
 const GPU_BATCHES: [usize; 6] = [1, 8, 32, 64, 128, 256];
 
+/// Larger batches than this gain nothing on any device, and take hundreds of megabytes.
+const LARGEST_BATCH: usize = 4096;
+
 /// How a backend is set up.
 #[derive(Debug)]
 pub struct Plan {
@@ -224,6 +227,9 @@ fn half_precision(options: &BackendOptions) -> Result<bool, LoadError> {
 
 fn batch_sizes(options: &BackendOptions, usual: &[usize]) -> Result<Vec<usize>, LoadError> {
     let mut sizes = options.numbers("batch")?.unwrap_or_else(|| usual.to_vec());
+    if let Some(size) = sizes.iter().find(|&&size| size > LARGEST_BATCH) {
+        return Err(bad_value("batch", &size.to_string(), "at most 4096"));
+    }
     sizes.sort_unstable();
     sizes.dedup();
     Ok(sizes)
