@@ -292,12 +292,16 @@ impl Tree {
     }
 
     /// Counts a PUCT visit to `slot`, chosen while a record is open again after a collision.
+    #[inline]
     pub(super) fn count_reply(&mut self, id: NodeId, slot: u8) {
+        if self.rule.is_some() && self.node(id).has_record() {
+            self.count_recorded_reply(id, slot);
+        }
+    }
+
+    fn count_recorded_reply(&mut self, id: NodeId, slot: u8) {
         let node = *self.node(id);
-        let Some(rule) = self.rule.as_ref().filter(|_| node.has_record()) else {
-            return;
-        };
-        let temperature = rule.temperature;
+        let temperature = self.rule.as_ref().map_or(1.0, |rule| rule.temperature);
         let record = self.records.get_mut(node.edges);
         record
             .shares
@@ -318,11 +322,15 @@ impl Tree {
     }
 
     /// Settles a visit from node `id` to the child in `slot`; `drawn` says how the child was chosen.
+    #[inline]
     pub(super) fn settle_reply(&mut self, id: NodeId, slot: u8, drawn: bool, fate: Fate) {
-        let node = *self.node(id);
-        if !node.has_record() {
-            return;
+        if self.rule.is_some() && self.node(id).has_record() {
+            self.settle_recorded_reply(id, slot, drawn, fate);
         }
+    }
+
+    fn settle_recorded_reply(&mut self, id: NodeId, slot: u8, drawn: bool, fate: Fate) {
+        let node = *self.node(id);
         let is_thompson = self
             .rule
             .as_ref()
@@ -348,6 +356,7 @@ impl Tree {
     }
 
     /// Freezes a node, `depth` plies below the root, whose last PUCT visit was just backed up, with nothing in flight.
+    #[inline]
     pub(super) fn freeze_if_due(&mut self, id: NodeId, depth: usize) {
         let Some(rule) = &self.rule else { return };
         let turn = if depth.is_multiple_of(2) {

@@ -70,9 +70,11 @@ impl Choice {
     }
 }
 
-/// Visits that go down together. More would not be faster, and what one pass finds out about collisions helps the next:
-/// fewer replies that search-contempt draws come to nothing.
-const LONGEST_PASS: usize = 64;
+/// Most visits that go down together.
+const LONGEST_PASS: usize = 256;
+
+/// The same with search-contempt: what one pass finds out about collisions spares the next one draws that come to nothing.
+const LONGEST_PASS_WITH_DRAWS: usize = 64;
 
 /// Visits that stand at one node: neighbours in [`Pass::heads`].
 struct Group {
@@ -115,11 +117,15 @@ pub(super) fn select(
     tree.edges.reserve(&mut batch.writer, want)?;
     let mut pass = std::mem::take(&mut batch.pass);
     pass.links.clear();
+    let longest = match tree.rule {
+        None => LONGEST_PASS,
+        Some(_) => LONGEST_PASS_WITH_DRAWS,
+    };
     let mut result = Ok(());
     let mut selected = 0;
     while result.is_ok() {
         let visits = (want - selected)
-            .min(LONGEST_PASS)
+            .min(longest)
             .min(collisions.saturating_sub(batch.collisions))
             .min(params.max_out_of_order.saturating_sub(batch.out_of_order))
             .min(tree.progress.visits_left(tree.node(tree.root).n) as usize);
