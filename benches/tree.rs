@@ -11,14 +11,8 @@ use scorn::{
     chess::History,
     network::hash::HashEvaluator,
     options::Options,
-    search::{self, Clock, Job, Limits, Report, Reporter, StopSignal, SystemClock, Tree},
+    search::{self, Clock, Job, Limits, Silent, StopSignal, SystemClock, Tree},
 };
-
-struct Silent;
-
-impl Reporter for Silent {
-    fn report(&mut self, _: &Report) {}
-}
 
 fn main() {
     let numbers: Vec<u64> = std::env::args()
@@ -46,17 +40,11 @@ fn measure(nodes: u64, threads: usize, minibatch_size: usize) {
         minibatch_size,
         ..Options::default()
     };
-    let job = Job {
-        history: History::default(),
-        root_moves: Vec::new(),
-        contempt_side: None,
-        limits: Limits {
-            nodes: Some(nodes),
-            ..Limits::default()
-        },
-        options: Arc::new(options),
-        tables: None,
+    let limits = Limits {
+        nodes: Some(nodes),
+        ..Limits::default()
     };
+    let job = Job::new(History::default(), limits, Arc::new(options));
     let tree = Mutex::new(Tree::default());
     let clock = SystemClock::default();
     let (wall, cpu) = (clock.now(), cpu_time());

@@ -84,16 +84,13 @@ pub fn run(nodes: u64) -> Result<Measured> {
             let tree = Mutex::new(Tree::default());
             let mut history = History::new(setup::position_from_fen(fen)?);
             for _ in 0..2 {
+                let limits = Limits {
+                    playouts: Some(nodes),
+                    ..Limits::default()
+                };
                 let job = Job {
                     contempt_side: Some(history.position().turn()),
-                    history: history.clone(),
-                    root_moves: Vec::new(),
-                    limits: Limits {
-                        playouts: Some(nodes),
-                        ..Limits::default()
-                    },
-                    tables: None,
-                    options: Arc::clone(&options),
+                    ..Job::new(history.clone(), limits, Arc::clone(&options))
                 };
                 let (evaluator, stop) = (HashEvaluator, StopSignal::default());
                 let started = clock.now();

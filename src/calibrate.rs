@@ -112,12 +112,14 @@ fn play(game: &mut History, logits: &[f32], model: &OnnxModel, rng: &mut Xoshiro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lc0::{ConvertOptions, DataType, Net, calibration_model, tests::shared, to_onnx};
+    use crate::{
+        lc0::{ConvertOptions, DataType, Net, calibration_model, to_onnx},
+        shared::shared,
+    };
 
     #[test]
     fn a_network_calibrates_itself() {
         let Some(path) = shared("nets/synth-conv-wdl-mlh.pb.gz") else {
-            eprintln!("SKIPPED: no shared networks (set SCORN_SHARED)");
             return;
         };
         let net = Net::load(&path).unwrap();

@@ -27,3 +27,7 @@ pub mod options;
 pub mod search;
 pub mod syzygy;
 pub mod uci;
+
+#[cfg(test)]
+#[path = "../tests/common/shared.rs"]
+mod shared;

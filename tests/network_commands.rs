@@ -69,13 +69,8 @@ fn a_backend_that_is_not_there_is_one_line_and_exit_code_1() {
 
 #[test]
 fn runtime_tells_what_auto_takes_and_how_to_install_more() {
-    let text = stdout(&scorn(&[
-        "--weights",
-        TINY,
-        "--onnxruntime-path",
-        "/nowhere",
-        "runtime",
-    ]));
+    let arguments = ["-w", TINY, "--onnxruntime-path", "/nowhere", "runtime"];
+    let text = stdout(&scorn(&arguments));
     for part in [
         "auto takes",
         "rten",
@@ -84,14 +79,7 @@ fn runtime_tells_what_auto_takes_and_how_to_install_more() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let text = stdout(&scorn(&[
-        "--weights",
-        TINY,
-        "--onnxruntime-path",
-        "/nowhere",
-        "runtime",
-        "--json",
-    ]));
+    let text = stdout(&scorn(&[&arguments[..], &["--json"]].concat()));
     let report: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert!(report["library"].is_null() && report["auto"].as_str().unwrap().starts_with("rten"));
     let backends = &report["backends"];

@@ -220,16 +220,13 @@ fn search_marks(inner: Arc<dyn Evaluator>) -> Vec<Mark> {
     let mut options = Options::default();
     options.set("Threads", "1").unwrap();
     options.set("MinibatchSize", "32").unwrap();
+    let limits = Limits {
+        infinite: true,
+        ..Limits::default()
+    };
     let job = Job {
-        history: History::default(),
-        root_moves: Vec::new(),
         contempt_side: Some(Color::White),
-        limits: Limits {
-            infinite: true,
-            ..Limits::default()
-        },
-        options: Arc::new(options),
-        tables: None,
+        ..Job::new(History::default(), limits, Arc::new(options))
     };
     let (tree, clock) = (Mutex::<Tree>::default(), SystemClock::default());
     let mut reporter = Still {

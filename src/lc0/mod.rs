@@ -41,17 +41,3 @@ pub use to_onnx::{
     Calibration, ConvertOptions, DataType, OnnxModel, calibration_model, metadata_key, read_onnx,
     to_onnx,
 };
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use std::path::PathBuf;
-
-    /// A file of the folder shared between checkouts, if it is there.
-    pub(crate) fn shared(path: &str) -> Option<PathBuf> {
-        let root = match std::env::var_os("SCORN_SHARED") {
-            Some(root) => PathBuf::from(root),
-            None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"),
-        };
-        Some(root.join(path)).filter(|path| path.exists())
-    }
-}

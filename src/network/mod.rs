@@ -289,10 +289,7 @@ pub(crate) mod tests {
 
     /// A row of the reference outputs: the game, and the rest of the row.
     pub(crate) fn reference(file: &str) -> Option<Vec<(History, serde_json::Value)>> {
-        let Some(path) = crate::lc0::tests::shared(&format!("reference/{file}")) else {
-            eprintln!("SKIPPED: no reference/{file} (set SCORN_SHARED)");
-            return None;
-        };
+        let path = crate::shared::shared(&format!("reference/{file}"))?;
         let text = std::fs::read_to_string(path).unwrap();
         let rows = text.lines().map(|line| {
             let row: serde_json::Value = serde_json::from_str(line).unwrap();

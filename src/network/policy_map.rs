@@ -166,8 +166,7 @@ mod tests {
 
     #[test]
     fn the_table_equals_lc0s_in_both_directions() {
-        let Some(path) = crate::lc0::tests::shared("reference/lc0-policy-index-1858.txt") else {
-            eprintln!("SKIPPED: no reference/lc0-policy-index-1858.txt (set SCORN_SHARED)");
+        let Some(path) = crate::shared::shared("reference/lc0-policy-index-1858.txt") else {
             return;
         };
         let text = std::fs::read_to_string(path).unwrap();

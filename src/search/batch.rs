@@ -112,6 +112,12 @@ impl Minibatch {
         self.visits.iter().filter(is_waiting).count()
     }
 
+    /// How many of the visits from number `first` on can be backed up already.
+    pub fn ready(&self, first: usize) -> usize {
+        let is_ready = |visit: &&Visit| matches!(visit.state, State::Ready(_));
+        self.visits[first..].iter().filter(is_ready).count()
+    }
+
     /// Turns what the network answered into leaves that can be backed up. Needs no lock.
     ///
     /// # Errors

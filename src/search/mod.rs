@@ -70,6 +70,20 @@ pub struct Job {
     pub tables: Option<Arc<Tables>>,
 }
 
+impl Job {
+    /// All root moves, plain PUCT, no tablebases.
+    pub fn new(history: History, limits: Limits, options: Arc<Options>) -> Job {
+        Job {
+            history,
+            root_moves: Vec::new(),
+            contempt_side: None,
+            limits,
+            options,
+            tables: None,
+        }
+    }
+}
+
 /// Tells a running search, from another thread, to finish.
 #[derive(Clone, Debug, Default)]
 pub struct StopSignal(Arc<AtomicBool>);
@@ -233,6 +247,14 @@ pub trait Reporter: Send {
     fn note(&mut self, _text: &str) {}
 }
 
+/// Listens to nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Reporter for Silent {
+    fn report(&mut self, _: &Report) {}
+}
+
 /// What a search found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
@@ -291,7 +313,7 @@ pub fn run(
     if search.is_full.load(Ordering::Relaxed) {
         teller
             .reporter
-            .note("the tree is full (2^32 nodes or edges): the search ends here");
+            .note(&format!("{Full}: the search ends here"));
     }
     Ok(teller.conclude())
 }

@@ -289,14 +289,8 @@ mod tests {
         chess::History,
         network::hash::HashEvaluator,
         options::Options,
-        search::{Job, Limits, Report, Reporter, StopSignal, SystemClock, run},
+        search::{Job, Limits, Silent, StopSignal, SystemClock, run},
     };
-
-    struct Silent;
-
-    impl Reporter for Silent {
-        fn report(&mut self, _: &Report) {}
-    }
 
     /// The same tree every time, of so many nodes.
     fn tree(nodes: u64) -> (Tree, Params) {
@@ -306,17 +300,11 @@ mod tests {
             ..Options::default()
         };
         let params = Params::new(&options, 8, true);
-        let job = Job {
-            history: History::default(),
-            root_moves: Vec::new(),
-            contempt_side: None,
-            limits: Limits {
-                nodes: Some(nodes),
-                ..Limits::default()
-            },
-            options: Arc::new(options),
-            tables: None,
+        let limits = Limits {
+            nodes: Some(nodes),
+            ..Limits::default()
         };
+        let job = Job::new(History::default(), limits, Arc::new(options));
         let tree = Mutex::new(Tree::default());
         let (stop, clock) = (StopSignal::default(), SystemClock::default());
         run(&tree, &HashEvaluator, &job, &stop, &clock, &mut Silent).unwrap();

@@ -8,7 +8,7 @@
 //! those that take the same move go on as a group. They end where they would end if each went alone, but a node is
 //! worked out once, and while one group's memory is on its way the next group's is already asked for.
 
-use std::{hint::black_box, ops::Range};
+use std::{hint::black_box, iter, ops::Range};
 
 use rand::rngs::Xoshiro256PlusPlus;
 use shakmaty::Color;
@@ -314,40 +314,37 @@ impl Pass {
 
     /// Tells the nodes on a collision's way that had drawn their replies.
     fn note_collision(&self, tree: &mut Tree, head: u32) {
-        let mut at = self.links.get(head as usize);
-        while let Some(link) = at {
+        for link in self.way_back(head).filter(|link| link.step.drawn) {
             let parent = self.links.get(link.previous as usize);
-            if link.step.drawn {
-                let id = parent.map_or(tree.root, |parent| parent.id);
-                tree.note_collision(id, link.step.slot);
-            }
-            at = parent;
+            let id = parent.map_or(tree.root, |parent| parent.id);
+            tree.note_collision(id, link.step.slot);
         }
     }
 
-    /// Follows a visit's links back to the root, into `path` and `steps`.
+    /// A visit's links from the last, `head`, back to the first.
+    fn way_back(&self, head: u32) -> impl Iterator<Item = &Link> {
+        let link = |at: u32| self.links.get(at as usize);
+        iter::successors(link(head), move |last| link(last.previous))
+    }
+
+    /// Writes a visit's way from the root into `path` and `steps`.
     fn trace(&mut self, root: NodeId, head: u32) {
-        self.path.clear();
-        self.steps.clear();
-        let mut at = self.links.get(head as usize);
-        while let Some(link) = at {
-            self.path.push(link.id);
-            self.steps.push(link.step);
-            at = self.links.get(link.previous as usize);
-        }
-        self.path.push(root);
-        self.path.reverse();
-        self.steps.reverse();
+        let mut path = std::mem::take(&mut self.path);
+        path.clear();
+        path.extend(self.way_back(head).map(|link| link.id));
+        path.push(root);
+        path.reverse();
+        self.path = path;
+        let mut steps = std::mem::take(&mut self.steps);
+        steps.clear();
+        self.unwind(head, &mut steps);
+        self.steps = steps;
     }
 
     /// Appends the steps of the visit whose last link is `head`, first step first.
     pub fn unwind(&self, head: u32, steps: &mut Vec<Step>) -> Range<usize> {
         let start = steps.len();
-        let mut at = self.links.get(head as usize);
-        while let Some(link) = at {
-            steps.push(link.step);
-            at = self.links.get(link.previous as usize);
-        }
+        steps.extend(self.way_back(head).map(|link| link.step));
         steps[start..].reverse();
         start..steps.len()
     }

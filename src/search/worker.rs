@@ -11,7 +11,7 @@ use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use super::{
     Clock, Job, SearchError, StopSignal,
     backup::{backup, cancel_all},
-    batch::{Minibatch, State},
+    batch::Minibatch,
     expand::{Line, expand},
     limits::Stopper,
     params::Params,
@@ -115,10 +115,9 @@ impl Search<'_> {
             selected?;
             let tables = self.job.tables.as_deref();
             expand(batch, line, &self.params, self.evaluator, tables)?;
-            let new = &batch.visits[first..];
-            let ready = new.iter().filter(|visit| visit.is_ready()).count();
+            let (new, ready) = (batch.visits.len() - first, batch.ready(first));
             batch.out_of_order += if self.params.out_of_order { ready } else { 0 };
-            let is_short = ready > 0 && waiting + new.len() - ready < self.params.minibatch;
+            let is_short = ready > 0 && waiting + new - ready < self.params.minibatch;
             if !is_short || !self.params.out_of_order || self.is_finished() {
                 return Ok(());
             }
@@ -193,11 +192,5 @@ impl Search<'_> {
                 self.check_limits(&mut self.lock_tree());
             }
         }
-    }
-}
-
-impl super::batch::Visit {
-    fn is_ready(&self) -> bool {
-        matches!(self.state, State::Ready(_))
     }
 }

@@ -1,9 +1,16 @@
 //! What the search tests share: a tree with the hash evaluator (or another one) and a way to run it.
-#![allow(dead_code, reason = "each test binary uses its part of this")]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each test binary uses its part of this"
+)]
 
 pub mod session;
+mod shared;
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
+
+pub use shared::shared;
 
 use parking_lot::Mutex;
 use scorn::syzygy::Tables;
@@ -11,7 +18,7 @@ use scorn::{
     chess::{History, PackedMove},
     network::{Evaluator, hash::HashEvaluator},
     options::Options,
-    search::{self, Job, Limits, Outcome, Report, Reporter, StopSignal, SystemClock, Tree},
+    search::{self, Job, Limits, Outcome, Silent, StopSignal, SystemClock, Tree},
 };
 use shakmaty::{CastlingMode, Chess, Color, Position, fen::Fen, uci::UciMove};
 
@@ -24,13 +31,6 @@ pub struct Setup {
     pub tables: Option<Arc<Tables>>,
     /// Whose opponent is modelled; by default the side to move.
     pub contempt_side: Option<Color>,
-}
-
-/// Listens to nothing.
-struct Silent;
-
-impl Reporter for Silent {
-    fn report(&mut self, _: &Report) {}
 }
 
 impl Setup {
@@ -121,19 +121,6 @@ pub fn position(fen: &str) -> History {
 pub fn uci(history: &History, m: PackedMove) -> String {
     m.to_uci(history.position(), CastlingMode::Standard)
         .to_string()
-}
-
-/// A file of the folder with networks, lc0's outputs and tables, which is not part of the project; says so and gives
-/// nothing where it is missing.
-pub fn shared(path: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("SCORN_SHARED").map(PathBuf::from);
-    let root = root.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"));
-    let path = root.join(path);
-    if !path.exists() {
-        eprintln!("SKIPPED: no {} (set SCORN_SHARED)", path.display());
-        return None;
-    }
-    Some(path)
 }
 
 /// The game of a row of lc0's records.

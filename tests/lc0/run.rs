@@ -1,10 +1,12 @@
 //! Runs converted models with rten.
 
-use std::path::PathBuf;
+#[path = "../common/shared.rs"]
+mod shared;
 
 use rten::{Model, ValueView};
 use rten_tensor::{AsView, Layout, NdTensor, Tensor};
 use scorn::lc0::{Calibration, ConvertOptions, Net, OnnxModel, calibration_model};
+pub use shared::shared;
 
 /// The outputs of a model for a batch; one row per position.
 pub struct Outputs {
@@ -77,20 +79,4 @@ pub fn distance(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len());
     let differences = a.iter().zip(b).map(|(a, b)| (a - b).abs());
     differences.fold(0.0, |max, d| if d.is_nan() { f32::NAN } else { max.max(d) })
-}
-
-/// A file of the folder shared between checkouts, if it is there.
-pub fn shared(path: &str) -> Option<PathBuf> {
-    let root = match std::env::var_os("SCORN_SHARED") {
-        Some(root) => PathBuf::from(root),
-        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"),
-    };
-    let path = root.join(path);
-    match path.exists() {
-        true => Some(path),
-        false => {
-            eprintln!("skipped: {} is not there", path.display());
-            None
-        }
-    }
 }
