@@ -13,7 +13,8 @@ from .records import NO_SCORE, Batch, WdlModel, held_out, make_batch, open_recor
 
 # Fitted to the results of 60 000 grandmaster positions against Stockfish 15.1 at 200 nodes (a = 144, b = 155, drawn flat
 # by games that were resigned, lost on time or misrecorded); the slope is taken steeper, nearer to the middle of the range.
-DEFAULT_WDL = WdlModel(a=140.0, b=110.0)
+# From two pawns on it flattens: 500 centipawns count as 383, 1000 as 522, 3000 as 742.
+DEFAULT_WDL = WdlModel(a=140.0, b=110.0, knee=200.0)
 
 
 @dataclass

@@ -77,15 +77,22 @@ def mirror_files(codes: np.ndarray, ep: np.ndarray, move: np.ndarray, which: np.
 
 @dataclass
 class WdlModel:
-    """Centipawns to win, draw and loss: W = sigmoid((cp - a) / b), L = sigmoid((-cp - a) / b)."""
+    """Centipawns to win, draw and loss: W = sigmoid((c - a) / b), L = sigmoid((-c - a) / b), c = softened cp.
+
+    Up to `knee` centipawns c is cp itself. Beyond, where every game is won between engines, c grows with the logarithm
+    of cp: so the network still tells a queen from a rook, and the search prefers the larger advantage.
+    """
 
     a: float
     b: float
+    knee: float
 
     def __call__(self, cp: np.ndarray) -> np.ndarray:
-        cp = np.clip(cp.astype(np.float32), -60 * self.b, 60 * self.b)
-        win = 1 / (1 + np.exp(-(cp - self.a) / self.b))
-        loss = 1 / (1 + np.exp((cp + self.a) / self.b))
+        cp = cp.astype(np.float32)
+        beyond = np.maximum(np.abs(cp) / self.knee - 1, 0)
+        soft = np.clip(cp, -self.knee, self.knee) + np.copysign(self.knee * np.log1p(beyond), cp)
+        win = 1 / (1 + np.exp((self.a - soft) / self.b))
+        loss = 1 / (1 + np.exp((self.a + soft) / self.b))
         return np.stack([win, np.maximum(1 - win - loss, 0), loss], axis=1)
 
 

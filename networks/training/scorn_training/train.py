@@ -8,9 +8,11 @@ weights is kept as well.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import math
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -70,6 +72,15 @@ class Average:
         network = Network(config)
         network.load_state_dict({name: w.cpu() for name, w in self.weights.items()}, strict=False)
         return network
+
+
+def keep_freed_memory() -> None:
+    """Tells glibc not to give memory back between steps: fetching it anew costs a quarter of the time on a CPU."""
+    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
+        trim_threshold, mmap_threshold, arena_max = -1, -3, -8
+        libc.mallopt(arena_max, 1)
+        libc.mallopt(mmap_threshold, 1 << 30)
+        libc.mallopt(trim_threshold, 2**31 - 1)
 
 
 def save(path: Path, state: dict) -> None:
@@ -244,6 +255,7 @@ class Training:
 
 
 def main() -> None:
+    keep_freed_memory()
     Training(arguments()).run()
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from scorn_training import data, match, model, play, policy, records, train, verify
+from scorn_training.data import DEFAULT_WDL
 from scorn_training.export import export
 
 SHARED = Path(__file__).parents[4] / "shared" / "reference"
@@ -105,12 +106,20 @@ def test_mirrored_positions_have_mirrored_moves():
 def test_targets():
     many = np.concatenate([record_of(chess.Board())] * 3)
     many["score"], many["result"] = [200, records.NO_SCORE, -records.MATE], [255, 2, 0]
-    batch = records.make_batch(many, records.WdlModel(140, 110), None, 0.1, 0.5)
+    batch = records.make_batch(many, DEFAULT_WDL, None, 0.1, 0.5)
     assert batch.value_weight.tolist() == pytest.approx([1, 0.1, 1])
     assert batch.wdl[1].tolist() == [1, 0, 0]
-    assert batch.wdl[2].tolist() == pytest.approx([0, 0, 1], abs=1e-6)
+    assert batch.wdl[2].tolist() == pytest.approx([0, 0, 1], abs=1e-3)
     assert batch.wdl.sum(axis=1).tolist() == pytest.approx([1, 1, 1])
     assert batch.wdl[0, 0] > batch.wdl[0, 1] > batch.wdl[0, 2]
+
+
+def test_won_positions_still_differ():
+    scores = np.array([-records.MATE, -1500, -1000, -560, -380, -200, 0, 200, 380, 560, 1000, 1500, records.MATE], np.int16)
+    wdl = DEFAULT_WDL(scores)
+    assert (np.diff(wdl[:, 0]) > 0).all() and (np.diff(wdl[:, 2]) < 0).all()
+    assert np.diff(wdl[:, 0])[8:11].min() > 0.01, "a queen, a rook and a knight are told apart"
+    assert wdl[:, 0] == pytest.approx(wdl[::-1, 2], abs=1e-6)
 
 
 def write_records(path: Path, many: np.ndarray) -> None:
