@@ -1,10 +1,11 @@
 //! Networks in lc0's format: converted by the library, run by rten, and compared with lc0's recorded outputs and with a
-//! plain evaluation; damaged files; precisions; the commands.
+//! plain evaluation; damaged files; precisions; symmetry; the commands.
 
 mod commands;
 mod damage;
 mod naive;
 mod parity;
 mod run;
+mod symmetry;
 mod synth;
 mod synthetic;
