@@ -16,7 +16,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{Advice, Batch, EvaluateError, Evaluator, Planes, Value, prior};
+use super::{Advice, Batch, EvaluateError, Evaluator, Value, prior};
 use crate::chess::Ply;
 
 /// Shards of a cache of normal size.
@@ -82,6 +82,10 @@ impl Cached {
 }
 
 impl Evaluator for Cached {
+    fn inner(&self) -> Option<&dyn Evaluator> {
+        Some(&*self.inner)
+    }
+
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
         self.inner.evaluate(batch)?;
         if self.limit == 0 {
@@ -98,24 +102,8 @@ impl Evaluator for Cached {
         Ok(())
     }
 
-    fn warm_up(&self, go_on: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
-        self.inner.warm_up(go_on)
-    }
-
     fn probe(&self, line: &[Ply], policy: &mut [f32]) -> Option<Value> {
         self.look_up(self.key(line), policy)
-    }
-
-    fn encode(&self, line: &[Ply]) -> Option<Planes> {
-        self.inner.encode(line)
-    }
-
-    fn key(&self, line: &[Ply]) -> u64 {
-        self.inner.key(line)
-    }
-
-    fn predicts_moves_left(&self) -> bool {
-        self.inner.predicts_moves_left()
     }
 
     fn advice(&self) -> Advice {

@@ -28,7 +28,7 @@ use crate::options::Options;
 #[derive(Clone, Debug, Args)]
 pub struct BackendbenchArgs {
     /// Batch sizes.
-    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16,32,64,128,256", value_parser = positive())]
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16,32,64,128,256,512,1024", value_parser = positive())]
     pub sizes: Vec<u64>,
     /// Numbers of threads that evaluate at the same time [default: 1 and all processors]
     #[arg(long, value_delimiter = ',', value_parser = positive())]

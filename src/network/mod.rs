@@ -215,13 +215,19 @@ pub trait Evaluator: Send + Sync {
     /// When the backend fails or the network's output is not finite; the batch then holds nothing useful.
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError>;
 
+    /// The evaluator whose view of positions this one shares, for those that stand in front of others (a cache, say):
+    /// what they do not say themselves is then said by that one.
+    fn inner(&self) -> Option<&dyn Evaluator> {
+        None
+    }
+
     /// Runs once whatever is slow the first time (a GPU's kernels for each batch size), so that a search need not wait
     /// for it later. Evaluating goes on meanwhile. `go_on` is asked before each run: it may wait, or end it.
     ///
     /// # Errors
     /// When the backend fails, as it would in a search.
-    fn warm_up(&self, _go_on: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
-        Ok(())
+    fn warm_up(&self, go_on: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
+        self.inner().map_or(Ok(()), |inner| inner.warm_up(go_on))
     }
 
     /// Looks the current (last) position of a line of play up without evaluating: on a hit, its value, and its moves'
@@ -237,19 +243,22 @@ pub trait Evaluator: Send + Sync {
     }
 
     /// Turns the current position of a line into input planes, or `None` if this evaluator needs none.
-    fn encode(&self, _line: &[Ply]) -> Option<Planes> {
-        None
+    fn encode(&self, line: &[Ply]) -> Option<Planes> {
+        self.inner()?.encode(line)
     }
 
     /// The key under which the current position of a line is evaluated and cached: it must differ whenever what the
     /// network sees differs.
     fn key(&self, line: &[Ply]) -> u64 {
-        line.last().map_or(0, |ply| ply.key)
+        match self.inner() {
+            Some(inner) => inner.key(line),
+            None => line.last().map_or(0, |ply| ply.key),
+        }
     }
 
     /// Whether [`Value::m`] means anything.
     fn predicts_moves_left(&self) -> bool {
-        false
+        self.inner().is_some_and(Evaluator::predicts_moves_left)
     }
 
     /// The threads and batch size this backend works best with.

@@ -8,8 +8,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use super::{Advice, Batch, EvaluateError, Evaluator, Planes};
-use crate::chess::Ply;
+use super::{Advice, Batch, EvaluateError, Evaluator};
 
 /// How batches are distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +67,10 @@ impl Several {
 }
 
 impl Evaluator for Several {
+    fn inner(&self) -> Option<&dyn Evaluator> {
+        Some(self.first())
+    }
+
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
         let child = self.choose();
         child.busy.fetch_add(1, Ordering::Relaxed);
@@ -79,18 +82,6 @@ impl Evaluator for Several {
     fn warm_up(&self, go_on: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
         let mut children = self.children.iter();
         children.try_for_each(|child| child.evaluator.warm_up(go_on))
-    }
-
-    fn encode(&self, line: &[Ply]) -> Option<Planes> {
-        self.first().encode(line)
-    }
-
-    fn key(&self, line: &[Ply]) -> u64 {
-        self.first().key(line)
-    }
-
-    fn predicts_moves_left(&self) -> bool {
-        self.first().predicts_moves_left()
     }
 
     fn advice(&self) -> Advice {
@@ -178,6 +169,10 @@ impl Checked {
 }
 
 impl Evaluator for Checked {
+    fn inner(&self) -> Option<&dyn Evaluator> {
+        Some(&*self.evaluator)
+    }
+
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
         let mut copy = Batch::default();
         for index in 0..batch.len() {
@@ -192,18 +187,6 @@ impl Evaluator for Checked {
     fn warm_up(&self, go_on: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
         self.evaluator.warm_up(go_on)?;
         self.reference.warm_up(go_on)
-    }
-
-    fn encode(&self, line: &[Ply]) -> Option<Planes> {
-        self.evaluator.encode(line)
-    }
-
-    fn key(&self, line: &[Ply]) -> u64 {
-        self.evaluator.key(line)
-    }
-
-    fn predicts_moves_left(&self) -> bool {
-        self.evaluator.predicts_moves_left()
     }
 
     fn advice(&self) -> Advice {

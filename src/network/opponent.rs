@@ -15,7 +15,7 @@ use anyhow::Context;
 use shakmaty::{Color, Position};
 
 use super::{
-    Advice, Batch, EvaluateError, Evaluator, Planes, Value, prior,
+    Advice, Batch, EvaluateError, Evaluator, Value, prior,
     registry::{cores, is_hash},
 };
 use crate::{
@@ -295,6 +295,10 @@ impl OpponentPriors {
 }
 
 impl Evaluator for OpponentPriors {
+    fn inner(&self) -> Option<&dyn Evaluator> {
+        Some(&*self.main)
+    }
+
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
         let mut parts = batch.parts.take().unwrap_or_default();
         let result = self
@@ -326,18 +330,6 @@ impl Evaluator for OpponentPriors {
             parts.opponent.queue(&*self.opponent, index, line, moves);
         }
         index
-    }
-
-    fn encode(&self, line: &[Ply]) -> Option<Planes> {
-        self.main.encode(line)
-    }
-
-    fn key(&self, line: &[Ply]) -> u64 {
-        self.main.key(line)
-    }
-
-    fn predicts_moves_left(&self) -> bool {
-        self.main.predicts_moves_left()
     }
 
     fn advice(&self) -> Advice {
