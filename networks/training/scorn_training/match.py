@@ -1,8 +1,10 @@
 """A match between two UCI engines from book positions, every position with both colours.
 
 Each side is a command line with options after it: `scorn;Backend=onnx-cpu;WeightsFile=net.onnx`. With --adjudicate a
-game ends as won when both engines have given one side at least 10 pawns, three moves running, and as drawn when both
-have seen less than 0.1 pawns for eight moves after move 40: that is what testers of engines do, it halves the time.
+game ends as won when both engines have given one side at least 6 pawns, three moves running, and as drawn when both
+have seen at most 0.2 pawns for eight moves after move 34: that is what testers of engines do, it halves the time. Give
+both engines the same unit of scores then (`ScoreType=centipawn`).
+With --pgn every game is written to that file, and a match that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from pathlib import Path
 
 import chess
 import chess.engine
+import chess.pgn
 
 LONGEST = 500  # plies; games that are longer are drawn
 
@@ -52,23 +55,26 @@ class Side:
 class Referee:
     """Ends games on which both engines agree."""
 
+    WON, WON_PLIES = 6.0, 6
+    LEVEL, LEVEL_PLIES, LEVEL_FROM_MOVE = 0.2, 16, 35
+
     won: int = 0  # plies for which they have seen White (above 0) or Black (below) winning
     level: int = 0
 
     def result(self, board: chess.Board, score: chess.engine.PovScore | None) -> float | None:
         """White's score, if the game can end after this move, for which the mover gave `score`."""
         pawns = score.white().score(mate_score=100_000) / 100 if score else 0.0
-        decided = 0 if score is None or abs(pawns) < 10 else int(math.copysign(1, pawns))
+        decided = 0 if score is None or abs(pawns) < self.WON else int(math.copysign(1, pawns))
         self.won = self.won + decided if decided * self.won > 0 else decided
-        quiet = score is not None and abs(pawns) <= 0.1 and board.fullmove_number > 40
+        quiet = score is not None and abs(pawns) <= self.LEVEL and board.fullmove_number >= self.LEVEL_FROM_MOVE
         self.level = self.level + 1 if quiet else 0
-        if abs(self.won) >= 6:
+        if abs(self.won) >= self.WON_PLIES:
             return 1.0 if self.won > 0 else 0.0
-        return 0.5 if self.level >= 16 else None
+        return 0.5 if self.level >= self.LEVEL_PLIES else None
 
 
-def play(fen: str, sides: dict[chess.Color, Side], referee: Referee | None = None) -> float:
-    """White's score of one game."""
+def play(fen: str, sides: dict[chess.Color, Side], referee: Referee | None = None) -> tuple[chess.Board, float, bool]:
+    """One game: the board at its end, White's score, and whether the referee ended it."""
     board = chess.Board(fen)
     game = object()
     while not board.is_game_over(claim_draw=True) and board.ply() < LONGEST:
@@ -77,8 +83,8 @@ def play(fen: str, sides: dict[chess.Color, Side], referee: Referee | None = Non
         board.push(played.move)
         early = referee.result(board, played.info.get("score")) if referee else None
         if early is not None:
-            return early
-    return {"1-0": 1.0, "0-1": 0.0}.get(board.result(claim_draw=True), 0.5)
+            return board, early, True
+    return board, {"1-0": 1.0, "0-1": 0.0}.get(board.result(claim_draw=True), 0.5), False
 
 
 def elo(score: float) -> float:
@@ -88,14 +94,20 @@ def elo(score: float) -> float:
 
 @dataclass
 class Tally:
-    """Scores of the first engine: one list a position."""
+    """Scores of the first engine: by position, then by game (0: it has White, 1: Black)."""
 
-    scores: list[list[float]] = field(default_factory=list)
+    scores: dict[int, dict[int, float]] = field(default_factory=dict)
+
+    def add(self, position: int, game: int, score: float) -> None:
+        self.scores.setdefault(position, {})[game] = score
+
+    def has(self, position: int, game: int) -> bool:
+        return game in self.scores.get(position, {})
 
     def report(self) -> str:
         """Score and Elo with a 95 % interval from the spread of the positions' means."""
-        means = [sum(games) / len(games) for games in self.scores]
-        games = [score for games in self.scores for score in games]
+        games = [score for games in self.scores.values() for score in games.values()]
+        means = [sum(games.values()) / len(games) for games in self.scores.values()]
         wins, draws, losses = (games.count(score) for score in (1.0, 0.5, 0.0))
         mean = sum(means) / len(means)
         spread = math.sqrt(sum((one - mean) ** 2 for one in means) / max(1, len(means) - 1) / len(means))
@@ -106,15 +118,50 @@ class Tally:
         )
 
 
+RESULTS = {1.0: "1-0", 0.5: "1/2-1/2", 0.0: "0-1"}
+
+
+@dataclass
+class Record:
+    """The games of a match in a PGN file. `Round` tells position and game: 7.2 is the seventh with colours changed."""
+
+    path: Path
+
+    def read(self, fens: list[str]) -> Tally:
+        """What was played before."""
+        tally = Tally()
+        if not self.path.exists():
+            return tally
+        with open(self.path) as file:
+            while headers := chess.pgn.read_headers(file):
+                position, game = (int(part) - 1 for part in headers["Round"].split("."))
+                if position >= len(fens) or headers.get("FEN") != chess.Board(fens[position]).fen():
+                    raise ValueError(f"{self.path}: round {headers['Round']} is of another match (book, seed or pairs)")
+                white = {text: score for score, text in RESULTS.items()}[headers["Result"]]
+                tally.add(position, game, white if game == 0 else 1 - white)
+        return tally
+
+    def write(self, round: str, names: tuple[str, str], board: chess.Board, white: float, is_adjudicated: bool) -> None:
+        game = chess.pgn.Game.from_board(board)
+        game.headers.update({"Event": "match", "Round": round, "White": names[0], "Black": names[1]})
+        game.headers.update({"Result": RESULTS[white], "Termination": "adjudication" if is_adjudicated else "normal"})
+        with open(self.path, "a") as file:
+            print(game, file=file, end="\n\n")
+
+
 class Match:
     """The games of a match, played by one or more pairs of engines at a time."""
 
     def __init__(self, args: argparse.Namespace):
         self.args = args
-        self.fens: queue.SimpleQueue[str] = queue.SimpleQueue()
-        for fen in positions(args.book, args.pairs, args.seed):
-            self.fens.put(fen)
-        self.tally = Tally()
+        self.fens = positions(args.book, args.pairs, args.seed)
+        self.record = Record(args.pgn) if args.pgn else None
+        self.tally = self.record.read(self.fens) if self.record else Tally()
+        self.games: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
+        for position in range(len(self.fens)):
+            for game in range(1 if args.first_is_white else 2):
+                if not self.tally.has(position, game):
+                    self.games.put((position, game))
         self.lock = threading.Lock()
         self.failures: list[BaseException] = []
 
@@ -126,6 +173,8 @@ class Match:
             thread.join()
         if self.failures:
             raise self.failures[0]
+        if self.tally.scores:
+            print(self.tally.report(), flush=True)
         return self.tally
 
     def work(self) -> None:
@@ -134,7 +183,7 @@ class Match:
             sides.append(Side.start(self.args.first, self.args.limit))
             sides.append(Side.start(self.args.second, self.args.second_limit or self.args.limit))
             while not self.failures:
-                self.play_position(self.fens.get_nowait(), *sides)
+                self.play_game(*self.games.get_nowait(), *sides)
         except queue.Empty:
             pass
         except Exception as failure:  # any failure of an engine ends the match, in all threads
@@ -143,13 +192,16 @@ class Match:
             for side in sides:
                 side.engine.quit()
 
-    def play_position(self, fen: str, first: Side, second: Side) -> None:
-        referee = Referee if self.args.adjudicate else lambda: None
-        scores = [play(fen, {chess.WHITE: first, chess.BLACK: second}, referee())]
-        if not self.args.first_is_white:
-            scores.append(1 - play(fen, {chess.WHITE: second, chess.BLACK: first}, referee()))
+    def play_game(self, position: int, game: int, first: Side, second: Side) -> None:
+        white, black = (first, second) if game == 0 else (second, first)
+        referee = Referee() if self.args.adjudicate else None
+        board, score, is_adjudicated = play(self.fens[position], {chess.WHITE: white, chess.BLACK: black}, referee)
         with self.lock:
-            self.tally.scores.append(scores)
+            if self.record:
+                texts = tuple(text.replace('"', "'") for text in (self.args.first, self.args.second))
+                names = texts if game == 0 else texts[::-1]
+                self.record.write(f"{position + 1}.{game + 1}", names, board, score, is_adjudicated)
+            self.tally.add(position, game, score if game == 0 else 1 - score)
             print(self.tally.report(), flush=True)
 
 
@@ -164,6 +216,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--second-limit", help="if it differs")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--concurrency", type=int, default=1, help="games at a time")
+    parser.add_argument("--pgn", type=Path, help="file for the games; a match found there is continued")
     parser.add_argument("--adjudicate", action="store_true", help="end games on which both engines agree")
     Match(parser.parse_args(argv)).run()
 

@@ -1,5 +1,6 @@
 """Tests of the parts that must agree with the engine: planes, policy indices, masks, export."""
 
+import sys
 from pathlib import Path
 
 import chess
@@ -161,7 +162,8 @@ def scored(*pawns):
 
 def test_games_end_early_only_when_both_engines_agree_for_long_enough():
     assert scored(*[12.0] * 6) == [None] * 5 + [1.0]
-    assert scored(*[-10.0] * 6)[-1] == 0.0
+    assert scored(*[-6.0] * 6)[-1] == 0.0
+    assert scored(*[5.9] * 12)[-1] is None
     assert scored(*[12.0, 3.0] * 6)[-1] is None
     assert scored(*[12.0, -12.0] * 6)[-1] is None
     assert scored(*[12.0] * 5, None, 12.0)[-1] is None
@@ -170,7 +172,47 @@ def test_games_end_early_only_when_both_engines_agree_for_long_enough():
 
 
 def test_a_tally_counts_games_and_measures_the_spread_of_positions():
-    tally = match.Tally([[1.0, 0.5], [0.5, 0.5], [1.0, 0.0], [1.0, 1.0]])
-    report = tally.report()
-    assert report.startswith("8 games: +4 =3 -1, 68.8 %")
-    assert match.Tally([[0.5, 0.5]] * 4).report().endswith("Elo +0 (+0 to +0)")
+    def report(*pairs):
+        tally = match.Tally()
+        for position, pair in enumerate(pairs):
+            for game, score in enumerate(pair):
+                tally.add(position, game, score)
+        return tally.report()
+
+    assert report([1.0, 0.5], [0.5, 0.5], [1.0, 0.0], [1.0, 1.0]).startswith("8 games: +4 =3 -1, 68.8 %")
+    assert report(*[[0.5, 0.5]] * 4).endswith("Elo +0 (+0 to +0)")
+
+
+ENGINE = """
+import chess
+board = chess.Board()
+for line in iter(input, "quit"):
+    if line == "uci": print("uciok")
+    if line == "isready": print("readyok")
+    if line.startswith("position"):
+        words = line.split()
+        moves = words.index("moves") if "moves" in words else len(words)
+        board = chess.Board(" ".join(words[2:moves])) if words[1] == "fen" else chess.Board()
+        for move in words[moves + 1:]: board.push_uci(move)
+    if line.startswith("go"): print("bestmove", min(map(str, board.legal_moves)), flush=True)
+    print(end="", flush=True)
+"""
+
+
+def test_a_match_that_was_stopped_goes_on(tmp_path: Path, capsys):
+    (tmp_path / "book.epd").write_text("6k1/8/8/8/8/8/5q2/7K w - -\n6k1/5Q2/8/8/8/8/8/7K b - -\nQ5k1/8/6K1/8/8/8/8/8 b - -\n")
+    (tmp_path / "engine.py").write_text(ENGINE)
+    engine = f"{sys.executable} {tmp_path}/engine.py"
+    args = [engine, engine, "--book", f"{tmp_path}/book.epd", "--pgn", f"{tmp_path}/match.pgn", "--limit", "nodes=1"]
+    match.main([*args, "--pairs", "3"])
+    told = capsys.readouterr().out.splitlines()
+    assert told[-1].startswith("6 games:") and len(told) == 7
+    games = (tmp_path / "match.pgn").read_text()
+    whole = games.split("[Event ")
+    (tmp_path / "match.pgn").write_text("[Event ".join(whole[:4]))
+    match.main([*args, "--pairs", "3"])
+    again = capsys.readouterr().out.splitlines()
+    assert again[-1] == told[-1] and len(again) == 4
+    assert (tmp_path / "match.pgn").read_text() == games
+    with pytest.raises(ValueError, match="another match"):
+        match.main([*args, "--pairs", "2"])
