@@ -76,6 +76,15 @@ const LONGEST_PASS: usize = 256;
 /// The same with search-contempt: what one pass finds out about collisions spares the next one draws that come to nothing.
 const LONGEST_PASS_WITH_DRAWS: usize = 64;
 
+/// What visits walk on, and by which rules.
+struct Ground<'a> {
+    tree: &'a mut Tree,
+    params: &'a Params,
+    rng: &'a mut Xoshiro256PlusPlus,
+    /// Who moves at the ply that the visits have reached.
+    turn: Color,
+}
+
 /// Visits that stand at one node: neighbours in [`Pass::heads`].
 struct Group {
     id: NodeId,
@@ -132,7 +141,14 @@ pub(super) fn select(
         if visits == 0 {
             break;
         }
-        result = pass.descend(tree, params, rng, visits);
+        let turn = tree.root_turn;
+        let ground = Ground {
+            tree,
+            params,
+            rng,
+            turn,
+        };
+        result = pass.descend(ground, visits);
         selected += pass.conclude(tree, params, batch);
     }
     batch.pass = pass;
@@ -141,38 +157,32 @@ pub(super) fn select(
 
 impl Pass {
     /// Sends `visits` visits down from the root, marking them in flight, until each has ended.
-    fn descend(
-        &mut self,
-        tree: &mut Tree,
-        params: &Params,
-        rng: &mut Xoshiro256PlusPlus,
-        visits: usize,
-    ) -> Result<(), Full> {
+    fn descend(&mut self, mut ground: Ground<'_>, visits: usize) -> Result<(), Full> {
         self.heads.clear();
         self.heads.resize(visits, START);
         self.ends.clear();
         self.ends.resize(visits, End::Collision);
+        let tree = &mut *ground.tree;
         tree.node_mut(tree.root).in_flight += visits as u32;
         let root = Group {
             id: tree.root,
             visits: 0..visits,
         };
         self.arrive(tree, root);
-        let mut turn = tree.root_turn;
         let mut result = Ok(());
         while !self.next.is_empty() {
             let mut level = std::mem::replace(&mut self.next, std::mem::take(&mut self.spare));
-            let touched = level.iter().map(|group| tree.touch(group.id));
+            let touched = level.iter().map(|group| ground.tree.touch(group.id));
             black_box(touched.fold(0, |sum, word| sum ^ word));
             for group in level.drain(..) {
                 result = result.and(if group.visits.len() == 1 {
-                    self.go_alone(tree, params, rng, turn, group)
+                    self.go_alone(&mut ground, group)
                 } else {
-                    self.go_together(tree, params, rng, turn, group)
+                    self.go_together(&mut ground, group)
                 });
             }
             self.spare = level;
-            turn = turn.other();
+            ground.turn = ground.turn.other();
         }
         result
     }
@@ -193,17 +203,16 @@ impl Pass {
     }
 
     /// Has the only visit at a node choose a move and go on. If it finds none it stays where it is.
-    fn go_alone(
-        &mut self,
-        tree: &mut Tree,
-        params: &Params,
-        rng: &mut Xoshiro256PlusPlus,
-        turn: Color,
-        group: Group,
-    ) -> Result<(), Full> {
-        let (slot, drawn) = match tree.reply(group.id, turn, rng) {
+    fn go_alone(&mut self, ground: &mut Ground<'_>, group: Group) -> Result<(), Full> {
+        let Ground {
+            tree,
+            params,
+            rng,
+            turn,
+        } = ground;
+        let (slot, drawn) = match tree.reply(group.id, *turn, rng) {
             Reply::Draw(slot) => (slot, true),
-            Reply::Search => (puct::best_move(tree, params, group.id, turn)?, false),
+            Reply::Search => (puct::best_move(tree, params, group.id, *turn)?, false),
             Reply::Blocked => return Ok(()),
         };
         let head = &mut self.heads[group.visits.start];
@@ -217,24 +226,23 @@ impl Pass {
 
     /// Has each visit of a group choose a move, one after the other, and go on with those that chose the same. Visits that
     /// find none stay where they are.
-    fn go_together(
-        &mut self,
-        tree: &mut Tree,
-        params: &Params,
-        rng: &mut Xoshiro256PlusPlus,
-        turn: Color,
-        group: Group,
-    ) -> Result<(), Full> {
+    fn go_together(&mut self, ground: &mut Ground<'_>, group: Group) -> Result<(), Full> {
+        let Ground {
+            tree,
+            params,
+            rng,
+            turn,
+        } = ground;
         let id = group.id;
         self.choices.clear();
         self.ranking.clear();
         let mut result = Ok(());
         for index in group.visits.clone() {
             let head = self.heads[index];
-            let choice = match tree.reply(id, turn, rng) {
+            let choice = match tree.reply(id, *turn, rng) {
                 Reply::Draw(slot) => Some((slot, true)),
                 Reply::Blocked => None,
-                Reply::Search => match self.ranking.take(tree, params, id, turn) {
+                Reply::Search => match self.ranking.take(tree, params, id, *turn) {
                     Ok(slot) => Some((slot, false)),
                     Err(full) => {
                         result = Err(full);
