@@ -32,6 +32,9 @@ def en_passant_weights() -> tuple[np.ndarray, np.ndarray]:
     return weight, np.full(64, -1, np.float32)
 
 
+NAMES = {"lines": "line-of-sight mixer", "residual": "residual tower"}
+
+
 class Graph:
     """Collects nodes and constants; every method returns the name of its result."""
 
@@ -66,16 +69,22 @@ def build(network: model.Network) -> tuple[list[onnx.NodeProto], list[onnx.Tenso
     en_passant = g.add("Relu", g.linear(g.reshape(pawns, -1, 128), *en_passant_weights()))
     planes = g.reshape(planes, -1, len(PLANES), 64)
     features = g.add("Concat", planes, g.reshape(en_passant, -1, 1, 64), axis=1)
-    seen = lines_of_sight(g, planes)
+    seen = lines_of_sight(g, planes) if config.body == "lines" else []
     embed = w["embed.weight"].T.copy()
     embed[16] /= 100  # the rule-50 plane counts plies
     tokens = g.add("Transpose", features, perm=[0, 2, 1])
     x = g.add("Relu", g.add("Add", g.add("MatMul", tokens, embed), w["embed.bias"] + w["place"]))
-    x = g.reshape(x, -1, config.channels)
-    for index in range(config.blocks):
-        part = {name.split(".", 2)[2]: v for name, v in w.items() if name.startswith(f"blocks.{index}.")}
-        x = block(g, x, seen, part, config)
-    x = g.add("Relu", x)
+    parts = [
+        {name.split(".", 2)[2]: value for name, value in w.items() if name.startswith(f"blocks.{index}.")}
+        for index in range(config.blocks)
+    ]
+    if config.body == "residual":
+        x = residual_tower(g, x, parts, config)
+    else:
+        x = g.reshape(x, -1, config.channels)
+        for part in parts:
+            x = block(g, x, seen, part, config)
+        x = g.add("Relu", x)
     policy_head(g, x, w, config)
     value_heads(g, x, w, config)
     return g.nodes, g.constants
@@ -104,6 +113,22 @@ def block(g: Graph, x: str, seen: list[str], w: dict[str, np.ndarray], config: m
         mixed.append(g.reshape(g.add("MatMul", matrix, g.reshape(part, -1, 64, width)), -1, width))
     hidden = g.add("Relu", g.linear(g.add("Concat", x, *mixed, axis=1), w["into.weight"].T, w["into.bias"]))
     return g.add("Add", x, g.linear(hidden, w["out.weight"].T, w["out.bias"]))
+
+
+def residual_tower(g: Graph, x: str, parts: list[dict[str, np.ndarray]], config: model.Config) -> str:
+    """From [n, 64, channels] through planes [n, channels, 8, 8] to rows [n * 64, channels]."""
+    x = g.reshape(g.add("Transpose", x, perm=[0, 2, 1]), -1, config.channels, 8, 8)
+    for w in parts:
+        y = g.add("Relu", g.add("Conv", x, w["first.weight"], w["first.bias"], pads=[1] * 4))
+        y = g.add("Conv", y, w["second.weight"], w["second.bias"], pads=[1] * 4)
+        mean = g.reshape(g.add("GlobalAveragePool", y), -1, config.channels)
+        hidden = g.add("Relu", g.linear(mean, w["squeeze.weight"].T, w["squeeze.bias"]))
+        # The two halves apart: rten and ONNX Runtime both broadcast them cheaply.
+        halves = zip(np.split(w["excite.weight"], 2), np.split(w["excite.bias"], 2))
+        scale, shift = (g.reshape(g.linear(hidden, a.T, b), -1, config.channels, 1, 1) for a, b in halves)
+        y = g.add("Add", g.add("Mul", y, g.add("Sigmoid", scale)), shift)
+        x = g.add("Relu", g.add("Add", x, y))
+    return g.reshape(g.add("Transpose", x, perm=[0, 2, 3, 1]), -1, config.channels)
 
 
 def policy_head(g: Graph, x: str, w: dict[str, np.ndarray], config: model.Config) -> None:
@@ -177,7 +202,7 @@ def main() -> None:
         "positions_seen": str(state["positions"]),
         "git_commit": commit(),
         "licence": args.licence,
-        "architecture": f"line-of-sight mixer {state['config']}",
+        "architecture": f"{NAMES[network.config.body]} {state['config']}",
     }
     export(network, args.onnx, metadata)
     print(f"{args.onnx}: {args.onnx.stat().st_size} bytes")

@@ -6,6 +6,8 @@ line. So a message stops at the first piece, as rooks and bishops do; convolutio
 attention has to learn it. The other half is mixed by learned 64x64 matrices that are the same for all positions, which
 serve for knights, pawns, kings and whatever else helps. All of it is dense matrix products, which is what CPUs are good
 at; the lines of sight are one product too, occupancy times the table of the squares between.
+
+To compare with, the same embedding and heads also go around a residual tower, as lc0's and Maia's networks have it.
 """
 
 from __future__ import annotations
@@ -29,15 +31,16 @@ LINES = [3, 2]  # of `reach`: ranks and files, diagonals
 
 @dataclass
 class Config:
+    body: str = "lines"  # or "residual"
     channels: int = 64
-    fixed_heads: int = 2
+    fixed_heads: int = 2  # of lines
     blocks: int = 3
-    hidden: int = 96
+    hidden: int = 96  # of lines
     policy: int = 32
     value_channels: int = 16
     value_hidden: int = 96
 
-    def as_dict(self) -> dict[str, int]:
+    def as_dict(self) -> dict[str, int | str]:
         return asdict(self)
 
 
@@ -99,6 +102,32 @@ class Block(nn.Module):
         return x + self.out(self.into(torch.cat([x, *mixed], dim=2)).relu())
 
 
+class ResidualBlock(nn.Module):
+    """Two 3x3 convolutions with squeeze-and-excite, added to their input (Hu et al., 2018). No normalisation: the second
+    convolution begins at zero instead."""
+
+    SQUEEZE = 8
+
+    def __init__(self, config: Config):
+        super().__init__()
+        channels = config.channels
+        self.first = nn.Conv2d(channels, channels, 3, padding=1)
+        self.second = nn.Conv2d(channels, channels, 3, padding=1)
+        self.squeeze = nn.Linear(channels, channels // self.SQUEEZE)
+        self.excite = nn.Linear(channels // self.SQUEEZE, 2 * channels)
+        nn.init.zeros_(self.second.weight)
+
+    def forward(self, x: torch.Tensor, seen: list[torch.Tensor]) -> torch.Tensor:
+        # The channels come last in memory, before and after: nothing is copied.
+        board = x.unflatten(1, (8, 8)).permute(0, 3, 1, 2)
+        y = self.second(self.first(board).relu()).permute(0, 2, 3, 1).flatten(1, 2)
+        scale, shift = self.excite(self.squeeze(y.mean(dim=1)).relu()).unsqueeze(1).chunk(2, dim=2)
+        return (x + y * scale.sigmoid() + shift).relu()
+
+
+BODIES = {"lines": Block, "residual": ResidualBlock}
+
+
 class Network(nn.Module):
     """Policy logits [n, 1858], W/D/L logits [n, 3], plies left / 20 [n], open lines [n, 64, 64]."""
 
@@ -108,7 +137,7 @@ class Network(nn.Module):
         channels = config.channels
         self.embed = nn.Linear(FEATURES, channels)
         self.place = nn.Parameter(torch.randn(64, channels) * 0.1)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.blocks))
+        self.blocks = nn.ModuleList(BODIES[config.body](config) for _ in range(config.blocks))
         self.policy_from = nn.Linear(channels, config.policy)
         self.policy_to = nn.Linear(channels, config.policy)
         self.policy_bias = nn.Parameter(torch.zeros(64, 64))

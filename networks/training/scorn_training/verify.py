@@ -11,9 +11,9 @@ import onnxruntime
 import torch
 
 from . import model
-from .data import tensors
+from .data import DEFAULT_WDL, tensors
 from .evaluate import load
-from .records import boards, make_batch, open_records, WdlModel
+from .records import boards, make_batch, open_records
 
 
 def planes(records: np.ndarray) -> np.ndarray:
@@ -42,7 +42,7 @@ def session(path: Path) -> onnxruntime.InferenceSession:
 def differences(network: model.Network, path: Path, records: np.ndarray) -> dict[str, float]:
     """Largest difference of each output."""
     policy, wdl, mlh = session(path).run(None, {"/input/planes": planes(records)})
-    tokens, _ = tensors(make_batch(records, WdlModel(100, 100), None, 1, 0))
+    tokens, _ = tensors(make_batch(records, DEFAULT_WDL, None, 1, 0))
     with torch.no_grad():
         logits, value, plies, _ = network(tokens)
     found = {"policy": logits.numpy() - policy, "wdl": value.softmax(dim=1).numpy() - wdl}

@@ -81,8 +81,9 @@ def test_legal_moves_are_never_masked():
             assert int(row.sum()) <= len(pseudo) + 4, board.fen()
 
 
-def test_export_agrees_with_the_network_on_real_planes(tmp_path: Path):
-    network = random_network(channels=32, hidden=32, blocks=2, value_channels=8, value_hidden=32)
+@pytest.mark.parametrize("body", model.BODIES)
+def test_export_agrees_with_the_network_on_real_planes(tmp_path: Path, body: str):
+    network = random_network(body=body, channels=32, hidden=32, blocks=2, value_channels=8, value_hidden=32)
     path = tmp_path / "net.onnx"
     export(network, path, {"input_format": "INPUT_CLASSICAL_112_PLANE"})
     run = verify.session(path)
