@@ -13,7 +13,7 @@ use scorn::{
         cache::Cached,
         encoder::{INPUT_SIZE, encode, expand},
         hash::HashEvaluator,
-        key::position_key,
+        key::{Sight, position_key},
         policy_map::{POLICY_SIZE, softmax},
     },
     options::HistoryFill,
@@ -33,7 +33,7 @@ fn leaf(c: &mut Criterion) {
     let game = game();
     let plies = game.plies();
     c.bench_function("key", |b| {
-        b.iter(|| position_key(black_box(plies), HistoryFill::FenOnly));
+        b.iter(|| position_key(black_box(plies), HistoryFill::FenOnly, &Sight::FULL));
     });
     for format in [InputFormat::Classical112, InputFormat::CanonicalV2] {
         c.bench_function(&format!("encode {format}"), |b| {

@@ -1,4 +1,4 @@
-//! How fast the backends evaluate a network, by batch size, with one thread.
+//! How fast the backends evaluate a network, by batch size, with one thread; and how fast one is loaded.
 //!
 //! `SCORN_BENCH_WEIGHTS=net.pb.gz cargo bench --bench network`; without the variable the network of `tests/data` is
 //! used, which only measures what surrounds a network.
@@ -48,5 +48,14 @@ fn backends(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, backends);
+/// From the bytes inside the program to the first evaluation.
+fn loading(c: &mut Criterion) {
+    let mut config = NetworkConfig::from(&Options::default());
+    config.backend = "rten".to_owned();
+    c.bench_function("load the built-in network", |b| {
+        b.iter(|| load_uncached(&config).map(|evaluator| evaluator.describe()));
+    });
+}
+
+criterion_group!(benches, backends, loading);
 criterion_main!(benches);

@@ -37,6 +37,7 @@ pub use error::NetError;
 pub use format::InputFormat;
 pub use net::Net;
 pub(crate) use net::sha256;
+pub use onnx::PlaneSet;
 pub use to_onnx::{
     Calibration, ConvertOptions, DataType, OnnxModel, calibration_model, metadata_key, read_onnx,
     to_onnx,

@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 use super::{
     Advice, Batch, EvaluateError, Evaluator, Planes, Value,
     encoder::encode,
-    key::position_key,
+    key::{Sight, position_key},
     policy_map::{POLICY_SIZE, softmax},
 };
 use crate::{chess::Ply, lc0::InputFormat, options::HistoryFill};
@@ -70,6 +70,8 @@ pub struct Reading {
     pub format: InputFormat,
     /// What is invented before the first position.
     pub fill: HistoryFill,
+    /// What the network reads of it.
+    pub sight: Sight,
     /// Softmax temperature of the policy.
     pub temperature: f32,
 }
@@ -324,7 +326,7 @@ impl Evaluator for NetworkEvaluator {
     }
 
     fn key(&self, line: &[Ply]) -> u64 {
-        position_key(line, self.reading.fill)
+        position_key(line, self.reading.fill, &self.reading.sight)
     }
 
     fn predicts_moves_left(&self) -> bool {
@@ -414,6 +416,7 @@ mod tests {
         let reading = Reading {
             format: InputFormat::Classical112,
             fill: HistoryFill::FenOnly,
+            sight: Sight::FULL,
             temperature: 1.0,
         };
         let advice = Advice {

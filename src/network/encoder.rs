@@ -15,7 +15,7 @@ use crate::{chess::Ply, lc0::InputFormat, options::HistoryFill};
 /// Floats that one position takes in the input tensor: 112 planes of 8 by 8.
 pub const INPUT_SIZE: usize = PLANES * 64;
 
-const PLANES_PER_STEP: usize = 13;
+pub(super) const PLANES_PER_STEP: usize = 13;
 const CASTLING: usize = HISTORY * PLANES_PER_STEP;
 const COLOR_OR_EN_PASSANT: usize = CASTLING + 4;
 /// The plane that holds the rule-50 counter instead of ones.

@@ -1,12 +1,19 @@
 //! The key of everything a network sees of a position.
 //!
 //! A cache that knew only the current board would hand out values that belong to another history or another rule-50
-//! counter. This key covers the positions of all eight history steps with their repetitions, castling rights, the
-//! rule-50 counter and how much of the history is invented, in a few nanoseconds.
+//! counter. This key covers what the network reads ([`Sight`]): usually the positions of all eight history steps with their
+//! repetitions, castling rights, the rule-50 counter and how much of the history is invented, in a few nanoseconds. A
+//! network that reads less (the one inside the program looks at the current board only) is asked once about a position
+//! that several ways lead to.
 
-use shakmaty::Position;
+use shakmaty::{Board, Color, Position, Role};
 
-use crate::{chess::Ply, options::HistoryFill};
+use super::encoder::PLANES_PER_STEP;
+use crate::{
+    chess::Ply,
+    lc0::{InputFormat, PlaneSet},
+    options::HistoryFill,
+};
 
 /// Positions of the past, with the current one, that a network sees.
 pub const HISTORY: usize = 8;
@@ -22,23 +29,113 @@ const FACTORS: [u64; HISTORY] = {
     factors
 };
 
-/// The key of the last position of `line` as a network sees it, where `fill` says what is invented before the first one.
+/// What a network sees of the past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// For each step back, beginning with the current position.
+    steps: [Seen; HISTORY],
+    /// How many of them it looks at.
+    count: usize,
+}
+
+/// What a network sees of one position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    Nothing,
+    /// The pieces of some planes: bit 0 is the pawns of the side to move, bit 6 those of the other side.
+    Pieces(u32),
+    /// All pieces.
+    Board,
+    /// All pieces, and whether the position is a repetition.
+    Whole,
+}
+
+impl Sight {
+    /// Of a network that reads all planes.
+    pub const FULL: Sight = Sight {
+        steps: [Seen::Whole; HISTORY],
+        count: HISTORY,
+    };
+
+    /// Of a network that reads these planes. Formats that cut the history depend on more than the planes say, so those
+    /// networks are taken to see all of it.
+    pub fn of(format: InputFormat, planes: PlaneSet) -> Sight {
+        /// As many as are worth looking at one by one.
+        const FEW: u32 = 4;
+        let is_plain = matches!(
+            format,
+            InputFormat::Classical112 | InputFormat::WithCastlingPlane
+        );
+        if !is_plain {
+            return Sight::FULL;
+        }
+        let mut sight = Sight {
+            steps: [Seen::Nothing; HISTORY],
+            count: 1,
+        };
+        for (step, seen) in sight.steps.iter_mut().enumerate() {
+            let start = step * PLANES_PER_STEP;
+            let repetition = start + PLANES_PER_STEP - 1;
+            let pieces = planes.bits(start..repetition);
+            *seen = match pieces.count_ones() {
+                _ if planes.bits(repetition..repetition + 1) != 0 => Seen::Whole,
+                // The board of the current position is always part of the key: moves depend on it.
+                _ if step == 0 => Seen::Board,
+                0 => Seen::Nothing,
+                1..=FEW => Seen::Pieces(pieces),
+                _ => Seen::Board,
+            };
+            if *seen != Seen::Nothing {
+                sight.count = step + 1;
+            }
+        }
+        sight
+    }
+}
+
+impl Seen {
+    /// A key of what is seen of a position, for the side `us` that is to move at the end of the line.
+    fn key(self, ply: &Ply, us: Color) -> u64 {
+        match self {
+            Seen::Nothing => 0,
+            Seen::Pieces(planes) => pieces_key(ply.position.board(), planes, us),
+            Seen::Board => ply.key.rotate_left(32),
+            // Rotated, because the top bit alone would survive a product only in the top bit.
+            Seen::Whole => (ply.key ^ u64::from(ply.repetitions > 0) << 63).rotate_left(32),
+        }
+    }
+}
+
+fn pieces_key(board: &Board, planes: u32, us: Color) -> u64 {
+    let roles = Role::ALL.into_iter().cycle();
+    let colors = [us, us.other()].into_iter().flat_map(|color| [color; 6]);
+    let pieces = colors.zip(roles).enumerate();
+    let seen = pieces.filter(|(plane, _)| planes >> plane & 1 != 0);
+    seen.fold(0, |key, (_, (color, role))| {
+        mix(key ^ (board.by_color(color) & board.by_role(role)).0)
+    })
+}
+
+/// The key of the last position of `line` as a network of this sight sees it, where `fill` says what is invented before the
+/// first one.
 ///
-/// Equal keys mean equal input planes (up to the chance of a 64-bit collision); different keys may still have equal
-/// planes. `line` should reach back at least eight positions or to the start of the game.
-pub fn position_key(line: &[Ply], fill: HistoryFill) -> u64 {
+/// Equal keys mean equal input planes, as far as they are read (up to the chance of a 64-bit collision); different keys
+/// may still have equal planes. `line` should reach back at least eight positions or to the start of the game.
+pub fn position_key(line: &[Ply], fill: HistoryFill, sight: &Sight) -> u64 {
     let Some(last) = line.last() else { return 0 };
-    let seen = &line[line.len().saturating_sub(HISTORY)..];
+    let us = last.position.turn();
+    // What is invented comes from the first position, all of which then counts.
+    let is_invented = line.len() < sight.count;
+    let sight = if is_invented { &Sight::FULL } else { sight };
+    let seen = &line[line.len().saturating_sub(sight.count)..];
     let mut key = 0u64;
-    for (ply, factor) in seen.iter().rev().zip(FACTORS) {
-        let repeated = u64::from(ply.repetitions > 0) << 63;
-        // Rotated, because the top bit alone would survive a product only in the top bit.
-        key = key.wrapping_add((ply.key ^ repeated).rotate_left(32).wrapping_mul(factor));
+    for ((ply, factor), step) in seen.iter().rev().zip(FACTORS).zip(sight.steps) {
+        key = key.wrapping_add(step.key(ply, us).wrapping_mul(factor));
     }
     let mut context = u64::from(last.rule50()) | (seen.len() as u64) << 32 | (fill as u64) << 40;
     // The en passant square of a position set up by hand undoes a pawn's move in the invented history, whether or not a
     // capture is legal; and repetition keys do not know which rook may castle.
-    if seen.len() < HISTORY
+    if seen.len() < sight.count
         && let Some(square) = line[0].position.maybe_ep_square()
     {
         context |= u64::from(square.to_u32() + 1) << 48;
@@ -56,13 +153,26 @@ fn mix(mut x: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
+    use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
+
     use super::*;
-    use crate::network::tests::game;
+    use crate::{
+        chess::{History, moves::legal_moves},
+        network::{encoder::encode, tests::game},
+    };
 
     const START: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
 
     fn key(fen: &str, moves: &str) -> u64 {
-        position_key(game(fen, moves).plies(), HistoryFill::FenOnly)
+        position_key(game(fen, moves).plies(), HistoryFill::FenOnly, &Sight::FULL)
+    }
+
+    /// The pieces now and the opponent's pawns one ply ago, castling and rule 50: enough to capture en passant.
+    fn short_sight() -> Sight {
+        let planes = (0..12).chain([19, 104, 105, 106, 107, 109]);
+        Sight::of(InputFormat::Classical112, planes.collect())
     }
 
     #[test]
@@ -103,5 +213,71 @@ mod tests {
         let one = key(START, &format!("e2e4 e7e5 g1f3 {shuffle}"));
         let other = key(START, &format!("g1f3 e7e5 e2e4 {shuffle}"));
         assert_eq!(one, other);
+    }
+
+    #[test]
+    fn sight_follows_from_the_planes_that_are_read() {
+        let of = |planes: &[usize]| {
+            Sight::of(InputFormat::Classical112, planes.iter().copied().collect())
+        };
+        assert_eq!(
+            Sight::of(InputFormat::Classical112, PlaneSet::ALL),
+            Sight::FULL
+        );
+        assert_eq!(
+            Sight::of(InputFormat::CanonicalV2, PlaneSet::from_iter([0])),
+            Sight::FULL
+        );
+        let short = short_sight();
+        assert_eq!(short.count, 2);
+        assert_eq!(
+            short.steps[..3],
+            [Seen::Board, Seen::Pieces(1 << 6), Seen::Nothing]
+        );
+        assert_eq!(of(&[0, 12]).steps[0], Seen::Whole);
+        assert_eq!(of(&[13, 14, 15, 16, 17]).steps[1], Seen::Board);
+        assert_eq!((of(&[3, 91]).count, of(&[111]).count), (8, 1));
+    }
+
+    /// Short random games with few different moves, so that positions come about in several ways.
+    fn random_games(count: u64) -> impl Iterator<Item = History> {
+        (0..count).map(|seed| {
+            let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+            let mut game = game(START, "");
+            for _ in 0..rng.random_range(1..7) {
+                let moves: Vec<_> = legal_moves(game.position()).collect();
+                // Few of them, double steps and captures among them.
+                let few = moves.iter().filter(|m| m.from().to_u32() % 8 < 2);
+                let few: Vec<_> = few.copied().collect();
+                let Some(&m) = few.get(rng.random_range(0..few.len().max(1))) else {
+                    break;
+                };
+                game.push(m);
+            }
+            game
+        })
+    }
+
+    #[test]
+    fn equal_keys_mean_equal_planes_as_far_as_they_are_read() {
+        let read: Vec<usize> = (0..12).chain([19, 104, 105, 106, 107, 109]).collect();
+        let mut seen: HashMap<u64, (Vec<u64>, u64)> = HashMap::new();
+        let mut several_ways = 0;
+        for game in random_games(4000) {
+            let planes = encode(
+                game.plies(),
+                InputFormat::Classical112,
+                HistoryFill::FenOnly,
+            );
+            let mut masks: Vec<u64> = read.iter().map(|&plane| planes.masks[plane]).collect();
+            masks.push(planes.rule50.to_bits().into());
+            masks.push(planes.black_to_move.into());
+            let full = position_key(game.plies(), HistoryFill::FenOnly, &Sight::FULL);
+            let short = position_key(game.plies(), HistoryFill::FenOnly, &short_sight());
+            let (known, way) = seen.entry(short).or_insert((masks.clone(), full));
+            assert_eq!(*known, masks);
+            several_ways += usize::from(*way != full);
+        }
+        assert!(several_ways > 100, "{several_ways}");
     }
 }

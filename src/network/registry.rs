@@ -14,6 +14,7 @@ use super::{
     backend_options::{BackendOptions, OptionsError},
     cache::Cached,
     hash::HashEvaluator,
+    key::Sight,
     multi::{Checked, Distribution, Several},
     nvidia,
     onnx::{self, Target},
@@ -468,6 +469,7 @@ fn reading(config: &NetworkConfig, network: &Network) -> Reading {
     Reading {
         format: network.onnx.input_format,
         fill: config.fill,
+        sight: Sight::of(network.onnx.input_format, network.onnx.planes_read),
         temperature: config.temperature,
     }
 }

@@ -104,7 +104,9 @@ pub(crate) struct AttributeProto {
 pub(crate) mod attribute_type {
     pub(crate) const FLOAT: i32 = 1;
     pub(crate) const INT: i32 = 2;
+    pub(crate) const GRAPH: i32 = 5;
     pub(crate) const INTS: i32 = 7;
+    pub(crate) const GRAPHS: i32 = 10;
 }
 
 #[derive(Clone, PartialEq, Message)]

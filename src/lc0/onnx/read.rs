@@ -5,6 +5,7 @@ use prost::{Message, bytes::Bytes};
 
 use super::{
     graph::cast_node,
+    planes::planes_read,
     proto::{Extent, ModelProto, StringStringEntry, ValueInfo, data_type},
 };
 use crate::lc0::{
@@ -165,6 +166,7 @@ fn find_tensors(
     }
     Ok(OnnxModel {
         bytes: Vec::new(),
+        planes_read: planes_read(graph, &input),
         input,
         policy,
         wdl,

@@ -18,6 +18,7 @@ use super::{
     format::{Activation, Format, InputFormat, Structure},
     net::Net,
     onnx::{
+        PlaneSet,
         graph::{Graph, Precision, Value},
         proto::ModelProto,
         read::embedded_model,
@@ -117,6 +118,8 @@ pub struct OnnxModel {
     pub bytes: Vec<u8>,
     /// The input tensor, \[batch, 112, 8, 8\], float32.
     pub input: String,
+    /// The planes of it that the model reads.
+    pub planes_read: PlaneSet,
     /// Policy logits, \[batch, 1858\].
     pub policy: String,
     /// Win, draw and loss probabilities, \[batch, 3\].
@@ -218,6 +221,7 @@ fn emit(
     let mut model = OnnxModel {
         bytes: Vec::new(),
         input,
+        planes_read: PlaneSet::ALL,
         policy,
         wdl,
         value,

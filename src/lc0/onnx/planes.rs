@@ -1,0 +1,197 @@
+//! Which input planes an ONNX model reads: many of the 112 are history that a network may never look at.
+
+use std::ops::Range;
+
+use prost::Message;
+
+use super::proto::{AttributeProto, GraphProto, NodeProto, TensorProto, attribute_type, data_type};
+
+/// How many planes there are.
+const PLANES: u32 = 112;
+
+/// A set of input planes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlaneSet(u128);
+
+impl PlaneSet {
+    /// All of them.
+    pub const ALL: PlaneSet = PlaneSet((1 << PLANES) - 1);
+
+    /// The planes of a range, the first as bit 0. At most 32 of them.
+    pub fn bits(self, range: Range<usize>) -> u32 {
+        let from = (self.0 >> range.start) as u32;
+        from & (u32::MAX >> (32 - range.len().clamp(1, 32)))
+    }
+}
+
+impl FromIterator<usize> for PlaneSet {
+    fn from_iter<I: IntoIterator<Item = usize>>(planes: I) -> PlaneSet {
+        PlaneSet(planes.into_iter().fold(0, |set, plane| set | 1 << plane))
+    }
+}
+
+/// The planes that a model reads of its input: those that it picks, if picking planes is all that it does with the input.
+/// Whatever is not understood reads all.
+pub(super) fn planes_read(graph: &GraphProto, input: &str) -> PlaneSet {
+    picked(graph, input).unwrap_or(PlaneSet::ALL)
+}
+
+fn picked(graph: &GraphProto, input: &str) -> Option<PlaneSet> {
+    let nodes: Result<Vec<_>, _> = graph
+        .node
+        .iter()
+        .map(|node| NodeProto::decode(node.clone()))
+        .collect();
+    let nodes = nodes.ok()?;
+    // A graph inside a node may read everything around it.
+    let has_graph = |node: &NodeProto| {
+        let is_graph = |attribute: &AttributeProto| {
+            [attribute_type::GRAPH, attribute_type::GRAPHS].contains(&attribute.r#type())
+        };
+        node.attribute.iter().any(is_graph)
+    };
+    let is_output = graph.output.iter().any(|output| output.name() == input);
+    if is_output || nodes.iter().any(has_graph) {
+        return None;
+    }
+    let mut planes = Vec::new();
+    for node in nodes
+        .iter()
+        .filter(|node| node.input.iter().any(|name| name == input))
+    {
+        let axis = node
+            .attribute
+            .iter()
+            .find(|attribute| attribute.name() == "axis");
+        let [data, indices] = &node.input[..] else {
+            return None;
+        };
+        let is_pick = node.op_type() == "Gather" && data == input && indices != input;
+        if !is_pick || axis.map_or(0, AttributeProto::i) != 1 {
+            return None;
+        }
+        planes.extend(indices_of(graph, indices)?);
+    }
+    Some(planes.into_iter().collect())
+}
+
+/// The plane numbers in an initializer.
+fn indices_of(graph: &GraphProto, name: &str) -> Option<Vec<usize>> {
+    let tensors = graph
+        .initializer
+        .iter()
+        .filter_map(|tensor| TensorProto::decode(tensor.clone()).ok());
+    let tensor = tensors.into_iter().find(|tensor| tensor.name() == name)?;
+    if tensor.data_type() != data_type::INT64 {
+        return None;
+    }
+    let (numbers, rest) = tensor.raw_data.as_deref()?.as_chunks::<8>();
+    let count: i64 = tensor.dims.iter().product();
+    if !rest.is_empty() || count != numbers.len() as i64 {
+        return None;
+    }
+    // Negative ones count from the end.
+    let plane = |&bytes: &[u8; 8]| match i64::from_le_bytes(bytes) {
+        number @ 0..112 => Some(number as usize),
+        number @ -112..0 => Some((number + i64::from(PLANES)) as usize),
+        _ => None,
+    };
+    numbers.iter().map(plane).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lc0::onnx::proto::ValueInfo;
+
+    const INPUT: &str = "planes";
+
+    fn gather(data: &str, indices: &str, axis: i64) -> NodeProto {
+        NodeProto {
+            input: vec![data.into(), indices.into()],
+            op_type: Some("Gather".into()),
+            attribute: vec![AttributeProto {
+                name: Some("axis".into()),
+                i: Some(axis),
+                r#type: Some(attribute_type::INT),
+                ..Default::default()
+            }],
+            ..Default::default()
+        }
+    }
+
+    fn numbers(name: &str, numbers: &[i64]) -> TensorProto {
+        let bytes: Vec<u8> = numbers
+            .iter()
+            .flat_map(|number| number.to_le_bytes())
+            .collect();
+        TensorProto {
+            dims: vec![numbers.len() as i64],
+            data_type: Some(data_type::INT64),
+            name: Some(name.into()),
+            raw_data: Some(bytes.into()),
+        }
+    }
+
+    fn read(nodes: &[NodeProto], tensors: &[TensorProto]) -> PlaneSet {
+        let graph = GraphProto {
+            node: nodes
+                .iter()
+                .map(|node| node.encode_to_vec().into())
+                .collect(),
+            initializer: tensors
+                .iter()
+                .map(|tensor| tensor.encode_to_vec().into())
+                .collect(),
+            ..Default::default()
+        };
+        planes_read(&graph, INPUT)
+    }
+
+    #[test]
+    fn picked_planes_are_found() {
+        let tensors = [numbers("a", &[0, 5, 111]), numbers("b", &[-1, 20])];
+        let nodes = [
+            gather(INPUT, "a", 1),
+            gather(INPUT, "b", 1),
+            gather("other", "a", 0),
+        ];
+        assert_eq!(read(&nodes, &tensors), PlaneSet::from_iter([0, 5, 20, 111]));
+        let planes = read(&nodes, &tensors);
+        assert_eq!(
+            (planes.bits(0..13), planes.bits(13..26)),
+            (1 | 1 << 5, 1 << 7)
+        );
+    }
+
+    #[test]
+    fn what_is_not_understood_reads_all() {
+        let tensors = [numbers("a", &[0, 5]), numbers("far", &[112])];
+        let pick = gather(INPUT, "a", 1);
+        let other = NodeProto {
+            input: vec![INPUT.into()],
+            op_type: Some("Conv".into()),
+            ..Default::default()
+        };
+        let mut inside = gather("other", "a", 0);
+        inside.attribute[0].r#type = Some(attribute_type::GRAPH);
+        for nodes in [
+            vec![pick.clone(), other],
+            vec![pick.clone(), inside],
+            vec![pick.clone(), gather(INPUT, "a", 2)],
+            vec![pick.clone(), gather(INPUT, "far", 1)],
+            vec![pick.clone(), gather(INPUT, "computed", 1)],
+            vec![pick.clone(), gather("a", INPUT, 1)],
+        ] {
+            assert_eq!(read(&nodes, &tensors), PlaneSet::ALL, "{nodes:?}");
+        }
+        let graph = GraphProto {
+            output: vec![ValueInfo {
+                name: Some(INPUT.into()),
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        assert_eq!(planes_read(&graph, INPUT), PlaneSet::ALL);
+    }
+}
