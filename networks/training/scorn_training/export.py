@@ -118,9 +118,10 @@ def block(g: Graph, x: str, seen: list[str], w: dict[str, np.ndarray], config: m
 def residual_tower(g: Graph, x: str, parts: list[dict[str, np.ndarray]], config: model.Config) -> str:
     """From [n, 64, channels] through planes [n, channels, 8, 8] to rows [n * 64, channels]."""
     x = g.reshape(g.add("Transpose", x, perm=[0, 2, 1]), -1, config.channels, 8, 8)
+    how = {"kernel_shape": [3, 3], "pads": [1] * 4, "strides": [1, 1]}  # rten does not know the defaults
     for w in parts:
-        y = g.add("Relu", g.add("Conv", x, w["first.weight"], w["first.bias"], pads=[1] * 4))
-        y = g.add("Conv", y, w["second.weight"], w["second.bias"], pads=[1] * 4)
+        y = g.add("Relu", g.add("Conv", x, w["first.weight"], w["first.bias"], **how))
+        y = g.add("Conv", y, w["second.weight"], w["second.bias"], **how)
         mean = g.reshape(g.add("GlobalAveragePool", y), -1, config.channels)
         hidden = g.add("Relu", g.linear(mean, w["squeeze.weight"].T, w["squeeze.bias"]))
         # The two halves apart: rten and ONNX Runtime both broadcast them cheaply.

@@ -80,6 +80,8 @@ def play(fen: str, sides: dict[chess.Color, Side], referee: Referee | None = Non
     while not board.is_game_over(claim_draw=True) and board.ply() < LONGEST:
         side = sides[board.turn]
         played = side.engine.play(board, side.limit, game=game, info=chess.engine.INFO_SCORE)
+        if played.move is None:
+            raise RuntimeError(f"{side.engine.id.get('name')} has no move in {board.fen()}")
         board.push(played.move)
         early = referee.result(board, played.info.get("score")) if referee else None
         if early is not None:
