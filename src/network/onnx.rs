@@ -217,9 +217,7 @@ fn configure(
                 .with_device_id(*device)
                 .with_tf32(false)
                 .build();
-            builder
-                .with_execution_providers([provider(cuda)])?
-                .with_disable_cpu_fallback()
+            only_there(builder.with_execution_providers([provider(cuda)])?, onnx)
         }
         Target::TensorRt {
             device,
@@ -244,8 +242,17 @@ fn configure(
             let rt = rt.build();
             let cuda = ep::CUDA::default().with_device_id(*device).build();
             let builder = builder.with_execution_providers([provider(rt), provider(cuda)])?;
-            builder.with_disable_cpu_fallback()
+            only_there(builder, onnx)
         }
+    }
+}
+
+/// Has a GPU run everything, except the computation of shapes, which it leaves to the CPU.
+#[expect(clippy::result_large_err, reason = "ort's own error, once a session")]
+fn only_there(builder: SessionBuilder, onnx: &OnnxModel) -> Built {
+    match onnx.computes_shapes {
+        true => Ok(builder),
+        false => builder.with_disable_cpu_fallback(),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Just enough of ONNX: its protobuf messages, a typed graph builder, and a reader for models made elsewhere.
 
 pub(crate) mod graph;
-mod planes;
+mod inspect;
 pub(crate) mod proto;
 pub(crate) mod read;
 
-pub use planes::PlaneSet;
+pub use inspect::PlaneSet;

@@ -5,7 +5,7 @@ use prost::{Message, bytes::Bytes};
 
 use super::{
     graph::cast_node,
-    planes::planes_read,
+    inspect::{computes_shapes, planes_read},
     proto::{Extent, ModelProto, StringStringEntry, ValueInfo, data_type},
 };
 use crate::lc0::{
@@ -167,6 +167,7 @@ fn find_tensors(
     Ok(OnnxModel {
         bytes: Vec::new(),
         planes_read: planes_read(graph, &input),
+        computes_shapes: computes_shapes(graph),
         input,
         policy,
         wdl,

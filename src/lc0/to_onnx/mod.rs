@@ -120,6 +120,8 @@ pub struct OnnxModel {
     pub input: String,
     /// The planes of it that the model reads.
     pub planes_read: PlaneSet,
+    /// Whether the model works out shapes while it runs. GPUs leave that to the CPU.
+    pub computes_shapes: bool,
     /// Policy logits, \[batch, 1858\].
     pub policy: String,
     /// Win, draw and loss probabilities, \[batch, 3\].
@@ -222,6 +224,7 @@ fn emit(
         bytes: Vec::new(),
         input,
         planes_read: PlaneSet::ALL,
+        computes_shapes: false,
         policy,
         wdl,
         value,

@@ -1,4 +1,5 @@
-//! Which input planes an ONNX model reads: many of the 112 are history that a network may never look at.
+//! What an ONNX model does, as far as it matters outside: which of the 112 input planes it reads (many are history that a
+//! network may never look at), and whether it computes shapes.
 
 use std::ops::Range;
 
@@ -28,6 +29,15 @@ impl FromIterator<usize> for PlaneSet {
     fn from_iter<I: IntoIterator<Item = usize>>(planes: I) -> PlaneSet {
         PlaneSet(planes.into_iter().fold(0, |set, plane| set | 1 << plane))
     }
+}
+
+/// Whether a model asks for the shape of a tensor: then some of its nodes compute with shapes and not with positions.
+pub(super) fn computes_shapes(graph: &GraphProto) -> bool {
+    let mut nodes = graph
+        .node
+        .iter()
+        .filter_map(|node| NodeProto::decode(node.clone()).ok());
+    nodes.any(|node| matches!(node.op_type(), "Shape" | "Size"))
 }
 
 /// The planes that a model reads of its input: those that it picks, if picking planes is all that it does with the input.
@@ -162,6 +172,23 @@ mod tests {
             (planes.bits(0..13), planes.bits(13..26)),
             (1 | 1 << 5, 1 << 7)
         );
+    }
+
+    #[test]
+    fn computed_shapes_are_noticed() {
+        let graph = |operations: &[&str]| GraphProto {
+            node: operations
+                .iter()
+                .map(|operation| NodeProto {
+                    op_type: Some((*operation).to_owned()),
+                    ..Default::default()
+                })
+                .map(|node| node.encode_to_vec().into())
+                .collect(),
+            ..Default::default()
+        };
+        assert!(computes_shapes(&graph(&["Conv", "Shape", "Gather"])));
+        assert!(!computes_shapes(&graph(&["Conv", "Reshape"])));
     }
 
     #[test]
