@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from scorn_training import data, match, model, play, policy, records, train, verify
+from scorn_training import data, match, model, odds, play, policy, records, train, verify
 from scorn_training.data import DEFAULT_WDL
 from scorn_training.export import export
 
@@ -122,6 +122,22 @@ def test_won_positions_still_differ():
     assert (np.diff(wdl[:, 0]) > 0).all() and (np.diff(wdl[:, 2]) < 0).all()
     assert np.diff(wdl[:, 0])[8:11].min() > 0.01, "a queen, a rook and a knight are told apart"
     assert wdl[:, 0] == pytest.approx(wdl[::-1, 2], abs=1e-6)
+
+
+def test_material_orders_what_the_teacher_calls_lost():
+    def target(squares: list[str], score: int, giver: chess.Color) -> float:
+        board = odds.odds_board(squares, giver)
+        return float(records.with_material(np.array([score], np.int16), records.boards(record_of(board)))[0])
+
+    # Stockfish's medians of such positions.
+    lost = [target(*odds_and_score, chess.WHITE) for odds_and_score in
+            [(["d1"], -662), (["a1", "h1"], -630), (["a1"], -597), (["c1"], -550), (["b1"], -498), (["f2"], -90)]]
+    assert (np.diff(lost) > 0).all(), lost
+    won = [target(*odds_and_score, chess.BLACK) for odds_and_score in [(["b1"], 640), (["a1"], 747), (["d1"], 724)]]
+    assert won[0] < won[1] < won[2] and lost[-1] == -90, (won, lost)
+    # What hangs does not count against the evaluation, and a mate stays one.
+    assert target(["d1"], 500, chess.WHITE) == 450
+    assert target(["d1"], -records.MATE, chess.WHITE) == -records.MATE
 
 
 def write_records(path: Path, many: np.ndarray) -> None:
