@@ -7,7 +7,7 @@ mod common;
 
 use std::{path::PathBuf, sync::Arc};
 
-use common::{recorded_game, recorded_mode, shared};
+use common::{game, recorded_game, recorded_mode, shared};
 use scorn::{
     chess::{History, moves::legal_moves},
     network::{
@@ -16,7 +16,6 @@ use scorn::{
     },
     options::Options,
 };
-use shakmaty::uci::UciMove;
 
 /// What the issue asks for is 1e-3; what we hold is this.
 const TOLERANCE: f64 = 2e-4;
@@ -194,21 +193,12 @@ fn an_evaluation_does_not_depend_on_the_batch_it_is_in() {
     }
 }
 
-/// The game from the start position with these moves.
-fn played(moves: &str) -> History {
-    let mut game = History::default();
-    for text in moves.split_whitespace() {
-        let m = text.parse::<UciMove>().unwrap().to_move(game.position());
-        game.push_move(m.unwrap());
-    }
-    game
-}
-
 #[test]
 fn the_built_in_network_answers_once_for_all_ways_to_a_position() {
     let mut config = tiny("rten", "tiny.onnx");
     config.weights = concat!(env!("CARGO_MANIFEST_DIR"), "/networks/scorn-default.onnx").into();
     let evaluator = load(&config).unwrap();
+    let played = |moves: &str| game("startpos", moves.split_whitespace());
     let evaluate = |game: &History| {
         let moves: Vec<_> = legal_moves(game.position()).collect();
         let mut batch = Batch::default();

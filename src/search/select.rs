@@ -85,6 +85,13 @@ struct Ground<'a> {
     turn: Color,
 }
 
+impl Ground<'_> {
+    /// What search-contempt says about a visit at this node.
+    fn reply(&mut self, id: NodeId) -> Reply {
+        self.tree.reply(id, self.turn, self.rng)
+    }
+}
+
 /// Visits that stand at one node: neighbours in [`Pass::heads`].
 struct Group {
     id: NodeId,
@@ -204,62 +211,58 @@ impl Pass {
 
     /// Has the only visit at a node choose a move and go on. If it finds none it stays where it is.
     fn go_alone(&mut self, ground: &mut Ground<'_>, group: Group) -> Result<(), Full> {
-        let Ground {
-            tree,
-            params,
-            rng,
-            turn,
-        } = ground;
-        let (slot, drawn) = match tree.reply(group.id, *turn, rng) {
+        let (slot, drawn) = match ground.reply(group.id) {
             Reply::Draw(slot) => (slot, true),
-            Reply::Search => (puct::best_move(tree, params, group.id, *turn)?, false),
+            Reply::Search => (
+                puct::best_move(ground.tree, ground.params, group.id, ground.turn)?,
+                false,
+            ),
             Reply::Blocked => return Ok(()),
         };
         let head = &mut self.heads[group.visits.start];
-        let link = step_down(tree, group.id, slot, drawn, *head);
+        let link = step_down(ground.tree, group.id, slot, drawn, *head);
         *head = self.links.len() as u32;
         self.links.push(link);
         let id = link.id;
-        self.arrive(tree, Group { id, ..group });
+        self.arrive(ground.tree, Group { id, ..group });
         Ok(())
     }
 
     /// Has each visit of a group choose a move, one after the other, and go on with those that chose the same. Visits that
     /// find none stay where they are.
     fn go_together(&mut self, ground: &mut Ground<'_>, group: Group) -> Result<(), Full> {
-        let Ground {
-            tree,
-            params,
-            rng,
-            turn,
-        } = ground;
         let id = group.id;
         self.choices.clear();
         self.ranking.clear();
         let mut result = Ok(());
         for index in group.visits.clone() {
             let head = self.heads[index];
-            let choice = match tree.reply(id, *turn, rng) {
+            let choice = match ground.reply(id) {
                 Reply::Draw(slot) => Some((slot, true)),
                 Reply::Blocked => None,
-                Reply::Search => match self.ranking.take(tree, params, id, *turn) {
-                    Ok(slot) => Some((slot, false)),
-                    Err(full) => {
-                        result = Err(full);
-                        None
+                Reply::Search => {
+                    match self
+                        .ranking
+                        .take(ground.tree, ground.params, id, ground.turn)
+                    {
+                        Ok(slot) => Some((slot, false)),
+                        Err(full) => {
+                            result = Err(full);
+                            None
+                        }
                     }
-                },
+                }
             };
             self.choices.push(match choice {
                 None => Choice::stay(head),
                 Some((slot, drawn)) => {
-                    let link = step_down(tree, id, slot, drawn, head);
+                    let link = step_down(ground.tree, id, slot, drawn, head);
                     self.links.push(link);
                     Choice::go(slot, self.links.len() - 1)
                 }
             });
         }
-        self.split(tree, group);
+        self.split(ground.tree, group);
         result
     }
 

@@ -123,14 +123,21 @@ pub fn uci(history: &History, m: PackedMove) -> String {
         .to_string()
 }
 
-/// The game of a row of lc0's records.
-pub fn recorded_game(row: &serde_json::Value) -> History {
-    let mut game = position(row["fen"].as_str().unwrap());
-    for m in row["moves"].as_array().unwrap() {
-        let m: UciMove = m.as_str().unwrap().parse().unwrap();
+/// The game from a FEN, or `startpos`, with these moves in UCI.
+pub fn game<'a>(fen: &str, moves: impl IntoIterator<Item = &'a str>) -> History {
+    let mut game = position(fen);
+    for text in moves {
+        let m: UciMove = text.parse().unwrap();
         game.push_move(m.to_move(game.position()).unwrap());
     }
     game
+}
+
+/// The game of a row of lc0's records.
+pub fn recorded_game(row: &serde_json::Value) -> History {
+    let moves = row["moves"].as_array().unwrap();
+    let moves = moves.iter().map(|m| m.as_str().unwrap());
+    game(row["fen"].as_str().unwrap(), moves)
 }
 
 /// How such a row writes castling.

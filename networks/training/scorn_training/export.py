@@ -69,7 +69,6 @@ def build(network: model.Network) -> tuple[list[onnx.NodeProto], list[onnx.Tenso
     en_passant = g.add("Relu", g.linear(g.reshape(pawns, -1, 128), *en_passant_weights()))
     planes = g.reshape(planes, -1, len(PLANES), 64)
     features = g.add("Concat", planes, g.reshape(en_passant, -1, 1, 64), axis=1)
-    seen = lines_of_sight(g, planes) if config.body == "lines" else []
     embed = w["embed.weight"].T.copy()
     embed[16] /= 100  # the rule-50 plane counts plies
     tokens = g.add("Transpose", features, perm=[0, 2, 1])
@@ -81,6 +80,7 @@ def build(network: model.Network) -> tuple[list[onnx.NodeProto], list[onnx.Tenso
     if config.body == "residual":
         x = residual_tower(g, x, parts, config)
     else:
+        seen = lines_of_sight(g, planes)
         x = g.reshape(x, -1, config.channels)
         for part in parts:
             x = block(g, x, seen, part, config)

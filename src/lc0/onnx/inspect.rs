@@ -6,9 +6,7 @@ use std::ops::Range;
 use prost::Message;
 
 use super::proto::{AttributeProto, GraphProto, NodeProto, TensorProto, attribute_type, data_type};
-
-/// How many planes there are.
-const PLANES: u32 = 112;
+use crate::lc0::architecture::PLANES;
 
 /// A set of input planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,11 +98,12 @@ fn indices_of(graph: &GraphProto, name: &str) -> Option<Vec<usize>> {
     if !rest.is_empty() || count != numbers.len() as i64 {
         return None;
     }
-    // Negative ones count from the end.
-    let plane = |&bytes: &[u8; 8]| match i64::from_le_bytes(bytes) {
-        number @ 0..112 => Some(number as usize),
-        number @ -112..0 => Some((number + i64::from(PLANES)) as usize),
-        _ => None,
+    let plane = |&bytes: &[u8; 8]| {
+        let number = i64::from_le_bytes(bytes);
+        // Negative ones count from the end.
+        let from_end = if number < 0 { PLANES as i64 } else { 0 };
+        let plane = usize::try_from(number.checked_add(from_end)?).ok();
+        plane.filter(|&plane| plane < PLANES)
     };
     numbers.iter().map(plane).collect()
 }
