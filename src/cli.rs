@@ -35,7 +35,14 @@ use crate::{
 const CONFIG_FILE: &str = "scorn.config";
 
 /// The subcommands that the engine's options mean something to.
-const WITH_OPTIONS: &[&str] = &["uci", "analyze", "backendbench", "runtime", "tune"];
+const WITH_OPTIONS: &[&[&str]] = &[
+    &["uci"],
+    &["analyze"],
+    &["backendbench"],
+    &["runtime"],
+    &["tune"],
+    &["dataset", "visit"],
+];
 
 /// Flags that have a short form, as in lc0.
 const SHORT_FLAGS: &[(&str, char)] = &[
@@ -118,7 +125,7 @@ fn dispatch(command: Option<Command>, options: Options) -> Result<()> {
         Some(Command::Tune(args)) => network::tune(&args, &options),
         Some(Command::Convert(args)) => lc0::convert_with(&args, &calibrate),
         Some(Command::Describe(args)) => lc0::describe(&args),
-        Some(Command::Dataset(args)) => dataset::run(&args),
+        Some(Command::Dataset(args)) => dataset::run(&args, &options, &load()),
     }
 }
 
@@ -156,12 +163,18 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::
 
 /// The command line with a flag for every option, before and after the subcommand.
 fn command(rows: &[Row]) -> clap::Command {
-    let arguments = || rows.iter().flat_map(arguments_of);
+    let command = with_options(Cli::command(), &[], rows);
     WITH_OPTIONS
         .iter()
-        .fold(Cli::command().args(arguments()), |command, name| {
-            command.mut_subcommand(name, |inner| inner.args(arguments()))
-        })
+        .fold(command, |command, path| with_options(command, path, rows))
+}
+
+/// The command with the flags added to the subcommand that the names lead to.
+fn with_options(command: clap::Command, path: &[&str], rows: &[Row]) -> clap::Command {
+    match path {
+        [] => command.args(rows.iter().flat_map(arguments_of)),
+        [name, rest @ ..] => command.mut_subcommand(name, |inner| with_options(inner, rest, rows)),
+    }
 }
 
 /// The flags of one row: `--flag VALUE`, or `--flag` and `--no-flag`.
@@ -206,15 +219,16 @@ fn arguments_of(row: &Row) -> Vec<Arg> {
 fn value_of(row: &Row, matches: &ArgMatches) -> Option<String> {
     let inner = matches
         .subcommand()
-        .filter(|(name, _)| WITH_OPTIONS.contains(name))
         .and_then(|(_, inner)| value_of(row, inner));
     if inner.is_some() {
         return inner;
     }
-    if row.kind == Kind::Check && matches.get_flag(row.negative_flag) {
+    // An error here means that this subcommand has no such flag.
+    let is_negative = matches.try_get_one(row.negative_flag).ok().flatten();
+    if row.kind == Kind::Check && is_negative == Some(&true) {
         return Some("false".into());
     }
-    matches.get_one::<String>(row.name).cloned()
+    matches.try_get_one::<String>(row.name).ok()?.cloned()
 }
 
 /// Reads the configuration file that was named, or the one beside the program if there is one.
@@ -283,6 +297,8 @@ mod tests {
         assert_eq!(set.backend, "hash");
         assert!(!options("scorn --sticky-endgames=false").sticky_endgames);
         assert_eq!(options("scorn uci"), Options::default());
+        let visit = options("scorn --cpuct 2 dataset visit in --out out --count 1 --backend hash");
+        assert_eq!((visit.cpuct, &*visit.backend), (2.0, "hash"));
         for bad in [
             "scorn --cpuct x",
             "scorn --nosuch",

@@ -64,6 +64,47 @@ fn games_become_records_and_samples() {
 }
 
 #[test]
+fn searches_give_positions_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let (games, visited) = (
+        path(dir.path(), "games.rec"),
+        path(dir.path(), "visited.rec"),
+    );
+    stdout(&dataset(&["pgn", GAMES, "--out", &games]));
+    let arguments = [
+        "visit",
+        &games,
+        "--out",
+        &visited,
+        "--count",
+        "64",
+        "--nodes",
+        "40",
+        "--backend",
+        "hash",
+    ];
+    assert_eq!(stdout(&dataset(&arguments)), "64 positions\n");
+    // What is there already is not done again.
+    assert_eq!(stdout(&dataset(&arguments)), "64 positions\n");
+    assert!(stdout(&dataset(&["stats", &visited])).contains("visited"));
+    let output = dataset(&[
+        "visit",
+        &games,
+        "--out",
+        &visited,
+        "--count",
+        "99",
+        "--weights",
+        "none.pb",
+    ]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success() && error.contains("none.pb"),
+        "{error}"
+    );
+}
+
+#[test]
 fn bad_input_is_told_with_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let (missing, out) = (path(dir.path(), "none.pgn"), path(dir.path(), "out.rec"));

@@ -36,6 +36,8 @@ step "games to records"
 "$scorn" dataset pgn "$root/tests/data/training-smoke.pgn" --out "$work/games.rec" --held-out 20
 step "positions for the teacher"
 "$scorn" dataset sample "$work/games.rec" --out "$work/sample.rec" --count 600 --sample-seed 7
+step "positions that our own search visits"
+"$scorn" dataset visit "$work/games.rec" --out "$work/visited.rec" --count 160 --nodes 50 --backend rten
 step "labels"
 teacher=${TEACHER:-$(command -v stockfish || ls /usr/games/stockfish 2>/dev/null || true)}
 if [ -n "$teacher" ]; then
@@ -45,12 +47,16 @@ else
     "$scorn" dataset label "$work/sample.rec" --out "$work/labels.rec" --engine "$scorn" --nodes 4 --queue 1 \
         --option Backend=hash
 fi
-"$scorn" dataset stats "$work/games.rec" "$work/labels.rec"
+step "labels by a deeper search of our own, with the next best moves"
+"$scorn" dataset label "$work/visited.rec" --out "$work/deeper.rec" --engine "$scorn" --nodes 100 --multipv 3 --queue 1 \
+    --option ScoreType=centipawn --option Backend=rten
+"$scorn" dataset stats "$work/games.rec" "$work/labels.rec" "$work/deeper.rec"
 
 sizes='{"channels": 32, "hidden": 32, "blocks": 2, "value_channels": 4, "value_hidden": 32, "policy": 16}'
 train() {
-    "$python" -m scorn_training.train --data "$work/games.rec:0.5" --data "$work/labels.rec:0.5" --config "$sizes" \
-        --batch 64 --test "$work/games.rec" --test "$work/labels.rec" "$@"
+    "$python" -m scorn_training.train --data "$work/games.rec:0.4" --data "$work/labels.rec:0.4" \
+        --data "$work/deeper.rec:0.2" --config "$sizes" --batch 64 \
+        --test "$work/games.rec" --test "$work/labels.rec" "$@"
 }
 step "training, in two runs of one, and the end with a falling rate"
 train --folder "$work/run" --steps 60 --warmup 20

@@ -1,4 +1,5 @@
-//! A UCI engine as teacher: best move and score for every record.
+//! A UCI engine as teacher: best move and score for every record, and with `--multipv` the next best moves with theirs,
+//! from which training makes a soft policy.
 //!
 //! The output file grows record by record in the order of the input, so its length says how far a killed run came.
 //! Stockfish answers queued `position`/`go` pairs in order, which saves a process switch per position
@@ -16,7 +17,9 @@ use shakmaty::uci::UciMove;
 use shakmaty::{Chess, Color, EnPassantMode};
 
 use super::progress_records;
-use super::record::{MATE, Record, RecordReader, RecordWriter};
+use super::record::{
+    ALTERNATIVES, Alternative, Layout, MATE, NO_SCORE, Record, RecordReader, RecordWriter,
+};
 
 /// Options of `dataset label`.
 #[derive(Args, Debug)]
@@ -32,6 +35,9 @@ pub struct LabelArgs {
     /// Nodes per position
     #[arg(long, default_value_t = 100)]
     pub nodes: u64,
+    /// Moves to score per position, the best one included; all of them share the nodes
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=1 + ALTERNATIVES as i64))]
+    pub multipv: u8,
     /// Engine options, NAME=VALUE
     #[arg(long = "option")]
     pub options: Vec<String>,
@@ -46,7 +52,11 @@ pub struct LabelArgs {
 /// Labels what is not labelled yet and returns the number of records in the output.
 pub fn run(args: &LabelArgs) -> Result<u64> {
     let mut reader = RecordReader::open(&args.input)?;
-    let mut writer = RecordWriter::append(&args.out)?;
+    let layout = match args.multipv {
+        1 => Layout::Plain,
+        _ => Layout::Ranked,
+    };
+    let mut writer = RecordWriter::append(&args.out, layout, 1)?;
     let total = reader.count;
     ensure!(
         writer.count <= total,
@@ -58,7 +68,11 @@ pub fn run(args: &LabelArgs) -> Result<u64> {
     let bar = progress_records(total, "labelling");
     bar.set_position(writer.count);
     bar.reset_eta();
-    let mut teacher = Teacher::start(&args.engine, &args.options)?;
+    let mut options = args.options.clone();
+    if args.multipv > 1 {
+        options.push(format!("MultiPV={}", args.multipv));
+    }
+    let mut teacher = Teacher::start(&args.engine, &options)?;
     let mut waiting: VecDeque<(Record, Chess)> = VecDeque::new();
     let mut records = reader.take(args.limit.map_or(usize::MAX, |limit| limit as usize));
     loop {
@@ -87,26 +101,58 @@ pub fn run(args: &LabelArgs) -> Result<u64> {
 
 /// Puts a label on a record; a mated or otherwise unanswerable position stays without.
 fn apply(record: &mut Record, pos: &Chess, answer: &Answer) {
-    let Some(m) = answer
-        .best
-        .parse::<UciMove>()
-        .ok()
-        .and_then(|uci| uci.to_move(pos).ok())
-    else {
+    let Some(best) = pack(&answer.best, pos) else {
         return;
     };
-    record.best = Record::pack_move(m, Color::White);
-    record.score = answer.score;
-    if answer.score.abs() > MATE - 1000 {
-        record.plies_left = (MATE - answer.score.abs()) as u16;
+    record.best = best;
+    let mut others = Vec::new();
+    for line in &answer.lines {
+        match pack(&line.m, pos) {
+            Some(m) if m == best => record.score = line.score,
+            Some(m) => others.push(Alternative {
+                m,
+                score: line.score,
+            }),
+            // A line without moves is about the position, so about the best move.
+            None => record.score = line.score,
+        }
     }
+    if let (NO_SCORE, Some(line)) = (record.score, answer.lines.first()) {
+        record.score = line.score;
+    }
+    // Of a single line the last move may be another than the one played: that is no second opinion.
+    if answer.lines.len() > 1 {
+        for (place, other) in record.alternatives.iter_mut().zip(others) {
+            *place = other;
+        }
+    }
+    if record.score != NO_SCORE && record.score.abs() > MATE - 1000 {
+        record.plies_left = (MATE - record.score.abs()) as u16;
+    }
+}
+
+/// A move in UCI as records hold it, if it can be played.
+fn pack(text: &str, pos: &Chess) -> Option<u16> {
+    let m = text.parse::<UciMove>().ok()?.to_move(pos).ok()?;
+    Some(Record::pack_move(m, Color::White))
 }
 
 /// What the engine said last.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Answer {
     best: String,
+    /// By rank.
+    lines: Vec<ScoredLine>,
+}
+
+/// What an `info` line with a score says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct ScoredLine {
+    /// Counted from 1.
+    rank: usize,
     score: i16,
+    /// The first move of `pv`; empty if there is none.
+    m: String,
 }
 
 struct Teacher {
@@ -160,8 +206,12 @@ impl Teacher {
                 answer.best = rest.split(' ').next().unwrap_or_default().to_owned();
                 return Ok(answer);
             }
-            if let Some(score) = score(line) {
-                answer.score = score;
+            if let Some(line) = scored_line(line) {
+                // Ranks are told in order, so a new one is the next.
+                match answer.lines.get_mut(line.rank - 1) {
+                    Some(known) => *known = line,
+                    None => answer.lines.push(line),
+                }
             }
         }
     }
@@ -188,32 +238,48 @@ impl Drop for Teacher {
     }
 }
 
-/// The score of an `info` line, bounds excepted.
-fn score(line: &str) -> Option<i16> {
-    let (_, rest) = line.strip_prefix("info ")?.split_once(" score ")?;
-    let mut words = rest.split(' ');
-    let (kind, value) = (words.next()?, words.next()?.parse::<i32>().ok()?);
-    if matches!(words.next(), Some("lowerbound" | "upperbound")) {
+/// An `info` line with a score, bounds excepted.
+fn scored_line(line: &str) -> Option<ScoredLine> {
+    let words: Vec<&str> = line.strip_prefix("info ")?.split(' ').collect();
+    let after = |name: &str| {
+        let at = words.iter().position(|&word| word == name)?;
+        Some(&words[at + 1..])
+    };
+    let (&kind, rest) = after("score")?.split_first()?;
+    let value = rest.first()?.parse::<i32>().ok()?;
+    if matches!(rest.get(1), Some(&("lowerbound" | "upperbound"))) {
         return None;
     }
-    match kind {
-        "cp" => Some(value.clamp(-20000, 20000) as i16),
-        "mate" if value > 0 => Some(MATE - (2 * value - 1).min(1000) as i16),
-        "mate" => Some(-MATE + (-2 * value).min(1000) as i16),
-        _ => None,
-    }
+    let score = match kind {
+        "cp" => value.clamp(-20000, 20000) as i16,
+        "mate" if value > 0 => MATE - (2 * value - 1).min(1000) as i16,
+        "mate" => -MATE + (-2 * value).min(1000) as i16,
+        _ => return None,
+    };
+    let rank = after("multipv").and_then(|rest| rest.first()?.parse().ok());
+    let pv = after("pv").and_then(|rest| rest.first());
+    Some(ScoredLine {
+        rank: rank.unwrap_or(1).max(1),
+        score,
+        m: pv.map_or_else(String::new, |m| (*m).to_owned()),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::record::{NO_SCORE, Source, read_all};
+    use crate::dataset::record::{Source, read_all};
 
     #[test]
     fn scores_of_info_lines() {
+        let score = |line: &str| scored_line(line).map(|line| line.score);
         assert_eq!(
-            score("info depth 3 seldepth 2 multipv 1 score cp -51 wdl 1 2 3 nodes 100 pv e2e4"),
-            Some(-51)
+            scored_line("info depth 3 multipv 2 score cp -51 wdl 1 2 3 nodes 100 pv e2e4 e7e5"),
+            Some(ScoredLine {
+                rank: 2,
+                score: -51,
+                m: "e2e4".into()
+            })
         );
         assert_eq!(score("info depth 3 score cp 51 lowerbound nodes 100"), None);
         assert_eq!(score("info depth 3 score mate 2 nodes 100"), Some(MATE - 3));
@@ -224,19 +290,29 @@ mod tests {
         assert_eq!(score("info string score cp x"), None);
     }
 
-    /// A teacher in shell that answers every `go` with the same move.
+    /// A teacher in shell that answers every `go` with the same lines.
     #[cfg(unix)]
-    #[test]
-    fn labels_are_continued_and_impossible_answers_left_out() {
+    fn teacher(dir: &Path, answer: &[&str]) -> PathBuf {
         use std::os::unix::fs::PermissionsExt;
-        let dir = tempfile::tempdir().unwrap();
-        let engine = dir.path().join("engine.sh");
-        let script = "#!/bin/sh\nwhile read -r word rest; do case $word in uci) echo uciok;; isready) echo readyok;;\n\
-                      go) echo 'info depth 1 score cp 33 pv e2e4'; echo 'bestmove e2e4';; quit) exit;; esac; done\n";
-        std::fs::write(&engine, script).unwrap();
-        std::fs::set_permissions(&engine, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let (input, out) = (dir.path().join("in.rec"), dir.path().join("out.rec"));
-        let mut writer = RecordWriter::create(&input).unwrap();
+        let path = dir.join("engine.sh");
+        let told: String = answer
+            .iter()
+            .map(|line| format!("echo '{line}'; "))
+            .collect();
+        let script = format!(
+            "#!/bin/sh\nwhile read -r word rest; do case $word in\n\
+             uci) echo uciok;; isready) echo readyok;; go) {told};; quit) exit;; esac; done\n"
+        );
+        std::fs::write(&path, script).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    /// Three positions, of which the second knows none of the start position's moves.
+    #[cfg(unix)]
+    fn three_positions(dir: &Path) -> PathBuf {
+        let path = dir.join("in.rec");
+        let mut writer = RecordWriter::create(&path, Layout::Plain).unwrap();
         let start = Record::new(&Chess::new(), false, Source::Real);
         let mut bare = start;
         bare.board = [0; 32];
@@ -247,11 +323,23 @@ mod tests {
             writer.write(&record).unwrap();
         }
         writer.finish().unwrap();
+        path
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn labels_are_continued_and_impossible_answers_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("out.rec");
         let mut args = LabelArgs {
-            input,
+            input: three_positions(dir.path()),
             out: out.clone(),
-            engine,
+            engine: teacher(
+                dir.path(),
+                &["info depth 1 score cp 33 pv e2e4", "bestmove e2e4"],
+            ),
             nodes: 1,
+            multipv: 1,
             options: vec!["Hash=1".into()],
             queue: 2,
             limit: Some(1),
@@ -263,5 +351,51 @@ mod tests {
         assert_eq!((records[0].best, records[0].score), (12 | 28 << 6, 33));
         assert_eq!((records[1].best, records[1].score), (0, NO_SCORE));
         assert_eq!(records[2], records[0]);
+        args.multipv = 2;
+        let error = run(&args).unwrap_err().to_string();
+        assert!(error.contains("records of 48 bytes"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn several_lines_become_alternatives() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("out.rec");
+        let lines = [
+            "info depth 1 multipv 1 score cp 50 pv d2d4",
+            "info depth 1 multipv 2 score cp 20 pv e2e4",
+            "info depth 2 multipv 1 score cp 33 pv e2e4",
+            "info depth 2 multipv 2 score cp 31 pv d2d4",
+            "info depth 2 multipv 3 score mate -1 pv g2g4",
+            "bestmove e2e4",
+        ];
+        let args = LabelArgs {
+            input: three_positions(dir.path()),
+            out: out.clone(),
+            engine: teacher(dir.path(), &lines),
+            nodes: 1,
+            multipv: 3,
+            options: Vec::new(),
+            queue: 1,
+            limit: None,
+        };
+        assert_eq!(run(&args).unwrap(), 3);
+        let records = read_all(&out).unwrap();
+        assert_eq!((records[0].best, records[0].score), (12 | 28 << 6, 33));
+        let none = Alternative::default();
+        let alternatives = [
+            Alternative {
+                m: 11 | 27 << 6,
+                score: 31,
+            },
+            Alternative {
+                m: 14 | 30 << 6,
+                score: 2 - MATE,
+            },
+            none,
+            none,
+        ];
+        assert_eq!(records[0].alternatives, alternatives);
+        assert_eq!((records[1].best, records[1].alternatives), (0, [none; 4]));
     }
 }

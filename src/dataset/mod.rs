@@ -1,7 +1,7 @@
 //! Training data: games to packed records, positions to label, labels from a UCI engine, statistics.
 //!
-//! `scorn dataset pgn` turns games into records, `sample` makes positions that games lack, `label` asks a teacher about
-//! them, `stats` counts. `networks/training` reads the records. Everything streams, is decided by its seed and inputs,
+//! `scorn dataset pgn` turns games into records, `sample` makes positions that games lack, `visit` takes those that our
+//! own search visits, `label` asks a teacher about them, `stats` counts. `networks/training` reads the records. Everything streams, is decided by its seed and inputs,
 //! and says which game or record was bad.
 
 pub mod label;
@@ -9,10 +9,13 @@ pub mod pgn;
 pub mod record;
 pub mod sample;
 pub mod stats;
+pub mod visit;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::{engine::loader::Load, options::Options};
 
 /// Make training data: games to records, positions to label, labels from a UCI engine.
 #[derive(Args, Debug)]
@@ -27,14 +30,16 @@ enum DatasetCommand {
     Pgn(pgn::PgnArgs),
     /// Make positions for a teacher to label: real, spoilt, odds, endgames
     Sample(sample::SampleArgs),
+    /// Take positions that our own search visits, for a teacher to label
+    Visit(visit::VisitArgs),
     /// Ask a UCI engine for the best move and score of every record
     Label(label::LabelArgs),
     /// Count what record files hold
     Stats(stats::StatsArgs),
 }
 
-/// Runs one of the subcommands.
-pub fn run(args: &DatasetArgs) -> Result<()> {
+/// Runs one of the subcommands; the options and networks are for those that search.
+pub fn run(args: &DatasetArgs, options: &Options, load: &Load) -> Result<()> {
     match &args.command {
         DatasetCommand::Pgn(args) => {
             let counts = pgn::run(args)?;
@@ -44,6 +49,7 @@ pub fn run(args: &DatasetArgs) -> Result<()> {
             );
         }
         DatasetCommand::Sample(args) => println!("{} positions", sample::run(args)?),
+        DatasetCommand::Visit(args) => println!("{} positions", visit::run(args, options, load)?),
         DatasetCommand::Label(args) => println!("{} positions labelled", label::run(args)?),
         DatasetCommand::Stats(args) => print!("{}", stats::table(&stats::run(args)?)),
     }

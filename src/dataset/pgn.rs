@@ -15,7 +15,7 @@ use pgn_reader::{Outcome, RawComment, RawTag, Reader, SanPlus, Skip, Visitor};
 use shakmaty::fen::Fen;
 use shakmaty::{CastlingMode, Chess, Color, KnownOutcome, Position};
 
-use super::record::{MATE, NO_RESULT, NO_SCORE, Record, RecordWriter, Source};
+use super::record::{Layout, MATE, NO_RESULT, NO_SCORE, Record, RecordWriter, Source};
 use super::{fnv1a, progress_bytes};
 
 /// Options of `dataset pgn`.
@@ -56,7 +56,7 @@ pub struct Counts {
 
 /// Converts the files.
 pub fn run(args: &PgnArgs) -> Result<Counts> {
-    let mut writer = RecordWriter::create(&args.out)?;
+    let mut writer = RecordWriter::create(&args.out, Layout::Plain)?;
     let mut counts = Counts::default();
     for path in &args.inputs {
         let done = convert(path, args, &mut writer, &mut counts);

@@ -1,8 +1,8 @@
-//! One training position in 48 bytes, and the file that holds many of them.
+//! One training position in 48 or 64 bytes, and the file that holds many of them.
 //!
-//! A record file is a 48-byte header followed by records, so a file can be memory-mapped, indexed at random, split and
-//! appended to. Everything is little-endian and seen from the side to move (ranks flipped for Black), which is how the
-//! network sees it; `networks/training/scorn_training/records.py` reads the same layout.
+//! A record file is a header as long as a record, then records, so a file can be memory-mapped, indexed at random, split
+//! and appended to. Everything is little-endian and seen from the side to move (ranks flipped for Black), which is how
+//! the network sees it; `networks/training/scorn_training/records.py` reads the same layout.
 //!
 //! | bytes | field | meaning |
 //! |---|---|---|
@@ -17,6 +17,9 @@
 //! | 41 | reserved | 0 |
 //! | 42..44 | plies left | to the end of the game; 65535 unknown |
 //! | 44..48 | game | number of the game within its file |
+//! | 48..64 | alternatives | only in [`Layout::Ranked`]: four times a move and its score, next best first; move 0: none |
+//!
+//! The header: `SCORNREC`, the version (1 plain, 2 ranked) and the bytes of a record as `u32`, then zeros.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -28,10 +31,14 @@ use shakmaty::{
     PositionError, Role, Setup, Square,
 };
 
-/// Bytes of one record, and of the header.
-pub const RECORD_BYTES: usize = 48;
 const MAGIC: &[u8; 8] = b"SCORNREC";
-const VERSION: u32 = 1;
+/// Bytes of a record without its alternatives.
+const PLAIN_BYTES: usize = 48;
+/// Bytes of a record with them.
+const RANKED_BYTES: usize = PLAIN_BYTES + 4 * ALTERNATIVES;
+
+/// How many moves besides the best one a record has room for.
+pub const ALTERNATIVES: usize = 4;
 
 /// No score is known.
 pub const NO_SCORE: i16 = i16::MIN;
@@ -62,11 +69,13 @@ pub enum Source {
     Unbalanced = 6,
     /// A handful of pieces on random squares.
     Endgame = 7,
+    /// A position that a search visited.
+    Visited = 8,
 }
 
 impl Source {
     /// Every source, in order of its number.
-    pub const ALL: [Source; 8] = [
+    pub const ALL: [Source; 9] = [
         Source::Game,
         Source::EngineGame,
         Source::Chess960,
@@ -75,6 +84,7 @@ impl Source {
         Source::Odds,
         Source::Unbalanced,
         Source::Endgame,
+        Source::Visited,
     ];
 
     /// The name used in statistics.
@@ -88,8 +98,58 @@ impl Source {
             Source::Odds => "odds",
             Source::Unbalanced => "unbalanced",
             Source::Endgame => "endgame",
+            Source::Visited => "visited",
         }
     }
+}
+
+/// What a file keeps of its records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// 48 bytes: everything but the alternatives.
+    Plain,
+    /// 64 bytes: everything.
+    Ranked,
+}
+
+impl Layout {
+    /// Bytes of one record, and of the header.
+    pub fn bytes(self) -> usize {
+        match self {
+            Layout::Plain => PLAIN_BYTES,
+            Layout::Ranked => RANKED_BYTES,
+        }
+    }
+
+    fn version(self) -> u32 {
+        match self {
+            Layout::Plain => 1,
+            Layout::Ranked => 2,
+        }
+    }
+
+    fn of_version(version: u32) -> Option<Layout> {
+        [Layout::Plain, Layout::Ranked]
+            .into_iter()
+            .find(|layout| layout.version() == version)
+    }
+
+    fn header(self) -> Vec<u8> {
+        let mut header = MAGIC.to_vec();
+        header.extend(self.version().to_le_bytes());
+        header.extend((self.bytes() as u32).to_le_bytes());
+        header.resize(self.bytes(), 0);
+        header
+    }
+}
+
+/// A move that is not the best one, and what the teacher thinks of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Alternative {
+    /// As [`Record::best`]; 0: none.
+    pub m: u16,
+    /// As [`Record::score`].
+    pub score: i16,
 }
 
 /// A training position.
@@ -115,6 +175,8 @@ pub struct Record {
     pub plies_left: u16,
     /// Number of the game.
     pub game: u32,
+    /// The next best moves, as far as the teacher was asked for them.
+    pub alternatives: [Alternative; ALTERNATIVES],
 }
 
 impl Record {
@@ -156,6 +218,7 @@ impl Record {
             result: NO_RESULT,
             plies_left: NO_PLIES,
             game: 0,
+            alternatives: Default::default(),
         }
     }
 
@@ -243,9 +306,9 @@ impl Record {
         from | u16::from(view(m.to(), us)) << 6 | promotion << 12
     }
 
-    /// The bytes of the record.
-    pub fn to_bytes(self) -> [u8; RECORD_BYTES] {
-        let mut bytes = [0; RECORD_BYTES];
+    /// The bytes of the record; a plain file keeps the first 48.
+    pub fn to_bytes(self) -> [u8; RANKED_BYTES] {
+        let mut bytes = [0; RANKED_BYTES];
         bytes[..32].copy_from_slice(&self.board);
         bytes[32..36].copy_from_slice(&[self.state, self.ep, self.rule50, self.flags]);
         bytes[36..38].copy_from_slice(&self.best.to_le_bytes());
@@ -253,24 +316,34 @@ impl Record {
         bytes[40] = self.result;
         bytes[42..44].copy_from_slice(&self.plies_left.to_le_bytes());
         bytes[44..48].copy_from_slice(&self.game.to_le_bytes());
+        let pairs = bytes[PLAIN_BYTES..].as_chunks_mut::<4>().0;
+        for (pair, alternative) in pairs.iter_mut().zip(self.alternatives) {
+            pair[..2].copy_from_slice(&alternative.m.to_le_bytes());
+            pair[2..].copy_from_slice(&alternative.score.to_le_bytes());
+        }
         bytes
     }
 
     /// The record of these bytes.
-    pub fn from_bytes(bytes: &[u8; RECORD_BYTES]) -> Record {
+    pub fn from_bytes(bytes: &[u8; RANKED_BYTES]) -> Record {
         let mut board = [0; 32];
         board.copy_from_slice(&bytes[..32]);
+        let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         Record {
             board,
             state: bytes[32],
             ep: bytes[33],
             rule50: bytes[34],
             flags: bytes[35],
-            best: u16::from_le_bytes([bytes[36], bytes[37]]),
-            score: i16::from_le_bytes([bytes[38], bytes[39]]),
+            best: u16_at(36),
+            score: u16_at(38) as i16,
             result: bytes[40],
-            plies_left: u16::from_le_bytes([bytes[42], bytes[43]]),
+            plies_left: u16_at(42),
             game: u32::from_le_bytes([bytes[44], bytes[45], bytes[46], bytes[47]]),
+            alternatives: std::array::from_fn(|index| Alternative {
+                m: u16_at(PLAIN_BYTES + 4 * index),
+                score: u16_at(PLAIN_BYTES + 4 * index + 2) as i16,
+            }),
         }
     }
 }
@@ -299,6 +372,7 @@ fn castling_order(us: Color) -> [(Color, CastlingSide); 4] {
 #[derive(Debug)]
 pub struct RecordReader {
     file: io::BufReader<File>,
+    layout: Layout,
     /// Number of records in the file.
     pub count: u64,
 }
@@ -306,19 +380,20 @@ pub struct RecordReader {
 impl RecordReader {
     /// Opens a file and checks its header.
     pub fn open(path: &Path) -> Result<RecordReader> {
-        let mut file =
-            File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-        let count = check_header(&mut file, path)?;
+        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        let mut file = io::BufReader::with_capacity(1 << 20, file);
+        let (layout, count) = check_header(&mut file, path)?;
         Ok(RecordReader {
-            file: io::BufReader::with_capacity(1 << 20, file),
+            file,
+            layout,
             count,
         })
     }
 
     /// Skips records.
     pub fn skip_records(&mut self, records: u64) -> Result<()> {
-        self.file
-            .seek_relative(i64::try_from(records * RECORD_BYTES as u64)?)?;
+        let bytes = records * self.layout.bytes() as u64;
+        self.file.seek_relative(i64::try_from(bytes)?)?;
         Ok(())
     }
 }
@@ -327,38 +402,39 @@ impl Iterator for RecordReader {
     type Item = Record;
 
     fn next(&mut self) -> Option<Record> {
-        let mut bytes = [0; RECORD_BYTES];
-        self.file.read_exact(&mut bytes).ok()?;
+        let mut bytes = [0; RANKED_BYTES];
+        let kept = &mut bytes[..self.layout.bytes()];
+        self.file.read_exact(kept).ok()?;
         Some(Record::from_bytes(&bytes))
     }
 }
 
 /// Reads a whole file into memory.
 pub fn read_all(path: &Path) -> Result<Vec<Record>> {
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    check_header(&mut bytes.as_slice(), path)?;
-    Ok(bytes[RECORD_BYTES..]
-        .as_chunks()
-        .0
-        .iter()
-        .map(Record::from_bytes)
-        .collect())
+    let reader = RecordReader::open(path)?;
+    let mut records = Vec::with_capacity(usize::try_from(reader.count)?);
+    records.extend(reader);
+    Ok(records)
 }
 
-/// Checks the header and returns the number of whole records after it.
-fn check_header(reader: &mut impl Read, path: &Path) -> Result<u64> {
+/// Reads the header; returns the layout and the number of whole records after it.
+fn check_header(reader: &mut impl Read, path: &Path) -> Result<(Layout, u64)> {
     let name = path.display();
-    let mut header = [0; RECORD_BYTES];
+    let mut header = [0; RANKED_BYTES];
+    let (plain, rest) = header.split_at_mut(PLAIN_BYTES);
     reader
-        .read_exact(&mut header)
+        .read_exact(plain)
         .with_context(|| format!("{name} is too short for a record file"))?;
-    ensure!(&header[..8] == MAGIC, "{name} is not a record file");
-    let version = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
-    if version != VERSION {
-        bail!("{name} has record format {version}, this program reads {VERSION}");
-    }
-    let bytes = std::fs::metadata(path)?.len();
-    Ok((bytes - RECORD_BYTES as u64) / RECORD_BYTES as u64)
+    ensure!(&plain[..8] == MAGIC, "{name} is not a record file");
+    let version = u32::from_le_bytes([plain[8], plain[9], plain[10], plain[11]]);
+    let Some(layout) = Layout::of_version(version) else {
+        bail!("{name} has record format {version}, this program reads 1 and 2");
+    };
+    reader
+        .read_exact(&mut rest[..layout.bytes() - PLAIN_BYTES])
+        .with_context(|| format!("{name} is too short for a record file"))?;
+    let records = std::fs::metadata(path)?.len() / layout.bytes() as u64;
+    Ok((layout, records - 1))
 }
 
 /// Writes a record file. A new file appears under its name only when it is finished.
@@ -367,40 +443,56 @@ pub struct RecordWriter {
     file: BufWriter<File>,
     partial: Option<PathBuf>,
     path: PathBuf,
+    layout: Layout,
     /// Records written, those of an earlier run included.
     pub count: u64,
 }
 
 impl RecordWriter {
     /// Starts a new file.
-    pub fn create(path: &Path) -> Result<RecordWriter> {
+    pub fn create(path: &Path, layout: Layout) -> Result<RecordWriter> {
         let partial = PathBuf::from(format!("{}.partial", path.display()));
         let mut file = File::create(&partial)
             .with_context(|| format!("cannot create {}", partial.display()))?;
-        file.write_all(&header())?;
+        file.write_all(&layout.header())
+            .with_context(|| format!("cannot write {}", partial.display()))?;
         Ok(RecordWriter {
             file: BufWriter::new(file),
             partial: Some(partial),
             path: path.into(),
+            layout,
             count: 0,
         })
     }
 
-    /// Continues a file that an earlier run left, after its last whole record; or starts it.
-    pub fn append(path: &Path) -> Result<RecordWriter> {
+    /// Continues a file that an earlier run left, after its last whole group of `group` records; or starts it.
+    ///
+    /// # Errors
+    /// When the file cannot be written, or has another layout.
+    pub fn append(path: &Path, layout: Layout, group: u64) -> Result<RecordWriter> {
+        let name = path.display();
         let mut count = 0;
         if path.exists() {
-            count = check_header(&mut File::open(path)?, path)?;
+            let (found, records) = check_header(&mut File::open(path)?, path)?;
+            ensure!(
+                found == layout,
+                "{name} was begun with records of {} bytes, these have {}: go on as it was begun, or name another file",
+                found.bytes(),
+                layout.bytes()
+            );
+            count = records / group * group;
         } else {
-            std::fs::write(path, header())
-                .with_context(|| format!("cannot create {}", path.display()))?;
+            std::fs::write(path, layout.header())
+                .with_context(|| format!("cannot create {name}"))?;
         }
-        let file = OpenOptions::new().append(true).open(path)?;
-        file.set_len((count + 1) * RECORD_BYTES as u64)?;
+        let file = OpenOptions::new().append(true).open(path);
+        let file = file.with_context(|| format!("cannot open {name}"))?;
+        file.set_len((count + 1) * layout.bytes() as u64)?;
         Ok(RecordWriter {
             file: BufWriter::new(file),
             partial: None,
             path: path.into(),
+            layout,
             count,
         })
     }
@@ -409,7 +501,7 @@ impl RecordWriter {
     pub fn write(&mut self, record: &Record) -> Result<()> {
         self.count += 1;
         self.file
-            .write_all(&record.to_bytes())
+            .write_all(&record.to_bytes()[..self.layout.bytes()])
             .with_context(|| format!("cannot write {}", self.path.display()))
     }
 
@@ -431,14 +523,6 @@ impl RecordWriter {
     }
 }
 
-fn header() -> [u8; RECORD_BYTES] {
-    let mut header = [0; RECORD_BYTES];
-    header[..8].copy_from_slice(MAGIC);
-    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
-    header[12..16].copy_from_slice(&(RECORD_BYTES as u32).to_le_bytes());
-    header
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -457,6 +541,7 @@ mod tests {
         let mut record = Record::new(&pos, false, Source::Game);
         record.best = 77;
         record.score = -123;
+        record.alternatives[1] = Alternative { m: 5, score: -7 };
         assert_eq!(Record::from_bytes(&record.to_bytes()), record);
         assert_eq!((record.state, record.ep), (0b1011, 3));
         let again = record.position().unwrap();
@@ -490,24 +575,50 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_file_is_continued_after_its_last_whole_record() {
+    fn an_interrupted_file_is_continued_after_its_last_whole_group() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.rec");
-        let record = Record::new(&Chess::new(), false, Source::Game);
-        let mut writer = RecordWriter::append(&path).unwrap();
+        let mut record = Record::new(&Chess::new(), false, Source::Game);
+        record.alternatives[3] = Alternative { m: 9, score: 1 };
+        let mut writer = RecordWriter::append(&path, Layout::Ranked, 1).unwrap();
+        for _ in 0..3 {
+            writer.write(&record).unwrap();
+        }
+        writer.finish().unwrap();
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"half a record").unwrap();
+        assert_eq!(read_all(&path).unwrap(), vec![record; 3]);
+        let writer = RecordWriter::append(&path, Layout::Ranked, 1).unwrap();
+        assert_eq!(writer.count, 3);
+        let mut writer = RecordWriter::append(&path, Layout::Ranked, 2).unwrap();
+        assert_eq!(writer.count, 2);
         writer.write(&record).unwrap();
         writer.finish().unwrap();
-        OpenOptions::new()
-            .append(true)
-            .open(&path)
-            .unwrap()
-            .write_all(b"half a record")
-            .unwrap();
-        let mut writer = RecordWriter::append(&path).unwrap();
-        assert_eq!(writer.count, 1);
+        assert_eq!(read_all(&path).unwrap(), vec![record; 3]);
+        let error = RecordWriter::append(&path, Layout::Plain, 1).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("records of 64 bytes, these have 48"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn plain_files_keep_all_but_the_alternatives() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.rec");
+        let plain = Record::new(&Chess::new(), false, Source::Game);
+        let mut record = plain;
+        record.alternatives[0] = Alternative { m: 9, score: 1 };
+        let mut writer = RecordWriter::create(&path, Layout::Plain).unwrap();
+        writer.write(&record).unwrap();
         writer.write(&record).unwrap();
         writer.finish().unwrap();
-        assert_eq!(read_all(&path).unwrap(), vec![record; 2]);
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 3 * 48);
+        let mut reader = RecordReader::open(&path).unwrap();
+        reader.skip_records(1).unwrap();
+        assert_eq!(reader.collect::<Vec<_>>(), [plain]);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use shakmaty::{
 };
 
 use super::progress_records;
-use super::record::{Record, RecordWriter, Source, read_all};
+use super::record::{Layout, Record, RecordWriter, Source, read_all};
 
 /// Options of `dataset sample`.
 #[derive(Args, Debug)]
@@ -53,18 +53,9 @@ pub struct SampleArgs {
 
 /// Writes the positions and returns how many.
 pub fn run(args: &SampleArgs) -> Result<u64> {
-    let mut games = Vec::new();
-    for input in &args.inputs {
-        games.extend(read_all(input)?);
-    }
-    // Chess960 castling fields would need the teacher's Chess960 switch; leave those games out.
-    games.retain(|record| record.state & Record::CHESS960 == 0);
-    ensure!(
-        !games.is_empty(),
-        "the input files hold no positions of standard chess"
-    );
+    let games = read_games(&args.inputs)?;
     let mut rng = SmallRng::seed_from_u64(args.sample_seed);
-    let mut writer = RecordWriter::create(&args.out)?;
+    let mut writer = RecordWriter::create(&args.out, Layout::Plain)?;
     let bar = progress_records(args.count, "sampling");
     let shares = [
         args.real,
@@ -92,6 +83,20 @@ pub fn run(args: &SampleArgs) -> Result<u64> {
     }
     bar.finish_and_clear();
     writer.finish()
+}
+
+/// All positions of standard chess in the files: those of Chess960 would need the teacher's Chess960 switch.
+pub(super) fn read_games(inputs: &[PathBuf]) -> Result<Vec<Record>> {
+    let mut games = Vec::new();
+    for input in inputs {
+        games.extend(read_all(input)?);
+    }
+    games.retain(|record| record.state & Record::CHESS960 == 0);
+    ensure!(
+        !games.is_empty(),
+        "the input files hold no positions of standard chess"
+    );
+    Ok(games)
 }
 
 /// An index with probability proportional to its share.
@@ -251,7 +256,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let start = Record::new(&Chess::new(), false, Source::Game);
         let input = dir.path().join("games.rec");
-        let mut writer = RecordWriter::create(&input).unwrap();
+        let mut writer = RecordWriter::create(&input, Layout::Plain).unwrap();
         writer.write(&start).unwrap();
         writer.finish().unwrap();
         let sample = |name: &str, seed| {

@@ -24,6 +24,8 @@ pub struct Line {
     pub held_out: u64,
     /// Those with a move.
     pub moves: u64,
+    /// Those with more than one.
+    pub alternatives: u64,
     /// Those with a score.
     pub scores: u64,
     /// Those whose score is a mate.
@@ -44,6 +46,7 @@ pub fn run(args: &StatsArgs) -> Result<[Line; Source::ALL.len()]> {
             line.records += 1;
             line.held_out += u64::from(record.held_out());
             line.moves += u64::from(record.best != 0);
+            line.alternatives += u64::from(record.alternatives[0].m != 0);
             line.scores += u64::from(record.score != NO_SCORE);
             line.mates += u64::from(record.score != NO_SCORE && record.score.abs() > MATE - 1001);
             if record.result != NO_RESULT {
@@ -57,17 +60,27 @@ pub fn run(args: &StatsArgs) -> Result<[Line; Source::ALL.len()]> {
 /// The counts as text.
 pub fn table(lines: &[Line; Source::ALL.len()]) -> String {
     let mut text = format!(
-        "{:14}{:>11}{:>10}{:>11}{:>11}{:>9}{:>11}{:>11}{:>11}\n",
-        "source", "records", "held out", "moves", "scores", "mates", "lost", "drawn", "won"
+        "{:14}{:>11}{:>10}{:>11}{:>13}{:>11}{:>9}{:>11}{:>11}{:>11}\n",
+        "source",
+        "records",
+        "held out",
+        "moves",
+        "alternatives",
+        "scores",
+        "mates",
+        "lost",
+        "drawn",
+        "won"
     );
     for (source, line) in Source::ALL.into_iter().zip(lines) {
         if line.records > 0 {
             text += &format!(
-                "{:14}{:>11}{:>10}{:>11}{:>11}{:>9}{:>11}{:>11}{:>11}\n",
+                "{:14}{:>11}{:>10}{:>11}{:>13}{:>11}{:>9}{:>11}{:>11}{:>11}\n",
                 source.name(),
                 line.records,
                 line.held_out,
                 line.moves,
+                line.alternatives,
                 line.scores,
                 line.mates,
                 line.results[0],

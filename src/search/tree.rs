@@ -22,7 +22,7 @@ use super::{
     root::RootMoves,
     search_contempt::{Record, Records, Rule},
 };
-use crate::chess::History;
+use crate::chess::{History, PackedMove};
 
 /// Block sizes for children; a node moves up one class when its block is full.
 const BLOCK_SIZES: [u8; 12] = [1, 3, 6, 10, 16, 24, 32, 48, 64, 96, 160, 255];
@@ -253,6 +253,25 @@ impl Tree {
             visit(node, depth);
             stack.extend((0..node.n_children).map(|slot| (self.child_id(node, slot), depth + 1)));
         }
+    }
+
+    /// The moves from the root to each visited position below it whose result is open.
+    pub fn open_lines(&self) -> Vec<Vec<PackedMove>> {
+        let mut lines = Vec::new();
+        let mut stack = vec![(self.root, Vec::new())];
+        while let Some((id, line)) = stack.pop() {
+            let node = self.node(id);
+            let edges = self.edges(node);
+            for (slot, child) in (0..).zip(self.children(node)) {
+                let mut line = line.clone();
+                line.push(edges.at(child.edge).m());
+                stack.push((self.child_id(node, slot), line));
+            }
+            if node.n > 0 && !node.is_proven() && !line.is_empty() {
+                lines.push(line);
+            }
+        }
+        lines
     }
 
     /// Checks what must hold between searches: no visits in flight, and every open node has one visit of its own and

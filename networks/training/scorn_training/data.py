@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from . import model, policy
-from .records import NO_SCORE, Batch, WdlModel, held_out, make_batch, open_records
+from .records import NO_SCORE, Batch, WdlModel, held_out, make_batch, open_records, ranked
 
 # Fitted to the results of 60 000 grandmaster positions against Stockfish 15.1 at 200 nodes (a = 144, b = 155, drawn flat
 # by games that were resigned, lost on time or misrecorded); the slope is taken steeper, nearer to the middle of the range.
@@ -36,8 +36,9 @@ class Part:
 class Targets:
     """What the losses need, as tensors."""
 
-    index: torch.Tensor
-    policy_weight: torch.Tensor
+    index: torch.Tensor  # [n, 5] of the policy vector, the best move first; what is not known repeats it
+    policy: torch.Tensor  # [n, 5], sums to policy_weight
+    policy_weight: torch.Tensor  # [n], 1 or 0
     wdl: torch.Tensor
     value_weight: torch.Tensor
     plies: torch.Tensor
@@ -51,9 +52,12 @@ def tensors(batch: Batch, device: torch.device | str = "cpu") -> tuple[torch.Ten
         return torch.from_numpy(array).to(device)
 
     index = policy.PACKED_TO_INDEX[batch.move]
-    known = (batch.move != 0) & (index >= 0)
+    share = np.where(index >= 0, batch.move_share, 0)
+    known = share[:, 0] > 0
+    best = np.where(known, index[:, 0], 0)
     return model.features(send(batch.codes), send(batch.extras), send(batch.ep)), Targets(
-        index=send(np.where(known, index, 0)),
+        index=send(np.where(share > 0, index, best[:, None])),
+        policy=send(share * known[:, None]),
         policy_weight=send(known.astype(np.float32)),
         wdl=send(batch.wdl),
         value_weight=send(batch.value_weight),
@@ -71,13 +75,21 @@ def without_book(records: np.ndarray) -> np.ndarray:
 class Mixture:
     """Draws batches from several files. Files that are still growing are read again from time to time."""
 
-    def __init__(self, parts: list[Part], batch: int, seed: int, result_weight: float, result_mix: float):
+    def __init__(
+        self,
+        parts: list[Part],
+        batch: int,
+        seed: int,
+        result_weight: float,
+        result_mix: float,
+        policy_temperature: float = 0.0,
+    ):
         total = sum(part.share for part in parts)
         self.parts = parts
         self.sizes = [round(batch * part.share / total) for part in parts]
         self.sizes[0] += batch - sum(self.sizes)
         self.seed = seed
-        self.result_weight, self.result_mix = result_weight, result_mix
+        self.targets = result_weight, result_mix, policy_temperature
         self.reopen()
 
     def reopen(self) -> None:
@@ -96,8 +108,8 @@ class Mixture:
             some = without_book(some[~held_out(some)])
             while len(some) < size:
                 some = np.concatenate([some, some])
-            drawn.append(rng.permutation(some)[:size])
-        batch = make_batch(np.concatenate(drawn), DEFAULT_WDL, rng, self.result_weight, self.result_mix)
+            drawn.append(ranked(rng.permutation(some)[:size]))
+        batch = make_batch(np.concatenate(drawn), DEFAULT_WDL, rng, *self.targets)
         return tensors(batch, device)
 
 

@@ -16,17 +16,18 @@ from .records import make_batch
 
 @torch.no_grad()
 def predictions(network: Network, records: np.ndarray) -> dict[str, np.ndarray]:
-    """Per position: policy loss, right move or not, W/D/L and its target and weight."""
+    """Per position: policy loss for the best move, right move or not, W/D/L and its target and weight."""
     mask = MoveMask()
     parts: dict[str, list[np.ndarray]] = {}
     for start in range(0, len(records), 1024):
         tokens, targets = tensors(make_batch(records[start : start + 1024], DEFAULT_WDL, None, 1.0, 0.0))
         logits, wdl, _, open_lines = network(tokens)
-        allowed = mask(tokens, open_lines).scatter(1, targets.index.unsqueeze(1), True)
+        best = targets.index[:, 0]
+        allowed = mask(tokens, open_lines).scatter(1, targets.index, True)
         logits = logits.masked_fill(~allowed, -30.0)
         values = {
-            "policy": F.cross_entropy(logits, targets.index, reduction="none"),
-            "right": (logits.argmax(dim=1) == targets.index).float(),
+            "policy": F.cross_entropy(logits, best, reduction="none"),
+            "right": (logits.argmax(dim=1) == best).float(),
             "known": targets.policy_weight,
             "wdl": wdl.softmax(dim=1),
             "target": targets.wdl,

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-HEADER_BYTES = 48
 MAGIC = b"SCORNREC"
-VERSION = 1
 DTYPE = np.dtype(
     [
         ("board", "u1", 32),
@@ -25,30 +23,43 @@ DTYPE = np.dtype(
         ("game", "<u4"),
     ]
 )
-assert DTYPE.itemsize == 48
+RANKED = np.dtype([*DTYPE.descr, ("alternatives", [("move", "<u2"), ("score", "<i2")], 4)])
+FORMATS = {1: DTYPE, 2: RANKED}
+assert (DTYPE.itemsize, RANKED.itemsize) == (48, 64)
 
 NO_SCORE = -32768
 MATE = 32000
 NO_RESULT = 255
 NO_PLIES = 65535
 HELD_OUT = 1
-SOURCES = ["game", "engine game", "chess960 game", "real", "random moves", "odds", "unbalanced", "endgame"]
+SOURCES = ["game", "engine game", "chess960 game", "real", "random moves", "odds", "unbalanced", "endgame", "visited"]
 
 
 def open_records(path: Path | str) -> np.ndarray:
     """The file as an array on disk; a half-written last record is left out."""
     with open(path, "rb") as file:
-        header = file.read(HEADER_BYTES)
+        header = file.read(12)
         size = file.seek(0, 2)
     if header[:8] != MAGIC:
         raise ValueError(f"{path} is not a record file")
     version = int.from_bytes(header[8:12], "little")
-    if version != VERSION:
-        raise ValueError(f"{path} has record format {version}, this program reads {VERSION}")
-    count = size // DTYPE.itemsize - 1
-    if count == 0:
-        return np.zeros(0, DTYPE)
-    return np.memmap(path, DTYPE, "r", HEADER_BYTES, (count,))
+    if version not in FORMATS:
+        raise ValueError(f"{path} has record format {version}, this program reads 1 and 2")
+    dtype = FORMATS[version]
+    count = size // dtype.itemsize - 1
+    if count <= 0:
+        return np.zeros(0, dtype)
+    return np.memmap(path, dtype, "r", dtype.itemsize, (count,))
+
+
+def ranked(records: np.ndarray) -> np.ndarray:
+    """The records with room for alternatives, which plain files have not."""
+    if records.dtype == RANKED:
+        return records
+    out = np.zeros(len(records), RANKED)
+    for name in DTYPE.names:
+        out[name] = records[name]
+    return out
 
 
 def held_out(records: np.ndarray) -> np.ndarray:
@@ -69,7 +80,7 @@ def boards(records: np.ndarray) -> np.ndarray:
 
 
 def mirror_files(codes: np.ndarray, ep: np.ndarray, move: np.ndarray, which: np.ndarray) -> None:
-    """Mirrors boards left to right in place. Only for positions without castling rights."""
+    """Mirrors boards left to right in place, their moves [n, k] too. Only for positions without castling rights."""
     codes[which] = codes[which].reshape(-1, 8, 8)[:, :, ::-1].reshape(-1, 64)
     ep[which] = np.where(ep[which] < 8, 7 - ep[which], ep[which])
     move[which] ^= 7 | 7 << 6
@@ -122,25 +133,52 @@ class Batch:
     codes: np.ndarray  # u8 [n, 64]
     extras: np.ndarray  # f32 [n, 5]: four castling rights, rule 50 / 100
     ep: np.ndarray  # u8 [n], file or 255
-    move: np.ndarray  # u16 [n], packed
+    move: np.ndarray  # u16 [n, 5], packed: the best one, then alternatives; 0: none
+    move_share: np.ndarray  # f32 [n, 5], the policy's target: sums to 1 where a move is known, else 0
     wdl: np.ndarray  # f32 [n, 3]
     value_weight: np.ndarray  # f32 [n]
     plies: np.ndarray  # f32 [n]
     plies_weight: np.ndarray  # f32 [n]
 
 
+def move_shares(records: np.ndarray, wdl_model: WdlModel, temperature: float) -> np.ndarray:
+    """How much of the policy each move gets, f32 [n, 5]: exp(-loss / temperature) of the expected score it loses.
+
+    Where no alternatives are known the best move gets everything; so it does with temperature 0.
+    """
+    alternatives = records["alternatives"]
+    shares = np.zeros((len(records), 1 + alternatives.shape[1]), np.float32)
+    shares[:, 0] = records["move"] != 0
+    known = np.flatnonzero((alternatives["move"][:, 0] != 0) & (shares[:, 0] > 0))
+    if temperature > 0 and len(known):
+        scores = np.concatenate([records["score"][known, None], alternatives["score"][known]], axis=1)
+        wdl = wdl_model(scores.ravel())
+        expected = (wdl[:, 0] + wdl[:, 1] / 2).reshape(scores.shape)
+        # A teacher that was interrupted may have looked deeper into the first moves: none is better than the best.
+        weights = np.exp(-np.maximum(expected[:, :1] - expected, 0) / temperature)
+        weights[:, 1:] *= alternatives["move"][known] != 0
+        shares[known] = weights / weights.sum(axis=1, keepdims=True)
+    return shares
+
+
 def make_batch(
-    records: np.ndarray, wdl_model: WdlModel, rng: np.random.Generator | None, result_weight: float, result_mix: float
+    records: np.ndarray,
+    wdl_model: WdlModel,
+    rng: np.random.Generator | None,
+    result_weight: float,
+    result_mix: float,
+    policy_temperature: float = 0.0,
 ) -> Batch:
     """Targets of records.
 
-    A score becomes a W/D/L target through `wdl_model`; where the result is known too, it is mixed in with
-    `result_mix`. A result without a score is a noisy target and counts `result_weight`. With `rng`, half of the
-    positions without castling rights are mirrored.
+    Moves get their part of the policy by `move_shares`. A score becomes a W/D/L target through `wdl_model`; where the
+    result is known too, it is mixed in with `result_mix`. A result without a score is a noisy target and counts
+    `result_weight`. With `rng`, half of the positions without castling rights are mirrored.
     """
+    records = ranked(records)
     codes = boards(records)
     ep = records["ep"].copy()
-    move = records["move"].copy()
+    move = np.concatenate([records["move"][:, None], records["alternatives"]["move"]], axis=1)
     castling = records["state"] & 15
     if rng is not None:
         mirror_files(codes, ep, move, (castling == 0) & (rng.random(len(records)) < 0.5))
@@ -161,6 +199,7 @@ def make_batch(
         extras=extras,
         ep=ep,
         move=move,
+        move_share=move_shares(records, wdl_model, policy_temperature),
         wdl=(wdl * (1 - mix) + outcome * mix).astype(np.float32),
         value_weight=np.where(has_score, 1, np.where(has_result, result_weight, 0)).astype(np.float32),
         plies=np.minimum(plies, 300),

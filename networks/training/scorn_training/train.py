@@ -33,10 +33,10 @@ def losses(
     logits, wdl, plies, open_lines = network(tokens)
     with torch.no_grad():
         allowed = mask(tokens, open_lines)
-        allowed = allowed.scatter(1, targets.index.unsqueeze(1), True)
+        allowed = allowed.scatter(1, targets.index, True)
     logits = logits.masked_fill(~allowed, -30.0)
-    policy = F.cross_entropy(logits, targets.index, reduction="none")
-    policy = (policy * targets.policy_weight).sum() / targets.policy_weight.sum().clamp(min=1)
+    policy = -(targets.policy * F.log_softmax(logits, dim=1).gather(1, targets.index)).sum()
+    policy = policy / targets.policy_weight.sum().clamp(min=1)
     value = -(targets.wdl * F.log_softmax(wdl, dim=1)).sum(dim=1)
     value = (value * targets.value_weight).sum() / targets.value_weight.sum().clamp(min=1)
     error = F.huber_loss(plies, targets.plies / PLIES_UNIT, reduction="none", delta=1.0)
@@ -107,6 +107,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--plies-weight", type=float, default=0.05)
     parser.add_argument("--result-weight", type=float, default=0.1, help="of results where there is no score")
     parser.add_argument("--result-mix", type=float, default=0.2, help="share of the result where there is a score")
+    parser.add_argument("--policy-temperature", type=float, default=0.04, help="of second moves, in expected score")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--save-every", type=int, default=500, help="steps")
     parser.add_argument("--test-every", type=int, default=2000, help="steps")
@@ -211,7 +212,12 @@ class Training:
     def run(self) -> None:
         args = self.args
         mixture = Mixture(
-            args.data, args.batch // self.world, args.seed + 1000 * self.rank, args.result_weight, args.result_mix
+            args.data,
+            args.batch // self.world,
+            args.seed + 1000 * self.rank,
+            args.result_weight,
+            args.result_mix,
+            args.policy_temperature,
         )
         mask = MoveMask().to(self.device)
         loss = torch.compile(losses) if args.compile else losses

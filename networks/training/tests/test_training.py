@@ -116,6 +116,50 @@ def test_targets():
     assert batch.wdl[0, 0] > batch.wdl[0, 1] > batch.wdl[0, 2]
 
 
+def ranked_record(best: tuple[int, int], *alternatives: tuple[int, int]) -> np.ndarray:
+    """The start position with moves and what they score."""
+    record = records.ranked(record_of(chess.Board()))
+    record["move"], record["score"] = best
+    for place, alternative in enumerate(alternatives):
+        record["alternatives"][0, place] = alternative
+    return record
+
+
+E4, D4, G4 = 12 | 28 << 6, 11 | 27 << 6, 14 | 30 << 6
+
+
+def test_moves_share_the_policy_by_what_they_lose():
+    many = np.concatenate([
+        ranked_record((E4, 30), (D4, 30), (G4, -120)),
+        ranked_record((E4, 30), (D4, 80)),
+        ranked_record((E4, 30)),
+        ranked_record((0, records.NO_SCORE)),
+        ranked_record((E4, records.MATE), (D4, 900)),
+    ])
+    soft = records.move_shares(many, DEFAULT_WDL, 0.04)
+    assert soft[0, 0] == soft[0, 1] > 40 * soft[0, 2] > 0
+    assert soft[1].tolist() == [0.5, 0.5, 0, 0, 0]
+    assert soft[2].tolist() == [1, 0, 0, 0, 0]
+    assert soft[3].tolist() == [0, 0, 0, 0, 0]
+    assert soft[4, 0] > soft[4, 1]
+    assert soft.sum(axis=1).tolist() == pytest.approx([1, 1, 1, 0, 1])
+    hard = records.move_shares(many, DEFAULT_WDL, 0)
+    assert hard[:, 0].tolist() == [1, 1, 1, 0, 1] and not hard[:, 1:].any()
+
+
+def test_the_policy_loss_counts_every_move_that_has_a_share():
+    many = np.concatenate([ranked_record((E4, 30), (D4, 30)), ranked_record((0, 10))])
+    batch = records.make_batch(many, DEFAULT_WDL, None, 0.1, 0.2, 0.04)
+    tokens, targets = data.tensors(batch)
+    network, mask = random_network(), model.MoveMask()
+    logits, _, _, open_lines = network(tokens)
+    chances = logits.masked_fill(~mask(tokens, open_lines), -30.0).log_softmax(dim=1)[0]
+    e4, d4 = (int(policy.PACKED_TO_INDEX[move]) for move in (E4, D4))
+    expected = -(chances[e4] + chances[d4]) / 2
+    assert train.losses(network, mask, tokens, targets)[0].item() == pytest.approx(expected.item(), rel=1e-5)
+    assert not mask(tokens, open_lines).scatter(1, targets.index, True)[0, 0], "a missing move does not become a1b1"
+
+
 def test_won_positions_still_differ():
     scores = np.array([-records.MATE, -1500, -1000, -560, -380, -200, 0, 200, 380, 560, 1000, 1500, records.MATE], np.int16)
     wdl = DEFAULT_WDL(scores)
@@ -141,8 +185,24 @@ def test_material_orders_what_the_teacher_calls_lost():
 
 
 def write_records(path: Path, many: np.ndarray) -> None:
-    header = records.MAGIC + (1).to_bytes(4, "little") + (48).to_bytes(4, "little") + bytes(32)
-    path.write_bytes(header + many.tobytes())
+    size = many.dtype.itemsize
+    version = {dtype: number for number, dtype in records.FORMATS.items()}[many.dtype]
+    header = records.MAGIC + version.to_bytes(4, "little") + size.to_bytes(4, "little")
+    path.write_bytes(header.ljust(size, b"\0") + many.tobytes())
+
+
+def test_files_with_and_without_alternatives_are_mixed(tmp_path: Path):
+    plain = np.concatenate([record_of(board) for board in random_boards(32, 9)])
+    plain["move"], plain["score"] = E4, 30
+    write_records(tmp_path / "plain.rec", plain)
+    write_records(tmp_path / "ranked.rec", np.concatenate([ranked_record((E4, 30), (D4, 20))] * 32))
+    parts = [data.Part(tmp_path / name, 0.5) for name in ("plain.rec", "ranked.rec")]
+    _, targets = data.Mixture(parts, 16, 1, 0.1, 0.2, policy_temperature=0.04).batch(0)
+    assert targets.policy.sum(dim=1).tolist() == pytest.approx([1.0] * 16)
+    assert ((targets.policy > 0).sum(dim=1) == 2).sum() == 8
+    with open(tmp_path / "ranked.rec", "ab") as file:
+        file.write(b"half a record")
+    assert len(records.open_records(tmp_path / "ranked.rec")) == 32
 
 
 def test_a_killed_run_continues_from_its_checkpoint(tmp_path: Path):
