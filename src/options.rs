@@ -555,6 +555,8 @@ options! {
     "UCI_ShowWDL" "show-wdl" show_wdl: bool = false;
     /// Report the expected number of moves until the game ends.
     "UCI_ShowMovesLeft" "show-movesleft" show_moves_left: bool = false;
+    /// With search-contempt: tell at the end of a search what each line is worth against best replies, too, and so how much of its value is a trap.
+    "ShowObjective" "show-objective" show_objective: bool = false;
     /// Report statistics of every move at the end of a search.
     "VerboseMoveStats" "verbose-move-stats" verbose_move_stats: bool = false;
     /// A file to which the conversation with the GUI is written; `<stderr>` writes it there.

@@ -116,6 +116,31 @@ fn analyses_for_people_and_for_programs() {
 }
 
 #[test]
+fn with_search_contempt_an_analysis_tells_both_values() {
+    let analyze = |arguments: &[&str]| {
+        let common = [
+            "-b", "hash", "analyze", "--fen", "startpos", "--nodes", "2000",
+        ];
+        text(&scorn(&[&common, arguments].concat()).stdout)
+    };
+    let people = analyze(&["--sc-limit", "20"]);
+    assert!(people.contains(" against best replies (trap +"), "{people}");
+    let record: serde_json::Value =
+        serde_json::from_str(&analyze(&["--sc-limit", "20", "--json"])).unwrap();
+    let line = &record["lines"][0];
+    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    let (practical, objective) = (&line["wdl"], &line["objective"]["wdl"]);
+    let gap = |at: usize| number(&practical[at]) - number(&objective[at]);
+    let trap = number(&line["objective"]["trap"]);
+    assert!(
+        trap > 0.0 && (trap - (gap(0) - gap(2)) / 1000.0).abs() < 0.003,
+        "{record}"
+    );
+    assert!(number(&line["objective"]["next"]) > 0.0, "{record}");
+    assert!(!analyze(&["--json"]).contains("objective"));
+}
+
+#[test]
 fn an_interrupted_analysis_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let (epd, whole, part) = (

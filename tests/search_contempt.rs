@@ -321,6 +321,27 @@ fn a_frozen_opponent_keeps_falling_for_a_trap_that_puct_sees_through() {
 }
 
 #[test]
+fn what_a_trap_is_worth_in_practice_and_against_the_best_replies() {
+    let trap = position("6k1/4r1p1/7p/8/8/7P/6P1/3R2K1 w - - 0 1");
+    let best_line = |sc_limit: i32| {
+        let mut setup = setup(sc_limit, 1, 1);
+        setup.options.show_objective = true;
+        setup.evaluator = std::sync::Arc::new(Trap);
+        setup.search(&trap, 20_000).report.lines.remove(0)
+    };
+    let line = best_line(28);
+    let objective = line.objective.unwrap();
+    // Black does best to leave the rook alone: that is worth -0.05 to White, and what it does instead much more.
+    assert!(line.value.wl > 0.2, "{line:?}");
+    assert!(objective.value.wl < 0.1, "{line:?}");
+    assert!((0.1..2.0).contains(&objective.trap_mass), "{line:?}");
+    // Where nothing is frozen there is no difference, and without search-contempt no second value.
+    let line = best_line(999_999);
+    assert_eq!(line.objective.unwrap().value, line.value);
+    assert_eq!(best_line(1_000_000_000).objective, None);
+}
+
+#[test]
 fn records_say_which_limit_and_side_they_were_taken_under() {
     let setup = setup(12, 1, 4);
     setup.search(&position("startpos"), 5000);

@@ -41,6 +41,25 @@ fn assert_last_info(lines: &[String]) {
 }
 
 #[test]
+fn tells_practical_and_objective_values_when_asked() {
+    let mut session = Session::with(&["-b", "hash", "--sc-limit", "20"]);
+    session.send("go nodes 2000");
+    let lines = session.until("bestmove");
+    assert!(!lines.iter().any(|l| l.contains("objective")));
+    session.send("setoption name ShowObjective value true");
+    session.send("setoption name MultiPV value 2");
+    session.send("go nodes 2500");
+    let lines = session.until("bestmove");
+    let told = lines.iter().filter(|l| l.contains(" practical cp "));
+    assert_eq!(told.clone().count(), 2, "{lines:?}");
+    assert!(
+        told.clone()
+            .all(|l| l.contains(" objective cp ") && l.contains(" trap "))
+    );
+    assert_last_info(&lines);
+}
+
+#[test]
 fn introduces_itself() {
     let mut session = Session::with(&[]);
     session.send("uci");

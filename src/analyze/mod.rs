@@ -109,7 +109,10 @@ pub fn command(args: &AnalyzeArgs, options: Options, load: &Load) -> Result<()> 
         "" => None,
         path => Some(Arc::new(Tables::open(path)?)),
     };
-    let options = Arc::new(options);
+    let options = Arc::new(Options {
+        show_objective: true,
+        ..options
+    });
     let bar = progress_bar(count);
     let (mut bad, mut tested, mut solved) = (0, 0, 0);
     for item in args.items()? {

@@ -63,12 +63,28 @@ pub struct LineRecord {
     pub mate: Option<i32>,
     /// Chances to win, draw and lose, in per mille.
     pub wdl: [u32; 3],
+    /// What best replies would make of it, if search-contempt is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<ObjectiveRecord>,
     /// Visits of the first move.
     pub nodes: u64,
     /// The moves.
     pub pv: Vec<String>,
     /// The moves as people write them.
     pub san: Vec<String>,
+}
+
+/// A line against best replies.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ObjectiveRecord {
+    /// In the unit of `ScoreType`.
+    pub score: i32,
+    /// Chances to win, draw and lose, in per mille.
+    pub wdl: [u32; 3],
+    /// How much of the line's W-L are the opponent's mistakes.
+    pub trap: f32,
+    /// How much of it the opponent's next reply loses on average.
+    pub next: f32,
 }
 
 /// One move of the position.
@@ -142,6 +158,12 @@ impl LineRecord {
             score,
             mate,
             wdl: wdl::per_mille(line.value),
+            objective: line.objective.map(|objective| ObjectiveRecord {
+                score: style.score(objective.value),
+                wdl: wdl::per_mille(objective.value),
+                trap: line.value.wl - objective.value.wl,
+                next: objective.trap_mass,
+            }),
             nodes: line.nodes,
             pv: style.move_list(&line.pv),
             san: sans(position, &line.pv),
@@ -326,6 +348,14 @@ fn for_people(record: &Record, item: &Item) -> String {
             line.score_text(),
             line.san.join(" ")
         );
+        if let Some(objective) = &line.objective {
+            let [win, draw, loss] = objective.wdl.map(|n| f64::from(n) / 10.0);
+            text += &format!(
+                "  {:>+8.2}  win {win:.1} % draw {draw:.1} % loss {loss:.1} %  against best replies (trap {:+.1} %)\n",
+                f64::from(objective.score) / 100.0,
+                50.0 * objective.trap
+            );
+        }
     }
     text
 }

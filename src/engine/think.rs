@@ -232,7 +232,10 @@ impl Reporter for Writer<'_> {
         let silent = task.silent.load(Ordering::Relaxed);
         let lines = match self.reply {
             _ if silent => Vec::new(),
-            None => task.style().report(report),
+            None => {
+                let style = task.style();
+                [style.objectives(report), style.report(report)].concat()
+            }
             Some(reply) => match after_reply(report, reply) {
                 Some(report) => task.style().report(&report),
                 None => Vec::new(),

@@ -15,6 +15,7 @@ mod edges;
 mod expand;
 pub mod limits;
 pub mod node;
+pub mod objective;
 mod params;
 mod puct;
 mod reroot;
@@ -47,6 +48,7 @@ use crate::{
 use batch::Minibatch;
 pub use limits::Limits;
 use limits::{Progress, Stopper};
+use objective::Objective;
 use params::Params;
 use root::RootMoves;
 use search_contempt::Rule;
@@ -144,6 +146,8 @@ pub struct Line {
     pub pv: Vec<PackedMove>,
     /// Visits of the first move.
     pub nodes: u64,
+    /// The same against best replies: in the last report of a search with search-contempt, if `ShowObjective` is set.
+    pub objective: Option<Objective>,
 }
 
 /// The state of a search.
@@ -192,6 +196,7 @@ impl Report {
             value,
             pv: Vec::new(),
             nodes: 0,
+            objective: None,
         };
         Report {
             lines: vec![line],
@@ -514,7 +519,10 @@ impl Teller<'_, '_> {
                 &mut search.rng(u64::MAX - 1),
             );
             tree.progress.claimed = 0;
-            let report = search.report(&tree, best.map(|best| best.edge));
+            let mut report = search.report(&tree, best.map(|best| best.edge));
+            if search.job.options.show_objective && tree.rule.is_some() {
+                tree.add_objectives(&search.params, &mut report.lines);
+            }
             (root::move_stats(&tree, &search.params), report)
         };
         self.reporter.move_stats(&stats);

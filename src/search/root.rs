@@ -179,6 +179,7 @@ pub(super) fn lines(tree: &Tree, params: &Params, count: usize, best: Option<u8>
         },
         pv: tree.principal_variation(m, params),
         nodes: u64::from(m.child.n),
+        objective: None,
     };
     moves.iter().take(count).map(line).collect()
 }

@@ -55,6 +55,28 @@ impl Style<'_> {
             .collect()
     }
 
+    /// What each line is worth in practice and against best replies, as far as the report says so.
+    pub fn objectives(&self, report: &Report) -> Vec<String> {
+        let lines = report.lines.iter();
+        lines.filter_map(|line| self.objective(line)).collect()
+    }
+
+    fn objective(&self, line: &Line) -> Option<String> {
+        let objective = line.objective?;
+        let told = |value: Value| {
+            let [win, draw, loss] = wdl::per_mille(value);
+            format!("cp {} wdl {win} {draw} {loss}", self.score(value))
+        };
+        Some(format!(
+            "info string {} practical {} objective {} trap {:.3} next {:.3}",
+            self.moves(line.pv.get(..1)?),
+            told(line.value),
+            told(objective.value),
+            positive_zero(line.value.wl - objective.value.wl),
+            objective.trap_mass,
+        ))
+    }
+
     /// The answer to `go`: the move and, if there is one, the expected reply.
     pub fn best_move(&self, best: Option<PackedMove>, ponder: Option<PackedMove>) -> String {
         let Some(best) = best else {
@@ -212,6 +234,7 @@ pub fn after_reply(report: &Report, reply: PackedMove) -> Option<Report> {
             },
             pv: line.pv[1..].to_vec(),
             nodes: line.nodes,
+            objective: None,
         })
         .collect();
     (!lines.is_empty()).then(|| Report {
@@ -242,7 +265,10 @@ fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{chess::setup::position_from_fen, search::MoveStat};
+    use crate::{
+        chess::setup::position_from_fen,
+        search::{MoveStat, objective::Objective},
+    };
     use std::time::Duration;
 
     fn line(position: &Chess, score: Score, value: Value, moves: &str) -> Line {
@@ -260,6 +286,7 @@ mod tests {
             value,
             pv,
             nodes: 7,
+            objective: None,
         }
     }
 
@@ -305,6 +332,29 @@ mod tests {
             [
                 "info depth 3 seldepth 9 time 500 nodes 7 score cp 100 wdl 500 400 100 movesleft 31 \
                  hashfull 12 nps 2000 tbhits 1 multipv 1 pv e2e4 e7e5"
+            ]
+        );
+    }
+
+    #[test]
+    fn practical_and_objective_values_stand_side_by_side() {
+        let position = Chess::default();
+        let options = Options::default();
+        let style = Style {
+            position: &position,
+            options: &options,
+        };
+        let mut line = line(&position, Score::Open, VALUE, "e2e4 e7e5");
+        assert!(style.objectives(&report(vec![line.clone()])).is_empty());
+        line.objective = Some(Objective {
+            value: Value { wl: 0.1, ..VALUE },
+            trap_mass: 0.2,
+        });
+        assert_eq!(
+            style.objectives(&report(vec![line])),
+            [
+                "info string e2e4 practical cp 100 wdl 500 400 100 objective cp 28 wdl 350 400 250 \
+                 trap 0.300 next 0.200"
             ]
         );
     }

@@ -1,0 +1,225 @@
+//! A second evaluation from the same search: what the lines are worth against best replies.
+//!
+//! Values in a tree with search-contempt are *practical*: a frozen node's is the mean over its replies as this opponent is
+//! expected to choose them. The *objective* value of a frozen node is that of the best reply that was found there, and
+//! all other means follow from their children's. Where nothing is frozen both are equal. What lies between them for a
+//! line is its *trap value*: how much of it are the opponent's mistakes.
+
+use super::{
+    Line,
+    node::{Node, NodeId},
+    params::Params,
+    tree::Tree,
+};
+use crate::network::Value;
+
+/// What best replies would make of a line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Objective {
+    /// The line's value against best replies, from the point of view of the side to move at the root.
+    pub value: Value,
+    /// How much the opponent's next reply loses on average, in W-L (0..=2): the sum of its frozen shares times what each
+    /// reply is worse than the best. 0 if that node is not frozen.
+    pub trap_mass: f32,
+}
+
+/// W-L, draw probability and plies left, from the point of view of the side that moved into a node.
+#[derive(Clone, Copy)]
+struct Mean {
+    wl: f64,
+    d: f32,
+    m: f32,
+}
+
+impl Mean {
+    fn of(node: &Node) -> Mean {
+        Mean {
+            wl: node.wl,
+            d: node.d,
+            m: node.m,
+        }
+    }
+
+    fn q(self, draw_score: f32) -> f64 {
+        self.wl + f64::from(draw_score * self.d)
+    }
+}
+
+impl Tree {
+    /// Fills in what best replies would make of the lines.
+    pub(super) fn add_objectives(&self, params: &Params, lines: &mut [Line]) {
+        let root = self.node(self.root);
+        let draw_score = params.draw_score(self.root_turn);
+        for line in lines {
+            let edges = self.edges(root).iter();
+            let edge = edges
+                .zip(0..)
+                .find(|(edge, _)| line.pv.first() == Some(&edge.m()));
+            let slot = edge.and_then(|(_, edge)| self.slot_of_edge(root, edge));
+            line.objective = slot.map(|slot| self.objective(self.child_id(root, slot), draw_score));
+        }
+    }
+
+    /// The same for the line that begins with the move to this node; a draw is worth `draw_score` to who moved there.
+    fn objective(&self, id: NodeId, draw_score: f32) -> Objective {
+        let node = self.node(id);
+        let mean = self.objective_mean(node, draw_score);
+        Objective {
+            value: Value {
+                wl: mean.wl as f32,
+                d: mean.d,
+                m: mean.m + 1.0,
+            },
+            trap_mass: self.trap_mass(node, -draw_score),
+        }
+    }
+
+    /// The node's mean against best replies; a draw is worth `draw_score` to who moved into it.
+    fn objective_mean(&self, node: &Node, draw_score: f32) -> Mean {
+        let mean = Mean::of(node);
+        // What is proven holds against every reply.
+        if node.is_proven() || node.n == 0 {
+            return mean;
+        }
+        let visited = self.children(node).iter().filter(|child| child.n > 0);
+        let replies = visited.map(|child| (child, self.objective_mean(child, -draw_score)));
+        if self.is_frozen(node) {
+            let best = replies
+                .map(|(_, reply)| reply)
+                .max_by(|a, b| a.q(-draw_score).total_cmp(&b.q(-draw_score)));
+            return best.map_or(mean, |best| Mean {
+                wl: -best.wl,
+                d: best.d,
+                m: best.m + 1.0,
+            });
+        }
+        replies.fold(mean, |mut mean, (child, reply)| {
+            let share = f64::from(child.n) / f64::from(node.n);
+            mean.wl -= share * (reply.wl - child.wl);
+            mean.d += share as f32 * (reply.d - child.d);
+            mean.m += share as f32 * (reply.m - child.m);
+            mean
+        })
+    }
+
+    /// See [`Objective::trap_mass`]; a draw is worth `draw_score` to who moves at the node.
+    fn trap_mass(&self, node: &Node, draw_score: f32) -> f32 {
+        let Some(record) = self.record(node).filter(|record| record.is_final()) else {
+            return 0.0;
+        };
+        let children = self.children(node).iter().zip(record.probabilities());
+        let replies: Vec<(f64, f64)> = children
+            .filter(|(child, _)| child.n > 0)
+            .map(|(child, p)| (p, self.objective_mean(child, draw_score).q(draw_score)))
+            .collect();
+        let best = replies
+            .iter()
+            .map(|(_, q)| *q)
+            .fold(f64::NEG_INFINITY, f64::max);
+        replies.iter().map(|(p, q)| p * (best - q)).sum::<f64>() as f32
+    }
+
+    fn is_frozen(&self, node: &Node) -> bool {
+        self.record(node).is_some_and(|record| record.is_final())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+    use shakmaty::Color;
+
+    use super::*;
+    use crate::{
+        chess::History,
+        options::ScSampling,
+        search::{
+            node::{Bounds, Origin},
+            search_contempt::Rule,
+        },
+    };
+
+    /// Adds a child with this many visits and this W-L.
+    fn child(tree: &mut Tree, parent: NodeId, n: u32, wl: f64, d: f32) -> NodeId {
+        let slot = tree.add_child(parent, 0).unwrap();
+        let id = tree.child_id(tree.node(parent), slot);
+        let node = tree.node_mut(id);
+        (node.n, node.wl, node.d, node.m) = (n, wl, d, 10.0);
+        id
+    }
+
+    /// A tree in which White has one move, to which Black has replied with two moves, three times each: one loses 0.8 for
+    /// Black, the other wins 0.4.
+    fn tree() -> (Tree, NodeId) {
+        let rule = Rule {
+            side: Color::Black,
+            limit: 6,
+            temperature: 1.0,
+            sampling: ScSampling::Thompson,
+        };
+        let mut tree = Tree::new(History::default(), Some(rule));
+        let root = tree.root();
+        let offer = child(&mut tree, root, 7, 0.2, 0.1);
+        child(&mut tree, offer, 3, -0.8, 0.0);
+        child(&mut tree, offer, 3, 0.4, 0.2);
+        (tree, offer)
+    }
+
+    fn freeze(tree: &mut Tree, id: NodeId) {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        tree.node_mut(id).in_flight = 1;
+        tree.reply(id, Color::Black, &mut rng);
+        tree.node_mut(id).in_flight = 0;
+        assert!(tree.is_frozen(tree.node(id)));
+    }
+
+    #[test]
+    fn a_frozen_node_is_worth_its_best_reply() {
+        let (mut tree, offer) = tree();
+        let open = tree.objective(offer, 0.0);
+        assert_eq!((open.value.wl, open.trap_mass), (0.2, 0.0));
+        freeze(&mut tree, offer);
+        let frozen = tree.objective(offer, 0.0);
+        assert_eq!((frozen.value.wl, frozen.value.d), (-0.4, 0.2));
+        assert_eq!(frozen.value.m, 12.0);
+        // Half of the time the reply is 1.2 worse than the best.
+        assert!((frozen.trap_mass - 0.6).abs() < 1e-6);
+    }
+
+    #[test]
+    fn draws_count_as_the_draw_score_says() {
+        let (mut tree, offer) = tree();
+        freeze(&mut tree, offer);
+        let children = tree.node(offer).children;
+        tree.node_mut(children).wl = 0.3;
+        tree.node_mut(children + 1).wl = 0.2;
+        assert_eq!(tree.objective(offer, 0.0).value.wl, -0.3);
+        // Draws are lost for White, so won for Black, whose second reply draws one time in five.
+        assert_eq!(tree.objective(offer, -1.0).value.wl, -0.2);
+    }
+
+    #[test]
+    fn means_above_follow_and_proofs_stand() {
+        let (mut tree, offer) = tree();
+        freeze(&mut tree, offer);
+        let offered = *tree.node(offer);
+        let replies = offered.children;
+        // A position before it, in which White has a quiet move too: 3 of its 11 visits, 7 are the offer's.
+        let root = tree.root();
+        let entry = child(&mut tree, root, 11, -0.3, 0.1);
+        child(&mut tree, entry, 3, 0.5, 0.1);
+        let copy = child(&mut tree, entry, 7, 0.2, 0.1);
+        *tree.node_mut(copy) = offered;
+        // The offer's objective value is 0.6 less for White, so Black, who moved into `entry`, has 0.6 * 7 / 11 more.
+        let mean = tree.objective_mean(tree.node(entry), 0.0);
+        assert!((mean.wl - (-0.3 + 7.0 / 11.0 * 0.6)).abs() < 1e-9);
+        let offer = copy;
+        tree.node_mut(replies)
+            .set_bounds(Bounds::exact(-1), Origin::Rules);
+        assert_eq!(tree.objective(offer, 0.0).value.wl, -0.4);
+        tree.node_mut(offer)
+            .set_bounds(Bounds::exact(-1), Origin::Children);
+        tree.node_mut(offer).wl = -1.0;
+        assert_eq!(tree.objective(offer, 0.0).value.wl, -1.0);
+    }
+}
