@@ -156,6 +156,8 @@ struct ScoredLine {
 }
 
 struct Teacher {
+    /// The program, for errors.
+    name: String,
     process: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -168,10 +170,11 @@ impl Teacher {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .with_context(|| format!("cannot start {}", engine.display()))?;
+            .with_context(|| format!("cannot start the engine {}", engine.display()))?;
         let input = process.stdin.take().context("no stdin")?;
         let output = BufReader::new(process.stdout.take().context("no stdout")?);
         let mut teacher = Teacher {
+            name: engine.display().to_string(),
             process,
             input,
             output,
@@ -195,7 +198,7 @@ impl Teacher {
         let written = self
             .input
             .write_all(format!("position fen {fen}\ngo nodes {nodes}\n").as_bytes());
-        written.context("the engine closed its input")
+        written.with_context(|| format!("{} does not listen any more", self.name))
     }
 
     fn answer(&mut self) -> Result<Answer> {
@@ -221,10 +224,10 @@ impl Teacher {
         if self
             .output
             .read_line(&mut self.line)
-            .context("cannot read from the engine")?
+            .with_context(|| format!("cannot read from {}", self.name))?
             == 0
         {
-            bail!("the engine ended");
+            bail!("{} ended without an answer", self.name);
         }
         Ok(self.line.trim_end())
     }

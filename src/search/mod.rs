@@ -2,7 +2,8 @@
 //!
 //! One iteration of a worker is: `select` leaves (by `puct`) under the tree's lock, `expand` them without it,
 //! evaluate them together, and `backup` their values. [`search_contempt`] is the opponent model, `bounds` the proofs,
-//! [`tree`], [`node`] and `edges` the data, `root` the choice of the move, [`limits`] the reasons to stop.
+//! [`tree`], [`node`] and `edges` the data, `root` the choice of the move, [`objective`] a second look at what was found,
+//! [`limits`] the reasons to stop.
 //!
 //! [`run`] searches one position until a limit or a stop signal ends it. It never prints: what there is to say goes to
 //! a [`Reporter`]. Time comes from a [`Clock`], randomness from the options' seed, values from an
