@@ -91,7 +91,7 @@ fn searches_give_positions_too() {
         "visit",
         &games,
         "--out",
-        &visited,
+        &path(dir.path(), "other.rec"),
         "--count",
         "99",
         "--weights",
@@ -112,6 +112,22 @@ fn bad_input_is_told_with_its_name() {
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
         !output.status.success() && error.contains("none.pgn"),
+        "{error}"
+    );
+    let broken = path(dir.path(), "broken.pgn");
+    std::fs::write(
+        &broken,
+        "[White \"a\"]\n\n1. e4 *\n\n[White \"b\"]\n\n1. e4 Ke5 *\n",
+    )
+    .unwrap();
+    let output = dataset(&["pgn", &broken, "--out", &out, "--min-plies", "1"]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(
+        stdout(&output),
+        "1 games, 1 positions; skipped 1 corrupt and 0 short games\n"
+    );
+    assert!(
+        error.contains("broken.pgn: skipped the game at byte 22: Ke5 at ply 2"),
         "{error}"
     );
     let output = dataset(&["stats", GAMES]);

@@ -18,7 +18,7 @@ use shakmaty::{Chess, Color, EnPassantMode};
 
 use super::progress_records;
 use super::record::{
-    ALTERNATIVES, Alternative, Layout, MATE, NO_SCORE, Record, RecordReader, RecordWriter,
+    ALTERNATIVES, Alternative, Job, Layout, MATE, NO_SCORE, Record, RecordReader, RecordWriter,
 };
 
 /// Options of `dataset label`.
@@ -56,7 +56,13 @@ pub fn run(args: &LabelArgs) -> Result<u64> {
         1 => Layout::Plain,
         _ => Layout::Ranked,
     };
-    let mut writer = RecordWriter::append(&args.out, layout, 1)?;
+    let mut options = args.options.clone();
+    if args.multipv > 1 {
+        options.push(format!("MultiPV={}", args.multipv));
+    }
+    let settings = format!("label {} {options:?}", args.nodes);
+    let job = Job::new(&settings, std::slice::from_ref(&args.input), layout, 1)?;
+    let mut writer = RecordWriter::append(&args.out, &job)?;
     let total = reader.count;
     ensure!(
         writer.count <= total,
@@ -68,17 +74,19 @@ pub fn run(args: &LabelArgs) -> Result<u64> {
     let bar = progress_records(total, "labelling");
     bar.set_position(writer.count);
     bar.reset_eta();
-    let mut options = args.options.clone();
-    if args.multipv > 1 {
-        options.push(format!("MultiPV={}", args.multipv));
-    }
     let mut teacher = Teacher::start(&args.engine, &options)?;
     let mut waiting: VecDeque<(Record, Chess)> = VecDeque::new();
-    let mut records = reader.take(args.limit.map_or(usize::MAX, |limit| limit as usize));
+    let limit = args.limit.map_or(usize::MAX, |limit| limit as usize);
+    let mut records = (writer.count..).zip(reader).take(limit);
     loop {
         while waiting.len() < args.queue.max(1) {
-            let Some(record) = records.next() else { break };
-            let pos = record.position()?;
+            let Some((number, record)) = records.next() else {
+                break;
+            };
+            let record = record?;
+            let pos = record
+                .position()
+                .with_context(|| format!("record {number} of {}", args.input.display()))?;
             teacher.ask(&pos, args.nodes)?;
             waiting.push_back((record, pos));
         }
@@ -99,31 +107,29 @@ pub fn run(args: &LabelArgs) -> Result<u64> {
     writer.finish()
 }
 
-/// Puts a label on a record; a mated or otherwise unanswerable position stays without.
+/// Puts a label on a record, in place of one that it may have; a mated or otherwise unanswerable position keeps what it
+/// has.
 fn apply(record: &mut Record, pos: &Chess, answer: &Answer) {
     let Some(best) = pack(&answer.best, pos) else {
         return;
     };
+    // A line without moves is about the position, so about the best move.
+    let of = |line: &ScoredLine| (pack(&line.m, pos).unwrap_or(best), line.score);
+    let lines: Vec<(u16, i16)> = answer.lines.iter().map(of).collect();
+    let of_best = lines.iter().find(|(m, _)| *m == best).or(lines.first());
     record.best = best;
-    let mut others = Vec::new();
-    for line in &answer.lines {
-        match pack(&line.m, pos) {
-            Some(m) if m == best => record.score = line.score,
-            Some(m) => others.push(Alternative {
-                m,
-                score: line.score,
-            }),
-            // A line without moves is about the position, so about the best move.
-            None => record.score = line.score,
-        }
-    }
-    if let (NO_SCORE, Some(line)) = (record.score, answer.lines.first()) {
-        record.score = line.score;
-    }
+    record.score = of_best.map_or(NO_SCORE, |&(_, score)| score);
+    record.alternatives = Default::default();
     // Of a single line the last move may be another than the one played: that is no second opinion.
-    if answer.lines.len() > 1 {
-        for (place, other) in record.alternatives.iter_mut().zip(others) {
-            *place = other;
+    if lines.len() > 1 {
+        let mut known = vec![best];
+        for &(m, score) in &lines {
+            let index = known.len() - 1;
+            if known.contains(&m) || index >= ALTERNATIVES {
+                continue;
+            }
+            record.alternatives[index] = Alternative { m, score };
+            known.push(m);
         }
     }
     if record.score != NO_SCORE && record.score.abs() > MATE - 1000 {
@@ -145,12 +151,31 @@ struct Answer {
     lines: Vec<ScoredLine>,
 }
 
+impl Answer {
+    /// Takes a line into account. A search that ends while it widens its window tells a bound: then the move has its rank,
+    /// but the score that was exact before is nearer to the truth, if there was one.
+    fn hear(&mut self, mut line: ScoredLine) {
+        if line.is_bound
+            && let Some(exact) = self.lines.iter().find(|known| known.m == line.m)
+        {
+            line.score = exact.score;
+        }
+        // Ranks are told in order, so a new one is the next.
+        match self.lines.get_mut(line.rank - 1) {
+            Some(known) => *known = line,
+            None => self.lines.push(line),
+        }
+    }
+}
+
 /// What an `info` line with a score says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ScoredLine {
     /// Counted from 1.
     rank: usize,
     score: i16,
+    /// Whether the score is only a bound of the true one.
+    is_bound: bool,
     /// The first move of `pv`; empty if there is none.
     m: String,
 }
@@ -210,11 +235,7 @@ impl Teacher {
                 return Ok(answer);
             }
             if let Some(line) = scored_line(line) {
-                // Ranks are told in order, so a new one is the next.
-                match answer.lines.get_mut(line.rank - 1) {
-                    Some(known) => *known = line,
-                    None => answer.lines.push(line),
-                }
+                answer.hear(line);
             }
         }
     }
@@ -241,7 +262,7 @@ impl Drop for Teacher {
     }
 }
 
-/// An `info` line with a score, bounds excepted.
+/// An `info` line with a score.
 fn scored_line(line: &str) -> Option<ScoredLine> {
     let words: Vec<&str> = line.strip_prefix("info ")?.split(' ').collect();
     let after = |name: &str| {
@@ -250,9 +271,10 @@ fn scored_line(line: &str) -> Option<ScoredLine> {
     };
     let (&kind, rest) = after("score")?.split_first()?;
     let value = rest.first()?.parse::<i32>().ok()?;
-    if matches!(rest.get(1), Some(&("lowerbound" | "upperbound"))) {
-        return None;
-    }
+    let is_bound = rest
+        .iter()
+        .take_while(|&&word| word != "pv")
+        .any(|&word| word == "lowerbound" || word == "upperbound");
     let score = match kind {
         "cp" => value.clamp(-20000, 20000) as i16,
         "mate" if value > 0 => MATE - (2 * value - 1).min(1000) as i16,
@@ -264,6 +286,7 @@ fn scored_line(line: &str) -> Option<ScoredLine> {
     Some(ScoredLine {
         rank: rank.unwrap_or(1).max(1),
         score,
+        is_bound,
         m: pv.map_or_else(String::new, |m| (*m).to_owned()),
     })
 }
@@ -281,10 +304,12 @@ mod tests {
             Some(ScoredLine {
                 rank: 2,
                 score: -51,
+                is_bound: false,
                 m: "e2e4".into()
             })
         );
-        assert_eq!(score("info depth 3 score cp 51 lowerbound nodes 100"), None);
+        let bound = scored_line("info depth 3 score cp 51 lowerbound nodes 100").unwrap();
+        assert!(bound.is_bound && bound.score == 51);
         assert_eq!(score("info depth 3 score mate 2 nodes 100"), Some(MATE - 3));
         assert_eq!(
             score("info depth 3 score mate -1 nodes 100"),
@@ -354,9 +379,70 @@ mod tests {
         assert_eq!((records[0].best, records[0].score), (12 | 28 << 6, 33));
         assert_eq!((records[1].best, records[1].score), (0, NO_SCORE));
         assert_eq!(records[2], records[0]);
+        let labels = std::fs::read(&out).unwrap();
         args.multipv = 2;
-        let error = run(&args).unwrap_err().to_string();
-        assert!(error.contains("records of 48 bytes"), "{error}");
+        assert!(run(&args).is_err());
+        args.multipv = 1;
+        args.nodes = 2;
+        assert!(run(&args).is_err());
+        args.out = args.input.clone();
+        assert!(run(&args).is_err());
+        assert_eq!(std::fs::read(&out).unwrap(), labels);
+    }
+
+    fn answer(lines: &[&str], best: &str) -> Record {
+        let mut answer = Answer {
+            best: best.into(),
+            lines: Vec::new(),
+        };
+        for line in lines {
+            answer.hear(scored_line(line).unwrap());
+        }
+        let pos = Chess::new();
+        let mut record = Record::new(&pos, false, Source::Real);
+        record.alternatives = [Alternative { m: 1, score: 1 }; ALTERNATIVES];
+        apply(&mut record, &pos, &answer);
+        record
+    }
+
+    const E4: u16 = 12 | 28 << 6;
+    const D4: u16 = 11 | 27 << 6;
+
+    #[test]
+    fn a_move_that_overtakes_while_the_search_ends_does_not_leave_its_rival_twice() {
+        let known = [
+            "info depth 1 multipv 1 score cp 50 pv d2d4",
+            "info depth 1 multipv 2 score cp 20 pv e2e4",
+            "info depth 1 multipv 3 score cp 10 pv g1f3",
+            "info depth 2 multipv 1 score cp 70 lowerbound pv e2e4",
+        ];
+        let rest = [
+            "info depth 1 multipv 2 score cp 50 pv d2d4",
+            "info depth 1 multipv 3 score cp 10 pv g1f3",
+        ];
+        let record = answer(&[&known[..], &rest[..]].concat(), "e2e4");
+        let alternatives = record.alternatives.map(|other| (other.m, other.score));
+        let nf3 = 6 | 21 << 6;
+        assert_eq!((record.best, record.score), (E4, 20));
+        assert_eq!(alternatives, [(D4, 50), (nf3, 10), (0, 0), (0, 0)]);
+        // An engine that tells no other ranks then.
+        let record = answer(&known, "e2e4");
+        let alternatives = record.alternatives.map(|other| (other.m, other.score));
+        assert_eq!((record.best, record.score), (E4, 20));
+        assert_eq!(alternatives, [(nf3, 10), (0, 0), (0, 0), (0, 0)]);
+    }
+
+    #[test]
+    fn a_bound_is_better_than_nothing() {
+        let record = answer(
+            &[
+                "info depth 1 score cp 50 pv d2d4",
+                "info depth 2 score cp 70 lowerbound pv e2e4",
+            ],
+            "e2e4",
+        );
+        assert_eq!((record.best, record.score), (E4, 70));
+        assert_eq!(record.alternatives[0].m, 0);
     }
 
     #[cfg(unix)]

@@ -1,8 +1,9 @@
 //! Training data: games to packed records, positions to label, labels from a UCI engine, statistics.
 //!
 //! `scorn dataset pgn` turns games into records, `sample` makes positions that games lack, `visit` takes those that our
-//! own search visits, `label` asks a teacher about them, `stats` counts. `networks/training` reads the records. Everything streams, is decided by its seed and inputs,
-//! and says which game or record was bad.
+//! own search visits, `label` asks a teacher about them, `stats` counts. `networks/training` reads the records.
+//! Everything but a label is decided by seed and inputs. What was begun is only continued with the same ones, and bad games
+//! and records are named.
 
 pub mod label;
 pub mod pgn;

@@ -41,6 +41,12 @@ pub struct PgnArgs {
     pub report: u64,
 }
 
+impl PgnArgs {
+    fn is_enough(&self, counts: &Counts) -> bool {
+        self.limit.is_some_and(|limit| counts.games >= limit)
+    }
+}
+
 /// What became of the games.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -59,6 +65,9 @@ pub fn run(args: &PgnArgs) -> Result<Counts> {
     let mut writer = RecordWriter::create(&args.out, Layout::Plain)?;
     let mut counts = Counts::default();
     for path in &args.inputs {
+        if args.is_enough(&counts) {
+            break;
+        }
         let done = convert(path, args, &mut writer, &mut counts);
         done.with_context(|| format!("{}: stopped after {} games", path.display(), counts.games))?;
     }
@@ -77,29 +86,33 @@ fn convert(
     let mut games = Games::new(open(file, path, &bar)?);
     while let Some((offset, text)) = games.next_game().context("cannot read")? {
         let mut reader = Reader::new(text);
-        loop {
+        let mut is_readable = true;
+        // Games without tags come together.
+        while is_readable && !args.is_enough(counts) {
             let game = match reader.read_game(&mut GameVisitor) {
                 Ok(None) => break,
                 Ok(Some(game)) => game,
-                Err(error) => Err(error.to_string()),
+                Err(error) => {
+                    is_readable = false;
+                    Err(error.to_string())
+                }
             };
             match game {
                 Err(error) => {
                     counts.corrupt += 1;
                     if counts.corrupt <= args.report {
-                        bar.println(format!(
-                            "{}: skipped the game at byte {offset}: {error}",
-                            path.display()
-                        ));
+                        let path = path.display();
+                        bar.suspend(|| {
+                            eprintln!("{path}: skipped the game at byte {offset}: {error}");
+                        });
                     }
-                    break;
                 }
                 Ok(game) if game.records.len() < args.min_plies => counts.short += 1,
                 Ok(game) => write(game, args.held_out, writer, counts)?,
             }
-            if args.limit.is_some_and(|limit| counts.games >= limit) {
-                return Ok(());
-            }
+        }
+        if args.is_enough(counts) {
+            break;
         }
     }
     bar.finish_and_clear();
@@ -127,7 +140,8 @@ fn write(
     let held_out = (game.hash % 100_000) as f64 / 1000.0 < held_out;
     let with_scores = game.records.iter().any(|record| record.score != NO_SCORE);
     let source = match (game.chess960, with_scores) {
-        (true, _) => Source::Chess960,
+        (true, true) => Source::Chess960EngineGame,
+        (true, false) => Source::Chess960Game,
         (false, true) => Source::EngineGame,
         (false, false) => Source::Game,
     };
@@ -208,6 +222,8 @@ struct Game {
     outcome: Option<KnownOutcome>,
     chess960: bool,
     hash: u64,
+    /// Whether the moves end with a result, as they must: without one something may be missing.
+    is_whole: bool,
 }
 
 struct GameVisitor;
@@ -242,7 +258,13 @@ impl Visitor for GameVisitor {
         match name {
             b"FEN" => tags.fen = Some(value.as_bytes().to_vec()),
             b"Result" => tags.outcome = KnownOutcome::from_ascii(value.as_bytes()).ok(),
-            b"Variant" => tags.chess960 = is_chess960(value.as_bytes()),
+            b"Variant" => match castling_of_variant(value.as_bytes()) {
+                Some(mode) => tags.chess960 = mode.is_chess960(),
+                None => {
+                    let name = String::from_utf8_lossy(value.as_bytes());
+                    return ControlFlow::Break(Err(format!("{name} is another game than chess")));
+                }
+            },
             _ => {}
         }
         ControlFlow::Continue(())
@@ -266,6 +288,7 @@ impl Visitor for GameVisitor {
             outcome: tags.outcome,
             chess960: tags.chess960,
             hash,
+            is_whole: false,
         };
         ControlFlow::Continue(Movetext { pos, game })
     }
@@ -313,6 +336,7 @@ impl Visitor for GameVisitor {
 
     fn outcome(&mut self, text: &mut Movetext, outcome: Outcome) -> ControlFlow<Self::Output> {
         text.game.outcome = outcome.known().or(text.game.outcome);
+        text.game.is_whole = true;
         ControlFlow::Continue(())
     }
 
@@ -323,15 +347,36 @@ impl Visitor for GameVisitor {
                 .iter()
                 .all(|record| record.result == NO_RESULT)
         );
-        Ok(text.game)
+        if text.game.is_whole {
+            Ok(text.game)
+        } else {
+            let plies = text.game.records.len();
+            Err(format!(
+                "it breaks off after {plies} plies, without a result"
+            ))
+        }
     }
 }
 
-fn is_chess960(variant: &[u8]) -> bool {
-    let name = variant.to_ascii_lowercase();
-    [&b"960"[..], b"fischer", b"freestyle"]
-        .iter()
-        .any(|word| name.windows(word.len()).any(|part| part == *word))
+/// How pieces castle in a variant of this name; `None` if it is another game than chess.
+fn castling_of_variant(name: &[u8]) -> Option<CastlingMode> {
+    let name = name.to_ascii_lowercase();
+    let has = |word: &&[u8]| name.windows(word.len()).any(|part| part == *word);
+    if [&b"960"[..], b"fischer", b"freestyle"].iter().any(has) {
+        return Some(CastlingMode::Chess960);
+    }
+    let chess = [
+        &b""[..],
+        b"?",
+        b"-",
+        b"standard",
+        b"normal",
+        b"chess",
+        b"from position",
+    ];
+    chess
+        .contains(&name.as_slice())
+        .then_some(CastlingMode::Standard)
 }
 
 fn start_position(fen: &[u8], mode: CastlingMode) -> Result<Chess, String> {
@@ -388,14 +433,15 @@ mod tests {
     #[test]
     fn corrupt_games_are_skipped_and_counted_and_do_not_hurt_their_neighbours() {
         let text = "[Result \"1-0\"]\n\n1. e4 { open\n\n[White \"x\"]\n[Result \"0-1\"]\n\n1. e4 Ke5 0-1\n\n\
-                    [Result \"0-1\"]\n\n1. f3 e5 2. g4 Qh4# 0-1\n\n[White \"y\"]\n\n1. d4 *\n";
+                    [Result \"0-1\"]\n\n1. f3 e5 2. g4 Qh4# 0-1\n\n[White \"y\"]\n\n1. d4 *\n\n\
+                    [Variant \"Atomic\"]\n\n1. e4 e5 *\n\n[White \"z\"]\n\n1. e4 e5 2. Nf3 N\n";
         let mut games = Games::new(text.as_bytes());
         let mut offsets = Vec::new();
         while let Some((offset, game)) = games.next_game().unwrap() {
             assert!(text.as_bytes()[offset as usize..].starts_with(game));
             offsets.push(offset);
         }
-        assert_eq!(offsets.len(), 4);
+        assert_eq!(offsets.len(), 6);
         let dir = tempfile::tempdir().unwrap();
         let (input, out) = (dir.path().join("x.pgn"), dir.path().join("x.rec"));
         std::fs::write(&input, text).unwrap();
@@ -405,7 +451,7 @@ mod tests {
             Counts {
                 games: 1,
                 records: 4,
-                corrupt: 2,
+                corrupt: 4,
                 short: 1
             }
         );
@@ -418,6 +464,22 @@ mod tests {
             records.iter().map(|r| r.plies_left).collect::<Vec<_>>(),
             [4, 3, 2, 1]
         );
+    }
+
+    #[test]
+    fn games_without_tags_stand_alone_too_and_the_limit_counts_all_files() {
+        let text = "1. e4 e5 1-0\n\n1. e4 Ke5 0-1\n\n1. d4 d5 0-1\n\n1. c4 c5 *\n";
+        let dir = tempfile::tempdir().unwrap();
+        let (input, out) = (dir.path().join("x.pgn"), dir.path().join("x.rec"));
+        std::fs::write(&input, text).unwrap();
+        let mut args = args(&input, &out);
+        args.inputs.push(input.clone());
+        let counts = run(&args).unwrap();
+        assert_eq!((counts.games, counts.corrupt), (6, 2));
+        for limit in 0..=6 {
+            args.limit = Some(limit);
+            assert_eq!(run(&args).unwrap().games, limit);
+        }
     }
 
     #[test]
@@ -443,7 +505,7 @@ mod tests {
         let castle = read_all(&out).unwrap()[4];
         assert_eq!(
             (castle.best, castle.source()),
-            (2 | 1 << 6, Some(Source::Chess960))
+            (2 | 1 << 6, Some(Source::Chess960Game))
         );
     }
 

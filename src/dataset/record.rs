@@ -19,7 +19,8 @@
 //! | 44..48 | game | number of the game within its file |
 //! | 48..64 | alternatives | only in [`Layout::Ranked`]: four times a move and its score, next best first; move 0: none |
 //!
-//! The header: `SCORNREC`, the version (1 plain, 2 ranked) and the bytes of a record as `u32`, then zeros.
+//! The header: `SCORNREC`, the version (1 plain, 2 ranked) and the bytes of a record as `u32`, the fingerprint of the job
+//! that made a file which can be continued as `u64`, then zeros.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -30,6 +31,8 @@ use shakmaty::{
     Bitboard, Board, CastlingMode, CastlingSide, Chess, Color, FromSetup, Move, Piece, Position,
     PositionError, Role, Setup, Square,
 };
+
+use super::fnv1a;
 
 const MAGIC: &[u8; 8] = b"SCORNREC";
 /// Bytes of a record without its alternatives.
@@ -57,8 +60,8 @@ pub enum Source {
     Game = 0,
     /// A game with engine evaluations.
     EngineGame = 1,
-    /// A Chess960 game.
-    Chess960 = 2,
+    /// A Chess960 game with engine evaluations.
+    Chess960EngineGame = 2,
     /// A position of a game, to be labelled by a teacher.
     Real = 3,
     /// A position of a game after a few random moves.
@@ -71,20 +74,23 @@ pub enum Source {
     Endgame = 7,
     /// A position that a search visited.
     Visited = 8,
+    /// A Chess960 game without engine evaluations.
+    Chess960Game = 9,
 }
 
 impl Source {
     /// Every source, in order of its number.
-    pub const ALL: [Source; 9] = [
+    pub const ALL: [Source; 10] = [
         Source::Game,
         Source::EngineGame,
-        Source::Chess960,
+        Source::Chess960EngineGame,
         Source::Real,
         Source::RandomMoves,
         Source::Odds,
         Source::Unbalanced,
         Source::Endgame,
         Source::Visited,
+        Source::Chess960Game,
     ];
 
     /// The name used in statistics.
@@ -92,13 +98,14 @@ impl Source {
         match self {
             Source::Game => "game",
             Source::EngineGame => "engine game",
-            Source::Chess960 => "chess960 game",
+            Source::Chess960EngineGame => "chess960 engine game",
             Source::Real => "real",
             Source::RandomMoves => "random moves",
             Source::Odds => "odds",
             Source::Unbalanced => "unbalanced",
             Source::Endgame => "endgame",
             Source::Visited => "visited",
+            Source::Chess960Game => "chess960 game",
         }
     }
 }
@@ -134,10 +141,11 @@ impl Layout {
             .find(|layout| layout.version() == version)
     }
 
-    fn header(self) -> Vec<u8> {
+    fn header(self, fingerprint: u64) -> Vec<u8> {
         let mut header = MAGIC.to_vec();
         header.extend(self.version().to_le_bytes());
         header.extend((self.bytes() as u32).to_le_bytes());
+        header.extend(fingerprint.to_le_bytes());
         header.resize(self.bytes(), 0);
         header
     }
@@ -372,9 +380,12 @@ fn castling_order(us: Color) -> [(Color, CastlingSide); 4] {
 #[derive(Debug)]
 pub struct RecordReader {
     file: io::BufReader<File>,
+    path: PathBuf,
     layout: Layout,
     /// Number of records in the file.
     pub count: u64,
+    /// How many of them were read or skipped.
+    position: u64,
 }
 
 impl RecordReader {
@@ -382,11 +393,13 @@ impl RecordReader {
     pub fn open(path: &Path) -> Result<RecordReader> {
         let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
         let mut file = io::BufReader::with_capacity(1 << 20, file);
-        let (layout, count) = check_header(&mut file, path)?;
+        let header = Header::read(&mut file, path)?;
         Ok(RecordReader {
             file,
-            layout,
-            count,
+            path: path.into(),
+            layout: header.layout,
+            count: header.records,
+            position: 0,
         })
     }
 
@@ -394,18 +407,30 @@ impl RecordReader {
     pub fn skip_records(&mut self, records: u64) -> Result<()> {
         let bytes = records * self.layout.bytes() as u64;
         self.file.seek_relative(i64::try_from(bytes)?)?;
+        self.position += records;
         Ok(())
     }
 }
 
 impl Iterator for RecordReader {
-    type Item = Record;
+    type Item = Result<Record>;
 
-    fn next(&mut self) -> Option<Record> {
+    fn next(&mut self) -> Option<Result<Record>> {
+        if self.position >= self.count {
+            return None;
+        }
         let mut bytes = [0; RANKED_BYTES];
         let kept = &mut bytes[..self.layout.bytes()];
-        self.file.read_exact(kept).ok()?;
-        Some(Record::from_bytes(&bytes))
+        let read = self.file.read_exact(kept).with_context(|| {
+            let (path, position) = (self.path.display(), self.position);
+            format!("cannot read record {position} of {path}")
+        });
+        // After an error there is nothing more.
+        self.position = match read {
+            Ok(()) => self.position + 1,
+            Err(_) => self.count,
+        };
+        Some(read.map(|()| Record::from_bytes(&bytes)))
     }
 }
 
@@ -413,28 +438,74 @@ impl Iterator for RecordReader {
 pub fn read_all(path: &Path) -> Result<Vec<Record>> {
     let reader = RecordReader::open(path)?;
     let mut records = Vec::with_capacity(usize::try_from(reader.count)?);
-    records.extend(reader);
+    for record in reader {
+        records.push(record?);
+    }
     Ok(records)
 }
 
-/// Reads the header; returns the layout and the number of whole records after it.
-fn check_header(reader: &mut impl Read, path: &Path) -> Result<(Layout, u64)> {
-    let name = path.display();
-    let mut header = [0; RANKED_BYTES];
-    let (plain, rest) = header.split_at_mut(PLAIN_BYTES);
-    reader
-        .read_exact(plain)
-        .with_context(|| format!("{name} is too short for a record file"))?;
-    ensure!(&plain[..8] == MAGIC, "{name} is not a record file");
-    let version = u32::from_le_bytes([plain[8], plain[9], plain[10], plain[11]]);
-    let Some(layout) = Layout::of_version(version) else {
-        bail!("{name} has record format {version}, this program reads 1 and 2");
-    };
-    reader
-        .read_exact(&mut rest[..layout.bytes() - PLAIN_BYTES])
-        .with_context(|| format!("{name} is too short for a record file"))?;
-    let records = std::fs::metadata(path)?.len() / layout.bytes() as u64;
-    Ok((layout, records - 1))
+/// What a record file says about itself.
+struct Header {
+    layout: Layout,
+    fingerprint: u64,
+    /// Number of whole records after it.
+    records: u64,
+}
+
+impl Header {
+    fn read(reader: &mut impl Read, path: &Path) -> Result<Header> {
+        let name = path.display();
+        let mut header = [0; RANKED_BYTES];
+        let (plain, rest) = header.split_at_mut(PLAIN_BYTES);
+        reader
+            .read_exact(plain)
+            .with_context(|| format!("{name} is too short for a record file"))?;
+        ensure!(&plain[..8] == MAGIC, "{name} is not a record file");
+        let version = u32::from_le_bytes([plain[8], plain[9], plain[10], plain[11]]);
+        let Some(layout) = Layout::of_version(version) else {
+            bail!("{name} has record format {version}, this program reads 1 and 2");
+        };
+        reader
+            .read_exact(&mut rest[..layout.bytes() - PLAIN_BYTES])
+            .with_context(|| format!("{name} is too short for a record file"))?;
+        let mut fingerprint = [0; 8];
+        fingerprint.copy_from_slice(&header[16..24]);
+        Ok(Header {
+            layout,
+            fingerprint: u64::from_le_bytes(fingerprint),
+            records: std::fs::metadata(path)?.len() / layout.bytes() as u64 - 1,
+        })
+    }
+}
+
+/// A job whose output can be continued: what it does, as far as that decides what it writes, and the first records of its
+/// inputs.
+pub struct Job {
+    /// What its files keep of records.
+    pub layout: Layout,
+    /// Files are continued after their last whole group of so many records.
+    pub group: u64,
+    fingerprint: u64,
+}
+
+impl Job {
+    /// The job with these settings on these inputs.
+    ///
+    /// # Errors
+    /// When an input cannot be read.
+    pub fn new(settings: &str, inputs: &[PathBuf], layout: Layout, group: u64) -> Result<Job> {
+        let mut fingerprint = fnv1a(0, settings.as_bytes());
+        for input in inputs {
+            for record in RecordReader::open(input)?.take(64) {
+                fingerprint = fnv1a(fingerprint, &record?.to_bytes());
+            }
+        }
+        Ok(Job {
+            layout,
+            group,
+            fingerprint,
+        })
+    }
 }
 
 /// Writes a record file. A new file appears under its name only when it is finished.
@@ -454,7 +525,7 @@ impl RecordWriter {
         let partial = PathBuf::from(format!("{}.partial", path.display()));
         let mut file = File::create(&partial)
             .with_context(|| format!("cannot create {}", partial.display()))?;
-        file.write_all(&layout.header())
+        file.write_all(&layout.header(0))
             .with_context(|| format!("cannot write {}", partial.display()))?;
         Ok(RecordWriter {
             file: BufWriter::new(file),
@@ -465,25 +536,28 @@ impl RecordWriter {
         })
     }
 
-    /// Continues a file that an earlier run left, after its last whole group of `group` records; or starts it.
+    /// Continues the file that an earlier run of the job left, after its last whole group; or starts it.
     ///
     /// # Errors
-    /// When the file cannot be written, or has another layout.
-    pub fn append(path: &Path, layout: Layout, group: u64) -> Result<RecordWriter> {
+    /// When the file cannot be written, or is another job's; then it stays as it is.
+    pub fn append(path: &Path, job: &Job) -> Result<RecordWriter> {
         let name = path.display();
+        let layout = job.layout;
         let mut count = 0;
         if path.exists() {
-            let (found, records) = check_header(&mut File::open(path)?, path)?;
+            let header = Header::read(&mut File::open(path)?, path)?;
             ensure!(
-                found == layout,
-                "{name} was begun with records of {} bytes, these have {}: go on as it was begun, or name another file",
-                found.bytes(),
-                layout.bytes()
+                (header.layout, header.fingerprint) == (layout, job.fingerprint),
+                "{name} exists and was not begun with the same inputs and settings: go on as it was begun, or name \
+                 another file"
             );
-            count = records / group * group;
+            count = header.records / job.group * job.group;
         } else {
-            std::fs::write(path, layout.header())
-                .with_context(|| format!("cannot create {name}"))?;
+            // A file without a whole header could not be continued: it appears with one.
+            RecordWriter::create(path, layout)?.finish()?;
+            let mut file = OpenOptions::new().write(true).open(path)?;
+            file.write_all(&layout.header(job.fingerprint))
+                .with_context(|| format!("cannot write {name}"))?;
         }
         let file = OpenOptions::new().append(true).open(path);
         let file = file.with_context(|| format!("cannot open {name}"))?;
@@ -525,6 +599,8 @@ impl RecordWriter {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
     use shakmaty::fen::Fen;
 
@@ -580,7 +656,9 @@ mod tests {
         let path = dir.path().join("x.rec");
         let mut record = Record::new(&Chess::new(), false, Source::Game);
         record.alternatives[3] = Alternative { m: 9, score: 1 };
-        let mut writer = RecordWriter::append(&path, Layout::Ranked, 1).unwrap();
+        let job = |settings: &str, layout, group| Job::new(settings, &[], layout, group).unwrap();
+        let ranked = |group| job("settings", Layout::Ranked, group);
+        let mut writer = RecordWriter::append(&path, &ranked(1)).unwrap();
         for _ in 0..3 {
             writer.write(&record).unwrap();
         }
@@ -588,20 +666,35 @@ mod tests {
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
         file.write_all(b"half a record").unwrap();
         assert_eq!(read_all(&path).unwrap(), vec![record; 3]);
-        let writer = RecordWriter::append(&path, Layout::Ranked, 1).unwrap();
+        let writer = RecordWriter::append(&path, &ranked(1)).unwrap();
         assert_eq!(writer.count, 3);
-        let mut writer = RecordWriter::append(&path, Layout::Ranked, 2).unwrap();
+        let mut writer = RecordWriter::append(&path, &ranked(2)).unwrap();
         assert_eq!(writer.count, 2);
         writer.write(&record).unwrap();
         writer.finish().unwrap();
         assert_eq!(read_all(&path).unwrap(), vec![record; 3]);
-        let error = RecordWriter::append(&path, Layout::Plain, 1).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains("records of 64 bytes, these have 48"),
-            "{error}"
-        );
+        for other in [
+            job("settings", Layout::Plain, 1),
+            job("others", Layout::Ranked, 1),
+            Job::new("settings", slice::from_ref(&path), Layout::Ranked, 1).unwrap(),
+        ] {
+            let error = RecordWriter::append(&path, &other).unwrap_err().to_string();
+            assert!(error.contains("x.rec exists and was not begun"), "{error}");
+        }
+        assert_eq!(read_all(&path).unwrap(), vec![record; 3]);
+    }
+
+    #[test]
+    fn a_finished_file_is_not_continued() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("games.rec");
+        let record = Record::new(&Chess::new(), false, Source::Game);
+        let mut writer = RecordWriter::create(&path, Layout::Plain).unwrap();
+        writer.write(&record).unwrap();
+        writer.finish().unwrap();
+        let job = Job::new("settings", slice::from_ref(&path), Layout::Plain, 16).unwrap();
+        assert!(RecordWriter::append(&path, &job).is_err());
+        assert_eq!(read_all(&path).unwrap(), [record]);
     }
 
     #[test]
@@ -618,7 +711,7 @@ mod tests {
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 3 * 48);
         let mut reader = RecordReader::open(&path).unwrap();
         reader.skip_records(1).unwrap();
-        assert_eq!(reader.collect::<Vec<_>>(), [plain]);
+        assert_eq!(reader.collect::<Result<Vec<_>>>().unwrap(), [plain]);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -18,6 +18,9 @@ use shakmaty::{
 
 use super::progress_records;
 use super::record::{Layout, Record, RecordWriter, Source, read_all};
+
+/// Attempts that may come to nothing, one after the other, before that is an error.
+const PATIENCE: u32 = 100_000;
 
 /// Options of `dataset sample`.
 #[derive(Args, Debug)]
@@ -53,10 +56,6 @@ pub struct SampleArgs {
 
 /// Writes the positions and returns how many.
 pub fn run(args: &SampleArgs) -> Result<u64> {
-    let games = read_games(&args.inputs)?;
-    let mut rng = SmallRng::seed_from_u64(args.sample_seed);
-    let mut writer = RecordWriter::create(&args.out, Layout::Plain)?;
-    let bar = progress_records(args.count, "sampling");
     let shares = [
         args.real,
         args.random_moves,
@@ -64,6 +63,17 @@ pub fn run(args: &SampleArgs) -> Result<u64> {
         args.unbalanced,
         args.endgame,
     ];
+    ensure!(
+        shares
+            .iter()
+            .all(|share| share.is_finite() && *share >= 0.0)
+            && shares.iter().sum::<f64>() > 0.0,
+        "shares are numbers from 0 up, and one at least is more: {shares:?}"
+    );
+    let games = read_games(&args.inputs)?;
+    let mut rng = SmallRng::seed_from_u64(args.sample_seed);
+    let mut writer = RecordWriter::create(&args.out, Layout::Plain)?;
+    let bar = progress_records(args.count, "sampling");
     let sources = [
         Source::Real,
         Source::RandomMoves,
@@ -71,14 +81,21 @@ pub fn run(args: &SampleArgs) -> Result<u64> {
         Source::Unbalanced,
         Source::Endgame,
     ];
+    let mut failures = 0;
     while writer.count < args.count {
         let source = sources[draw(&shares, &mut rng)];
-        let Some(base) = games.choose(&mut rng) else {
-            break;
-        };
+        let base = games.choose(&mut rng).context("no positions")?;
         if let Some(record) = make(base, source, &mut rng) {
             writer.write(&record)?;
             bar.inc(1);
+            failures = 0;
+        } else {
+            failures += 1;
+            ensure!(
+                failures < PATIENCE,
+                "{PATIENCE} attempts, one after the other, came to nothing: the input files hold no positions from which \
+                 such can be made"
+            );
         }
     }
     bar.finish_and_clear();
@@ -250,6 +267,37 @@ fn endgame(rng: &mut SmallRng) -> Option<Chess> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_made_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let bare = "8/8/4k3/8/8/4K3/4P3/8 w - - 0 1".parse::<shakmaty::fen::Fen>();
+        let bare: Chess = bare.unwrap().into_position(CastlingMode::Standard).unwrap();
+        let input = dir.path().join("games.rec");
+        let mut writer = RecordWriter::create(&input, Layout::Plain).unwrap();
+        writer
+            .write(&Record::new(&bare, false, Source::Game))
+            .unwrap();
+        writer.finish().unwrap();
+        let sample = |odds: f64| {
+            let args = SampleArgs {
+                inputs: vec![input.clone()],
+                out: dir.path().join("out.rec"),
+                count: 5,
+                sample_seed: 1,
+                real: 0.0,
+                random_moves: 0.0,
+                odds,
+                unbalanced: 0.0,
+                endgame: 0.0,
+            };
+            run(&args).unwrap_err().to_string()
+        };
+        for odds in [0.0, -1.0, f64::NAN] {
+            assert!(sample(odds).contains("shares"));
+        }
+        assert!(sample(1.0).contains("came to nothing"));
+    }
 
     #[test]
     fn every_source_makes_legal_positions_and_the_seed_decides() {

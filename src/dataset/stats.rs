@@ -39,6 +39,7 @@ pub fn run(args: &StatsArgs) -> Result<[Line; Source::ALL.len()]> {
     let mut lines = [Line::default(); Source::ALL.len()];
     for path in &args.inputs {
         for record in RecordReader::open(path)? {
+            let record = record?;
             let Some(source) = record.source() else {
                 continue;
             };
@@ -60,7 +61,7 @@ pub fn run(args: &StatsArgs) -> Result<[Line; Source::ALL.len()]> {
 /// The counts as text.
 pub fn table(lines: &[Line; Source::ALL.len()]) -> String {
     let mut text = format!(
-        "{:14}{:>11}{:>10}{:>11}{:>13}{:>11}{:>9}{:>11}{:>11}{:>11}\n",
+        "{:21}{:>11}{:>10}{:>11}{:>13}{:>11}{:>9}{:>11}{:>11}{:>11}\n",
         "source",
         "records",
         "held out",
@@ -75,7 +76,7 @@ pub fn table(lines: &[Line; Source::ALL.len()]) -> String {
     for (source, line) in Source::ALL.into_iter().zip(lines) {
         if line.records > 0 {
             text += &format!(
-                "{:14}{:>11}{:>10}{:>11}{:>13}{:>11}{:>9}{:>11}{:>11}{:>11}\n",
+                "{:21}{:>11}{:>10}{:>11}{:>13}{:>11}{:>9}{:>11}{:>11}{:>11}\n",
                 source.name(),
                 line.records,
                 line.held_out,

@@ -12,7 +12,7 @@ use shakmaty::{Color, Position};
 
 use super::{
     fnv1a, progress_records,
-    record::{Layout, Record, RecordWriter, Source},
+    record::{Job as RecordJob, Layout, Record, RecordWriter, Source},
     sample::read_games,
 };
 use crate::{
@@ -35,7 +35,7 @@ pub struct VisitArgs {
     /// The record file to write, or to continue
     #[arg(short, long)]
     pub out: PathBuf,
-    /// Number of positions
+    /// Number of positions; the last search may give a few more
     #[arg(long)]
     pub count: u64,
     /// The same seed, inputs, network and options give the same positions
@@ -61,8 +61,16 @@ pub fn run(args: &VisitArgs, options: &Options, load: &Load) -> Result<u64> {
         args.per_search,
         args.nodes
     );
+    ensure!(
+        options.threads <= 1,
+        "--threads {}: searches use one thread here, so that they repeat; start one process a core, each with another \
+         --sample-seed",
+        options.threads
+    );
     let games = read_games(&args.inputs)?;
-    let mut writer = RecordWriter::append(&args.out, Layout::Plain, args.per_search)?;
+    let settings = format!("visit {} {} {options:?}", args.sample_seed, args.nodes);
+    let job = RecordJob::new(&settings, &args.inputs, Layout::Plain, args.per_search)?;
+    let mut writer = RecordWriter::append(&args.out, &job)?;
     let searcher = Searcher::new(args.nodes, options, load)?;
     let bar = progress_records(args.count, "searching");
     bar.set_position(writer.count);
@@ -111,7 +119,7 @@ impl Searcher {
         let mut rng = SmallRng::seed_from_u64(seed);
         for _ in 0..PATIENCE {
             let base = games.choose(&mut rng).context("no positions")?;
-            let root = History::new(base.position()?);
+            let root = History::new(base.position().context("a position to search")?);
             let lines = self.visited(&root)?;
             if lines.len() >= count {
                 let drawn = lines.sample(&mut rng, count);
@@ -222,6 +230,11 @@ mod tests {
         parts.count = 40;
         assert_eq!(visit(&parts).unwrap(), 40);
         assert_eq!(fs::read(&whole.out).unwrap(), fs::read(&parts.out).unwrap());
+        parts.sample_seed += 1;
+        assert!(visit(&parts).is_err(), "other positions would follow");
+        parts.out = parts.inputs[0].clone();
+        assert!(visit(&parts).is_err(), "games are not overwritten");
+        assert_eq!(read_all(&parts.out).unwrap().len(), 1);
     }
 
     #[test]

@@ -9,12 +9,14 @@ import numpy as np
 import torch
 
 from . import model, policy
-from .records import NO_SCORE, Batch, WdlModel, held_out, make_batch, open_records, ranked
+from .records import NO_SCORE, SOURCES, Batch, WdlModel, held_out, make_batch, open_records, ranked, source
 
 # Fitted to the results of 60 000 grandmaster positions against Stockfish 15.1 at 200 nodes (a = 144, b = 155, drawn flat
 # by games that were resigned, lost on time or misrecorded); the slope is taken steeper, nearer to the middle of the range.
 # From two pawns on it flattens: 500 centipawns count as 383, 1000 as 522, 3000 as 742.
 DEFAULT_WDL = WdlModel(a=140.0, b=110.0, knee=200.0)
+
+WITH_EVALUATIONS = [SOURCES.index("engine game"), SOURCES.index("chess960 engine game")]
 
 
 @dataclass
@@ -67,9 +69,8 @@ def tensors(batch: Batch, device: torch.device | str = "cpu") -> tuple[torch.Ten
 
 
 def without_book(records: np.ndarray) -> np.ndarray:
-    """Engine games: the moves without evaluation are the opening book's, not the engine's."""
-    source = records["flags"] >> 4
-    return records[(source == 0) | (source > 2) | (records["score"] != NO_SCORE)]
+    """Games with evaluations: the moves without one are the opening book's, not the engine's."""
+    return records[~np.isin(source(records), WITH_EVALUATIONS) | (records["score"] != NO_SCORE)]
 
 
 class Mixture:
@@ -102,10 +103,12 @@ class Mixture:
         """The batch of a step: the same step and files give the same batch."""
         rng = np.random.default_rng((self.seed, step))
         drawn = []
-        for records, size in zip(self.files, self.sizes):
+        for part, records, size in zip(self.parts, self.files, self.sizes):
             # A few too many, because held-out and book positions are dropped.
             some = records[np.sort(rng.integers(0, len(records), size + size // 2 + 8))]
             some = without_book(some[~held_out(some)])
+            if len(some) == 0:
+                raise ValueError(f"{part.path}: nothing to train on, its positions are held out or a book's")
             while len(some) < size:
                 some = np.concatenate([some, some])
             drawn.append(ranked(rng.permutation(some)[:size]))

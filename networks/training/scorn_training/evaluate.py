@@ -84,15 +84,15 @@ def calibration(network: Network, records: np.ndarray, bins: int = 10) -> str:
 
 
 def evaluate_files(network: Network, paths: list[Path], count: int) -> dict[str, dict[str, float]]:
-    found = {path.stem: held_out_sample(path, count) for path in paths}
+    found = {str(path): held_out_sample(path, count) for path in paths}
     return {name: measure(network, records) for name, records in found.items() if len(records)}
 
 
 def load(path: Path, average: bool = True) -> tuple[Network, dict]:
     """The network of a checkpoint, and the checkpoint."""
-    state = torch.load(path, weights_only=True)
+    state = torch.load(path, weights_only=True, map_location="cpu")
     network = Network(Config(**state["config"]))
-    network.load_state_dict(state["average" if average else "network"], strict=False)
+    network.load_state_dict(state["average" if average else "network"])
     return network.eval(), state
 
 
@@ -108,6 +108,9 @@ def main() -> None:
     print(f"{state['positions']} positions seen, {state['seconds'] / 3600:.2f} hours")
     for path in args.tests:
         records = held_out_sample(path, args.count)
+        if len(records) == 0:
+            print(f"\n{path.stem}: no position is held out")
+            continue
         print(f"\n{path.stem}: {len(records)} positions, {summary(measure(network, records))}")
         print(calibration(network, records))
 

@@ -7,6 +7,7 @@ in rten, and nothing that a converter happens to emit.
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 from pathlib import Path
 
@@ -175,7 +176,9 @@ def export(network: model.Network, path: Path, metadata: dict[str, str]) -> None
     )
     helper.set_model_props(whole, metadata)
     onnx.checker.check_model(whole, full_check=True)
-    onnx.save(whole, path)
+    partial = path.with_suffix(".partial")
+    onnx.save(whole, partial)
+    os.replace(partial, path)
 
 
 def commit() -> str:

@@ -10,10 +10,13 @@ With --pgn every game is written to that file, and a match that was stopped goes
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gzip
 import math
+import os
 import queue
 import random
+import re
 import shlex
 import threading
 from dataclasses import dataclass, field
@@ -45,10 +48,23 @@ class Side:
     def start(text: str, limit: str) -> Side:
         """From `command;Option=value;...` and `time=0.5` or `nodes=100`."""
         command, *options = text.split(";")
-        engine = chess.engine.SimpleEngine.popen_uci(shlex.split(command), timeout=60)
-        engine.configure(dict(option.split("=", 1) for option in options))
-        name, value = limit.split("=")
-        return Side(engine, chess.engine.Limit(**{name: int(value) if name == "nodes" else float(value)}))
+        name, _, value = limit.partition("=")
+        if name not in ("time", "nodes"):
+            raise ValueError(f"limit {limit}: time=SECONDS or nodes=NUMBER expected")
+        spent = chess.engine.Limit(**{name: int(value) if name == "nodes" else float(value)})
+        side = Side(chess.engine.SimpleEngine.popen_uci(shlex.split(command), timeout=60), spent)
+        try:
+            side.engine.configure(dict(option.split("=", 1) for option in options))
+        except Exception:
+            side.end()
+            raise
+        return side
+
+    def end(self) -> None:
+        """Ends the program, which may have died before."""
+        with contextlib.suppress(chess.engine.EngineError, TimeoutError):
+            self.engine.quit()
+        self.engine.close()
 
 
 @dataclass
@@ -128,27 +144,57 @@ class Record:
     """The games of a match in a PGN file. `Round` tells position and game: 7.2 is the seventh with colours changed."""
 
     path: Path
+    players: tuple[str, str]  # as they were given on the command line
+    limits: tuple[str, str]
+
+    def headers(self, position: int, game: int) -> dict[str, str]:
+        """What a game says about the match that it belongs to."""
+        white, black = (0, 1) if game == 0 else (1, 0)
+        return {
+            "Event": "match",
+            "Round": f"{position + 1}.{game + 1}",
+            "White": self.players[white].replace('"', "'"),
+            "Black": self.players[black].replace('"', "'"),
+            "WhiteLimit": self.limits[white],
+            "BlackLimit": self.limits[black],
+        }
+
+    def cut(self) -> None:
+        """Takes away a last game that was not written to its end, because the disk was full, say."""
+        text = self.path.read_text()
+        if text and not re.search(r"\s(1-0|0-1|1/2-1/2)\n\n\Z", text):
+            last = text.rfind("\n\n[Event ")
+            partial = self.path.with_suffix(".partial")
+            partial.write_text(text[: last + 2] if last >= 0 else "")
+            os.replace(partial, self.path)
 
     def read(self, fens: list[str]) -> Tally:
         """What was played before."""
         tally = Tally()
         if not self.path.exists():
             return tally
+        self.cut()
         with open(self.path) as file:
             while headers := chess.pgn.read_headers(file):
                 position, game = (int(part) - 1 for part in headers["Round"].split("."))
-                if position >= len(fens) or headers.get("FEN") != chess.Board(fens[position]).fen():
-                    raise ValueError(f"{self.path}: round {headers['Round']} is of another match (book, seed or pairs)")
+                is_known = position < len(fens)
+                is_known &= is_known and headers.get("FEN", chess.STARTING_FEN) == chess.Board(fens[position]).fen()
+                for name, value in self.headers(position, game).items():
+                    is_known &= headers.get(name, value) == value
+                if not is_known:
+                    raise ValueError(
+                        f"{self.path}: round {headers['Round']} is of another match (engines, limits, book, seed or pairs)"
+                    )
                 white = {text: score for score, text in RESULTS.items()}[headers["Result"]]
                 tally.add(position, game, white if game == 0 else 1 - white)
         return tally
 
-    def write(self, round: str, names: tuple[str, str], board: chess.Board, white: float, is_adjudicated: bool) -> None:
-        game = chess.pgn.Game.from_board(board)
-        game.headers.update({"Event": "match", "Round": round, "White": names[0], "Black": names[1]})
-        game.headers.update({"Result": RESULTS[white], "Termination": "adjudication" if is_adjudicated else "normal"})
+    def write(self, position: int, game: int, board: chess.Board, white: float, is_adjudicated: bool) -> None:
+        played = chess.pgn.Game.from_board(board)
+        played.headers.update(self.headers(position, game))
+        played.headers.update({"Result": RESULTS[white], "Termination": "adjudication" if is_adjudicated else "normal"})
         with open(self.path, "a") as file:
-            print(game, file=file, end="\n\n")
+            print(played, file=file, end="\n\n")
 
 
 class Match:
@@ -157,7 +203,8 @@ class Match:
     def __init__(self, args: argparse.Namespace):
         self.args = args
         self.fens = positions(args.book, args.pairs, args.seed)
-        self.record = Record(args.pgn) if args.pgn else None
+        self.limits = args.limit, args.second_limit or args.limit
+        self.record = Record(args.pgn, (args.first, args.second), self.limits) if args.pgn else None
         self.tally = self.record.read(self.fens) if self.record else Tally()
         self.games: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
         for position in range(len(self.fens)):
@@ -182,8 +229,8 @@ class Match:
     def work(self) -> None:
         sides: list[Side] = []
         try:
-            sides.append(Side.start(self.args.first, self.args.limit))
-            sides.append(Side.start(self.args.second, self.args.second_limit or self.args.limit))
+            for player, limit in zip((self.args.first, self.args.second), self.limits):
+                sides.append(Side.start(player, limit))
             while not self.failures:
                 self.play_game(*self.games.get_nowait(), *sides)
         except queue.Empty:
@@ -192,7 +239,7 @@ class Match:
             self.failures.append(failure)
         finally:
             for side in sides:
-                side.engine.quit()
+                side.end()
 
     def play_game(self, position: int, game: int, first: Side, second: Side) -> None:
         white, black = (first, second) if game == 0 else (second, first)
@@ -200,9 +247,7 @@ class Match:
         board, score, is_adjudicated = play(self.fens[position], {chess.WHITE: white, chess.BLACK: black}, referee)
         with self.lock:
             if self.record:
-                texts = tuple(text.replace('"', "'") for text in (self.args.first, self.args.second))
-                names = texts if game == 0 else texts[::-1]
-                self.record.write(f"{position + 1}.{game + 1}", names, board, score, is_adjudicated)
+                self.record.write(position, game, board, score, is_adjudicated)
             self.tally.add(position, game, score if game == 0 else 1 - score)
             print(self.tally.report(), flush=True)
 

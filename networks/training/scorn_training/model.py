@@ -40,6 +40,13 @@ class Config:
     value_channels: int = 16
     value_hidden: int = 96
 
+    def __post_init__(self) -> None:
+        if self.body not in BODIES:
+            raise ValueError(f"body {self.body!r} is none of {', '.join(BODIES)}")
+        heads = len(LINES) + self.fixed_heads
+        if self.body == "lines" and self.channels % heads:
+            raise ValueError(f"{self.channels} channels cannot be divided among {heads} ways to mix them")
+
     def as_dict(self) -> dict[str, int | str]:
         return asdict(self)
 

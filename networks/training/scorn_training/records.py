@@ -29,10 +29,14 @@ assert (DTYPE.itemsize, RANKED.itemsize) == (48, 64)
 
 NO_SCORE = -32768
 MATE = 32000
+SHORTEST_MATE = MATE - 1000  # what is larger is MATE - plies
 NO_RESULT = 255
 NO_PLIES = 65535
 HELD_OUT = 1
-SOURCES = ["game", "engine game", "chess960 game", "real", "random moves", "odds", "unbalanced", "endgame", "visited"]
+SOURCES = [
+    *["game", "engine game", "chess960 engine game"],
+    *["real", "random moves", "odds", "unbalanced", "endgame", "visited", "chess960 game"],
+]
 
 
 def open_records(path: Path | str) -> np.ndarray:
@@ -122,7 +126,7 @@ def with_material(score: np.ndarray, codes: np.ndarray) -> np.ndarray:
     score = score.astype(np.float32)
     material = PIECE_VALUES[codes].sum(axis=1) * np.sign(score)
     beyond = (np.maximum(np.abs(score) - DECIDED, 0) + np.maximum(material - DECIDED, 0)) / 2
-    is_decided = (np.abs(score) > DECIDED) & (np.abs(score) < MATE)
+    is_decided = (np.abs(score) > DECIDED) & (np.abs(score) < SHORTEST_MATE)
     return np.where(is_decided, np.copysign(DECIDED + beyond, score), score)
 
 

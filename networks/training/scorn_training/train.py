@@ -70,7 +70,7 @@ class Average:
 
     def network(self, config: Config) -> Network:
         network = Network(config)
-        network.load_state_dict({name: w.cpu() for name, w in self.weights.items()}, strict=False)
+        network.load_state_dict({name: w.cpu() for name, w in self.weights.items()})
         return network
 
 
@@ -95,7 +95,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, required=True, help="folder of checkpoints and the log")
     parser.add_argument("--data", type=Part.parse, action="append", required=True, metavar="FILE:SHARE")
     parser.add_argument("--test", type=Path, action="append", default=[], help="files whose held-out games to test on")
-    parser.add_argument("--config", type=json.loads, default={}, help="network sizes as JSON, see model.Config")
+    parser.add_argument("--config", type=json.loads, help="network sizes as JSON, see model.Config")
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--warmup", type=int, default=300, help="steps")
@@ -132,7 +132,10 @@ class Training:
         self.checkpoint = args.folder / "checkpoint.pt"
         start = self.checkpoint if self.checkpoint.exists() else args.decay
         state = torch.load(start, weights_only=True, map_location=args.device) if start else None
-        self.config = Config(**(state["config"] if state else args.config))
+        wanted = Config(**args.config) if args.config else None
+        self.config = Config(**state["config"]) if state else wanted or Config()
+        if wanted and wanted != self.config:
+            raise ValueError(f"{start} holds a network of {self.config}, not of {wanted}")
         self.device = torch.device(args.device)
         self.network = Network(self.config).to(self.device)
         self.average = Average(self.network)
@@ -144,7 +147,7 @@ class Training:
             self.restore(state, fresh_decay=start != self.checkpoint)
 
     def restore(self, state: dict, fresh_decay: bool) -> None:
-        self.network.load_state_dict(state["network"], strict=False)
+        self.network.load_state_dict(state["network"])
         self.average.weights = state["average"]
         for optimizer, saved in zip(self.optimizers, state["optimizers"]):
             optimizer.load_state_dict(saved)
@@ -175,7 +178,7 @@ class Training:
                 (self.seconds - self.decay_seconds) / (60 * self.args.minutes),
             )
             return self.args.rate * max(0.0, 1 - done) ** self.args.decay_power
-        return self.args.rate * min(1.0, (self.step + 1) / self.args.warmup)
+        return self.args.rate * min(1.0, (self.step + 1) / max(1, self.args.warmup))
 
     def log(self, text: str) -> None:
         if self.rank == 0:

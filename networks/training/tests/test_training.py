@@ -1,5 +1,6 @@
 """Tests of the parts that must agree with the engine: planes, policy indices, masks, export."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -89,10 +90,11 @@ def test_export_agrees_with_the_network_on_real_planes(tmp_path: Path, body: str
     run = verify.session(path)
     for board in random_boards(150, 5):
         batch = records.make_batch(record_of(board), data.DEFAULT_WDL, None, 0, 0)
-        logits, wdl, _, _ = network(data.tensors(batch)[0])
+        logits, wdl, plies, _ = network(data.tensors(batch)[0])
         out = run.run(None, {"/input/planes": play.planes(board)})
         np.testing.assert_allclose(out[0], logits.detach().numpy(), atol=1e-4)
         np.testing.assert_allclose(out[1], wdl.softmax(dim=1).detach().numpy(), atol=1e-5)
+        np.testing.assert_allclose(out[2][:, 0], plies.relu().detach().numpy() * model.PLIES_UNIT, atol=1e-3)
 
 
 def test_mirrored_positions_have_mirrored_moves():
@@ -181,7 +183,8 @@ def test_material_orders_what_the_teacher_calls_lost():
     assert won[0] < won[1] < won[2] and lost[-1] == -90, (won, lost)
     # What hangs does not count against the evaluation, and a mate stays one.
     assert target(["d1"], 500, chess.WHITE) == 450
-    assert target(["d1"], -records.MATE, chess.WHITE) == -records.MATE
+    for mate in (records.MATE, records.MATE - 1, records.MATE - 99):
+        assert target(["d1"], -mate, chess.WHITE) == -mate
 
 
 def write_records(path: Path, many: np.ndarray) -> None:
@@ -205,19 +208,55 @@ def test_files_with_and_without_alternatives_are_mixed(tmp_path: Path):
     assert len(records.open_records(tmp_path / "ranked.rec")) == 32
 
 
-def test_a_killed_run_continues_from_its_checkpoint(tmp_path: Path):
+SIZES = '{"channels": 16, "hidden": 16, "blocks": 1}'
+
+
+def training_data(path: Path) -> Path:
     many = np.concatenate([record_of(board) for board in random_boards(64, 9)])
     many["move"], many["score"] = 12 | 28 << 6, 30
-    write_records(tmp_path / "x.rec", many)
-    sizes = '{"channels": 16, "hidden": 16, "blocks": 1}'
-    common = ["--data", f"{tmp_path}/x.rec:1", "--config", sizes, "--batch", "16", "--save-every", "2"]
-    for steps in ("3", "6"):
-        train.Training(train.arguments(["--folder", f"{tmp_path}/run", "--steps", steps, *common])).run()
-    state = torch.load(tmp_path / "run" / "checkpoint.pt", weights_only=True)
+    write_records(path / "x.rec", many)
+    return path / "x.rec"
+
+
+def run_training(folder: Path, *arguments: str) -> dict:
+    train.Training(train.arguments(["--folder", str(folder), "--batch", "16", "--save-every", "2", *arguments])).run()
+    return torch.load(folder / "checkpoint.pt", weights_only=True)
+
+
+def test_a_killed_run_goes_on_as_if_it_had_not_been(tmp_path: Path):
+    common = ["--data", f"{training_data(tmp_path)}:1", "--config", SIZES]
+    whole = run_training(tmp_path / "whole", "--steps", "6", *common)
+    run_training(tmp_path / "run", "--steps", "3", *common)
+    state = run_training(tmp_path / "run", "--steps", "6", *common)
     assert (state["step"], state["positions"]) == (6, 96)
-    decay = ["--folder", f"{tmp_path}/end", "--decay", f"{tmp_path}/run/checkpoint.pt", "--steps", "9", *common]
-    train.Training(train.arguments(decay)).run()
-    assert torch.load(tmp_path / "end" / "checkpoint.pt", weights_only=True)["decay_start"] == 6
+    for kind in ("network", "average"):
+        for name, weights in whole[kind].items():
+            torch.testing.assert_close(state[kind][name], weights, msg=f"{kind} {name}")
+    end = run_training(tmp_path / "end", "--decay", f"{tmp_path}/run/checkpoint.pt", "--steps", "9", *common)
+    assert end["decay_start"] == 6
+
+
+def test_a_network_of_another_shape_is_refused(tmp_path: Path):
+    common = ["--data", f"{training_data(tmp_path)}:1"]
+    run_training(tmp_path / "run", "--steps", "1", "--config", SIZES, *common)
+    run_training(tmp_path / "run", "--steps", "2", *common)
+    with pytest.raises(ValueError, match="channels=16.*not of.*channels=32"):
+        run_training(tmp_path / "run", "--steps", "3", "--config", SIZES.replace("16", "32"), *common)
+    with pytest.raises(ValueError, match="50 channels cannot be divided among 4"):
+        model.Config(channels=50)
+
+
+def test_files_with_nothing_to_train_on_are_refused(tmp_path: Path):
+    many = np.concatenate([record_of(board) for board in random_boards(8, 9)])
+    many["flags"] = 1 << 4
+    write_records(tmp_path / "x.rec", many)
+    part = data.Part(tmp_path / "x.rec", 1.0)
+    with pytest.raises(ValueError, match="x.rec: nothing to train on"):
+        data.Mixture([part], 16, 1, 0.1, 0.2).batch(0)
+    for name in ("game", "chess960 game"):
+        many["flags"] = records.SOURCES.index(name) << 4
+        write_records(tmp_path / "x.rec", many)
+        assert len(data.Mixture([part], 16, 1, 0.1, 0.2).batch(0)[0]) == 16
 
 
 def test_damaged_record_files_are_refused(tmp_path: Path):
@@ -291,5 +330,29 @@ def test_a_match_that_was_stopped_goes_on(tmp_path: Path, capsys):
     again = capsys.readouterr().out.splitlines()
     assert again[-1] == told[-1] and len(again) == 4
     assert (tmp_path / "match.pgn").read_text() == games
+    for other in (["--pairs", "2"], ["--pairs", "3", "--second-limit", "nodes=2"]):
+        with pytest.raises(ValueError, match="another match"):
+            match.main([*args, *other])
     with pytest.raises(ValueError, match="another match"):
-        match.main([*args, "--pairs", "2"])
+        match.main([args[0], f"{engine};Hash=1", *args[2:], "--pairs", "3"])
+    for end in (-1, -3, -60, -150, 20):
+        (tmp_path / "match.pgn").write_text(games[:end])
+        match.main([*args, "--pairs", "3"])
+        assert (tmp_path / "match.pgn").read_text() == games
+    capsys.readouterr()
+
+
+def test_a_match_with_a_broken_engine_ends(tmp_path: Path):
+    (tmp_path / "book.epd").write_text(chess.STARTING_FEN + "\n")
+    (tmp_path / "engine.py").write_text(ENGINE)
+    (tmp_path / "dies.py").write_text(ENGINE.replace('if line.startswith("go")', 'if line.startswith("go"): break\n    if 0'))
+    program = "import sys; from scorn_training import match; match.main(sys.argv[1:])"
+    engine, dies = (f"{sys.executable} {tmp_path}/{name}.py" for name in ("engine", "dies"))
+    for first, limit, error in (
+        (f"{engine};Nonsense=1", "nodes=1", "Nonsense"),
+        (engine, "1s", "limit 1s"),
+        (dies, "nodes=1", "EngineTerminatedError"),
+    ):
+        command = [sys.executable, "-c", program, first, engine, "--book", f"{tmp_path}/book.epd", "--pairs", "1", "--limit", limit]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=Path(match.__file__).parents[1])
+        assert done.returncode != 0 and error in done.stderr, done.stderr
