@@ -18,6 +18,8 @@ pub(super) fn reroot(tree: &mut Tree, history: &History, rule: Option<Rule>) -> 
         Some(id) if id == tree.root => {}
         Some(id) => {
             let mut fresh = Tree::new(history.clone(), rule);
+            // Records remember in which gathering a reply was busy.
+            fresh.gathering = tree.gathering;
             // The copy is never larger than the original, which fitted.
             if copy(tree, id, &mut fresh).is_err() {
                 fresh = Tree::new(history.clone(), fresh.rule.take());
