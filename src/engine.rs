@@ -207,6 +207,7 @@ impl Engine {
             endless: limits.infinite,
             limits,
             received,
+            patience: self.patience(&go),
             options: Arc::new(self.options.clone()),
             tables: self.tables(),
             tree: Arc::clone(&self.tree),
@@ -384,6 +385,20 @@ impl Engine {
         limits
     }
 
+    /// How long a search may wait for a network: not beyond its time, or half of what is left on the clock.
+    fn patience(&self, go: &Go) -> Option<Duration> {
+        let clock = match self.history.position().turn() {
+            Color::White => go.wtime,
+            Color::Black => go.btime,
+        };
+        let clock = clock.filter(|_| !go.infinite && !go.ponder);
+        clock
+            .map(|left| left / 2)
+            .into_iter()
+            .chain(go.movetime)
+            .min()
+    }
+
     fn time_limits(&self, go: &Go) -> Limits {
         let overhead = Duration::from_millis(self.options.move_overhead_ms);
         let mut limits = Limits::default();
@@ -468,6 +483,41 @@ impl Drop for Guard {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_is_not_lost_to_a_network_that_is_still_being_loaded() {
+        let (ended, answers) = std::sync::mpsc::channel();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let wait = Arc::clone(&is_over);
+        let load: Load = Arc::new(move |_, _| {
+            while !wait.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            anyhow::bail!("the test is over")
+        });
+        let output = Output::new(Box::new(std::io::sink()));
+        let mut engine = Engine::new(Options::default(), load, output, move |end| {
+            ended.send(end).unwrap();
+        });
+        for go in [
+            Go {
+                wtime: Some(Duration::from_millis(20)),
+                ..Go::default()
+            },
+            Go {
+                movetime: Some(Duration::from_millis(10)),
+                ..Go::default()
+            },
+        ] {
+            engine.go(go);
+            let Ended::With(Some(answer)) = answers.recv().unwrap() else {
+                panic!("no answer");
+            };
+            assert!(answer.starts_with("bestmove a2"), "{answer}");
+            engine.search_ended(Ended::With(None));
+        }
+        is_over.store(true, Ordering::Relaxed);
+    }
 
     #[test]
     fn tree_and_cache_share_the_memory() {

@@ -284,10 +284,15 @@ fn ponders() {
     }
     // It was wrong: an answer that is legal where the GUI thinks we are, then the real position.
     session.ask("go ponder wtime 1000 btime 1000");
+    // A few thousand nodes at least: all replies have been looked at.
+    std::thread::sleep(std::time::Duration::from_millis(200));
     session.send("stop");
     let best = session.until("bestmove").pop().unwrap();
     assert_legal(None, "e2e4 e7e5", best.split(' ').nth(1).unwrap());
+    // What was thought about the real reply is not lost.
     session.send("position startpos moves e2e4 c7c5");
+    let (_, lines) = session.go("go nodes 1");
+    assert!(lines.iter().all(|l| !l.contains(" nodes 1 ")), "{lines:?}");
     let (best, _) = session.go("go wtime 300 btime 300");
     assert_legal(None, "e2e4 c7c5", &best);
     // Hit and stopped at once.
@@ -319,6 +324,19 @@ fn considers_the_moves_it_is_told_to() {
     let (best, lines) = session.go("go nodes 30 searchmoves e2e5 a2a3");
     assert_eq!(best, "a2a3");
     assert!(lines[0].contains("illegal move: e2e5"));
+    let (best, lines) = session.go("go nodes 40 sideways searchmoves a2a3");
+    assert_eq!(best, "a2a3");
+    assert!(lines[0].contains("'sideways' is not understood"));
+    // A mate that may not be played ends nothing.
+    session.send("position fen 6k1/5ppp/8/8/8/8/8/R3K2R w KQ - 0 1");
+    assert_eq!(session.go("go nodes 3000").0, "a1a8");
+    let (best, lines) = session.go("go nodes 4000 searchmoves h1h2 h1h3");
+    assert!(["h1h2", "h1h3"].contains(&best.as_str()));
+    assert!(
+        lines.iter().any(|l| l.contains(" nodes 4000 ")),
+        "{lines:?}"
+    );
+    session.send("position startpos");
     session.send("setoption name MultiPV value 3");
     let (_, lines) = session.go("go nodes 300");
     for index in 1..=3 {
@@ -337,6 +355,15 @@ fn limits_nodes_for_guis_that_cannot() {
     session.send("ucinewgame");
     let (_, lines) = session.go("go movetime 600000");
     assert!(lines.iter().any(|l| l.contains(" nodes 200 ")), "{lines:?}");
+    // Nothing at all is no limit that a move could be found with.
+    session.send("setoption name NodesAsPlayouts value true");
+    session.send("ucinewgame");
+    assert_legal(None, "", &session.go("go nodes 0").0);
+    session.send("setoption name NodesPerSecondLimit value 1e-20");
+    session.ask("go infinite");
+    session.send("stop");
+    let best = session.until("bestmove").pop().unwrap();
+    assert_legal(None, "", best.split(' ').nth(1).unwrap());
 }
 
 #[test]
@@ -441,10 +468,10 @@ fn can_quit_and_search_while_the_network_is_loaded_and_warmed_up() {
                 session.send("setoption name BackendOptions value batch=1/4/64/256");
             }
             session.send(commands);
-            if commands.starts_with("isready") {
+            // Of two answers either may come first.
+            if commands == "isready" {
                 session.until("readyok");
-            }
-            if commands.contains("nodes") {
+            } else if commands.contains("nodes") {
                 session.until("bestmove");
             }
             session.send("quit");

@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
@@ -47,6 +47,8 @@ pub struct Task {
     pub endless: bool,
     /// When the GUI asked.
     pub received: Duration,
+    /// How long the answer may wait for a network that is still being loaded; `None` is as long as it takes.
+    pub patience: Option<Duration>,
     /// The options when the GUI asked.
     pub options: Arc<Options>,
     /// Endgame tablebases, if there are any.
@@ -75,10 +77,9 @@ impl Task {
         if self.silent.load(Ordering::Relaxed) {
             return None;
         }
-        let answer = if self.pondering {
-            self.answer_after_pondering()
-        } else {
-            answer
+        let answer = match self.guessed_reply() {
+            Some(_) => self.answer_after_pondering(),
+            None => answer,
         };
         Some(self.style().best_move(answer.best, answer.ponder))
     }
@@ -89,10 +90,15 @@ impl Task {
             self.report_end_of_game();
             return Answer::default();
         }
-        let networks = match self.loader.wait(&self.stop, None) {
+        let deadline = self.patience.map(|patience| Instant::now() + patience);
+        let networks = match self.loader.wait(&self.stop, deadline) {
             Ok(networks) => networks,
             Err(NotLoaded::NotYet) => {
-                self.output.note("stopped before the network was loaded");
+                self.output.note(if self.stop.is_stopped() {
+                    "stopped before the network was loaded"
+                } else {
+                    "the network is still being loaded and time runs out: this is just some legal move"
+                });
                 return self.any_legal_move();
             }
             // The loader has said what is wrong.
@@ -112,7 +118,7 @@ impl Task {
         }
         let mut limits = self.limits.clone();
         start_later(&mut limits, self.clock.now() - self.received);
-        let outcome = self.search(&networks, root, limits, reply, &self.stop);
+        let outcome = self.search(&networks, &self.tree, root, limits, reply, &self.stop);
         self.answer_from(outcome)
     }
 
@@ -125,6 +131,7 @@ impl Task {
     fn search(
         &self,
         networks: &Networks,
+        tree: &Mutex<Tree>,
         history: History,
         limits: Limits,
         reply: Option<PackedMove>,
@@ -146,7 +153,7 @@ impl Task {
         let mut reporter = Writer { task: self, reply };
         let clock = &*self.clock;
         let evaluator = networks.against(&self.options, self.contempt_side);
-        search::run(&self.tree, &*evaluator, &job, stop, clock, &mut reporter)
+        search::run(tree, &*evaluator, &job, stop, clock, &mut reporter)
     }
 
     fn answer_from(&self, outcome: Result<Outcome, SearchError>) -> Answer {
@@ -170,8 +177,19 @@ impl Task {
     }
 
     /// Pondering was about the position before the expected reply, but a GUI that stops it expects a move in the position
-    /// after it. The tree usually knows; one node decides if it does not.
+    /// after it. The tree usually knows; one node of another tree decides if it does not. What was searched stays as it
+    /// is, for it is worth most now that another reply was played.
     fn answer_after_pondering(&self) -> Answer {
+        let known = search::line_after(&self.tree.lock(), &self.options, &self.history);
+        if let Some(&best) = known.first()
+            && (self.root_moves.is_empty() || self.root_moves.contains(&best))
+        {
+            let ponder = known.get(1).copied();
+            return Answer {
+                best: Some(best),
+                ponder,
+            };
+        }
         let loaded = self.loader.wait(&self.stop, None);
         let over = legal_moves(self.history.position()).next().is_none();
         let (Ok(networks), false) = (loaded, over) else {
@@ -181,8 +199,8 @@ impl Task {
             nodes: Some(1),
             ..Limits::default()
         };
-        let stop = StopSignal::default();
-        let outcome = self.search(&networks, self.history.clone(), limits, None, &stop);
+        let (tree, stop) = (Mutex::default(), StopSignal::default());
+        let outcome = self.search(&networks, &tree, self.history.clone(), limits, None, &stop);
         self.answer_from(outcome)
     }
 

@@ -112,6 +112,12 @@ impl Minibatch {
         self.visits.iter().filter(is_waiting).count()
     }
 
+    /// Whether nothing but collisions came of gathering.
+    pub fn is_idle(&self) -> bool {
+        let is_collision = |visit: &Visit| matches!(visit.state, State::Collision);
+        self.out_of_order == 0 && self.visits.iter().all(is_collision)
+    }
+
     /// How many of the visits from number `first` on can be backed up already.
     pub fn ready(&self, first: usize) -> usize {
         let is_ready = |visit: &&Visit| matches!(visit.state, State::Ready(_));

@@ -80,6 +80,7 @@ pub(super) fn update(tree: &mut Tree, id: NodeId) -> Option<Correction> {
 }
 
 /// How the result that [`combine`] found comes about.
+#[derive(Clone, Copy)]
 struct Proof {
     m: f32,
     from_tablebase: bool,
@@ -88,8 +89,11 @@ struct Proof {
 /// The bounds for the side to move, given its children and how many moves it has.
 fn combine(children: &[Node], moves: usize) -> (Bounds, Proof) {
     let mut bounds = Bounds::exact(-1);
-    let (mut shortest_win, mut longest) = (f32::INFINITY, 0f32);
-    let mut from_tablebase = false;
+    let mut best = Proof {
+        m: 0.0,
+        from_tablebase: false,
+    };
+    let mut of = None;
     for child in children {
         // A repetition holds only on this path: it bounds nothing.
         let known = if child.origin() == Origin::TwoFold {
@@ -99,37 +103,31 @@ fn combine(children: &[Node], moves: usize) -> (Bounds, Proof) {
         };
         bounds.lower = bounds.lower.max(known.lower);
         bounds.upper = bounds.upper.max(known.upper);
-        match known.result() {
-            Some(1) if child.m < shortest_win => {
-                shortest_win = child.m;
-                from_tablebase = child.origin() == Origin::Tablebase;
-            }
-            Some(0 | -1) => longest = longest.max(child.m),
-            _ => {}
+        let Some(result) = known.result().filter(|&result| result == bounds.lower) else {
+            continue;
+        };
+        let proof = Proof {
+            m: child.m,
+            from_tablebase: child.origin() == Origin::Tablebase,
+        };
+        if of != Some(result) || is_preferred(proof, best, result) {
+            (best, of) = (proof, Some(result));
         }
     }
     if children.len() < moves {
         bounds.upper = 1;
     }
-    if bounds.lower == 1 {
-        return (
-            bounds,
-            Proof {
-                m: shortest_win + 1.0,
-                from_tablebase,
-            },
-        );
+    best.m += 1.0;
+    (bounds, best)
+}
+
+/// Whether the mover likes one way to a result more than another: a win soon, and by mate rather than by tablebase, which
+/// does not tell how far it is; anything else as late as possible, and a loss rather by tablebase.
+fn is_preferred(a: Proof, b: Proof, result: i8) -> bool {
+    if a.from_tablebase != b.from_tablebase && result != 0 {
+        return a.from_tablebase == (result < 0);
     }
-    let from_tablebase = children
-        .iter()
-        .any(|child| child.origin() == Origin::Tablebase);
-    (
-        bounds,
-        Proof {
-            m: longest + 1.0,
-            from_tablebase,
-        },
-    )
+    if result > 0 { a.m < b.m } else { a.m > b.m }
 }
 
 #[cfg(test)]
@@ -166,6 +164,32 @@ mod tests {
         assert_eq!(combine(&children, 3).0, Bounds::OPEN);
         let (bounds, proof) = combine(&children, 2);
         assert_eq!((bounds, proof.m), (Bounds::exact(-1), 7.0));
+    }
+
+    #[test]
+    fn a_mate_is_preferred_to_a_tablebase_win_and_a_tablebase_loss_to_being_mated() {
+        for (result, from_tablebase, m) in [(1, false, 6.0), (-1, true, 1.0)] {
+            let mut children = [
+                child(Bounds::exact(result), 5.0, Origin::Children),
+                child(Bounds::exact(result), 0.0, Origin::Tablebase),
+            ];
+            for _ in 0..2 {
+                let (bounds, proof) = combine(&children, 2);
+                assert_eq!(bounds, Bounds::exact(result));
+                assert_eq!((proof.from_tablebase, proof.m), (from_tablebase, m));
+                children.reverse();
+            }
+        }
+    }
+
+    #[test]
+    fn the_length_is_that_of_the_result() {
+        let children = [
+            child(Bounds::exact(-1), 30.0, Origin::Children),
+            child(Bounds::exact(0), 2.0, Origin::Rules),
+        ];
+        let (bounds, proof) = combine(&children, 2);
+        assert_eq!((bounds, proof.m), (Bounds::exact(0), 3.0));
     }
 
     #[test]

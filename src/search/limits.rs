@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Job, tree::Tree};
+use super::{
+    Job,
+    node::{Node, Origin},
+    tree::Tree,
+};
 use crate::options::Options;
 
 /// The limits of one search; all that are given count.
@@ -71,7 +75,7 @@ impl Progress {
                 .nodes
                 .unwrap_or(u64::MAX)
                 .clamp(1, u64::from(u32::MAX) - (1 << 20)),
-            playout_limit: limits.playouts.unwrap_or(u64::MAX),
+            playout_limit: limits.playouts.unwrap_or(u64::MAX).max(1),
             catch_up: u64::MAX,
         }
     }
@@ -161,27 +165,27 @@ impl Stopper {
             || limits.mate.is_some_and(|moves| has_mate(tree, moves))
     }
 
-    /// A proven result at the root, or (in a game) only one move that can be played.
+    /// A certain result, of the moves that are allowed, or (in a game) only one move that can be played.
     fn is_decided(&self, tree: &Tree) -> bool {
         let root = tree.node(tree.root);
         if self.limits.mate.is_some() || self.pruning_factor == 0.0 {
             return false;
         }
-        let children = tree.children(root);
-        let is_proven_win = children
-            .iter()
-            .any(|child| child.bounds().result() == Some(1));
-        if is_proven_win || (root.is_proven() && root.n_children > 0) {
+        let moves = tree.root_moves.len();
+        let are_all_allowed = moves == usize::from(root.n_edges);
+        let count = |is_wanted: fn(&Node) -> bool| {
+            tree.allowed_children()
+                .filter(|child| is_wanted(child))
+                .count()
+        };
+        if count(|child| child.bounds().result() == Some(1)) > 0
+            || count(Node::is_proven) == moves
+            || (are_all_allowed && root.is_proven())
+        {
             return true;
         }
-        if self.limits.budget.is_none() {
-            return false;
-        }
-        let losing = children
-            .iter()
-            .filter(|child| child.bounds().result() == Some(-1))
-            .count();
-        tree.root_moves.len() <= 1 + losing.min(tree.root_moves.len().saturating_sub(1))
+        let losing = count(|child| child.bounds().result() == Some(-1));
+        self.limits.budget.is_some() && moves <= 1 + losing
     }
 
     /// Smart pruning, for searches that manage their time: the remaining visits cannot change the choice.
@@ -204,11 +208,7 @@ impl Stopper {
         let remaining = (remaining as u64).min(tree.progress.visits_left(tree.node(tree.root).n));
         let catch_up = (remaining as f64 / self.pruning_factor) as u64;
         tree.progress.catch_up = catch_up;
-        let mut visits: Vec<u32> = tree
-            .children(tree.node(tree.root))
-            .iter()
-            .map(|child| child.n)
-            .collect();
+        let mut visits: Vec<u32> = tree.contenders().map(|child| child.n).collect();
         visits.sort_unstable_by(|a, b| b.cmp(a));
         let lead = visits.first().copied().unwrap_or(0) - visits.get(1).copied().unwrap_or(0);
         u64::from(lead) > catch_up
@@ -253,14 +253,83 @@ fn kld_per_node(before: &[(u8, u32)], now: &[(u8, u32)]) -> Option<f64> {
 }
 
 fn has_mate(tree: &Tree, moves: u32) -> bool {
-    tree.children(tree.node(tree.root)).iter().any(|child| {
-        child.bounds().result() == Some(1) && (child.m.round() as u32 + 2) / 2 <= moves
+    tree.allowed_children().any(|child| {
+        child.bounds().result() == Some(1)
+            && child.origin() != Origin::Tablebase
+            && (child.m.round() as u32 + 2) / 2 <= moves
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::{chess::History, search::node::Bounds};
+
+    const ROOT: Bounds = Bounds::OPEN;
+
+    fn child(n: u32, bounds: Bounds) -> Node {
+        let mut node = Node { n, ..Node::EMPTY };
+        node.set_bounds(bounds, Origin::Children);
+        node
+    }
+
+    /// Half of ten seconds is over, and 1000 visits are done: 1000 more can be.
+    fn is_over(tree: &mut Tree) -> bool {
+        let limits = Limits {
+            budget: Some(Duration::from_secs(10)),
+            ..Limits::default()
+        };
+        let job = Job::new(History::default(), limits.clone(), Arc::default());
+        tree.progress = Progress::new(&limits);
+        let mut stopper = Stopper::new(&job);
+        assert!(!stopper.is_over(tree, Duration::ZERO));
+        tree.progress.playouts = 1000;
+        stopper.is_over(tree, Duration::from_secs(5))
+    }
+
+    #[test]
+    fn a_lead_counts_only_if_its_move_can_be_played() {
+        let lost = Bounds::exact(-1);
+        let far_ahead = [child(6000, ROOT), child(500, ROOT), child(480, ROOT)];
+        assert!(is_over(&mut Tree::with_children(&far_ahead)));
+        let refuted = [child(6000, lost), child(500, ROOT), child(480, ROOT)];
+        assert!(!is_over(&mut Tree::with_children(&refuted)));
+        let mut excluded = Tree::with_children(&far_ahead);
+        excluded.allow(&[1, 2]);
+        assert!(!is_over(&mut excluded));
+    }
+
+    #[test]
+    fn results_of_moves_that_are_not_allowed_decide_nothing() {
+        let won = [
+            child(10, Bounds::exact(1)),
+            child(10, ROOT),
+            child(10, Bounds::exact(-1)),
+            child(10, ROOT),
+        ];
+        assert!(is_decided(&Tree::with_children(&won)));
+        let mut tree = Tree::with_children(&won);
+        let root = tree.root();
+        tree.node_mut(root)
+            .set_bounds(Bounds::exact(-1), Origin::Children);
+        tree.allow(&[1, 3]);
+        assert!(!is_decided(&tree));
+        tree.allow(&[1, 2]);
+        assert!(is_decided(&tree), "only one move is left");
+        tree.allow(&[0, 1]);
+        assert!(is_decided(&tree));
+    }
+
+    fn is_decided(tree: &Tree) -> bool {
+        let limits = Limits {
+            budget: Some(Duration::from_secs(10)),
+            ..Limits::default()
+        };
+        let job = Job::new(History::default(), limits, Arc::default());
+        Stopper::new(&job).is_decided(tree)
+    }
 
     #[test]
     fn an_unchanged_distribution_gains_nothing() {

@@ -537,6 +537,23 @@ impl Teller<'_, '_> {
     }
 }
 
+/// What a tree says about `history`, the game after one more move than the one it was searched for, without changing it:
+/// the line from there on, empty if that position was not searched.
+pub fn line_after(tree: &Tree, options: &Options, history: &History) -> Vec<PackedMove> {
+    let known = tree.history();
+    if known.and_then(|known| history.plies_since(known)) != Some(1) {
+        return Vec::new();
+    }
+    let m = history.move_after(history.len() - 2);
+    let params = Params::new(options, 1, true);
+    let moves = root::ranked(tree, &params);
+    let Some(first) = moves.iter().find(|known| Some(known.m) == m) else {
+        return Vec::new();
+    };
+    let line = tree.principal_variation(first, &params);
+    line.into_iter().skip(1).collect()
+}
+
 /// The outcome of a search in a position without legal moves.
 fn finished_game(search: &Search<'_>, reporter: &mut dyn Reporter) -> Outcome {
     let report = Report {

@@ -2,8 +2,8 @@
 //!
 //! U = c * P * sqrt(N) / (1 + n + n in flight) with a c that grows with N (AlphaZero's formula with lc0's visits in
 //! flight); a move without visits has the node's own Q less a reduction instead of a Q (first-play urgency). Of all this
-//! only the visits in flight change while a batch is gathered. So where many visits pass through one node, a [`Ranking`] works the
-//! moves out once and hands them out one after the other, exactly as asking anew for each visit would.
+//! only the visits in flight change while a batch is gathered. So where many visits pass through one node, a [`Ranking`]
+//! works the moves out once and hands them out one after the other, exactly as asking anew for each visit would.
 
 use shakmaty::Color;
 
@@ -254,11 +254,11 @@ fn for_each_at_root(
         .filter(|moves_left| moves_left.is_active(parent_q));
     let fpu = params.fpu(true).value(parent_q, tree.visited_root_mass());
     let children = tree.children(node);
-    let most_visits = children.iter().map(|child| child.n).max().unwrap_or(0);
+    let most_visits = tree.contenders().map(|child| child.n).max().unwrap_or(0);
     for (edge, p) in tree.root_moves.allowed() {
         let slot = tree.slot_of_edge(node, edge);
         let child = slot.map_or(Node::EMPTY, |slot| children[usize::from(slot)]);
-        let behind = u64::from(most_visits - child.n);
+        let behind = u64::from(most_visits.saturating_sub(child.n));
         if behind > tree.progress.catch_up && behind > 0 {
             continue;
         }
@@ -345,6 +345,19 @@ mod tests {
             }
             assert!(compared >= 100);
         }
+    }
+
+    #[test]
+    fn moves_that_are_not_allowed_leave_none_of_the_others_behind() {
+        let (mut tree, params) = tree(5000);
+        let last = tree.node(tree.root).n_edges - 1;
+        tree.allow(&[last]);
+        tree.progress.catch_up = 0;
+        let (root, turn) = (tree.root, tree.root_turn);
+        let slot = tree.slot_of_edge(tree.node(root), last).unwrap();
+        assert_eq!(best_move(&mut tree, &params, root, turn), Ok(slot));
+        let taken = Ranking::default().take(&mut tree, &params, root, turn);
+        assert_eq!(taken, Ok(slot));
     }
 
     #[test]

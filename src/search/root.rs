@@ -78,24 +78,45 @@ pub(super) struct RootMove {
     pub child: Node,
 }
 
+/// What is certain about a move, best first. How long a tablebase result takes is not known, so a mate is preferred to a
+/// tablebase win, and a tablebase loss, which still has to be played out, to being mated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Certainty {
+    Mates,
+    WinsByTable,
+    Open,
+    LosesByTable,
+    IsMated,
+}
+
+impl Certainty {
+    fn of(node: &Node) -> Certainty {
+        match (node.bounds().result(), node.origin()) {
+            (Some(1), Origin::Tablebase) => Certainty::WinsByTable,
+            (Some(1), _) => Certainty::Mates,
+            (Some(-1), Origin::Tablebase) => Certainty::LosesByTable,
+            (Some(-1), _) => Certainty::IsMated,
+            _ => Certainty::Open,
+        }
+    }
+}
+
 /// Better first: proven wins (the shorter the better), then by visits, Q and prior, proven losses last (the longer the
 /// better).
 fn compare(a: (&Node, f32), b: (&Node, f32), draw_score: f32) -> Ordering {
-    let rank = |node: &Node| match node.bounds().result() {
-        Some(1) => 0,
-        Some(-1) => 2,
-        _ => 1,
-    };
     let ((a, a_p), (b, b_p)) = (a, b);
-    rank(a).cmp(&rank(b)).then_with(|| match rank(a) {
-        0 => a.m.total_cmp(&b.m),
-        2 => b.m.total_cmp(&a.m),
-        _ => {
-            b.n.cmp(&a.n)
-                .then_with(|| b.q(draw_score).total_cmp(&a.q(draw_score)))
-                .then_with(|| b_p.total_cmp(&a_p))
-        }
-    })
+    let certainty = Certainty::of(a);
+    certainty
+        .cmp(&Certainty::of(b))
+        .then_with(|| match certainty {
+            Certainty::Mates | Certainty::WinsByTable => a.m.total_cmp(&b.m),
+            Certainty::LosesByTable | Certainty::IsMated => b.m.total_cmp(&a.m),
+            Certainty::Open => {
+                b.n.cmp(&a.n)
+                    .then_with(|| b.q(draw_score).total_cmp(&a.q(draw_score)))
+                    .then_with(|| b_p.total_cmp(&a_p))
+            }
+        })
 }
 
 /// The allowed root moves, best first.
@@ -116,11 +137,38 @@ pub(super) fn ranked(tree: &Tree, params: &Params) -> Vec<RootMove> {
             }
         })
         .collect();
-    moves.sort_by(|a, b| compare((&a.child, a.p), (&b.child, b.p), draw_score));
+    // Where no more than a draw is to be had, what is not a sure draw can only be worse, however often it was visited.
+    let is_drawn = root.bounds().result() == Some(0);
+    let is_risk = |m: &RootMove| is_drawn && !is_at_least_a_draw(&m.child);
+    moves.sort_by(|a, b| {
+        let by_risk = is_risk(a).cmp(&is_risk(b));
+        by_risk.then_with(|| compare((&a.child, a.p), (&b.child, b.p), draw_score))
+    });
     moves
 }
 
+/// Whether the move to this node is sure to lose nothing. A repetition within the tree is not claimed in the game.
+fn is_at_least_a_draw(child: &Node) -> bool {
+    child.bounds().lower >= 0 && child.origin() != Origin::TwoFold
+}
+
 impl Tree {
+    /// The root's children that may be played.
+    pub(super) fn allowed_children(&self) -> impl Iterator<Item = &Node> {
+        let root = self.node(self.root);
+        let slots = self
+            .root_moves
+            .allowed()
+            .filter_map(|(edge, _)| self.slot_of_edge(root, edge));
+        slots.map(|slot| &self.children(root)[usize::from(slot)])
+    }
+
+    /// The same without proven losses: what may become the best move.
+    pub(super) fn contenders(&self) -> impl Iterator<Item = &Node> {
+        self.allowed_children()
+            .filter(|child| child.bounds().result() != Some(-1))
+    }
+
     /// Prior mass of the root moves that have been visited.
     pub(super) fn visited_root_mass(&self) -> f32 {
         let root = self.node(self.root);
@@ -137,7 +185,7 @@ impl Tree {
     }
 
     /// The line that both sides prefer, from a root move on.
-    fn principal_variation(&self, first: &RootMove, params: &Params) -> Vec<PackedMove> {
+    pub(super) fn principal_variation(&self, first: &RootMove, params: &Params) -> Vec<PackedMove> {
         let mut pv = vec![first.m];
         let mut node = first.child;
         let mut turn = self.root_turn.other();
@@ -265,8 +313,8 @@ pub(super) fn choose(
     let moves = ranked(tree, params);
     let best = *moves.first()?;
     let temperature = temperature(&job.options, job);
-    let is_won = best.child.bounds().result() == Some(1);
-    if temperature <= 0.0 || is_won {
+    let is_certain = best.child.bounds().result() == Some(1) || tree.node(tree.root).is_proven();
+    if temperature <= 0.0 || is_certain {
         return Some(best);
     }
     Some(
@@ -339,4 +387,77 @@ fn draw(
         }
     }
     chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::node::Bounds;
+
+    fn child(n: u32, wl: f64, bounds: Bounds, origin: Origin, m: f32) -> Node {
+        let mut node = Node {
+            n,
+            wl,
+            m,
+            ..Node::EMPTY
+        };
+        node.set_bounds(bounds, origin);
+        node
+    }
+
+    fn proven(n: u32, result: i8, origin: Origin, m: f32) -> Node {
+        child(n, f64::from(result), Bounds::exact(result), origin, m)
+    }
+
+    /// The edges of the root's moves, best first.
+    fn order(tree: &Tree) -> Vec<u8> {
+        let params = Params::new(&Options::default(), 1, true);
+        ranked(tree, &params).iter().map(|m| m.edge).collect()
+    }
+
+    #[test]
+    fn mates_come_before_tablebase_wins_and_tablebase_losses_before_being_mated() {
+        let tree = Tree::with_children(&[
+            proven(9, -1, Origin::Rules, 8.0),
+            proven(1, -1, Origin::Tablebase, 0.0),
+            child(5, 0.9, Bounds::OPEN, Origin::Children, 20.0),
+            proven(9, 1, Origin::Tablebase, 0.0),
+            proven(2, 1, Origin::Children, 5.0),
+            proven(1, 1, Origin::Children, 3.0),
+            proven(3, -1, Origin::Children, 30.0),
+        ]);
+        assert_eq!(order(&tree), [5, 4, 3, 2, 1, 6, 0]);
+    }
+
+    #[test]
+    fn a_sure_draw_comes_first_where_there_is_no_more_to_be_had() {
+        let most_visited = Bounds {
+            lower: -1,
+            upper: 0,
+        };
+        let mut tree = Tree::with_children(&[
+            child(300, -0.2, most_visited, Origin::Children, 20.0),
+            proven(4, 0, Origin::TwoFold, 4.0),
+            proven(1, 0, Origin::Tablebase, 0.0),
+        ]);
+        assert_eq!(order(&tree), [0, 1, 2], "a win is still possible");
+        let root = tree.root();
+        tree.node_mut(root)
+            .set_bounds(Bounds::exact(0), Origin::Children);
+        assert_eq!(order(&tree), [2, 0, 1]);
+        let options = Options {
+            temperature: 1.0,
+            ..Options::default()
+        };
+        let params = Params::new(&options, 1, true);
+        let job = Job::new(
+            crate::chess::History::default(),
+            crate::search::Limits::default(),
+            std::sync::Arc::new(options),
+        );
+        for seed in 0..20 {
+            let mut rng = rand::SeedableRng::seed_from_u64(seed);
+            assert_eq!(choose(&tree, &params, &job, &mut rng).unwrap().edge, 2);
+        }
+    }
 }

@@ -203,26 +203,38 @@ impl Record {
 
 /// All records of a tree.
 #[derive(Clone, Debug, Default)]
-pub struct Records(Vec<Record>);
+pub struct Records {
+    list: Vec<Record>,
+    /// Shares of all of them together.
+    shares: usize,
+}
 
 impl Records {
     pub(super) fn get(&self, index: u32) -> &Record {
-        &self.0[index as usize]
+        &self.list[index as usize]
     }
 
     pub(super) fn push(&mut self, record: Record) -> u32 {
-        self.0.push(record);
-        (self.0.len() - 1) as u32
+        self.shares += record.shares.len();
+        self.list.push(record);
+        (self.list.len() - 1) as u32
     }
 
     /// Bytes in use.
     pub fn memory(&self) -> usize {
-        let shares: usize = self.0.iter().map(|record| record.shares.capacity()).sum();
-        self.0.len() * size_of::<Record>() + shares * size_of::<Share>()
+        self.list.len() * size_of::<Record>() + self.shares * size_of::<Share>()
     }
 
     fn get_mut(&mut self, index: u32) -> &mut Record {
-        &mut self.0[index as usize]
+        &mut self.list[index as usize]
+    }
+
+    /// Gives a record shares for all of its node's children.
+    fn make_room(&mut self, index: u32, children: u8) {
+        let shares = &mut self.list[index as usize].shares;
+        let missing = usize::from(children).saturating_sub(shares.len());
+        shares.resize(shares.len() + missing, Share::default());
+        self.shares += missing;
     }
 }
 
@@ -302,10 +314,8 @@ impl Tree {
     fn count_recorded_reply(&mut self, id: NodeId, slot: u8) {
         let node = *self.node(id);
         let temperature = self.rule.as_ref().map_or(1.0, |rule| rule.temperature);
+        self.records.make_room(node.edges, node.n_children);
         let record = self.records.get_mut(node.edges);
-        record
-            .shares
-            .resize(usize::from(node.n_children), Share::default());
         record.shares[usize::from(slot)].count += 1;
         record.total += 1;
         record.pending += 1;

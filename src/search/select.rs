@@ -130,7 +130,9 @@ pub(super) fn select(
     collisions: usize,
 ) -> Result<(), Full> {
     tree.gathering = tree.gathering.wrapping_add(1);
-    tree.edges.reserve(&mut batch.writer, want)?;
+    // What waits for the network already needs room as well.
+    let leaves = want + batch.waiting();
+    tree.edges.reserve(&mut batch.writer, leaves)?;
     let mut pass = std::mem::take(&mut batch.pass);
     pass.links.clear();
     let longest = match tree.rule {

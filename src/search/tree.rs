@@ -23,6 +23,8 @@ use super::{
     search_contempt::{Record, Records, Rule},
 };
 use crate::chess::{History, PackedMove};
+#[cfg(test)]
+use crate::options::Options;
 
 /// Block sizes for children; a node moves up one class when its block is full.
 const BLOCK_SIZES: [u8; 12] = [1, 3, 6, 10, 16, 24, 32, 48, 64, 96, 160, 255];
@@ -272,6 +274,44 @@ impl Tree {
             }
         }
         lines
+    }
+
+    /// A start position whose first moves, in the order of their priors, lead to these nodes; all moves are allowed.
+    #[cfg(test)]
+    pub(super) fn with_children(children: &[Node]) -> Tree {
+        use super::node::Edge;
+
+        let mut tree = Tree::new(History::default(), None);
+        let moves = tree
+            .history
+            .as_ref()
+            .map(|game| game.position().legal_moves());
+        let moves = moves.into_iter().flatten().take(children.len());
+        let edges: Vec<Edge> = moves.map(|m| Edge::new(PackedMove::pack(m), 0.1)).collect();
+        let mut writer = tree.edges.take_writer();
+        tree.edges.reserve(&mut writer, 1).unwrap();
+        let range = writer.write(&edges).unwrap();
+        tree.edges.put_back(writer);
+        tree.set_edges(tree.root, range);
+        for (edge, child) in (0..).zip(children) {
+            let slot = tree.add_child(tree.root, edge).unwrap();
+            let id = tree.child_id(tree.node(tree.root), slot);
+            *tree.node_mut(id) = Node { edge, ..*child };
+        }
+        tree.node_mut(tree.root).n = 1 + children.iter().map(|child| child.n).sum::<u32>();
+        tree.allow(&[]);
+        tree
+    }
+
+    /// Allows only these of the root's moves, or all.
+    #[cfg(test)]
+    pub(super) fn allow(&mut self, edges: &[u8]) {
+        use rand::SeedableRng;
+
+        let root = self.edges(self.node(self.root));
+        let wanted: Vec<PackedMove> = edges.iter().map(|&edge| root.at(edge).m()).collect();
+        let mut rng = rand::rngs::Xoshiro256PlusPlus::seed_from_u64(1);
+        self.root_moves = RootMoves::new(self, &wanted, &Options::default(), &mut rng);
     }
 
     /// Checks what must hold between searches: no visits in flight, and every open node has one visit of its own and

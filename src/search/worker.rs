@@ -92,7 +92,7 @@ impl Search<'_> {
             if let Err(failure) = result {
                 self.fail(&mut batch, failure);
             }
-            self.hold_back(is_solved || batch.visits.is_empty());
+            self.hold_back(is_solved || batch.is_idle());
         }
     }
 
@@ -173,8 +173,8 @@ impl Search<'_> {
         self.finish();
     }
 
-    /// Sleeps where going on at full speed serves nobody: a solved position that is searched until stopped, an empty
-    /// batch because other threads hold all leaves, or a limit on the nodes per second.
+    /// Sleeps where going on at full speed serves nobody: a solved position that is searched until stopped, a batch that
+    /// came to nothing because other threads hold all leaves, or a limit on the nodes per second.
     fn hold_back(&self, is_idle: bool) {
         if is_idle && !self.is_finished() {
             std::thread::sleep(Duration::from_micros(if self.job.limits.infinite {
@@ -186,7 +186,8 @@ impl Search<'_> {
         let options: &Options = &self.job.options;
         if options.nps_limit > 0.0 {
             let playouts = self.lock_tree().progress.playouts;
-            let due = Duration::from_secs_f64(playouts as f64 / f64::from(options.nps_limit));
+            let due = playouts as f64 / f64::from(options.nps_limit);
+            let due = Duration::try_from_secs_f64(due).unwrap_or(Duration::MAX);
             while !self.is_finished() && self.elapsed() < due {
                 std::thread::sleep(Duration::from_millis(1));
                 self.check_limits(&mut self.lock_tree());

@@ -73,6 +73,8 @@ pub struct Go {
     pub search_moves: Vec<String>,
     /// Not a search: count the positions this many plies ahead.
     pub perft: Option<u32>,
+    /// Words that were not understood.
+    pub left_out: Vec<String>,
 }
 
 /// Why a line was not understood.
@@ -190,6 +192,7 @@ fn position(words: &[&str]) -> Result<Command, CommandError> {
 
 fn go(words: &[&str]) -> Result<Go, CommandError> {
     let mut go = Go::default();
+    let mut unknown = Vec::new();
     let mut rest = words;
     while let Some((&word, after)) = rest.split_first() {
         rest = after;
@@ -224,15 +227,20 @@ fn go(words: &[&str]) -> Result<Go, CommandError> {
                     .extend(moves.iter().map(|m| (*m).to_owned()));
                 rest = after;
             }
-            _ => {
-                return Err(CommandError::UnknownWord {
-                    command: "go",
-                    word: shorten(word),
-                });
-            }
+            _ => unknown.push(shorten(word)),
         }
     }
-    Ok(go)
+    // UCI says to go on without words that one does not know. If nothing else is left, it was a mistake.
+    match unknown.first() {
+        Some(word) if go == Go::default() => Err(CommandError::UnknownWord {
+            command: "go",
+            word: word.clone(),
+        }),
+        _ => Ok(Go {
+            left_out: unknown,
+            ..go
+        }),
+    }
 }
 
 /// A number that a GUI sent. Some send decimals or more digits than fit; what counts is the size.
@@ -358,6 +366,7 @@ mod tests {
             ponder: true,
             search_moves: vec!["e2e4".into(), "E7E8q".into()],
             perft: None,
+            left_out: Vec::new(),
         };
         let line = "go wtime 1000 btime -5 winc 10 binc 20 movestogo 5 depth 3 nodes 4000000000 mate 2 \
                     movetime 7.9 infinite searchmoves e2e4 E7E8q ponder";
@@ -367,6 +376,14 @@ mod tests {
             parse("go movestogo 0 wtime 99999999999999999999"),
             Ok(Command::Go(Go {
                 wtime: Some(ms(i64::MAX as u64)),
+                ..Go::default()
+            }))
+        );
+        assert_eq!(
+            parse("go searchmoves O-O wtime 7 sideways"),
+            Ok(Command::Go(Go {
+                wtime: Some(ms(7)),
+                left_out: vec!["O-O".into(), "sideways".into()],
                 ..Go::default()
             }))
         );

@@ -120,11 +120,22 @@ impl Session {
     fn line(&mut self, line: &str) -> Next {
         self.output.received(line);
         match command::parse(line) {
-            Ok(command) => self.receive(command),
+            Ok(command) => {
+                self.tell_what_is_left_out(&command);
+                self.receive(command)
+            }
             Err(error) => {
                 self.output.note(&error.to_string());
                 Next::Continue
             }
+        }
+    }
+
+    fn tell_what_is_left_out(&self, command: &Command) {
+        let Command::Go(go) = command else { return };
+        for word in &go.left_out {
+            self.output
+                .note(&format!("go: '{word}' is not understood and left out"));
         }
     }
 
