@@ -5,9 +5,12 @@
 //! that happens under the lock. The words are atomic (with relaxed order, which costs no more than plain words) only
 //! because readers and a writer share a segment.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use super::{node::Edge, tree::Full};
@@ -67,6 +70,8 @@ pub(super) struct EdgeArena {
     /// Empty where a number is reserved but the segment not installed.
     segments: Vec<Segment>,
     installed: usize,
+    /// The first segments, so many, were given away.
+    handed_over: usize,
     /// Writers of earlier searches, with the room that they have left.
     idle: Vec<EdgeWriter>,
 }
@@ -83,6 +88,20 @@ impl EdgeArena {
         Edges(&segment[offset..offset + usize::from(range.len)])
     }
 
+    /// Gives the segments that end before the edge at `start` to the writer of another arena; nothing may be read there
+    /// any more.
+    pub fn hand_over_before(&mut self, start: u32, writer: &mut EdgeWriter) {
+        let end = (start / SEGMENT) as usize;
+        for segment in self.segments.iter_mut().take(end).skip(self.handed_over) {
+            let segment = std::mem::take(segment);
+            if !segment.is_empty() {
+                self.installed -= 1;
+                writer.spare.push_back(segment);
+            }
+        }
+        self.handed_over = self.handed_over.max(end);
+    }
+
     /// Bytes in use.
     pub fn memory(&self) -> usize {
         self.installed * SEGMENT as usize * size_of::<Edge>()
@@ -96,6 +115,7 @@ impl EdgeArena {
     /// Takes back a writer, and the room that it has left.
     pub fn put_back(&mut self, mut writer: EdgeWriter) {
         self.install(&mut writer);
+        writer.spare = VecDeque::new();
         self.idle.push(writer);
     }
 
@@ -134,6 +154,9 @@ pub(super) struct EdgeWriter {
     reserved: Vec<u32>,
     /// Segments that the arena does not have yet.
     fresh: Vec<(u32, Segment)>,
+    /// Segments to use before new ones are made, the oldest first: so those that nobody needs lie together, and their
+    /// memory goes back to the system.
+    spare: VecDeque<Segment>,
     /// Scratch for sorting.
     sorted: Vec<Edge>,
 }
@@ -175,7 +198,8 @@ impl EdgeWriter {
 
     fn begin_segment(&mut self) -> Result<(), Full> {
         self.number = self.reserved.pop().ok_or(Full)?;
-        self.segment = (0..SEGMENT).map(|_| AtomicU32::new(0)).collect();
+        let make = || (0..SEGMENT).map(|_| AtomicU32::new(0)).collect();
+        self.segment = self.spare.pop_front().unwrap_or_else(make);
         self.used = 0;
         self.fresh.push((self.number, Arc::clone(&self.segment)));
         Ok(())
@@ -212,6 +236,34 @@ mod tests {
         assert!(
             arena.memory() >= 4 * words && arena.memory() < 4 * words + 5 * 4 * SEGMENT as usize
         );
+    }
+
+    #[test]
+    fn what_lies_behind_is_handed_over_and_the_rest_stays() {
+        let mut arena = EdgeArena::default();
+        let mut writer = arena.take_writer();
+        let ranges: Vec<EdgeRange> = (0..2000)
+            .map(|round| {
+                arena.reserve(&mut writer, 1).unwrap();
+                writer.write(&edges(40, round)).unwrap()
+            })
+            .collect();
+        arena.put_back(writer);
+        let segments = arena.memory() / 4 / SEGMENT as usize;
+        assert!(segments > 4);
+        let mut other = EdgeArena::default();
+        let mut writer = other.take_writer();
+        for (round, range) in (0..).zip(&ranges) {
+            arena.hand_over_before(range.start, &mut writer);
+            assert!(arena.get(*range).iter().eq(edges(40, round)));
+        }
+        assert_eq!(arena.memory(), 4 * SEGMENT as usize);
+        assert_eq!(writer.spare.len(), segments - 1);
+        other.reserve(&mut writer, 1).unwrap();
+        let range = writer.write(&edges(7, 9)).unwrap();
+        assert_eq!(writer.spare.len(), segments - 2);
+        other.put_back(writer);
+        assert!(other.get(range).iter().eq(edges(7, 9)));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Re-rooting: when the game goes on, the subtree of the position that was reached stays, and the rest is freed.
 //!
-//! The subtree is copied into fresh arenas, breadth first, so that what remains is compact and the old memory goes back
-//! to the system at once.
+//! The subtree is copied into fresh arenas, so that what remains is compact: first the nodes, breadth first, then the
+//! edges, which are most of the memory, in their old order and into segments that were read already. So both trees
+//! together take little more than the old one alone.
 
 use super::{
-    edges::EdgeWriter,
+    edges::EdgeRange,
     node::{Edge, Node, NodeId, Origin},
     search_contempt::Rule,
     tree::{Full, Tree},
@@ -20,8 +21,9 @@ pub(super) fn reroot(tree: &mut Tree, history: &History, rule: Option<Rule>) -> 
             let mut fresh = Tree::new(history.clone(), rule);
             // Records remember in which gathering a reply was busy.
             fresh.gathering = tree.gathering;
+            let mut old = std::mem::take(tree);
             // The copy is never larger than the original, which fitted.
-            if copy(tree, id, &mut fresh).is_err() {
+            if copy(&mut old, id, &mut fresh).is_err() {
                 fresh = Tree::new(history.clone(), fresh.rule.take());
             }
             *tree = fresh;
@@ -54,7 +56,7 @@ struct Pending {
     depth: u32,
 }
 
-fn copy(tree: &Tree, id: NodeId, fresh: &mut Tree) -> Result<(), Full> {
+fn copy(tree: &mut Tree, id: NodeId, fresh: &mut Tree) -> Result<(), Full> {
     let mut queue = std::collections::VecDeque::from([Pending {
         old: id,
         new: fresh.root,
@@ -62,7 +64,7 @@ fn copy(tree: &Tree, id: NodeId, fresh: &mut Tree) -> Result<(), Full> {
     }]);
     let mut parents: Vec<(NodeId, NodeId)> = Vec::new();
     let mut reverted: Vec<(NodeId, Node)> = Vec::new();
-    let mut edges = EdgeCopy::new(fresh);
+    let mut edges = Vec::new();
     *fresh.node_mut(fresh.root) = *tree.node(id);
     while let Some(Pending { old, new, depth }) = queue.pop_front() {
         let source = *tree.node(old);
@@ -70,7 +72,21 @@ fn copy(tree: &Tree, id: NodeId, fresh: &mut Tree) -> Result<(), Full> {
             // The first occurrence is no longer part of the tree (the root has moved past it).
             reverted.push((new, source));
         }
-        edges.copy(tree, fresh, &source, new, depth == 0)?;
+        let record = tree.record(&source);
+        if source.n_edges > 0 {
+            edges.push(EdgeMove {
+                from: record.map_or(source.edges, |record| record.edges),
+                to: new,
+            });
+        }
+        // The root's record goes: the root is always searched.
+        let record = record.filter(|_| depth > 0).cloned();
+        let copied = fresh.node_mut(new);
+        copied.set_has_record(record.is_some());
+        if let Some(record) = record {
+            let index = fresh.records.push(record);
+            fresh.node_mut(new).edges = index;
+        }
         if source.n_children == 0 {
             continue;
         }
@@ -87,7 +103,8 @@ fn copy(tree: &Tree, id: NodeId, fresh: &mut Tree) -> Result<(), Full> {
             });
         }
     }
-    fresh.edges.put_back(edges.writer);
+    tree.forget_nodes();
+    copy_edges(tree, edges, fresh)?;
     if !reverted.is_empty() {
         parents.sort_unstable();
         for (id, source) in reverted {
@@ -97,48 +114,31 @@ fn copy(tree: &Tree, id: NodeId, fresh: &mut Tree) -> Result<(), Full> {
     Ok(())
 }
 
-/// Copies edges and records into the fresh tree.
-struct EdgeCopy {
-    writer: EdgeWriter,
-    buffer: Vec<Edge>,
+/// Where the edges of a copied node were, and the copy.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct EdgeMove {
+    from: u32,
+    to: NodeId,
 }
 
-impl EdgeCopy {
-    fn new(fresh: &mut Tree) -> EdgeCopy {
-        EdgeCopy {
-            writer: fresh.edges.take_writer(),
-            buffer: Vec::new(),
-        }
+/// Copies edges in their old order, into the memory that lies behind.
+fn copy_edges(tree: &mut Tree, mut moves: Vec<EdgeMove>, fresh: &mut Tree) -> Result<(), Full> {
+    moves.sort_unstable();
+    let mut writer = fresh.edges.take_writer();
+    let mut buffer: Vec<Edge> = Vec::new();
+    for EdgeMove { from, to } in moves {
+        tree.edges.hand_over_before(from, &mut writer);
+        let len = fresh.node(to).n_edges;
+        let range = EdgeRange { start: from, len };
+        buffer.clear();
+        buffer.extend(tree.edges.get(range).iter());
+        fresh.edges.reserve(&mut writer, 1)?;
+        let start = writer.write(&buffer)?.start;
+        fresh.edges.install(&mut writer);
+        fresh.move_edges(to, start);
     }
-
-    /// Copies those of one node. The root's record goes: the root is always searched.
-    fn copy(
-        &mut self,
-        tree: &Tree,
-        fresh: &mut Tree,
-        source: &Node,
-        new: NodeId,
-        is_root: bool,
-    ) -> Result<(), Full> {
-        self.buffer.clear();
-        self.buffer.extend(tree.edges(source).iter());
-        fresh.edges.reserve(&mut self.writer, 1)?;
-        let range = self.writer.write(&self.buffer)?;
-        fresh.edges.install(&mut self.writer);
-        let record = tree.record(source).filter(|_| !is_root).cloned();
-        let node = fresh.node_mut(new);
-        node.set_has_record(false);
-        node.n_edges = 0;
-        fresh.set_edges(new, range);
-        if let Some(mut record) = record {
-            record.edges = range.start;
-            let index = fresh.records.push(record);
-            let node = fresh.node_mut(new);
-            node.edges = index;
-            node.set_has_record(true);
-        }
-        Ok(())
-    }
+    fresh.edges.put_back(writer);
+    Ok(())
 }
 
 /// Takes the visits of a two-fold draw that no longer is one back from the node and its ancestors.

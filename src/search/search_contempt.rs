@@ -225,7 +225,7 @@ impl Records {
         self.list.len() * size_of::<Record>() + self.shares * size_of::<Share>()
     }
 
-    fn get_mut(&mut self, index: u32) -> &mut Record {
+    pub(super) fn get_mut(&mut self, index: u32) -> &mut Record {
         &mut self.list[index as usize]
     }
 

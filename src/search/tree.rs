@@ -190,6 +190,22 @@ impl Tree {
         node.n_edges = edges.len;
     }
 
+    /// Tells a copied node where the copies of its edges are.
+    pub(super) fn move_edges(&mut self, id: NodeId, start: u32) {
+        let node = *self.node(id);
+        if node.has_record() {
+            self.records.get_mut(node.edges).edges = start;
+        } else {
+            self.node_mut(id).edges = start;
+        }
+    }
+
+    /// Gives back the memory of all nodes; what is left can only be asked for edges.
+    pub(super) fn forget_nodes(&mut self) {
+        self.nodes = vec![Node::EMPTY];
+        self.root = 0;
+    }
+
     /// Adds a child for an edge that has none; returns its slot.
     ///
     /// # Errors
