@@ -147,6 +147,15 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::
     let mut command = command(&rows);
     let matches = command.try_get_matches_from_mut(arguments)?;
     let cli = Cli::from_arg_matches(&matches)?;
+    let path = subcommand_path(&matches);
+    let is_meant = path.is_empty() || WITH_OPTIONS.contains(&&path[..]);
+    if let Some(row) = rows
+        .iter()
+        .find(|row| !is_meant && value_of(row, &matches).is_some())
+    {
+        let text = format!("--{} means nothing to {}", row.flag, path.join(" "));
+        return Err(command.error(ErrorKind::ArgumentConflict, text));
+    }
     let mut options = Options::default();
     let config = read_config(cli.config.as_deref(), &mut options, &rows);
     for row in &rows {
@@ -213,6 +222,13 @@ fn arguments_of(row: &Row) -> Vec<Arg> {
         .require_equals(true)
         .default_missing_value("true");
     vec![positive, negative]
+}
+
+/// The names of the subcommand that was chosen, if there is one.
+fn subcommand_path(matches: &ArgMatches) -> Vec<&str> {
+    let inner = matches.subcommand();
+    let path = inner.map(|(name, inner)| [vec![name], subcommand_path(inner)].concat());
+    path.unwrap_or_default()
 }
 
 /// What was given for an option; a flag after the subcommand counts more than one before it.
@@ -304,6 +320,9 @@ mod tests {
             "scorn --nosuch",
             "scorn analyze",
             "scorn bench --nodes 0",
+            "scorn --backend rten bench",
+            "scorn --policy-head optimistic convert in.pb.gz out.onnx",
+            "scorn --no-two-fold-draws dataset stats x.rec",
         ] {
             let parsed = parse(bad.split_whitespace().map(OsString::from));
             assert_eq!(parsed.unwrap_err().exit_code(), 2, "{bad}");

@@ -13,6 +13,18 @@
 //! * No globals: clock, random numbers and evaluator are passed in. One thread with a fixed seed is reproducible
 //!   bit for bit.
 
+/// Writes a line to standard output in a function that returns [`anyhow::Result`]. Unlike `println!`, which panics, it
+/// returns an error when nobody reads any more.
+macro_rules! say {
+    ($($argument:tt)*) => {{
+        use std::io::Write as _;
+        anyhow::Context::context(
+            writeln!(std::io::stdout(), $($argument)*),
+            "cannot write to standard output",
+        )?
+    }};
+}
+
 pub mod analyze;
 pub mod bench;
 pub mod calibrate;

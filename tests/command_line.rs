@@ -149,27 +149,22 @@ fn an_interrupted_analysis_goes_on() {
         folder.path().join("part.jsonl"),
     );
     fs::write(&epd, EPD).unwrap();
-    let analyse = |output: &std::path::Path| {
-        scorn(&[
-            "-b",
-            "hash",
-            "-t",
-            "1",
-            "analyze",
-            "--epd",
-            epd.to_str().unwrap(),
-            "--nodes",
-            "100",
-            "--output",
-            output.to_str().unwrap(),
-        ])
+    let analyse_with = |output: &std::path::Path, arguments: &[&str]| {
+        let (epd, output) = (epd.to_str().unwrap(), output.to_str().unwrap());
+        let common = [
+            "-b", "hash", "-t", "1", "analyze", "--epd", epd, "--output", output,
+        ];
+        scorn(&[&common, arguments].concat())
     };
+    let analyse = |output: &std::path::Path| analyse_with(output, &["--nodes", "100"]);
     assert!(analyse(&whole).status.success());
     let complete = fs::read_to_string(&whole).unwrap();
-    // Cut off in the middle of the second record.
+    // Cut off within the second record.
     let first = complete.find('\n').unwrap() + 1;
-    fs::write(&part, &complete[..first + 40]).unwrap();
-    assert!(analyse(&part).status.success());
+    for length in [3, 40] {
+        fs::write(&part, &complete[..first + length]).unwrap();
+        assert!(analyse(&part).status.success());
+    }
     let resumed = fs::read_to_string(&part).unwrap();
     let without_time = |text: &str| -> Vec<serde_json::Value> {
         text.lines()
@@ -184,6 +179,16 @@ fn an_interrupted_analysis_goes_on() {
     assert!(analyse(&part).status.success());
     assert_eq!(fs::read_to_string(&part).unwrap(), resumed);
 
+    // What was begun is not continued with other limits or options; how fast it goes is of no account.
+    for other in [&["--nodes", "200"][..], &["--nodes", "100", "--cpuct", "3"]] {
+        let output = analyse_with(&part, other);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains("begun with other limits or options"));
+    }
+    let faster = analyse_with(&part, &["--nodes", "100", "--threads", "2"]);
+    assert!(faster.status.success());
+    assert_eq!(fs::read_to_string(&part).unwrap(), resumed);
+
     // A file about something else stays as it is.
     fs::write(&part, "my notes\n").unwrap();
     assert_eq!(analyse(&part).status.code(), Some(1));
@@ -191,6 +196,58 @@ fn an_interrupted_analysis_goes_on() {
     fs::write(&epd, EPD.lines().rev().collect::<Vec<_>>().join("\n")).unwrap();
     assert_eq!(analyse(&whole).status.code(), Some(1));
     assert_eq!(fs::read_to_string(&whole).unwrap(), complete);
+}
+
+/// What can be read only once.
+#[cfg(unix)]
+#[test]
+fn analyses_what_comes_through_a_pipe() {
+    use std::{io::Write, process::Stdio};
+
+    for name in ["/dev/stdin", "-"] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_scorn"))
+            .args(["-b", "hash", "analyze", "--epd", name, "--node-limit", "50"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(EPD.as_bytes())
+            .unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{name}: {}", text(&output.stderr));
+        let said = text(&output.stdout);
+        assert!(
+            said.contains("mate") && said.contains("quiet"),
+            "{name}: {said}"
+        );
+        assert!(said.contains("(50 nodes"), "{name}: {said}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_reader_that_goes_away_is_an_error_and_no_panic() {
+    use std::process::Stdio;
+
+    let mut child = Command::new(env!("CARGO_BIN_EXE_scorn"))
+        .args(["bench", "--nodes", "100"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let errors = text(&output.stderr);
+    assert!(
+        errors.contains("cannot write to standard output") && !errors.contains("panicked"),
+        "{errors}"
+    );
 }
 
 #[test]

@@ -16,6 +16,7 @@ pub use self::input::{Item, Items, from_epd, from_pgn};
 use self::output::{Record, Writer};
 use crate::{
     engine::{self, loader::Load},
+    lc0,
     network::opponent::{self, Networks},
     options::Options,
     search::{self, Job, Limits, MoveStat, Report, Reporter, StopSignal, SystemClock, Tree},
@@ -72,22 +73,49 @@ impl AnalyzeArgs {
         Ok(Box::new(items?.into_iter().map(Ok)))
     }
 
-    /// The number of positions, if it can be known without consuming them.
+    /// The number of positions, if it can be known without consuming them: a pipe can be read only once.
     fn count(&self) -> Result<Option<u64>> {
-        let is_stdin = |path: &Option<PathBuf>| path.as_ref().is_some_and(|p| p.as_os_str() == "-");
-        if is_stdin(&self.epd) || is_stdin(&self.pgn) {
+        let files = self.epd.iter().chain(&self.pgn);
+        let can_be_read_twice = |path: &PathBuf| path.is_file() || !path.exists();
+        if self.is_stdin() || !files.clone().all(can_be_read_twice) {
             return Ok(None);
         }
         Ok(Some(self.items()?.count() as u64))
     }
 
-    fn limits(&self) -> Limits {
+    fn is_stdin(&self) -> bool {
+        let mut files = self.epd.iter().chain(&self.pgn);
+        files.any(|path| path.as_os_str() == "-")
+    }
+
+    fn limits(&self, options: &Options) -> Limits {
+        let node_limit = Some(options.node_limit).filter(|&limit| limit > 0);
+        let nodes = self.nodes.into_iter().chain(node_limit).min();
         let default = self.movetime.is_none().then_some(DEFAULT_NODES);
         Limits {
-            nodes: self.nodes.or(default),
+            nodes: nodes.or(default),
             movetime: self.movetime.map(Duration::from_millis),
             ..Limits::default()
         }
+    }
+
+    /// A fingerprint of what decides the results: limits and options, but for those that only say how and how fast.
+    fn settings(&self, options: &Options) -> String {
+        let usual = Options::default();
+        let options = Options {
+            threads: usual.threads,
+            minibatch_size: usual.minibatch_size,
+            backend: usual.backend,
+            backend_options: usual.backend_options,
+            onnx_runtime_path: usual.onnx_runtime_path,
+            nn_cache_size: usual.nn_cache_size,
+            ram_limit_mb: usual.ram_limit_mb,
+            nps_limit: usual.nps_limit,
+            log_file: usual.log_file,
+            ..options.clone()
+        };
+        let settings = format!("{:?} {} {options:?}", self.limits(&options), self.moves);
+        lc0::sha256(settings.as_bytes())[..16].to_owned()
     }
 }
 
@@ -98,12 +126,13 @@ impl AnalyzeArgs {
 /// others are analysed nevertheless).
 pub fn command(args: &AnalyzeArgs, options: Options, load: &Load) -> Result<()> {
     let count = args.count()?;
-    let mut writer = Writer::new(args)?;
+    let settings = args.settings(&options);
+    let mut writer = Writer::new(args, &settings)?;
     let networks = Networks::load(&options, |role| load(&options, role))?;
     if let Some(reason) = opponent::why_idle(&options) {
         eprintln!("scorn: {reason}");
     }
-    let mut limits = args.limits();
+    let mut limits = args.limits(&options);
     limits.tree_bytes = engine::tree_bytes(&options);
     let tables = match &*options.syzygy_path {
         "" => None,
@@ -129,6 +158,10 @@ pub fn command(args: &AnalyzeArgs, options: Options, load: &Load) -> Result<()> 
             Some(record) => Some(record.solved),
             None => {
                 let record = analyze(&item, &networks, &options, &limits, &tables, args.moves)?;
+                let record = Record {
+                    settings: settings.clone(),
+                    ..record
+                };
                 bar.suspend(|| writer.write(&record, &item))?;
                 Some(record.solved)
             }

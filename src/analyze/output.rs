@@ -25,6 +25,9 @@ pub struct Record {
     pub name: String,
     /// The position.
     pub fen: String,
+    /// A fingerprint of the limits and options: what was begun with others is not continued.
+    #[serde(default)]
+    pub settings: String,
     /// The move to play; absent if the game is over.
     pub best: Option<String>,
     /// The same, as people write it.
@@ -123,6 +126,7 @@ impl Record {
         Record {
             name: item.name.clone(),
             fen: item.fen(),
+            settings: String::new(),
             best: outcome.best.map(text),
             best_san: outcome.best.and_then(|m| sans(position, &[m]).pop()),
             played: item.played.map(text),
@@ -215,6 +219,7 @@ fn sans(position: &Chess, moves: &[PackedMove]) -> Vec<String> {
 pub struct Writer {
     to: Box<dyn Write>,
     json: bool,
+    settings: String,
     done: Vec<Record>,
     /// How many of the earlier records have been met again.
     met: usize,
@@ -225,11 +230,13 @@ impl Writer {
     ///
     /// # Errors
     /// When the file cannot be opened or holds something else.
-    pub fn new(args: &AnalyzeArgs) -> Result<Writer> {
+    pub fn new(args: &AnalyzeArgs, settings: &str) -> Result<Writer> {
+        let settings = settings.to_owned();
         let Some(path) = &args.output else {
             return Ok(Writer {
                 to: Box::new(io::stdout()),
                 json: args.json,
+                settings,
                 done: Vec::new(),
                 met: 0,
             });
@@ -244,6 +251,7 @@ impl Writer {
         Ok(Writer {
             to: Box::new(file),
             json: true,
+            settings,
             done,
             met: 0,
         })
@@ -265,6 +273,10 @@ impl Writer {
                 item.name
             );
         }
+        ensure!(
+            record.settings == self.settings,
+            "the output file was begun with other limits or options; go on with the same ones, or name another file"
+        );
         Ok(Some(record))
     }
 
@@ -301,19 +313,23 @@ impl Writer {
 fn read_records(path: &Path) -> Result<Vec<Record>> {
     let context = || format!("{} is not an earlier analysis", path.display());
     let mut reader = BufReader::new(File::open(path).with_context(context)?);
-    let (mut records, mut good, mut line) = (Vec::new(), 0u64, String::new());
+    let (mut records, mut good, mut line) = (Vec::new(), 0u64, Vec::new());
     loop {
         line.clear();
-        let length = reader.read_line(&mut line).with_context(context)?;
-        if length == 0 || !line.ends_with('\n') {
+        let length = reader.read_until(b'\n', &mut line).with_context(context)?;
+        if length == 0 || !line.ends_with(b"\n") {
             break;
         }
-        records.push(serde_json::from_str(&line).with_context(context)?);
+        records.push(serde_json::from_slice(&line).with_context(context)?);
         good += length as u64;
     }
     if good < fs::metadata(path)?.len() {
-        // Only ever a record that was cut off: anything else would not have a brace at its beginning.
-        ensure!(line.starts_with("{\"name\":"), context());
+        // Only ever a record that was cut off: anything else would begin in another way.
+        let begin = b"{\"name\":";
+        ensure!(
+            line.starts_with(&begin[..line.len().min(begin.len())]),
+            context()
+        );
         File::options().write(true).open(path)?.set_len(good)?;
     }
     Ok(records)

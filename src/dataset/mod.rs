@@ -44,15 +44,18 @@ pub fn run(args: &DatasetArgs, options: &Options, load: &Load) -> Result<()> {
     match &args.command {
         DatasetCommand::Pgn(args) => {
             let counts = pgn::run(args)?;
-            println!(
+            say!(
                 "{} games, {} positions; skipped {} corrupt and {} short games",
-                counts.games, counts.records, counts.corrupt, counts.short
+                counts.games,
+                counts.records,
+                counts.corrupt,
+                counts.short
             );
         }
-        DatasetCommand::Sample(args) => println!("{} positions", sample::run(args)?),
-        DatasetCommand::Visit(args) => println!("{} positions", visit::run(args, options, load)?),
-        DatasetCommand::Label(args) => println!("{} positions labelled", label::run(args)?),
-        DatasetCommand::Stats(args) => print!("{}", stats::table(&stats::run(args)?)),
+        DatasetCommand::Sample(args) => say!("{} positions", sample::run(args)?),
+        DatasetCommand::Visit(args) => say!("{} positions", visit::run(args, options, load)?),
+        DatasetCommand::Label(args) => say!("{} positions labelled", label::run(args)?),
+        DatasetCommand::Stats(args) => say!("{}", stats::table(&stats::run(args)?).trim_end()),
     }
     Ok(())
 }

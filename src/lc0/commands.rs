@@ -93,7 +93,7 @@ pub fn convert_with(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()
     }
     let model = to_onnx(&net, &options).map_err(in_file)?;
     write_atomically(&output, &model.bytes)?;
-    println!("{} ({} bytes)", output.display(), model.bytes.len());
+    say!("{} ({} bytes)", output.display(), model.bytes.len());
     Ok(())
 }
 

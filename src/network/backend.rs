@@ -28,9 +28,9 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// The value of one position.
+    /// The value of one position, as it came out.
     fn value_of(&self, index: usize) -> Value {
-        let m = self.mlh.get(index).copied().unwrap_or(0.0).max(0.0);
+        let m = self.mlh.get(index).copied().unwrap_or(0.0);
         match self.wdl.get(3 * index..3 * index + 3) {
             Some(wdl) => Value {
                 wl: wdl[0] - wdl[2],
@@ -114,6 +114,41 @@ struct Pool {
     warming: usize,
 }
 
+/// A worker that goes back to the pool. One that is lost, because its session could not be made or panicked, leaves its
+/// place to another.
+struct Lease<'a> {
+    from: &'a NetworkEvaluator,
+    worker: Option<Worker>,
+    is_warming: bool,
+}
+
+impl<'a> Lease<'a> {
+    fn new(from: &'a NetworkEvaluator, worker: Option<Worker>) -> Lease<'a> {
+        Lease {
+            from,
+            worker,
+            is_warming: false,
+        }
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        let mut pool = self.from.pool.lock();
+        match self.worker.take() {
+            Some(worker) if !std::thread::panicking() => pool.idle.push(worker),
+            _ => pool.made -= 1,
+        }
+        pool.warming -= usize::from(self.is_warming);
+        drop(pool);
+        if self.is_warming {
+            self.from.returned.notify_all();
+        } else {
+            self.from.returned.notify_one();
+        }
+    }
+}
+
 struct Worker {
     session: Box<dyn Session>,
     outputs: Outputs,
@@ -164,45 +199,40 @@ impl NetworkEvaluator {
         &self.label
     }
 
-    fn take(&self) -> Result<Worker, String> {
+    fn take(&self) -> Result<Lease<'_>, String> {
         let mut pool = self.pool.lock();
         loop {
             if let Some(worker) = pool.idle.pop() {
-                return Ok(worker);
+                return Ok(Lease::new(self, Some(worker)));
             }
             // A session that comes back soon is sooner there than a new one.
             if pool.made < self.limit && pool.warming == 0 {
                 pool.made += 1;
                 drop(pool);
-                let session = (self.factory)();
-                if session.is_err() {
-                    self.pool.lock().made -= 1;
-                }
-                return session.map(Worker::new);
+                let mut lease = Lease::new(self, None);
+                lease.worker = Some(Worker::new((self.factory)()?));
+                return Ok(lease);
             }
             self.returned.wait(&mut pool);
         }
     }
 
-    fn give_back(&self, worker: Worker) {
-        self.pool.lock().idle.push(worker);
-        self.returned.notify_one();
-    }
-
     /// One run of an idle session that needs it, at a batch size that it has not run yet; `None` if there is none.
     fn warm_up_once(&self) -> Option<Result<(), EvaluateError>> {
-        let (mut worker, size) = {
+        let (mut lease, size) = {
             let mut pool = self.pool.lock();
             let mut sizes = pool.idle.iter().map(|worker| worker.session.cold_size());
             let place = sizes.position(|size| size.is_some())?;
             let size = pool.idle[place].session.cold_size()?;
             pool.warming += 1;
-            (pool.idle.swap_remove(place), size)
+            let worker = pool.idle.swap_remove(place);
+            let mut lease = Lease::new(self, Some(worker));
+            lease.is_warming = true;
+            (lease, size)
         };
         let planes = vec![Planes::empty(); size];
+        let worker = lease.worker.as_mut()?;
         let result = worker.session.run(&planes, &mut worker.outputs);
-        self.pool.lock().warming -= 1;
-        self.give_back(worker);
         Some(result.map_err(|message| self.failed(size, message)))
     }
 
@@ -243,7 +273,7 @@ impl NetworkEvaluator {
         batch: &mut Batch,
         index: usize,
     ) -> Result<(), EvaluateError> {
-        let value = outputs.value_of(row);
+        let mut value = outputs.value_of(row);
         if !(value.wl.is_finite() && value.d.is_finite()) {
             let head = if outputs.wdl.is_empty() {
                 "value"
@@ -255,6 +285,7 @@ impl NetworkEvaluator {
         if !value.m.is_finite() {
             return Err(self.not_finite("mlh"));
         }
+        value.m = value.m.max(0.0);
         batch.set_value(index, value);
         let planes = &batch.planes()[index];
         let (black, transform) = (planes.black_to_move, planes.transform);
@@ -303,12 +334,13 @@ impl Evaluator for NetworkEvaluator {
             let message = format!("only {} positions have input planes", batch.planes().len());
             return Err(self.failed(batch.len(), message));
         }
-        let mut worker = self
+        let mut lease = self
             .take()
             .map_err(|message| self.failed(batch.len(), message))?;
-        let result = self.run(&mut worker, batch);
-        self.give_back(worker);
-        result
+        match &mut lease.worker {
+            Some(worker) => self.run(worker, batch),
+            None => Ok(()),
+        }
     }
 
     fn warm_up(&self, go_on: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
@@ -351,9 +383,13 @@ impl Evaluator for NetworkEvaluator {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Arc,
-        mpsc::{Receiver, Sender, channel},
+    use std::{
+        panic::{AssertUnwindSafe, catch_unwind},
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering},
+            mpsc::{Receiver, Sender, channel},
+        },
     };
 
     use super::*;
@@ -407,6 +443,10 @@ mod tests {
                 ends: Arc::clone(&ends),
             }))
         });
+        (evaluator(sessions, factory), begins, end)
+    }
+
+    fn evaluator(sessions: usize, factory: SessionFactory) -> NetworkEvaluator {
         let label = Label {
             backend: "slow",
             network: "none".into(),
@@ -423,9 +463,76 @@ mod tests {
             threads: sessions,
             minibatch: 8,
         };
-        let evaluator =
-            NetworkEvaluator::new(label, reading, false, advice, (sessions, 9), factory);
-        (evaluator.unwrap(), begins, end)
+        NetworkEvaluator::new(label, reading, false, advice, (sessions, 9), factory).unwrap()
+    }
+
+    /// Panics once if it is told to; otherwise this is what it says about plies left.
+    struct Odd {
+        panics: Arc<AtomicBool>,
+        is_cold: bool,
+        mlh: f32,
+    }
+
+    impl Session for Odd {
+        fn max_batch(&self) -> usize {
+            8
+        }
+
+        fn run(&mut self, planes: &[Planes], outputs: &mut Outputs) -> Result<(), String> {
+            self.is_cold = false;
+            assert!(!self.panics.swap(false, Ordering::Relaxed), "as wanted");
+            outputs.policy = vec![0.0; planes.len() * POLICY_SIZE];
+            outputs.value = vec![0.0; planes.len()];
+            outputs.mlh = vec![self.mlh; planes.len()];
+            Ok(())
+        }
+
+        fn cold_size(&self) -> Option<usize> {
+            self.is_cold.then_some(1)
+        }
+    }
+
+    fn odd(mlh: f32) -> (NetworkEvaluator, Arc<AtomicBool>) {
+        let panics = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&panics);
+        let factory: SessionFactory = Box::new(move || {
+            Ok(Box::new(Odd {
+                panics: Arc::clone(&told),
+                is_cold: true,
+                mlh,
+            }))
+        });
+        (evaluator(1, factory), panics)
+    }
+
+    #[test]
+    fn a_session_that_panics_leaves_its_place_to_another() {
+        let (evaluator, panics) = odd(20.0);
+        for _ in 0..2 {
+            panics.store(true, Ordering::Relaxed);
+            let warming = AssertUnwindSafe(|| evaluator.warm_up(&|| true));
+            assert!(catch_unwind(warming).is_err());
+            evaluator.evaluate(&mut batch(&evaluator, 3)).unwrap();
+            panics.store(true, Ordering::Relaxed);
+            let searching = AssertUnwindSafe(|| evaluator.evaluate(&mut batch(&evaluator, 3)));
+            assert!(catch_unwind(searching).is_err());
+            // The next one is made, and is cold.
+            assert!(evaluator.take().is_ok());
+        }
+        assert_eq!(evaluator.pool.lock().made, 1);
+    }
+
+    #[test]
+    fn what_is_no_number_of_plies_is_an_error() {
+        for mlh in [f32::NAN, f32::NEG_INFINITY, f32::INFINITY] {
+            let (evaluator, _) = odd(mlh);
+            let error = evaluator.evaluate(&mut batch(&evaluator, 2)).unwrap_err();
+            assert!(error.to_string().contains("mlh"), "{error}");
+        }
+        let (evaluator, _) = odd(-3.0);
+        let mut batch = batch(&evaluator, 1);
+        evaluator.evaluate(&mut batch).unwrap();
+        assert_eq!(batch.value(0).m, 0.0);
     }
 
     fn batch(evaluator: &NetworkEvaluator, size: usize) -> Batch {

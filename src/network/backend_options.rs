@@ -29,6 +29,16 @@ pub enum OptionsError {
         /// What would be accepted.
         expected: &'static str,
     },
+    /// Groups for a backend that does not combine others.
+    #[error(
+        "BackendOptions: {backend} takes no groups like {group}; multiplexing, roundrobin and check do"
+    )]
+    Groups {
+        /// The backend.
+        backend: String,
+        /// The first group.
+        group: String,
+    },
     /// A setting that the backend does not have.
     #[error("BackendOptions: {backend} has no setting '{key}'; it has: {known}")]
     Unknown {
@@ -91,7 +101,7 @@ impl BackendOptions {
         })
     }
 
-    /// The same without these settings and without groups.
+    /// The same without these settings.
     pub fn without(&self, keys: &[&str]) -> BackendOptions {
         let kept = self
             .settings
@@ -99,7 +109,7 @@ impl BackendOptions {
             .filter(|(key, _)| !keys.contains(&key.as_str()));
         BackendOptions {
             settings: kept.cloned().collect(),
-            groups: Vec::new(),
+            groups: self.groups.clone(),
         }
     }
 
@@ -143,6 +153,22 @@ impl BackendOptions {
         parsed.transpose()
     }
 
+    /// The setting `threads`, 1 if it is not there.
+    ///
+    /// # Errors
+    /// When it is no number of threads.
+    pub fn threads(&self) -> Result<usize, OptionsError> {
+        match self.number("threads")? {
+            None => Ok(1),
+            Some(threads @ 1..=1024) => Ok(threads),
+            Some(threads) => Err(OptionsError::BadValue {
+                key: "threads".to_owned(),
+                value: threads.to_string(),
+                expected: "a number from 1 to 1024",
+            }),
+        }
+    }
+
     /// A setting as a list of numbers, such as `1/8/64`.
     ///
     /// # Errors
@@ -162,11 +188,17 @@ impl BackendOptions {
         parsed.transpose()
     }
 
-    /// Refuses settings that are not among `known`.
+    /// Refuses settings that are not among `known`, and groups.
     ///
     /// # Errors
     /// Names the first unknown one.
     pub fn only(&self, backend: &str, known: &[&str]) -> Result<(), OptionsError> {
+        if let Some((name, _)) = self.groups.first() {
+            return Err(OptionsError::Groups {
+                backend: backend.to_owned(),
+                group: format!("{name}(...)"),
+            });
+        }
         match self
             .settings
             .iter()
@@ -245,5 +277,17 @@ mod tests {
         );
         let error = options.only("rten", &["threads"]).unwrap_err().to_string();
         assert!(error.contains("speed") && error.contains("rten"), "{error}");
+        let options = BackendOptions::parse("threads=0,a(b=1)").unwrap();
+        let error = options.threads().unwrap_err().to_string();
+        assert!(
+            error.contains("threads=0 is not a number from 1"),
+            "{error}"
+        );
+        let error = options.only("cuda", &["threads"]).unwrap_err().to_string();
+        assert!(
+            error.contains("cuda takes no groups like a(...)"),
+            "{error}"
+        );
+        assert_eq!(BackendOptions::default().threads(), Ok(1));
     }
 }

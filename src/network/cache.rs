@@ -203,7 +203,9 @@ impl Shard {
             return 0;
         }
         let before = self.count;
-        if self.front + self.records.len() + HEADER + policy.len() >= EMPTY as usize {
+        // As far as the records may move on below: those that are spared, the one that is not, and the new one.
+        const MARGIN: usize = (MAX_SPARED + 2) * (HEADER + USED as usize);
+        if self.front + self.records.len() + MARGIN >= EMPTY as usize {
             // Positions have 32 bits: after billions of records a shard starts anew. The total then overstates a little.
             self.clear();
         }

@@ -13,7 +13,7 @@ use super::{
     nvidia::has_provider,
     onnx::{OPENVINO_EP, devices},
     opponent::Networks,
-    registry::{BACKENDS, NetworkConfig, cores, load_uncached},
+    registry::{BACKENDS, MAX_SESSIONS, NetworkConfig, cores, load_uncached},
     runtime::{
         GPU_INSTALL_COMMAND, INSTALL_COMMAND, LIBRARY_VARIABLE, OPENVINO_INSTALL_COMMAND, Runtime,
         RuntimeError, usual_places,
@@ -104,8 +104,8 @@ fn evaluator_of_search(options: &Options) -> Result<Arc<dyn Evaluator>> {
 
 fn bench_one(args: &BackendbenchArgs, backend: &str, evaluator: &dyn Evaluator) -> Result<()> {
     if !args.json {
-        println!("{}", evaluator.describe());
-        println!("threads  batch    evals/s   ms/batch");
+        say!("{}", evaluator.describe());
+        say!("threads  batch    evals/s   ms/batch");
     }
     for threads in thread_counts(&args.bench_threads) {
         for &size in &args.sizes {
@@ -120,11 +120,14 @@ fn bench_one(args: &BackendbenchArgs, backend: &str, evaluator: &dyn Evaluator) 
                     "evals_per_second": speed.evals_per_second,
                     "ms_per_batch": speed.ms_per_batch,
                 });
-                println!("{line}");
+                say!("{line}");
             } else {
-                println!(
+                say!(
                     "{:7} {:6} {:10.0} {:10.2}",
-                    speed.threads, speed.batch, speed.evals_per_second, speed.ms_per_batch
+                    speed.threads,
+                    speed.batch,
+                    speed.evals_per_second,
+                    speed.ms_per_batch
                 );
             }
         }
@@ -144,7 +147,7 @@ fn thread_counts(asked: &[u64]) -> Vec<usize> {
 /// Runs `scorn runtime`.
 ///
 /// # Errors
-/// Never; what is missing is the answer.
+/// When nobody reads the answer; what is missing is part of it.
 pub fn runtime(args: &RuntimeArgs, options: &Options) -> Result<()> {
     let runtime = Runtime::open(&options.onnx_runtime_path);
     let states = try_backends(options);
@@ -155,29 +158,28 @@ pub fn runtime(args: &RuntimeArgs, options: &Options) -> Result<()> {
     };
     let devices = runtime.as_ref().map(device_lines).unwrap_or_default();
     if args.json {
-        print_report(&runtime, &states, &devices, &automatic);
-        return Ok(());
+        return print_report(&runtime, &states, &devices, &automatic);
     }
     match &runtime {
         Ok(runtime) => {
             let library = runtime.library().display();
-            println!("ONNX Runtime   {} at {library}", runtime.version());
+            say!("ONNX Runtime   {} at {library}", runtime.version());
         }
         Err(error) => {
-            println!("ONNX Runtime   not usable: {error}");
+            say!("ONNX Runtime   not usable: {error}");
             let places = usual_places();
             let places: Vec<_> = places
                 .iter()
                 .map(|place| place.display().to_string())
                 .collect();
-            println!(
+            say!(
                 "               (OnnxRuntimePath, {LIBRARY_VARIABLE}, {})",
                 places.join(", ")
             );
         }
     }
     for device in devices {
-        println!("device         {device}");
+        say!("device         {device}");
     }
     // Without the library the reason is the same for all backends that need it, and was just given.
     let told = states
@@ -185,13 +187,12 @@ pub fn runtime(args: &RuntimeArgs, options: &Options) -> Result<()> {
         .filter(|(name, _)| runtime.is_ok() || *name == "rten");
     for (name, state) in told {
         match state {
-            Ok(_) => println!("{name:14} works"),
-            Err(reason) => println!("{name:14} does not work: {reason}"),
+            Ok(_) => say!("{name:14} works"),
+            Err(reason) => say!("{name:14} does not work: {reason}"),
         }
     }
-    println!("auto takes     {automatic}");
-    print_missing(runtime.as_ref().ok(), &states);
-    Ok(())
+    say!("auto takes     {automatic}");
+    print_missing(runtime.as_ref().ok(), &states)
 }
 
 /// A backend, and its description or why it does not work.
@@ -217,7 +218,7 @@ fn print_report(
     states: &[State],
     devices: &[String],
     automatic: &str,
-) {
+) -> Result<()> {
     let backend = |(name, state): &State| {
         let (works, text) = match state {
             Ok(description) => (true, description),
@@ -234,7 +235,8 @@ fn print_report(
         "backends": states.iter().map(backend).collect::<serde_json::Map<_, _>>(),
         "auto": automatic,
     });
-    println!("{report:#}");
+    say!("{report:#}");
+    Ok(())
 }
 
 fn device_lines(runtime: &Runtime) -> Vec<String> {
@@ -254,12 +256,12 @@ fn device_lines(runtime: &Runtime) -> Vec<String> {
     lines.collect()
 }
 
-fn print_missing(runtime: Option<&Runtime>, states: &[State]) {
+fn print_missing(runtime: Option<&Runtime>, states: &[State]) -> Result<()> {
     let cuda = runtime.is_some_and(|runtime| has_provider(runtime, "cuda"));
     let openvino = states
         .iter()
         .any(|(name, state)| *name == "openvino" && state.is_ok());
-    println!();
+    say!();
     for (there, what, command) in [
         (runtime.is_some(), "for speed on any CPU", INSTALL_COMMAND),
         (
@@ -270,9 +272,10 @@ fn print_missing(runtime: Option<&Runtime>, states: &[State]) {
         (cuda, "for NVIDIA GPUs", GPU_INSTALL_COMMAND),
     ] {
         if !there {
-            println!("{what:31} {command}");
+            say!("{what:31} {command}");
         }
     }
+    Ok(())
 }
 
 /// Runs `scorn tune`.
@@ -288,14 +291,16 @@ pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
         let evaluator = match evaluator_of_search(&options) {
             Ok(evaluator) => evaluator,
             Err(error) => {
-                println!("{backend:10} not used: {error:#}");
+                say!("{backend:10} not used: {error:#}");
                 continue;
             }
         };
         let candidate = tune_one(&*evaluator, time)?;
-        println!(
+        say!(
             "{backend:10} {:8.0} evals/s with {} thread(s), batch {}",
-            candidate.evals_per_second, candidate.threads, candidate.batch
+            candidate.evals_per_second,
+            candidate.threads,
+            candidate.batch
         );
         if best.is_none_or(|(_, speed)| candidate.evals_per_second > speed.evals_per_second) {
             best = Some((backend, candidate));
@@ -309,16 +314,19 @@ pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
         format!("--threads={}", speed.threads),
         format!("--minibatch-size={}", speed.batch),
     ];
-    println!("\n{}", lines.join("\n"));
-    match &args.write {
-        Some(path) => write_config(path, &lines),
-        None => Ok(()),
+    if let Some(path) = &args.write {
+        write_config(path, &lines)?;
     }
+    say!("\n{}", lines.join("\n"));
+    if let Some(path) = &args.write {
+        say!("written to {}", path.display());
+    }
+    Ok(())
 }
 
 /// The batch size with as many threads as the device is thought to want, then the number of threads with that size.
 fn tune_one(evaluator: &dyn Evaluator, time: Duration) -> Result<Speed> {
-    let advised = evaluator.advice().threads;
+    let advised = evaluator.advice().threads.min(MAX_SESSIONS);
     let mut sizes = Vec::new();
     for size in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512] {
         let measured = speed(evaluator, size, advised, time)?;
@@ -330,7 +338,7 @@ fn tune_one(evaluator: &dyn Evaluator, time: Duration) -> Result<Speed> {
     let best = least_of_the_fast(&sizes).context("nothing was measured")?;
     // Half as many: two of them may share a processor's core. Twice as many: a GPU may want more than one batch ahead.
     let mut threads = vec![best];
-    for count in [advised / 2, 2 * advised] {
+    for count in [advised / 2, (2 * advised).min(MAX_SESSIONS)] {
         if count > 0 {
             threads.push(speed(evaluator, best.batch, count, time)?);
         }
@@ -360,9 +368,7 @@ fn write_config(path: &PathBuf, lines: &[String]) -> Result<()> {
     let kept = old.lines().filter(|line| !replaced.contains(&flag(line)));
     let new: Vec<&str> = kept.chain(lines.iter().map(String::as_str)).collect();
     fs::write(path, new.join("\n") + "\n")
-        .with_context(|| format!("cannot write {}", path.display()))?;
-    println!("written to {}", path.display());
-    Ok(())
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 #[cfg(test)]

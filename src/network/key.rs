@@ -36,6 +36,8 @@ pub struct Sight {
     steps: [Seen; HISTORY],
     /// How many of them it looks at.
     count: usize,
+    /// Whether the history is made of repeated positions, however far back they are.
+    only_repeated: bool,
 }
 
 /// What a network sees of one position.
@@ -55,6 +57,7 @@ impl Sight {
     pub const FULL: Sight = Sight {
         steps: [Seen::Whole; HISTORY],
         count: HISTORY,
+        only_repeated: false,
     };
 
     /// Of a network that reads these planes. Formats that cut the history depend on more than the planes say, so those
@@ -67,11 +70,18 @@ impl Sight {
             InputFormat::Classical112 | InputFormat::WithCastlingPlane
         );
         if !is_plain {
-            return Sight::FULL;
+            return Sight {
+                only_repeated: matches!(
+                    format,
+                    InputFormat::CanonicalV2 | InputFormat::CanonicalV2Armageddon
+                ),
+                ..Sight::FULL
+            };
         }
         let mut sight = Sight {
             steps: [Seen::Nothing; HISTORY],
             count: 1,
+            only_repeated: false,
         };
         for (step, seen) in sight.steps.iter_mut().enumerate() {
             let start = step * PLANES_PER_STEP;
@@ -126,11 +136,21 @@ pub fn position_key(line: &[Ply], fill: HistoryFill, sight: &Sight) -> u64 {
     let us = last.position.turn();
     // What is invented comes from the first position, all of which then counts.
     let is_invented = line.len() < sight.count;
+    let only_repeated = sight.only_repeated;
     let sight = if is_invented { &Sight::FULL } else { sight };
     let seen = &line[line.len().saturating_sub(sight.count)..];
     let mut key = 0u64;
     for ((ply, factor), step) in seen.iter().rev().zip(FACTORS).zip(sight.steps) {
         key = key.wrapping_add(step.key(ply, us).wrapping_mul(factor));
+    }
+    if only_repeated && seen.iter().all(|ply| ply.rule50() > 0) {
+        let older = line[..line.len() - seen.len()].iter().rev();
+        let mut is_over = false;
+        let reversible =
+            older.take_while(|ply| !std::mem::replace(&mut is_over, ply.rule50() == 0));
+        for ply in reversible.filter(|ply| ply.repetitions > 0) {
+            key = mix(key ^ ply.key);
+        }
     }
     let mut context = u64::from(last.rule50()) | (seen.len() as u64) << 32 | (fill as u64) << 40;
     // The en passant square of a position set up by hand undoes a pawn's move in the invented history, whether or not a
@@ -225,9 +245,10 @@ mod tests {
             Sight::FULL
         );
         assert_eq!(
-            Sight::of(InputFormat::CanonicalV2, PlaneSet::from_iter([0])),
+            Sight::of(InputFormat::Canonical, PlaneSet::from_iter([0])),
             Sight::FULL
         );
+        assert!(Sight::of(InputFormat::CanonicalV2, PlaneSet::ALL).only_repeated);
         let short = short_sight();
         assert_eq!(short.count, 2);
         assert_eq!(
@@ -237,6 +258,29 @@ mod tests {
         assert_eq!(of(&[0, 12]).steps[0], Seen::Whole);
         assert_eq!(of(&[13, 14, 15, 16, 17]).steps[1], Seen::Board);
         assert_eq!((of(&[3, 91]).count, of(&[111]).count), (8, 1));
+    }
+
+    #[test]
+    fn formats_of_repeated_positions_look_back_to_the_last_capture() {
+        // Twice the same last eight positions; once the one before them was a repetition.
+        let walk = "h1g1 a8a7 g1f1 a7a6 f1e1 a6a5 e1d1 a5a4";
+        let repeated = game(
+            "kn6/8/8/8/8/8/8/1N5K w - - 9 20",
+            &format!("b1c3 b8c6 c3b1 c6b8 {walk}"),
+        );
+        let other = game(
+            "1n6/8/k7/8/8/7K/8/1N6 w - - 9 20",
+            &format!("h3h2 a6a7 h2h1 a7a8 {walk}"),
+        );
+        let [repeated, other] = [repeated, other].map(|game| {
+            [
+                Sight::FULL,
+                Sight::of(InputFormat::CanonicalV2, PlaneSet::ALL),
+            ]
+            .map(|sight| position_key(game.plies(), HistoryFill::FenOnly, &sight))
+        });
+        assert_eq!(repeated[0], other[0]);
+        assert_ne!(repeated[1], other[1]);
     }
 
     /// Short random games with few different moves, so that positions come about in several ways.

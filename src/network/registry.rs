@@ -38,7 +38,7 @@ pub const OTHER_BACKENDS: [&str; 5] = ["auto", "hash", "multiplexing", "roundrob
 const CHECK_TOLERANCE: f32 = 1e-3;
 
 /// The most sessions of one network: as many as there may be search threads.
-const MAX_SESSIONS: usize = 128;
+pub(super) const MAX_SESSIONS: usize = 128;
 
 /// Why there is no evaluator.
 #[derive(Debug, Error)]
@@ -243,8 +243,8 @@ fn checked(
 ) -> Result<Arc<dyn Evaluator>, LoadError> {
     let tolerance = options.fraction("tolerance")?.unwrap_or(CHECK_TOLERANCE);
     let mut children = children(config, options, &["tolerance"])?.into_iter();
-    match (children.next(), children.next()) {
-        (Some(first), Some(second)) => Ok(Arc::new(Checked::new(first, second, tolerance))),
+    match (children.next(), children.next(), children.next()) {
+        (Some(first), Some(second), None) => Ok(Arc::new(Checked::new(first, second, tolerance))),
         _ => Err(groups_needed("check")),
     }
 }
@@ -354,7 +354,7 @@ fn rten(
     note: String,
 ) -> Result<NetworkEvaluator, LoadError> {
     options.only("rten", &["threads"])?;
-    let threads = options.number("threads")?.unwrap_or(1);
+    let threads = options.threads()?;
     let network = read(config, DataType::Float32)?;
     let refused = |message| refused("rten", &network.name, message);
     let model = RtenModel::load(&network.onnx).map_err(refused)?;

@@ -58,7 +58,7 @@ pub fn plan(
 
 fn cpu(options: &BackendOptions) -> Result<Plan, LoadError> {
     options.only("onnx-cpu", &["threads", "batch", "precision"])?;
-    let threads = options.number("threads")?.unwrap_or(1).max(1);
+    let threads = options.threads()?;
     let data_type = match options.text("precision").unwrap_or("fp32") {
         "fp32" | "f32" => DataType::Float32,
         "int8" => DataType::Int8,
@@ -111,7 +111,7 @@ fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, LoadErr
             ));
         }
     };
-    let threads = options.number("threads")?.unwrap_or(1).max(1);
+    let threads = options.threads()?;
     let shown = if precision.is_empty() {
         "automatic precision"
     } else {

@@ -9,7 +9,7 @@ use std::{
 use super::registry::LoadError;
 use crate::{
     calibrate::calibrate,
-    lc0::{self, ConvertOptions, DataType, Net, OnnxModel},
+    lc0::{self, ConvertOptions, DataType, Net, OnnxModel, format::Structure},
 };
 
 /// The value of `WeightsFile` that means the network inside the program.
@@ -49,7 +49,8 @@ pub fn read(weights: &str, options: &ConvertOptions) -> Result<Network, LoadErro
         "" | BUILT_IN => {
             let bytes = embedded().ok_or(LoadError::NoBuiltIn)?;
             let in_file = |error: lc0::NetError| error.in_file(Path::new(BUILT_IN));
-            onnx_network(bytes, "built in".to_owned()).map_err(|error| in_file(error).into())
+            onnx_network(bytes, "built in".to_owned(), options)
+                .map_err(|error| in_file(error).into())
         }
         AUTODISCOVER => read_file(&discover()?, options),
         path => read_file(Path::new(path), options),
@@ -68,10 +69,15 @@ fn read_file(path: &Path, options: &ConvertOptions) -> Result<Network, LoadError
         .is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"))
     {
         let bytes = fs::read(path).map_err(|error| in_file(error.into()))?;
-        return onnx_network(&bytes, name).map_err(in_file);
+        return onnx_network(&bytes, name, options).map_err(in_file);
     }
     let net = Net::load(path)?;
+    let is_converted = net.format().structure != Structure::Onnx;
     let options = match options.data_type {
+        _ if !is_converted => ConvertOptions {
+            data_type: DataType::Float32,
+            ..options.clone()
+        },
         DataType::Int8 => calibrated(&net, options).map_err(|error| match error.downcast() {
             Ok(error) => in_file(error),
             Err(error) => LoadError::Calibration {
@@ -85,7 +91,7 @@ fn read_file(path: &Path, options: &ConvertOptions) -> Result<Network, LoadError
         onnx: lc0::to_onnx(&net, &options).map_err(in_file)?,
         name,
         sha256: net.sha256().to_owned(),
-        is_converted: true,
+        is_converted,
     })
 }
 
@@ -98,7 +104,24 @@ fn calibrated(net: &Net, options: &ConvertOptions) -> anyhow::Result<ConvertOpti
     })
 }
 
-fn onnx_network(bytes: &[u8], name: String) -> Result<Network, lc0::NetError> {
+/// An ONNX model as it is: it has the heads and the precision that it has.
+fn onnx_network(
+    bytes: &[u8],
+    name: String,
+    options: &ConvertOptions,
+) -> Result<Network, lc0::NetError> {
+    for (option, head) in [
+        ("PolicyHead", &options.policy_head),
+        ("ValueHead", &options.value_head),
+    ] {
+        if let Some(head) = head {
+            return Err(lc0::NetError::Unsupported {
+                field: format!("{option} for an ONNX network"),
+                found: head.clone(),
+                expected: "empty, for such a network has one head of each kind".to_owned(),
+            });
+        }
+    }
     Ok(Network {
         onnx: lc0::read_onnx(bytes)?,
         name,

@@ -3,7 +3,7 @@
 use std::{fs, time::Instant};
 
 use prost::Message;
-use scorn::lc0::{ConvertOptions, Net, proto, read_onnx, to_onnx};
+use scorn::lc0::{ConvertOptions, DataType, Net, proto, read_onnx, to_onnx};
 
 use crate::{
     run::shared,
@@ -378,6 +378,27 @@ fn embedded_onnx_passes_through() {
     let length = model.bytes.len() as i64 - inner.bytes.len() as i64;
     assert!(length.abs() < 40, "{length}");
     assert!(net.describe().to_string().contains("embedded ONNX"));
+
+    // Backends ask for their own precision; such a network has its own, and its own heads.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), outer.encode_to_vec()).unwrap();
+    let read = |options: &ConvertOptions| {
+        scorn::network::weights::read(file.path().to_str().unwrap(), options)
+    };
+    for data_type in [DataType::Float16, DataType::BFloat16, DataType::Int8] {
+        let network = read(&ConvertOptions {
+            data_type,
+            ..Default::default()
+        });
+        let network = network.unwrap();
+        assert_eq!(network.onnx.bytes, model.bytes);
+        assert!(!network.is_converted);
+    }
+    let other_head = ConvertOptions {
+        policy_head: Some("optimistic".to_owned()),
+        ..Default::default()
+    };
+    assert!(read(&other_head).is_err());
 
     outer.onnx_model.as_mut().unwrap().output_policy = Some("/output/wdl".to_owned());
     let net = Net::parse(&outer.encode_to_vec());

@@ -360,6 +360,12 @@ fn a_fixed_batch_is_declared() {
     let model = to_onnx(&net, &options).unwrap();
     assert_eq!(read_onnx(&model.bytes).unwrap().batch, Some(3));
     assert_eq!(run(&model, &positions(3)).policy.len(), 3);
+    let options = ConvertOptions {
+        batch: Some(65537),
+        ..Default::default()
+    };
+    let error = read_onnx(&to_onnx(&net, &options).unwrap().bytes).unwrap_err();
+    assert!(error.to_string().contains("up to 65536"), "{error}");
     let open = to_onnx(&net, &ConvertOptions::default()).unwrap();
     assert_eq!(read_onnx(&open.bytes).unwrap().batch, None);
 }

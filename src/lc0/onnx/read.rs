@@ -116,6 +116,9 @@ struct Names {
     mlh: Option<String>,
 }
 
+/// The largest fixed batch that a model may have: memory for a whole one is needed.
+const LARGEST_BATCH: i64 = 65536;
+
 fn find_tensors(
     model: &ModelProto,
     names: Names,
@@ -292,10 +295,15 @@ fn check(tensor: &ValueInfo, dims: &[i64]) -> Result<Option<usize>, NetError> {
     let batch = extents
         .as_ref()
         .and_then(|extents| extents.first().copied().flatten());
-    Ok(match batch {
-        Some(Extent::Value(size)) if *size > 0 => Some(*size as usize),
-        _ => None,
-    })
+    match batch {
+        Some(Extent::Value(size)) if *size > LARGEST_BATCH => Err(NetError::TensorShape {
+            tensor: tensor.name().to_owned(),
+            found: format!("a batch of {size}"),
+            expected: format!("any size, or a fixed one up to {LARGEST_BATCH}"),
+        }),
+        Some(Extent::Value(size)) if *size > 0 => Ok(Some(*size as usize)),
+        _ => Ok(None),
+    }
 }
 
 fn join(dims: &[i64]) -> String {
