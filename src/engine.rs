@@ -174,13 +174,6 @@ impl Engine {
         self.running.is_some()
     }
 
-    /// Whether the search that is running is a ponder search that a hit is ending.
-    pub fn was_hit(&self) -> bool {
-        self.running
-            .as_ref()
-            .is_some_and(|r| r.silent.load(Ordering::Relaxed))
-    }
-
     /// Whether the search that is running ends only when it is told to.
     pub fn is_endless(&self) -> bool {
         self.running.as_ref().is_some_and(|r| r.endless)
@@ -191,7 +184,7 @@ impl Engine {
         if let Some(depth) = go.perft {
             return self.perft(depth);
         }
-        let received = self.clock.now();
+        let received = go.received.unwrap_or_else(|| self.clock.now());
         self.prepare(Retry::Yes);
         // Also right when the position before this one is searched to ponder: it is the side the engine plays.
         let contempt_side = contempt_side(&self.options, self.history.position().turn());
@@ -240,6 +233,7 @@ impl Engine {
         running.stop.stop();
         Some(Go {
             ponder: false,
+            received: Some(self.clock.now()),
             ..go
         })
     }

@@ -24,12 +24,20 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead + Send>> {
     let start = raw.fill_buf().with_context(name)?;
     if start.starts_with(&[0x1f, 0x8b]) {
         Ok(Box::new(BufReader::new(MultiGzDecoder::new(raw))))
-    } else if start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+    } else if is_zstd(start) {
         let unpacked = zstd::Decoder::with_buffer(raw).with_context(name)?;
         Ok(Box::new(BufReader::new(unpacked)))
     } else {
         Ok(Box::new(raw))
     }
+}
+
+/// Whether a file begins with a frame of Zstandard, or with one to be skipped, as those of pzstd do (RFC 8878, 3.1).
+fn is_zstd(start: &[u8]) -> bool {
+    matches!(
+        start,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]
+    )
 }
 
 #[cfg(test)]
@@ -55,7 +63,10 @@ mod tests {
         gz.write_all(text.as_bytes()).unwrap();
         assert_eq!(read(text.as_bytes()), text);
         assert_eq!(read(&gz.finish().unwrap()), text);
-        assert_eq!(read(&zstd::encode_all(text.as_bytes(), 1).unwrap()), text);
+        let zst = zstd::encode_all(text.as_bytes(), 1).unwrap();
+        assert_eq!(read(&zst), text);
+        let skipped = [0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4];
+        assert_eq!(read(&[&skipped, &zst[..]].concat()), text);
         assert_eq!(read(b""), "");
     }
 }

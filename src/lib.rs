@@ -10,8 +10,8 @@
 //!
 //! # Boundaries
 //! * `network` never imports `search`; `lc0` knows neither; `search` never prints.
-//! * No globals: clock, random numbers and evaluator are passed in. One thread with a fixed seed is reproducible
-//!   bit for bit.
+//! * No globals but the ONNX Runtime library: clock, random numbers and evaluator are passed in. One thread with a
+//!   fixed seed is reproducible bit for bit.
 
 /// Writes a line to standard output in a function that returns [`anyhow::Result`]. Unlike `println!`, which panics, it
 /// returns an error when nobody reads any more.

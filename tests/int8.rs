@@ -45,7 +45,7 @@ fn evaluate(
     let evaluator: Arc<dyn Evaluator> = match load_uncached(&config) {
         Ok(evaluator) => evaluator,
         Err(error @ (LoadError::Runtime { .. } | LoadError::Unavailable { .. })) => {
-            eprintln!("SKIPPED: {error}");
+            common::skipped(&error.to_string());
             return None;
         }
         Err(error) => panic!("{error}"),
@@ -152,7 +152,7 @@ fn a_network_that_cannot_be_converted_is_not_said_to_be() {
     config.backend = "onnx-cpu".into();
     config.backend_options = "precision=int8".into();
     match load_uncached(&config).err() {
-        Some(error @ LoadError::Runtime { .. }) => eprintln!("SKIPPED: {error}"),
+        Some(error @ LoadError::Runtime { .. }) => common::skipped(&error.to_string()),
         Some(error) => {
             let error = error.to_string();
             assert!(

@@ -44,7 +44,7 @@ fn installed(config: &NetworkConfig) -> Option<Arc<dyn Evaluator>> {
     match load_uncached(config) {
         Ok(evaluator) => Some(evaluator),
         Err(error @ (LoadError::Runtime { .. } | LoadError::Unavailable { .. })) => {
-            eprintln!("SKIPPED: {error}");
+            common::skipped(&error.to_string());
             None
         }
         Err(error) => panic!("{}: {error}", config.weights),

@@ -2,6 +2,8 @@
 //!
 //! All allocations of the process are counted, so everything is measured in one test, one thing after the other.
 
+mod common;
+
 use std::{
     alloc::System,
     sync::{
@@ -70,7 +72,7 @@ fn network(backend: &str, backend_options: &str) -> Option<Arc<dyn Evaluator>> {
     match load_uncached(&config) {
         Ok(evaluator) => Some(evaluator),
         Err(error @ LoadError::Runtime { .. }) => {
-            eprintln!("SKIPPED: {error}");
+            common::skipped(&error.to_string());
             None
         }
         Err(error) => panic!("{error}"),

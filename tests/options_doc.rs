@@ -10,7 +10,15 @@ const END: &str = "<!-- end of options -->\n";
 fn table() -> String {
     let mut text =
         String::from("| Option | Flag | Values | Default | Meaning |\n|---|---|---|---|---|\n");
-    let cell = |text: &str| text.replace('|', "\\|").replace('<', "&lt;");
+    let cell = |text: &str| {
+        // Within backticks Markdown shows everything as it is.
+        let escape = |(index, part): (usize, &str)| match index % 2 {
+            0 => part.replace('<', "&lt;"),
+            _ => part.to_owned(),
+        };
+        let parts: Vec<String> = text.split('`').enumerate().map(escape).collect();
+        parts.join("`").replace('|', "\\|")
+    };
     for row in Options::default().rows() {
         let mut name = row.name.to_owned();
         for alias in row.aliases {

@@ -21,7 +21,7 @@ if [ -z "$scorn" ]; then
 fi
 
 python=${PYTHON:-python3}
-if ! "$python" -c 'import torch, onnx, onnxruntime, chess' 2>/dev/null; then
+if ! "$python" -c 'import torch, onnx, onnxruntime, chess, pytest' 2>/dev/null; then
     venv=$target/training-venv
     [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
     "$venv/bin/pip" install --quiet "$here[test]"
@@ -32,6 +32,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 step() { printf '\n== %s\n' "$*"; }
 
+step "tests of the parts"
+"$python" -m pytest -q "$here/tests"
 step "games to records"
 "$scorn" dataset pgn "$root/tests/data/training-smoke.pgn" --out "$work/games.rec" --held-out 20
 step "positions for the teacher"

@@ -1,7 +1,7 @@
 //! What to analyse: positions from the command line, from EPD files, from games.
 
 use std::{
-    io::{BufRead, Lines},
+    io::{self, BufRead},
     ops::ControlFlow,
     path::Path,
 };
@@ -56,6 +56,9 @@ impl Item {
     }
 }
 
+/// The longest line of a tag that is understood, in bytes.
+const LONGEST_TAG: usize = 1 << 16;
+
 /// A stream of positions; what cannot be read is an error with its place.
 pub type Items = Box<dyn Iterator<Item = Result<Item>>>;
 
@@ -75,30 +78,38 @@ pub fn from_fen(fen: &str) -> Result<Item> {
 /// When the file cannot be opened; bad lines are errors of the stream.
 pub fn from_epd(path: &Path) -> Result<Items> {
     let file = path.display().to_string();
-    let lines = files::open(path)?.lines();
-    Ok(Box::new(numbered(lines).filter_map(
-        move |(number, line)| {
-            let place = || format!("{file}, line {number}");
-            let line = match line {
-                Ok(line) => line,
-                Err(error) => return Some(Err(anyhow!(error).context(place()))),
-            };
-            let text = line.trim_start_matches('\u{feff}').trim();
-            if text.is_empty() || text.starts_with('#') {
-                return None;
-            }
-            Some(parse_epd(text, number).with_context(place))
-        },
-    )))
+    let lines = lines(files::open(path)?);
+    Ok(Box::new(lines.filter_map(move |(number, line)| {
+        let place = || format!("{file}, line {number}");
+        let line = match line {
+            Ok(line) => line,
+            Err(error) => return Some(Err(anyhow!(error).context(place()))),
+        };
+        let text = line.trim_start_matches('\u{feff}').trim();
+        if text.is_empty() || text.starts_with('#') {
+            return None;
+        }
+        Some(parse_epd(text, number).with_context(place))
+    })))
 }
 
-fn numbered<B: BufRead>(lines: Lines<B>) -> impl Iterator<Item = (usize, std::io::Result<String>)> {
-    // After a read error a file may repeat it for ever: the first ends the stream.
+/// Lines and their numbers. Names may be in any encoding: what is not UTF-8 is replaced.
+fn lines(mut from: impl BufRead) -> impl Iterator<Item = (usize, io::Result<String>)> {
     let mut failed = false;
-    lines.enumerate().map_while(move |(index, line)| {
-        let stop = failed;
-        failed |= line.is_err();
-        (!stop).then_some((index + 1, line))
+    (1..).map_while(move |number| {
+        let mut line = Vec::new();
+        // After a read error a file may repeat it for ever: the first ends the stream.
+        let read = if failed {
+            Ok(0)
+        } else {
+            from.read_until(b'\n', &mut line)
+        };
+        failed |= read.is_err();
+        match read {
+            Ok(0) => None,
+            Ok(_) => Some((number, Ok(String::from_utf8_lossy(&line).into_owned()))),
+            Err(error) => Some((number, Err(error))),
+        }
     })
 }
 
@@ -159,7 +170,9 @@ fn sans(history: &History, text: &str) -> Result<Vec<PackedMove>> {
 /// When the file cannot be opened; bad games are errors of the stream.
 pub fn from_pgn(path: &Path) -> Result<Items> {
     let file = path.display().to_string();
-    let mut reader = Reader::new(files::open(path)?);
+    let mut reader = Reader::build(files::open(path)?)
+        .set_supported_tag_line_length(LONGEST_TAG)
+        .finish();
     let mut failed = false;
     let games = (1..).map_while(move |number| {
         if failed {
@@ -174,7 +187,8 @@ pub fn from_pgn(path: &Path) -> Result<Items> {
             }),
             Err(error) => {
                 failed = true;
-                Some(vec![Err(anyhow!(error).context(place()))])
+                let error = anyhow!(error).context("the rest of the file was not read");
+                Some(vec![Err(error.context(place()))])
             }
         }
     });
@@ -248,10 +262,25 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    fn file(text: &str) -> tempfile::NamedTempFile {
+    fn file(text: impl AsRef<[u8]>) -> tempfile::NamedTempFile {
         let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(text.as_bytes()).unwrap();
+        file.write_all(text.as_ref()).unwrap();
         file
+    }
+
+    #[test]
+    fn odd_text_does_not_end_a_file() {
+        let latin1 = b"4k3/8/8/8/8/8/8/4K2R w K - id \"M\xfcller\";\n4k3/8/8/8/8/8/8/4K2R w - -";
+        let items: Vec<_> = from_epd(file(latin1).path()).unwrap().collect();
+        assert_eq!(items.len(), 2);
+        assert_eq!(items[0].as_ref().unwrap().name, "#1 M\u{fffd}ller");
+        assert!(items[1].is_ok());
+        let long = "x".repeat(5000);
+        let games = file(format!(
+            "[Event \"{long}\"]\n\n1. e4 *\n\n[White \"b\"]\n\n1. d4 *\n"
+        ));
+        let items: Vec<_> = from_pgn(games.path()).unwrap().collect();
+        assert_eq!(items.iter().filter(|item| item.is_ok()).count(), 2);
     }
 
     #[test]

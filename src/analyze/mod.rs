@@ -99,14 +99,12 @@ impl AnalyzeArgs {
         }
     }
 
-    /// A fingerprint of what decides the results: limits and options, but for those that only say how and how fast.
+    /// A fingerprint of what decides the results: limits and options, but for those that only say how fast.
     fn settings(&self, options: &Options) -> String {
         let usual = Options::default();
         let options = Options {
             threads: usual.threads,
             minibatch_size: usual.minibatch_size,
-            backend: usual.backend,
-            backend_options: usual.backend_options,
             onnx_runtime_path: usual.onnx_runtime_path,
             nn_cache_size: usual.nn_cache_size,
             ram_limit_mb: usual.ram_limit_mb,

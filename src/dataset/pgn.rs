@@ -18,6 +18,9 @@ use shakmaty::{CastlingMode, Chess, Color, KnownOutcome, Position};
 use super::record::{Layout, MATE, NO_RESULT, NO_SCORE, Record, RecordWriter, Source};
 use super::{fnv1a, progress_bytes};
 
+/// The longest line of a tag that is understood, in bytes; longer ones would need larger buffers, one for each game.
+const LONGEST_TAG: usize = 1 << 12;
+
 /// Options of `dataset pgn`.
 #[derive(Args, Debug)]
 pub struct PgnArgs {
@@ -85,7 +88,9 @@ fn convert(
     let bar = progress_bytes(file.metadata()?.len(), &path.display().to_string());
     let mut games = Games::new(open(file, path, &bar)?);
     while let Some((offset, text)) = games.next_game().context("cannot read")? {
-        let mut reader = Reader::new(text);
+        let mut reader = Reader::build(text)
+            .set_supported_tag_line_length(LONGEST_TAG)
+            .finish();
         let mut is_readable = true;
         // Games without tags come together.
         while is_readable && !args.is_enough(counts) {

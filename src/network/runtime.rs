@@ -23,18 +23,32 @@ use super::onnx::OPENVINO_EP;
 pub const LIBRARY_VARIABLE: &str = "ORT_DYLIB_PATH";
 
 /// The command that installs the library where it is found.
-pub const INSTALL_COMMAND: &str = "python3 -m pip install --target runtime onnxruntime";
+pub const INSTALL_COMMAND: &str = if cfg!(windows) {
+    "py -m pip install --target runtime onnxruntime"
+} else {
+    "python3 -m pip install --target runtime onnxruntime"
+};
 
 /// The command that installs the OpenVINO plugin beside it.
-pub const OPENVINO_INSTALL_COMMAND: &str =
-    "python3 -m pip install --target runtime onnxruntime-ep-openvino";
+pub const OPENVINO_INSTALL_COMMAND: &str = if cfg!(windows) {
+    "py -m pip install --target runtime onnxruntime-ep-openvino"
+} else {
+    "python3 -m pip install --target runtime onnxruntime-ep-openvino"
+};
 
 /// The command that installs the library for NVIDIA GPUs, instead of the first.
-pub const GPU_INSTALL_COMMAND: &str =
-    "python3 -m pip install --target runtime 'onnxruntime-gpu[cuda,cudnn]'";
+pub const GPU_INSTALL_COMMAND: &str = if cfg!(windows) {
+    "py -m pip install --target runtime \"onnxruntime-gpu[cuda,cudnn]\""
+} else {
+    "python3 -m pip install --target runtime 'onnxruntime-gpu[cuda,cudnn]'"
+};
 
 /// The command that installs TensorRT in addition.
-pub const TENSORRT_INSTALL_COMMAND: &str = "python3 -m pip install --target runtime tensorrt";
+pub const TENSORRT_INSTALL_COMMAND: &str = if cfg!(windows) {
+    "py -m pip install --target runtime tensorrt"
+} else {
+    "python3 -m pip install --target runtime tensorrt"
+};
 
 /// The library's name on this platform, up to its version.
 const LIBRARY: &str = if cfg!(windows) {
@@ -46,7 +60,14 @@ const LIBRARY: &str = if cfg!(windows) {
 };
 
 /// Where a wheel keeps the library, below its target folder, a virtual environment or the package itself.
-const SUBFOLDERS: [&str; 5] = ["", "lib", "capi", "onnxruntime/capi", "runtimes/native"];
+const SUBFOLDERS: [&str; 6] = [
+    "",
+    "lib",
+    "capi",
+    "onnxruntime/capi",
+    "runtimes/native",
+    "Lib/site-packages/onnxruntime/capi",
+];
 
 /// Why ONNX Runtime cannot be used.
 #[derive(Debug, Error)]

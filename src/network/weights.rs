@@ -170,9 +170,10 @@ mod tests {
     fn the_newest_network_is_discovered() {
         let folder = tempfile::tempdir().unwrap();
         assert!(candidates(folder.path()).is_empty());
-        for name in ["old.pb.gz", "notes.txt", "new.ONNX"] {
-            fs::write(folder.path().join(name), "").unwrap();
-            std::thread::sleep(std::time::Duration::from_millis(20));
+        for (name, age) in [("old.pb.gz", 90), ("notes.txt", 0), ("new.ONNX", 60)] {
+            let file = fs::File::create(folder.path().join(name)).unwrap();
+            let changed = SystemTime::now() - std::time::Duration::from_secs(age);
+            file.set_modified(changed).unwrap();
         }
         let newest = candidates(folder.path()).into_iter().max().unwrap().1;
         assert!(newest.ends_with("new.ONNX"));

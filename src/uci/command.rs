@@ -75,6 +75,8 @@ pub struct Go {
     pub perft: Option<u32>,
     /// Words that were not understood.
     pub left_out: Vec<String>,
+    /// When the clock began to run, if that was before the search could begin (`ponderhit`); by the engine's clock.
+    pub received: Option<Duration>,
 }
 
 /// Why a line was not understood.
@@ -367,6 +369,7 @@ mod tests {
             search_moves: vec!["e2e4".into(), "E7E8q".into()],
             perft: None,
             left_out: Vec::new(),
+            received: None,
         };
         let line = "go wtime 1000 btime -5 winc 10 binc 20 movestogo 5 depth 3 nodes 4000000000 mate 2 \
                     movetime 7.9 infinite searchmoves e2e4 E7E8q ponder";

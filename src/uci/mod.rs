@@ -79,8 +79,6 @@ struct Session {
     output: Output,
     /// Commands that wait for the end of the search.
     waiting: VecDeque<Command>,
-    /// Stop the next search as soon as it begins.
-    stop_next: bool,
     input_ended: bool,
 }
 
@@ -96,7 +94,6 @@ impl Session {
             engine,
             output,
             waiting: VecDeque::new(),
-            stop_next: false,
             input_ended: false,
         };
         session.open_log(&log_file);
@@ -146,9 +143,11 @@ impl Session {
             Command::Quit => return Next::Quit,
             Command::IsReady => self.is_ready(),
             Command::Stop => {
-                // After a `ponderhit` it is the coming search that is meant.
-                self.stop_next = self.engine.was_hit();
                 self.engine.stop();
+                // It is about the last search that was asked for, which may not have begun.
+                if self.waiting.iter().any(|c| matches!(c, Command::Go(_))) {
+                    self.waiting.push_back(Command::Stop);
+                }
             }
             Command::PonderHit => {
                 if let Some(go) = self.engine.ponder_hit() {
@@ -248,10 +247,18 @@ impl Session {
         // What is waited for must end: by the input's end, by another `go`, or by a `stop` that came too early.
         let another = self.waiting.iter().any(|c| matches!(c, Command::Go(_)));
         let overtaken = self.engine.is_endless() && (self.input_ended || another);
-        if overtaken || std::mem::take(&mut self.stop_next) {
+        if self.take_stop() || overtaken {
             self.engine.stop();
         }
         self.next_after_input()
+    }
+
+    /// Whether a `stop` waits for the search that has just begun, rather than for a later one.
+    fn take_stop(&mut self) -> bool {
+        let is_about_searches = |c: &Command| matches!(c, Command::Go(_) | Command::Stop);
+        let next = self.waiting.iter().position(is_about_searches);
+        let stop = next.filter(|&index| self.waiting[index] == Command::Stop);
+        stop.and_then(|index| self.waiting.remove(index)).is_some()
     }
 
     fn end_of_input(&mut self) -> Next {

@@ -10,7 +10,7 @@ mod shared;
 
 use std::sync::Arc;
 
-pub use shared::shared;
+pub use shared::{shared, skipped};
 
 use parking_lot::Mutex;
 use scorn::syzygy::Tables;
