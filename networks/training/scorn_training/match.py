@@ -89,11 +89,18 @@ class Referee:
         return 0.5 if self.level >= self.LEVEL_PLIES else None
 
 
-def play(fen: str, sides: dict[chess.Color, Side], referee: Referee | None = None) -> tuple[chess.Board, float, bool]:
-    """One game: the board at its end, White's score, and whether the referee ended it."""
-    board = chess.Board(fen)
+def is_over(board: chess.Board) -> bool:
+    """Whether the game ends here. Draws that python-chess lets the mover claim by a move still to be played do not count:
+    nobody has to repeat a position."""
+    return board.is_game_over() or board.is_repetition(3) or board.is_fifty_moves() or board.ply() >= LONGEST
+
+
+def play(
+    board: chess.Board, sides: dict[chess.Color, Side], referee: Referee | None = None
+) -> tuple[chess.Board, float, bool]:
+    """Plays on from a board: the board at the game's end, White's score, and whether the referee ended it."""
     game = object()
-    while not board.is_game_over(claim_draw=True) and board.ply() < LONGEST:
+    while not is_over(board):
         side = sides[board.turn]
         played = side.engine.play(board, side.limit, game=game, info=chess.engine.INFO_SCORE)
         if played.move is None:
@@ -102,7 +109,7 @@ def play(fen: str, sides: dict[chess.Color, Side], referee: Referee | None = Non
         early = referee.result(board, played.info.get("score")) if referee else None
         if early is not None:
             return board, early, True
-    return board, {"1-0": 1.0, "0-1": 0.0}.get(board.result(claim_draw=True), 0.5), False
+    return board, {"1-0": 1.0, "0-1": 0.0}.get(board.result(), 0.5), False
 
 
 def elo(score: float) -> float:
@@ -244,7 +251,9 @@ class Match:
     def play_game(self, position: int, game: int, first: Side, second: Side) -> None:
         white, black = (first, second) if game == 0 else (second, first)
         referee = Referee() if self.args.adjudicate else None
-        board, score, is_adjudicated = play(self.fens[position], {chess.WHITE: white, chess.BLACK: black}, referee)
+        board, score, is_adjudicated = play(
+            chess.Board(self.fens[position]), {chess.WHITE: white, chess.BLACK: black}, referee
+        )
         with self.lock:
             if self.record:
                 self.record.write(position, game, board, score, is_adjudicated)

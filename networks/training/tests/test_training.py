@@ -287,6 +287,18 @@ def test_games_end_early_only_when_both_engines_agree_for_long_enough():
     assert scored(*[0.05, 0.5] * 12)[-1] is None
 
 
+def test_a_game_ends_when_a_position_has_come_up_three_times_and_not_when_it_could():
+    board = chess.Board()
+    for move in "g1f3 g8f6 f3g1 f6g8 g1f3 g8f6 f3g1".split():
+        board.push_uci(move)
+        assert not match.is_over(board), move
+    assert board.can_claim_threefold_repetition()
+    board.push_uci("f6g8")
+    assert match.is_over(board)
+    assert match.is_over(chess.Board("4k3/8/8/8/8/8/8/R3K3 w - - 100 90"))
+    assert not match.is_over(chess.Board("4k3/8/8/8/8/8/8/R3K3 w - - 99 90"))
+
+
 def test_a_tally_counts_games_and_measures_the_spread_of_positions():
     def report(*pairs):
         tally = match.Tally()
