@@ -381,12 +381,9 @@ impl Engine {
 
     /// How long a search may wait for a network: not beyond its time, or half of what is left on the clock.
     fn patience(&self, go: &Go) -> Option<Duration> {
-        let clock = match self.history.position().turn() {
-            Color::White => go.wtime,
-            Color::Black => go.btime,
-        };
-        let clock = clock.filter(|_| !go.infinite && !go.ponder);
+        let (clock, _) = go.clock(self.history.position().turn());
         clock
+            .filter(|_| !go.infinite && !go.ponder)
             .map(|left| left / 2)
             .into_iter()
             .chain(go.movetime)
@@ -400,10 +397,7 @@ impl Engine {
             return limits;
         }
         let position = self.history.position();
-        let (remaining, increment) = match position.turn() {
-            Color::White => (go.wtime, go.winc),
-            Color::Black => (go.btime, go.binc),
-        };
+        let (remaining, increment) = go.clock(position.turn());
         if go.wtime.or(go.btime).is_some() {
             limits = time::plan(&time::Clock {
                 // A clock that only the other side has is a mistake somewhere; being quick is the safe answer.

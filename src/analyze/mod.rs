@@ -75,17 +75,12 @@ impl AnalyzeArgs {
 
     /// The number of positions, if it can be known without consuming them: a pipe can be read only once.
     fn count(&self) -> Result<Option<u64>> {
-        let files = self.epd.iter().chain(&self.pgn);
-        let can_be_read_twice = |path: &PathBuf| path.is_file() || !path.exists();
-        if self.is_stdin() || !files.clone().all(can_be_read_twice) {
+        let is_read_once =
+            |path: &PathBuf| path.as_os_str() == "-" || (path.exists() && !path.is_file());
+        if self.epd.iter().chain(&self.pgn).any(is_read_once) {
             return Ok(None);
         }
         Ok(Some(self.items()?.count() as u64))
-    }
-
-    fn is_stdin(&self) -> bool {
-        let mut files = self.epd.iter().chain(&self.pgn);
-        files.any(|path| path.as_os_str() == "-")
     }
 
     fn limits(&self, options: &Options) -> Limits {
@@ -155,11 +150,8 @@ pub fn command(args: &AnalyzeArgs, options: Options, load: &Load) -> Result<()> 
         let Some(solution) = (match writer.already_done(&item)? {
             Some(record) => Some(record.solved),
             None => {
-                let record = analyze(&item, &networks, &options, &limits, &tables, args.moves)?;
-                let record = Record {
-                    settings: settings.clone(),
-                    ..record
-                };
+                let mut record = analyze(&item, &networks, &options, &limits, &tables, args.moves)?;
+                record.settings.clone_from(&settings);
                 bar.suspend(|| writer.write(&record, &item))?;
                 Some(record.solved)
             }

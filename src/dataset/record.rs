@@ -522,10 +522,14 @@ pub struct RecordWriter {
 impl RecordWriter {
     /// Starts a new file.
     pub fn create(path: &Path, layout: Layout) -> Result<RecordWriter> {
+        RecordWriter::begin(path, layout, 0)
+    }
+
+    fn begin(path: &Path, layout: Layout, fingerprint: u64) -> Result<RecordWriter> {
         let partial = PathBuf::from(format!("{}.partial", path.display()));
         let mut file = File::create(&partial)
             .with_context(|| format!("cannot create {}", partial.display()))?;
-        file.write_all(&layout.header(0))
+        file.write_all(&layout.header(fingerprint))
             .with_context(|| format!("cannot write {}", partial.display()))?;
         Ok(RecordWriter {
             file: BufWriter::new(file),
@@ -554,10 +558,7 @@ impl RecordWriter {
             count = header.records / job.group * job.group;
         } else {
             // A file without a whole header could not be continued: it appears with one.
-            RecordWriter::create(path, layout)?.finish()?;
-            let mut file = OpenOptions::new().write(true).open(path)?;
-            file.write_all(&layout.header(job.fingerprint))
-                .with_context(|| format!("cannot write {name}"))?;
+            RecordWriter::begin(path, layout, job.fingerprint)?.finish()?;
         }
         let file = OpenOptions::new().append(true).open(path);
         let file = file.with_context(|| format!("cannot open {name}"))?;

@@ -22,33 +22,34 @@ use super::onnx::OPENVINO_EP;
 /// The environment variable that names the library.
 pub const LIBRARY_VARIABLE: &str = "ORT_DYLIB_PATH";
 
+/// The command that installs a Python package where the library is found. What a shell would take apart is quoted.
+macro_rules! install_command {
+    ($package:literal) => {
+        install_command!($package, $package)
+    };
+    ($on_windows:literal, $elsewhere:literal) => {
+        if cfg!(windows) {
+            concat!("py -m pip install --target runtime ", $on_windows)
+        } else {
+            concat!("python3 -m pip install --target runtime ", $elsewhere)
+        }
+    };
+}
+
 /// The command that installs the library where it is found.
-pub const INSTALL_COMMAND: &str = if cfg!(windows) {
-    "py -m pip install --target runtime onnxruntime"
-} else {
-    "python3 -m pip install --target runtime onnxruntime"
-};
+pub const INSTALL_COMMAND: &str = install_command!("onnxruntime");
 
 /// The command that installs the OpenVINO plugin beside it.
-pub const OPENVINO_INSTALL_COMMAND: &str = if cfg!(windows) {
-    "py -m pip install --target runtime onnxruntime-ep-openvino"
-} else {
-    "python3 -m pip install --target runtime onnxruntime-ep-openvino"
-};
+pub const OPENVINO_INSTALL_COMMAND: &str = install_command!("onnxruntime-ep-openvino");
 
 /// The command that installs the library for NVIDIA GPUs, instead of the first.
-pub const GPU_INSTALL_COMMAND: &str = if cfg!(windows) {
-    "py -m pip install --target runtime \"onnxruntime-gpu[cuda,cudnn]\""
-} else {
-    "python3 -m pip install --target runtime 'onnxruntime-gpu[cuda,cudnn]'"
-};
+pub const GPU_INSTALL_COMMAND: &str = install_command!(
+    "\"onnxruntime-gpu[cuda,cudnn]\"",
+    "'onnxruntime-gpu[cuda,cudnn]'"
+);
 
 /// The command that installs TensorRT in addition.
-pub const TENSORRT_INSTALL_COMMAND: &str = if cfg!(windows) {
-    "py -m pip install --target runtime tensorrt"
-} else {
-    "python3 -m pip install --target runtime tensorrt"
-};
+pub const TENSORRT_INSTALL_COMMAND: &str = install_command!("tensorrt");
 
 /// The library's name on this platform, up to its version.
 const LIBRARY: &str = if cfg!(windows) {

@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-use super::{
-    Job,
-    node::{Node, Origin},
-    tree::Tree,
-};
+use super::{Job, Score, node::Node, root::score, tree::Tree};
 use crate::options::Options;
 
 /// The limits of one search; all that are given count.
@@ -253,11 +249,8 @@ fn kld_per_node(before: &[(u8, u32)], now: &[(u8, u32)]) -> Option<f64> {
 }
 
 fn has_mate(tree: &Tree, moves: u32) -> bool {
-    tree.allowed_children().any(|child| {
-        child.bounds().result() == Some(1)
-            && child.origin() != Origin::Tablebase
-            && (child.m.round() as u32 + 2) / 2 <= moves
-    })
+    tree.allowed_children()
+        .any(|child| matches!(score(child), Score::Mate(n @ 1..) if n.unsigned_abs() <= moves))
 }
 
 #[cfg(test)]
@@ -265,7 +258,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{chess::History, search::node::Bounds};
+    use crate::{
+        chess::History,
+        search::node::{Bounds, Origin},
+    };
 
     const ROOT: Bounds = Bounds::OPEN;
 

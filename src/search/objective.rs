@@ -83,7 +83,7 @@ impl Tree {
         }
         let visited = self.children(node).iter().filter(|child| child.n > 0);
         let replies = visited.map(|child| (child, self.objective_mean(child, -draw_score)));
-        if self.is_frozen(node) {
+        if self.frozen(node).is_some() {
             let best = replies
                 .map(|(_, reply)| reply)
                 .max_by(|a, b| a.q(-draw_score).total_cmp(&b.q(-draw_score)));
@@ -104,7 +104,7 @@ impl Tree {
 
     /// See [`Objective::trap_mass`]; a draw is worth `draw_score` to who moves at the node.
     fn trap_mass(&self, node: &Node, draw_score: f32) -> f32 {
-        let Some(record) = self.record(node).filter(|record| record.is_final()) else {
+        let Some(record) = self.frozen(node) else {
             return 0.0;
         };
         let children = self.children(node).iter().zip(record.probabilities());
@@ -117,10 +117,6 @@ impl Tree {
             .map(|(_, q)| *q)
             .fold(f64::NEG_INFINITY, f64::max);
         replies.iter().map(|(p, q)| p * (best - q)).sum::<f64>() as f32
-    }
-
-    fn is_frozen(&self, node: &Node) -> bool {
-        self.record(node).is_some_and(|record| record.is_final())
     }
 }
 
@@ -170,7 +166,7 @@ mod tests {
         tree.node_mut(id).in_flight = 1;
         tree.reply(id, Color::Black, &mut rng);
         tree.node_mut(id).in_flight = 0;
-        assert!(tree.is_frozen(tree.node(id)));
+        assert!(tree.frozen(tree.node(id)).is_some());
     }
 
     #[test]

@@ -241,14 +241,16 @@ fn value(child: &Node) -> Value {
     }
 }
 
-fn score(child: &Node) -> Score {
+/// What is certain about the move to a child, for the side to move at the root.
+pub(super) fn score(child: &Node) -> Score {
     // Plies to the end, the move itself included.
     let plies = child.m.round() as i32 + 1;
-    match (child.bounds().result(), child.origin()) {
-        (Some(result @ (1 | -1)), Origin::Tablebase) => Score::Tablebase(i32::from(result) * plies),
-        (Some(1), _) => Score::Mate((plies + 1) / 2),
-        (Some(-1), _) => Score::Mate(-(plies / 2)),
-        _ => Score::Open,
+    match Certainty::of(child) {
+        Certainty::Mates => Score::Mate((plies + 1) / 2),
+        Certainty::WinsByTable => Score::Tablebase(plies),
+        Certainty::Open => Score::Open,
+        Certainty::LosesByTable => Score::Tablebase(-plies),
+        Certainty::IsMated => Score::Mate(-(plies / 2)),
     }
 }
 
@@ -272,7 +274,7 @@ pub(super) fn move_stats(tree: &Tree, params: &Params) -> Vec<MoveStat> {
             u: exploration * m.p / (1 + child.n + child.in_flight) as f32,
             v: is_visited.then_some(child.v),
             proven: proven(child.bounds().result()),
-            frozen: tree.record(child).is_some_and(|record| record.is_final()),
+            frozen: tree.frozen(child).is_some(),
         }
     };
     let mut stats: Vec<MoveStat> = ranked(tree, params).iter().rev().map(stat).collect();

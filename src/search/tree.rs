@@ -182,6 +182,11 @@ impl Tree {
         node.has_record().then(|| self.records.get(node.edges))
     }
 
+    /// The record of a node that replies by it from now on, whatever is found.
+    pub(super) fn frozen(&self, node: &Node) -> Option<&Record> {
+        self.record(node).filter(|record| record.is_final())
+    }
+
     /// Gives a node that was just evaluated its edges.
     pub(super) fn set_edges(&mut self, id: NodeId, edges: EdgeRange) {
         let node = self.node_mut(id);

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use shakmaty::Color;
 use thiserror::Error;
 
 /// One line from the GUI.
@@ -77,6 +78,16 @@ pub struct Go {
     pub left_out: Vec<String>,
     /// When the clock began to run, if that was before the search could begin (`ponderhit`); by the engine's clock.
     pub received: Option<Duration>,
+}
+
+impl Go {
+    /// What is left on a side's clock, if that is known, and its increment.
+    pub fn clock(&self, side: Color) -> (Option<Duration>, Duration) {
+        match side {
+            Color::White => (self.wtime, self.winc),
+            Color::Black => (self.btime, self.binc),
+        }
+    }
 }
 
 /// Why a line was not understood.

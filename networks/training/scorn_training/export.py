@@ -7,7 +7,6 @@ in rten, and nothing that a converter happens to emit.
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from . import model
 from .evaluate import load
+from .files import write_whole
 
 # The planes the network looks at: pieces, castling, rule 50.
 PLANES = [*range(12), 104, 105, 106, 107, 109]
@@ -176,9 +176,7 @@ def export(network: model.Network, path: Path, metadata: dict[str, str]) -> None
     )
     helper.set_model_props(whole, metadata)
     onnx.checker.check_model(whole, full_check=True)
-    partial = path.with_suffix(".partial")
-    onnx.save(whole, partial)
-    os.replace(partial, path)
+    write_whole(path, lambda partial: onnx.save(whole, partial))
 
 
 def commit() -> str:

@@ -13,7 +13,6 @@ import argparse
 import contextlib
 import gzip
 import math
-import os
 import queue
 import random
 import re
@@ -25,6 +24,8 @@ from pathlib import Path
 import chess
 import chess.engine
 import chess.pgn
+
+from .files import write_whole
 
 LONGEST = 500  # plies; games that are longer are drawn
 
@@ -171,9 +172,8 @@ class Record:
         text = self.path.read_text()
         if text and not re.search(r"\s(1-0|0-1|1/2-1/2)\n\n\Z", text):
             last = text.rfind("\n\n[Event ")
-            partial = self.path.with_suffix(".partial")
-            partial.write_text(text[: last + 2] if last >= 0 else "")
-            os.replace(partial, self.path)
+            whole = text[: last + 2] if last >= 0 else ""
+            write_whole(self.path, lambda partial: partial.write_text(whole))
 
     def read(self, fens: list[str]) -> Tally:
         """What was played before."""
@@ -184,11 +184,10 @@ class Record:
         with open(self.path) as file:
             while headers := chess.pgn.read_headers(file):
                 position, game = (int(part) - 1 for part in headers["Round"].split("."))
-                is_known = position < len(fens)
-                is_known &= is_known and headers.get("FEN", chess.STARTING_FEN) == chess.Board(fens[position]).fen()
-                for name, value in self.headers(position, game).items():
-                    is_known &= headers.get(name, value) == value
-                if not is_known:
+                expected = self.headers(position, game)
+                is_ours = all(headers.get(name, value) == value for name, value in expected.items())
+                fen = headers.get("FEN", chess.STARTING_FEN)
+                if not is_ours or position >= len(fens) or fen != chess.Board(fens[position]).fen():
                     raise ValueError(
                         f"{self.path}: round {headers['Round']} is of another match (engines, limits, book, seed or pairs)"
                     )

@@ -23,6 +23,7 @@ from torch import nn
 
 from .data import Mixture, Part, Targets
 from .evaluate import evaluate_files, summary
+from .files import write_whole
 from .model import PLIES_UNIT, Config, MoveMask, Network
 
 
@@ -81,13 +82,6 @@ def keep_freed_memory() -> None:
         libc.mallopt(arena_max, 1)
         libc.mallopt(mmap_threshold, 1 << 30)
         libc.mallopt(trim_threshold, 2**31 - 1)
-
-
-def save(path: Path, state: dict) -> None:
-    """Writes beside the file and renames, so that a killed run keeps its last checkpoint."""
-    partial = path.with_suffix(".partial")
-    torch.save(state, partial)
-    os.replace(partial, path)
 
 
 def arguments(argv: list[str] | None = None) -> argparse.Namespace:
@@ -168,7 +162,7 @@ class Training:
                 "decay_start": self.decay_start,
                 "decay_seconds": self.decay_seconds,
             }
-            save(self.checkpoint, state)
+            write_whole(self.checkpoint, lambda partial: torch.save(state, partial))
 
     def rate(self) -> float:
         """Constant after the warm-up; with --decay, falling with the steps or minutes, whichever are given."""

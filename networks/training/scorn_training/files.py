@@ -1,0 +1,14 @@
+"""Files that are either whole or not there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Callable
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Has `write` write beside the file and renames: a killed run or a full disk leaves what was there before."""
+    partial = path.with_suffix(".partial")
+    write(partial)
+    os.replace(partial, path)
