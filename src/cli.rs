@@ -17,10 +17,12 @@ use clap::{
 };
 
 use crate::{
-    analyze::{self, AnalyzeArgs},
-    bench::{self, BenchArgs},
     calibrate::calibrate,
-    dataset::{self, DatasetArgs},
+    commands::{
+        analyze::{self, AnalyzeArgs},
+        bench::{self, BenchArgs},
+        dataset::{self, DatasetArgs},
+    },
     engine::{self, loader::Load},
     lc0::commands::{self as lc0, ConvertArgs, DescribeArgs},
     network::{

@@ -6,7 +6,7 @@
 //! [`search`] gathers leaves into a batch (select, expand), has a [`network`] evaluate it and backs the values up;
 //! the reports come back to [`uci`] as text. [`chess`] holds the rules around `shakmaty`, [`lc0`] turns lc0's
 //! weight files into ONNX, [`options`] is the one table of everything that can be set. [`dataset`] makes the
-//! records that networks are trained on.
+//! records that networks are trained on. [`commands`] holds the subcommands, one file each.
 //!
 //! # Boundaries
 //! * `network` never imports `search`; `lc0` knows neither; `search` never prints.
@@ -25,11 +25,10 @@ macro_rules! say {
     }};
 }
 
-pub mod analyze;
-pub mod bench;
 pub mod calibrate;
 pub mod chess;
 pub mod cli;
+pub mod commands;
 pub mod dataset;
 pub mod engine;
 pub mod files;

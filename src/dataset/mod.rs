@@ -12,53 +12,7 @@ pub mod sample;
 pub mod stats;
 pub mod visit;
 
-use anyhow::Result;
-use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-
-use crate::{engine::loader::Load, options::Options};
-
-/// Make training data: games to records, positions to label, labels from a UCI engine.
-#[derive(Args, Debug)]
-pub struct DatasetArgs {
-    #[command(subcommand)]
-    command: DatasetCommand,
-}
-
-#[derive(Subcommand, Debug)]
-enum DatasetCommand {
-    /// Convert PGN games to training records
-    Pgn(pgn::PgnArgs),
-    /// Make positions for a teacher to label: real, spoilt, odds, endgames
-    Sample(sample::SampleArgs),
-    /// Take positions that our own search visits, for a teacher to label
-    Visit(visit::VisitArgs),
-    /// Ask a UCI engine for the best move and score of every record
-    Label(label::LabelArgs),
-    /// Count what record files hold
-    Stats(stats::StatsArgs),
-}
-
-/// Runs one of the subcommands; the options and networks are for those that search.
-pub fn run(args: &DatasetArgs, options: &Options, load: &Load) -> Result<()> {
-    match &args.command {
-        DatasetCommand::Pgn(args) => {
-            let counts = pgn::run(args)?;
-            say!(
-                "{} games, {} positions; skipped {} corrupt and {} short games",
-                counts.games,
-                counts.records,
-                counts.corrupt,
-                counts.short
-            );
-        }
-        DatasetCommand::Sample(args) => say!("{} positions", sample::run(args)?),
-        DatasetCommand::Visit(args) => say!("{} positions", visit::run(args, options, load)?),
-        DatasetCommand::Label(args) => say!("{} positions labelled", label::run(args)?),
-        DatasetCommand::Stats(args) => say!("{}", stats::table(&stats::run(args)?).trim_end()),
-    }
-    Ok(())
-}
 
 /// FNV-1a, continued from `hash` (0 to start): stable over versions and machines, unlike the standard library's.
 fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {

@@ -1,0 +1,6 @@
+//! The subcommands of the program, one file (or folder) each: its arguments, what it reads, shows and writes. What can be
+//! used without a command line lives elsewhere in the library; only [`cli`](crate::cli) calls what is here.
+
+pub mod analyze;
+pub mod bench;
+pub mod dataset;
