@@ -12,10 +12,8 @@ pub mod sample;
 pub mod stats;
 pub mod visit;
 
-use indicatif::{ProgressBar, ProgressStyle};
-
 /// FNV-1a, continued from `hash` (0 to start): stable over versions and machines, unlike the standard library's.
-fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {
+pub fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {
     let start = if hash == 0 {
         0xcbf2_9ce4_8422_2325
     } else {
@@ -24,24 +22,4 @@ fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(start, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
-}
-
-fn progress_bytes(total: u64, name: &str) -> ProgressBar {
-    progress(total, name, "{msg} {wide_bar} {bytes}/{total_bytes} {eta}")
-}
-
-fn progress_records(total: u64, name: &str) -> ProgressBar {
-    progress(
-        total,
-        name,
-        "{msg} {wide_bar} {human_pos}/{human_len} {per_sec} {eta}",
-    )
-}
-
-fn progress(total: u64, name: &str, template: &str) -> ProgressBar {
-    let style =
-        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(total)
-        .with_style(style)
-        .with_message(name.to_owned())
 }

@@ -6,8 +6,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
-use clap::Args;
+use anyhow::{Context, Result, bail, ensure};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -16,94 +15,73 @@ use shakmaty::{
     Role, Setup, Square,
 };
 
-use super::progress_records;
-use super::record::{Layout, Record, RecordWriter, Source, read_all};
+use super::record::{Record, Source, read_all};
 
 /// Attempts that may come to nothing, one after the other, before that is an error.
 const PATIENCE: u32 = 100_000;
 
-/// Options of `dataset sample`.
-#[derive(Args, Debug)]
-pub struct SampleArgs {
-    /// Record files of games to start from
-    #[arg(required = true)]
-    pub inputs: Vec<PathBuf>,
-    /// The record file to write
-    #[arg(short, long)]
-    pub out: PathBuf,
-    /// Number of positions
-    #[arg(long)]
-    pub count: u64,
-    /// The same seed and inputs give the same positions
-    #[arg(long, default_value_t = 1)]
-    pub sample_seed: u64,
-    /// Share of untouched positions
-    #[arg(long, default_value_t = 0.25)]
-    pub real: f64,
-    /// Share of positions after random moves
-    #[arg(long, default_value_t = 0.45)]
-    pub random_moves: f64,
-    /// Share of odds positions
-    #[arg(long, default_value_t = 0.14)]
-    pub odds: f64,
-    /// Share of positions with pieces of both sides missing
-    #[arg(long, default_value_t = 0.10)]
-    pub unbalanced: f64,
-    /// Share of endgames made up at random
-    #[arg(long, default_value_t = 0.06)]
-    pub endgame: f64,
+/// Makes positions out of those of games; seed and games decide them.
+#[derive(Debug)]
+pub struct Sampler {
+    games: Vec<Record>,
+    shares: [f64; 5],
+    rng: SmallRng,
 }
 
-/// Writes the positions and returns how many.
-pub fn run(args: &SampleArgs) -> Result<u64> {
-    let shares = [
-        args.real,
-        args.random_moves,
-        args.odds,
-        args.unbalanced,
-        args.endgame,
-    ];
-    ensure!(
-        shares
-            .iter()
-            .all(|share| share.is_finite() && *share >= 0.0)
-            && shares.iter().sum::<f64>() > 0.0,
-        "shares are numbers from 0 up, and one at least is more: {shares:?}"
-    );
-    let games = read_games(&args.inputs)?;
-    let mut rng = SmallRng::seed_from_u64(args.sample_seed);
-    let mut writer = RecordWriter::create(&args.out, Layout::Plain)?;
-    let bar = progress_records(args.count, "sampling");
-    let sources = [
-        Source::Real,
-        Source::RandomMoves,
-        Source::Odds,
-        Source::Unbalanced,
-        Source::Endgame,
-    ];
-    let mut failures = 0;
-    while writer.count < args.count {
-        let source = sources[draw(&shares, &mut rng)];
-        let base = games.choose(&mut rng).context("no positions")?;
-        if let Some(record) = make(base, source, &mut rng) {
-            writer.write(&record)?;
-            bar.inc(1);
-            failures = 0;
-        } else {
-            failures += 1;
-            ensure!(
-                failures < PATIENCE,
-                "{PATIENCE} attempts, one after the other, came to nothing: the input files hold no positions from which \
-                 such can be made"
-            );
-        }
+/// What a sampler makes, in the order of its shares.
+const SOURCES: [Source; 5] = [
+    Source::Real,
+    Source::RandomMoves,
+    Source::Odds,
+    Source::Unbalanced,
+    Source::Endgame,
+];
+
+impl Sampler {
+    /// From these positions, with a share for each of: untouched, after random moves, with odds, with pieces of both sides
+    /// missing, made-up endgames.
+    ///
+    /// # Errors
+    /// When a share is negative or all of them are zero.
+    pub fn new(games: Vec<Record>, shares: [f64; 5], seed: u64) -> Result<Sampler> {
+        ensure!(
+            shares
+                .iter()
+                .all(|share| share.is_finite() && *share >= 0.0)
+                && shares.iter().sum::<f64>() > 0.0,
+            "shares are numbers from 0 up, and one at least is more: {shares:?}"
+        );
+        Ok(Sampler {
+            games,
+            shares,
+            rng: SmallRng::seed_from_u64(seed),
+        })
     }
-    bar.finish_and_clear();
-    writer.finish()
+
+    /// The next position.
+    ///
+    /// # Errors
+    /// When none can be made.
+    pub fn next_position(&mut self) -> Result<Record> {
+        for _ in 0..PATIENCE {
+            let source = SOURCES[draw(&self.shares, &mut self.rng)];
+            let base = self.games.choose(&mut self.rng).context("no positions")?;
+            if let Some(record) = make(base, source, &mut self.rng) {
+                return Ok(record);
+            }
+        }
+        bail!(
+            "{PATIENCE} attempts, one after the other, came to nothing: the input files hold no positions from which such \
+             can be made"
+        )
+    }
 }
 
 /// All positions of standard chess in the files: those of Chess960 would need the teacher's Chess960 switch.
-pub(super) fn read_games(inputs: &[PathBuf]) -> Result<Vec<Record>> {
+///
+/// # Errors
+/// When a file cannot be read or none holds such positions.
+pub fn read_games(inputs: &[PathBuf]) -> Result<Vec<Record>> {
     let mut games = Vec::new();
     for input in inputs {
         games.extend(read_all(input)?);
@@ -262,90 +240,4 @@ fn endgame(rng: &mut SmallRng) -> Option<Chess> {
     let mut setup = Setup::empty();
     setup.board = board;
     Chess::from_setup(setup, CastlingMode::Standard).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_cannot_be_made_is_an_error() {
-        let dir = tempfile::tempdir().unwrap();
-        let bare = "8/8/4k3/8/8/4K3/4P3/8 w - - 0 1".parse::<shakmaty::fen::Fen>();
-        let bare: Chess = bare.unwrap().into_position(CastlingMode::Standard).unwrap();
-        let input = dir.path().join("games.rec");
-        let mut writer = RecordWriter::create(&input, Layout::Plain).unwrap();
-        writer
-            .write(&Record::new(&bare, false, Source::Game))
-            .unwrap();
-        writer.finish().unwrap();
-        let sample = |odds: f64| {
-            let args = SampleArgs {
-                inputs: vec![input.clone()],
-                out: dir.path().join("out.rec"),
-                count: 5,
-                sample_seed: 1,
-                real: 0.0,
-                random_moves: 0.0,
-                odds,
-                unbalanced: 0.0,
-                endgame: 0.0,
-            };
-            run(&args).unwrap_err().to_string()
-        };
-        for odds in [0.0, -1.0, f64::NAN] {
-            assert!(sample(odds).contains("shares"));
-        }
-        assert!(sample(1.0).contains("came to nothing"));
-    }
-
-    #[test]
-    fn every_source_makes_legal_positions_and_the_seed_decides() {
-        let dir = tempfile::tempdir().unwrap();
-        let start = Record::new(&Chess::new(), false, Source::Game);
-        let input = dir.path().join("games.rec");
-        let mut writer = RecordWriter::create(&input, Layout::Plain).unwrap();
-        writer.write(&start).unwrap();
-        writer.finish().unwrap();
-        let sample = |name: &str, seed| {
-            let out = dir.path().join(name);
-            let args = SampleArgs {
-                inputs: vec![input.clone()],
-                out: out.clone(),
-                count: 500,
-                sample_seed: seed,
-                real: 0.2,
-                random_moves: 0.2,
-                odds: 0.2,
-                unbalanced: 0.2,
-                endgame: 0.2,
-            };
-            assert_eq!(run(&args).unwrap(), 500);
-            read_all(&out).unwrap()
-        };
-        let records = sample("a.rec", 1);
-        for source in [
-            Source::Real,
-            Source::RandomMoves,
-            Source::Odds,
-            Source::Unbalanced,
-            Source::Endgame,
-        ] {
-            assert!(
-                records
-                    .iter()
-                    .filter(|record| record.source() == Some(source))
-                    .count()
-                    > 50,
-                "{source:?}"
-            );
-        }
-        assert!(
-            records
-                .iter()
-                .all(|record| !record.position().unwrap().legal_moves().is_empty())
-        );
-        assert_eq!(records, sample("b.rec", 1));
-        assert_ne!(records, sample("c.rec", 2));
-    }
 }

@@ -3,17 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::Args;
 
 use super::record::{MATE, NO_RESULT, NO_SCORE, RecordReader, Source};
-
-/// Options of `dataset stats`.
-#[derive(Args, Debug)]
-pub struct StatsArgs {
-    /// Record files
-    #[arg(required = true)]
-    pub inputs: Vec<PathBuf>,
-}
 
 /// Counts of one source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,9 +26,12 @@ pub struct Line {
 }
 
 /// Counts the records of the files by source.
-pub fn run(args: &StatsArgs) -> Result<[Line; Source::ALL.len()]> {
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn count(inputs: &[PathBuf]) -> Result<[Line; Source::ALL.len()]> {
     let mut lines = [Line::default(); Source::ALL.len()];
-    for path in &args.inputs {
+    for path in inputs {
         for record in RecordReader::open(path)? {
             let record = record?;
             let Some(source) = record.source() else {

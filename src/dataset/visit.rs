@@ -2,19 +2,14 @@
 //! its own misjudgements among them. Labelled by a teacher, or by a deeper search of our own, they make the next round
 //! of training.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
-use clap::Args;
+use anyhow::{Context, Result};
 use parking_lot::Mutex;
 use rand::{SeedableRng, rngs::SmallRng, seq::IndexedRandom};
 use shakmaty::{Color, Position};
 
-use super::{
-    fnv1a, progress_records,
-    record::{Job as RecordJob, Layout, Record, RecordWriter, Source},
-    sample::read_games,
-};
+use super::record::{Record, Source};
 use crate::{
     chess::{History, PackedMove},
     engine::{self, loader::Load},
@@ -26,81 +21,19 @@ use crate::{
 /// Searches that may yield too little, one after the other, before that is an error.
 const PATIENCE: u32 = 1000;
 
-/// Options of `dataset visit`.
-#[derive(Args, Debug)]
-pub struct VisitArgs {
-    /// Record files of positions to search
-    #[arg(required = true)]
-    pub inputs: Vec<PathBuf>,
-    /// The record file to write, or to continue
-    #[arg(short, long)]
-    pub out: PathBuf,
-    /// Number of positions; the last search may give a few more
-    #[arg(long)]
-    pub count: u64,
-    /// The same seed, inputs, network and options give the same positions
-    #[arg(long, default_value_t = 1)]
-    pub sample_seed: u64,
-    /// Nodes per search
-    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(2..))]
-    pub nodes: u64,
-    /// Positions taken from each search, at random among those it visited
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..))]
-    pub per_search: u64,
-}
-
-/// Writes the positions and returns how many the file has. Searches use one thread each, so that they repeat: start one
-/// process a core.
-///
-/// # Errors
-/// When a file or the network cannot be used, or the searches are too small for what is to be taken from them.
-pub fn run(args: &VisitArgs, options: &Options, load: &Load) -> Result<u64> {
-    ensure!(
-        args.per_search < args.nodes,
-        "--per-search {} is more than --nodes {} can visit besides the root",
-        args.per_search,
-        args.nodes
-    );
-    ensure!(
-        options.threads <= 1,
-        "--threads {}: searches use one thread here, so that they repeat; start one process a core, each with another \
-         --sample-seed",
-        options.threads
-    );
-    let games = read_games(&args.inputs)?;
-    let settings = format!("visit {} {} {options:?}", args.sample_seed, args.nodes);
-    let job = RecordJob::new(&settings, &args.inputs, Layout::Plain, args.per_search)?;
-    let mut writer = RecordWriter::append(&args.out, &job)?;
-    let searcher = Searcher::new(args.nodes, options, load)?;
-    let bar = progress_records(args.count, "searching");
-    bar.set_position(writer.count);
-    bar.reset_eta();
-    while writer.count < args.count {
-        // Each search has its own random numbers, so that a run which was stopped goes on as if it had not been.
-        let group = writer.count / args.per_search;
-        let seed = fnv1a(
-            fnv1a(0, &args.sample_seed.to_le_bytes()),
-            &group.to_le_bytes(),
-        );
-        for record in searcher.draw(&games, args.per_search as usize, seed)? {
-            writer.write(&record)?;
-        }
-        writer.flush()?;
-        bar.set_position(writer.count);
-    }
-    bar.finish_and_clear();
-    writer.finish()
-}
-
 /// What every search uses.
-struct Searcher {
+pub struct Searcher {
     networks: Networks,
     options: Arc<Options>,
     limits: Limits,
 }
 
 impl Searcher {
-    fn new(nodes: u64, options: &Options, load: &Load) -> Result<Searcher> {
+    /// Loads the networks. Searches use one thread each, so that they repeat.
+    ///
+    /// # Errors
+    /// When a network cannot be loaded.
+    pub fn new(nodes: u64, options: &Options, load: &Load) -> Result<Searcher> {
         let mut options = options.clone();
         options.threads = 1;
         Ok(Searcher {
@@ -115,7 +48,10 @@ impl Searcher {
     }
 
     /// This many visited positions of one search, from one of the games' positions.
-    fn draw(&self, games: &[Record], count: usize, seed: u64) -> Result<Vec<Record>> {
+    ///
+    /// # Errors
+    /// When a search fails, or too many of them find fewer positions than are to be taken.
+    pub fn draw(&self, games: &[Record], count: usize, seed: u64) -> Result<Vec<Record>> {
         let mut rng = SmallRng::seed_from_u64(seed);
         for _ in 0..PATIENCE {
             let base = games.choose(&mut rng).context("no positions")?;
@@ -160,89 +96,4 @@ fn record(base: &Record, root: &History, line: &[PackedMove]) -> Record {
     record.flags |= base.flags & Record::HELD_OUT;
     record.game = base.game;
     record
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{fs, path::Path};
-
-    use shakmaty::Chess;
-
-    use super::*;
-    use crate::{dataset::record::read_all, network::hash::HashEvaluator};
-
-    fn args(dir: &Path, name: &str, count: u64) -> VisitArgs {
-        let input = dir.join("in.rec");
-        let mut writer = RecordWriter::create(&input, Layout::Plain).unwrap();
-        let mut start = Record::new(&Chess::new(), false, Source::Game);
-        start.flags |= Record::HELD_OUT;
-        start.game = 7;
-        writer.write(&start).unwrap();
-        writer.finish().unwrap();
-        VisitArgs {
-            inputs: vec![input],
-            out: dir.join(name),
-            count,
-            sample_seed: 3,
-            nodes: 50,
-            per_search: 5,
-        }
-    }
-
-    fn visit(args: &VisitArgs) -> Result<u64> {
-        let load: Load = Arc::new(|_, _| Ok(Arc::new(HashEvaluator)));
-        run(args, &Options::default(), &load)
-    }
-
-    #[test]
-    fn visited_positions_are_near_their_game_and_undecided() {
-        let dir = tempfile::tempdir().unwrap();
-        let args = args(dir.path(), "a.rec", 50);
-        assert_eq!(visit(&args).unwrap(), 50);
-        let records = read_all(&args.out).unwrap();
-        let blacks = records.iter().filter(|r| r.state & Record::BLACK != 0);
-        assert!((5..45).contains(&blacks.count()));
-        for record in records {
-            assert_eq!(record.source(), Some(Source::Visited));
-            assert!(record.held_out() && record.game == 7);
-            let position = record.position().unwrap();
-            assert!(!position.legal_moves().is_empty());
-            assert_ne!(
-                record.board,
-                Record::new(&Chess::new(), false, Source::Game).board
-            );
-        }
-    }
-
-    #[test]
-    fn a_run_that_was_stopped_goes_on_as_if_it_had_not_been() {
-        let dir = tempfile::tempdir().unwrap();
-        let (whole, mut parts) = (args(dir.path(), "a.rec", 40), args(dir.path(), "b.rec", 20));
-        visit(&whole).unwrap();
-        visit(&parts).unwrap();
-        // Killed in the middle of a search's positions.
-        fs::OpenOptions::new()
-            .write(true)
-            .open(&parts.out)
-            .unwrap()
-            .set_len(48 * 18 + 5)
-            .unwrap();
-        parts.count = 40;
-        assert_eq!(visit(&parts).unwrap(), 40);
-        assert_eq!(fs::read(&whole.out).unwrap(), fs::read(&parts.out).unwrap());
-        parts.sample_seed += 1;
-        assert!(visit(&parts).is_err(), "other positions would follow");
-        parts.out = parts.inputs[0].clone();
-        assert!(visit(&parts).is_err(), "games are not overwritten");
-        assert_eq!(read_all(&parts.out).unwrap().len(), 1);
-    }
-
-    #[test]
-    fn searches_that_are_too_small_are_an_error() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut args = args(dir.path(), "a.rec", 40);
-        args.per_search = 50;
-        let error = visit(&args).unwrap_err().to_string();
-        assert!(error.contains("--per-search 50"), "{error}");
-    }
 }

@@ -1,10 +1,17 @@
 //! `scorn dataset`: training data from games, from our own searches and from a teacher.
 
+mod label;
+mod pgn;
+mod sample;
+mod stats;
+mod visit;
+
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
-    dataset::{label, pgn, sample, stats, visit},
+    dataset::stats::{count, table},
     engine::loader::Load,
     options::Options,
 };
@@ -46,7 +53,27 @@ pub fn run(args: &DatasetArgs, options: &Options, load: &Load) -> Result<()> {
         DatasetCommand::Sample(args) => say!("{} positions", sample::run(args)?),
         DatasetCommand::Visit(args) => say!("{} positions", visit::run(args, options, load)?),
         DatasetCommand::Label(args) => say!("{} positions labelled", label::run(args)?),
-        DatasetCommand::Stats(args) => say!("{}", stats::table(&stats::run(args)?).trim_end()),
+        DatasetCommand::Stats(args) => say!("{}", table(&count(&args.inputs)?).trim_end()),
     }
     Ok(())
+}
+
+fn progress_bytes(total: u64, name: &str) -> ProgressBar {
+    progress(total, name, "{msg} {wide_bar} {bytes}/{total_bytes} {eta}")
+}
+
+fn progress_records(total: u64, name: &str) -> ProgressBar {
+    progress(
+        total,
+        name,
+        "{msg} {wide_bar} {human_pos}/{human_len} {per_sec} {eta}",
+    )
+}
+
+fn progress(total: u64, name: &str, template: &str) -> ProgressBar {
+    let style =
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(total)
+        .with_style(style)
+        .with_message(name.to_owned())
 }

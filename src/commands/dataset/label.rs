@@ -1,0 +1,224 @@
+//! `scorn dataset label`: best moves and scores from a UCI engine.
+//!
+//! The output file grows record by record in the order of the input, so its length says how far a killed run came.
+
+use std::{collections::VecDeque, path::PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use shakmaty::Chess;
+
+use super::progress_records;
+use crate::dataset::{
+    label::{Teacher, apply},
+    record::{ALTERNATIVES, Job, Layout, Record, RecordReader, RecordWriter},
+};
+
+/// Options of `dataset label`.
+#[derive(Args, Debug)]
+pub struct LabelArgs {
+    /// Records without labels
+    pub input: PathBuf,
+    /// The record file to write, or to continue
+    #[arg(short, long)]
+    pub out: PathBuf,
+    /// The engine's program
+    #[arg(long, default_value = "stockfish")]
+    pub engine: PathBuf,
+    /// Nodes per position
+    #[arg(long, default_value_t = 100)]
+    pub nodes: u64,
+    /// Moves to score per position, the best one included; all of them share the nodes
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=1 + ALTERNATIVES as i64))]
+    pub multipv: u8,
+    /// Engine options, NAME=VALUE
+    #[arg(long = "option")]
+    pub options: Vec<String>,
+    /// Positions sent ahead of the answers; 1 for engines that do not answer queued ones in order
+    #[arg(long, default_value_t = 16)]
+    pub queue: usize,
+    /// Stop after this many new labels
+    #[arg(long)]
+    pub limit: Option<u64>,
+}
+
+/// Labels what is not labelled yet and returns the number of records in the output.
+pub fn run(args: &LabelArgs) -> Result<u64> {
+    let mut reader = RecordReader::open(&args.input)?;
+    let layout = match args.multipv {
+        1 => Layout::Plain,
+        _ => Layout::Ranked,
+    };
+    let mut options = args.options.clone();
+    if args.multipv > 1 {
+        options.push(format!("MultiPV={}", args.multipv));
+    }
+    let settings = format!("label {} {options:?}", args.nodes);
+    let job = Job::new(&settings, std::slice::from_ref(&args.input), layout, 1)?;
+    let mut writer = RecordWriter::append(&args.out, &job)?;
+    let total = reader.count;
+    ensure!(
+        writer.count <= total,
+        "{} has more records than {}",
+        args.out.display(),
+        args.input.display()
+    );
+    reader.skip_records(writer.count)?;
+    let bar = progress_records(total, "labelling");
+    bar.set_position(writer.count);
+    bar.reset_eta();
+    let mut teacher = Teacher::start(&args.engine, &options)?;
+    let mut waiting: VecDeque<(Record, Chess)> = VecDeque::new();
+    let limit = args.limit.map_or(usize::MAX, |limit| limit as usize);
+    let mut records = (writer.count..).zip(reader).take(limit);
+    loop {
+        while waiting.len() < args.queue.max(1) {
+            let Some((number, record)) = records.next() else {
+                break;
+            };
+            let record = record?;
+            let pos = record
+                .position()
+                .with_context(|| format!("record {number} of {}", args.input.display()))?;
+            teacher.ask(&pos, args.nodes)?;
+            waiting.push_back((record, pos));
+        }
+        let Some((mut record, pos)) = waiting.pop_front() else {
+            break;
+        };
+        let answer = teacher
+            .answer()
+            .with_context(|| format!("record {}", writer.count))?;
+        apply(&mut record, &pos, &answer);
+        writer.write(&record)?;
+        bar.inc(1);
+        if writer.count % 4096 == 0 {
+            writer.flush()?;
+        }
+    }
+    bar.finish_and_clear();
+    writer.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::dataset::record::{Alternative, MATE, NO_SCORE, Source, read_all};
+
+    /// A teacher in shell that answers every `go` with the same lines.
+    #[cfg(unix)]
+    fn teacher(dir: &Path, answer: &[&str]) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt;
+        let path = dir.join("engine.sh");
+        let told: String = answer
+            .iter()
+            .map(|line| format!("echo '{line}'; "))
+            .collect();
+        let script = format!(
+            "#!/bin/sh\nwhile read -r word rest; do case $word in\n\
+             uci) echo uciok;; isready) echo readyok;; go) {told};; quit) exit;; esac; done\n"
+        );
+        std::fs::write(&path, script).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    /// Three positions, of which the second knows none of the start position's moves.
+    #[cfg(unix)]
+    fn three_positions(dir: &Path) -> PathBuf {
+        let path = dir.join("in.rec");
+        let mut writer = RecordWriter::create(&path, Layout::Plain).unwrap();
+        let start = Record::new(&Chess::new(), false, Source::Real);
+        let mut bare = start;
+        bare.board = [0; 32];
+        bare.board[2] = 6;
+        bare.board[30] = 12;
+        bare.state = 0;
+        for record in [start, bare, start] {
+            writer.write(&record).unwrap();
+        }
+        writer.finish().unwrap();
+        path
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn labels_are_continued_and_impossible_answers_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("out.rec");
+        let mut args = LabelArgs {
+            input: three_positions(dir.path()),
+            out: out.clone(),
+            engine: teacher(
+                dir.path(),
+                &["info depth 1 score cp 33 pv e2e4", "bestmove e2e4"],
+            ),
+            nodes: 1,
+            multipv: 1,
+            options: vec!["Hash=1".into()],
+            queue: 2,
+            limit: Some(1),
+        };
+        assert_eq!(run(&args).unwrap(), 1);
+        args.limit = None;
+        assert_eq!(run(&args).unwrap(), 3);
+        let records = read_all(&out).unwrap();
+        assert_eq!((records[0].best, records[0].score), (12 | 28 << 6, 33));
+        assert_eq!((records[1].best, records[1].score), (0, NO_SCORE));
+        assert_eq!(records[2], records[0]);
+        let labels = std::fs::read(&out).unwrap();
+        args.multipv = 2;
+        assert!(run(&args).is_err());
+        args.multipv = 1;
+        args.nodes = 2;
+        assert!(run(&args).is_err());
+        args.out = args.input.clone();
+        assert!(run(&args).is_err());
+        assert_eq!(std::fs::read(&out).unwrap(), labels);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn several_lines_become_alternatives() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("out.rec");
+        let lines = [
+            "info depth 1 multipv 1 score cp 50 pv d2d4",
+            "info depth 1 multipv 2 score cp 20 pv e2e4",
+            "info depth 2 multipv 1 score cp 33 pv e2e4",
+            "info depth 2 multipv 2 score cp 31 pv d2d4",
+            "info depth 2 multipv 3 score mate -1 pv g2g4",
+            "bestmove e2e4",
+        ];
+        let args = LabelArgs {
+            input: three_positions(dir.path()),
+            out: out.clone(),
+            engine: teacher(dir.path(), &lines),
+            nodes: 1,
+            multipv: 3,
+            options: Vec::new(),
+            queue: 1,
+            limit: None,
+        };
+        assert_eq!(run(&args).unwrap(), 3);
+        let records = read_all(&out).unwrap();
+        assert_eq!((records[0].best, records[0].score), (12 | 28 << 6, 33));
+        let none = Alternative::default();
+        let alternatives = [
+            Alternative {
+                m: 11 | 27 << 6,
+                score: 31,
+            },
+            Alternative {
+                m: 14 | 30 << 6,
+                score: 2 - MATE,
+            },
+            none,
+            none,
+        ];
+        assert_eq!(records[0].alternatives, alternatives);
+        assert_eq!((records[1].best, records[1].alternatives), (0, [none; 4]));
+    }
+}

@@ -1,0 +1,235 @@
+//! `scorn dataset pgn`: games to records, corrupt games skipped, counted and named.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use indicatif::ProgressBar;
+
+use super::progress_bytes;
+use crate::dataset::{
+    pgn::{Game, Games, read_games},
+    record::{Layout, RecordWriter},
+};
+
+/// Options of `dataset pgn`.
+#[derive(Args, Debug)]
+pub struct PgnArgs {
+    /// PGN files, plain or .zst
+    #[arg(required = true)]
+    pub inputs: Vec<PathBuf>,
+    /// The record file to write
+    #[arg(short, long)]
+    pub out: PathBuf,
+    /// Leave out games with fewer plies
+    #[arg(long, default_value_t = 20)]
+    pub min_plies: usize,
+    /// Per cent of the games to hold out of training, chosen by a hash of their moves
+    #[arg(long, default_value_t = 2.0)]
+    pub held_out: f64,
+    /// Stop after this many games
+    #[arg(long)]
+    pub limit: Option<u64>,
+    /// Name at most this many corrupt games
+    #[arg(long, default_value_t = 20)]
+    pub report: u64,
+}
+
+impl PgnArgs {
+    fn is_enough(&self, counts: &Counts) -> bool {
+        self.limit.is_some_and(|limit| counts.games >= limit)
+    }
+}
+
+/// What became of the games.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Games written.
+    pub games: u64,
+    /// Records written.
+    pub records: u64,
+    /// Games with an error, by file and offset in the report.
+    pub corrupt: u64,
+    /// Games with too few plies.
+    pub short: u64,
+}
+
+/// Converts the files.
+///
+/// # Errors
+/// When a file cannot be read or written.
+pub fn run(args: &PgnArgs) -> Result<Counts> {
+    let mut writer = RecordWriter::create(&args.out, Layout::Plain)?;
+    let mut counts = Counts::default();
+    for path in &args.inputs {
+        if args.is_enough(&counts) {
+            break;
+        }
+        let done = convert(path, args, &mut writer, &mut counts);
+        done.with_context(|| format!("{}: stopped after {} games", path.display(), counts.games))?;
+    }
+    writer.finish()?;
+    Ok(counts)
+}
+
+fn convert(
+    path: &Path,
+    args: &PgnArgs,
+    writer: &mut RecordWriter,
+    counts: &mut Counts,
+) -> Result<()> {
+    let file = File::open(path).context("cannot open")?;
+    let bar = progress_bytes(file.metadata()?.len(), &path.display().to_string());
+    let mut games = Games::new(open(file, path, &bar)?);
+    while let Some((offset, text)) = games.next_game().context("cannot read")? {
+        // Games without tags come together.
+        for game in read_games(text) {
+            if args.is_enough(counts) {
+                break;
+            }
+            match game {
+                Err(error) => {
+                    counts.corrupt += 1;
+                    if counts.corrupt <= args.report {
+                        let path = path.display();
+                        bar.suspend(|| {
+                            eprintln!("{path}: skipped the game at byte {offset}: {error}");
+                        });
+                    }
+                }
+                Ok(game) if game.records.len() < args.min_plies => counts.short += 1,
+                Ok(game) => write(game, args.held_out, writer, counts)?,
+            }
+        }
+        if args.is_enough(counts) {
+            break;
+        }
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+fn open(file: File, path: &Path, bar: &ProgressBar) -> Result<Box<dyn BufRead>> {
+    let file = bar.wrap_read(file);
+    if path.extension().is_some_and(|extension| extension == "zst") {
+        return Ok(Box::new(BufReader::with_capacity(
+            1 << 17,
+            zstd::Decoder::new(file)?,
+        )));
+    }
+    Ok(Box::new(BufReader::with_capacity(1 << 17, file)))
+}
+
+fn write(
+    mut game: Game,
+    held_out: f64,
+    writer: &mut RecordWriter,
+    counts: &mut Counts,
+) -> Result<()> {
+    let held_out = (game.hash % 100_000) as f64 / 1000.0 < held_out;
+    game.finish(counts.games as u32, held_out);
+    for record in &game.records {
+        writer.write(record)?;
+    }
+    counts.games += 1;
+    counts.records += game.records.len() as u64;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataset::record::{Source, read_all};
+
+    fn args(input: &Path, out: &Path) -> PgnArgs {
+        PgnArgs {
+            inputs: vec![input.into()],
+            out: out.into(),
+            min_plies: 2,
+            held_out: 2.0,
+            limit: None,
+            report: 0,
+        }
+    }
+
+    #[test]
+    fn corrupt_games_are_skipped_and_counted_and_do_not_hurt_their_neighbours() {
+        let text = "[Result \"1-0\"]\n\n1. e4 { open\n\n[White \"x\"]\n[Result \"0-1\"]\n\n1. e4 Ke5 0-1\n\n\
+                    [Result \"0-1\"]\n\n1. f3 e5 2. g4 Qh4# 0-1\n\n[White \"y\"]\n\n1. d4 *\n\n\
+                    [Variant \"Atomic\"]\n\n1. e4 e5 *\n\n[White \"z\"]\n\n1. e4 e5 2. Nf3 N\n";
+        let mut games = Games::new(text.as_bytes());
+        let mut offsets = Vec::new();
+        while let Some((offset, game)) = games.next_game().unwrap() {
+            assert!(text.as_bytes()[offset as usize..].starts_with(game));
+            offsets.push(offset);
+        }
+        assert_eq!(offsets.len(), 6);
+        let dir = tempfile::tempdir().unwrap();
+        let (input, out) = (dir.path().join("x.pgn"), dir.path().join("x.rec"));
+        std::fs::write(&input, text).unwrap();
+        let counts = run(&args(&input, &out)).unwrap();
+        assert_eq!(
+            counts,
+            Counts {
+                games: 1,
+                records: 4,
+                corrupt: 4,
+                short: 1
+            }
+        );
+        let records = read_all(&out).unwrap();
+        assert_eq!(
+            records.iter().map(|r| r.result).collect::<Vec<_>>(),
+            [0, 2, 0, 2]
+        );
+        assert_eq!(
+            records.iter().map(|r| r.plies_left).collect::<Vec<_>>(),
+            [4, 3, 2, 1]
+        );
+    }
+
+    #[test]
+    fn games_without_tags_stand_alone_too_and_the_limit_counts_all_files() {
+        let text = "1. e4 e5 1-0\n\n1. e4 Ke5 0-1\n\n1. d4 d5 0-1\n\n1. c4 c5 *\n";
+        let dir = tempfile::tempdir().unwrap();
+        let (input, out) = (dir.path().join("x.pgn"), dir.path().join("x.rec"));
+        std::fs::write(&input, text).unwrap();
+        let mut args = args(&input, &out);
+        args.inputs.push(input.clone());
+        let counts = run(&args).unwrap();
+        assert_eq!((counts.games, counts.corrupt), (6, 2));
+        for limit in 0..=6 {
+            args.limit = Some(limit);
+            assert_eq!(run(&args).unwrap().games, limit);
+        }
+    }
+
+    #[test]
+    fn chess960_castling_and_zst() {
+        let fen = "nrkbbqrn/pppppppp/8/8/8/8/PPPPPPPP/NRKBBQRN w KQkq - 0 1";
+        let text = format!(
+            "[Variant \"Chess960\"]\n[SetUp \"1\"]\n[FEN \"{fen}\"]\n\n1. c3 c6 2. Bc2 Bc7 3. O-O-O *\n"
+        );
+        let dir = tempfile::tempdir().unwrap();
+        let (input, out) = (dir.path().join("x.pgn.zst"), dir.path().join("x.rec"));
+        std::fs::write(&input, zstd::encode_all(text.as_bytes(), 1).unwrap()).unwrap();
+        assert_eq!(run(&args(&input, &out)).unwrap().records, 5);
+        let castle = read_all(&out).unwrap()[4];
+        assert_eq!(
+            (castle.best, castle.source()),
+            (2 | 1 << 6, Some(Source::Chess960Game))
+        );
+    }
+
+    #[test]
+    fn a_truncated_archive_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let (input, out) = (dir.path().join("x.pgn.zst"), dir.path().join("x.rec"));
+        let packed = zstd::encode_all("[White \"a\"]\n\n1. e4 e5 *\n".as_bytes(), 1).unwrap();
+        std::fs::write(&input, &packed[..packed.len() - 5]).unwrap();
+        assert!(run(&args(&input, &out)).is_err());
+        assert!(!out.exists());
+    }
+}

@@ -1,0 +1,156 @@
+//! `scorn dataset sample`: positions for a teacher to label.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::progress_records;
+use crate::dataset::{
+    record::{Layout, RecordWriter},
+    sample::{Sampler, read_games},
+};
+
+/// Options of `dataset sample`.
+#[derive(Args, Debug)]
+pub struct SampleArgs {
+    /// Record files of games to start from
+    #[arg(required = true)]
+    pub inputs: Vec<PathBuf>,
+    /// The record file to write
+    #[arg(short, long)]
+    pub out: PathBuf,
+    /// Number of positions
+    #[arg(long)]
+    pub count: u64,
+    /// The same seed and inputs give the same positions
+    #[arg(long, default_value_t = 1)]
+    pub sample_seed: u64,
+    /// Share of untouched positions
+    #[arg(long, default_value_t = 0.25)]
+    pub real: f64,
+    /// Share of positions after random moves
+    #[arg(long, default_value_t = 0.45)]
+    pub random_moves: f64,
+    /// Share of odds positions
+    #[arg(long, default_value_t = 0.14)]
+    pub odds: f64,
+    /// Share of positions with pieces of both sides missing
+    #[arg(long, default_value_t = 0.10)]
+    pub unbalanced: f64,
+    /// Share of endgames made up at random
+    #[arg(long, default_value_t = 0.06)]
+    pub endgame: f64,
+}
+
+/// Writes the positions and returns how many.
+///
+/// # Errors
+/// When a file cannot be read or written, or no positions can be made.
+pub fn run(args: &SampleArgs) -> Result<u64> {
+    let shares = [
+        args.real,
+        args.random_moves,
+        args.odds,
+        args.unbalanced,
+        args.endgame,
+    ];
+    let mut sampler = Sampler::new(read_games(&args.inputs)?, shares, args.sample_seed)?;
+    let mut writer = RecordWriter::create(&args.out, Layout::Plain)?;
+    let bar = progress_records(args.count, "sampling");
+    while writer.count < args.count {
+        writer.write(&sampler.next_position()?)?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    writer.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use shakmaty::{CastlingMode, Chess, Position};
+
+    use super::*;
+    use crate::dataset::record::{Record, Source, read_all};
+
+    #[test]
+    fn what_cannot_be_made_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let bare = "8/8/4k3/8/8/4K3/4P3/8 w - - 0 1".parse::<shakmaty::fen::Fen>();
+        let bare: Chess = bare.unwrap().into_position(CastlingMode::Standard).unwrap();
+        let input = dir.path().join("games.rec");
+        let mut writer = RecordWriter::create(&input, Layout::Plain).unwrap();
+        writer
+            .write(&Record::new(&bare, false, Source::Game))
+            .unwrap();
+        writer.finish().unwrap();
+        let sample = |odds: f64| {
+            let args = SampleArgs {
+                inputs: vec![input.clone()],
+                out: dir.path().join("out.rec"),
+                count: 5,
+                sample_seed: 1,
+                real: 0.0,
+                random_moves: 0.0,
+                odds,
+                unbalanced: 0.0,
+                endgame: 0.0,
+            };
+            run(&args).unwrap_err().to_string()
+        };
+        for odds in [0.0, -1.0, f64::NAN] {
+            assert!(sample(odds).contains("shares"));
+        }
+        assert!(sample(1.0).contains("came to nothing"));
+    }
+
+    #[test]
+    fn every_source_makes_legal_positions_and_the_seed_decides() {
+        let dir = tempfile::tempdir().unwrap();
+        let start = Record::new(&Chess::new(), false, Source::Game);
+        let input = dir.path().join("games.rec");
+        let mut writer = RecordWriter::create(&input, Layout::Plain).unwrap();
+        writer.write(&start).unwrap();
+        writer.finish().unwrap();
+        let sample = |name: &str, seed| {
+            let out = dir.path().join(name);
+            let args = SampleArgs {
+                inputs: vec![input.clone()],
+                out: out.clone(),
+                count: 500,
+                sample_seed: seed,
+                real: 0.2,
+                random_moves: 0.2,
+                odds: 0.2,
+                unbalanced: 0.2,
+                endgame: 0.2,
+            };
+            assert_eq!(run(&args).unwrap(), 500);
+            read_all(&out).unwrap()
+        };
+        let records = sample("a.rec", 1);
+        for source in [
+            Source::Real,
+            Source::RandomMoves,
+            Source::Odds,
+            Source::Unbalanced,
+            Source::Endgame,
+        ] {
+            assert!(
+                records
+                    .iter()
+                    .filter(|record| record.source() == Some(source))
+                    .count()
+                    > 50,
+                "{source:?}"
+            );
+        }
+        assert!(
+            records
+                .iter()
+                .all(|record| !record.position().unwrap().legal_moves().is_empty())
+        );
+        assert_eq!(records, sample("b.rec", 1));
+        assert_ne!(records, sample("c.rec", 2));
+    }
+}

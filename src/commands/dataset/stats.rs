@@ -1,0 +1,13 @@
+//! `scorn dataset stats`: what record files hold.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Options of `dataset stats`.
+#[derive(Args, Debug)]
+pub struct StatsArgs {
+    /// Record files
+    #[arg(required = true)]
+    pub inputs: Vec<PathBuf>,
+}
