@@ -11,10 +11,12 @@ use scorn::{
     network::{
         Batch, Evaluator,
         cache::Cached,
-        encoder::{INPUT_SIZE, encode, expand},
         hash::HashEvaluator,
-        key::{Sight, position_key},
-        policy_map::{POLICY_SIZE, softmax},
+        input::{
+            encoder::{INPUT_SIZE, encode, expand},
+            key::{Sight, position_key},
+            policy_map::{POLICY_SIZE, softmax},
+        },
     },
     options::HistoryFill,
 };

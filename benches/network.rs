@@ -10,7 +10,7 @@ use scorn::{
     chess::{History, moves::legal_moves},
     network::{
         Batch,
-        registry::{BACKENDS, NetworkConfig, load_uncached},
+        load::{BACKENDS, NetworkConfig, load_uncached},
     },
     options::Options,
 };

@@ -17,18 +17,18 @@ use clap::{
 };
 
 use crate::{
-    calibrate::calibrate,
     commands::{
         analyze::{self, AnalyzeArgs},
+        backendbench::{self, BackendbenchArgs},
         bench::{self, BenchArgs},
+        convert::{self, ConvertArgs},
         dataset::{self, DatasetArgs},
+        describe::{self, DescribeArgs},
+        runtime::{self, RuntimeArgs},
+        tune::{self, TuneArgs},
     },
     engine::{self, loader::Load},
-    lc0::commands::{self as lc0, ConvertArgs, DescribeArgs},
-    network::{
-        commands::{self as network, BackendbenchArgs, RuntimeArgs, TuneArgs},
-        registry::{self, NetworkConfig},
-    },
+    network::load::{self, NetworkConfig, calibrate::calibrate},
     options::{Kind, Options, Row},
     uci::{self, output::Output},
 };
@@ -122,11 +122,11 @@ fn dispatch(command: Option<Command>, options: Options) -> Result<()> {
         }
         Some(Command::Analyze(args)) => analyze::command(&args, options, &load()),
         Some(Command::Bench(args)) => bench::command(&args),
-        Some(Command::Backendbench(args)) => network::backendbench(&args, &options),
-        Some(Command::Runtime(args)) => network::runtime(&args, &options),
-        Some(Command::Tune(args)) => network::tune(&args, &options),
-        Some(Command::Convert(args)) => lc0::convert_with(&args, &calibrate),
-        Some(Command::Describe(args)) => lc0::describe(&args),
+        Some(Command::Backendbench(args)) => backendbench::backendbench(&args, &options),
+        Some(Command::Runtime(args)) => runtime::runtime(&args, &options),
+        Some(Command::Tune(args)) => tune::tune(&args, &options),
+        Some(Command::Convert(args)) => convert::convert_with(&args, &calibrate),
+        Some(Command::Describe(args)) => describe::describe(&args),
         Some(Command::Dataset(args)) => dataset::run(&args, &options, &load()),
     }
 }
@@ -136,7 +136,7 @@ fn load() -> Load {
     Arc::new(|options, role| {
         let mut config = NetworkConfig::of(options, role);
         config.cache = engine::cache_entries(options);
-        Ok(registry::load(&config)?)
+        Ok(load::load(&config)?)
     })
 }
 

@@ -25,7 +25,6 @@ macro_rules! say {
     }};
 }
 
-pub mod calibrate;
 pub mod chess;
 pub mod cli;
 pub mod commands;

@@ -9,12 +9,11 @@ use std::{fs, path::Path, sync::Arc};
 
 use common::{position, shared};
 use scorn::{
-    calibrate::calibrate,
     chess::{History, moves::legal_moves},
     lc0::{ConvertOptions, DataType, Net, calibration_model, to_onnx},
     network::{
         Batch, Evaluator,
-        registry::{LoadError, NetworkConfig, load_uncached},
+        load::{LoadError, NetworkConfig, calibrate::calibrate, load_uncached},
     },
     options::Options,
 };

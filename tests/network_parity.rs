@@ -12,7 +12,7 @@ use scorn::{
     chess::{History, moves::legal_moves},
     network::{
         Batch, Evaluator,
-        registry::{LoadError, NetworkConfig, load, load_uncached},
+        load::{LoadError, NetworkConfig, load, load_uncached, weights::WeightsError},
     },
     options::Options,
 };
@@ -414,6 +414,9 @@ fn the_built_in_network_works_or_is_missed_clearly() {
     config.weights = "<built in>".into();
     match load(&config) {
         Ok(evaluator) => assert!(evaluator.describe().contains("built in")),
-        Err(error) => assert!(matches!(error, LoadError::NoBuiltIn), "{error}"),
+        Err(error) => assert!(
+            matches!(error, LoadError::Weights(WeightsError::NoBuiltIn)),
+            "{error}"
+        ),
     }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use common::{Setup, recorded_game, recorded_mode, shared};
 use scorn::{
     chess::History,
-    network::registry::{self, NetworkConfig},
+    network::load::{self, NetworkConfig},
     options::Options,
 };
 use serde_json::Value;
@@ -85,7 +85,7 @@ fn root_visits_are_those_of_lc0() {
         options.backend = std::env::var("SCORN_TEST_BACKEND").unwrap_or_else(|_| "rten".into());
         let nodes = row["nodes"].as_u64().unwrap();
         let mut setup = Setup::new(options.clone());
-        setup.evaluator = registry::load(&NetworkConfig::from(&options)).unwrap();
+        setup.evaluator = load::load(&NetworkConfig::from(&options)).unwrap();
         let game = recorded_game(&row);
         setup.search(&game, nodes);
         setup.tree.lock().assert_consistent();

@@ -2,10 +2,21 @@
 //!
 //! Pure functions. Everything is from the point of view of the side whose score it is.
 
-use crate::{network::Value, options::ScoreType};
+use crate::options::ScoreType;
 
 /// Probabilities below this say nothing about the tails of the logistic model.
 const LEAST_PROBABILITY: f64 = 1e-4;
+
+/// What a network says about one position, from the point of view of its side to move.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Value {
+    /// Probability of a win minus that of a loss, -1..=1.
+    pub wl: f32,
+    /// Probability of a draw, 0..=1; 0 for networks that do not tell.
+    pub d: f32,
+    /// Expected number of plies until the game ends; 0 for networks that do not tell.
+    pub m: f32,
+}
 
 /// The score in `score_type`'s unit, as the integer that follows `cp` in UCI. `draw_score` is what a draw is worth to
 /// this side.

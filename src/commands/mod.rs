@@ -2,5 +2,10 @@
 //! used without a command line lives elsewhere in the library; only [`cli`](crate::cli) calls what is here.
 
 pub mod analyze;
+pub mod backendbench;
 pub mod bench;
+pub mod convert;
 pub mod dataset;
+pub mod describe;
+pub mod runtime;
+pub mod tune;

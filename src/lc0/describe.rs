@@ -7,10 +7,10 @@ use serde::Serialize;
 use super::{
     architecture::{self, Architecture, Body, Encoder, HeadInput, Policy, ScalarHead, Tower},
     format::{Format, MovesLeftFormat, Structure},
+    model::OnnxModel,
     net::Net,
     onnx::read::read_onnx,
     proto::{self, Layers},
-    to_onnx::OnnxModel,
 };
 
 /// A summary of a network.

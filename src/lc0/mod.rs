@@ -7,7 +7,6 @@
 //! * [`Net`] reads and validates a file; [`Net::describe`] summarises it.
 //! * [`to_onnx`] converts it; [`read_onnx`] takes models that are ONNX already.
 //! * [`policy_list`] generates lc0's list of 1858 moves.
-//! * [`commands`] are `scorn convert` and `scorn describe`.
 //!
 //! This module knows neither the search nor any runtime: it ends where the bytes of an ONNX model are written. The facts
 //! about lc0's formats are from its published protobuf schema and its behaviour; whatever a file may contain that is
@@ -18,7 +17,6 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)
 )]
 
-pub mod commands;
 pub mod describe;
 pub mod error;
 pub mod format;
@@ -27,6 +25,7 @@ pub mod policy_list;
 pub mod proto;
 
 mod architecture;
+mod model;
 mod net;
 mod onnx;
 mod to_onnx;
@@ -35,10 +34,8 @@ mod weights;
 pub use describe::{Description, OnnxDescription};
 pub use error::NetError;
 pub use format::InputFormat;
+pub use model::{Calibration, ConvertOptions, DataType, OnnxModel, metadata_key};
 pub use net::Net;
 pub(crate) use net::sha256;
-pub use onnx::PlaneSet;
-pub use to_onnx::{
-    Calibration, ConvertOptions, DataType, OnnxModel, calibration_model, metadata_key, read_onnx,
-    to_onnx,
-};
+pub use onnx::{PlaneSet, read::read_onnx};
+pub use to_onnx::{calibration_model, to_onnx};

@@ -7,7 +7,7 @@ use shakmaty::{Chess, Color, Position};
 
 use crate::{
     chess::{PackedMove, setup, wdl},
-    network::{Value, policy_map},
+    network::{Value, input::policy_map},
     options::Options,
     search::{Line, MoveStat, Proven, Report, Score},
 };

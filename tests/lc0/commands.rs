@@ -2,10 +2,12 @@
 
 use std::fs;
 
-use scorn::lc0::{
-    Calibration, DataType,
-    commands::{ConvertArgs, DescribeArgs, convert, convert_with, describe},
-    read_onnx,
+use scorn::{
+    commands::{
+        convert::{ConvertArgs, convert, convert_with},
+        describe::{DescribeArgs, describe},
+    },
+    lc0::{Calibration, DataType, read_onnx},
 };
 
 use crate::synth::{self, Spec};

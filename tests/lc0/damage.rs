@@ -383,7 +383,7 @@ fn embedded_onnx_passes_through() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), outer.encode_to_vec()).unwrap();
     let read = |options: &ConvertOptions| {
-        scorn::network::weights::read(file.path().to_str().unwrap(), options)
+        scorn::network::load::weights::read(file.path().to_str().unwrap(), options)
     };
     for data_type in [DataType::Float16, DataType::BFloat16, DataType::Int8] {
         let network = read(&ConvertOptions {

@@ -9,7 +9,7 @@ use scorn::{
     lc0::InputFormat,
     network::{
         Batch, Value,
-        registry::{NetworkConfig, load_uncached},
+        load::{NetworkConfig, load_uncached},
     },
     options::Options,
 };

@@ -11,8 +11,8 @@ use super::{
 use crate::lc0::{
     error::NetError,
     format::InputFormat,
+    model::{ConvertOptions, DataType, OnnxModel, metadata_key, tensor_name},
     net::Net,
-    to_onnx::{ConvertOptions, DataType, OnnxModel, metadata_key, tensor_name},
 };
 
 /// Reads an ONNX model with lc0's tensors: `/input/planes`, `/output/policy`, `/output/wdl` or `/output/value`, and

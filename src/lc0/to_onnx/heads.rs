@@ -1,10 +1,11 @@
 //! Policy, value and moves-left heads.
 
-use super::{Emitter, Features, attention::Stack, tensor_name};
+use super::{Emitter, Features, attention::Stack};
 use crate::lc0::{
     architecture::{AttentionPolicy, HeadInput, Policy, SQUARES, ScalarHead},
     error::NetError,
     format::{Activation, ValueFormat},
+    model::tensor_name,
     onnx::graph::{Precision, Value},
     policy_list::{POLICY_SIZE, attention_indices, convolution_indices},
     weights::Dense,

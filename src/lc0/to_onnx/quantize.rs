@@ -11,36 +11,14 @@
 //! tensors in question as outputs; their values go to [`Calibration::observe`]; the result goes into
 //! [`super::ConvertOptions`].
 
-use std::collections::BTreeMap;
-
 use super::Emitter;
 use crate::lc0::{
     error::NetError,
     format::Activation,
-    onnx::graph::{QuantizedWeights, Range, Value},
+    model::Calibration,
+    onnx::graph::{QuantizedWeights, Value},
     weights::{Conv, Dense},
 };
-
-/// The ranges of activations on real positions.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Calibration {
-    ranges: BTreeMap<String, Range>,
-}
-
-impl Calibration {
-    /// Widens the range of a tensor so that it covers these values. Values that are not finite are ignored.
-    pub fn observe(&mut self, tensor: &str, values: &[f32]) {
-        let finite = || values.iter().copied().filter(|value| value.is_finite());
-        let range = self.ranges.entry(tensor.to_owned()).or_default();
-        range.min = finite().fold(range.min, f32::min);
-        range.max = finite().fold(range.max, f32::max);
-    }
-
-    fn range(&self, tensor: &str) -> Result<Range, NetError> {
-        let range = self.ranges.get(tensor).copied();
-        range.ok_or_else(|| NetError::missing(format!("the calibrated range of tensor {tensor}")))
-    }
-}
 
 /// What is done at the tensors to quantize.
 pub(super) enum Quantization {

@@ -14,14 +14,18 @@ use ort::{
     value::{Tensor, ValueType},
 };
 
-use super::{
-    PLANES, Planes,
-    backend::{Outputs, Session},
-    encoder::{INPUT_SIZE, expand},
-    policy_map::POLICY_SIZE,
-    runtime::Runtime,
+use super::runtime::{OPENVINO_EP, Runtime};
+use crate::{
+    lc0::OnnxModel,
+    network::{
+        backend::pool::{Outputs, Session},
+        input::{
+            PLANES, Planes,
+            encoder::{INPUT_SIZE, expand},
+            policy_map::POLICY_SIZE,
+        },
+    },
 };
-use crate::lc0::OnnxModel;
 
 /// Positions per run on the CPU: larger batches gain nothing and cost memory.
 const CPU_MAX_BATCH: usize = 256;
@@ -64,9 +68,6 @@ pub struct SessionSettings {
     /// Batch sizes to prepare, ascending; empty lets every batch have its own size.
     pub batch_sizes: Vec<usize>,
 }
-
-/// The name under which the OpenVINO plugin is registered, which its devices report.
-pub const OPENVINO_EP: &str = "OpenVINOExecutionProvider";
 
 /// Creates a session.
 ///

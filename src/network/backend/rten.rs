@@ -8,13 +8,15 @@ use std::sync::Arc;
 use rten::{Model, ModelOptions, NodeId, RunOptions, ThreadPool, Value, ValueOrView};
 use rten_tensor::{AsView, Layout, NdTensorView};
 
-use super::{
-    PLANES, Planes,
-    backend::{Outputs, Session},
-    encoder::{INPUT_SIZE, expand},
-    policy_map::POLICY_SIZE,
+use super::pool::{Outputs, Session};
+use crate::{
+    lc0::OnnxModel,
+    network::input::{
+        PLANES, Planes,
+        encoder::{INPUT_SIZE, expand},
+        policy_map::POLICY_SIZE,
+    },
 };
-use crate::lc0::OnnxModel;
 
 /// Positions per run: larger batches gain nothing and cost memory.
 const MAX_BATCH: usize = 256;

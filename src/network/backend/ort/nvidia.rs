@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    registry::LoadError,
+    errors::SetupError,
     runtime::{GPU_INSTALL_COMMAND, Runtime, TENSORRT_INSTALL_COMMAND},
 };
 
@@ -36,19 +36,15 @@ pub fn has_provider(runtime: &Runtime, provider: &str) -> bool {
 ///
 /// # Errors
 /// When this build of ONNX Runtime lacks it or there is no driver.
-pub fn require(runtime: &Runtime, provider: &'static str) -> Result<(), LoadError> {
-    let unavailable = |reason| LoadError::Unavailable {
-        backend: provider,
-        reason,
-    };
+pub fn require(runtime: &Runtime, provider: &str) -> Result<(), SetupError> {
     if !has_provider(runtime, provider) {
         let library = runtime.library().display();
-        return Err(unavailable(format!(
+        return Err(SetupError::Unavailable(format!(
             "{library} is a build without it; for NVIDIA GPUs: {GPU_INSTALL_COMMAND}"
         )));
     }
     if ort::util::preload_dylib(DRIVER).is_err() {
-        return Err(unavailable(no_driver()));
+        return Err(SetupError::Unavailable(no_driver()));
     }
     preload(runtime.library());
     Ok(())

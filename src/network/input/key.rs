@@ -8,15 +8,12 @@
 
 use shakmaty::{Board, Color, Position, Role};
 
-use super::encoder::PLANES_PER_STEP;
+use super::planes::{HISTORY, PLANES_PER_STEP};
 use crate::{
     chess::Ply,
     lc0::{InputFormat, PlaneSet},
     options::HistoryFill,
 };
-
-/// Positions of the past, with the current one, that a network sees.
-pub const HISTORY: usize = 8;
 
 /// Odd factors, one for each history step, that make a sum of products a good hash (the golden ratio's multiples).
 const FACTORS: [u64; HISTORY] = {
@@ -180,7 +177,7 @@ mod tests {
     use super::*;
     use crate::{
         chess::{History, moves::legal_moves},
-        network::{encoder::encode, tests::game},
+        network::{input::encoder::encode, tests::game},
     };
 
     const START: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";

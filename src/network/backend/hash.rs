@@ -1,7 +1,12 @@
 //! The hash evaluator: values and priors computed from the position's key. It knows nothing about chess, but it is
 //! fast and the same on every machine, which is what tests, tree benchmarks and the bench signature need.
 
-use super::{Advice, Batch, EvaluateError, Evaluator, Value};
+use crate::network::{Advice, Batch, EvaluateError, Evaluator, Value};
+
+/// Whether this value of the `Backend` option means this evaluator, which needs no network.
+pub fn is_hash(backend: &str) -> bool {
+    backend.eq_ignore_ascii_case("hash")
+}
 
 /// Evaluates positions by hashing their keys.
 #[derive(Clone, Copy, Debug, Default)]

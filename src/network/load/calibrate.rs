@@ -11,9 +11,9 @@ use shakmaty::Position;
 use crate::{
     chess::{History, PackedMove, moves::legal_moves},
     lc0::{Calibration, OnnxModel},
-    network::{
-        PLANES, encoder,
-        encoder::INPUT_SIZE,
+    network::input::{
+        PLANES,
+        encoder::{self, INPUT_SIZE},
         policy_map::{POLICY_SIZE, softmax},
     },
     options::HistoryFill,

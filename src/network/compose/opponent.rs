@@ -14,12 +14,11 @@ use std::{panic, sync::Arc, thread};
 use anyhow::Context;
 use shakmaty::{Color, Position};
 
-use super::{
-    Advice, Batch, EvaluateError, Evaluator, Value, prior,
-    registry::{cores, is_hash},
-};
 use crate::{
     chess::{PackedMove, Ply},
+    network::{
+        Advice, Batch, EvaluateError, Evaluator, Value, backend::hash::is_hash, cores, prior,
+    },
     options::{ContemptMode, Options},
 };
 
@@ -158,7 +157,7 @@ pub struct OpponentPriors {
 
 /// What the two networks are asked about the positions of a batch.
 #[derive(Default)]
-pub(super) struct Parts {
+pub(in crate::network) struct Parts {
     main: Part,
     opponent: Part,
     /// For each position of the whole batch, whether the opponent's network is asked too.
@@ -181,7 +180,7 @@ struct Subset {
 }
 
 impl Parts {
-    pub(super) fn clear(&mut self) {
+    pub(in crate::network) fn clear(&mut self) {
         self.is_opponents.clear();
         for part in [&mut self.main, &mut self.opponent] {
             for subset in [&mut part.asked, &mut part.known] {

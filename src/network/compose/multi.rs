@@ -8,7 +8,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use super::{Advice, Batch, EvaluateError, Evaluator};
+use crate::network::{Advice, Batch, EvaluateError, Evaluator};
 
 /// How batches are distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,13 +9,12 @@
 
 use shakmaty::{Bitboard, CastlingSide, Chess, Color, Position, Role};
 
-use super::{PLANES, Planes, key::HISTORY};
+use super::planes::{HISTORY, PLANES, PLANES_PER_STEP, Planes};
 use crate::{chess::Ply, lc0::InputFormat, options::HistoryFill};
 
 /// Floats that one position takes in the input tensor: 112 planes of 8 by 8.
 pub const INPUT_SIZE: usize = PLANES * 64;
 
-pub(super) const PLANES_PER_STEP: usize = 13;
 const CASTLING: usize = HISTORY * PLANES_PER_STEP;
 const COLOR_OR_EN_PASSANT: usize = CASTLING + 4;
 /// The plane that holds the rule-50 counter instead of ones.
@@ -455,7 +454,7 @@ mod tests {
     fn all_symmetries_of_a_move_are_one_policy_entry() {
         use crate::{
             chess::{PackedMove, moves::legal_moves},
-            network::{policy_map::index, tests::position},
+            network::{input::policy_map::index, tests::position},
         };
         use shakmaty::Square;
         let square = |square: Square, symmetry| {

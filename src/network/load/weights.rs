@@ -6,16 +6,42 @@ use std::{
     time::SystemTime,
 };
 
-use super::registry::LoadError;
-use crate::{
-    calibrate::calibrate,
-    lc0::{self, ConvertOptions, DataType, Net, OnnxModel, format::Structure},
-};
+use thiserror::Error;
+
+use super::calibrate::calibrate;
+use crate::lc0::{self, ConvertOptions, DataType, Net, OnnxModel, format::Structure};
 
 /// The value of `WeightsFile` that means the network inside the program.
 pub const BUILT_IN: &str = "<built in>";
 /// The value of `WeightsFile` that means the newest network file here or beside the executable.
 pub const AUTODISCOVER: &str = "<autodiscover>";
+
+/// Why a network cannot be read.
+#[derive(Debug, Error)]
+pub enum WeightsError {
+    /// The file is unusable.
+    #[error(transparent)]
+    Network(#[from] lc0::NetError),
+    /// The program has no network of its own.
+    #[error(
+        "this build has no built-in network; set WeightsFile to an lc0 (.pb.gz) or ONNX network"
+    )]
+    NoBuiltIn,
+    /// The ranges that 8 bits need could not be found.
+    #[error("{network} cannot be calibrated for int8: {error:#}")]
+    Calibration {
+        /// The network's name.
+        network: String,
+        /// What is wrong.
+        error: anyhow::Error,
+    },
+    /// There is no network file.
+    #[error("no network (.pb.gz, .pb or .onnx) in {}; set WeightsFile", folders.join(" or "))]
+    NothingDiscovered {
+        /// Where it was looked for.
+        folders: Vec<String>,
+    },
+}
 
 /// A network, ready for a backend.
 pub struct Network {
@@ -31,7 +57,7 @@ pub struct Network {
 
 /// The network inside the program.
 #[cfg(scorn_embedded_network)]
-static EMBEDDED: Option<&[u8]> = Some(include_bytes!("../../networks/scorn-default.onnx"));
+static EMBEDDED: Option<&[u8]> = Some(include_bytes!("../../../networks/scorn-default.onnx"));
 #[cfg(not(scorn_embedded_network))]
 static EMBEDDED: Option<&[u8]> = None;
 
@@ -44,10 +70,10 @@ pub fn embedded() -> Option<&'static [u8]> {
 ///
 /// # Errors
 /// When there is no such file or it is not a network; the message names the file.
-pub fn read(weights: &str, options: &ConvertOptions) -> Result<Network, LoadError> {
+pub fn read(weights: &str, options: &ConvertOptions) -> Result<Network, WeightsError> {
     match weights.trim() {
         "" | BUILT_IN => {
-            let bytes = embedded().ok_or(LoadError::NoBuiltIn)?;
+            let bytes = embedded().ok_or(WeightsError::NoBuiltIn)?;
             let in_file = |error: lc0::NetError| error.in_file(Path::new(BUILT_IN));
             onnx_network(bytes, "built in".to_owned(), options)
                 .map_err(|error| in_file(error).into())
@@ -57,8 +83,8 @@ pub fn read(weights: &str, options: &ConvertOptions) -> Result<Network, LoadErro
     }
 }
 
-fn read_file(path: &Path, options: &ConvertOptions) -> Result<Network, LoadError> {
-    let in_file = |error: lc0::NetError| LoadError::from(error.in_file(path));
+fn read_file(path: &Path, options: &ConvertOptions) -> Result<Network, WeightsError> {
+    let in_file = |error: lc0::NetError| WeightsError::from(error.in_file(path));
     let name = path
         .file_name()
         .unwrap_or(path.as_os_str())
@@ -80,7 +106,7 @@ fn read_file(path: &Path, options: &ConvertOptions) -> Result<Network, LoadError
         },
         DataType::Int8 => calibrated(&net, options).map_err(|error| match error.downcast() {
             Ok(error) => in_file(error),
-            Err(error) => LoadError::Calibration {
+            Err(error) => WeightsError::Calibration {
                 network: name.clone(),
                 error,
             },
@@ -131,7 +157,7 @@ fn onnx_network(
 }
 
 /// The newest file that is named like a network.
-fn discover() -> Result<PathBuf, LoadError> {
+fn discover() -> Result<PathBuf, WeightsError> {
     let beside = env::current_exe()
         .ok()
         .and_then(|exe| Some(exe.parent()?.to_owned()));
@@ -139,7 +165,7 @@ fn discover() -> Result<PathBuf, LoadError> {
     let newest = folders.iter().flat_map(|folder| candidates(folder)).max();
     newest
         .map(|(_, path)| path)
-        .ok_or_else(|| LoadError::NothingDiscovered {
+        .ok_or_else(|| WeightsError::NothingDiscovered {
             folders: folders
                 .iter()
                 .map(|folder| folder.display().to_string())

@@ -1,4 +1,4 @@
-//! `scorn convert` and `scorn describe`.
+//! `scorn convert`: an lc0 network to ONNX.
 
 use std::{
     fs,
@@ -8,11 +8,8 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{
-    describe::OnnxDescription,
-    error::NetError,
-    net::Net,
-    to_onnx::{Calibration, ConvertOptions, DataType, OnnxModel, calibration_model, to_onnx},
+use crate::lc0::{
+    Calibration, ConvertOptions, DataType, Net, NetError, OnnxModel, calibration_model, to_onnx,
 };
 
 /// Convert an lc0 network to ONNX.
@@ -41,19 +38,8 @@ pub struct ConvertArgs {
     pub force: bool,
 }
 
-/// Describe a network: architecture, size, formats, licence.
-#[derive(Clone, Debug, clap::Args)]
-pub struct DescribeArgs {
-    /// The networks: .pb.gz, .pb or .onnx.
-    #[arg(required = true)]
-    pub networks: Vec<PathBuf>,
-    /// Print JSON, one object per line.
-    #[arg(long)]
-    pub json: bool,
-}
-
 /// Runs a float model on real positions and gathers the ranges of the named outputs, see
-/// [`super::calibration_model`]. This module has no runtime of its own.
+/// [`calibration_model`].
 pub type Calibrator<'a> = &'a dyn Fn(&OnnxModel, &[String]) -> Result<Calibration>;
 
 /// Runs `scorn convert`, except to int8, which needs [`convert_with`].
@@ -95,41 +81,6 @@ pub fn convert_with(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()
     write_atomically(&output, &model.bytes)?;
     say!("{} ({} bytes)", output.display(), model.bytes.len());
     Ok(())
-}
-
-/// Runs `scorn describe`.
-pub fn describe(args: &DescribeArgs) -> Result<()> {
-    let mut out = io::stdout().lock();
-    for (index, path) in args.networks.iter().enumerate() {
-        let text = describe_file(path, args.json)?;
-        let separator = if index > 0 && !args.json { "\n" } else { "" };
-        let end = if args.json { "\n" } else { "" };
-        write!(out, "{separator}{text}{end}")?;
-    }
-    Ok(())
-}
-
-/// The description of one file, as text or as a line of JSON.
-fn describe_file(path: &Path, json: bool) -> Result<String> {
-    let is_onnx = path
-        .extension()
-        .is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"));
-    if is_onnx {
-        let bytes = fs::read(path).with_context(|| format!("network {}", path.display()))?;
-        let name = path
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned());
-        let description = OnnxDescription::of(name, &bytes).map_err(|error| error.in_file(path))?;
-        return match json {
-            true => Ok(serde_json::to_string(&description)?),
-            false => Ok(description.to_string()),
-        };
-    }
-    let description = Net::load(path)?.describe();
-    match json {
-        true => Ok(serde_json::to_string(&description)?),
-        false => Ok(description.to_string()),
-    }
 }
 
 /// The network's file name with `.onnx` instead of its endings.

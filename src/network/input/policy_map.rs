@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use crate::{
         lc0::policy_list::{Promotion, policy_list},
-        network::encoder::transform_mask,
+        network::input::encoder::transform_mask,
     };
 
     #[test]

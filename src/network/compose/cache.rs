@@ -16,8 +16,10 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{Advice, Batch, EvaluateError, Evaluator, Value, prior};
-use crate::chess::Ply;
+use crate::{
+    chess::Ply,
+    network::{Advice, Batch, EvaluateError, Evaluator, Value, prior},
+};
 
 /// Shards of a cache of normal size.
 const SHARDS: usize = 64;

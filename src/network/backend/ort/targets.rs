@@ -9,15 +9,19 @@ use std::{fs, path::PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::{
-    Advice,
-    backend_options::{BackendOptions, OptionsError},
+    errors::SetupError,
     nvidia,
-    onnx::{OPENVINO_EP, SessionSettings, Target, devices},
-    registry::{LoadError, cores, user_cache},
-    runtime::Runtime,
-    weights::Network,
+    runtime::{OPENVINO_EP, Runtime},
+    session::{SessionSettings, Target, devices},
 };
-use crate::lc0::DataType;
+use crate::{
+    lc0::DataType,
+    network::{
+        Advice,
+        backend::options::{BackendOptions, OptionsError},
+        cores,
+    },
+};
 
 /// Batch sizes for providers that want few shapes.
 const OPENVINO_BATCHES: [usize; 4] = [1, 4, 16, 32];
@@ -47,7 +51,7 @@ pub fn plan(
     name: &'static str,
     runtime: &Runtime,
     options: &BackendOptions,
-) -> Result<Plan, LoadError> {
+) -> Result<Plan, SetupError> {
     match name {
         "openvino" => openvino(runtime, options),
         "cuda" => cuda(runtime, options),
@@ -56,7 +60,7 @@ pub fn plan(
     }
 }
 
-fn cpu(options: &BackendOptions) -> Result<Plan, LoadError> {
+fn cpu(options: &BackendOptions) -> Result<Plan, SetupError> {
     options.only("onnx-cpu", &["threads", "batch", "precision"])?;
     let threads = options.threads()?;
     let data_type = match options.text("precision").unwrap_or("fp32") {
@@ -79,19 +83,19 @@ fn cpu(options: &BackendOptions) -> Result<Plan, LoadError> {
     })
 }
 
-fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, LoadError> {
+fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, SetupError> {
     options.only("openvino", &["threads", "batch", "device", "precision"])?;
-    let unavailable = |reason| LoadError::Unavailable {
-        backend: "openvino",
-        reason,
-    };
-    runtime.register_openvino().map_err(unavailable)?;
+    runtime
+        .register_openvino()
+        .map_err(SetupError::Unavailable)?;
     let device = options.text("device").unwrap_or("CPU").to_ascii_uppercase();
     if !["CPU", "GPU", "NPU"].contains(&device.as_str()) {
         return Err(bad_value("device", &device, "CPU, GPU or NPU"));
     }
     if devices(runtime, OPENVINO_EP, Some(&device)).is_empty() {
-        return Err(unavailable(format!("OpenVINO finds no {device} here")));
+        return Err(SetupError::Unavailable(format!(
+            "OpenVINO finds no {device} here"
+        )));
     }
     let asked = options.text("precision").unwrap_or("auto");
     let asked = asked.to_ascii_lowercase();
@@ -151,7 +155,7 @@ fn has_amx() -> bool {
     false
 }
 
-fn cuda(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, LoadError> {
+fn cuda(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, SetupError> {
     options.only("cuda", &["gpu", "batch", "precision"])?;
     nvidia::require(runtime, "cuda")?;
     let (device, fp16) = (gpu(options)?, half_precision(options)?);
@@ -168,7 +172,7 @@ fn cuda(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, LoadError> 
     })
 }
 
-fn tensorrt(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, LoadError> {
+fn tensorrt(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, SetupError> {
     options.only("tensorrt", &["gpu", "batch", "precision", "cache"])?;
     nvidia::require(runtime, "tensorrt")?;
     let (device, fp16) = (gpu(options)?, half_precision(options)?);
@@ -204,20 +208,20 @@ fn data_type(fp16: bool) -> DataType {
     }
 }
 
-fn bad_value(key: &str, value: &str, expected: &'static str) -> LoadError {
-    LoadError::Options(OptionsError::BadValue {
+fn bad_value(key: &str, value: &str, expected: &'static str) -> SetupError {
+    SetupError::Options(OptionsError::BadValue {
         key: key.to_owned(),
         value: value.to_owned(),
         expected,
     })
 }
 
-fn gpu(options: &BackendOptions) -> Result<i32, LoadError> {
+fn gpu(options: &BackendOptions) -> Result<i32, SetupError> {
     let number = options.number("gpu")?.unwrap_or(0);
     i32::try_from(number).map_err(|_| bad_value("gpu", &number.to_string(), "the number of a GPU"))
 }
 
-fn half_precision(options: &BackendOptions) -> Result<bool, LoadError> {
+fn half_precision(options: &BackendOptions) -> Result<bool, SetupError> {
     match options.text("precision").unwrap_or("fp16") {
         "fp16" | "f16" => Ok(true),
         "fp32" | "f32" => Ok(false),
@@ -225,7 +229,7 @@ fn half_precision(options: &BackendOptions) -> Result<bool, LoadError> {
     }
 }
 
-fn batch_sizes(options: &BackendOptions, usual: &[usize]) -> Result<Vec<usize>, LoadError> {
+fn batch_sizes(options: &BackendOptions, usual: &[usize]) -> Result<Vec<usize>, SetupError> {
     let mut sizes = options.numbers("batch")?.unwrap_or_else(|| usual.to_vec());
     if let Some(size) = sizes.iter().find(|&&size| size > LARGEST_BATCH) {
         return Err(bad_value("batch", &size.to_string(), "at most 4096"));
@@ -235,35 +239,25 @@ fn batch_sizes(options: &BackendOptions, usual: &[usize]) -> Result<Vec<usize>, 
     Ok(sizes)
 }
 
-/// The folder for TensorRT's engines of a network on `device` (precision included), made if needed; in the user's cache,
-/// unless another place is wanted.
+/// The folder for TensorRT's engines of a model with these settings (whatever else an engine depends on), made if needed;
+/// in the user's cache, unless another place is wanted.
 ///
 /// # Errors
 /// When the folder cannot be made; the message names it.
-pub fn engine_cache(
-    runtime: &Runtime,
-    network: &Network,
-    device: &str,
-    batch_sizes: &[usize],
-    wanted: &str,
-) -> Result<String, LoadError> {
-    let unavailable = |reason| LoadError::Unavailable {
-        backend: "tensorrt",
-        reason,
-    };
+pub fn engine_cache(model: &[u8], settings: &str, wanted: &str) -> Result<String, SetupError> {
     let base = match wanted {
         "" => user_cache().map(|cache| cache.join("tensorrt")),
         path => Some(PathBuf::from(path)),
     };
     let base = base.ok_or_else(|| {
-        unavailable(
+        SetupError::Unavailable(
             "there is no home folder for its engines; set BackendOptions cache=FOLDER".to_owned(),
         )
     })?;
-    let settings = format!("{} {device} {batch_sizes:?}", runtime.version());
-    let folder = base.join(engine_folder(&network.onnx.bytes, &settings));
-    fs::create_dir_all(&folder)
-        .map_err(|error| unavailable(format!("cannot make {}: {error}", folder.display())))?;
+    let folder = base.join(engine_folder(model, settings));
+    fs::create_dir_all(&folder).map_err(|error| {
+        SetupError::Unavailable(format!("cannot make {}: {error}", folder.display()))
+    })?;
     Ok(folder.to_string_lossy().into_owned())
 }
 
@@ -278,6 +272,23 @@ fn engine_folder(model: &[u8], settings: &str) -> String {
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect()
+}
+
+/// Where TensorRT keeps engines, unless told otherwise: the user's cache folder, never the program's.
+fn user_cache() -> Option<PathBuf> {
+    let variable = |name| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    let base = if cfg!(windows) {
+        variable("LOCALAPPDATA")
+    } else if cfg!(target_os = "macos") {
+        variable("HOME").map(|home| home.join("Library/Caches"))
+    } else {
+        variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache")))
+    };
+    base.map(|base| base.join("scorn"))
 }
 
 #[cfg(test)]

@@ -4,29 +4,37 @@
 //! evaluate one position, so that a network that yields nonsense is found before a game, and puts the cache in front.
 //! A backend that was asked for by name is used or refused, never replaced.
 
-use std::{path::PathBuf, sync::Arc, thread};
-
-use thiserror::Error;
+use std::sync::Arc;
 
 use super::{
-    Advice, Batch, EvaluateError, Evaluator,
-    backend::{Label, NetworkEvaluator, Reading, SessionFactory},
-    backend_options::{BackendOptions, OptionsError},
-    cache::Cached,
-    hash::HashEvaluator,
-    key::Sight,
-    multi::{Checked, Distribution, Several},
-    nvidia,
-    onnx::{self, Target},
-    opponent::Role,
-    rten::RtenModel,
-    runtime::{Runtime, RuntimeError},
-    weights::{self, Network},
+    config::NetworkConfig,
+    errors::LoadError,
+    weights::{self, Network, WeightsError},
 };
 use crate::{
     chess::{History, moves::legal_moves},
-    lc0::{ConvertOptions, DataType, NetError},
-    options::{HistoryFill, Options},
+    lc0::{ConvertOptions, DataType, OnnxModel},
+    network::{
+        Advice, Batch, EvaluateError, Evaluator,
+        backend::{
+            hash::{HashEvaluator, is_hash},
+            options::{BackendOptions, OptionsError},
+            ort::{
+                nvidia,
+                runtime::Runtime,
+                session::{self, Target},
+                targets,
+            },
+            pool::{Label, NetworkEvaluator, Reading, SessionFactory},
+            rten::RtenModel,
+        },
+        compose::{
+            cache::Cached,
+            multi::{Checked, Distribution, Several},
+        },
+        cores,
+        input::key::Sight,
+    },
 };
 
 /// The backends that evaluate a network on a device, in the order in which `auto` tries them.
@@ -38,157 +46,7 @@ pub const OTHER_BACKENDS: [&str; 5] = ["auto", "hash", "multiplexing", "roundrob
 const CHECK_TOLERANCE: f32 = 1e-3;
 
 /// The most sessions of one network: as many as there may be search threads.
-pub(super) const MAX_SESSIONS: usize = 128;
-
-/// Why there is no evaluator.
-#[derive(Debug, Error)]
-pub enum LoadError {
-    /// The network's file is unusable.
-    #[error(transparent)]
-    Network(#[from] NetError),
-    /// The program has no network of its own.
-    #[error(
-        "this build has no built-in network; set WeightsFile to an lc0 (.pb.gz) or ONNX network"
-    )]
-    NoBuiltIn,
-    /// The ranges that 8 bits need could not be found.
-    #[error("{network} cannot be calibrated for int8: {error:#}")]
-    Calibration {
-        /// The network's name.
-        network: String,
-        /// What is wrong.
-        error: anyhow::Error,
-    },
-    /// There is no network file.
-    #[error("no network (.pb.gz, .pb or .onnx) in {}; set WeightsFile", folders.join(" or "))]
-    NothingDiscovered {
-        /// Where it was looked for.
-        folders: Vec<String>,
-    },
-    /// There is no such backend.
-    #[error("no backend '{name}'; there are: {known}")]
-    UnknownBackend {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: String,
-    },
-    /// The backend's settings are wrong.
-    #[error(transparent)]
-    Options(#[from] OptionsError),
-    /// ONNX Runtime is missing or unusable.
-    #[error("backend {backend}: {error}")]
-    Runtime {
-        /// The backend.
-        backend: &'static str,
-        /// What is wrong.
-        error: RuntimeError,
-    },
-    /// The device or what it needs is missing.
-    #[error("backend {backend} is not available: {reason}")]
-    Unavailable {
-        /// The backend.
-        backend: &'static str,
-        /// What is missing, and how to get it.
-        reason: String,
-    },
-    /// The backend refuses the network.
-    #[error("backend {backend} cannot run {network}: {message}")]
-    Refused {
-        /// The backend.
-        backend: &'static str,
-        /// The network's name.
-        network: String,
-        /// What the library said.
-        message: String,
-    },
-    /// The network yields nonsense, or fails at its first position.
-    #[error(transparent)]
-    Evaluate(#[from] EvaluateError),
-    /// A backend that combines others was not told which.
-    #[error("backend {backend} needs to know what it combines, such as BackendOptions {example}")]
-    GroupsNeeded {
-        /// The backend.
-        backend: String,
-        /// What could be given.
-        example: &'static str,
-    },
-    /// `auto` found nothing.
-    #[error("no backend works: {0}")]
-    NothingWorks(String),
-}
-
-impl LoadError {
-    /// What is wrong, for a list in which the backend is named anyway.
-    pub fn reason(&self) -> String {
-        match self {
-            LoadError::Runtime { error, .. } => error.to_string(),
-            LoadError::Unavailable { reason, .. } => reason.clone(),
-            error => error.to_string(),
-        }
-    }
-}
-
-/// What the options say about networks.
-#[derive(Clone, Debug)]
-pub struct NetworkConfig {
-    /// `WeightsFile`.
-    pub weights: String,
-    /// `Backend`.
-    pub backend: String,
-    /// `BackendOptions`.
-    pub backend_options: String,
-    /// `OnnxRuntimePath`.
-    pub runtime_path: String,
-    /// `PolicyHead`; `None` takes the network's own default.
-    pub policy_head: Option<String>,
-    /// `ValueHead`; `None` takes the network's own default.
-    pub value_head: Option<String>,
-    /// `PolicyTemperature`.
-    pub temperature: f32,
-    /// `HistoryFill`.
-    pub fill: HistoryFill,
-    /// `NNCacheSize`, in positions.
-    pub cache: usize,
-    /// `Threads`, 0 for the backend's advice.
-    pub threads: usize,
-}
-
-impl From<&Options> for NetworkConfig {
-    fn from(options: &Options) -> NetworkConfig {
-        let named = |head: &str| Some(head.to_owned()).filter(|head| !head.is_empty());
-        NetworkConfig {
-            weights: options.weights_file.clone(),
-            backend: options.backend.clone(),
-            backend_options: options.backend_options.clone(),
-            runtime_path: options.onnx_runtime_path.clone(),
-            policy_head: named(&options.policy_head),
-            value_head: named(&options.value_head),
-            temperature: options.policy_temperature,
-            fill: options.history_fill,
-            cache: options.nn_cache_size,
-            threads: options.threads,
-        }
-    }
-}
-
-impl NetworkConfig {
-    /// What they say about one of the networks. The opponent's has a temperature of its own and its usual heads; the
-    /// rest is as for the main one.
-    pub fn of(options: &Options, role: Role) -> NetworkConfig {
-        let main = NetworkConfig::from(options);
-        match role {
-            Role::Main => main,
-            Role::Opponent => NetworkConfig {
-                weights: options.opponent_weights.clone(),
-                policy_head: None,
-                value_head: None,
-                temperature: options.opponent_policy_temperature,
-                ..main
-            },
-        }
-    }
-}
+pub const MAX_SESSIONS: usize = 128;
 
 /// Makes the evaluator that the options ask for, with its cache.
 ///
@@ -289,11 +147,6 @@ fn known_backend(wanted: &str) -> Result<&'static str, LoadError> {
     })
 }
 
-/// Whether this is the backend that evaluates no network.
-pub(super) fn is_hash(backend: &str) -> bool {
-    is(backend, "hash")
-}
-
 fn is(text: &str, name: &str) -> bool {
     text.eq_ignore_ascii_case(name)
 }
@@ -312,9 +165,11 @@ fn automatic(
         match backend(name, config, options, note) {
             Ok(evaluator) => return Ok(evaluator),
             Err(
-                error @ (LoadError::Network(_)
-                | LoadError::NoBuiltIn
-                | LoadError::NothingDiscovered { .. }
+                error @ (LoadError::Weights(
+                    WeightsError::Network(_)
+                    | WeightsError::NoBuiltIn
+                    | WeightsError::NothingDiscovered { .. },
+                )
                 | LoadError::Evaluate(EvaluateError::NotFinite { .. })),
             ) => return Err(error),
             Err(error) => skipped.push(format!("{name} ({})", error.reason())),
@@ -390,17 +245,18 @@ fn onnx(
         backend: name,
         error,
     })?;
-    let plan = super::targets::plan(name, &runtime, options)?;
+    let setup = |error| LoadError::of_setup(name, error);
+    let plan = targets::plan(name, &runtime, options).map_err(setup)?;
     let mut network = read(config, plan.data_type)?;
     let mut settings = plan.settings;
     if let Target::TensorRt { cache, .. } = &mut settings.target {
-        *cache = super::targets::engine_cache(
-            &runtime,
-            &network,
-            &plan.device,
-            &settings.batch_sizes,
-            cache,
-        )?;
+        let key = format!(
+            "{} {} {:?}",
+            runtime.version(),
+            plan.device,
+            settings.batch_sizes
+        );
+        *cache = targets::engine_cache(&network.onnx.bytes, &key, cache).map_err(setup)?;
     }
     let refused_name = network.name.clone();
     let refused = |message| refused(name, &refused_name, message);
@@ -414,12 +270,12 @@ fn onnx(
     let (reading, moves_left) = (reading(config, &network), network.onnx.mlh.is_some());
     let label = label(name, &network, device, note);
     let model = std::mem::take(&mut network.onnx.bytes);
-    let model = Arc::new(crate::lc0::OnnxModel {
+    let model = Arc::new(OnnxModel {
         bytes: model,
         ..network.onnx
     });
     let factory: SessionFactory =
-        Box::new(move || Ok(Box::new(onnx::create(&runtime, &model, &settings)?)));
+        Box::new(move || Ok(Box::new(session::create(&runtime, &model, &settings)?)));
     let sessions = session_counts(config, plan.advice);
     NetworkEvaluator::new(label, reading, moves_left, plan.advice, sessions, factory)
         .map_err(refused)
@@ -462,7 +318,7 @@ fn read(config: &NetworkConfig, data_type: DataType) -> Result<Network, LoadErro
         data_type,
         ..ConvertOptions::default()
     };
-    weights::read(&config.weights, &options)
+    Ok(weights::read(&config.weights, &options)?)
 }
 
 fn reading(config: &NetworkConfig, network: &Network) -> Reading {
@@ -493,11 +349,6 @@ fn session_counts(config: &NetworkConfig, advice: Advice) -> (usize, usize) {
     (threads.min(cores()), MAX_SESSIONS)
 }
 
-/// Processors that this process may use.
-pub fn cores() -> usize {
-    thread::available_parallelism().map_or(1, |cores| cores.get())
-}
-
 /// Evaluates the starting position: a first look at what the network says, which also warms the session up.
 fn check(evaluator: &dyn Evaluator) -> Result<(), EvaluateError> {
     let game = History::default();
@@ -505,21 +356,4 @@ fn check(evaluator: &dyn Evaluator) -> Result<(), EvaluateError> {
     let mut batch = Batch::default();
     evaluator.queue(game.plies(), &moves, &mut batch);
     evaluator.evaluate(&mut batch)
-}
-
-/// Where TensorRT keeps engines, unless told otherwise: the user's cache folder, never the program's.
-pub fn user_cache() -> Option<PathBuf> {
-    let variable = |name| {
-        std::env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
-    let base = if cfg!(windows) {
-        variable("LOCALAPPDATA")
-    } else if cfg!(target_os = "macos") {
-        variable("HOME").map(|home| home.join("Library/Caches"))
-    } else {
-        variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache")))
-    };
-    base.map(|base| base.join("scorn"))
 }

@@ -17,7 +17,8 @@ use ort::environment::Environment;
 use parking_lot::Mutex;
 use thiserror::Error;
 
-use super::onnx::OPENVINO_EP;
+/// The name under which the OpenVINO plugin is registered, which its devices report.
+pub const OPENVINO_EP: &str = "OpenVINOExecutionProvider";
 
 /// The environment variable that names the library.
 pub const LIBRARY_VARIABLE: &str = "ORT_DYLIB_PATH";

@@ -6,13 +6,20 @@
 
 use parking_lot::{Condvar, Mutex};
 
-use super::{
-    Advice, Batch, EvaluateError, Evaluator, Planes, Value,
-    encoder::encode,
-    key::{Sight, position_key},
-    policy_map::{POLICY_SIZE, softmax},
+use crate::{
+    chess::Ply,
+    lc0::InputFormat,
+    network::{
+        Advice, Batch, EvaluateError, Evaluator, Value,
+        input::{
+            Planes,
+            encoder::encode,
+            key::{Sight, position_key},
+            policy_map::{POLICY_SIZE, softmax},
+        },
+    },
+    options::HistoryFill,
 };
-use crate::{chess::Ply, lc0::InputFormat, options::HistoryFill};
 
 /// What a network put out for a batch, one row per position. Heads that it lacks stay empty.
 #[derive(Clone, Debug, Default)]

@@ -1,0 +1,123 @@
+//! `scorn backendbench`: how fast backends are without a search.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Result, bail};
+use clap::Args;
+use serde_json::json;
+use shakmaty::Color;
+
+use crate::{
+    network::{
+        Evaluator, cores,
+        load::{BACKENDS, NetworkConfig, load_uncached},
+        measure::speed,
+        opponent::Networks,
+    },
+    options::Options,
+};
+
+/// Measure how fast each backend evaluates the network.
+///
+/// This is the speed without a search. Backend, network and precision are taken from the usual options, for example:
+/// scorn backendbench --weights maia-1900.pb.gz --backend onnx-cpu
+#[derive(Clone, Debug, Args)]
+pub struct BackendbenchArgs {
+    /// Batch sizes.
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16,32,64,128,256,512,1024", value_parser = positive())]
+    pub sizes: Vec<u64>,
+    /// Numbers of threads that evaluate at the same time [default: 1 and all processors]
+    #[arg(long, value_delimiter = ',', value_parser = positive())]
+    pub bench_threads: Vec<u64>,
+    /// Measure every backend that works here, not only the one of the Backend option.
+    #[arg(long)]
+    pub all: bool,
+    /// Milliseconds for each measurement.
+    #[arg(long, default_value_t = 1000, value_parser = positive())]
+    pub time: u64,
+    /// One JSON object a line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A number that there is one of at least.
+pub(super) fn positive() -> clap::builder::RangedU64ValueParser<u64> {
+    clap::value_parser!(u64).range(1..=100_000)
+}
+
+/// Runs `scorn backendbench`.
+///
+/// # Errors
+/// When the backend or the network does not work.
+pub fn backendbench(args: &BackendbenchArgs, options: &Options) -> Result<()> {
+    let mut options = options.clone();
+    let backends: Vec<String> = match args.all {
+        true => BACKENDS.iter().map(ToString::to_string).collect(),
+        false => vec![options.backend.clone()],
+    };
+    let mut measured = 0;
+    for backend in backends {
+        options.backend = backend;
+        match evaluator_of_search(&options) {
+            Ok(evaluator) => {
+                bench_one(args, &options.backend, &*evaluator)?;
+                measured += 1;
+            }
+            Err(error) if args.all => eprintln!("{}: {error:#}", options.backend),
+            Err(error) => return Err(error),
+        }
+    }
+    if measured == 0 {
+        bail!("no backend works with {}", options.weights_file);
+    }
+    Ok(())
+}
+
+/// What a search for White would use, without caches: with OpponentWeights, both networks.
+pub(super) fn evaluator_of_search(options: &Options) -> Result<Arc<dyn Evaluator>> {
+    let load = |role| load_uncached(&NetworkConfig::of(options, role));
+    let networks = Networks::load(options, load)?;
+    Ok(networks.against(options, Some(Color::White)))
+}
+
+fn bench_one(args: &BackendbenchArgs, backend: &str, evaluator: &dyn Evaluator) -> Result<()> {
+    if !args.json {
+        say!("{}", evaluator.describe());
+        say!("threads  batch    evals/s   ms/batch");
+    }
+    for threads in thread_counts(&args.bench_threads) {
+        for &size in &args.sizes {
+            let time = Duration::from_millis(args.time);
+            let speed = speed(evaluator, size as usize, threads, time)?;
+            if args.json {
+                let line = json!({
+                    "backend": backend,
+                    "description": evaluator.describe(),
+                    "threads": speed.threads,
+                    "batch": speed.batch,
+                    "evals_per_second": speed.evals_per_second,
+                    "ms_per_batch": speed.ms_per_batch,
+                });
+                say!("{line}");
+            } else {
+                say!(
+                    "{:7} {:6} {:10.0} {:10.2}",
+                    speed.threads,
+                    speed.batch,
+                    speed.evals_per_second,
+                    speed.ms_per_batch
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+fn thread_counts(asked: &[u64]) -> Vec<usize> {
+    let mut counts: Vec<usize> = asked.iter().map(|&count| count as usize).collect();
+    if counts.is_empty() {
+        counts = vec![1, cores()];
+        counts.dedup();
+    }
+    counts
+}

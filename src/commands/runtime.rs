@@ -1,0 +1,162 @@
+//! `scorn runtime`: which libraries and devices were found, and how to get what is missing.
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::json;
+
+use crate::{
+    network::{
+        backend::ort::{
+            nvidia::has_provider,
+            runtime::{
+                GPU_INSTALL_COMMAND, INSTALL_COMMAND, LIBRARY_VARIABLE, OPENVINO_EP,
+                OPENVINO_INSTALL_COMMAND, Runtime, RuntimeError, usual_places,
+            },
+            session::devices,
+        },
+        load::{BACKENDS, NetworkConfig, load_uncached},
+    },
+    options::Options,
+};
+
+/// Show which runtime libraries and devices were found, which backend `auto` takes, and how to install what is missing.
+#[derive(Clone, Debug, Args)]
+pub struct RuntimeArgs {
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs `scorn runtime`.
+///
+/// # Errors
+/// When nobody reads the answer; what is missing is part of it.
+pub fn runtime(args: &RuntimeArgs, options: &Options) -> Result<()> {
+    let runtime = Runtime::open(&options.onnx_runtime_path);
+    let states = try_backends(options);
+    let works = states.iter().find(|(_, state)| state.is_ok());
+    let automatic = match works {
+        Some((_, state)) => state.clone().unwrap_or_default(),
+        None => format!("none: no backend works with {}", options.weights_file),
+    };
+    let devices = runtime.as_ref().map(device_lines).unwrap_or_default();
+    if args.json {
+        return print_report(&runtime, &states, &devices, &automatic);
+    }
+    match &runtime {
+        Ok(runtime) => {
+            let library = runtime.library().display();
+            say!("ONNX Runtime   {} at {library}", runtime.version());
+        }
+        Err(error) => {
+            say!("ONNX Runtime   not usable: {error}");
+            let places = usual_places();
+            let places: Vec<_> = places
+                .iter()
+                .map(|place| place.display().to_string())
+                .collect();
+            say!(
+                "               (OnnxRuntimePath, {LIBRARY_VARIABLE}, {})",
+                places.join(", ")
+            );
+        }
+    }
+    for device in devices {
+        say!("device         {device}");
+    }
+    // Without the library the reason is the same for all backends that need it, and was just given.
+    let told = states
+        .iter()
+        .filter(|(name, _)| runtime.is_ok() || *name == "rten");
+    for (name, state) in told {
+        match state {
+            Ok(_) => say!("{name:14} works"),
+            Err(reason) => say!("{name:14} does not work: {reason}"),
+        }
+    }
+    say!("auto takes     {automatic}");
+    print_missing(runtime.as_ref().ok(), &states)
+}
+
+/// A backend, and its description or why it does not work.
+type State = (&'static str, Result<String, String>);
+
+/// Loads the network with each backend, in the order of `auto`: the only way to know what works.
+fn try_backends(options: &Options) -> Vec<State> {
+    let states = BACKENDS.map(|name| {
+        let config = NetworkConfig {
+            backend: name.into(),
+            threads: 1,
+            ..NetworkConfig::from(options)
+        };
+        let state = load_uncached(&config);
+        let state = state.map(|evaluator| evaluator.describe());
+        (name, state.map_err(|error| error.reason()))
+    });
+    states.into()
+}
+
+fn print_report(
+    runtime: &Result<Runtime, RuntimeError>,
+    states: &[State],
+    devices: &[String],
+    automatic: &str,
+) -> Result<()> {
+    let backend = |(name, state): &State| {
+        let (works, text) = match state {
+            Ok(description) => (true, description),
+            Err(reason) => (false, reason),
+        };
+        (name.to_string(), json!({ "works": works, "text": text }))
+    };
+    let library = runtime.as_ref().ok();
+    let report = json!({
+        "library": library.map(|runtime| runtime.library().display().to_string()),
+        "version": library.map(Runtime::version),
+        "error": runtime.as_ref().err().map(ToString::to_string),
+        "devices": devices,
+        "backends": states.iter().map(backend).collect::<serde_json::Map<_, _>>(),
+        "auto": automatic,
+    });
+    say!("{report:#}");
+    Ok(())
+}
+
+fn device_lines(runtime: &Runtime) -> Vec<String> {
+    let all = ["CPUExecutionProvider", OPENVINO_EP, "CUDAExecutionProvider"];
+    let lines = all.into_iter().flat_map(|provider| {
+        devices(runtime, provider, None)
+            .into_iter()
+            .map(move |device| {
+                let hardware = device.hardware_device();
+                format!(
+                    "{provider}: {} {:?}",
+                    hardware.vendor().unwrap_or("unknown"),
+                    hardware.ty()
+                )
+            })
+    });
+    lines.collect()
+}
+
+fn print_missing(runtime: Option<&Runtime>, states: &[State]) -> Result<()> {
+    let cuda = runtime.is_some_and(|runtime| has_provider(runtime, "cuda"));
+    let openvino = states
+        .iter()
+        .any(|(name, state)| *name == "openvino" && state.is_ok());
+    say!();
+    for (there, what, command) in [
+        (runtime.is_some(), "for speed on any CPU", INSTALL_COMMAND),
+        (
+            openvino,
+            "for more on Intel and AMD CPUs",
+            OPENVINO_INSTALL_COMMAND,
+        ),
+        (cuda, "for NVIDIA GPUs", GPU_INSTALL_COMMAND),
+    ] {
+        if !there {
+            say!("{what:31} {command}");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! What a conversion is asked for ([`ConvertOptions`]) and what it yields ([`OnnxModel`]), whether the model is written
+//! here or was made elsewhere.
+
+use std::collections::BTreeMap;
+
+use super::{
+    error::NetError,
+    format::InputFormat,
+    onnx::{PlaneSet, graph::Range},
+};
+
+/// Metadata keys of the models written, and understood by [`read_onnx`].
+pub mod metadata_key {
+    /// lc0's name of the input planes, such as `INPUT_CLASSICAL_112_PLANE`.
+    pub const INPUT_FORMAT: &str = "lc0.input_format";
+    /// The name of the input tensor.
+    pub const INPUT: &str = "lc0.input";
+    /// The name of the output with policy logits.
+    pub const POLICY: &str = "lc0.output.policy";
+    /// The name of the output with win, draw and loss probabilities.
+    pub const WDL: &str = "lc0.output.wdl";
+    /// The name of the output with a single value.
+    pub const VALUE: &str = "lc0.output.value";
+    /// The name of the output with plies left.
+    pub const MLH: &str = "lc0.output.mlh";
+}
+
+/// Names of lc0's tensors.
+pub(crate) mod tensor_name {
+    pub(crate) const INPUT: &str = "/input/planes";
+    pub(crate) const POLICY: &str = "/output/policy";
+    pub(crate) const WDL: &str = "/output/wdl";
+    pub(crate) const VALUE: &str = "/output/value";
+    pub(crate) const MLH: &str = "/output/mlh";
+}
+
+/// The type of a model's weights and of its computation. Inputs and outputs are float32 in every case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum DataType {
+    /// 32-bit floats: exact, runs everywhere.
+    #[default]
+    #[value(name = "fp32")]
+    Float32,
+    /// 16-bit floats: half the size, for GPUs.
+    #[value(name = "fp16")]
+    Float16,
+    /// 16-bit floats with the range of 32-bit ones, for recent GPUs.
+    #[value(name = "bf16")]
+    BFloat16,
+    /// 8-bit integers in the body, calibrated on real positions: a quarter of the size, for CPUs.
+    #[value(name = "int8")]
+    Int8,
+}
+
+impl DataType {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            DataType::Float32 => "fp32",
+            DataType::Float16 => "fp16",
+            DataType::BFloat16 => "bf16",
+            DataType::Int8 => "int8",
+        }
+    }
+}
+
+/// How to convert a network.
+#[derive(Clone, Debug, Default)]
+pub struct ConvertOptions {
+    /// The policy head: `vanilla` (the default), `optimistic`, `soft` or `opponent`.
+    pub policy_head: Option<String>,
+    /// The value head: `winner` (the default), `q` or `st`.
+    pub value_head: Option<String>,
+    /// The type of weights and computation.
+    pub data_type: DataType,
+    /// A fixed batch size; any size without it.
+    pub batch: Option<usize>,
+    /// The ranges of activations; [`DataType::Int8`] needs them, see [`calibration_model`].
+    pub calibration: Option<Calibration>,
+}
+
+/// An ONNX model with lc0's inputs and outputs, and the names of its tensors.
+#[derive(Clone, Debug)]
+pub struct OnnxModel {
+    /// The model, as in an `.onnx` file.
+    pub bytes: Vec<u8>,
+    /// The input tensor, \[batch, 112, 8, 8\], float32.
+    pub input: String,
+    /// The planes of it that the model reads.
+    pub planes_read: PlaneSet,
+    /// Whether the model works out shapes while it runs. GPUs leave that to the CPU.
+    pub computes_shapes: bool,
+    /// Policy logits, \[batch, 1858\].
+    pub policy: String,
+    /// Win, draw and loss probabilities, \[batch, 3\].
+    pub wdl: Option<String>,
+    /// The value, -1..=1, \[batch, 1\]; in networks without win/draw/loss.
+    pub value: Option<String>,
+    /// Plies left, \[batch, 1\].
+    pub mlh: Option<String>,
+    /// What the input planes hold.
+    pub input_format: InputFormat,
+    /// The batch size, if it is fixed.
+    pub batch: Option<usize>,
+}
+
+impl OnnxModel {
+    /// The metadata entries that tell a reader which tensor is which.
+    pub(crate) fn tensor_metadata(&self) -> Vec<(&'static str, String)> {
+        let outputs = [
+            (metadata_key::WDL, &self.wdl),
+            (metadata_key::VALUE, &self.value),
+            (metadata_key::MLH, &self.mlh),
+        ];
+        let named = [
+            (
+                metadata_key::INPUT_FORMAT,
+                self.input_format.lc0_name().to_owned(),
+            ),
+            (metadata_key::INPUT, self.input.clone()),
+            (metadata_key::POLICY, self.policy.clone()),
+        ];
+        let outputs = outputs
+            .into_iter()
+            .filter_map(|(key, name)| Some((key, name.clone()?)));
+        named.into_iter().chain(outputs).collect()
+    }
+}
+
+/// The ranges of activations on real positions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Calibration {
+    ranges: BTreeMap<String, Range>,
+}
+
+impl Calibration {
+    /// Widens the range of a tensor so that it covers these values. Values that are not finite are ignored.
+    pub fn observe(&mut self, tensor: &str, values: &[f32]) {
+        let finite = || values.iter().copied().filter(|value| value.is_finite());
+        let range = self.ranges.entry(tensor.to_owned()).or_default();
+        range.min = finite().fold(range.min, f32::min);
+        range.max = finite().fold(range.max, f32::max);
+    }
+
+    pub(super) fn range(&self, tensor: &str) -> Result<Range, NetError> {
+        let range = self.ranges.get(tensor).copied();
+        range.ok_or_else(|| NetError::missing(format!("the calibrated range of tensor {tensor}")))
+    }
+}

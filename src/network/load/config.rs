@@ -1,0 +1,67 @@
+//! What the options say about networks.
+
+use crate::{
+    network::opponent::Role,
+    options::{HistoryFill, Options},
+};
+
+/// What the options say about networks.
+#[derive(Clone, Debug)]
+pub struct NetworkConfig {
+    /// `WeightsFile`.
+    pub weights: String,
+    /// `Backend`.
+    pub backend: String,
+    /// `BackendOptions`.
+    pub backend_options: String,
+    /// `OnnxRuntimePath`.
+    pub runtime_path: String,
+    /// `PolicyHead`; `None` takes the network's own default.
+    pub policy_head: Option<String>,
+    /// `ValueHead`; `None` takes the network's own default.
+    pub value_head: Option<String>,
+    /// `PolicyTemperature`.
+    pub temperature: f32,
+    /// `HistoryFill`.
+    pub fill: HistoryFill,
+    /// `NNCacheSize`, in positions.
+    pub cache: usize,
+    /// `Threads`, 0 for the backend's advice.
+    pub threads: usize,
+}
+
+impl From<&Options> for NetworkConfig {
+    fn from(options: &Options) -> NetworkConfig {
+        let named = |head: &str| Some(head.to_owned()).filter(|head| !head.is_empty());
+        NetworkConfig {
+            weights: options.weights_file.clone(),
+            backend: options.backend.clone(),
+            backend_options: options.backend_options.clone(),
+            runtime_path: options.onnx_runtime_path.clone(),
+            policy_head: named(&options.policy_head),
+            value_head: named(&options.value_head),
+            temperature: options.policy_temperature,
+            fill: options.history_fill,
+            cache: options.nn_cache_size,
+            threads: options.threads,
+        }
+    }
+}
+
+impl NetworkConfig {
+    /// What they say about one of the networks. The opponent's has a temperature of its own and its usual heads; the
+    /// rest is as for the main one.
+    pub fn of(options: &Options, role: Role) -> NetworkConfig {
+        let main = NetworkConfig::from(options);
+        match role {
+            Role::Main => main,
+            Role::Opponent => NetworkConfig {
+                weights: options.opponent_weights.clone(),
+                policy_head: None,
+                value_head: None,
+                temperature: options.opponent_policy_temperature,
+                ..main
+            },
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! From the options to an evaluator: what they say about networks ([`config`]), the network's file ([`weights`]), the
+//! backend that evaluates it ([`registry`]), the ranges that 8 bits need ([`calibrate`]), and what can go wrong
+//! ([`errors`]).
+
+pub mod calibrate;
+pub mod config;
+pub mod errors;
+pub mod registry;
+pub mod weights;
+
+pub use self::{
+    config::NetworkConfig,
+    errors::LoadError,
+    registry::{BACKENDS, load, load_uncached},
+};
