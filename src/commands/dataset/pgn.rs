@@ -13,6 +13,7 @@ use crate::dataset::{
     pgn::{Game, Games, read_games},
     record::{Layout, RecordWriter},
 };
+use crate::files::ZstdReader;
 
 /// Options of `dataset pgn`.
 #[derive(Args, Debug)]
@@ -114,9 +115,10 @@ fn convert(
 fn open(file: File, path: &Path, bar: &ProgressBar) -> Result<Box<dyn BufRead>> {
     let file = bar.wrap_read(file);
     if path.extension().is_some_and(|extension| extension == "zst") {
+        let file = BufReader::with_capacity(1 << 17, file);
         return Ok(Box::new(BufReader::with_capacity(
             1 << 17,
-            zstd::Decoder::new(file)?,
+            ZstdReader::new(file),
         )));
     }
     Ok(Box::new(BufReader::with_capacity(1 << 17, file)))
@@ -140,6 +142,8 @@ fn write(
 
 #[cfg(test)]
 mod tests {
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
     use super::*;
     use crate::dataset::record::{Source, read_all};
 
@@ -214,7 +218,8 @@ mod tests {
         );
         let dir = tempfile::tempdir().unwrap();
         let (input, out) = (dir.path().join("x.pgn.zst"), dir.path().join("x.rec"));
-        std::fs::write(&input, zstd::encode_all(text.as_bytes(), 1).unwrap()).unwrap();
+        let packed = compress_to_vec(text.as_bytes(), CompressionLevel::Fastest);
+        std::fs::write(&input, packed).unwrap();
         assert_eq!(run(&args(&input, &out)).unwrap().records, 5);
         let castle = read_all(&out).unwrap()[4];
         assert_eq!(
@@ -227,7 +232,8 @@ mod tests {
     fn a_truncated_archive_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let (input, out) = (dir.path().join("x.pgn.zst"), dir.path().join("x.rec"));
-        let packed = zstd::encode_all("[White \"a\"]\n\n1. e4 e5 *\n".as_bytes(), 1).unwrap();
+        let text = "[White \"a\"]\n\n1. e4 e5 *\n";
+        let packed = compress_to_vec(text.as_bytes(), CompressionLevel::Fastest);
         std::fs::write(&input, &packed[..packed.len() - 5]).unwrap();
         assert!(run(&args(&input, &out)).is_err());
         assert!(!out.exists());
