@@ -1,9 +1,10 @@
 //! The one table of everything that can be set: UCI options, command-line flags and search parameters.
 //!
-//! A row gives an option's UCI name (and other names that GUIs know it by), its command-line flag, its field in
-//! [`Options`], type, range, default, what a change invalidates, and help. The table generates the struct, its defaults,
-//! the checked assignment from text, the `option` lines of the UCI handshake, the command-line flags and the table in
-//! the README, so that they cannot differ.
+//! A row gives an option's UCI name (and other names that GUIs know it by), its command-line flag and what a change
+//! invalidates on one line, its field in [`Options`], type, range and default on the next, below the help. The table
+//! generates the struct, its defaults, the checked assignment from text, the `option` lines of the UCI handshake, the
+//! command-line flags and the table in the README, so that they cannot differ. rustfmt does not touch it: columns are
+//! aligned by hand.
 
 use thiserror::Error;
 
@@ -272,6 +273,15 @@ macro_rules! kind {
     };
 }
 
+macro_rules! default {
+    (String, $default:expr) => {
+        $default.to_owned()
+    };
+    ($t:ident, $default:expr) => {
+        $default
+    };
+}
+
 macro_rules! invalidates {
     () => {
         Invalidates::Nothing
@@ -284,8 +294,8 @@ macro_rules! invalidates {
 macro_rules! options {
     ($(
         $(#[doc = $help:literal])+
-        $name:literal $(also $alias:literal)* $flag:literal
-        $field:ident: $t:ident $([$min:literal, $max:literal])? = $default:expr $(, drops $what:ident)?;
+        $name:literal $(also $alias:literal)* $flag:literal $(, drops $what:ident)?
+            $field:ident: $t:ident $([$min:literal, $max:literal])? = $default:expr;
     )*) => {
         /// The value of every option.
         #[derive(Clone, Debug, PartialEq)]
@@ -295,7 +305,7 @@ macro_rules! options {
 
         impl Default for Options {
             fn default() -> Options {
-                Options { $($field: $default.into(),)* }
+                Options { $($field: default!($t, $default),)* }
             }
         }
 
@@ -395,174 +405,252 @@ pub const BUTTONS: &[(&str, &str)] = &[(
 options! {
     // Speed and memory.
     /// Search threads; 0 takes what the backend advises.
-    "Threads" "threads" threads: usize [0, 128] = 0usize;
+    "Threads"                             "threads"
+        threads:                            usize [0, 128]                = 0;
     /// Positions per network batch; 0 takes what the backend advises.
-    "MinibatchSize" "minibatch-size" minibatch_size: usize [0, 1024] = 0usize;
-    /// Memory for the tree and the caches together, in MB; a search that reaches it ends with its best move. 0: no limit.
-    "RamLimitMb" also "Hash" "ramlimit-mb" ram_limit_mb: u64 [0, 100000000] = 0u64, drops Network;
+    "MinibatchSize"                       "minibatch-size"
+        minibatch_size:                     usize [0, 1024]               = 0;
+    /// Memory for the tree and the caches together, in MB; a search that reaches it ends with its best move.
+    /// 0: no limit.
+    "RamLimitMb" also "Hash"              "ramlimit-mb",                  drops Network
+        ram_limit_mb:                       u64 [0, 100000000]            = 0;
     /// Evaluations of each network kept for positions that come up again.
-    "NNCacheSize" "nncache" nn_cache_size: usize [0, 999999999] = 2000000usize, drops Network;
+    "NNCacheSize"                         "nncache",                      drops Network
+        nn_cache_size:                      usize [0, 999999999]          = 2000000;
     /// At most this many nodes per second; 0: as fast as possible.
-    "NodesPerSecondLimit" "nps-limit" nps_limit: f32 [0.0, 1000000.0] = 0.0f32;
+    "NodesPerSecondLimit"                 "nps-limit"
+        nps_limit:                          f32 [0.0, 1000000.0]          = 0.0;
 
     // Network.
     /// Network file: lc0 .pb or .pb.gz, or ONNX.
-    "WeightsFile" "weights" weights_file: String = "<built in>", drops Network;
+    "WeightsFile"                         "weights",                      drops Network
+        weights_file:                       String                        = "<built in>";
     /// What evaluates the network: auto (the first that works of these), tensorrt, cuda, openvino, onnx-cpu,
     /// rten (needs no library), hash (for tests).
-    "Backend" "backend" backend: String = "auto", drops Network;
+    "Backend"                             "backend",                      drops Network
+        backend:                            String                        = "auto";
     /// Settings of the backend: key=value,name(key=value); see the README.
-    "BackendOptions" "backend-opts" backend_options: String = "", drops Network;
+    "BackendOptions"                      "backend-opts",                 drops Network
+        backend_options:                    String                        = "";
     /// Policy head of networks that have several: vanilla, optimistic, soft or opponent; empty for the usual one.
-    "PolicyHead" "policy-head" policy_head: String = "", drops Network;
+    "PolicyHead"                          "policy-head",                  drops Network
+        policy_head:                        String                        = "";
     /// Value head of networks that have several: winner, q or st; empty for the usual one.
-    "ValueHead" "value-head" value_head: String = "", drops Network;
+    "ValueHead"                           "value-head",                   drops Network
+        value_head:                         String                        = "";
     /// The ONNX Runtime library, or a folder that holds it; empty looks in the usual places.
-    "OnnxRuntimePath" "onnxruntime-path" onnx_runtime_path: String = "", drops Network;
+    "OnnxRuntimePath"                     "onnxruntime-path",             drops Network
+        onnx_runtime_path:                  String                        = "";
     /// Softmax temperature of the network's policy.
-    "PolicyTemperature" "policy-softmax-temp" policy_temperature: f32 [0.1, 10.0] = 1.359f32, drops Network;
+    "PolicyTemperature"                   "policy-softmax-temp",          drops Network
+        policy_temperature:                 f32 [0.1, 10.0]               = 1.359;
     /// What the network sees of the time before the first known position.
-    "HistoryFill" "history-fill" history_fill: HistoryFill = HistoryFill::FenOnly, drops Network;
+    "HistoryFill"                         "history-fill",                 drops Network
+        history_fill:                       HistoryFill                   = HistoryFill::FenOnly;
 
     // Time and other limits.
     /// Pondering: the GUI will let the engine think on the opponent's time, so it may use more of its own.
-    "Ponder" "ponder" ponder: bool = false;
+    "Ponder"                              "ponder"
+        ponder:                             bool                          = false;
     /// Time kept in reserve for the way between engine and GUI, in milliseconds.
-    "MoveOverheadMs" also "Move Overhead" "move-overhead" move_overhead_ms: u64 [0, 100000000] = 200u64;
+    "MoveOverheadMs" also "Move Overhead" "move-overhead"
+        move_overhead_ms:                   u64 [0, 100000000]            = 200;
     /// Multiplies the time spent on a move.
-    "Slowmover" "slowmover" slowmover: f32 [0.0, 100.0] = 1.0f32;
+    "Slowmover"                           "slowmover"
+        slowmover:                          f32 [0.0, 100.0]              = 1.0;
     /// A search ends at this many nodes, as if the GUI had sent "go nodes"; for GUIs that cannot. 0: no limit.
-    "NodeLimit" "node-limit" node_limit: u64 [0, 4000000000] = 0u64;
+    "NodeLimit"                           "node-limit"
+        node_limit:                         u64 [0, 4000000000]           = 0;
     /// Count only new nodes, not those of a reused tree, for "go nodes" and NodeLimit.
-    "NodesAsPlayouts" "nodes-as-playouts" nodes_as_playouts: bool = false;
+    "NodesAsPlayouts"                     "nodes-as-playouts"
+        nodes_as_playouts:                  bool                          = false;
     /// A timed search ends when the best move cannot be overtaken in the time that is left, divided by this. 0: never.
-    "SmartPruningFactor" "smart-pruning-factor" smart_pruning_factor: f32 [0.0, 10.0] = 1.33f32;
+    "SmartPruningFactor"                  "smart-pruning-factor"
+        smart_pruning_factor:               f32 [0.0, 10.0]               = 1.33;
     /// A timed search ends when its nodes gain less information than this each. 0: never.
-    "MinimumKLDGainPerNode" "minimum-kldgain-per-node" minimum_kldgain_per_node: f32 [0.0, 1.0] = 0.0f32;
+    "MinimumKLDGainPerNode"               "minimum-kldgain-per-node"
+        minimum_kldgain_per_node:           f32 [0.0, 1.0]                = 0.0;
     /// Nodes between two looks at that gain.
-    "KLDGainAverageInterval" "kldgain-average-interval" kldgain_average_interval: u64 [1, 10000000] = 100u64;
+    "KLDGainAverageInterval"              "kldgain-average-interval"
+        kldgain_average_interval:           u64 [1, 10000000]             = 100;
 
     // Search-contempt.
     /// Search-contempt: an opponent node that has searched this many replies freezes their shares and keeps replying by
     /// them. The default is plain PUCT. Negative: the own nodes freeze instead.
-    "ScLimit" "sc-limit" sc_limit: i32 [-1000000000, 1000000000] = 1000000000i32, drops Tree;
+    "ScLimit"                             "sc-limit",                     drops Tree
+        sc_limit:                           i32 [-1000000000, 1000000000] = 1000000000;
     /// Search-contempt: replies are drawn in proportion to visits^(1/ScTemperature); 0 always takes the most visited.
-    "ScTemperature" "sc-temperature" sc_temperature: f32 [0.0, 10.0] = 1.0f32, drops Tree;
+    "ScTemperature"                       "sc-temperature",               drops Tree
+        sc_temperature:                     f32 [0.0, 10.0]               = 1.0;
     /// Search-contempt: how replies are drawn.
-    "ScSampling" "sc-sampling" sc_sampling: ScSampling = ScSampling::Thompson, drops Tree;
+    "ScSampling"                          "sc-sampling",                  drops Tree
+        sc_sampling:                        ScSampling                    = ScSampling::Thompson;
     /// Whose opponent search-contempt models: that of the side to move, of White, of Black, or nobody's.
-    "ContemptMode" "contempt-mode" contempt_mode: ContemptMode = ContemptMode::Play;
+    "ContemptMode"                        "contempt-mode"
+        contempt_mode:                      ContemptMode                  = ContemptMode::Play;
     /// A second network (as WeightsFile) for the opponent of ContemptMode: where that side moves the priors come from
     /// it, for example from a Maia network of its rating. Empty: no second network.
-    "OpponentWeights" "opponent-weights" opponent_weights: String = "", drops OpponentNetwork;
+    "OpponentWeights"                     "opponent-weights",             drops OpponentNetwork
+        opponent_weights:                   String                        = "";
     /// The share of the second network in those priors; the rest is the main network's.
-    "OpponentPolicyMix" "opponent-policy-mix" opponent_policy_mix: f32 [0.0, 1.0] = 1.0f32, drops Tree;
+    "OpponentPolicyMix"                   "opponent-policy-mix",          drops Tree
+        opponent_policy_mix:                f32 [0.0, 1.0]                = 1.0;
     /// Softmax temperature of the second network's policy; 1 is what it was trained to predict.
-    "OpponentPolicyTemperature" "opponent-policy-softmax-temp" opponent_policy_temperature: f32 [0.1, 10.0] = 1.0f32, drops OpponentNetwork;
+    "OpponentPolicyTemperature"           "opponent-policy-softmax-temp", drops OpponentNetwork
+        opponent_policy_temperature:        f32 [0.1, 10.0]               = 1.0;
 
     // The tree.
     /// Exploration constant c in c(N) = CPuct + CPuctFactor * ln((N + CPuctBase) / CPuctBase).
-    "CPuct" "cpuct" cpuct: f32 [0.0, 100.0] = 1.745f32;
+    "CPuct"                               "cpuct"
+        cpuct:                              f32 [0.0, 100.0]              = 1.745;
     /// Visits at which c(N) has grown noticeably.
-    "CPuctBase" "cpuct-base" cpuct_base: f32 [1.0, 1000000000.0] = 38739f32;
+    "CPuctBase"                           "cpuct-base"
+        cpuct_base:                         f32 [1.0, 1000000000.0]       = 38739.0;
     /// Growth of c(N); 0 keeps it constant.
-    "CPuctFactor" "cpuct-factor" cpuct_factor: f32 [0.0, 1000.0] = 3.894f32;
+    "CPuctFactor"                         "cpuct-factor"
+        cpuct_factor:                       f32 [0.0, 1000.0]             = 3.894;
     /// Use the three AtRoot values at the root.
-    "RootHasOwnCpuctParams" "root-has-own-cpuct-params" root_has_own_cpuct_params: bool = false;
+    "RootHasOwnCpuctParams"               "root-has-own-cpuct-params"
+        root_has_own_cpuct_params:          bool                          = false;
     /// CPuct at the root.
-    "CPuctAtRoot" "cpuct-at-root" cpuct_at_root: f32 [0.0, 100.0] = 1.745f32;
+    "CPuctAtRoot"                         "cpuct-at-root"
+        cpuct_at_root:                      f32 [0.0, 100.0]              = 1.745;
     /// CPuctBase at the root.
-    "CPuctBaseAtRoot" "cpuct-base-at-root" cpuct_base_at_root: f32 [1.0, 1000000000.0] = 38739f32;
+    "CPuctBaseAtRoot"                     "cpuct-base-at-root"
+        cpuct_base_at_root:                 f32 [1.0, 1000000000.0]       = 38739.0;
     /// CPuctFactor at the root.
-    "CPuctFactorAtRoot" "cpuct-factor-at-root" cpuct_factor_at_root: f32 [0.0, 1000.0] = 3.894f32;
+    "CPuctFactorAtRoot"                   "cpuct-factor-at-root"
+        cpuct_factor_at_root:               f32 [0.0, 1000.0]             = 3.894;
     /// What an unvisited move is worth before it is visited.
-    "FpuStrategy" "fpu-strategy" fpu_strategy: FpuStrategy = FpuStrategy::Reduction;
+    "FpuStrategy"                         "fpu-strategy"
+        fpu_strategy:                       FpuStrategy                   = FpuStrategy::Reduction;
     /// The reduction, or the absolute value, of FpuStrategy.
-    "FpuValue" "fpu-value" fpu_value: f32 [-100.0, 100.0] = 0.33f32;
+    "FpuValue"                            "fpu-value"
+        fpu_value:                          f32 [-100.0, 100.0]           = 0.33;
     /// FpuStrategy at the root.
-    "FpuStrategyAtRoot" "fpu-strategy-at-root" fpu_strategy_at_root: FpuStrategyAtRoot = FpuStrategyAtRoot::Same;
+    "FpuStrategyAtRoot"                   "fpu-strategy-at-root"
+        fpu_strategy_at_root:               FpuStrategyAtRoot             = FpuStrategyAtRoot::Same;
     /// FpuValue at the root, if its strategy is not "same".
-    "FpuValueAtRoot" "fpu-value-at-root" fpu_value_at_root: f32 [-100.0, 100.0] = 1.0f32;
+    "FpuValueAtRoot"                      "fpu-value-at-root"
+        fpu_value_at_root:                  f32 [-100.0, 100.0]           = 1.0;
     /// Folders with Syzygy endgame tablebases, separated by ':' (on Windows ';').
-    "SyzygyPath" "syzygy-paths" syzygy_path: String = "", drops Tree;
+    "SyzygyPath"                          "syzygy-paths",                 drops Tree
+        syzygy_path:                        String                        = "";
     /// With tablebases, play only the winning moves that get nearest to the next capture or pawn move.
-    "SyzygyFastPlay" "syzygy-fast-play" syzygy_fast_play: bool = false;
+    "SyzygyFastPlay"                      "syzygy-fast-play"
+        syzygy_fast_play:                   bool                          = false;
     /// A position that occurs a second time within the tree counts as a draw.
-    "TwoFoldDraws" "two-fold-draws" two_fold_draws: bool = true, drops Tree;
+    "TwoFoldDraws"                        "two-fold-draws",               drops Tree
+        two_fold_draws:                     bool                          = true;
     /// Propagate proven wins, draws and losses through the tree.
-    "StickyEndgames" "sticky-endgames" sticky_endgames: bool = true, drops Tree;
+    "StickyEndgames"                      "sticky-endgames",              drops Tree
+        sticky_endgames:                    bool                          = true;
     /// What a draw is worth to White, in -1..1.
-    "DrawScore" "draw-score" draw_score: f32 [-1.0, 1.0] = 0.0f32;
+    "DrawScore"                           "draw-score"
+        draw_score:                         f32 [-1.0, 1.0]               = 0.0;
     /// The most that the expected length of the game may add to a move's value; 0 switches this off.
-    "MovesLeftMaxEffect" "moves-left-max-effect" moves_left_max_effect: f32 [0.0, 1.0] = 0.0345f32;
+    "MovesLeftMaxEffect"                  "moves-left-max-effect"
+        moves_left_max_effect:              f32 [0.0, 1.0]                = 0.0345;
     /// It counts only when a side's advantage |Q| is larger than this.
-    "MovesLeftThreshold" "moves-left-threshold" moves_left_threshold: f32 [0.0, 1.0] = 0.8f32;
+    "MovesLeftThreshold"                  "moves-left-threshold"
+        moves_left_threshold:               f32 [0.0, 1.0]                = 0.8;
     /// Its effect per ply of difference.
-    "MovesLeftSlope" "moves-left-slope" moves_left_slope: f32 [0.0, 1.0] = 0.0027f32;
+    "MovesLeftSlope"                      "moves-left-slope"
+        moves_left_slope:                   f32 [0.0, 1.0]                = 0.0027;
     /// The part of its effect that does not depend on Q.
-    "MovesLeftConstantFactor" "moves-left-constant-factor" moves_left_constant_factor: f32 [-1.0, 1.0] = 0.0f32;
+    "MovesLeftConstantFactor"             "moves-left-constant-factor"
+        moves_left_constant_factor:         f32 [-1.0, 1.0]               = 0.0;
     /// The part that grows with |Q|.
-    "MovesLeftScaledFactor" "moves-left-scaled-factor" moves_left_scaled_factor: f32 [-2.0, 2.0] = 1.6521f32;
+    "MovesLeftScaledFactor"               "moves-left-scaled-factor"
+        moves_left_scaled_factor:           f32 [-2.0, 2.0]               = 1.6521;
     /// The part that grows with Q squared.
-    "MovesLeftQuadraticFactor" "moves-left-quadratic-factor" moves_left_quadratic_factor: f32 [-1.0, 1.0] = -0.6521f32;
+    "MovesLeftQuadraticFactor"            "moves-left-quadratic-factor"
+        moves_left_quadratic_factor:        f32 [-1.0, 1.0]               = -0.6521;
 
     // Batches.
     /// Visits to nodes that are already being evaluated that end the gathering of a batch.
-    "MaxCollisionEvents" "max-collision-events" max_collision_events: usize [1, 65536] = 917usize;
+    "MaxCollisionEvents"                  "max-collision-events"
+        max_collision_events:               usize [1, 65536]              = 917;
     /// The same in a large tree; small trees tolerate fewer (see the three Scaling options).
-    "MaxCollisionVisits" "max-collision-visits" max_collision_visits: u32 [1, 100000000] = 80000u32;
+    "MaxCollisionVisits"                  "max-collision-visits"
+        max_collision_visits:               u32 [1, 100000000]            = 80000;
     /// Visits of the root up to which one collision ends the gathering.
-    "MaxCollisionVisitsScalingStart" "max-collision-visits-scaling-start" max_collision_visits_scaling_start: u32 [1, 100000] = 28u32;
+    "MaxCollisionVisitsScalingStart"      "max-collision-visits-scaling-start"
+        max_collision_visits_scaling_start: u32 [1, 100000]               = 28;
     /// Visits of the root from which on MaxCollisionVisits holds.
-    "MaxCollisionVisitsScalingEnd" "max-collision-visits-scaling-end" max_collision_visits_scaling_end: u32 [0, 100000000] = 145000u32;
+    "MaxCollisionVisitsScalingEnd"        "max-collision-visits-scaling-end"
+        max_collision_visits_scaling_end:   u32 [0, 100000000]            = 145000;
     /// Power of the growth in between.
-    "MaxCollisionVisitsScalingPower" "max-collision-visits-scaling-power" max_collision_visits_scaling_power: f32 [0.01, 100.0] = 1.25f32;
+    "MaxCollisionVisitsScalingPower"      "max-collision-visits-scaling-power"
+        max_collision_visits_scaling_power: f32 [0.01, 100.0]             = 1.25;
     /// Back up terminals and cache hits while a batch is being gathered.
-    "OutOfOrderEval" "out-of-order-eval" out_of_order_eval: bool = true;
+    "OutOfOrderEval"                      "out-of-order-eval"
+        out_of_order_eval:                  bool                          = true;
     /// Such visits per batch, as a multiple of the batch size.
-    "MaxOutOfOrderEvalsFactor" "max-out-of-order-evals-factor" max_out_of_order_evals_factor: f32 [0.0, 100.0] = 2.4f32;
+    "MaxOutOfOrderEvalsFactor"            "max-out-of-order-evals-factor"
+        max_out_of_order_evals_factor:      f32 [0.0, 100.0]              = 2.4;
 
     // Chance.
     /// Seed of all random choices; one thread with a fixed seed repeats itself exactly.
-    "Seed" "seed" seed: u64 [0, 9223372036854775807] = 0u64;
+    "Seed"                                "seed"
+        seed:                               u64 [0, 9223372036854775807]  = 0;
     /// Share of Dirichlet noise in the root's priors.
-    "DirichletNoiseEpsilon" "noise-epsilon" noise_epsilon: f32 [0.0, 1.0] = 0.0f32;
+    "DirichletNoiseEpsilon"               "noise-epsilon"
+        noise_epsilon:                      f32 [0.0, 1.0]                = 0.0;
     /// Concentration of that noise.
-    "DirichletNoiseAlpha" "noise-alpha" noise_alpha: f32 [0.0, 10000000.0] = 0.3f32;
+    "DirichletNoiseAlpha"                 "noise-alpha"
+        noise_alpha:                        f32 [0.0, 10000000.0]         = 0.3;
     /// The move played is drawn in proportion to visits^(1/Temperature); 0 always plays the best.
-    "Temperature" "temperature" temperature: f32 [0.0, 100.0] = 0.0f32;
+    "Temperature"                         "temperature"
+        temperature:                        f32 [0.0, 100.0]              = 0.0;
     /// Moves over which the temperature falls to zero; 0 keeps it.
-    "TempDecayMoves" "tempdecay-moves" temp_decay_moves: u32 [0, 640] = 0u32;
+    "TempDecayMoves"                      "tempdecay-moves"
+        temp_decay_moves:                   u32 [0, 640]                  = 0;
     /// Moves before it begins to fall.
-    "TempDecayDelayMoves" "tempdecay-delay-moves" temp_decay_delay_moves: u32 [0, 100] = 0u32;
+    "TempDecayDelayMoves"                 "tempdecay-delay-moves"
+        temp_decay_delay_moves:             u32 [0, 100]                  = 0;
     /// From this move of the game on the temperature is TempEndgame; 0: never.
-    "TempCutoffMove" "temp-cutoff-move" temp_cutoff_move: u32 [0, 1000] = 0u32;
+    "TempCutoffMove"                      "temp-cutoff-move"
+        temp_cutoff_move:                   u32 [0, 1000]                 = 0;
     /// The temperature late in the game, and the lowest that it falls to.
-    "TempEndgame" "temp-endgame" temp_endgame: f32 [0.0, 100.0] = 0.0f32;
+    "TempEndgame"                         "temp-endgame"
+        temp_endgame:                       f32 [0.0, 100.0]              = 0.0;
     /// Moves worse than the best by more than this are not drawn, in percent of a win.
-    "TempValueCutoff" "temp-value-cutoff" temp_value_cutoff: f32 [0.0, 100.0] = 100.0f32;
+    "TempValueCutoff"                     "temp-value-cutoff"
+        temp_value_cutoff:                  f32 [0.0, 100.0]              = 100.0;
     /// Added to each move's visits before drawing.
-    "TempVisitOffset" "temp-visit-offset" temp_visit_offset: f32 [-1000.0, 1000.0] = 0.0f32;
+    "TempVisitOffset"                     "temp-visit-offset"
+        temp_visit_offset:                  f32 [-1000.0, 1000.0]         = 0.0;
 
     // What is reported.
     /// Moves to report a line for.
-    "MultiPV" "multipv" multi_pv: usize [1, 500] = 1usize;
+    "MultiPV"                             "multipv"
+        multi_pv:                           usize [1, 500]                = 1;
     /// With MultiPV: report the nodes of each line instead of the whole search's.
-    "PerPVCounters" "per-pv-counters" per_pv_counters: bool = false;
+    "PerPVCounters"                       "per-pv-counters"
+        per_pv_counters:                    bool                          = false;
     /// The unit of reported scores.
-    "ScoreType" "score-type" score_type: ScoreType = ScoreType::WdlMu;
+    "ScoreType"                           "score-type"
+        score_type:                         ScoreType                     = ScoreType::WdlMu;
     /// Report the chances to win, draw and lose, in per mille.
-    "UCI_ShowWDL" "show-wdl" show_wdl: bool = false;
+    "UCI_ShowWDL"                         "show-wdl"
+        show_wdl:                           bool                          = false;
     /// Report the expected number of moves until the game ends.
-    "UCI_ShowMovesLeft" "show-movesleft" show_moves_left: bool = false;
-    /// With search-contempt: tell at the end of a search what each line is worth against best replies, too, and so how much of its value is a trap.
-    "ShowObjective" "show-objective" show_objective: bool = false;
+    "UCI_ShowMovesLeft"                   "show-movesleft"
+        show_moves_left:                    bool                          = false;
+    /// With search-contempt: tell at the end of a search what each line is worth against best replies, too, and so
+    /// how much of its value is a trap.
+    "ShowObjective"                       "show-objective"
+        show_objective:                     bool                          = false;
     /// Report statistics of every move at the end of a search.
-    "VerboseMoveStats" "verbose-move-stats" verbose_move_stats: bool = false;
+    "VerboseMoveStats"                    "verbose-move-stats"
+        verbose_move_stats:                 bool                          = false;
     /// A file to which the conversation with the GUI is written; `<stderr>` writes it there.
-    "LogFile" "logfile" log_file: String = "";
+    "LogFile"                             "logfile"
+        log_file:                           String                        = "";
     /// King takes rook castling, for Chess960.
-    "UCI_Chess960" "chess960" chess960: bool = false;
+    "UCI_Chess960"                        "chess960"
+        chess960:                           bool                          = false;
 }
 
 #[cfg(test)]
