@@ -208,10 +208,7 @@ mod tests {
 
     #[test]
     fn list_equals_the_reference() {
-        let Some(path) = crate::shared::shared("reference/lc0-policy-index-1858.txt") else {
-            return;
-        };
-        let text = std::fs::read_to_string(path).unwrap();
+        let text = include_str!("../../tests/data/lc0/policy-index-1858.txt");
         let list = policy_list();
         let mut seen = 0;
         for line in text.lines() {

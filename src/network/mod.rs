@@ -56,17 +56,4 @@ pub(crate) mod tests {
         }
         game
     }
-
-    /// A row of the reference outputs: the game, and the rest of the row.
-    pub(crate) fn reference(file: &str) -> Option<Vec<(History, serde_json::Value)>> {
-        let path = crate::shared::shared(&format!("reference/{file}"))?;
-        let text = std::fs::read_to_string(path).unwrap();
-        let rows = text.lines().map(|line| {
-            let row: serde_json::Value = serde_json::from_str(line).unwrap();
-            let moves = row["moves"].as_array().unwrap();
-            let moves: Vec<_> = moves.iter().map(|m| m.as_str().unwrap()).collect();
-            (game(row["fen"].as_str().unwrap(), &moves.join(" ")), row)
-        });
-        Some(rows.collect())
-    }
 }

@@ -2,12 +2,16 @@
 
 use std::{io::Write, path::PathBuf};
 
-/// A file of the folder with networks, lc0's outputs and tables, which is not part of the project; says so and gives
-/// nothing where it is missing.
+/// A file of the folder with networks, lc0's outputs and tables, which is not part of the project. Where it is missing it
+/// says so and gives nothing; in a folder that `SCORN_SHARED` names it must be there.
 pub fn shared(path: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("SCORN_SHARED").map(PathBuf::from);
-    let root = root.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"));
-    let path = root.join(path);
+    if let Some(root) = std::env::var_os("SCORN_SHARED") {
+        let path = PathBuf::from(root).join(path);
+        assert!(path.exists(), "SCORN_SHARED: no {}", path.display());
+        return Some(path);
+    }
+    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared");
+    let path = PathBuf::from(beside).join(path);
     if !path.exists() {
         skipped(&format!("no {} (set SCORN_SHARED)", path.display()));
         return None;

@@ -1,23 +1,21 @@
 //! Converted networks against lc0's own outputs, for the positions whose input planes are recorded too.
 
-use std::{collections::HashMap, fs};
+use std::{collections::HashMap, fs, path::Path};
 
 use scorn::lc0::{ConvertOptions, DataType, Net, to_onnx};
 use serde_json::Value;
 
 use crate::run::{calibrate, run, shared};
 
-fn json_lines(path: &str) -> Option<Vec<Value>> {
-    let text = fs::read_to_string(shared(path)?).unwrap();
-    Some(
-        text.lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect(),
-    )
+fn json_lines(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 /// The recorded planes of each position, 112 x 64.
-fn planes() -> Option<HashMap<String, Vec<f32>>> {
+fn planes() -> HashMap<String, Vec<f32>> {
     let position = |row: &Value| {
         let plane = |pair: &Value| {
             let mask = u64::from_str_radix(pair[0].as_str().unwrap().trim_start_matches("0x"), 16)
@@ -33,12 +31,8 @@ fn planes() -> Option<HashMap<String, Vec<f32>>> {
             .collect();
         (row["id"].as_str().unwrap().to_owned(), planes)
     };
-    Some(
-        json_lines("reference/planes_reference.jsonl")?
-            .iter()
-            .map(position)
-            .collect(),
-    )
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/lc0/planes.jsonl");
+    json_lines(Path::new(path)).iter().map(position).collect()
 }
 
 fn softmax(logits: &[f64]) -> Vec<f64> {
@@ -63,9 +57,10 @@ fn differences(
     reference: &str,
     options: impl FnOnce(&Net, &[Vec<f32>]) -> ConvertOptions,
 ) -> Option<Worst> {
-    let (planes, path) = (planes()?, shared(&format!("nets/{net}.pb.gz"))?);
-    let net = Net::load(&path).unwrap();
-    let rows = json_lines(&format!("reference/{reference}.jsonl")).unwrap();
+    let net = shared(&format!("nets/{net}.pb.gz"))?;
+    let reference_file = shared(&format!("reference/{reference}.jsonl"))?;
+    let (net, planes) = (Net::load(&net).unwrap(), planes());
+    let rows = json_lines(&reference_file);
     let rows: Vec<&Value> = rows
         .iter()
         .filter(|row| planes.contains_key(row["id"].as_str().unwrap()))

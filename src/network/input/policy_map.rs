@@ -166,10 +166,7 @@ mod tests {
 
     #[test]
     fn the_table_equals_lc0s_in_both_directions() {
-        let Some(path) = crate::shared::shared("reference/lc0-policy-index-1858.txt") else {
-            return;
-        };
-        let text = std::fs::read_to_string(path).unwrap();
+        let text = include_str!("../../../tests/data/lc0/policy-index-1858.txt");
         assert_eq!(text.lines().count(), POLICY_SIZE);
         for line in text.lines() {
             let (number, uci) = line.split_once(' ').unwrap();
