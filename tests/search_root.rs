@@ -1,0 +1,195 @@
+//! The choice at the root: how the temperature draws moves, when it falls, and which moves it leaves out.
+
+mod common;
+
+use std::collections::HashMap;
+
+use common::{Setup, position};
+use scorn::{
+    chess::{History, PackedMove},
+    options::Options,
+    search::Line,
+};
+
+const NODES: u64 = 300;
+
+/// The start position, before this move of the game.
+fn start(fullmove: u32) -> History {
+    position(&format!(
+        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 {fullmove}"
+    ))
+}
+
+/// A finished search of `game` with temperature 0, and its visited lines, the most visited first.
+fn searched(game: &History) -> (Setup, Vec<Line>) {
+    let setup = Setup::new(Options {
+        threads: 1,
+        multi_pv: 500,
+        ..Options::default()
+    });
+    let mut lines = setup.search(game, NODES).report.lines;
+    lines.retain(|line| line.nodes > 0);
+    assert!(lines.len() > 5 && lines[0].nodes > lines[5].nodes);
+    (setup, lines)
+}
+
+/// How often each move is chosen with the seeds 0..draws. The tree has its nodes already, so that nothing is searched.
+fn draws(setup: &mut Setup, game: &History, draws: u64) -> HashMap<PackedMove, u64> {
+    let mut chosen = HashMap::new();
+    for seed in 0..draws {
+        setup.options.seed = seed;
+        let outcome = setup.search(game, NODES);
+        assert_eq!(outcome.report.playouts, 0);
+        *chosen.entry(outcome.best.unwrap()).or_default() += 1;
+    }
+    chosen
+}
+
+/// Asserts that moves are chosen in proportion to `weight` of their lines, within five standard deviations.
+fn assert_drawn(setup: &mut Setup, game: &History, lines: &[Line], weight: impl Fn(&Line) -> f64) {
+    const DRAWS: u64 = 2000;
+    let chosen = draws(setup, game, DRAWS);
+    let sum: f64 = lines.iter().map(&weight).sum();
+    for line in lines {
+        let share = weight(line) / sum;
+        let expected = share * DRAWS as f64;
+        let deviation = (expected * (1.0 - share)).sqrt();
+        let count = chosen.get(&line.pv[0]).copied().unwrap_or(0);
+        assert!(
+            (count as f64 - expected).abs() <= 5.0 * deviation + 1e-6,
+            "{} visits: drawn {count} times, not {expected:.1}",
+            line.nodes
+        );
+    }
+}
+
+#[test]
+fn moves_are_drawn_by_visits_to_the_power_of_one_by_temperature() {
+    let game = start(1);
+    let (mut setup, lines) = searched(&game);
+    for temperature in [1.0, 0.5, 2.0] {
+        setup.options.temperature = temperature;
+        let power = 1.0 / f64::from(temperature);
+        assert_drawn(&mut setup, &game, &lines, |line| {
+            (line.nodes as f64).powf(power)
+        });
+    }
+}
+
+#[test]
+fn the_seed_decides_the_draw() {
+    let game = start(1);
+    let (mut setup, _) = searched(&game);
+    setup.options.temperature = 1.0;
+    let first = draws(&mut setup, &game, 50);
+    assert_eq!(draws(&mut setup, &game, 50), first);
+    assert!(first.len() > 5, "{first:?}");
+}
+
+#[test]
+fn an_offset_is_added_to_the_visits() {
+    let game = start(1);
+    let (mut setup, lines) = searched(&game);
+    let middle = lines[lines.len() / 2].nodes as f64;
+    for offset in [-middle, 100.0] {
+        setup.options.temperature = 1.0;
+        setup.options.temp_visit_offset = offset as f32;
+        assert_drawn(&mut setup, &game, &lines, |line| {
+            (line.nodes as f64 + offset).max(0.0)
+        });
+    }
+}
+
+#[test]
+fn moves_worse_than_the_best_by_more_than_the_cutoff_are_left_out() {
+    let game = start(1);
+    let (mut setup, lines) = searched(&game);
+    let mut values: Vec<f32> = lines.iter().map(|line| line.value.wl).collect();
+    values.sort_by(f32::total_cmp);
+    let best = lines[0].value.wl;
+    // Between two values in the worse half; 1 in W-L is 50 % of a win.
+    let index = values.len() / 3;
+    let threshold = (values[index] + values[index + 1]) / 2.0;
+    assert!(values[index] < threshold && threshold < best);
+    setup.options.temperature = 1.0;
+    setup.options.temp_value_cutoff = (best - threshold) * 50.0;
+    assert_drawn(&mut setup, &game, &lines, |line| {
+        if line.value.wl > threshold {
+            line.nodes as f64
+        } else {
+            0.0
+        }
+    });
+}
+
+#[test]
+fn the_temperature_falls_after_the_delay_and_not_below_that_of_the_endgame() {
+    // (move of the game, TempEndgame, temperature): 2 moves without decay, then 10 in which it falls from 1.
+    let cases = [
+        (1, 0.0, 1.0),
+        (3, 0.0, 1.0),
+        (8, 0.0, 0.5),
+        (12, 0.0, 0.1),
+        (12, 0.4, 0.4),
+        (13, 0.4, 0.4),
+        (60, 0.4, 0.4),
+    ];
+    for (fullmove, endgame, temperature) in cases {
+        let game = start(fullmove);
+        let (mut setup, lines) = searched(&game);
+        setup.options.temperature = 1.0;
+        setup.options.temp_decay_delay_moves = 2;
+        setup.options.temp_decay_moves = 10;
+        setup.options.temp_endgame = endgame;
+        assert_drawn(&mut setup, &game, &lines, |line| {
+            (line.nodes as f64).powf(1.0 / temperature)
+        });
+    }
+    let game = start(13);
+    let (mut setup, lines) = searched(&game);
+    setup.options.temperature = 1.0;
+    setup.options.temp_decay_delay_moves = 2;
+    setup.options.temp_decay_moves = 10;
+    assert_eq!(
+        draws(&mut setup, &game, 100),
+        HashMap::from([(lines[0].pv[0], 100)])
+    );
+}
+
+#[test]
+fn from_the_cutoff_move_on_the_temperature_is_that_of_the_endgame() {
+    for (fullmove, endgame, temperature) in [(7, 0.0, 1.0), (8, 0.5, 0.5), (60, 0.5, 0.5)] {
+        let game = start(fullmove);
+        let (mut setup, lines) = searched(&game);
+        setup.options.temperature = 1.0;
+        setup.options.temp_cutoff_move = 8;
+        setup.options.temp_endgame = endgame;
+        assert_drawn(&mut setup, &game, &lines, |line| {
+            (line.nodes as f64).powf(1.0 / temperature)
+        });
+    }
+    let game = start(8);
+    let (mut setup, lines) = searched(&game);
+    setup.options.temperature = 1.0;
+    setup.options.temp_cutoff_move = 8;
+    assert_eq!(
+        draws(&mut setup, &game, 100),
+        HashMap::from([(lines[0].pv[0], 100)])
+    );
+}
+
+#[test]
+fn a_proven_win_is_always_played() {
+    let game = position("6k1/5ppp/8/8/8/8/8/R3K2R w KQ - 0 1");
+    let mut setup = Setup::new(Options {
+        threads: 1,
+        temperature: 10.0,
+        temp_visit_offset: 100.0,
+        ..Options::default()
+    });
+    for seed in 0..50 {
+        setup.options.seed = seed;
+        let outcome = setup.search(&game, 400);
+        assert_eq!(common::uci(&game, outcome.best.unwrap()), "a1a8");
+    }
+}
