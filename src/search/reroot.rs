@@ -169,3 +169,179 @@ fn revert(tree: &mut Tree, parents: &[(NodeId, NodeId)], id: NodeId, source: &No
         node.n -= visits;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::node::Bounds;
+    use super::*;
+    use crate::chess::{PackedMove, moves::legal_moves};
+
+    fn node(n: u32, wl: f64, d: f32, m: f32) -> Node {
+        Node {
+            n,
+            wl,
+            d,
+            m,
+            ..Node::EMPTY
+        }
+    }
+
+    /// A draw by repetition, `plies` after the first occurrence.
+    fn repetition(n: u32, plies: f32) -> Node {
+        let mut node = node(n, 0.0, 1.0, plies);
+        node.set_bounds(Bounds::exact(0), Origin::TwoFold);
+        node
+    }
+
+    /// Gives a node all moves of the game that leads to it, and children for the first of them. Returns the children.
+    fn grow(tree: &mut Tree, id: NodeId, game: &History, children: &[Node]) -> Vec<NodeId> {
+        let moves: Vec<PackedMove> = legal_moves(game.position()).collect();
+        let edges: Vec<Edge> = moves.iter().map(|&m| Edge::new(m, 0.05)).collect();
+        let mut writer = tree.edges.take_writer();
+        tree.edges.reserve(&mut writer, 1).unwrap();
+        let range = writer.write(&edges).unwrap();
+        tree.edges.install(&mut writer);
+        tree.edges.put_back(writer);
+        tree.set_edges(id, range);
+        let slots: Vec<u8> = (0..children.len() as u8)
+            .map(|edge| tree.add_child(id, edge).unwrap())
+            .collect();
+        let ids: Vec<NodeId> = slots
+            .iter()
+            .map(|&slot| tree.child_id(tree.node(id), slot))
+            .collect();
+        for ((edge, &id), child) in (0..).zip(&ids).zip(children) {
+            *tree.node_mut(id) = Node { edge, ..*child };
+        }
+        ids
+    }
+
+    /// The game after its first legal move.
+    fn after_first_move(game: &History) -> History {
+        let mut game = game.clone();
+        let first = legal_moves(game.position()).next().unwrap();
+        game.push(first);
+        game
+    }
+
+    /// A root, below it the next root with a reply, below that `leaves`. Gives the tree re-rooted to the second of them,
+    /// and its reply's children.
+    fn rerooted(next: Node, reply: Node, leaves: &[Node]) -> (Tree, Vec<Node>) {
+        let game = History::default();
+        let (second, third) = (
+            after_first_move(&game),
+            after_first_move(&after_first_move(&game)),
+        );
+        let mut tree = Tree::new(game.clone(), None);
+        let root = tree.root;
+        *tree.node_mut(root) = node(next.n + 6, 0.1, 0.3, 40.0);
+        let next = grow(&mut tree, root, &game, &[next, node(5, 0.0, 0.2, 30.0)])[0];
+        let reply = grow(&mut tree, next, &second, &[reply])[0];
+        grow(&mut tree, reply, &third, leaves);
+        let kept = tree.node(next).n;
+        assert_eq!(reroot(&mut tree, &second, None), tree.node(tree.root).n);
+        assert!(tree.node(tree.root).n <= kept);
+        let reply = tree.child_id(tree.node(tree.root), 0);
+        let leaves = tree.children(tree.node(reply)).to_vec();
+        (tree, leaves)
+    }
+
+    fn assert_is(node: &Node, n: u32, wl: f64, d: f32, m: f32) {
+        assert_eq!(node.n, n);
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-5;
+        assert!(close(node.wl, wl), "W-L {} instead of {wl}", node.wl);
+        assert!(
+            close(node.d.into(), d.into()),
+            "D {} instead of {d}",
+            node.d
+        );
+        assert!(
+            close(node.m.into(), m.into()),
+            "{} plies instead of {m}",
+            node.m
+        );
+    }
+
+    #[test]
+    fn draws_of_an_outdated_repetition_are_taken_back_up_to_the_root() {
+        // The reply: one visit of its own (0.2, 0.4, 20 plies), 4 draws (three plies back: to the old root, 4 plies left
+        // seen from here), 5 of the other leaf (0.6, 0.1, 30 plies seen from here).
+        let wl = (0.2 + 4.0 * 0.0 + 5.0 * 0.6) / 10.0;
+        let d = (0.4 + 4.0 * 1.0 + 5.0 * 0.1) / 10.0;
+        let m = (20.0 + 4.0 * 4.0 + 5.0 * 30.0) / 10.0;
+        let reply = node(10, wl, d, m);
+        // The next root: one visit (-0.5, 0.3, 10 plies) and the reply's.
+        let next = node(
+            11,
+            (-0.5 - 10.0 * wl) / 11.0,
+            (0.3 + 10.0 * d) / 11.0,
+            (10.0 + 10.0 * (m + 1.0)) / 11.0,
+        );
+        let leaves = [repetition(4, 3.0), node(5, -0.6, 0.1, 29.0)];
+        let (tree, leaves) = rerooted(next, reply, &leaves);
+        // As if those four visits had never been.
+        let (wl, d, m) = (3.2 / 6.0, 0.9 / 6.0, 170.0 / 6.0);
+        assert_is(&tree.children(tree.node(tree.root))[0], 6, wl, d, m);
+        let (root_d, root_m) = ((0.3 + 6.0 * d) / 7.0, (10.0 + 6.0 * (m + 1.0)) / 7.0);
+        assert_is(
+            tree.node(tree.root),
+            7,
+            (-0.5 - 6.0 * wl) / 7.0,
+            root_d,
+            root_m,
+        );
+        // The position is there to be searched again; its move stays in its place.
+        assert_is(&leaves[0], 0, 0.0, Node::EMPTY.d, Node::EMPTY.m);
+        assert!(!leaves[0].is_proven() && leaves[0].origin() != Origin::TwoFold);
+        assert_eq!((leaves[0].edge, leaves[1].edge), (0, 1));
+        assert_is(&leaves[1], 5, -0.6, 0.1, 29.0);
+    }
+
+    #[test]
+    fn a_repetition_within_the_tree_that_stays_is_still_a_draw() {
+        let (next, reply) = (node(11, 0.1, 0.5, 9.0), node(10, -0.1, 0.5, 8.0));
+        // Two plies back from two plies below the new root is that root itself.
+        let (tree, leaves) = rerooted(next, reply, &[repetition(9, 2.0)]);
+        assert_is(tree.node(tree.root), 11, 0.1, 0.5, 9.0);
+        assert_is(&tree.children(tree.node(tree.root))[0], 10, -0.1, 0.5, 8.0);
+        assert_is(&leaves[0], 9, 0.0, 1.0, 2.0);
+        assert_eq!(leaves[0].origin(), Origin::TwoFold);
+    }
+
+    #[test]
+    fn what_a_proof_says_does_not_depend_on_the_visits_taken_back() {
+        let (next, mut reply) = (node(11, -0.9, 0.05, 9.0), node(10, 1.0, 0.0, 8.0));
+        reply.set_bounds(Bounds::exact(1), Origin::Children);
+        let (tree, leaves) = rerooted(next, reply, &[repetition(4, 3.0), node(5, -1.0, 0.0, 7.0)]);
+        assert_is(tree.node(tree.root), 11, -0.9, 0.05, 9.0);
+        assert_is(&tree.children(tree.node(tree.root))[0], 10, 1.0, 0.0, 8.0);
+        assert_eq!((leaves[0].n, leaves[1].n), (0, 5));
+    }
+
+    #[test]
+    fn another_game_or_rule_begins_anew() {
+        let tree = || {
+            let game = History::default();
+            let mut tree = Tree::new(game.clone(), None);
+            let root = tree.root;
+            *tree.node_mut(root) = node(7, 0.0, 0.0, 9.0);
+            let children = [node(6, 0.0, 0.0, 9.0)];
+            let child = grow(&mut tree, root, &game, &children)[0];
+            let next = after_first_move(&game);
+            grow(&mut tree, child, &next, &[node(5, 0.0, 0.0, 9.0)]);
+            (tree, game, next)
+        };
+        let (mut same, game, next) = tree();
+        assert_eq!(reroot(&mut same, &game, None), 7);
+        assert_eq!(reroot(&mut same, &next, None), 6);
+        assert_eq!(reroot(&mut same, &game, None), 0, "back to the start");
+        // A move that nobody searched, and a reply without moves of its own.
+        let (mut other, mut game, next) = tree();
+        let unvisited = legal_moves(game.position()).nth(1).unwrap();
+        game.push(unvisited);
+        assert_eq!(reroot(&mut other, &game, None), 0);
+        let (mut leaf, ..) = tree();
+        assert_eq!(reroot(&mut leaf, &after_first_move(&next), None), 0);
+        assert_eq!(leaf.node(leaf.root).n_children, 0);
+    }
+}
