@@ -1,8 +1,8 @@
 //! Text files, compressed or not: `.gz` and `.zst` are recognised by their first bytes, `-` is standard input.
 
 use std::{
-    fs::File,
-    io::{self, BufRead, BufReader, Read},
+    fs::{self, File},
+    io::{self, BufRead, BufReader, Read, Write},
     path::Path,
 };
 
@@ -35,11 +35,28 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead + Send>> {
     }
 }
 
+/// Writes a file that is whole or not there: an older one of the name stays until the new one is on the disk.
+///
+/// # Errors
+/// When it cannot be written, or not put in its place.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = Path::new(&partial);
+    let written = File::create(partial)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(partial, path));
+    if written.is_err() {
+        // Not more than a leftover: the error is told anyway.
+        let _ = fs::remove_file(partial);
+    }
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use ruzstd::encoding::{CompressionLevel, compress_to_vec};
-    use std::io::Write;
 
     fn read(bytes: &[u8]) -> String {
         let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -64,5 +81,17 @@ mod tests {
         let skipped = [0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4];
         assert_eq!(read(&[&skipped, &zst[..]].concat()), text);
         assert_eq!(read(b""), "");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_leaves_the_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page.html");
+        write_whole(&path, b"old").unwrap();
+        fs::create_dir(folder.path().join("page.html.partial")).unwrap();
+        let error = write_whole(&path, b"new").unwrap_err().to_string();
+        assert!(error.contains("page.html"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert!(write_whole(&folder.path().join("no/such"), b"").is_err());
     }
 }

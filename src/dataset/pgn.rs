@@ -1,77 +1,13 @@
 //! PGN games to records: one record per move played, streaming, with corrupt games skipped and counted.
-//!
-//! The text is cut into games here rather than by the PGN parser, so that a broken game can be named by its byte offset
-//! and cannot take its neighbours with it.
 
-use std::io::{self, BufRead};
 use std::ops::ControlFlow;
 
 use pgn_reader::{Outcome, RawComment, RawTag, Reader, SanPlus, Skip, Visitor};
-use shakmaty::fen::Fen;
 use shakmaty::{CastlingMode, Chess, Color, KnownOutcome, Position};
 
 use super::fnv1a;
 use super::record::{MATE, NO_RESULT, NO_SCORE, Record, Source};
-
-/// The longest line of a tag that is understood, in bytes; longer ones would need larger buffers, one for each game.
-const LONGEST_TAG: usize = 1 << 12;
-
-/// Cuts a stream into games: a game ends where a tag line follows movetext.
-pub struct Games<R> {
-    input: R,
-    offset: u64,
-    text: Vec<u8>,
-    line: Vec<u8>,
-}
-
-impl<R: BufRead> Games<R> {
-    /// Of this text.
-    pub fn new(input: R) -> Games<R> {
-        Games {
-            input,
-            offset: 0,
-            text: Vec::new(),
-            line: Vec::new(),
-        }
-    }
-
-    /// The next game's text and where it starts.
-    ///
-    /// # Errors
-    /// When the input cannot be read.
-    pub fn next_game(&mut self) -> io::Result<Option<(u64, &[u8])>> {
-        self.text.clear();
-        let mut movetext = false;
-        let mut start = self.offset;
-        loop {
-            if self.line.is_empty() {
-                self.input.read_until(b'\n', &mut self.line)?;
-            }
-            let tag = is_tag(&self.line);
-            if self.line.is_empty() || (tag && movetext) {
-                break;
-            }
-            let blank = self.line.trim_ascii().is_empty();
-            if blank && self.text.is_empty() {
-                start += self.line.len() as u64;
-            } else {
-                movetext |= !tag && !blank;
-                self.text.extend_from_slice(&self.line);
-            }
-            self.offset += self.line.len() as u64;
-            self.line.clear();
-        }
-        Ok((!self.text.is_empty()).then_some((start, self.text.as_slice())))
-    }
-}
-
-/// `[Name "value"]`; a comment's `[%eval 0.3]` at the start of a line is none.
-fn is_tag(line: &[u8]) -> bool {
-    let line = line.trim_ascii();
-    line.first() == Some(&b'[')
-        && line.get(1).is_some_and(u8::is_ascii_alphabetic)
-        && line.ends_with(b"\"]")
-}
+use crate::pgn::read::{LONGEST_TAG, castling_of_variant, start_position};
 
 /// A legal game.
 pub struct Game {
@@ -111,7 +47,7 @@ impl Game {
     }
 }
 
-/// Reads the games of a text that [`Games`] has cut out; what is wrong with a game is told in words.
+/// Reads the games of a text that [`Texts`](crate::pgn::read::Texts) has cut out; what is wrong with a game is told in words.
 pub fn read_games(text: &[u8]) -> impl Iterator<Item = Result<Game, String>> {
     let mut reader = Reader::build(text)
         .set_supported_tag_line_length(LONGEST_TAG)
@@ -262,33 +198,6 @@ impl Visitor for GameVisitor {
             ))
         }
     }
-}
-
-/// How pieces castle in a variant of this name; `None` if it is another game than chess.
-fn castling_of_variant(name: &[u8]) -> Option<CastlingMode> {
-    let name = name.to_ascii_lowercase();
-    let has = |word: &&[u8]| name.windows(word.len()).any(|part| part == *word);
-    if [&b"960"[..], b"fischer", b"freestyle"].iter().any(has) {
-        return Some(CastlingMode::Chess960);
-    }
-    let chess = [
-        &b""[..],
-        b"?",
-        b"-",
-        b"standard",
-        b"normal",
-        b"chess",
-        b"from position",
-    ];
-    chess
-        .contains(&name.as_slice())
-        .then_some(CastlingMode::Standard)
-}
-
-fn start_position(fen: &[u8], mode: CastlingMode) -> Result<Chess, String> {
-    let fen = Fen::from_ascii(fen).map_err(|error| format!("FEN: {error}"))?;
-    fen.into_position(mode)
-        .map_err(|error| format!("FEN: {error}"))
 }
 
 /// The score of `[%eval 0.31]` or `[%eval #-4]`, in centipawns for White.

@@ -10,10 +10,11 @@ use indicatif::ProgressBar;
 
 use super::progress_bytes;
 use crate::dataset::{
-    pgn::{Game, Games, read_games},
+    pgn::{Game, read_games},
     record::{Layout, RecordWriter},
 };
 use crate::files::ZstdReader;
+use crate::pgn::read::Texts;
 
 /// Options of `dataset pgn`.
 #[derive(Args, Debug)]
@@ -83,8 +84,8 @@ fn convert(
 ) -> Result<()> {
     let file = File::open(path).context("cannot open")?;
     let bar = progress_bytes(file.metadata()?.len(), &path.display().to_string());
-    let mut games = Games::new(open(file, path, &bar)?);
-    while let Some((offset, text)) = games.next_game().context("cannot read")? {
+    let mut games = Texts::new(open(file, path, &bar)?);
+    while let Some((offset, text)) = games.next_text().context("cannot read")? {
         // Games without tags come together.
         for game in read_games(text) {
             if args.is_enough(counts) {
@@ -163,9 +164,9 @@ mod tests {
         let text = "[Result \"1-0\"]\n\n1. e4 { open\n\n[White \"x\"]\n[Result \"0-1\"]\n\n1. e4 Ke5 0-1\n\n\
                     [Result \"0-1\"]\n\n1. f3 e5 2. g4 Qh4# 0-1\n\n[White \"y\"]\n\n1. d4 *\n\n\
                     [Variant \"Atomic\"]\n\n1. e4 e5 *\n\n[White \"z\"]\n\n1. e4 e5 2. Nf3 N\n";
-        let mut games = Games::new(text.as_bytes());
+        let mut games = Texts::new(text.as_bytes());
         let mut offsets = Vec::new();
-        while let Some((offset, game)) = games.next_game().unwrap() {
+        while let Some((offset, game)) = games.next_text().unwrap() {
             assert!(text.as_bytes()[offset as usize..].starts_with(game));
             offsets.push(offset);
         }

@@ -1,0 +1,7 @@
+//! Games as text (PGN, `.gz` and `.zst` too): reading any file game by game with the broken ones named by their place,
+//! and writing games that other programs read.
+
+pub mod read;
+pub mod write;
+
+pub use read::{Game, ReadError, Reader};

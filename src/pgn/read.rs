@@ -1,0 +1,385 @@
+//! Reading games.
+//!
+//! The text is cut into games here rather than by the PGN parser, so that a broken game can be named by its byte offset
+//! and cannot take its neighbours with it.
+
+use std::{
+    collections::VecDeque,
+    io::{self, BufRead},
+    ops::ControlFlow,
+    path::Path,
+};
+
+use pgn_reader::{Outcome, RawTag, SanPlus, Skip, Visitor};
+use shakmaty::{CastlingMode, Chess, KnownOutcome, Position, fen::Fen};
+use thiserror::Error;
+
+use crate::{
+    chess::{PackedMove, setup},
+    files,
+};
+
+/// The longest line of a tag that is understood, in bytes; longer ones would need larger buffers, one for each game.
+pub(crate) const LONGEST_TAG: usize = 1 << 12;
+
+/// A legal game, without comments and variations.
+#[derive(Clone, Debug)]
+pub struct Game {
+    /// Names and values, in order.
+    pub tags: Vec<(String, String)>,
+    /// Where it starts.
+    pub start: Chess,
+    /// The moves played.
+    pub moves: Vec<PackedMove>,
+    /// The position after the last move.
+    pub end: Chess,
+    /// Who won, if anybody says so.
+    pub outcome: Option<KnownOutcome>,
+    /// Whether the moves end with a result or `*`, as they must: without one something may be missing.
+    is_whole: bool,
+}
+
+impl Game {
+    /// The value of a tag.
+    pub fn tag(&self, name: &str) -> Option<&str> {
+        let found = self.tags.iter().find(|(tag, _)| tag == name);
+        found.map(|(_, value)| &**value)
+    }
+}
+
+/// What cannot be read.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// One game; the others are not touched by that.
+    #[error("the game at byte {offset}: {reason}")]
+    Game {
+        /// Where its text begins, unpacked.
+        offset: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The file; nothing more can be read.
+    #[error("the rest of the file cannot be read: {0}")]
+    File(#[from] io::Error),
+}
+
+/// Reads games one after another.
+pub struct Reader<R> {
+    texts: Texts<R>,
+    /// Games of the text that was cut last: without tags, several come together.
+    read: VecDeque<Result<Game, ReadError>>,
+    is_over: bool,
+}
+
+impl Reader<Box<dyn BufRead + Send>> {
+    /// Opens a file, which may be `.gz` or `.zst`; `-` is standard input.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open(path: &Path) -> anyhow::Result<Self> {
+        Ok(Reader::new(files::open(path)?))
+    }
+}
+
+impl<R: BufRead> Reader<R> {
+    /// Reads from text.
+    pub fn new(input: R) -> Reader<R> {
+        Reader {
+            texts: Texts::new(input),
+            read: VecDeque::new(),
+            is_over: false,
+        }
+    }
+
+    /// Reads the games of the next text; `None` at the end.
+    fn read_text(&mut self) -> io::Result<Option<()>> {
+        let Some((offset, text)) = self.texts.next_text()? else {
+            return Ok(None);
+        };
+        let mut reader = pgn_reader::Reader::build(text)
+            .set_supported_tag_line_length(LONGEST_TAG)
+            .finish();
+        let mut games = VecDeque::new();
+        loop {
+            let game = match reader.read_game(&mut GameVisitor) {
+                Ok(None) => break,
+                Ok(Some(game)) => game,
+                Err(error) => Err(error.to_string()),
+            };
+            let is_readable = game.is_ok();
+            games.push_back(game.map_err(|reason| ReadError::Game { offset, reason }));
+            if !is_readable {
+                break;
+            }
+        }
+        // A result is missing at the end of the file when it was cut off; elsewhere its writer leaves it to the tag.
+        if self.texts.is_at_end()
+            && let Some(Ok(game)) = games.back()
+            && !game.is_whole
+        {
+            let plies = game.moves.len();
+            let reason = format!("it breaks off after {plies} plies, without a result");
+            games.pop_back();
+            games.push_back(Err(ReadError::Game { offset, reason }));
+        }
+        self.read = games;
+        Ok(Some(()))
+    }
+}
+
+impl<R: BufRead> Iterator for Reader<R> {
+    type Item = Result<Game, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.read.is_empty() {
+            if self.is_over {
+                return None;
+            }
+            match self.read_text() {
+                Ok(Some(())) => {}
+                Ok(None) => self.is_over = true,
+                Err(error) => {
+                    self.is_over = true;
+                    return Some(Err(error.into()));
+                }
+            }
+        }
+        self.read.pop_front()
+    }
+}
+
+/// Cuts a stream into the texts of games: a game ends where a tag line follows movetext.
+pub struct Texts<R> {
+    input: R,
+    offset: u64,
+    text: Vec<u8>,
+    line: Vec<u8>,
+}
+
+impl<R: BufRead> Texts<R> {
+    /// Of this text.
+    pub fn new(input: R) -> Texts<R> {
+        Texts {
+            input,
+            offset: 0,
+            text: Vec::new(),
+            line: Vec::new(),
+        }
+    }
+
+    /// The next text and where it starts. Games without tags come together.
+    ///
+    /// # Errors
+    /// When the input cannot be read.
+    pub fn next_text(&mut self) -> io::Result<Option<(u64, &[u8])>> {
+        self.text.clear();
+        let mut movetext = false;
+        let mut start = self.offset;
+        loop {
+            if self.line.is_empty() {
+                self.input.read_until(b'\n', &mut self.line)?;
+            }
+            let tag = is_tag(&self.line);
+            if self.line.is_empty() || (tag && movetext) {
+                break;
+            }
+            let blank = self.line.trim_ascii().is_empty();
+            if blank && self.text.is_empty() {
+                start += self.line.len() as u64;
+            } else {
+                movetext |= !tag && !blank;
+                self.text.extend_from_slice(&self.line);
+            }
+            self.offset += self.line.len() as u64;
+            self.line.clear();
+        }
+        Ok((!self.text.is_empty()).then_some((start, self.text.as_slice())))
+    }
+
+    /// Whether no text follows the one that was cut last.
+    fn is_at_end(&self) -> bool {
+        self.line.is_empty()
+    }
+}
+
+/// `[Name "value"]`; a comment's `[%eval 0.3]` at the start of a line is none.
+fn is_tag(line: &[u8]) -> bool {
+    let line = line.trim_ascii();
+    line.first() == Some(&b'[')
+        && line.get(1).is_some_and(u8::is_ascii_alphabetic)
+        && line.ends_with(b"\"]")
+}
+
+struct GameVisitor;
+
+impl Visitor for GameVisitor {
+    type Tags = Vec<(String, String)>;
+    type Movetext = Game;
+    type Output = Result<Game, String>;
+
+    fn begin_tags(&mut self) -> ControlFlow<Self::Output, Self::Tags> {
+        ControlFlow::Continue(Vec::new())
+    }
+
+    fn tag(
+        &mut self,
+        tags: &mut Self::Tags,
+        name: &[u8],
+        value: RawTag<'_>,
+    ) -> ControlFlow<Self::Output> {
+        let name = String::from_utf8_lossy(name).into_owned();
+        tags.push((name, value.decode_utf8_lossy().into_owned()));
+        ControlFlow::Continue(())
+    }
+
+    fn begin_movetext(&mut self, tags: Self::Tags) -> ControlFlow<Self::Output, Game> {
+        let start = match start_of(&tags) {
+            Ok(start) => start,
+            Err(reason) => return ControlFlow::Break(Err(reason)),
+        };
+        let result = tags.iter().find(|(name, _)| name == "Result");
+        let outcome = result.and_then(|(_, text)| KnownOutcome::from_ascii(text.as_bytes()).ok());
+        ControlFlow::Continue(Game {
+            end: start.clone(),
+            moves: Vec::new(),
+            is_whole: false,
+            start,
+            outcome,
+            tags,
+        })
+    }
+
+    fn san(&mut self, game: &mut Game, san: SanPlus) -> ControlFlow<Self::Output> {
+        match san.san.to_move(&game.end) {
+            Ok(m) => {
+                game.moves.push(PackedMove::pack(m));
+                game.end.play_unchecked(m);
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                let ply = game.moves.len() + 1;
+                ControlFlow::Break(Err(format!("{san} at ply {ply}: {error}")))
+            }
+        }
+    }
+
+    fn begin_variation(&mut self, _: &mut Game) -> ControlFlow<Self::Output, Skip> {
+        ControlFlow::Continue(Skip(true))
+    }
+
+    fn outcome(&mut self, game: &mut Game, outcome: Outcome) -> ControlFlow<Self::Output> {
+        game.outcome = outcome.known().or(game.outcome);
+        game.is_whole = true;
+        ControlFlow::Continue(())
+    }
+
+    fn end_game(&mut self, game: Game) -> Self::Output {
+        Ok(game)
+    }
+}
+
+/// The position that the tags `FEN` and `Variant` tell.
+fn start_of(tags: &[(String, String)]) -> Result<Chess, String> {
+    let tag = |wanted: &str| tags.iter().find(|(name, _)| name == wanted);
+    let variant = tag("Variant").map_or("", |(_, value)| value);
+    let mode = castling_of_variant(variant.as_bytes())
+        .ok_or_else(|| format!("{variant} is another game than chess"))?;
+    match tag("FEN") {
+        None => Ok(Chess::new()),
+        Some((_, fen)) if mode.is_chess960() => start_position(fen.as_bytes(), mode),
+        Some((_, fen)) => setup::position_from_fen(fen).map_err(|error| error.to_string()),
+    }
+}
+
+/// How pieces castle in a variant of this name; `None` if it is another game than chess.
+pub(crate) fn castling_of_variant(name: &[u8]) -> Option<CastlingMode> {
+    let name = name.to_ascii_lowercase();
+    let has = |word: &&[u8]| name.windows(word.len()).any(|part| part == *word);
+    if [&b"960"[..], b"fischer", b"freestyle"].iter().any(has) {
+        return Some(CastlingMode::Chess960);
+    }
+    let chess = [
+        &b""[..],
+        b"?",
+        b"-",
+        b"standard",
+        b"normal",
+        b"chess",
+        b"from position",
+    ];
+    chess
+        .contains(&name.as_slice())
+        .then_some(CastlingMode::Standard)
+}
+
+/// The position of a FEN.
+pub(crate) fn start_position(fen: &[u8], mode: CastlingMode) -> Result<Chess, String> {
+    let fen = Fen::from_ascii(fen).map_err(|error| format!("FEN: {error}"))?;
+    fen.into_position(mode)
+        .map_err(|error| format!("FEN: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shakmaty::Color;
+
+    fn read(text: &str) -> Vec<Result<Game, String>> {
+        Reader::new(text.as_bytes())
+            .map(|game| game.map_err(|error| error.to_string()))
+            .collect()
+    }
+
+    #[test]
+    fn broken_games_are_named_and_do_not_hurt_their_neighbours() {
+        let text = "[Result \"1-0\"]\n\n1. e4 { open\n\n[White \"x\"]\n\n1. e4 Ke5 0-1\n\n\
+                    [Result \"0-1\"]\n\n1. f3 e5 (1... d5) 2. g4 {[%eval #-1]} Qh4# 0-1\n\n\
+                    [Variant \"Atomic\"]\n\n1. e4 *\n\n[Result \"1/2-1/2\"]\n\n1. d4 d5\n\n\
+                    [White \"cut\"]\n[Result \"1-0\"]\n\n1. e4 e5 2. N";
+        let games = read(text);
+        assert_eq!(games.len(), 6);
+        assert!(games[1].as_ref().unwrap_err().contains("Ke5 at ply 2"));
+        let mate = games[2].as_ref().unwrap();
+        assert!(mate.moves.len() == 4 && mate.end.is_checkmate());
+        assert_eq!(
+            mate.outcome,
+            Some(KnownOutcome::Decisive {
+                winner: Color::Black
+            })
+        );
+        assert!(games[3].as_ref().unwrap_err().contains("Atomic"));
+        // Only the tag tells this one's result.
+        assert_eq!(games[4].as_ref().unwrap().outcome, Some(KnownOutcome::Draw));
+        let cut = games[5].as_ref().unwrap_err();
+        let at = text.find("[White \"cut\"]").unwrap();
+        assert!(
+            cut.contains(&format!("byte {at}")) && cut.contains("breaks off"),
+            "{cut}"
+        );
+    }
+
+    #[test]
+    fn games_may_have_no_tags_and_start_anywhere() {
+        let games = read("1. e4 e5 1-0\n\n1. d4 d5 0-1\n");
+        assert_eq!(games.len(), 2);
+        assert!(games.iter().all(Result::is_ok));
+        let fen = "nrkbbqrn/pppppppp/8/8/8/8/PPPPPPPP/NRKBBQRN w KQkq - 0 1";
+        let games = read(&format!(
+            "[Variant \"Chess960\"]\n[FEN \"{fen}\"]\n\n1. c3 c6 2. Bc2 Bc7 3. O-O-O *\n"
+        ));
+        let game = games[0].as_ref().unwrap();
+        assert_eq!((game.moves.len(), game.tag("FEN")), (5, Some(fen)));
+        assert!(read("").is_empty());
+    }
+
+    #[test]
+    fn a_file_that_breaks_off_ends_with_one_error() {
+        let text = "1. e4 e5 *\n".repeat(1000);
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        io::Write::write_all(&mut packer, text.as_bytes()).unwrap();
+        let packed = packer.finish().unwrap();
+        let cut = flate2::read::GzDecoder::new(&packed[..packed.len() - 12]);
+        let games: Vec<_> = Reader::new(io::BufReader::new(cut)).collect();
+        assert!(matches!(games.last(), Some(Err(ReadError::File(_)))));
+    }
+}
