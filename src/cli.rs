@@ -25,6 +25,7 @@ use crate::{
         dataset::{self, DatasetArgs},
         describe::{self, DescribeArgs},
         runtime::{self, RuntimeArgs},
+        stats::{self, StatsArgs},
         tune::{self, TuneArgs},
     },
     engine::{self, loader::Load},
@@ -86,6 +87,7 @@ enum Command {
     Convert(ConvertArgs),
     Describe(DescribeArgs),
     Dataset(DatasetArgs),
+    Stats(StatsArgs),
 }
 
 /// Runs the program with the process's arguments.
@@ -128,6 +130,7 @@ fn dispatch(command: Option<Command>, options: Options) -> Result<()> {
         Some(Command::Convert(args)) => convert::convert_with(&args, &calibrate),
         Some(Command::Describe(args)) => describe::describe(&args),
         Some(Command::Dataset(args)) => dataset::run(&args, &options, &load()),
+        Some(Command::Stats(args)) => stats::command(&args),
     }
 }
 

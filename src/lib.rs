@@ -6,7 +6,8 @@
 //! [`search`] gathers leaves into a batch (select, expand), has a [`network`] evaluate it and backs the values up;
 //! the reports come back to [`uci`] as text. [`chess`] holds the rules around `shakmaty`, [`lc0`] turns lc0's
 //! weight files into ONNX, [`options`] is the one table of everything that can be set. [`dataset`] makes the
-//! records that networks are trained on from games, which [`pgn`] reads. [`commands`] holds the subcommands, one file each.
+//! records that networks are trained on, [`stats`] counts games, which [`pgn`] reads. [`commands`] holds the
+//! subcommands, one file each.
 //!
 //! # Boundaries
 //! * `network` never imports `search`; `lc0` knows neither; `search` never prints.
@@ -36,6 +37,7 @@ pub mod network;
 pub mod options;
 pub mod pgn;
 pub mod search;
+pub mod stats;
 pub mod syzygy;
 pub mod uci;
 

@@ -8,4 +8,5 @@ pub mod convert;
 pub mod dataset;
 pub mod describe;
 pub mod runtime;
+pub mod stats;
 pub mod tune;

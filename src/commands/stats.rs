@@ -1,0 +1,390 @@
+//! `scorn stats`: what games came to, as text, as JSON for programs, and as a page with the figures of the paper on
+//! search-contempt drawn from these games.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Serialize;
+
+use crate::{
+    files,
+    pgn::{ReadError, Reader},
+    stats::{
+        games::{GameStats, Summary},
+        page::Page,
+        paper,
+        plot::{Plot, Point, Series, Style},
+    },
+};
+
+/// The tag in which self-play tells the search-contempt limit of its games.
+pub const LIMIT_TAG: &str = "ScLimit";
+
+/// How many broken games of a file are named.
+const NAMED_ERRORS: u64 = 20;
+
+/// The first bytes of training records.
+const RECORDS: &[u8] = b"SCORNREC";
+
+/// Count games: results, lengths, repeated games, diversity.
+///
+/// Several files are counted one by one and together, as if one followed the other.
+///
+/// Examples:
+///   scorn stats games.pgn.zst
+///   scorn stats sc5.pgn sc20.pgn puct.pgn --sc-limits 5,20,1000000 --html figures.html
+#[derive(Clone, Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct StatsArgs {
+    /// PGN files; may be .gz or .zst; "-" is standard input.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+    /// Write a page with plots to this file: figures 2, 3 and 4 of the paper on search-contempt, from these games.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// The ScLimit of each file's games, for figure 2; by default what their tag "ScLimit" says.
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
+    pub sc_limits: Vec<u64>,
+}
+
+/// The games of one file.
+struct Counted {
+    name: String,
+    stats: GameStats,
+    sc_limit: Option<u64>,
+    /// Games that could not be read.
+    broken: u64,
+}
+
+/// What is told about a file, or about all.
+#[derive(Serialize)]
+struct Told {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sc_limit: Option<u64>,
+    #[serde(flatten)]
+    summary: Summary,
+    /// Games that could not be read and are not counted.
+    broken: u64,
+    /// Each file, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    files: Vec<Told>,
+}
+
+/// Runs `scorn stats`.
+///
+/// # Errors
+/// When a file cannot be read or written, or some games are broken (the others are counted and told nevertheless).
+pub fn command(args: &StatsArgs) -> Result<()> {
+    let limits = &args.sc_limits;
+    ensure!(
+        limits.is_empty() || limits.len() == args.files.len(),
+        "--sc-limits has {} numbers for {} files",
+        limits.len(),
+        args.files.len()
+    );
+    let mut counted = Vec::new();
+    for (index, path) in args.files.iter().enumerate() {
+        let mut one = count(path)?;
+        one.sc_limit = limits.get(index).copied().or(one.sc_limit);
+        counted.push(one);
+    }
+    let told = tell(&counted);
+    if args.json {
+        say!("{}", serde_json::to_string(&told)?);
+    } else {
+        for one in told.files.iter().chain([&told]) {
+            say!("{}", text(one));
+        }
+    }
+    if let Some(path) = &args.html {
+        let files = if told.files.is_empty() {
+            std::slice::from_ref(&told)
+        } else {
+            &told.files
+        };
+        files::write_whole(path, page(files)?.as_bytes())?;
+    }
+    if told.broken > 0 {
+        bail!("{} games could not be read", told.broken);
+    }
+    Ok(())
+}
+
+fn count(path: &Path) -> Result<Counted> {
+    let name = path.display().to_string();
+    let mut file = files::open(path)?;
+    let start = file
+        .fill_buf()
+        .with_context(|| format!("cannot read {name}"))?;
+    ensure!(
+        !start.starts_with(RECORDS),
+        "{name} holds training records of single positions, not games: `scorn dataset stats` counts those"
+    );
+    let mut counted = Counted {
+        name,
+        stats: GameStats::default(),
+        sc_limit: None,
+        broken: 0,
+    };
+    for game in Reader::new(file) {
+        match game {
+            Ok(game) => {
+                if counted.stats.games() == 0 {
+                    counted.sc_limit = game.tag(LIMIT_TAG).and_then(|text| text.parse().ok());
+                }
+                let stats = &mut counted.stats;
+                stats.add(&game.start, &game.moves, &game.end, game.outcome);
+            }
+            Err(error @ ReadError::Game { .. }) => {
+                counted.broken += 1;
+                if counted.broken <= NAMED_ERRORS {
+                    eprintln!("scorn: {}: {error}", counted.name);
+                }
+            }
+            Err(error) => return Err(error).context(counted.name),
+        }
+    }
+    ensure!(
+        counted.stats.games() + counted.broken > 0,
+        "{}: there is no game in it",
+        counted.name
+    );
+    Ok(counted)
+}
+
+/// All files as one; each of them too, if there are several.
+fn tell(counted: &[Counted]) -> Told {
+    let mut all = GameStats::default();
+    let mut files = Vec::new();
+    for one in counted {
+        all.append(&one.stats);
+        files.push(Told {
+            file: Some(one.name.clone()),
+            sc_limit: one.sc_limit,
+            summary: one.stats.summary(),
+            broken: one.broken,
+            files: Vec::new(),
+        });
+    }
+    if files.len() == 1 {
+        return files.remove(0);
+    }
+    Told {
+        file: None,
+        sc_limit: None,
+        summary: all.summary(),
+        broken: files.iter().map(|file| file.broken).sum(),
+        files,
+    }
+}
+
+/// For people.
+fn text(told: &Told) -> String {
+    let summary = &told.summary;
+    let name = told.file.as_deref().unwrap_or("all files");
+    let share = |count: u64| 100.0 * count as f64 / summary.games.max(1) as f64;
+    let repeated = paper::REPEATED_AT.map(|k| format!("{k}: {:.2}", summary.repeated[&k]));
+    let openings = summary.openings.iter().map(|(moves, diversity)| {
+        format!(
+            "{moves}: {} ({:.1})",
+            diversity.distinct, diversity.effective
+        )
+    });
+    let phases = summary.phases.iter().map(|(phase, count)| {
+        let (name, decisive, draws) = (phase.name(), count.decisive, count.draws);
+        format!("{name} {decisive} decisive, {draws} drawn")
+    });
+    let mut lines = vec![
+        format!("{name}: {} games", summary.games),
+        format!(
+            "  1-0 {} ({:.1} %), drawn {} ({:.1} %), 0-1 {} ({:.1} %), unfinished {}",
+            summary.white,
+            share(summary.white),
+            summary.draws,
+            share(summary.draws),
+            summary.black,
+            share(summary.black),
+            summary.unfinished
+        ),
+        format!("  (w+l)/d {}", ratio_text(summary)),
+        format!(
+            "  plies: mean {:.1}, median {}, {} to {}",
+            summary.mean_plies, summary.median_plies, summary.shortest_plies, summary.longest_plies
+        ),
+        format!("  repeated at move {}", repeated.join(", ")),
+        format!(
+            "  openings by moves, different (effective): {}",
+            openings.collect::<Vec<_>>().join(", ")
+        ),
+        format!("  ended in the {}", phases.collect::<Vec<_>>().join("; ")),
+    ];
+    if let Some(policy) = &summary.policy {
+        let divergence = policy.divergence;
+        let divergence = divergence.map_or(String::new(), |d| format!(", divergence {d:.3}"));
+        lines.push(format!(
+            "  searches: {} positions, policy entropy {:.3}{divergence}",
+            policy.positions, policy.entropy
+        ));
+    }
+    lines.join("\n")
+}
+
+fn ratio_text(summary: &Summary) -> String {
+    let number = |x: Option<f64>| x.map_or("unbounded".to_owned(), |x| format!("{x:.2}"));
+    let (low, high) = summary.decisive_per_draw_interval;
+    match summary.decisive_per_draw {
+        Some(ratio) => format!("{ratio:.2} ({} to {})", number(low), number(high)),
+        None => format!("without draws (at least {})", number(low)),
+    }
+}
+
+/// The page: a table, then the paper's figures.
+fn page(files: &[Told]) -> Result<String> {
+    let mut page = Page::new("Games");
+    let row = |told: &Told| {
+        let summary = &told.summary;
+        vec![
+            told.file.clone().unwrap_or_default(),
+            told.sc_limit
+                .map_or(String::new(), |limit| limit.to_string()),
+            summary.games.to_string(),
+            summary.white.to_string(),
+            summary.draws.to_string(),
+            summary.black.to_string(),
+            ratio_text(summary),
+            format!("{:.1}", summary.mean_plies),
+            summary.openings[&4].distinct.to_string(),
+        ]
+    };
+    let columns = [
+        "file",
+        "ScLimit",
+        "games",
+        "1-0",
+        "drawn",
+        "0-1",
+        "(w+l)/d (95 %)",
+        "plies",
+        "openings of 4 moves",
+    ];
+    page.table(&columns, &files.iter().map(row).collect::<Vec<_>>());
+    page.heading("Decisive games for each draw, by ScLimit (figure 2)");
+    page.figure(
+        &figure2(files).svg()?,
+        "Published: 100 games a point at 1000 nodes a move; 1000000 is plain PUCT. Bars are intervals of 95 %.",
+    );
+    page.heading("Decisive games for each draw, by file (figure 3)");
+    page.figure(
+        &figure3(files).svg()?,
+        "Published: plain PUCT with the temperature schedules tau_1 (low) and tau_2.",
+    );
+    page.heading("Repeated games by move number (figure 4)");
+    page.figure(
+        &figure4(files).svg()?,
+        "The share of games whose moves up to this one an earlier game of the file has played too. Thin: published, of \
+         100 games.",
+    );
+    page.heading("Where games ended");
+    let mut rows = Vec::new();
+    for told in files {
+        for (phase, count) in &told.summary.phases {
+            let name = told.file.clone().unwrap_or_default();
+            rows.push(vec![
+                name,
+                phase.name().to_owned(),
+                count.decisive.to_string(),
+                count.draws.to_string(),
+            ]);
+        }
+    }
+    page.table(&["file", "phase", "decisive", "drawn"], &rows);
+    Ok(page.finish())
+}
+
+/// A file's ratio with its error bar; an end without a bound is drawn at the ratio.
+fn ratio_point(told: &Told, x: f64) -> Option<Point> {
+    let ratio = told.summary.decisive_per_draw?;
+    let (low, high) = told.summary.decisive_per_draw_interval;
+    let bar = (low.unwrap_or(ratio), high.unwrap_or(ratio));
+    Some((x, ratio, Some(bar)))
+}
+
+fn figure2(files: &[Told]) -> Plot {
+    let points = files
+        .iter()
+        .filter_map(|told| ratio_point(told, told.sc_limit.filter(|&n| n > 0)? as f64));
+    let mut ours = Series::new("these games", Style::Points, 1, []);
+    ours.values = points.collect();
+    Plot {
+        x_name: "ScLimit".into(),
+        y_name: "(w+l)/d".into(),
+        is_log: true,
+        x_labels: Vec::new(),
+        series: vec![
+            Series::new("published", Style::Line, 0, paper::DECISIVE_BY_LIMIT),
+            ours,
+        ],
+    }
+}
+
+fn figure3(files: &[Told]) -> Plot {
+    let published = paper::DECISIVE_BY_SCHEDULE;
+    let mut x_labels: Vec<String> = published.iter().map(|(name, _)| name.to_string()).collect();
+    let mut ours = Series::new("these games", Style::Points, 1, []);
+    for told in files {
+        ours.values.extend(ratio_point(told, x_labels.len() as f64));
+        x_labels.push(short_name(told));
+    }
+    let values = published
+        .iter()
+        .enumerate()
+        .map(|(x, (_, y))| (x as f64, *y));
+    Plot {
+        x_name: "file".into(),
+        y_name: "(w+l)/d".into(),
+        is_log: false,
+        x_labels,
+        series: vec![Series::new("published", Style::Points, 0, values), ours],
+    }
+}
+
+fn figure4(files: &[Told]) -> Plot {
+    let mut series = Vec::new();
+    for (index, (name, shares)) in paper::REPEATED.iter().enumerate() {
+        let values = paper::REPEATED_AT.iter().zip(shares);
+        let values = values.map(|(&k, &share)| (k as f64, share));
+        let name = format!("published, {name}");
+        series.push(Series::new(name, Style::Thin, index, values));
+    }
+    for (index, told) in files.iter().enumerate() {
+        let values = told
+            .summary
+            .repeated
+            .iter()
+            .map(|(&k, &share)| (k as f64, share));
+        let color = paper::REPEATED.len() + index;
+        series.push(Series::new(short_name(told), Style::Line, color, values));
+    }
+    Plot {
+        x_name: "move number".into(),
+        y_name: "repeated games".into(),
+        is_log: false,
+        x_labels: Vec::new(),
+        series,
+    }
+}
+
+/// The file's name without its folder.
+fn short_name(told: &Told) -> String {
+    let name = told.file.clone().unwrap_or_default();
+    let path = Path::new(&name);
+    let short = path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
+    short.unwrap_or(name)
+}

@@ -1,0 +1,311 @@
+//! Plots as SVG: lines, points and error bars over two axes, of which the first may be logarithmic.
+
+use std::ops::Range;
+
+use anyhow::{Result, anyhow};
+use plotters::{
+    coord::{
+        Shift,
+        ranged1d::{AsRangedCoord, Ranged, ValueFormatter},
+        types::RangedCoordf64,
+    },
+    prelude::*,
+};
+
+/// Width and height of a plot in pixels.
+const SIZE: (u32, u32) = (860, 440);
+
+/// Series of the same kind get these in turn: they can be told apart with common colour blindnesses (M. Okabe, K. Ito).
+const COLORS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(120, 120, 120),
+    RGBColor(0, 0, 0),
+];
+
+/// How the values of a series are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// A line.
+    Line,
+    /// A thin line, for what is compared with.
+    Thin,
+    /// Points, with error bars where there are any.
+    Points,
+}
+
+/// x, y, and the ends of the error bar.
+pub type Point = (f64, f64, Option<(f64, f64)>);
+
+/// One row of values.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// For the legend.
+    pub name: String,
+    /// How it is shown.
+    pub style: Style,
+    /// Index of its colour; series may share one.
+    pub color: usize,
+    /// Its points.
+    pub values: Vec<Point>,
+}
+
+impl Series {
+    /// A series without error bars.
+    pub fn new(
+        name: impl Into<String>,
+        style: Style,
+        color: usize,
+        values: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Series {
+        Series {
+            name: name.into(),
+            style,
+            color,
+            values: values.into_iter().map(|(x, y)| (x, y, None)).collect(),
+        }
+    }
+}
+
+/// A plot.
+#[derive(Clone, Debug)]
+pub struct Plot {
+    /// Under the x axis.
+    pub x_name: String,
+    /// Beside the y axis.
+    pub y_name: String,
+    /// Whether the x axis is logarithmic; all x are above 0 then.
+    pub is_log: bool,
+    /// Names of x = 0, 1, 2... in place of numbers.
+    pub x_labels: Vec<String>,
+    /// What is shown.
+    pub series: Vec<Series>,
+}
+
+impl Plot {
+    /// The plot as SVG text. What is not finite is left out.
+    ///
+    /// # Errors
+    /// When the plotting library fails.
+    pub fn svg(&self) -> Result<String> {
+        let mut text = String::new();
+        {
+            let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+            let drawn = if self.is_log {
+                self.draw_log(&area)
+            } else {
+                self.draw_linear(&area)
+            };
+            drawn.map_err(|error| anyhow!("cannot draw a plot: {error}"))?;
+        }
+        Ok(text)
+    }
+
+    fn draw_log(&self, area: &Area<'_>) -> Drawn {
+        let x = self.x_range();
+        self.draw(area, (x.start / 1.5..x.end * 1.5).log_scale())
+    }
+
+    fn draw_linear(&self, area: &Area<'_>) -> Drawn {
+        let x = self.x_range();
+        let margin = match self.x_labels.is_empty() {
+            true => 0.02 * (x.end - x.start).max(1e-9),
+            false => 0.6,
+        };
+        self.draw(area, x.start - margin..x.end + margin)
+    }
+
+    fn draw<X>(&self, area: &Area<'_>, x_axis: X) -> Drawn
+    where
+        X: AsRangedCoord<Value = f64>,
+        X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    {
+        area.fill(&WHITE)?;
+        let mut chart = ChartBuilder::on(area)
+            .margin(12)
+            .x_label_area_size(48)
+            .y_label_area_size(64)
+            .build_cartesian_2d(x_axis, self.y_range())?;
+        let label = |x: &f64| self.x_label(*x);
+        let mut mesh = chart.configure_mesh();
+        mesh.light_line_style(WHITE)
+            .bold_line_style(RGBColor(225, 225, 225))
+            .x_desc(&self.x_name)
+            .y_desc(&self.y_name)
+            .label_style(("sans-serif", 14))
+            .x_label_formatter(&label);
+        if !self.x_labels.is_empty() {
+            mesh.x_labels(self.x_labels.len() + 2);
+        }
+        mesh.draw()?;
+        for series in &self.series {
+            draw_series(&mut chart, series)?;
+        }
+        chart
+            .configure_series_labels()
+            .background_style(WHITE.mix(0.85))
+            .border_style(RGBColor(200, 200, 200))
+            .label_font(("sans-serif", 13))
+            .position(SeriesLabelPosition::UpperRight)
+            .draw()?;
+        area.present()?;
+        Ok(())
+    }
+
+    fn x_label(&self, x: f64) -> String {
+        if self.x_labels.is_empty() {
+            return number(x);
+        }
+        let index = x.round();
+        let is_tick = (x - index).abs() < 1e-6 && index >= 0.0;
+        let name = is_tick.then(|| self.x_labels.get(index as usize)).flatten();
+        name.cloned().unwrap_or_default()
+    }
+
+    fn finite(&self) -> impl Iterator<Item = (f64, f64)> {
+        let values = self.series.iter().flat_map(|series| &series.values);
+        values
+            .flat_map(|&(x, y, bar)| {
+                let (low, high) = bar.unwrap_or((y, y));
+                [(x, y), (x, low), (x, high)]
+            })
+            .filter(|(x, y)| x.is_finite() && y.is_finite())
+    }
+
+    fn x_range(&self) -> Range<f64> {
+        let labelled = (0..self.x_labels.len()).map(|index| index as f64);
+        range(self.finite().map(|(x, _)| x).chain(labelled))
+    }
+
+    /// From 0 (or the least value below it) to a little more than the largest value.
+    fn y_range(&self) -> Range<f64> {
+        let range = range(self.finite().map(|(_, y)| y).chain([0.0]));
+        let margin = 0.08 * (range.end - range.start);
+        let start = if range.start < 0.0 {
+            range.start - margin
+        } else {
+            range.start
+        };
+        start..range.end + margin
+    }
+}
+
+type Backend<'a> = SVGBackend<'a>;
+type Area<'a> = DrawingArea<Backend<'a>, Shift>;
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+
+fn draw_series<'a, X>(
+    chart: &mut ChartContext<'_, Backend<'a>, Cartesian2d<X, RangedCoordf64>>,
+    series: &Series,
+) -> Drawn
+where
+    X: Ranged<ValueType = f64>,
+{
+    let color = COLORS[series.color % COLORS.len()];
+    let values = || {
+        let finite = |&&(x, y, _): &&(f64, f64, _)| x.is_finite() && y.is_finite();
+        series.values.iter().filter(finite).copied()
+    };
+    let annotation = if series.style == Style::Points {
+        let points = values().map(|(x, y, _)| Circle::new((x, y), 5, color.filled()));
+        chart.draw_series(points)?
+    } else {
+        let width = if series.style == Style::Line { 3 } else { 1 };
+        let line = values().map(|(x, y, _)| (x, y));
+        chart.draw_series(LineSeries::new(line, color.stroke_width(width)))?
+    };
+    let style = series.style;
+    annotation
+        .label(&series.name)
+        .legend(move |(x, y)| match style {
+            Style::Points => {
+                PathElement::new([(x + 8, y - 3), (x + 8, y + 3)], color.stroke_width(6))
+            }
+            Style::Line => PathElement::new([(x, y), (x + 16, y)], color.stroke_width(3)),
+            Style::Thin => PathElement::new([(x, y), (x + 16, y)], color.stroke_width(1)),
+        });
+    let bars = values().filter_map(|(x, _, bar)| {
+        let (low, high) = bar.filter(|(low, high)| low.is_finite() && high.is_finite())?;
+        Some(PathElement::new(
+            [(x, low), (x, high)],
+            color.stroke_width(2),
+        ))
+    });
+    chart.draw_series(bars)?;
+    Ok(())
+}
+
+/// The range of values; never empty.
+fn range(values: impl Iterator<Item = f64>) -> Range<f64> {
+    let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| {
+        (low.min(x), high.max(x))
+    });
+    if low > high {
+        return 0.0..1.0;
+    }
+    if low == high {
+        return low..low + 1.0;
+    }
+    low..high
+}
+
+/// A number as short as it can be.
+fn number(x: f64) -> String {
+    if x.abs() >= 1.0 || x == 0.0 {
+        let text = format!("{x:.2}");
+        return text.trim_end_matches('0').trim_end_matches('.').to_owned();
+    }
+    format!("{x:.2}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plot(is_log: bool, x_labels: &[&str], values: Vec<(f64, f64)>) -> String {
+        let mut series = Series::new("ours", Style::Points, 0, values.clone());
+        if let Some(first) = series.values.first_mut() {
+            first.2 = Some((first.1 - 0.5, first.1 + 0.5));
+        }
+        let plot = Plot {
+            x_name: "ScLimit".into(),
+            y_name: "(w+l)/d".into(),
+            is_log,
+            x_labels: x_labels.iter().map(|&label| label.into()).collect(),
+            series: vec![series, Series::new("published", Style::Thin, 1, values)],
+        };
+        plot.svg().unwrap()
+    }
+
+    #[test]
+    fn plots_show_their_points_and_names() {
+        let text = plot(true, &[], vec![(1.0, 2.57), (5.0, 1.38), (1e6, 0.09)]);
+        assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"));
+        assert_eq!(text.matches("<circle").count(), 3);
+        for word in ["ScLimit", "(w+l)/d", "ours", "published"] {
+            assert!(text.contains(word), "{word}");
+        }
+        let text = plot(false, &["first.pgn", "a<b"], vec![(0.0, 1.0), (1.0, 2.0)]);
+        assert!(text.contains("first.pgn") && !text.contains("a<b"));
+    }
+
+    #[test]
+    fn odd_values_do_no_harm() {
+        for values in [
+            vec![],
+            vec![(0.0, 0.0)],
+            vec![(f64::NAN, 1.0), (1.0, f64::INFINITY)],
+        ] {
+            assert!(plot(false, &[], values).contains("</svg>"));
+        }
+        assert_eq!(number(1_000_000.0), "1000000");
+        assert_eq!(
+            (number(0.25), number(2.5), number(10.0)),
+            ("0.25".into(), "2.5".into(), "10".into())
+        );
+    }
+}

@@ -1,0 +1,244 @@
+//! The sequential probability ratio test: playing only as many games as it takes to tell two hypotheses apart.
+//!
+//! The ratio is that of the generalised test: of each hypothesis, the distribution of results that explains the counts
+//! best is taken (M. Van den Bergh, "Comparing the approximations for the generalized log likelihood ratio of a
+//! multinomial distribution", <https://www.cantate.be/Fishtest/comparing_approximations.pdf>, proposition 1.1, and
+//! "Comments on normalized Elo", section 4.1). The bounds are Wald's.
+
+use std::str::FromStr;
+
+use serde::Serialize;
+use thiserror::Error;
+
+use super::elo::{self, Counts, NELO, mean_and_variance};
+
+/// What a result that never came up is counted as, so that its logarithm exists.
+const UNSEEN: f64 = 1e-3;
+
+/// What the hypotheses are about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Model {
+    /// Elo: the mean score.
+    #[default]
+    Logistic,
+    /// Normalised Elo: the mean score in standard deviations of a game, which decides how many games it takes.
+    Normalized,
+}
+
+/// A test of `elo1` against `elo0` for the first side.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Sprt {
+    /// H0: the difference is at most this.
+    pub elo0: f64,
+    /// H1: it is at least this.
+    pub elo1: f64,
+    /// The chance of taking H1 when H0 is true.
+    pub alpha: f64,
+    /// The chance of taking H0 when H1 is true.
+    pub beta: f64,
+    /// The unit of both.
+    pub model: Model,
+}
+
+/// What the test says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// The ratio has reached the lower bound.
+    H0,
+    /// It has reached the upper bound.
+    H1,
+    /// Neither: more games are needed.
+    Continue,
+}
+
+/// Why a text is no test.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum SprtError {
+    /// Not four numbers.
+    #[error("four numbers are expected: elo0,elo1,alpha,beta, such as 0,5,0.05,0.05")]
+    Form,
+    /// The hypotheses are the wrong way round.
+    #[error("elo0 must be smaller than elo1")]
+    Order,
+    /// The chances of error are none.
+    #[error("alpha and beta must be above 0, and together below 1")]
+    Chances,
+}
+
+impl FromStr for Sprt {
+    type Err = SprtError;
+
+    fn from_str(text: &str) -> Result<Sprt, SprtError> {
+        let numbers: Result<Vec<f64>, _> = text.split(',').map(|n| n.trim().parse()).collect();
+        let [elo0, elo1, alpha, beta] = numbers.map_err(|_| SprtError::Form)?[..] else {
+            return Err(SprtError::Form);
+        };
+        if !(elo0.is_finite() && elo1.is_finite() && elo0 < elo1) {
+            return Err(SprtError::Order);
+        }
+        if !(alpha > 0.0 && beta > 0.0 && alpha + beta < 1.0) {
+            return Err(SprtError::Chances);
+        }
+        Ok(Sprt {
+            elo0,
+            elo1,
+            alpha,
+            beta,
+            model: Model::Logistic,
+        })
+    }
+}
+
+impl Sprt {
+    /// The log likelihood ratio at which H0 is taken, and the one at which H1 is.
+    pub fn bounds(&self) -> (f64, f64) {
+        let lower = (self.beta / (1.0 - self.alpha)).ln();
+        (lower, ((1.0 - self.beta) / self.alpha).ln())
+    }
+
+    /// What a ratio means.
+    pub fn verdict(&self, ratio: f64) -> Verdict {
+        let (lower, upper) = self.bounds();
+        if ratio >= upper {
+            Verdict::H1
+        } else if ratio <= lower {
+            Verdict::H0
+        } else {
+            Verdict::Continue
+        }
+    }
+
+    /// The log likelihood ratio of H1 to H0 after these results; 0 without any.
+    pub fn ratio<const N: usize>(&self, counts: &Counts<N>) -> f64 {
+        if counts.total() == 0 {
+            return 0.0;
+        }
+        let seen = counts.0.map(|n| if n == 0 { UNSEEN } else { n as f64 });
+        let total: f64 = seen.iter().sum();
+        let share = seen.map(|n| n / total);
+        let of = |difference: f64| match self.model {
+            Model::Logistic => with_mean(&share, elo::score(difference)),
+            Model::Normalized => {
+                // The spread of the mean of a sample's games is smaller than that of one.
+                let distance = difference / NELO * Counts::<N>::games_each().sqrt();
+                with_distance(&share, distance)
+            }
+        };
+        let (h0, h1) = (of(self.elo0), of(self.elo1));
+        let gain = |index: usize| share[index] * (h1[index] / h0[index]).ln();
+        total * (0..N).map(gain).sum::<f64>()
+    }
+}
+
+/// The most likely distribution for observed shares among those with this mean score (equations 1.2 and 1.3).
+fn with_mean<const N: usize>(share: &[f64; N], mean: f64) -> [f64; N] {
+    tilt(share, &Counts::<N>::scores().map(|score| score - mean))
+}
+
+/// The same among those whose mean lies `distance` standard deviations above a draw: the condition is linearised at the
+/// last distribution and solved until nothing changes (equation 4.9).
+fn with_distance<const N: usize>(share: &[f64; N], distance: f64) -> [f64; N] {
+    let scores = Counts::<N>::scores();
+    let mut current = [1.0 / N as f64; N];
+    for _ in 0..100 {
+        let (mean, variance) = mean_and_variance(&scores, &current);
+        let deviation = variance.sqrt();
+        let condition = scores.map(|score| {
+            let z = (score - mean) / deviation;
+            score - 0.5 - 0.5 * distance * deviation * (1.0 + z * z)
+        });
+        let next = tilt(share, &condition);
+        let change = next.iter().zip(&current).map(|(a, b)| (a - b).abs());
+        let largest = change.fold(0.0, f64::max);
+        current = next;
+        if largest < 1e-10 {
+            break;
+        }
+    }
+    current
+}
+
+/// The most likely distribution under which `condition` has the mean 0: `share / (1 + theta condition)`, where theta is
+/// found by bisection, as the mean falls with it.
+fn tilt<const N: usize>(share: &[f64; N], condition: &[f64; N]) -> [f64; N] {
+    let least = condition.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = condition.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let (mut low, mut high) = (-1.0 / most, -1.0 / least);
+    let tilted = |theta: f64| -> [f64; N] {
+        std::array::from_fn(|index| share[index] / (1.0 + theta * condition[index]))
+    };
+    for _ in 0..100 {
+        let theta = f64::midpoint(low, high);
+        let mean: f64 = tilted(theta)
+            .iter()
+            .zip(condition)
+            .map(|(p, c)| p * c)
+            .sum();
+        if mean > 0.0 {
+            low = theta;
+        } else {
+            high = theta;
+        }
+    }
+    tilted(f64::midpoint(low, high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::elo::{Games, Pairs, tests::FASTCHESS};
+    use super::*;
+
+    #[test]
+    fn ratios_are_those_of_fastchess() {
+        for row in FASTCHESS {
+            for (bounds, expected) in [(0.0, 5.0), (-3.0, 1.0), (0.0, 20.0)]
+                .iter()
+                .zip(row.ratios)
+            {
+                let mut test: Sprt = format!("{},{},0.05,0.05", bounds.0, bounds.1)
+                    .parse()
+                    .unwrap();
+                let mut found = Vec::new();
+                for model in [Model::Logistic, Model::Normalized] {
+                    test.model = model;
+                    found.push(test.ratio(&Counts(row.pairs)));
+                    found.push(test.ratio(&Counts(row.games)));
+                }
+                for (found, expected) in found.iter().zip(expected) {
+                    // It solves for theta to 1e-3 and 1e-7, and prints two places.
+                    let tolerance = 0.002_f64.max(2e-4 * expected.abs());
+                    assert!((found - expected).abs() < tolerance, "{found} {expected}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bounds_and_verdicts() {
+        let test: Sprt = "0,5,0.05,0.1".parse().unwrap();
+        let (lower, upper) = test.bounds();
+        assert!((lower + 2.251_292).abs() < 1e-6 && (upper - 2.890_372).abs() < 1e-6);
+        assert_eq!(test.verdict(upper), Verdict::H1);
+        assert_eq!(test.verdict(lower), Verdict::H0);
+        assert_eq!(test.verdict(0.0), Verdict::Continue);
+        assert_eq!(test.ratio(&Pairs::default()), 0.0);
+        assert!(test.ratio(&Counts([0, 0, 0, 0, 50])) > test.ratio(&Counts([0, 0, 0, 0, 5])));
+        assert!(test.ratio(&Counts([50, 0, 0]) as &Games) < 0.0);
+    }
+
+    #[test]
+    fn tests_that_make_no_sense_are_refused() {
+        for (text, error) in [
+            ("0,5", SprtError::Form),
+            ("0,5,x,0.05", SprtError::Form),
+            ("5,0,0.05,0.05", SprtError::Order),
+            ("0,nan,0.05,0.05", SprtError::Order),
+            ("0,5,0,0.05", SprtError::Chances),
+            ("0,5,0.5,0.5", SprtError::Chances),
+        ] {
+            assert_eq!(text.parse::<Sprt>(), Err(error), "{text}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! `scorn stats` as a user runs it.
+
+use std::{
+    fs,
+    io::Write,
+    process::{Command, Output},
+};
+
+fn stats(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
+    command.arg("stats").args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+const GAMES: &str = "[ScLimit \"5\"]\n[Result \"1-0\"]\n\n1. e4 e5 2. Nf3 Nc6 1-0\n\n1. e4 e5 2. Bc4 Nc6 0-1\n\n\
+                     1. e4 e5 2. Nf3 Nc6 1/2-1/2\n\n1. d4 d5 1/2-1/2\n";
+
+#[test]
+fn one_file_is_one_object_and_packed_files_read_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = folder.path().join("a.pgn");
+    fs::write(&plain, GAMES).unwrap();
+    let packed = folder.path().join("a.pgn.gz");
+    let file = fs::File::create(&packed).unwrap();
+    let mut packer = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+    packer.write_all(GAMES.as_bytes()).unwrap();
+    packer.finish().unwrap();
+    for path in [&plain, &packed] {
+        let output = stats(&[path.to_str().unwrap(), "--json"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(text(&output.stdout).lines().count(), 1);
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        for (name, value) in [("games", 4), ("white", 1), ("draws", 2), ("black", 1)] {
+            assert_eq!(told[name], value, "{name}");
+        }
+        assert_eq!(
+            (&told["decisive_per_draw"], &told["mean_plies"]),
+            (&1.0.into(), &3.5.into())
+        );
+        assert_eq!(told["repeated"].as_object().unwrap().len(), 50);
+        assert_eq!(told["repeated"]["1"], 0.5);
+        assert_eq!(told["repeated"]["2"], 0.25);
+        assert_eq!(told["repeated"]["50"], 0.0);
+        assert_eq!(told["sc_limit"], 5);
+    }
+    let people = stats(&[plain.to_str().unwrap()]);
+    let people = text(&people.stdout);
+    assert!(
+        people.contains("(w+l)/d 1.00") && people.contains("1: 0.50, 2: 0.25"),
+        "{people}"
+    );
+}
+
+#[test]
+fn several_files_are_counted_alone_and_together_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["a.pgn", "b.pgn"].map(|name| folder.path().join(name));
+    for path in &paths {
+        fs::write(path, GAMES).unwrap();
+    }
+    let [a, b] = paths.each_ref().map(|path| path.to_str().unwrap());
+    let page = folder.path().join("page.html");
+    let html = page.to_str().unwrap();
+    let output = stats(&[a, b, "--json", "--sc-limits", "5,32", "--html", html]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["games"], 8);
+    assert_eq!(told["repeated"]["1"], 0.75);
+    assert_eq!(told["files"][1]["games"], 4);
+    assert_eq!(told["files"][1]["sc_limit"], 32);
+    let page = fs::read_to_string(page).unwrap();
+    assert_eq!(page.matches("<svg").count(), 3);
+    // It works without a network.
+    assert!(!page.contains("<script") && !page.contains("href") && !page.contains("src="));
+    for word in ["figure 2", "figure 3", "figure 4", "published", "b.pgn"] {
+        assert!(page.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn bad_input_is_named_and_what_is_good_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::write(
+        path("cut.pgn"),
+        format!("{GAMES}\n[White \"x\"]\n\n1. e4 e5 2. Nf"),
+    )
+    .unwrap();
+    let output = stats(&[&path("cut.pgn"), "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&told["games"], &told["broken"]), (&4.into(), &1.into()));
+    assert!(text(&output.stderr).contains("breaks off after 2 plies"));
+    fs::write(path("records"), [&b"SCORNREC"[..], &[0; 64]].concat()).unwrap();
+    fs::write(path("empty.pgn"), "\n").unwrap();
+    fs::write(path("cut.gz"), [0x1f, 0x8b, 8, 0]).unwrap();
+    fs::write(path("good.pgn"), GAMES).unwrap();
+    let good = path("good.pgn");
+    for (arguments, message) in [
+        (vec![path("records")], "dataset stats"),
+        (vec![path("empty.pgn")], "no game"),
+        (vec![path("cut.gz")], "cut.gz"),
+        (vec![path("missing.pgn")], "missing.pgn"),
+        (
+            vec![good.clone(), "--sc-limits".into(), "1,2".into()],
+            "2 numbers for 1 files",
+        ),
+        (
+            vec![good, "--html".into(), path("no/page.html")],
+            "no/page.html",
+        ),
+    ] {
+        let arguments: Vec<&str> = arguments.iter().map(|argument| &**argument).collect();
+        let output = stats(&arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        let errors = text(&output.stderr);
+        assert!(
+            errors.contains(message) && errors.lines().count() == 1,
+            "{errors}"
+        );
+    }
+}
