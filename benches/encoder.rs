@@ -14,7 +14,7 @@ use scorn::{
         hash::HashEvaluator,
         input::{
             encoder::{INPUT_SIZE, encode, expand},
-            key::{Sight, position_key},
+            key::{HistoryRead, position_key},
             policy_map::{POLICY_SIZE, softmax},
         },
     },
@@ -35,7 +35,7 @@ fn leaf(c: &mut Criterion) {
     let game = game();
     let plies = game.plies();
     c.bench_function("key", |b| {
-        b.iter(|| position_key(black_box(plies), HistoryFill::FenOnly, &Sight::FULL));
+        b.iter(|| position_key(black_box(plies), HistoryFill::FenOnly, &HistoryRead::ALL));
     });
     for format in [InputFormat::Classical112, InputFormat::CanonicalV2] {
         c.bench_function(&format!("encode {format}"), |b| {
@@ -62,7 +62,7 @@ fn cache(c: &mut Criterion) {
     let key = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut batch = Batch::default();
     for i in 0..200_000 {
-        batch.push(key(i), None, &moves);
+        batch.push(key(i), &moves);
     }
     let filled = cached.evaluate(&mut batch);
     assert!(filled.is_ok());

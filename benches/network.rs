@@ -37,8 +37,8 @@ fn backends(c: &mut Criterion) {
             let game = History::default();
             let moves: Vec<_> = legal_moves(game.position()).collect();
             let mut batch = Batch::default();
-            for key in 0..size {
-                batch.push(key, evaluator.encode(game.plies()), &moves);
+            for _ in 0..size {
+                evaluator.queue(game.plies(), &moves, &mut batch);
             }
             group.throughput(Throughput::Elements(size));
             group.bench_function(BenchmarkId::from_parameter(size), |b| {

@@ -28,7 +28,7 @@ use crate::{
         stats::{self, StatsArgs},
         tune::{self, TuneArgs},
     },
-    engine::{self, loader::Load},
+    engine::loader::Load,
     network::load::{self, NetworkConfig, calibrate::calibrate},
     options::{Kind, Options, Row},
     uci::{self, output::Output},
@@ -134,12 +134,11 @@ fn dispatch(command: Option<Command>, options: Options) -> Result<()> {
     }
 }
 
-/// How evaluators are made.
+/// How backends are made.
 fn load() -> Load {
     Arc::new(|options, role| {
-        let mut config = NetworkConfig::of(options, role);
-        config.cache = engine::cache_entries(options);
-        Ok(load::load(&config)?)
+        let config = NetworkConfig::of(options, role);
+        Ok(load::load_backend(&config)?)
     })
 }
 

@@ -25,7 +25,10 @@ use crate::{
         History, PackedMove, perft,
         setup::{self, SetupError},
     },
-    network::opponent,
+    network::{
+        compose::decorators::{CACHE_ENTRY, cache_entries, caches},
+        opponent,
+    },
     options::{ContemptMode, Invalidates, OptionError, Options},
     search::{Clock, Limits, StopSignal, SystemClock, Tree, time},
     syzygy::Tables,
@@ -425,26 +428,6 @@ pub fn contempt_side(options: &Options, playing: Color) -> Option<Color> {
         ContemptMode::WhiteSideAnalysis => Some(Color::White),
         ContemptMode::BlackSideAnalysis => Some(Color::Black),
         ContemptMode::Disable => None,
-    }
-}
-
-/// Memory of a cached evaluation, in bytes.
-const CACHE_ENTRY: u64 = 90;
-
-/// Caches in use: one for each network.
-fn caches(options: &Options) -> u64 {
-    1 + u64::from(opponent::is_wanted(options))
-}
-
-/// The positions that each cache may hold: NNCacheSize, and all together no more than half of RamLimitMb.
-pub fn cache_entries(options: &Options) -> usize {
-    match options.ram_limit_mb << 20 {
-        0 => options.nn_cache_size,
-        limit => {
-            let half =
-                usize::try_from(limit / 2 / caches(options) / CACHE_ENTRY).unwrap_or(usize::MAX);
-            options.nn_cache_size.min(half)
-        }
     }
 }
 

@@ -32,6 +32,7 @@ pub mod commands;
 pub mod dataset;
 pub mod engine;
 pub mod files;
+pub mod hashing;
 pub mod lc0;
 pub mod network;
 pub mod options;

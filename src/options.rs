@@ -412,10 +412,10 @@ options! {
         minibatch_size:                     usize [0, 1024]               = 0;
     /// Memory for the tree and the caches together, in MB; a search that reaches it ends with its best move.
     /// 0: no limit.
-    "RamLimitMb" also "Hash"              "ramlimit-mb",                  drops Network
+    "RamLimitMb" also "Hash"              "ramlimit-mb",                  drops Tree
         ram_limit_mb:                       u64 [0, 100000000]            = 0;
     /// Evaluations of each network kept for positions that come up again.
-    "NNCacheSize"                         "nncache",                      drops Network
+    "NNCacheSize"                         "nncache"
         nn_cache_size:                      usize [0, 999999999]          = 2000000;
     /// At most this many nodes per second; 0: as fast as possible.
     "NodesPerSecondLimit"                 "nps-limit"
@@ -442,7 +442,7 @@ options! {
     "OnnxRuntimePath"                     "onnxruntime-path",             drops Network
         onnx_runtime_path:                  String                        = "";
     /// Softmax temperature of the network's policy.
-    "PolicyTemperature"                   "policy-softmax-temp",          drops Network
+    "PolicyTemperature"                   "policy-softmax-temp",          drops Tree
         policy_temperature:                 f32 [0.1, 10.0]               = 1.359;
     /// What the network sees of the time before the first known position.
     "HistoryFill"                         "history-fill",                 drops Network
@@ -496,7 +496,7 @@ options! {
     "OpponentPolicyMix"                   "opponent-policy-mix",          drops Tree
         opponent_policy_mix:                f32 [0.0, 1.0]                = 1.0;
     /// Softmax temperature of the second network's policy; 1 is what it was trained to predict.
-    "OpponentPolicyTemperature"           "opponent-policy-softmax-temp", drops OpponentNetwork
+    "OpponentPolicyTemperature"           "opponent-policy-softmax-temp", drops Tree
         opponent_policy_temperature:        f32 [0.1, 10.0]               = 1.0;
 
     // The tree.

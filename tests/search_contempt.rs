@@ -4,6 +4,7 @@ mod common;
 
 use common::{Setup, position};
 use scorn::{
+    chess::{PackedMove, Ply},
     network::{Advice, Batch, EvaluateError, Evaluator, Value, hash::HashEvaluator},
     options::{Options, ScSampling},
     search::search_contempt::Record,
@@ -241,7 +242,7 @@ impl Evaluator for Trap {
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
         HashEvaluator.evaluate(batch)?;
         for index in 0..batch.len() {
-            // The key carries what the test needs: see `key`.
+            // The key carries what the test needs: see `queue`.
             let code = batch.key(index) as i64;
             batch.set_value(
                 index,
@@ -257,7 +258,7 @@ impl Evaluator for Trap {
         Ok(())
     }
 
-    fn key(&self, line: &[scorn::chess::Ply]) -> u64 {
+    fn queue(&self, line: &[Ply], moves: &[PackedMove], batch: &mut Batch) -> usize {
         use shakmaty::{Position, Square};
         let position = &line[line.len() - 1].position;
         let board = position.board();
@@ -278,7 +279,7 @@ impl Evaluator for Trap {
         } else {
             -white
         };
-        code as u64
+        batch.push(code as u64, moves)
     }
 
     fn advice(&self) -> Advice {

@@ -10,7 +10,7 @@ use shakmaty::Color;
 use crate::{
     network::{
         Evaluator, cores,
-        load::{BACKENDS, NetworkConfig, load_uncached},
+        load::{BACKENDS, NetworkConfig, load_backend},
         measure::speed,
         opponent::Networks,
     },
@@ -75,8 +75,12 @@ pub fn backendbench(args: &BackendbenchArgs, options: &Options) -> Result<()> {
 
 /// What a search for White would use, without caches: with OpponentWeights, both networks.
 pub(super) fn evaluator_of_search(options: &Options) -> Result<Arc<dyn Evaluator>> {
-    let load = |role| load_uncached(&NetworkConfig::of(options, role));
-    let networks = Networks::load(options, load)?;
+    let uncached = Options {
+        nn_cache_size: 0,
+        ..options.clone()
+    };
+    let load = |role| load_backend(&NetworkConfig::of(options, role));
+    let networks = Networks::load(&uncached, load)?;
     Ok(networks.against(options, Some(Color::White)))
 }
 

@@ -10,6 +10,7 @@ use shakmaty::Position;
 
 use crate::{
     chess::{History, setup},
+    hashing::fnv1a,
     network::hash::HashEvaluator,
     options::Options,
     search::{self, Clock, Job, Limits, MoveStat, Report, Reporter, StopSignal, SystemClock, Tree},
@@ -121,7 +122,7 @@ struct Visits {
 impl Default for Visits {
     fn default() -> Visits {
         Visits {
-            hash: 0xcbf2_9ce4_8422_2325,
+            hash: fnv1a(0, &[]),
             nodes: 0,
         }
     }
@@ -133,10 +134,8 @@ impl Reporter for Visits {
     fn move_stats(&mut self, stats: &[MoveStat]) {
         for stat in stats {
             let m = stat.m.map_or(u16::MAX, |m| m.bits());
-            let bytes = m.to_le_bytes().into_iter().chain(stat.n.to_le_bytes());
-            for byte in bytes {
-                self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-            }
+            self.hash = fnv1a(self.hash, &m.to_le_bytes());
+            self.hash = fnv1a(self.hash, &stat.n.to_le_bytes());
         }
     }
 }

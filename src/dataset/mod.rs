@@ -11,15 +11,3 @@ pub mod record;
 pub mod sample;
 pub mod stats;
 pub mod visit;
-
-/// FNV-1a, continued from `hash` (0 to start): stable over versions and machines, unlike the standard library's.
-pub fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {
-    let start = if hash == 0 {
-        0xcbf2_9ce4_8422_2325
-    } else {
-        hash
-    };
-    bytes.iter().fold(start, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use pgn_reader::{Outcome, RawComment, RawTag, Reader, SanPlus, Skip, Visitor};
 use shakmaty::{CastlingMode, Chess, Color, KnownOutcome, Position};
 
-use super::fnv1a;
 use super::record::{MATE, NO_RESULT, NO_SCORE, Record, Source};
+use crate::hashing::fnv1a;
 use crate::pgn::read::{LONGEST_TAG, castling_of_variant, start_position};
 
 /// A legal game.

@@ -32,7 +32,7 @@ use shakmaty::{
     PositionError, Role, Setup, Square,
 };
 
-use super::fnv1a;
+use crate::hashing::fnv1a;
 
 const MAGIC: &[u8; 8] = b"SCORNREC";
 /// Bytes of a record without its alternatives.

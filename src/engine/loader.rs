@@ -1,5 +1,6 @@
 //! Loads the networks on a thread of its own, so that the engine answers the GUI meanwhile. What was loaded is kept until
-//! the options ask for something else; another opponent's network leaves the main one where it is.
+//! the options ask for something else: another opponent's network leaves the main one where it is, and another temperature
+//! or cache changes only what stands in front of a network's backend.
 //!
 //! Once the networks can be used, the same thread warms them up (on GPUs the first run of each batch size is slow): nobody
 //! waits for that, a search interrupts it, and it ends when other networks are wanted or the program ends.
@@ -14,17 +15,17 @@ use std::{
 use anyhow::anyhow;
 use parking_lot::{Condvar, Mutex};
 
-use super::cache_entries;
 use crate::{
     network::{
         Evaluator,
-        opponent::{Networks, Role},
+        compose::decorators::Decorators,
+        opponent::{Networks, Role, is_wanted},
     },
     options::{Invalidates, Options},
     search::StopSignal,
 };
 
-/// Makes an evaluator for one of the networks as the options say.
+/// Makes the backend of one of the networks as the options say, without temperature and cache.
 pub type Load = Arc<dyn Fn(&Options, Role) -> anyhow::Result<Arc<dyn Evaluator>> + Send + Sync>;
 
 /// How long one wait for the loader may take before a stop signal is looked at.
@@ -64,14 +65,53 @@ struct State {
     /// The options that the result belongs to; `None` before the first request.
     wanted: Option<Options>,
     result: Result<Networks, NotLoaded>,
-    /// The last main network that was loaded, and the options that it belongs to.
-    main: Option<(Options, Arc<dyn Evaluator>)>,
+    /// The networks that were loaded last.
+    main: Option<Loaded>,
+    opponent: Option<Loaded>,
     /// Threads that load or warm up.
     busy: usize,
     /// Whether warming up has to rest because a search runs.
     is_searching: bool,
     /// Whether the program is about to end.
     is_closed: bool,
+}
+
+/// A network that was loaded.
+struct Loaded {
+    /// The options that the backend was loaded for.
+    options: Options,
+    backend: Arc<dyn Evaluator>,
+    decorators: Decorators,
+    /// The backend behind those decorators.
+    evaluator: Arc<dyn Evaluator>,
+}
+
+impl Loaded {
+    /// Whether the backend is what `options` ask for.
+    fn is_usable(&self, options: &Options, role: Role) -> bool {
+        let unusable = match role {
+            Role::Main => Invalidates::Network,
+            Role::Opponent => Invalidates::OpponentNetwork,
+        };
+        options.invalidated_since(&self.options) < unusable
+    }
+}
+
+impl State {
+    fn loaded(&mut self, role: Role) -> &mut Option<Loaded> {
+        match role {
+            Role::Main => &mut self.main,
+            Role::Opponent => &mut self.opponent,
+        }
+    }
+}
+
+/// Whether the networks that `old` asked for are, decorators included, those that `new` asks for.
+fn is_same(new: &Options, old: &Options) -> bool {
+    let decorators = |role| Decorators::of(new, role) == Decorators::of(old, role);
+    new.invalidated_since(old) < Invalidates::OpponentNetwork
+        && decorators(Role::Main)
+        && decorators(Role::Opponent)
 }
 
 impl Loader {
@@ -81,6 +121,7 @@ impl Loader {
             wanted: None,
             result: Err(NotLoaded::NotYet),
             main: None,
+            opponent: None,
             busy: 0,
             is_searching: false,
             is_closed: false,
@@ -104,7 +145,7 @@ impl Loader {
         let same = state
             .wanted
             .as_ref()
-            .is_some_and(|old| options.invalidated_since(old) < Invalidates::OpponentNetwork);
+            .is_some_and(|old| is_same(options, old));
         let failed = matches!(state.result, Err(NotLoaded::Failed(_)));
         if same && !(failed && retry == Retry::Yes) {
             return;
@@ -200,29 +241,46 @@ impl Loader {
         state.wanted.is_some() && matches!(state.result, Err(NotLoaded::NotYet))
     }
 
-    /// The networks, of which the main one may be there already.
+    /// The networks, of which some may be there already.
     fn load(&self, options: &Options) -> anyhow::Result<Networks> {
-        let main = match self.loaded_main(options) {
-            Some(main) => main,
-            None => {
-                let main = self.load_one(options, Role::Main)?;
-                self.slot.state.lock().main = Some((options.clone(), Arc::clone(&main)));
-                main
-            }
-        };
-        Networks::with_main(main, options, |role| self.load_one(options, role))
+        self.let_go(options);
+        Networks::of(options, |role| self.network(options, role))
     }
 
-    /// The main network that was loaded before, if it is what `options` ask for, in a cache of the right size. What they do
-    /// not ask for is let go, so that not both are in memory.
-    fn loaded_main(&self, options: &Options) -> Option<Arc<dyn Evaluator>> {
-        let main = &mut self.slot.state.lock().main;
-        let is_wanted = |old: &Options| {
-            options.invalidated_since(old) < Invalidates::Network
-                && cache_entries(options) == cache_entries(old)
+    /// Lets go what is not wanted any more, so that not both the old and the new are in memory.
+    fn let_go(&self, options: &Options) {
+        let mut state = self.slot.state.lock();
+        for role in [Role::Main, Role::Opponent] {
+            let is_wanted = role == Role::Main || is_wanted(options);
+            let loaded = state.loaded(role);
+            *loaded = loaded
+                .take()
+                .filter(|loaded| is_wanted && loaded.is_usable(options, role));
+        }
+    }
+
+    /// A network, whose backend is loaded if it is not there, behind the decorators that are wanted.
+    fn network(&self, options: &Options, role: Role) -> anyhow::Result<Arc<dyn Evaluator>> {
+        let decorators = Decorators::of(options, role);
+        let kept = match self.slot.state.lock().loaded(role) {
+            Some(loaded) if loaded.decorators == decorators => {
+                return Ok(Arc::clone(&loaded.evaluator));
+            }
+            Some(loaded) => Some(Arc::clone(&loaded.backend)),
+            None => None,
         };
-        *main = main.take().filter(|(old, _)| is_wanted(old));
-        main.as_ref().map(|(_, main)| Arc::clone(main))
+        let backend = match kept {
+            Some(backend) => backend,
+            None => self.load_one(options, role)?,
+        };
+        let evaluator = decorators.over(Arc::clone(&backend));
+        *self.slot.state.lock().loaded(role) = Some(Loaded {
+            options: options.clone(),
+            backend,
+            decorators,
+            evaluator: Arc::clone(&evaluator),
+        });
+        Ok(evaluator)
     }
 
     /// Libraries of other people are called here: what they do wrong becomes an error.
@@ -312,19 +370,44 @@ mod tests {
         assert!(request(&loader, &options).unwrap().opponent.is_some());
         options.set("OpponentWeights", "maia-1500").unwrap();
         request(&loader, &options).unwrap();
-        options.set("OpponentPolicyTemperature", "0.8").unwrap();
-        request(&loader, &options).unwrap();
-        assert_eq!(counts.get(), (1, 3));
+        assert_eq!(counts.get(), (1, 2));
         // What concerns the search only reloads nothing.
         options.set("OpponentPolicyMix", "0.8").unwrap();
         request(&loader, &options).unwrap();
-        assert_eq!(counts.get(), (1, 3));
-        // With a memory limit the main network's cache gets smaller when there is another one.
-        options.set("Hash", "100").unwrap();
-        request(&loader, &options).unwrap();
+        assert_eq!(counts.get(), (1, 2));
         options.set("OpponentWeights", "").unwrap();
         request(&loader, &options).unwrap();
-        assert_eq!(counts.get(), (3, 4));
+        options.set("WeightsFile", "other").unwrap();
+        request(&loader, &options).unwrap();
+        assert_eq!(counts.get(), (2, 2));
+    }
+
+    #[test]
+    fn caches_and_temperatures_change_while_the_backends_stay() {
+        let (loader, counts) = loader();
+        let mut options = Options::default();
+        options.set("OpponentWeights", "maia-1100").unwrap();
+        let mut before = request(&loader, &options).unwrap();
+        for (option, value, is_new) in [
+            ("NNCacheSize", "1000", [true, true]),
+            ("Hash", "1", [false, false]),
+            ("RamLimitMb", "100", [false, false]),
+            ("NNCacheSize", "900000", [true, true]),
+            ("PolicyTemperature", "1.5", [true, false]),
+            ("OpponentPolicyTemperature", "0.8", [false, true]),
+            ("CPuct", "2", [false, false]),
+        ] {
+            options.set(option, value).unwrap();
+            let now = request(&loader, &options).unwrap();
+            let (old, new) = (before.opponent.as_ref(), now.opponent.as_ref());
+            let same = [
+                Arc::ptr_eq(&before.main, &now.main),
+                Arc::ptr_eq(old.unwrap(), new.unwrap()),
+            ];
+            assert_eq!(same.map(|same| !same), is_new, "{option} {value}");
+            assert_eq!(counts.get(), (1, 1), "{option} {value}");
+            before = now;
+        }
     }
 
     #[test]

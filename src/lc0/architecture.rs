@@ -6,7 +6,7 @@
 
 use super::{
     error::NetError,
-    format::{EmbeddingFormat, Format, MovesLeftFormat, PolicyFormat, ValueFormat},
+    format::{EmbeddingFormat, Format, MovesLeftFormat, PLANES, PolicyFormat, ValueFormat},
     policy_list::{CONVOLUTION_PLANES, POLICY_SIZE},
     proto,
     weights::{Conv, Dense, Norm, Reader, Tensor},
@@ -14,8 +14,6 @@ use super::{
 
 /// Squares of the board, tokens of a transformer.
 pub(crate) const SQUARES: usize = 64;
-/// Input planes.
-pub(crate) const PLANES: usize = 112;
 /// Planes of the newest position that hold pieces; what a dense position embedding looks at.
 pub(crate) const PIECE_PLANES: usize = 12;
 

@@ -6,6 +6,9 @@
 
 use super::{error::NetError, proto};
 
+/// Input planes of all formats.
+pub const PLANES: usize = 112;
+
 /// Declares an enum whose values carry lc0's number and name.
 macro_rules! lc0_enum {
     ($(#[$doc:meta])* $name:ident, $field:literal { $($(#[$vdoc:meta])* $variant:ident = $number:literal $lc0:literal,)* }

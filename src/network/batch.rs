@@ -1,18 +1,17 @@
 //! A [`Batch`]: positions that are evaluated together, with their legal moves, and afterwards what was said about them. It
 //! is filled again and again, so that a search allocates no memory.
 
-use super::input::Planes;
+use super::input::planes::Inputs;
 use crate::chess::{PackedMove, wdl::Value};
 
 /// Positions to evaluate together, and afterwards their evaluations. Reused from batch to batch.
-#[derive(Default)]
 pub struct Batch {
     items: Vec<Item>,
-    planes: Vec<Planes>,
+    inputs: Inputs,
     moves: Vec<PackedMove>,
     policy: Vec<f32>,
-    /// What each of two networks is asked, if there are two.
-    pub(super) parts: Option<Box<super::compose::opponent::Parts>>,
+    policy_temperature: f32,
+    parts: Vec<SubBatch>,
 }
 
 struct Item {
@@ -22,31 +21,79 @@ struct Item {
     value: Value,
 }
 
+/// Some positions of a batch, for evaluators that ask several others: what one of those is asked or has said.
+#[derive(Default)]
+pub struct SubBatch {
+    /// The positions.
+    pub batch: Batch,
+    /// Their indices in the whole batch.
+    pub of: Vec<usize>,
+}
+
+impl SubBatch {
+    fn clear(&mut self) {
+        self.batch.clear();
+        self.of.clear();
+    }
+
+    /// Every position: its index in the whole batch, its value and its policy.
+    pub fn answers(&self) -> impl Iterator<Item = (usize, Value, &[f32])> {
+        let places = self.of.iter().enumerate();
+        places.map(|(place, &index)| (index, self.batch.value(place), self.batch.policy(place)))
+    }
+}
+
+impl Default for Batch {
+    fn default() -> Batch {
+        Batch {
+            items: Vec::new(),
+            inputs: Inputs::default(),
+            moves: Vec::new(),
+            policy: Vec::new(),
+            policy_temperature: 1.0,
+            parts: Vec::new(),
+        }
+    }
+}
+
 impl Batch {
     /// Forgets all positions, keeps the memory.
     pub fn clear(&mut self) {
         self.items.clear();
-        self.planes.clear();
+        self.inputs.clear();
         self.moves.clear();
         self.policy.clear();
-        if let Some(parts) = &mut self.parts {
-            parts.clear();
-        }
+        self.policy_temperature = 1.0;
+        self.parts.iter_mut().for_each(SubBatch::clear);
     }
 
-    /// Adds a position: the key of everything a network sees of it (see [`Evaluator::key`]), its input planes (when the
-    /// evaluator asks for any, see [`Evaluator::encode`]) and its legal moves. Returns its index. A search does not know
-    /// these: it lets the evaluator do it ([`Evaluator::queue`]).
-    pub fn push(&mut self, key: u64, planes: Option<Planes>, moves: &[PackedMove]) -> usize {
+    /// Adds a position: the key of everything that is seen of it and its legal moves. Returns its index. For evaluators,
+    /// which may have added its planes to the inputs; a search lets them do it ([`queue`](super::Evaluator::queue)).
+    pub fn push(&mut self, key: u64, moves: &[PackedMove]) -> usize {
         self.items.push(Item {
             key,
             moves_start: self.moves.len() as u32,
             value: Value::default(),
         });
-        self.planes.extend(planes);
         self.moves.extend_from_slice(moves);
         self.policy.resize(self.moves.len(), 0.0);
         self.items.len() - 1
+    }
+
+    /// The same positions, not evaluated yet.
+    pub fn copy_of_questions(&self) -> Batch {
+        let unanswered = |item: &Item| Item {
+            value: Value::default(),
+            ..*item
+        };
+        Batch {
+            items: self.items.iter().map(unanswered).collect(),
+            inputs: self.inputs.clone(),
+            moves: self.moves.clone(),
+            policy: vec![0.0; self.policy.len()],
+            policy_temperature: self.policy_temperature,
+            parts: Vec::new(),
+        }
     }
 
     /// How many positions there are.
@@ -64,9 +111,43 @@ impl Batch {
         self.items[index].key
     }
 
-    /// The planes of all positions, in order; empty if the evaluator needs none.
-    pub fn planes(&self) -> &[Planes] {
-        &self.planes
+    /// The input planes of all positions, in order; empty if the evaluator needs none.
+    pub fn inputs(&self) -> &Inputs {
+        &self.inputs
+    }
+
+    /// For evaluators: where the planes of the next position go.
+    pub fn inputs_mut(&mut self) -> &mut Inputs {
+        &mut self.inputs
+    }
+
+    /// The softmax temperature at which logits become probabilities, 1 unless somebody has asked for another.
+    pub fn policy_temperature(&self) -> f32 {
+        self.policy_temperature
+    }
+
+    /// For evaluators: asks for another temperature.
+    pub fn set_policy_temperature(&mut self, temperature: f32) {
+        self.policy_temperature = temperature;
+    }
+
+    /// For evaluators that ask several others: the sub-batch with this number, an empty one at first. Numbers count from 0
+    /// without gaps.
+    pub fn part(&mut self, number: usize) -> &mut SubBatch {
+        if self.parts.len() <= number {
+            self.parts.resize_with(number + 1, SubBatch::default);
+        }
+        &mut self.parts[number]
+    }
+
+    /// For evaluators that ask several others: takes the sub-batches out, to be given back by [`Batch::put_parts`].
+    pub fn take_parts(&mut self) -> Vec<SubBatch> {
+        std::mem::take(&mut self.parts)
+    }
+
+    /// Puts sub-batches back, so that their memory is used again.
+    pub fn put_parts(&mut self, parts: Vec<SubBatch>) {
+        self.parts = parts;
     }
 
     /// The legal moves of position `index`.

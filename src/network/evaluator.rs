@@ -4,7 +4,7 @@ use std::thread;
 
 use thiserror::Error;
 
-use super::{Batch, Value, input::Planes};
+use super::{Batch, Value, input::View};
 use crate::chess::{PackedMove, Ply};
 
 /// Why a batch could not be evaluated. The message names the file, tensor or device and the next step.
@@ -39,7 +39,11 @@ pub struct Advice {
     pub minibatch: usize,
 }
 
-/// Something that evaluates positions.
+/// Something that evaluates positions: a network on a device, or a decorator in front of another evaluator.
+///
+/// A decorator names the one behind it ([`Evaluator::inner`]), and whatever it does not say or do itself is then said and
+/// done by that one. Most change only [`evaluate`](Evaluator::evaluate) and, if their answers differ from those behind
+/// them, [`probe`](Evaluator::probe).
 pub trait Evaluator: Send + Sync {
     /// Evaluates all positions of the batch, in place. Called from several threads at once.
     ///
@@ -47,10 +51,29 @@ pub trait Evaluator: Send + Sync {
     /// When the backend fails or the network's output is not finite; the batch then holds nothing useful.
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError>;
 
-    /// The evaluator whose view of positions this one shares, for those that stand in front of others (a cache, say):
-    /// what they do not say themselves is then said by that one.
+    /// The evaluator that this one stands in front of, if it does.
     fn inner(&self) -> Option<&dyn Evaluator> {
         None
+    }
+
+    /// Looks the current (last) position of a line of play up without evaluating: on a hit, its value, and its moves'
+    /// probabilities are written to `policy` (in the order in which `moves` were given when it was evaluated, which is
+    /// move generation order). Without one, what `policy` holds means nothing.
+    fn probe(&self, line: &[Ply], policy: &mut [f32]) -> Option<Value> {
+        self.inner()?.probe(line, policy)
+    }
+
+    /// What is seen of a position.
+    fn view(&self) -> &View {
+        self.inner().map_or(&View::KEY_ONLY, Evaluator::view)
+    }
+
+    /// Adds the current position of a line to a batch that this evaluator will be given; returns its index there.
+    fn queue(&self, line: &[Ply], moves: &[PackedMove], batch: &mut Batch) -> usize {
+        match self.inner() {
+            Some(inner) => inner.queue(line, moves, batch),
+            None => self.view().queue(line, moves, batch),
+        }
     }
 
     /// Runs once whatever is slow the first time (a GPU's kernels for each batch size), so that a search need not wait
@@ -62,50 +85,77 @@ pub trait Evaluator: Send + Sync {
         self.inner().map_or(Ok(()), |inner| inner.warm_up(go_on))
     }
 
-    /// Looks the current (last) position of a line of play up without evaluating: on a hit, its value, and its moves'
-    /// probabilities are written to `policy` (in the order in which `moves` were given when it was evaluated, which is
-    /// move generation order). Without one, what `policy` holds means nothing.
-    fn probe(&self, _line: &[Ply], _policy: &mut [f32]) -> Option<Value> {
-        None
-    }
-
-    /// Adds the current position of a line to a batch that this evaluator will be given; returns its index there.
-    fn queue(&self, line: &[Ply], moves: &[PackedMove], batch: &mut Batch) -> usize {
-        batch.push(self.key(line), self.encode(line), moves)
-    }
-
-    /// Turns the current position of a line into input planes, or `None` if this evaluator needs none.
-    fn encode(&self, line: &[Ply]) -> Option<Planes> {
-        self.inner()?.encode(line)
-    }
-
-    /// The key under which the current position of a line is evaluated and cached: it must differ whenever what the
-    /// network sees differs.
-    fn key(&self, line: &[Ply]) -> u64 {
-        match self.inner() {
-            Some(inner) => inner.key(line),
-            None => line.last().map_or(0, |ply| ply.key),
-        }
-    }
-
     /// Whether [`Value::m`] means anything.
     fn predicts_moves_left(&self) -> bool {
-        self.inner().is_some_and(Evaluator::predicts_moves_left)
+        self.view().moves_left
     }
 
     /// The threads and batch size this backend works best with.
-    fn advice(&self) -> Advice;
+    fn advice(&self) -> Advice {
+        self.inner().map_or(Advice::default(), Evaluator::advice)
+    }
 
     /// One line for people: backend, network, device.
-    fn describe(&self) -> String;
+    fn describe(&self) -> String {
+        let own = || std::any::type_name::<Self>().to_owned();
+        self.inner().map_or_else(own, Evaluator::describe)
+    }
 
     /// Share of the cache in use, in per mille; 0 without a cache.
     fn cache_permille(&self) -> u32 {
-        0
+        self.inner().map_or(0, Evaluator::cache_permille)
+    }
+}
+
+impl Default for Advice {
+    fn default() -> Advice {
+        Advice {
+            threads: 1,
+            minibatch: 256,
+        }
     }
 }
 
 /// Processors that this process may use.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, |cores| cores.get())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        chess::{History, moves::legal_moves},
+        network::{cache::Cached, hash::HashEvaluator},
+    };
+
+    /// A decorator that says as little as possible.
+    struct Front(Arc<dyn Evaluator>);
+
+    impl Evaluator for Front {
+        fn inner(&self) -> Option<&dyn Evaluator> {
+            Some(&*self.0)
+        }
+        fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+            self.0.evaluate(batch)
+        }
+    }
+
+    #[test]
+    fn a_decorator_loses_nothing_of_what_stands_behind_it() {
+        let cached: Arc<dyn Evaluator> = Arc::new(Cached::new(Arc::new(HashEvaluator), 100));
+        let front = Front(Arc::new(Front(Arc::clone(&cached))));
+        let game = History::default();
+        let moves: Vec<_> = legal_moves(game.position()).collect();
+        let (mut batch, mut policy) = (Batch::default(), vec![0.0; moves.len()]);
+        assert_eq!(front.probe(game.plies(), &mut policy), None);
+        front.queue(game.plies(), &moves, &mut batch);
+        front.evaluate(&mut batch).unwrap();
+        assert_eq!(front.probe(game.plies(), &mut policy), Some(batch.value(0)));
+        assert_eq!(front.cache_permille(), 10);
+        assert_eq!(front.describe(), HashEvaluator.describe());
+        assert_eq!(front.advice(), HashEvaluator.advice());
+    }
 }

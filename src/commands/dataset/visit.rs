@@ -8,12 +8,12 @@ use clap::Args;
 use super::progress_records;
 use crate::{
     dataset::{
-        fnv1a,
         record::{Job, Layout, RecordWriter},
         sample::read_games,
         visit::Searcher,
     },
     engine::loader::Load,
+    hashing::fnv1a,
     options::Options,
 };
 

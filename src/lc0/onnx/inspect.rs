@@ -6,7 +6,7 @@ use std::ops::Range;
 use prost::Message;
 
 use super::proto::{AttributeProto, GraphProto, NodeProto, TensorProto, attribute_type, data_type};
-use crate::lc0::architecture::PLANES;
+use crate::lc0::format::PLANES;
 
 /// A set of input planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,9 +10,10 @@ use super::{
 };
 use crate::lc0::{
     error::NetError,
-    format::InputFormat,
+    format::{InputFormat, PLANES},
     model::{ConvertOptions, DataType, OnnxModel, metadata_key, tensor_name},
     net::Net,
+    policy_list::POLICY_SIZE,
 };
 
 /// Reads an ONNX model with lc0's tensors: `/input/planes`, `/output/policy`, `/output/wdl` or `/output/value`, and
@@ -152,14 +153,14 @@ fn find_tensors(
         &graph.input,
         names.input,
         tensor_name::INPUT,
-        &[112, 8, 8],
+        &[PLANES as i64, 8, 8],
     )?;
     let (policy, _) = required(
         "output",
         &graph.output,
         names.policy,
         tensor_name::POLICY,
-        &[1858],
+        &[POLICY_SIZE as i64],
     )?;
     let wdl = optional(names.wdl, tensor_name::WDL, &[3])?;
     let value = optional(names.value, tensor_name::VALUE, &[1])?;

@@ -6,9 +6,9 @@
 
 use super::Emitter;
 use crate::lc0::{
-    architecture::{AttentionBody, Encoder, FeedForward, PIECE_PLANES, PLANES, SQUARES, Smolgen},
+    architecture::{AttentionBody, Encoder, FeedForward, PIECE_PLANES, SQUARES, Smolgen},
     error::NetError,
-    format::{Activation, EmbeddingFormat},
+    format::{Activation, EmbeddingFormat, PLANES},
     onnx::graph::Value,
     policy_list::position_encoding,
     weights::{Dense, Tensor, transpose},

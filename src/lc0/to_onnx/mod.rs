@@ -13,9 +13,9 @@ mod quantize;
 use prost::Message;
 
 use super::{
-    architecture::{Architecture, Body, PLANES},
+    architecture::{Architecture, Body},
     error::NetError,
-    format::{Activation, Format, Structure},
+    format::{Activation, Format, PLANES, Structure},
     model::{ConvertOptions, DataType, OnnxModel, tensor_name},
     net::Net,
     onnx::{

@@ -1,6 +1,7 @@
 //! The hash evaluator: values and priors computed from the position's key. It knows nothing about chess, but it is
 //! fast and the same on every machine, which is what tests, tree benchmarks and the bench signature need.
 
+use crate::hashing::mix;
 use crate::network::{Advice, Batch, EvaluateError, Evaluator, Value};
 
 /// Whether this value of the `Backend` option means this evaluator, which needs no network.
@@ -44,13 +45,6 @@ impl Evaluator for HashEvaluator {
     }
 }
 
-/// A finalizer with good avalanche (the 64-bit mix of SplitMix64).
-fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
-
 /// Uniform in 0..1, exactly representable.
 fn unit(bits: u64) -> f32 {
     (bits >> 40) as f32 / (1u32 << 24) as f32
@@ -85,7 +79,7 @@ mod tests {
         let moves: Vec<_> = legal_moves(History::default().position()).collect();
         let mut batch = Batch::default();
         for key in [1, 2, 1] {
-            batch.push(key, None, &moves);
+            batch.push(key, &moves);
         }
         HashEvaluator.evaluate(&mut batch).unwrap();
         for index in 0..batch.len() {

@@ -6,25 +6,15 @@
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::{
-    chess::Ply,
-    lc0::InputFormat,
-    network::{
-        Advice, Batch, EvaluateError, Evaluator, Value,
-        input::{
-            Planes,
-            encoder::encode,
-            key::{Sight, position_key},
-            policy_map::{POLICY_SIZE, softmax},
-        },
-    },
-    options::HistoryFill,
+use crate::network::{
+    Advice, Batch, EvaluateError, Evaluator, Value,
+    input::{Encoding, InputRows, Inputs, View},
 };
 
 /// What a network put out for a batch, one row per position. Heads that it lacks stay empty.
 #[derive(Clone, Debug, Default)]
 pub struct Outputs {
-    /// Policy logits, 1858 a position.
+    /// Policy logits, as many a position as the encoding's policy has.
     pub policy: Vec<f32>,
     /// Win, draw and loss probabilities, 3 a position.
     pub wdl: Vec<f32>,
@@ -62,25 +52,12 @@ pub trait Session: Send {
     ///
     /// # Errors
     /// What the library said.
-    fn run(&mut self, planes: &[Planes], outputs: &mut Outputs) -> Result<(), String>;
+    fn run(&mut self, inputs: InputRows<'_>, outputs: &mut Outputs) -> Result<(), String>;
 
     /// A batch size that was not run yet and whose first run may be slow, if there is one.
     fn cold_size(&self) -> Option<usize> {
         None
     }
-}
-
-/// How positions are presented to a network, and its answers read.
-#[derive(Clone, Copy, Debug)]
-pub struct Reading {
-    /// What the planes hold.
-    pub format: InputFormat,
-    /// What is invented before the first position.
-    pub fill: HistoryFill,
-    /// What the network reads of it.
-    pub sight: Sight,
-    /// Softmax temperature of the policy.
-    pub temperature: f32,
 }
 
 /// What a backend is called and does, for people.
@@ -102,8 +79,8 @@ pub type SessionFactory = Box<dyn Fn() -> Result<Box<dyn Session>, String> + Sen
 /// Evaluates positions with a pool of sessions.
 pub struct NetworkEvaluator {
     label: Label,
-    reading: Reading,
-    moves_left: bool,
+    encoding: Encoding,
+    view: View,
     advice: Advice,
     factory: SessionFactory,
     /// The most sessions there may be.
@@ -178,8 +155,8 @@ impl NetworkEvaluator {
     /// What the library says if a session cannot be made.
     pub fn new(
         label: Label,
-        reading: Reading,
-        moves_left: bool,
+        encoding: Encoding,
+        view: View,
         advice: Advice,
         (ready, limit): (usize, usize),
         factory: SessionFactory,
@@ -191,8 +168,11 @@ impl NetworkEvaluator {
         }
         Ok(NetworkEvaluator {
             label,
-            reading,
-            moves_left,
+            encoding,
+            view: View {
+                encoding: Some(encoding),
+                ..view
+            },
             advice,
             factory,
             limit,
@@ -237,9 +217,11 @@ impl NetworkEvaluator {
             lease.is_warming = true;
             (lease, size)
         };
-        let planes = vec![Planes::empty(); size];
+        let layout = self.encoding.layout();
+        let inputs = Inputs::empty(layout, size);
+        let rows = inputs.rows(layout, 0..size);
         let worker = lease.worker.as_mut()?;
-        let result = worker.session.run(&planes, &mut worker.outputs);
+        let result = worker.session.run(rows, &mut worker.outputs);
         Some(result.map_err(|message| self.failed(size, message)))
     }
 
@@ -258,12 +240,12 @@ impl NetworkEvaluator {
     }
 
     fn run(&self, worker: &mut Worker, batch: &mut Batch) -> Result<(), EvaluateError> {
-        let total = batch.planes().len();
+        let total = batch.len();
         let step = worker.session.max_batch().max(1);
         for start in (0..total).step_by(step) {
             let end = total.min(start + step);
-            let planes = &batch.planes()[start..end];
-            let run = worker.session.run(planes, &mut worker.outputs);
+            let rows = batch.inputs().rows(self.encoding.layout(), start..end);
+            let run = worker.session.run(rows, &mut worker.outputs);
             run.map_err(|message| self.failed(end - start, message))?;
             for index in start..end {
                 self.read(&worker.outputs, index - start, batch, index)?;
@@ -294,21 +276,14 @@ impl NetworkEvaluator {
         }
         value.m = value.m.max(0.0);
         batch.set_value(index, value);
-        let planes = &batch.planes()[index];
-        let (black, transform) = (planes.black_to_move, planes.transform);
+        let (orientation, layout) = (batch.inputs().orientation(index), self.encoding.policy());
         let logits = outputs
             .policy
-            .get(row * POLICY_SIZE..(row + 1) * POLICY_SIZE);
+            .get(row * layout.size()..(row + 1) * layout.size());
         let logits = logits.ok_or_else(|| self.not_finite("policy"))?;
+        let temperature = batch.policy_temperature();
         let (moves, policy) = batch.policy_mut(index);
-        match softmax(
-            logits,
-            moves,
-            black,
-            transform,
-            self.reading.temperature,
-            policy,
-        ) {
+        match layout.probabilities(logits, moves, orientation, temperature, policy) {
             true => Ok(()),
             false => Err(self.not_finite("policy")),
         }
@@ -337,8 +312,8 @@ fn is_out_of_memory(message: &str) -> bool {
 
 impl Evaluator for NetworkEvaluator {
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
-        if batch.planes().len() != batch.len() {
-            let message = format!("only {} positions have input planes", batch.planes().len());
+        if batch.inputs().len() != batch.len() {
+            let message = format!("only {} positions have input planes", batch.inputs().len());
             return Err(self.failed(batch.len(), message));
         }
         let mut lease = self
@@ -360,16 +335,8 @@ impl Evaluator for NetworkEvaluator {
         Ok(())
     }
 
-    fn encode(&self, line: &[Ply]) -> Option<Planes> {
-        Some(encode(line, self.reading.format, self.reading.fill))
-    }
-
-    fn key(&self, line: &[Ply]) -> u64 {
-        position_key(line, self.reading.fill, &self.reading.sight)
-    }
-
-    fn predicts_moves_left(&self) -> bool {
-        self.moves_left
+    fn view(&self) -> &View {
+        &self.view
     }
 
     fn advice(&self) -> Advice {
@@ -400,7 +367,12 @@ mod tests {
     };
 
     use super::*;
-    use crate::chess::{History, moves::legal_moves};
+    use crate::{
+        chess::{History, moves::legal_moves},
+        lc0::InputFormat,
+        network::input::policy_map::POLICY_SIZE,
+        options::HistoryFill,
+    };
 
     /// What happens in a device that runs when it is told to.
     struct Slow {
@@ -417,8 +389,8 @@ mod tests {
             self.sizes.last().unwrap().0
         }
 
-        fn run(&mut self, planes: &[Planes], outputs: &mut Outputs) -> Result<(), String> {
-            let fits = |(size, _): &&mut (usize, bool)| *size >= planes.len();
+        fn run(&mut self, inputs: InputRows<'_>, outputs: &mut Outputs) -> Result<(), String> {
+            let fits = |(size, _): &&mut (usize, bool)| *size >= inputs.len();
             let (size, is_cold) = self.sizes.iter_mut().find(fits).unwrap();
             *is_cold = false;
             let _ = self.begun.send(*size);
@@ -460,17 +432,16 @@ mod tests {
             device: String::new(),
             note: String::new(),
         };
-        let reading = Reading {
-            format: InputFormat::Classical112,
+        let view = View {
             fill: HistoryFill::FenOnly,
-            sight: Sight::FULL,
-            temperature: 1.0,
+            ..View::KEY_ONLY
         };
+        let encoding = Encoding::Lc0(InputFormat::Classical112);
         let advice = Advice {
             threads: sessions,
             minibatch: 8,
         };
-        NetworkEvaluator::new(label, reading, false, advice, (sessions, 9), factory).unwrap()
+        NetworkEvaluator::new(label, encoding, view, advice, (sessions, 9), factory).unwrap()
     }
 
     /// Panics once if it is told to; otherwise this is what it says about plies left.
@@ -485,12 +456,12 @@ mod tests {
             8
         }
 
-        fn run(&mut self, planes: &[Planes], outputs: &mut Outputs) -> Result<(), String> {
+        fn run(&mut self, inputs: InputRows<'_>, outputs: &mut Outputs) -> Result<(), String> {
             self.is_cold = false;
             assert!(!self.panics.swap(false, Ordering::Relaxed), "as wanted");
-            outputs.policy = vec![0.0; planes.len() * POLICY_SIZE];
-            outputs.value = vec![0.0; planes.len()];
-            outputs.mlh = vec![self.mlh; planes.len()];
+            outputs.policy = vec![0.0; inputs.len() * POLICY_SIZE];
+            outputs.value = vec![0.0; inputs.len()];
+            outputs.mlh = vec![self.mlh; inputs.len()];
             Ok(())
         }
 

@@ -11,11 +11,7 @@ use rten_tensor::{AsView, Layout, NdTensorView};
 use super::pool::{Outputs, Session};
 use crate::{
     lc0::OnnxModel,
-    network::input::{
-        PLANES, Planes,
-        encoder::{INPUT_SIZE, expand},
-        policy_map::POLICY_SIZE,
-    },
+    network::input::{Encoding, InputRows},
 };
 
 /// Positions per run: larger batches gain nothing and cost memory.
@@ -26,6 +22,7 @@ const MAX_BATCH: usize = 256;
 pub struct RtenModel {
     model: Arc<Model>,
     input: NodeId,
+    encoding: Encoding,
     heads: Vec<Head>,
     /// The nodes of the heads.
     outputs: Vec<NodeId>,
@@ -67,6 +64,7 @@ impl RtenModel {
         Ok(RtenModel {
             model: Arc::new(model),
             input,
+            encoding: Encoding::of(onnx),
             heads,
             outputs,
             fixed_batch: onnx.batch,
@@ -95,28 +93,27 @@ impl Session for RtenSession {
         self.model.fixed_batch.unwrap_or(MAX_BATCH)
     }
 
-    fn run(&mut self, planes: &[Planes], outputs: &mut Outputs) -> Result<(), String> {
-        let rows = self.model.fixed_batch.unwrap_or(planes.len());
-        self.input
-            .resize(self.input.len().max(rows * INPUT_SIZE), 0.0);
-        for (planes, out) in planes.iter().zip(self.input.chunks_exact_mut(INPUT_SIZE)) {
-            expand(planes, out);
-        }
-        let data = &self.input[..rows * INPUT_SIZE];
-        let input = NdTensorView::from_data([rows, PLANES, 8, 8], data);
+    fn run(&mut self, inputs: InputRows<'_>, outputs: &mut Outputs) -> Result<(), String> {
+        let rows = self.model.fixed_batch.unwrap_or(inputs.len());
+        let layout = self.model.encoding.layout();
+        let floats = rows * layout.floats();
+        self.input.resize(self.input.len().max(floats), 0.0);
+        inputs.write(&mut self.input);
+        let input = NdTensorView::from_data([rows, layout.planes, 8, 8], &self.input[..floats]);
         let options = RunOptions::default().with_thread_pool(Some(self.pool.clone()));
         let input: ValueOrView<'_> = input.into();
         let RtenModel {
             model,
             outputs: ids,
             heads,
+            encoding,
             ..
         } = &self.model;
         let values = model.run(vec![(self.model.input, input)], ids, Some(options));
         let values = values.map_err(|error| error.to_string())?;
         for (head, value) in heads.iter().zip(values) {
             let (out, width) = match head {
-                Head::Policy => (&mut outputs.policy, POLICY_SIZE),
+                Head::Policy => (&mut outputs.policy, encoding.policy().size()),
                 Head::Wdl => (&mut outputs.wdl, 3),
                 Head::Value => (&mut outputs.value, 1),
                 Head::Mlh => (&mut outputs.mlh, 1),

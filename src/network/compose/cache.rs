@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use crate::{
     chess::Ply,
-    network::{Advice, Batch, EvaluateError, Evaluator, Value, prior},
+    network::{Batch, EvaluateError, Evaluator, Value, prior},
 };
 
 /// Shards of a cache of normal size.
@@ -105,15 +105,7 @@ impl Evaluator for Cached {
     }
 
     fn probe(&self, line: &[Ply], policy: &mut [f32]) -> Option<Value> {
-        self.look_up(self.key(line), policy)
-    }
-
-    fn advice(&self) -> Advice {
-        self.inner.advice()
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
+        self.look_up(self.view().key(line), policy)
     }
 
     fn cache_permille(&self) -> u32 {
@@ -311,7 +303,7 @@ mod tests {
         let mut batch = Batch::default();
         let moves = moves();
         for key in keys {
-            batch.push(key, None, &moves[..1 + key as usize % moves.len()]);
+            batch.push(key, &moves[..1 + key as usize % moves.len()]);
         }
         cached.evaluate(&mut batch).unwrap();
         batch

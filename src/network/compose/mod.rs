@@ -1,6 +1,10 @@
-//! Evaluators made of others: one with a memory ([`cache`]), one with the opponent's priors ([`opponent`]), several
-//! devices side by side ([`multi`]).
+//! Evaluators made of others: one with a memory ([`cache`]) or another temperature ([`decorators`]), one with the
+//! opponent's priors ([`opponent_priors`]), several devices side by side ([`multi`]); and the networks of a game, which are
+//! one or two ([`opponent`], [`role`]).
 
 pub mod cache;
+pub mod decorators;
 pub mod multi;
 pub mod opponent;
+pub mod opponent_priors;
+pub mod role;

@@ -19,8 +19,8 @@ pub enum Distribution {
     RoundRobin,
 }
 
-/// Several evaluators used as one.
-pub struct Several {
+/// Several evaluators of the same network used as one.
+pub struct Multiplexer {
     children: Vec<Child>,
     distribution: Distribution,
     next: AtomicUsize,
@@ -31,9 +31,12 @@ struct Child {
     busy: AtomicUsize,
 }
 
-impl Several {
+impl Multiplexer {
     /// Combines evaluators of the same network; `None` if there are none.
-    pub fn new(evaluators: Vec<Arc<dyn Evaluator>>, distribution: Distribution) -> Option<Several> {
+    pub fn new(
+        evaluators: Vec<Arc<dyn Evaluator>>,
+        distribution: Distribution,
+    ) -> Option<Multiplexer> {
         let children: Vec<Child> = evaluators
             .into_iter()
             .map(|evaluator| Child {
@@ -41,7 +44,7 @@ impl Several {
                 busy: AtomicUsize::new(0),
             })
             .collect();
-        (!children.is_empty()).then_some(Several {
+        (!children.is_empty()).then_some(Multiplexer {
             children,
             distribution,
             next: AtomicUsize::new(0),
@@ -66,7 +69,7 @@ impl Several {
     }
 }
 
-impl Evaluator for Several {
+impl Evaluator for Multiplexer {
     fn inner(&self) -> Option<&dyn Evaluator> {
         Some(self.first())
     }
@@ -174,11 +177,7 @@ impl Evaluator for Checked {
     }
 
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
-        let mut copy = Batch::default();
-        for index in 0..batch.len() {
-            let planes = batch.planes().get(index).cloned();
-            copy.push(batch.key(index), planes, batch.moves(index));
-        }
+        let mut copy = batch.copy_of_questions();
         self.evaluator.evaluate(batch)?;
         self.reference.evaluate(&mut copy)?;
         self.compare(batch, &copy)
@@ -187,10 +186,6 @@ impl Evaluator for Checked {
     fn warm_up(&self, go_on: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
         self.evaluator.warm_up(go_on)?;
         self.reference.warm_up(go_on)
-    }
-
-    fn advice(&self) -> Advice {
-        self.evaluator.advice()
     }
 
     fn describe(&self) -> String {
@@ -247,7 +242,7 @@ mod tests {
     fn batch() -> Batch {
         let moves: Vec<_> = legal_moves(History::default().position()).collect();
         let mut batch = Batch::default();
-        batch.push(7, None, &moves);
+        batch.push(7, &moves);
         batch
     }
 
@@ -258,16 +253,16 @@ mod tests {
             let evaluators = children
                 .iter()
                 .map(|child| child.clone() as Arc<dyn Evaluator>);
-            let several = Several::new(evaluators.collect(), distribution).unwrap();
+            let multiplexer = Multiplexer::new(evaluators.collect(), distribution).unwrap();
             for _ in 0..6 {
-                several.evaluate(&mut batch()).unwrap();
+                multiplexer.evaluate(&mut batch()).unwrap();
             }
             for child in &children {
                 assert_eq!(child.batches.load(Ordering::Relaxed), 2);
             }
-            assert_eq!(several.advice().threads, 3);
+            assert_eq!(multiplexer.advice().threads, 3);
         }
-        assert!(Several::new(Vec::new(), Distribution::LeastBusy).is_none());
+        assert!(Multiplexer::new(Vec::new(), Distribution::LeastBusy).is_none());
     }
 
     #[test]

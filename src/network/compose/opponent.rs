@@ -9,56 +9,18 @@
 //! the two evaluators with their caches. Neither cache ever holds a mixture, so both stay valid whatever the
 //! opponent's colour and share are, and a position that only one of them knows is put to the other network only.
 
-use std::{panic, sync::Arc, thread};
+use std::sync::Arc;
 
 use anyhow::Context;
-use shakmaty::{Color, Position};
+use shakmaty::Color;
 
+use super::{decorators::Decorators, opponent_priors::OpponentPriors};
 use crate::{
-    chess::{PackedMove, Ply},
-    network::{
-        Advice, Batch, EvaluateError, Evaluator, Value, backend::hash::is_hash, cores, prior,
-    },
-    options::{ContemptMode, Options},
+    network::{EvaluateError, Evaluator, cores},
+    options::Options,
 };
 
-/// More moves than any position has (218): room for a policy that needs no memory of its own.
-const MAX_MOVES: usize = 256;
-
-/// Which of the two networks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// That of `WeightsFile`.
-    Main,
-    /// That of `OpponentWeights`.
-    Opponent,
-}
-
-/// Whether the options name a second network that can be loaded.
-pub fn is_wanted(options: &Options) -> bool {
-    !options.opponent_weights.trim().is_empty() && !is_hash(&options.backend)
-}
-
-/// Why a second network is named but plays no part, if that is so: something that its user should be told.
-pub fn why_idle(options: &Options) -> Option<&'static str> {
-    if options.opponent_weights.trim().is_empty() {
-        None
-    } else if is_hash(&options.backend) {
-        Some("OpponentWeights has no effect: Backend hash evaluates no networks")
-    } else if options.contempt_mode == ContemptMode::Disable {
-        Some("OpponentWeights has no effect: with ContemptMode disable nobody is the opponent")
-    } else if options.opponent_policy_mix <= 0.0 {
-        Some("OpponentWeights has no effect: OpponentPolicyMix is 0")
-    } else {
-        None
-    }
-}
-
-/// The side at whose nodes the second network is asked, in a search for `contempt_side`; `None` if it is not asked at all.
-pub fn side(options: &Options, contempt_side: Option<Color>) -> Option<Color> {
-    let is_asked = is_wanted(options) && why_idle(options).is_none();
-    contempt_side.filter(|_| is_asked).map(Color::other)
-}
+pub use super::role::{Role, is_wanted, side, why_idle};
 
 /// The networks that the options ask for.
 #[derive(Clone)]
@@ -70,36 +32,35 @@ pub struct Networks {
 }
 
 impl Networks {
-    /// Puts beside the main network the opponent's, made by `load`, if the options ask for one.
+    /// Loads what the options ask for: `load` makes the backend of a network, and in front of each come the decorators.
     ///
     /// # Errors
-    /// When it cannot be loaded. It was asked for, so there is no going on without it.
-    pub fn with_main<E: Into<anyhow::Error>>(
-        main: Arc<dyn Evaluator>,
-        options: &Options,
-        load: impl FnOnce(Role) -> Result<Arc<dyn Evaluator>, E>,
-    ) -> anyhow::Result<Networks> {
-        let opponent = match is_wanted(options) {
-            true => Some(
-                load(Role::Opponent)
-                    .map_err(Into::into)
-                    .context("OpponentWeights")?,
-            ),
-            false => None,
-        };
-        Ok(Networks { main, opponent })
-    }
-
-    /// Loads what the options ask for.
-    ///
-    /// # Errors
-    /// When a network cannot be loaded.
+    /// When a network cannot be loaded. An opponent's that was asked for is never done without.
     pub fn load<E: Into<anyhow::Error>>(
         options: &Options,
         load: impl Fn(Role) -> Result<Arc<dyn Evaluator>, E>,
     ) -> anyhow::Result<Networks> {
-        let main = load(Role::Main).map_err(Into::into)?;
-        Networks::with_main(main, options, load)
+        let decorated = |role| {
+            let backend: anyhow::Result<_> = load(role).map_err(Into::into);
+            Ok::<_, anyhow::Error>(Decorators::of(options, role).over(backend?))
+        };
+        Networks::of(options, decorated)
+    }
+
+    /// The same from evaluators that have their decorators already.
+    ///
+    /// # Errors
+    /// What `evaluator` returns; for the opponent's network it says which.
+    pub fn of(
+        options: &Options,
+        evaluator: impl Fn(Role) -> anyhow::Result<Arc<dyn Evaluator>>,
+    ) -> anyhow::Result<Networks> {
+        let main = evaluator(Role::Main)?;
+        let opponent = match is_wanted(options) {
+            true => Some(evaluator(Role::Opponent).context("OpponentWeights")?),
+            false => None,
+        };
+        Ok(Networks { main, opponent })
     }
 
     /// The evaluator for a search for `contempt_side`. A tree must not outlive it: with another [`side`] the priors of all
@@ -140,225 +101,15 @@ impl Networks {
     }
 }
 
-/// The evaluator of a search against `side`, with a network of the engine's own and one of the opponent's.
-///
-/// Both evaluators may be caches; a cache *over* this one would mistake one side's priors for the other's.
-pub struct OpponentPriors {
-    main: Arc<dyn Evaluator>,
-    opponent: Arc<dyn Evaluator>,
-    /// At this side's nodes the opponent's network is asked.
-    side: Color,
-    /// Its share in their priors, 0..=1.
-    share: f32,
-    /// Whether there are processors left for running both networks at the same time. Where search threads keep all of
-    /// them busy, another thread per batch would only be in their way.
-    overlaps: bool,
-}
-
-/// What the two networks are asked about the positions of a batch.
-#[derive(Default)]
-pub(in crate::network) struct Parts {
-    main: Part,
-    opponent: Part,
-    /// For each position of the whole batch, whether the opponent's network is asked too.
-    is_opponents: Vec<bool>,
-}
-
-/// What one network is asked, and what its cache has answered already.
-#[derive(Default)]
-struct Part {
-    asked: Subset,
-    known: Subset,
-}
-
-/// Some positions of a batch.
-#[derive(Default)]
-struct Subset {
-    batch: Batch,
-    /// Their indices in the whole batch.
-    of: Vec<usize>,
-}
-
-impl Parts {
-    pub(in crate::network) fn clear(&mut self) {
-        self.is_opponents.clear();
-        for part in [&mut self.main, &mut self.opponent] {
-            for subset in [&mut part.asked, &mut part.known] {
-                subset.batch.clear();
-                subset.of.clear();
-            }
-        }
-    }
-}
-
-impl Part {
-    /// Has a position, number `index` of the whole batch, answered from the evaluator's cache or queues it.
-    fn queue(
-        &mut self,
-        evaluator: &dyn Evaluator,
-        index: usize,
-        line: &[Ply],
-        moves: &[PackedMove],
-    ) {
-        let mut buffer = [0.0; MAX_MOVES];
-        let policy = &mut buffer[..moves.len().min(MAX_MOVES)];
-        match evaluator.probe(line, policy) {
-            Some(value) => {
-                let place = self.known.batch.push(0, None, moves);
-                self.known.batch.set_value(place, value);
-                self.known.batch.policy_mut(place).1.copy_from_slice(policy);
-                self.known.of.push(index);
-            }
-            None => {
-                evaluator.queue(line, moves, &mut self.asked.batch);
-                self.asked.of.push(index);
-            }
-        }
-    }
-
-    fn evaluate(&mut self, evaluator: &dyn Evaluator) -> Result<(), EvaluateError> {
-        match self.asked.batch.is_empty() {
-            true => Ok(()),
-            false => evaluator.evaluate(&mut self.asked.batch),
-        }
-    }
-
-    /// Every answer: the position's index in the whole batch, its value and its policy.
-    fn answers(&self) -> impl Iterator<Item = (usize, Value, &[f32])> {
-        [&self.asked, &self.known].into_iter().flat_map(|subset| {
-            let places = subset.of.iter().enumerate();
-            places.map(|(place, &index)| {
-                let batch = &subset.batch;
-                (index, batch.value(place), batch.policy(place))
-            })
-        })
-    }
-}
-
-impl OpponentPriors {
-    /// Whether the opponent moves at the end of this line.
-    fn is_opponents(&self, line: &[Ply]) -> bool {
-        line.last()
-            .is_some_and(|ply| ply.position.turn() == self.side)
-    }
-
-    /// Mixes the main network's policy into the opponent's. Both are rounded first as a cache would, so that the mixture
-    /// does not depend on who answered.
-    fn mix(&self, opponents: &mut [f32], mains: &[f32]) {
-        let rounded = |p| prior::decode(prior::encode(p));
-        for (opponents, &mains) in opponents.iter_mut().zip(mains) {
-            *opponents = self.share * rounded(*opponents) + (1.0 - self.share) * rounded(mains);
-        }
-    }
-
-    fn evaluate_parts(&self, parts: &mut Parts) -> Result<(), EvaluateError> {
-        let Parts { main, opponent, .. } = parts;
-        let is_needed = !main.asked.of.is_empty() && !opponent.asked.of.is_empty();
-        if !(self.overlaps && is_needed) {
-            main.evaluate(&*self.main)?;
-            return opponent.evaluate(&*self.opponent);
-        }
-        let (mains, opponents) = thread::scope(|scope| {
-            let beside = scope.spawn(|| opponent.evaluate(&*self.opponent));
-            let mains = main.evaluate(&*self.main);
-            // A crash over there is a crash here, as it would be without a second thread.
-            let opponents = beside.join().unwrap_or_else(|it| panic::resume_unwind(it));
-            (mains, opponents)
-        });
-        mains.and(opponents)
-    }
-
-    /// Puts the answers together.
-    fn merge(&self, parts: &Parts, batch: &mut Batch) -> Result<(), EvaluateError> {
-        let answered = parts.main.asked.of.len() + parts.main.known.of.len();
-        if answered != batch.len() {
-            return Err(EvaluateError::Backend {
-                backend: "opponent",
-                batch: batch.len(),
-                message: format!("only {answered} positions were queued by this evaluator"),
-            });
-        }
-        for (index, _, policy) in parts.opponent.answers() {
-            batch.policy_mut(index).1.copy_from_slice(policy);
-        }
-        for (index, value, policy) in parts.main.answers() {
-            batch.set_value(index, value);
-            let place = batch.policy_mut(index).1;
-            match parts.is_opponents[index] {
-                true => self.mix(place, policy),
-                false => place.copy_from_slice(policy),
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Evaluator for OpponentPriors {
-    fn inner(&self) -> Option<&dyn Evaluator> {
-        Some(&*self.main)
-    }
-
-    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
-        let mut parts = batch.parts.take().unwrap_or_default();
-        let result = self
-            .evaluate_parts(&mut parts)
-            .and_then(|()| self.merge(&parts, batch));
-        batch.parts = Some(parts);
-        result
-    }
-
-    fn probe(&self, line: &[Ply], policy: &mut [f32]) -> Option<Value> {
-        let value = self.main.probe(line, policy)?;
-        if self.is_opponents(line) {
-            let mut buffer = [0.0; MAX_MOVES];
-            let mixed = buffer.get_mut(..policy.len())?;
-            self.opponent.probe(line, mixed)?;
-            self.mix(mixed, policy);
-            policy.copy_from_slice(mixed);
-        }
-        Some(value)
-    }
-
-    fn queue(&self, line: &[Ply], moves: &[PackedMove], batch: &mut Batch) -> usize {
-        let index = batch.push(self.key(line), None, moves);
-        let parts = batch.parts.get_or_insert_default();
-        parts.main.queue(&*self.main, index, line, moves);
-        let is_opponents = self.is_opponents(line);
-        parts.is_opponents.push(is_opponents);
-        if is_opponents {
-            parts.opponent.queue(&*self.opponent, index, line, moves);
-        }
-        index
-    }
-
-    fn advice(&self) -> Advice {
-        self.main.advice()
-    }
-
-    fn describe(&self) -> String {
-        format!(
-            "{}; {}'s priors from {}",
-            self.main.describe(),
-            self.side,
-            self.opponent.describe()
-        )
-    }
-
-    fn cache_permille(&self) -> u32 {
-        self.main
-            .cache_permille()
-            .max(self.opponent.cache_permille())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use parking_lot::Mutex;
+    use shakmaty::Position;
 
     use super::*;
     use crate::{
-        chess::{History, moves::legal_moves},
-        network::{cache::Cached, tests::game},
+        chess::{History, PackedMove, moves::legal_moves},
+        network::{Advice, Batch, Value, cache::Cached, prior, tests::game},
     };
 
     const START: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
@@ -617,7 +368,7 @@ mod tests {
         }
         let evaluator = against(&Fake::main(), &Fake::opponent(), "1", Color::White);
         let mut pushed = Batch::default();
-        pushed.push(1, None, &moves(&games()[0]));
+        pushed.push(1, &moves(&games()[0]));
         assert!(evaluator.evaluate(&mut pushed).is_err());
     }
 

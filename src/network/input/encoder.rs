@@ -9,7 +9,7 @@
 
 use shakmaty::{Bitboard, CastlingSide, Chess, Color, Position, Role};
 
-use super::planes::{HISTORY, PLANES, PLANES_PER_STEP, Planes};
+use super::planes::{HISTORY, PLANES, PLANES_PER_STEP, Planes, write_planes};
 use crate::{chess::Ply, lc0::InputFormat, options::HistoryFill};
 
 /// Floats that one position takes in the input tensor: 112 planes of 8 by 8.
@@ -284,24 +284,7 @@ fn transposed_is_smaller(masks: &[u64; PLANES], transform: u8) -> bool {
 ///
 /// Only the first [`INPUT_SIZE`] floats of `out` are touched.
 pub fn expand(planes: &Planes, out: &mut [f32]) {
-    let (squares, _) = out.as_chunks_mut::<64>();
-    for (index, (mask, squares)) in planes.masks.iter().zip(squares).enumerate() {
-        let value = if index == RULE50_PLANE {
-            planes.rule50
-        } else {
-            1.0
-        };
-        match *mask {
-            u64::MAX => squares.fill(value),
-            mut rest => {
-                squares.fill(0.0);
-                while rest != 0 {
-                    squares[rest.trailing_zeros() as usize] = value;
-                    rest &= rest - 1;
-                }
-            }
-        }
-    }
+    write_planes(&planes.masks, &[RULE50_PLANE], &[planes.rule50], out);
 }
 
 #[cfg(test)]

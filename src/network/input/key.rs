@@ -1,7 +1,7 @@
 //! The key of everything a network sees of a position.
 //!
 //! A cache that knew only the current board would hand out values that belong to another history or another rule-50
-//! counter. This key covers what the network reads ([`Sight`]): usually the positions of all eight history steps with their
+//! counter. This key covers what the network reads ([`HistoryRead`]): usually the positions of all eight history steps with their
 //! repetitions, castling rights, the rule-50 counter and how much of the history is invented, in a few nanoseconds. A
 //! network that reads less (the one inside the program looks at the current board only) is asked once about a position
 //! that several ways lead to.
@@ -11,6 +11,7 @@ use shakmaty::{Board, Color, Position, Role};
 use super::planes::{HISTORY, PLANES_PER_STEP};
 use crate::{
     chess::Ply,
+    hashing::mix,
     lc0::{InputFormat, PlaneSet},
     options::HistoryFill,
 };
@@ -28,9 +29,9 @@ const FACTORS: [u64; HISTORY] = {
 
 /// What a network sees of the past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sight {
+pub struct HistoryRead {
     /// For each step back, beginning with the current position.
-    steps: [Seen; HISTORY],
+    steps: [StepRead; HISTORY],
     /// How many of them it looks at.
     count: usize,
     /// Whether the history is made of repeated positions, however far back they are.
@@ -39,7 +40,7 @@ pub struct Sight {
 
 /// What a network sees of one position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
+enum StepRead {
     Nothing,
     /// The pieces of some planes: bit 0 is the pawns of the side to move, bit 6 those of the other side.
     Pieces(u32),
@@ -49,17 +50,17 @@ enum Seen {
     Whole,
 }
 
-impl Sight {
+impl HistoryRead {
     /// Of a network that reads all planes.
-    pub const FULL: Sight = Sight {
-        steps: [Seen::Whole; HISTORY],
+    pub const ALL: HistoryRead = HistoryRead {
+        steps: [StepRead::Whole; HISTORY],
         count: HISTORY,
         only_repeated: false,
     };
 
     /// Of a network that reads these planes. Formats that cut the history depend on more than the planes say, so those
     /// networks are taken to see all of it.
-    pub fn of(format: InputFormat, planes: PlaneSet) -> Sight {
+    pub fn of(format: InputFormat, planes: PlaneSet) -> HistoryRead {
         /// As many as are worth looking at one by one.
         const FEW: u32 = 4;
         let is_plain = matches!(
@@ -67,48 +68,48 @@ impl Sight {
             InputFormat::Classical112 | InputFormat::WithCastlingPlane
         );
         if !is_plain {
-            return Sight {
+            return HistoryRead {
                 only_repeated: matches!(
                     format,
                     InputFormat::CanonicalV2 | InputFormat::CanonicalV2Armageddon
                 ),
-                ..Sight::FULL
+                ..HistoryRead::ALL
             };
         }
-        let mut sight = Sight {
-            steps: [Seen::Nothing; HISTORY],
+        let mut reads = HistoryRead {
+            steps: [StepRead::Nothing; HISTORY],
             count: 1,
             only_repeated: false,
         };
-        for (step, seen) in sight.steps.iter_mut().enumerate() {
+        for (step, seen) in reads.steps.iter_mut().enumerate() {
             let start = step * PLANES_PER_STEP;
             let repetition = start + PLANES_PER_STEP - 1;
             let pieces = planes.bits(start..repetition);
             *seen = match pieces.count_ones() {
-                _ if planes.bits(repetition..repetition + 1) != 0 => Seen::Whole,
+                _ if planes.bits(repetition..repetition + 1) != 0 => StepRead::Whole,
                 // The board of the current position is always part of the key: moves depend on it.
-                _ if step == 0 => Seen::Board,
-                0 => Seen::Nothing,
-                1..=FEW => Seen::Pieces(pieces),
-                _ => Seen::Board,
+                _ if step == 0 => StepRead::Board,
+                0 => StepRead::Nothing,
+                1..=FEW => StepRead::Pieces(pieces),
+                _ => StepRead::Board,
             };
-            if *seen != Seen::Nothing {
-                sight.count = step + 1;
+            if *seen != StepRead::Nothing {
+                reads.count = step + 1;
             }
         }
-        sight
+        reads
     }
 }
 
-impl Seen {
+impl StepRead {
     /// A key of what is seen of a position, for the side `us` that is to move at the end of the line.
     fn key(self, ply: &Ply, us: Color) -> u64 {
         match self {
-            Seen::Nothing => 0,
-            Seen::Pieces(planes) => pieces_key(ply.position.board(), planes, us),
-            Seen::Board => ply.key.rotate_left(32),
+            StepRead::Nothing => 0,
+            StepRead::Pieces(planes) => pieces_key(ply.position.board(), planes, us),
+            StepRead::Board => ply.key.rotate_left(32),
             // Rotated, because the top bit alone would survive a product only in the top bit.
-            Seen::Whole => (ply.key ^ u64::from(ply.repetitions > 0) << 63).rotate_left(32),
+            StepRead::Whole => (ply.key ^ u64::from(ply.repetitions > 0) << 63).rotate_left(32),
         }
     }
 }
@@ -123,21 +124,25 @@ fn pieces_key(board: &Board, planes: u32, us: Color) -> u64 {
     })
 }
 
-/// The key of the last position of `line` as a network of this sight sees it, where `fill` says what is invented before the
+/// The key of the last position of `line` as a network that reads so much sees it, where `fill` says what is invented before the
 /// first one.
 ///
 /// Equal keys mean equal input planes, as far as they are read (up to the chance of a 64-bit collision); different keys
 /// may still have equal planes. `line` should reach back at least eight positions or to the start of the game.
-pub fn position_key(line: &[Ply], fill: HistoryFill, sight: &Sight) -> u64 {
+pub fn position_key(line: &[Ply], fill: HistoryFill, reads: &HistoryRead) -> u64 {
     let Some(last) = line.last() else { return 0 };
     let us = last.position.turn();
     // What is invented comes from the first position, all of which then counts.
-    let is_invented = line.len() < sight.count;
-    let only_repeated = sight.only_repeated;
-    let sight = if is_invented { &Sight::FULL } else { sight };
-    let seen = &line[line.len().saturating_sub(sight.count)..];
+    let is_invented = line.len() < reads.count;
+    let only_repeated = reads.only_repeated;
+    let reads = if is_invented {
+        &HistoryRead::ALL
+    } else {
+        reads
+    };
+    let seen = &line[line.len().saturating_sub(reads.count)..];
     let mut key = 0u64;
-    for ((ply, factor), step) in seen.iter().rev().zip(FACTORS).zip(sight.steps) {
+    for ((ply, factor), step) in seen.iter().rev().zip(FACTORS).zip(reads.steps) {
         key = key.wrapping_add(step.key(ply, us).wrapping_mul(factor));
     }
     if only_repeated && seen.iter().all(|ply| ply.rule50() > 0) {
@@ -152,20 +157,13 @@ pub fn position_key(line: &[Ply], fill: HistoryFill, sight: &Sight) -> u64 {
     let mut context = u64::from(last.rule50()) | (seen.len() as u64) << 32 | (fill as u64) << 40;
     // The en passant square of a position set up by hand undoes a pawn's move in the invented history, whether or not a
     // capture is legal; and repetition keys do not know which rook may castle.
-    if seen.len() < sight.count
+    if seen.len() < reads.count
         && let Some(square) = line[0].position.maybe_ep_square()
     {
         context |= u64::from(square.to_u32() + 1) << 48;
     }
     let rooks = last.position.castles().castling_rights().0;
     mix(key ^ mix(context ^ rooks.wrapping_mul(FACTORS[1])))
-}
-
-/// A finalizer with good avalanche (the 64-bit mix of SplitMix64).
-fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]
@@ -183,13 +181,17 @@ mod tests {
     const START: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
 
     fn key(fen: &str, moves: &str) -> u64 {
-        position_key(game(fen, moves).plies(), HistoryFill::FenOnly, &Sight::FULL)
+        position_key(
+            game(fen, moves).plies(),
+            HistoryFill::FenOnly,
+            &HistoryRead::ALL,
+        )
     }
 
     /// The pieces now and the opponent's pawns one ply ago, castling and rule 50: enough to capture en passant.
-    fn short_sight() -> Sight {
+    fn little_read() -> HistoryRead {
         let planes = (0..12).chain([19, 104, 105, 106, 107, 109]);
-        Sight::of(InputFormat::Classical112, planes.collect())
+        HistoryRead::of(InputFormat::Classical112, planes.collect())
     }
 
     #[test]
@@ -233,27 +235,27 @@ mod tests {
     }
 
     #[test]
-    fn sight_follows_from_the_planes_that_are_read() {
+    fn what_counts_follows_from_the_planes_that_are_read() {
         let of = |planes: &[usize]| {
-            Sight::of(InputFormat::Classical112, planes.iter().copied().collect())
+            HistoryRead::of(InputFormat::Classical112, planes.iter().copied().collect())
         };
         assert_eq!(
-            Sight::of(InputFormat::Classical112, PlaneSet::ALL),
-            Sight::FULL
+            HistoryRead::of(InputFormat::Classical112, PlaneSet::ALL),
+            HistoryRead::ALL
         );
         assert_eq!(
-            Sight::of(InputFormat::Canonical, PlaneSet::from_iter([0])),
-            Sight::FULL
+            HistoryRead::of(InputFormat::Canonical, PlaneSet::from_iter([0])),
+            HistoryRead::ALL
         );
-        assert!(Sight::of(InputFormat::CanonicalV2, PlaneSet::ALL).only_repeated);
-        let short = short_sight();
+        assert!(HistoryRead::of(InputFormat::CanonicalV2, PlaneSet::ALL).only_repeated);
+        let short = little_read();
         assert_eq!(short.count, 2);
         assert_eq!(
             short.steps[..3],
-            [Seen::Board, Seen::Pieces(1 << 6), Seen::Nothing]
+            [StepRead::Board, StepRead::Pieces(1 << 6), StepRead::Nothing]
         );
-        assert_eq!(of(&[0, 12]).steps[0], Seen::Whole);
-        assert_eq!(of(&[13, 14, 15, 16, 17]).steps[1], Seen::Board);
+        assert_eq!(of(&[0, 12]).steps[0], StepRead::Whole);
+        assert_eq!(of(&[13, 14, 15, 16, 17]).steps[1], StepRead::Board);
         assert_eq!((of(&[3, 91]).count, of(&[111]).count), (8, 1));
     }
 
@@ -271,10 +273,10 @@ mod tests {
         );
         let [repeated, other] = [repeated, other].map(|game| {
             [
-                Sight::FULL,
-                Sight::of(InputFormat::CanonicalV2, PlaneSet::ALL),
+                HistoryRead::ALL,
+                HistoryRead::of(InputFormat::CanonicalV2, PlaneSet::ALL),
             ]
-            .map(|sight| position_key(game.plies(), HistoryFill::FenOnly, &sight))
+            .map(|reads| position_key(game.plies(), HistoryFill::FenOnly, &reads))
         });
         assert_eq!(repeated[0], other[0]);
         assert_ne!(repeated[1], other[1]);
@@ -313,8 +315,8 @@ mod tests {
             let mut masks: Vec<u64> = read.iter().map(|&plane| planes.masks[plane]).collect();
             masks.push(planes.rule50.to_bits().into());
             masks.push(planes.black_to_move.into());
-            let full = position_key(game.plies(), HistoryFill::FenOnly, &Sight::FULL);
-            let short = position_key(game.plies(), HistoryFill::FenOnly, &short_sight());
+            let full = position_key(game.plies(), HistoryFill::FenOnly, &HistoryRead::ALL);
+            let short = position_key(game.plies(), HistoryFill::FenOnly, &little_read());
             let (known, way) = seen.entry(short).or_insert((masks.clone(), full));
             assert_eq!(*known, masks);
             several_ways += usize::from(*way != full);

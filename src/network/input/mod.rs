@@ -1,9 +1,17 @@
-//! What networks see and how they answer: from a line of play to input planes ([`encoder`]), to the key under which a
-//! position is cached ([`key`]), and from the policy vector to moves ([`policy_map`]).
+//! What networks see and how they answer. An [`Encoding`] says which planes and which policy vector a network has; a
+//! [`View`] adds what it reads of the history and which heads it has. Below them: from a line of play to lc0's planes
+//! ([`encoder`]), to the key under which a position is cached ([`key`]), and from lc0's policy vector to moves
+//! ([`policy_map`]).
 
 pub mod encoder;
+pub mod encoding;
 pub mod key;
 pub mod planes;
 pub mod policy_map;
+pub mod view;
 
-pub use planes::{PLANES, Planes};
+pub use self::{
+    encoding::Encoding,
+    planes::{InputRows, Inputs, PLANES, Planes},
+    view::View,
+};

@@ -1,7 +1,9 @@
-//! The input planes of a position, still packed as bit masks.
+//! Input planes, still packed as bit masks: those of one position in lc0's formats ([`Planes`]), and those of all
+//! positions of a batch in any encoding ([`Inputs`]). They become floats in a backend's input buffer only.
 
-/// Number of input planes of an lc0 network.
-pub const PLANES: usize = 112;
+use std::ops::Range;
+
+pub use crate::lc0::format::PLANES;
 
 /// Planes of one history step.
 pub(super) const PLANES_PER_STEP: usize = 13;
@@ -33,6 +35,150 @@ impl Planes {
             rule50: 0.0,
             black_to_move: false,
             transform: 0,
+        }
+    }
+}
+
+/// The size and kind of an encoding's planes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlaneLayout {
+    /// Planes of a position.
+    pub planes: usize,
+    /// Those of them whose squares hold a number that a position has for the whole plane, and not 1; ascending.
+    pub scalar_planes: &'static [usize],
+}
+
+impl PlaneLayout {
+    /// Floats that a position takes in the input tensor.
+    pub fn floats(&self) -> usize {
+        self.planes * 64
+    }
+}
+
+/// How the board was turned for a network, so that moves are turned the same way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Orientation {
+    /// Whether Black is to move and ranks are flipped.
+    pub black_to_move: bool,
+    /// The board transform of canonical formats: bit 0 flip files, bit 1 mirror ranks, bit 2 transpose.
+    pub transform: u8,
+}
+
+/// The planes of several positions, one behind the other, in one encoding.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs {
+    masks: Vec<u64>,
+    scalars: Vec<f32>,
+    orientations: Vec<Orientation>,
+}
+
+impl Inputs {
+    /// So many positions of this layout on which nothing is set.
+    pub fn empty(layout: PlaneLayout, positions: usize) -> Inputs {
+        Inputs {
+            masks: vec![0; positions * layout.planes],
+            scalars: vec![0.0; positions * layout.scalar_planes.len()],
+            orientations: vec![Orientation::default(); positions],
+        }
+    }
+
+    /// Forgets all positions, keeps the memory.
+    pub fn clear(&mut self) {
+        self.masks.clear();
+        self.scalars.clear();
+        self.orientations.clear();
+    }
+
+    /// Adds a position: all its planes, the numbers of its scalar planes, and how its board was turned.
+    pub fn push(&mut self, masks: &[u64], scalars: &[f32], orientation: Orientation) {
+        self.masks.extend_from_slice(masks);
+        self.scalars.extend_from_slice(scalars);
+        self.orientations.push(orientation);
+    }
+
+    /// How many positions there are.
+    pub fn len(&self) -> usize {
+        self.orientations.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.orientations.is_empty()
+    }
+
+    /// How the board of a position was turned.
+    pub fn orientation(&self, index: usize) -> Orientation {
+        self.orientations[index]
+    }
+
+    /// Some of the positions, whose encoding has this layout.
+    pub fn rows(&self, layout: PlaneLayout, range: Range<usize>) -> InputRows<'_> {
+        let (planes, scalars) = (layout.planes, layout.scalar_planes.len());
+        InputRows {
+            layout,
+            masks: &self.masks[range.start * planes..range.end * planes],
+            scalars: &self.scalars[range.start * scalars..range.end * scalars],
+            count: range.len(),
+        }
+    }
+}
+
+/// Consecutive positions of [`Inputs`].
+#[derive(Clone, Copy, Debug)]
+pub struct InputRows<'a> {
+    layout: PlaneLayout,
+    masks: &'a [u64],
+    scalars: &'a [f32],
+    count: usize,
+}
+
+impl InputRows<'_> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Writes them as floats, position by position; what `floats` holds beyond them stays.
+    pub fn write(&self, floats: &mut [f32]) {
+        let (planes, scalars) = (self.layout.planes, self.layout.scalar_planes.len());
+        let rows = floats.chunks_exact_mut(self.layout.floats());
+        for (index, out) in rows.take(self.count).enumerate() {
+            write_planes(
+                &self.masks[index * planes..][..planes],
+                self.layout.scalar_planes,
+                &self.scalars[index * scalars..][..scalars],
+                out,
+            );
+        }
+    }
+}
+
+/// Writes the planes of one position as floats, 64 a plane, a1 first, h8 last. Set squares hold 1, except on the planes
+/// that are listed, where they hold the scalar in the same place.
+pub(super) fn write_planes(
+    masks: &[u64],
+    scalar_planes: &[usize],
+    scalars: &[f32],
+    out: &mut [f32],
+) {
+    let (squares, _) = out.as_chunks_mut::<64>();
+    for (index, (mask, squares)) in masks.iter().zip(squares).enumerate() {
+        let scalar = scalar_planes.iter().position(|&plane| plane == index);
+        let value = scalar.map_or(1.0, |place| scalars[place]);
+        match *mask {
+            u64::MAX => squares.fill(value),
+            mut rest => {
+                squares.fill(0.0);
+                while rest != 0 {
+                    squares[rest.trailing_zeros() as usize] = value;
+                    rest &= rest - 1;
+                }
+            }
         }
     }
 }

@@ -10,8 +10,8 @@ use shakmaty::{Role, Square};
 use super::encoder::{FLIP, MIRROR, TRANSPOSE};
 use crate::chess::PackedMove;
 
-/// Entries of the policy vector.
-pub const POLICY_SIZE: usize = 1858;
+pub use crate::lc0::policy_list::POLICY_SIZE;
+
 const PLAIN: usize = 1792;
 /// For pairs of squares that no move connects: the index of a1b1, harmless because no legal move asks for it.
 static INDEX: [u16; 4096] = index_table();

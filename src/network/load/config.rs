@@ -1,7 +1,7 @@
 //! What the options say about networks.
 
 use crate::{
-    network::opponent::Role,
+    network::compose::{decorators::Decorators, role::Role},
     options::{HistoryFill, Options},
 };
 
@@ -49,6 +49,14 @@ impl From<&Options> for NetworkConfig {
 }
 
 impl NetworkConfig {
+    /// What they put in front of a backend.
+    pub fn decorators(&self) -> Decorators {
+        Decorators {
+            temperature: self.temperature,
+            cache: self.cache,
+        }
+    }
+
     /// What they say about one of the networks. The opponent's has a temperature of its own and its usual heads; the
     /// rest is as for the main one.
     pub fn of(options: &Options, role: Role) -> NetworkConfig {

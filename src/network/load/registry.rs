@@ -25,15 +25,12 @@ use crate::{
                 session::{self, Target},
                 targets,
             },
-            pool::{Label, NetworkEvaluator, Reading, SessionFactory},
+            pool::{Label, NetworkEvaluator, SessionFactory},
             rten::RtenModel,
         },
-        compose::{
-            cache::Cached,
-            multi::{Checked, Distribution, Several},
-        },
+        compose::multi::{Checked, Distribution, Multiplexer},
         cores,
-        input::key::Sight,
+        input::{Encoding, View, key::HistoryRead},
     },
 };
 
@@ -48,16 +45,15 @@ const CHECK_TOLERANCE: f32 = 1e-3;
 /// The most sessions of one network: as many as there may be search threads.
 pub const MAX_SESSIONS: usize = 128;
 
-/// Makes the evaluator that the options ask for, with its cache.
+/// Makes the evaluator that the options ask for, with the policy's temperature and the cache.
 ///
 /// # Errors
 /// When the network or the backend does not work; the message says what to do.
 pub fn load(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadError> {
-    let evaluator = load_uncached(config)?;
-    Ok(match config.cache {
-        0 => evaluator,
-        _ if is_hash(&config.backend) => evaluator,
-        entries => Arc::new(Cached::new(evaluator, entries)),
+    let backend = load_backend(config)?;
+    Ok(match is_hash(&config.backend) {
+        true => backend,
+        false => config.decorators().over(backend),
     })
 }
 
@@ -66,6 +62,17 @@ pub fn load(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadError> {
 /// # Errors
 /// As [`load`].
 pub fn load_uncached(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadError> {
+    load(&NetworkConfig {
+        cache: 0,
+        ..config.clone()
+    })
+}
+
+/// The backend alone, at temperature 1: what takes long to load.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_backend(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadError> {
     let options = BackendOptions::parse(&config.backend_options)?;
     if is_hash(&config.backend) {
         return Ok(Arc::new(HashEvaluator));
@@ -75,9 +82,9 @@ pub fn load_uncached(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadE
     }
     if let Some(distribution) = distribution(&config.backend) {
         let children = children(config, &options, &[])?;
-        let several = Several::new(children, distribution);
+        let multiplexer = Multiplexer::new(children, distribution);
         return Ok(Arc::new(
-            several.ok_or_else(|| groups_needed(&config.backend))?,
+            multiplexer.ok_or_else(|| groups_needed(&config.backend))?,
         ));
     }
     if is(&config.backend, "check") {
@@ -213,7 +220,7 @@ fn rten(
     let network = read(config, DataType::Float32)?;
     let refused = |message| refused("rten", &network.name, message);
     let model = RtenModel::load(&network.onnx).map_err(refused)?;
-    let reading = reading(config, &network);
+    let (encoding, view) = (Encoding::of(&network.onnx), view(config, &network.onnx));
     let device = format!("CPU, {threads} thread(s) a session");
     let factory: SessionFactory = Box::new(move || Ok(Box::new(model.session(threads))));
     let advice = Advice {
@@ -222,15 +229,7 @@ fn rten(
     };
     let label = label("rten", &network, device, note);
     let sessions = session_counts(config, advice);
-    NetworkEvaluator::new(
-        label,
-        reading,
-        network.onnx.mlh.is_some(),
-        advice,
-        sessions,
-        factory,
-    )
-    .map_err(refused)
+    NetworkEvaluator::new(label, encoding, view, advice, sessions, factory).map_err(refused)
 }
 
 /// What is common to the backends of ONNX Runtime.
@@ -267,7 +266,7 @@ fn onnx(
         runtime.version(),
         runtime.library().display()
     );
-    let (reading, moves_left) = (reading(config, &network), network.onnx.mlh.is_some());
+    let (encoding, view) = (Encoding::of(&network.onnx), view(config, &network.onnx));
     let label = label(name, &network, device, note);
     let model = std::mem::take(&mut network.onnx.bytes);
     let model = Arc::new(OnnxModel {
@@ -277,8 +276,7 @@ fn onnx(
     let factory: SessionFactory =
         Box::new(move || Ok(Box::new(session::create(&runtime, &model, &settings)?)));
     let sessions = session_counts(config, plan.advice);
-    NetworkEvaluator::new(label, reading, moves_left, plan.advice, sessions, factory)
-        .map_err(refused)
+    NetworkEvaluator::new(label, encoding, view, plan.advice, sessions, factory).map_err(refused)
 }
 
 /// What is said about the type that weights were converted to.
@@ -321,12 +319,13 @@ fn read(config: &NetworkConfig, data_type: DataType) -> Result<Network, LoadErro
     Ok(weights::read(&config.weights, &options)?)
 }
 
-fn reading(config: &NetworkConfig, network: &Network) -> Reading {
-    Reading {
-        format: network.onnx.input_format,
+/// What the network sees of a position.
+fn view(config: &NetworkConfig, model: &OnnxModel) -> View {
+    View {
+        encoding: Some(Encoding::of(model)),
         fill: config.fill,
-        sight: Sight::of(network.onnx.input_format, network.onnx.planes_read),
-        temperature: config.temperature,
+        reads: HistoryRead::of(model.input_format, model.planes_read),
+        moves_left: model.mlh.is_some(),
     }
 }
 

@@ -19,11 +19,7 @@ use crate::{
     lc0::OnnxModel,
     network::{
         backend::pool::{Outputs, Session},
-        input::{
-            PLANES, Planes,
-            encoder::{INPUT_SIZE, expand},
-            policy_map::POLICY_SIZE,
-        },
+        input::{Encoding, InputRows},
     },
 };
 
@@ -99,6 +95,7 @@ pub fn create(
         sessions,
         prepared: Vec::new(),
         pads: !sizes.is_empty(),
+        encoding: Encoding::of(onnx),
         heads: [
             Some(onnx.policy.clone()),
             onnx.wdl.clone(),
@@ -234,7 +231,8 @@ fn configure(
                 .with_timing_cache_path(cache);
             // One engine for all batch sizes; without this it would be built anew for each.
             if let (Some(min), Some(max), None) = (sizes.first(), sizes.last(), onnx.batch) {
-                let shape = |size| format!("{}:{size}x{PLANES}x8x8", onnx.input);
+                let planes = Encoding::of(onnx).layout().planes;
+                let shape = |size| format!("{}:{size}x{planes}x8x8", onnx.input);
                 rt = rt
                     .with_profile_min_shapes(shape(min))
                     .with_profile_opt_shapes(shape(max))
@@ -299,6 +297,7 @@ pub struct OnnxSession {
     prepared: Vec<Prepared>,
     /// Whether the sizes are fixed, so that smaller batches are padded.
     pads: bool,
+    encoding: Encoding,
     heads: [Option<String>; 4],
     target: Target,
     max_batch: usize,
@@ -315,7 +314,9 @@ struct Prepared {
 }
 
 /// Floats per position of each head, in the order of [`OnnxSession::heads`].
-const WIDTHS: [usize; 4] = [POLICY_SIZE, 3, 1, 1];
+fn widths(encoding: Encoding) -> [usize; 4] {
+    [encoding.policy().size(), 3, 1, 1]
+}
 
 /// Positions of all batch sizes together for which buffers are kept where sizes are not fixed; some 24 MB. All sizes up
 /// to 35 fit at once.
@@ -335,14 +336,15 @@ impl OnnxSession {
             _ => Allocator::default(),
         };
         let mut outputs = OutputSelector::no_default();
-        for (name, width) in self.heads.iter().zip(WIDTHS) {
+        for (name, width) in self.heads.iter().zip(widths(self.encoding)) {
             if let Some(name) = name {
                 let shape = output_shape(session, name, size, width);
                 let tensor = Tensor::<f32>::new(&allocator, shape).map_err(text)?;
                 outputs = outputs.with(name).preallocate(name, tensor);
             }
         }
-        let mut input = Tensor::<f32>::new(&allocator, [size, PLANES, 8, 8]).map_err(text)?;
+        let planes = self.encoding.layout().planes;
+        let mut input = Tensor::<f32>::new(&allocator, [size, planes, 8, 8]).map_err(text)?;
         let floats = input.try_extract_tensor_mut::<f32>();
         floats.map_err(text)?.1.fill(0.0);
         self.prepared.push(Prepared {
@@ -428,17 +430,24 @@ impl Session for OnnxSession {
         self.max_batch
     }
 
-    fn run(&mut self, planes: &[Planes], outputs: &mut Outputs) -> Result<(), String> {
-        let place = self.place(planes.len())?;
+    fn run(&mut self, inputs: InputRows<'_>, outputs: &mut Outputs) -> Result<(), String> {
+        let place = self.place(inputs.len())?;
         let prepared = &mut self.prepared[place];
         prepared.is_cold = false;
         let floats = prepared.input.try_extract_tensor_mut::<f32>();
-        fill(planes, floats.map_err(text)?.1);
+        // What is beyond the rows stays, and its results are ignored.
+        inputs.write(floats.map_err(text)?.1);
         let session = session_for(&mut self.sessions, prepared.size)?;
         let results = session
             .run_with_options(ort::inputs![&prepared.input], &prepared.options)
             .map_err(text)?;
-        read(&results, &self.heads, prepared.size, outputs)
+        read(
+            &results,
+            &self.heads,
+            widths(self.encoding),
+            prepared.size,
+            outputs,
+        )
     }
 
     fn cold_size(&self) -> Option<usize> {
@@ -449,17 +458,11 @@ impl Session for OnnxSession {
     }
 }
 
-/// Writes the planes as floats; what is beyond them stays, and its results are ignored.
-fn fill(planes: &[Planes], floats: &mut [f32]) {
-    for (planes, out) in planes.iter().zip(floats.chunks_exact_mut(INPUT_SIZE)) {
-        expand(planes, out);
-    }
-}
-
 /// Takes the results over, after a look at their sizes.
 fn read(
     results: &SessionOutputs<'_>,
     heads: &[Option<String>; 4],
+    widths: [usize; 4],
     rows: usize,
     outputs: &mut Outputs,
 ) -> Result<(), String> {
@@ -469,7 +472,7 @@ fn read(
         &mut outputs.value,
         &mut outputs.mlh,
     ];
-    for ((head, out), width) in heads.iter().zip(places).zip(WIDTHS) {
+    for ((head, out), width) in heads.iter().zip(places).zip(widths) {
         let Some(name) = head else { continue };
         let value = results
             .get(name)

@@ -1,0 +1,152 @@
+//! What a network wants to see and how it answers: the one place that knows how many planes there are, which of them hold
+//! numbers, and what the policy vector lists. Another family of networks (AlphaZero's 119 planes and 8x8x73 policy, say)
+//! is another variant here.
+
+use super::{
+    encoder::{RULE50_PLANE, encode},
+    planes::{Inputs, Orientation, PLANES, PlaneLayout},
+    policy_map::{self, POLICY_SIZE},
+};
+use crate::{
+    chess::{PackedMove, Ply},
+    lc0::{InputFormat, OnnxModel},
+    options::HistoryFill,
+};
+
+/// The encoding of positions and moves that a network was trained with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// lc0's 112 planes, in one of its formats, and its list of 1858 moves.
+    Lc0(InputFormat),
+}
+
+impl Encoding {
+    /// That of a model.
+    pub fn of(model: &OnnxModel) -> Encoding {
+        Encoding::Lc0(model.input_format)
+    }
+
+    /// Its planes.
+    pub fn layout(self) -> PlaneLayout {
+        match self {
+            Encoding::Lc0(_) => PlaneLayout {
+                planes: PLANES,
+                scalar_planes: &[RULE50_PLANE],
+            },
+        }
+    }
+
+    /// What its policy vector lists.
+    pub fn policy(self) -> PolicyLayout {
+        match self {
+            Encoding::Lc0(_) => PolicyLayout::Lc0Moves,
+        }
+    }
+
+    /// Adds the last position of a line (see [`encode`]) to the inputs of a batch.
+    pub fn encode(self, line: &[Ply], fill: HistoryFill, inputs: &mut Inputs) {
+        match self {
+            Encoding::Lc0(format) => {
+                let planes = encode(line, format, fill);
+                let orientation = Orientation {
+                    black_to_move: planes.black_to_move,
+                    transform: planes.transform,
+                };
+                inputs.push(&planes.masks, &[planes.rule50], orientation);
+            }
+        }
+    }
+}
+
+/// What the entries of a policy vector stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyLayout {
+    /// lc0's 1858 moves; see [`policy_map`].
+    Lc0Moves,
+}
+
+impl PolicyLayout {
+    /// Entries of the vector.
+    pub fn size(self) -> usize {
+        match self {
+            PolicyLayout::Lc0Moves => POLICY_SIZE,
+        }
+    }
+
+    /// Probabilities of `moves` from one position's policy vector; see [`policy_map::softmax`].
+    pub fn probabilities(
+        self,
+        logits: &[f32],
+        moves: &[PackedMove],
+        orientation: Orientation,
+        temperature: f32,
+        out: &mut [f32],
+    ) -> bool {
+        let Orientation {
+            black_to_move,
+            transform,
+        } = orientation;
+        match self {
+            PolicyLayout::Lc0Moves => {
+                policy_map::softmax(logits, moves, black_to_move, transform, temperature, out)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::input::encoder::expand;
+
+    #[test]
+    fn rows_of_a_batch_are_what_each_position_is_alone() {
+        let encoding = Encoding::Lc0(InputFormat::Classical112);
+        let layout = encoding.layout();
+        let games = ["", "e2e4", "e2e4 e7e5 g1f3"].map(|moves| {
+            crate::network::tests::game(
+                "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+                moves,
+            )
+        });
+        let mut inputs = Inputs::default();
+        for game in &games {
+            encoding.encode(game.plies(), HistoryFill::FenOnly, &mut inputs);
+        }
+        assert_eq!((inputs.len(), layout.floats()), (3, 112 * 64));
+        assert!(inputs.orientation(1).black_to_move && !inputs.orientation(0).black_to_move);
+        // The last two, and a place that is not touched.
+        let mut floats = vec![7.0; 3 * layout.floats()];
+        inputs.rows(layout, 1..3).write(&mut floats);
+        let mut alone = vec![0.0; layout.floats()];
+        for (game, row) in games[1..].iter().zip(floats.chunks(layout.floats())) {
+            let planes = encode(
+                game.plies(),
+                InputFormat::Classical112,
+                HistoryFill::FenOnly,
+            );
+            expand(&planes, &mut alone);
+            assert_eq!(row, alone);
+        }
+        assert!(
+            floats[2 * layout.floats()..]
+                .iter()
+                .all(|&float| float == 7.0)
+        );
+        let empty = Inputs::empty(layout, 2);
+        empty.rows(layout, 0..2).write(&mut floats);
+        assert!(
+            floats[..2 * layout.floats()]
+                .iter()
+                .all(|&float| float == 0.0)
+        );
+        inputs.clear();
+        assert!(inputs.is_empty());
+    }
+
+    #[test]
+    fn the_policy_of_lc0_has_1858_entries() {
+        let policy = Encoding::Lc0(InputFormat::CanonicalV2).policy();
+        assert_eq!(policy.size(), 1858);
+    }
+}

@@ -1,0 +1,51 @@
+//! What an evaluator sees of a position: everything about it that its answer depends on.
+
+use super::{
+    encoding::Encoding,
+    key::{HistoryRead, position_key},
+};
+use crate::{
+    chess::{PackedMove, Ply},
+    network::Batch,
+    options::HistoryFill,
+};
+
+/// An evaluator's view of a position, said once by whoever computes and shared by all that stand in front of it.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    /// The input planes and the policy vector; `None` if the evaluator needs no more than the position's key.
+    pub encoding: Option<Encoding>,
+    /// What is invented before the first position.
+    pub fill: HistoryFill,
+    /// What is read of the history.
+    pub reads: HistoryRead,
+    /// Whether [`Value::m`](crate::network::Value::m) means anything.
+    pub moves_left: bool,
+}
+
+impl View {
+    /// Of an evaluator that looks at the position's key only.
+    pub const KEY_ONLY: View = View {
+        encoding: None,
+        fill: HistoryFill::No,
+        reads: HistoryRead::ALL,
+        moves_left: false,
+    };
+
+    /// The key under which the current (last) position of a line is evaluated and cached: it differs whenever what is
+    /// seen differs.
+    pub fn key(&self, line: &[Ply]) -> u64 {
+        match self.encoding {
+            Some(_) => position_key(line, self.fill, &self.reads),
+            None => line.last().map_or(0, |ply| ply.key),
+        }
+    }
+
+    /// Adds the current position of a line, with its legal moves, to a batch; returns its index there.
+    pub fn queue(&self, line: &[Ply], moves: &[PackedMove], batch: &mut Batch) -> usize {
+        if let Some(encoding) = self.encoding {
+            encoding.encode(line, self.fill, batch.inputs_mut());
+        }
+        batch.push(self.key(line), moves)
+    }
+}
