@@ -79,10 +79,10 @@ pub fn runtime(args: &RuntimeArgs, options: &Options) -> Result<()> {
 }
 
 /// A backend, and its description or why it does not work.
-type State = (&'static str, Result<String, String>);
+type BackendState = (&'static str, Result<String, String>);
 
 /// Loads the network with each backend, in the order of `auto`: the only way to know what works.
-fn try_backends(options: &Options) -> Vec<State> {
+fn try_backends(options: &Options) -> Vec<BackendState> {
     let states = BACKENDS.map(|name| {
         let config = NetworkConfig {
             backend: name.into(),
@@ -98,11 +98,11 @@ fn try_backends(options: &Options) -> Vec<State> {
 
 fn print_report(
     runtime: &Result<Runtime, RuntimeError>,
-    states: &[State],
+    states: &[BackendState],
     devices: &[String],
     automatic: &str,
 ) -> Result<()> {
-    let backend = |(name, state): &State| {
+    let backend = |(name, state): &BackendState| {
         let (works, text) = match state {
             Ok(description) => (true, description),
             Err(reason) => (false, reason),
@@ -139,7 +139,7 @@ fn device_lines(runtime: &Runtime) -> Vec<String> {
     lines.collect()
 }
 
-fn print_missing(runtime: Option<&Runtime>, states: &[State]) -> Result<()> {
+fn print_missing(runtime: Option<&Runtime>, states: &[BackendState]) -> Result<()> {
     let cuda = runtime.is_some_and(|runtime| has_provider(runtime, "cuda"));
     let openvino = states
         .iter()

@@ -9,7 +9,7 @@ use super::{
     format::{EmbeddingFormat, Format, MovesLeftFormat, PLANES, PolicyFormat, ValueFormat},
     policy_list::{CONVOLUTION_PLANES, POLICY_SIZE},
     proto,
-    weights::{Conv, Dense, Norm, Reader, Tensor},
+    weights::{Conv, Dense, LayerReader, Norm, Tensor},
 };
 
 /// Squares of the board, tokens of a transformer.
@@ -352,7 +352,7 @@ fn choose<S>(
 
 /// Reads networks of one format.
 struct Builder<'a> {
-    reader: Reader,
+    reader: LayerReader,
     format: Format,
     weights: &'a proto::Weights,
     /// Width of the smolgen generator's input and its weights.
@@ -371,7 +371,7 @@ impl<'a> Architecture<'a> {
             .weights
             .as_ref()
             .ok_or_else(|| NetError::missing("weights"))?;
-        let reader = Reader::new(net);
+        let reader = LayerReader::new(net);
         let builder = Builder {
             generator: reader.optional(&weights.smolgen_w, "smolgen_w")?,
             reader,

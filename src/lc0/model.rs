@@ -9,7 +9,7 @@ use super::{
     onnx::{PlaneSet, graph::Range},
 };
 
-/// Metadata keys of the models written, and understood by [`read_onnx`].
+/// Metadata keys of the models written, and understood by [`read_onnx`](super::read_onnx).
 pub mod metadata_key {
     /// lc0's name of the input planes, such as `INPUT_CLASSICAL_112_PLANE`.
     pub const INPUT_FORMAT: &str = "lc0.input_format";
@@ -74,7 +74,7 @@ pub struct ConvertOptions {
     pub data_type: DataType,
     /// A fixed batch size; any size without it.
     pub batch: Option<usize>,
-    /// The ranges of activations; [`DataType::Int8`] needs them, see [`calibration_model`].
+    /// The ranges of activations; [`DataType::Int8`] needs them, see [`calibration_model`](super::calibration_model).
     pub calibration: Option<Calibration>,
 }
 

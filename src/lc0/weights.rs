@@ -11,7 +11,7 @@ use super::{error::NetError, proto};
 
 /// How the numbers of a layer are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Encoding {
+pub(crate) enum ArrayEncoding {
     /// 16-bit unsigned integers, 0 meaning the layer's minimum and 65535 its maximum.
     Linear16 = 1,
     /// IEEE half precision.
@@ -22,9 +22,9 @@ pub(crate) enum Encoding {
     Float32 = 4,
 }
 
-impl Encoding {
-    fn from_number(number: i32) -> Option<Encoding> {
-        use Encoding::*;
+impl ArrayEncoding {
+    fn from_number(number: i32) -> Option<ArrayEncoding> {
+        use ArrayEncoding::*;
         [Linear16, Float16, BFloat16, Float32]
             .into_iter()
             .find(|&encoding| encoding as i32 == number)
@@ -33,27 +33,27 @@ impl Encoding {
     /// lc0's name.
     pub(crate) fn lc0_name(self) -> &'static str {
         match self {
-            Encoding::Linear16 => "LINEAR16",
-            Encoding::Float16 => "FLOAT16",
-            Encoding::BFloat16 => "BFLOAT16",
-            Encoding::Float32 => "FLOAT32",
+            ArrayEncoding::Linear16 => "LINEAR16",
+            ArrayEncoding::Float16 => "FLOAT16",
+            ArrayEncoding::BFloat16 => "BFLOAT16",
+            ArrayEncoding::Float32 => "FLOAT32",
         }
     }
 
     fn bytes(self) -> usize {
         match self {
-            Encoding::Float32 => 4,
+            ArrayEncoding::Float32 => 4,
             _ => 2,
         }
     }
 
     /// The encoding of a layer, given the file's default.
-    fn of(layer: &proto::Layer, default: i32, name: &str) -> Result<Encoding, NetError> {
+    fn of(layer: &proto::Layer, default: i32, name: &str) -> Result<ArrayEncoding, NetError> {
         let number = match layer.encoding.unwrap_or(0) {
             0 => default,
             own => own,
         };
-        Encoding::from_number(number).ok_or_else(|| NetError::Unsupported {
+        ArrayEncoding::from_number(number).ok_or_else(|| NetError::Unsupported {
             field: format!("the encoding of layer {name}"),
             found: number.to_string(),
             expected: "LINEAR16 (1), FLOAT16 (2), BFLOAT16 (3), FLOAT32 (4)".to_owned(),
@@ -66,7 +66,7 @@ impl Encoding {
 pub(crate) struct Tensor<'a> {
     name: String,
     layer: &'a proto::Layer,
-    encoding: Encoding,
+    encoding: ArrayEncoding,
 }
 
 impl Tensor<'_> {
@@ -113,14 +113,14 @@ impl Tensor<'_> {
                 .map(|b| u16::from_le_bytes([b[0], b[1]]))
         };
         let values: Vec<f32> = match self.encoding {
-            Encoding::Linear16 => {
+            ArrayEncoding::Linear16 => {
                 let (min, max) = (self.layer.min_val(), self.layer.max_val());
                 let step = (max - min) / 65535.0;
                 words().map(|word| f32::from(word) * step + min).collect()
             }
-            Encoding::Float16 => words().map(|word| f16::from_bits(word).to_f32()).collect(),
-            Encoding::BFloat16 => words().map(|word| bf16::from_bits(word).to_f32()).collect(),
-            Encoding::Float32 => bytes
+            ArrayEncoding::Float16 => words().map(|word| f16::from_bits(word).to_f32()).collect(),
+            ArrayEncoding::BFloat16 => words().map(|word| bf16::from_bits(word).to_f32()).collect(),
+            ArrayEncoding::Float32 => bytes
                 .chunks_exact(4)
                 .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
                 .collect(),
@@ -140,19 +140,19 @@ impl Tensor<'_> {
 
 /// Makes views of layers; knows the file's default encoding.
 #[derive(Clone, Copy)]
-pub(crate) struct Reader {
+pub(crate) struct LayerReader {
     default_encoding: i32,
 }
 
-impl Reader {
+impl LayerReader {
     /// A reader for this file. Files older than the field use LINEAR16.
-    pub(crate) fn new(net: &proto::Net) -> Reader {
+    pub(crate) fn new(net: &proto::Net) -> LayerReader {
         let encoding = net
             .format
             .as_ref()
             .and_then(|format| format.weights_encoding);
-        Reader {
-            default_encoding: encoding.unwrap_or(Encoding::Linear16 as i32),
+        LayerReader {
+            default_encoding: encoding.unwrap_or(ArrayEncoding::Linear16 as i32),
         }
     }
 
@@ -167,7 +167,7 @@ impl Reader {
             return Ok(None);
         };
         let tensor = Tensor {
-            encoding: Encoding::of(layer, self.default_encoding, &name)?,
+            encoding: ArrayEncoding::of(layer, self.default_encoding, &name)?,
             name,
             layer,
         };
@@ -417,7 +417,7 @@ pub(crate) struct Norm<'a> {
 mod tests {
     use super::*;
 
-    fn layer(encoding: Encoding, bytes: Vec<u8>) -> Option<proto::Layer> {
+    fn layer(encoding: ArrayEncoding, bytes: Vec<u8>) -> Option<proto::Layer> {
         Some(proto::Layer {
             min_val: Some(-1.0),
             max_val: Some(3.0),
@@ -427,8 +427,8 @@ mod tests {
         })
     }
 
-    fn reader() -> Reader {
-        Reader::new(&proto::Net::default())
+    fn reader() -> LayerReader {
+        LayerReader::new(&proto::Net::default())
     }
 
     #[test]
@@ -437,22 +437,22 @@ mod tests {
         let brain = |v: f32| bf16::from_f32(v).to_bits().to_le_bytes();
         let cases = [
             (
-                Encoding::Linear16,
+                ArrayEncoding::Linear16,
                 [[0, 0], [255, 255]].concat(),
                 [-1.0, 3.0],
             ),
             (
-                Encoding::Float16,
+                ArrayEncoding::Float16,
                 [half(0.5), half(-2.0)].concat(),
                 [0.5, -2.0],
             ),
             (
-                Encoding::BFloat16,
+                ArrayEncoding::BFloat16,
                 [brain(0.5), brain(-2.0)].concat(),
                 [0.5, -2.0],
             ),
             (
-                Encoding::Float32,
+                ArrayEncoding::Float32,
                 [0.1f32.to_le_bytes(), 7.0f32.to_le_bytes()].concat(),
                 [0.1, 7.0],
             ),
@@ -466,19 +466,19 @@ mod tests {
 
     #[test]
     fn bad_layers_are_refused_by_name() {
-        let odd = layer(Encoding::Float32, vec![0; 6]);
+        let odd = layer(ArrayEncoding::Float32, vec![0; 6]);
         let error = reader().tensor(&odd, "ip_pol_w").unwrap_err().to_string();
         assert!(
             error.contains("ip_pol_w") && error.contains("FLOAT32"),
             "{error}"
         );
 
-        let nan = layer(Encoding::Float32, f32::NAN.to_le_bytes().to_vec());
+        let nan = layer(ArrayEncoding::Float32, f32::NAN.to_le_bytes().to_vec());
         let error = reader().tensor(&nan, "x").unwrap().decode().unwrap_err();
         assert!(error.to_string().contains("value 0 is NaN"), "{error}");
 
-        let weights = layer(Encoding::Linear16, vec![0; 2 * 6]);
-        let bias = layer(Encoding::Linear16, vec![0; 2 * 2]);
+        let weights = layer(ArrayEncoding::Linear16, vec![0; 2 * 6]);
+        let bias = layer(ArrayEncoding::Linear16, vec![0; 2 * 2]);
         let error = reader().dense(&weights, &bias, "ip1_val", 2).unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -493,7 +493,7 @@ mod tests {
         let one = |value: f32| {
             Some(proto::Layer {
                 params: Some(value.to_le_bytes().to_vec().into()),
-                encoding: Some(Encoding::Float32 as i32),
+                encoding: Some(ArrayEncoding::Float32 as i32),
                 ..Default::default()
             })
         };

@@ -6,7 +6,7 @@ use crate::chess::{PackedMove, wdl::Value};
 
 /// Positions to evaluate together, and afterwards their evaluations. Reused from batch to batch.
 pub struct Batch {
-    items: Vec<Item>,
+    items: Vec<BatchPosition>,
     inputs: Inputs,
     moves: Vec<PackedMove>,
     policy: Vec<f32>,
@@ -14,7 +14,7 @@ pub struct Batch {
     parts: Vec<SubBatch>,
 }
 
-struct Item {
+struct BatchPosition {
     key: u64,
     /// Where this position's moves begin in `moves` and `policy`.
     moves_start: u32,
@@ -70,7 +70,7 @@ impl Batch {
     /// Adds a position: the key of everything that is seen of it and its legal moves. Returns its index. For evaluators,
     /// which may have added its planes to the inputs; a search lets them do it ([`queue`](super::Evaluator::queue)).
     pub fn push(&mut self, key: u64, moves: &[PackedMove]) -> usize {
-        self.items.push(Item {
+        self.items.push(BatchPosition {
             key,
             moves_start: self.moves.len() as u32,
             value: Value::default(),
@@ -82,7 +82,7 @@ impl Batch {
 
     /// The same positions, not evaluated yet.
     pub fn copy_of_questions(&self) -> Batch {
-        let unanswered = |item: &Item| Item {
+        let unanswered = |item: &BatchPosition| BatchPosition {
             value: Value::default(),
             ..*item
         };

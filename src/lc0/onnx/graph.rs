@@ -1,6 +1,6 @@
 //! A builder for ONNX graphs that knows the few operators lc0's networks need.
 //!
-//! Every method appends nodes and returns the [`Value`] they compute, so a network reads as nested function calls. Nodes
+//! Every method appends nodes and returns the [`GraphValue`] they compute, so a network reads as nested function calls. Nodes
 //! are named like paths (`/block3/conv1`), and a node's output has the node's name. The precision of the computation is a
 //! property of the graph: weights are stored in it, and operators that ONNX does not define for bfloat16 are wrapped in
 //! casts. What is emitted is opset 17, restricted to operators that ONNX Runtime and rten both have and optimise
@@ -60,9 +60,9 @@ impl Precision {
 
 /// The name of a tensor in the graph.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Value(String);
+pub(crate) struct GraphValue(String);
 
-impl Value {
+impl GraphValue {
     pub(crate) fn name(&self) -> &str {
         &self.0
     }
@@ -144,7 +144,7 @@ pub(crate) struct Graph {
     /// Names of constants already there.
     constants: HashSet<String>,
     /// Quantized tensors: name to range, and the name of the dequantized one.
-    dequantized: HashMap<String, (Range, Value)>,
+    dequantized: HashMap<String, (Range, GraphValue)>,
 }
 
 fn int(name: &str, value: i64) -> AttributeProto {
@@ -235,16 +235,16 @@ impl Graph {
     }
 
     /// The constant with this name, if it is there.
-    pub(crate) fn constant(&self, name: &str) -> Option<Value> {
+    pub(crate) fn constant(&self, name: &str) -> Option<GraphValue> {
         self.constants
             .contains(name)
-            .then(|| Value(name.to_owned()))
+            .then(|| GraphValue(name.to_owned()))
     }
 
     /// The graph's input, float32, in the precision of the computation.
-    pub(crate) fn input(&mut self, name: &str, batch: Option<usize>, dims: &[usize]) -> Value {
+    pub(crate) fn input(&mut self, name: &str, batch: Option<usize>, dims: &[usize]) -> GraphValue {
         self.graph.input.push(value_info(name, batch, dims));
-        let input = Value(name.to_owned());
+        let input = GraphValue(name.to_owned());
         match self.precision {
             Precision::Float32 => input,
             precision => self.cast(&format!("{name}/narrow"), &input, precision),
@@ -252,14 +252,14 @@ impl Graph {
     }
 
     /// Declares a value as a float32 output; its name is the output's name.
-    pub(crate) fn output(&mut self, value: &Value, batch: Option<usize>, dims: &[usize]) {
+    pub(crate) fn output(&mut self, value: &GraphValue, batch: Option<usize>, dims: &[usize]) {
         self.graph
             .output
             .push(value_info(value.name(), batch, dims));
     }
 
     /// Shows a float32 value of any shape as an output.
-    pub(crate) fn extra_output(&mut self, value: &Value) {
+    pub(crate) fn extra_output(&mut self, value: &GraphValue) {
         self.graph.output.push(ValueInfo {
             name: Some(value.name().to_owned()),
             r#type: Some(TypeProto {
@@ -297,7 +297,7 @@ impl Graph {
         dims: &[usize],
         data_type: i32,
         raw_data: Bytes,
-    ) -> Value {
+    ) -> GraphValue {
         if self.constants.insert(name.to_owned()) {
             let tensor = TensorProto {
                 dims: dims.iter().map(|&dim| dim as i64).collect(),
@@ -307,23 +307,23 @@ impl Graph {
             };
             self.graph.initializer.push(tensor.encode_to_vec().into());
         }
-        Value(name.to_owned())
+        GraphValue(name.to_owned())
     }
 
     /// A constant in the precision of the computation. A name used before gives the constant made then.
-    pub(crate) fn floats(&mut self, name: &str, dims: &[usize], values: &[f32]) -> Value {
+    pub(crate) fn floats(&mut self, name: &str, dims: &[usize], values: &[f32]) -> GraphValue {
         let bytes = self.precision.encode(values);
         self.initializer(name, dims, self.precision.data_type(), bytes)
     }
 
     /// A constant list of integers.
-    pub(crate) fn integers(&mut self, name: &str, values: &[i64]) -> Value {
+    pub(crate) fn integers(&mut self, name: &str, values: &[i64]) -> GraphValue {
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         self.initializer(name, &[values.len()], data_type::INT64, bytes.into())
     }
 
     /// A constant list of integers named after its contents.
-    fn dims(&mut self, values: &[i64]) -> Value {
+    fn dims(&mut self, values: &[i64]) -> GraphValue {
         let text: Vec<String> = values.iter().map(i64::to_string).collect();
         self.integers(&format!("/dims/{}", text.join("x")), values)
     }
@@ -332,7 +332,7 @@ impl Graph {
         &mut self,
         op: &str,
         name: &str,
-        inputs: &[&Value],
+        inputs: &[&GraphValue],
         attributes: Vec<AttributeProto>,
         outputs: Vec<String>,
     ) {
@@ -350,11 +350,11 @@ impl Graph {
         &mut self,
         op: &str,
         name: &str,
-        inputs: &[&Value],
+        inputs: &[&GraphValue],
         attributes: Vec<AttributeProto>,
-    ) -> Value {
+    ) -> GraphValue {
         self.node_with_outputs(op, name, inputs, attributes, vec![name.to_owned()]);
-        Value(name.to_owned())
+        GraphValue(name.to_owned())
     }
 
     /// A node that opset 17 does not define for bfloat16: computed in float32 there.
@@ -362,23 +362,23 @@ impl Graph {
         &mut self,
         op: &str,
         name: &str,
-        inputs: &[&Value],
+        inputs: &[&GraphValue],
         attributes: Vec<AttributeProto>,
-    ) -> Value {
+    ) -> GraphValue {
         if self.precision != Precision::BFloat16 {
             return self.node(op, name, inputs, attributes);
         }
-        let wide: Vec<Value> = inputs
+        let wide: Vec<GraphValue> = inputs
             .iter()
             .enumerate()
             .map(|(i, input)| self.cast(&format!("{name}/wide{i}"), input, Precision::Float32))
             .collect();
-        let wide: Vec<&Value> = wide.iter().collect();
+        let wide: Vec<&GraphValue> = wide.iter().collect();
         let result = self.node(op, &format!("{name}/wide"), &wide, attributes);
         self.cast(name, &result, Precision::BFloat16)
     }
 
-    fn cast(&mut self, name: &str, value: &Value, to: Precision) -> Value {
+    fn cast(&mut self, name: &str, value: &GraphValue, to: Precision) -> GraphValue {
         self.node(
             "Cast",
             name,
@@ -388,7 +388,7 @@ impl Graph {
     }
 
     /// The value in float32, for outputs.
-    pub(crate) fn widen(&mut self, name: &str, value: Value) -> Value {
+    pub(crate) fn widen(&mut self, name: &str, value: GraphValue) -> GraphValue {
         match self.precision {
             Precision::Float32 => value,
             _ => self.cast(name, &value, Precision::Float32),
@@ -399,18 +399,18 @@ impl Graph {
     pub(crate) fn conv(
         &mut self,
         name: &str,
-        x: &Value,
-        weights: &Value,
-        bias: &Value,
+        x: &GraphValue,
+        weights: &GraphValue,
+        bias: &GraphValue,
         kernel: usize,
-    ) -> Value {
+    ) -> GraphValue {
         let (kernel, pad) = (kernel as i64, kernel as i64 / 2);
         let attributes = vec![ints("kernel_shape", &[kernel; 2]), ints("pads", &[pad; 4])];
         self.wide_node("Conv", name, &[x, weights, bias], attributes)
     }
 
     /// The value rounded to 255 steps in this range; asked again, the same.
-    pub(crate) fn quantize(&mut self, x: &Value, range: Range) -> Value {
+    pub(crate) fn quantize(&mut self, x: &GraphValue, range: Range) -> GraphValue {
         if let Some((_, known)) = self.dequantized.get(x.name()) {
             return known.clone();
         }
@@ -446,18 +446,18 @@ impl Graph {
     }
 
     /// Whether [`Graph::quantize`] gave this value.
-    pub(crate) fn is_dequantized(&self, x: &Value) -> bool {
+    pub(crate) fn is_dequantized(&self, x: &GraphValue) -> bool {
         self.range_of(x).is_some()
     }
 
     /// The range of a value that [`Graph::quantize`] gave.
-    fn range_of(&self, x: &Value) -> Option<Range> {
+    fn range_of(&self, x: &GraphValue) -> Option<Range> {
         let original = x.name().strip_suffix("/dequantized")?;
         self.dequantized.get(original).map(|(range, _)| *range)
     }
 
     /// 8-bit weights as the floats they stand for.
-    fn quantized_weights(&mut self, name: &str, weights: &QuantizedWeights) -> Value {
+    fn quantized_weights(&mut self, name: &str, weights: &QuantizedWeights) -> GraphValue {
         let bytes: Vec<u8> = weights.values.iter().map(|&value| value as u8).collect();
         self.dequantized_constant(
             name,
@@ -477,7 +477,7 @@ impl Graph {
         data_type: i32,
         bytes: Vec<u8>,
         scales: &[f32],
-    ) -> Value {
+    ) -> GraphValue {
         let width = if data_type == data_type::INT8 { 1 } else { 4 };
         let axis = if dims.len() == 1 { 0 } else { weights.axis };
         let steps = self.initializer(&format!("{name}/quantized"), dims, data_type, bytes.into());
@@ -506,10 +506,10 @@ impl Graph {
     fn quantized_bias(
         &mut self,
         name: &str,
-        x: &Value,
+        x: &GraphValue,
         weights: &QuantizedWeights,
         biases: &[f32],
-    ) -> Value {
+    ) -> GraphValue {
         let step = self.range_of(x).unwrap_or_default().scale();
         let scales: Vec<f32> = weights.scales.iter().map(|scale| scale * step).collect();
         let integers = biases
@@ -532,10 +532,10 @@ impl Graph {
     pub(crate) fn quantized_dense(
         &mut self,
         name: &str,
-        x: &Value,
+        x: &GraphValue,
         weights: &QuantizedWeights,
         biases: &[f32],
-    ) -> Value {
+    ) -> GraphValue {
         let bias = self.quantized_bias(name, x, weights, biases);
         let weights = self.quantized_weights(&format!("{name}/weights"), weights);
         let product = self.matmul(&format!("{name}/matmul"), x, &weights);
@@ -546,47 +546,47 @@ impl Graph {
     pub(crate) fn quantized_conv(
         &mut self,
         name: &str,
-        x: &Value,
+        x: &GraphValue,
         weights: &QuantizedWeights,
         biases: &[f32],
         kernel: usize,
-    ) -> Value {
+    ) -> GraphValue {
         let bias = self.quantized_bias(name, x, weights, biases);
         let weights = self.quantized_weights(&format!("{name}/weights"), weights);
         self.conv(name, x, &weights, &bias, kernel)
     }
 
     /// Means over the board: \[batch, channels, 8, 8\] to \[batch, channels, 1, 1\].
-    pub(crate) fn global_average_pool(&mut self, name: &str, x: &Value) -> Value {
+    pub(crate) fn global_average_pool(&mut self, name: &str, x: &GraphValue) -> GraphValue {
         self.wide_node("GlobalAveragePool", name, &[x], Vec::new())
     }
 
-    pub(crate) fn matmul(&mut self, name: &str, a: &Value, b: &Value) -> Value {
+    pub(crate) fn matmul(&mut self, name: &str, a: &GraphValue, b: &GraphValue) -> GraphValue {
         self.node("MatMul", name, &[a, b], Vec::new())
     }
 
-    pub(crate) fn add(&mut self, name: &str, a: &Value, b: &Value) -> Value {
+    pub(crate) fn add(&mut self, name: &str, a: &GraphValue, b: &GraphValue) -> GraphValue {
         self.node("Add", name, &[a, b], Vec::new())
     }
 
-    pub(crate) fn mul(&mut self, name: &str, a: &Value, b: &Value) -> Value {
+    pub(crate) fn mul(&mut self, name: &str, a: &GraphValue, b: &GraphValue) -> GraphValue {
         self.node("Mul", name, &[a, b], Vec::new())
     }
 
-    pub(crate) fn relu(&mut self, name: &str, x: &Value) -> Value {
+    pub(crate) fn relu(&mut self, name: &str, x: &GraphValue) -> GraphValue {
         self.node("Relu", name, &[x], Vec::new())
     }
 
-    pub(crate) fn sigmoid(&mut self, name: &str, x: &Value) -> Value {
+    pub(crate) fn sigmoid(&mut self, name: &str, x: &GraphValue) -> GraphValue {
         self.node("Sigmoid", name, &[x], Vec::new())
     }
 
-    pub(crate) fn tanh(&mut self, name: &str, x: &Value) -> Value {
+    pub(crate) fn tanh(&mut self, name: &str, x: &GraphValue) -> GraphValue {
         self.node("Tanh", name, &[x], Vec::new())
     }
 
     /// Softmax over the last dimension.
-    pub(crate) fn softmax(&mut self, name: &str, x: &Value) -> Value {
+    pub(crate) fn softmax(&mut self, name: &str, x: &GraphValue) -> GraphValue {
         self.node("Softmax", name, &[x], vec![int("axis", -1)])
     }
 
@@ -594,31 +594,36 @@ impl Graph {
     pub(crate) fn layer_norm(
         &mut self,
         name: &str,
-        x: &Value,
-        gammas: &Value,
-        betas: &Value,
+        x: &GraphValue,
+        gammas: &GraphValue,
+        betas: &GraphValue,
         epsilon: f32,
-    ) -> Value {
+    ) -> GraphValue {
         let attributes = vec![int("axis", -1), float("epsilon", epsilon)];
         self.node("LayerNormalization", name, &[x, gammas, betas], attributes)
     }
 
     /// Another shape for the same numbers; -1 stands for whatever is left.
-    pub(crate) fn reshape(&mut self, name: &str, x: &Value, dims: &[i64]) -> Value {
+    pub(crate) fn reshape(&mut self, name: &str, x: &GraphValue, dims: &[i64]) -> GraphValue {
         let dims = self.dims(dims);
         self.node("Reshape", name, &[x, &dims], Vec::new())
     }
 
-    pub(crate) fn transpose(&mut self, name: &str, x: &Value, order: &[i64]) -> Value {
+    pub(crate) fn transpose(&mut self, name: &str, x: &GraphValue, order: &[i64]) -> GraphValue {
         self.node("Transpose", name, &[x], vec![ints("perm", order)])
     }
 
-    pub(crate) fn concat(&mut self, name: &str, parts: &[&Value], axis: i64) -> Value {
+    pub(crate) fn concat(&mut self, name: &str, parts: &[&GraphValue], axis: i64) -> GraphValue {
         self.node("Concat", name, parts, vec![int("axis", axis)])
     }
 
     /// The part of `x` between `start` and `end` along some axes, given as (axis, start, end).
-    pub(crate) fn slice(&mut self, name: &str, x: &Value, ranges: &[(i64, i64, i64)]) -> Value {
+    pub(crate) fn slice(
+        &mut self,
+        name: &str,
+        x: &GraphValue,
+        ranges: &[(i64, i64, i64)],
+    ) -> GraphValue {
         let starts = self.dims(&ranges.iter().map(|r| r.1).collect::<Vec<_>>());
         let ends = self.dims(&ranges.iter().map(|r| r.2).collect::<Vec<_>>());
         let axes = self.dims(&ranges.iter().map(|r| r.0).collect::<Vec<_>>());
@@ -626,20 +631,30 @@ impl Graph {
     }
 
     /// The entries of dimension 1 at these indices.
-    pub(crate) fn gather(&mut self, name: &str, x: &Value, indices: &Value) -> Value {
+    pub(crate) fn gather(
+        &mut self,
+        name: &str,
+        x: &GraphValue,
+        indices: &GraphValue,
+    ) -> GraphValue {
         self.node("Gather", name, &[x, indices], vec![int("axis", 1)])
     }
 
     /// Two halves along dimension 1.
-    pub(crate) fn halves(&mut self, name: &str, x: &Value) -> (Value, Value) {
+    pub(crate) fn halves(&mut self, name: &str, x: &GraphValue) -> (GraphValue, GraphValue) {
         let outputs = ["first", "second"].map(|half| format!("{name}/{half}"));
         self.node_with_outputs("Split", name, &[x], vec![int("axis", 1)], outputs.to_vec());
         let [first, second] = outputs;
-        (Value(first), Value(second))
+        (GraphValue(first), GraphValue(second))
     }
 
     /// An activation function; formulas at [`crate::lc0::format::NamedActivation`].
-    pub(crate) fn activation(&mut self, name: &str, x: Value, activation: Activation) -> Value {
+    pub(crate) fn activation(
+        &mut self,
+        name: &str,
+        x: GraphValue,
+        activation: Activation,
+    ) -> GraphValue {
         match activation {
             Activation::None => x,
             Activation::Relu => self.relu(&format!("{name}/relu"), &x),

@@ -9,7 +9,7 @@ use crate::lc0::{
     architecture::{AttentionBody, Encoder, FeedForward, PIECE_PLANES, SQUARES, Smolgen},
     error::NetError,
     format::{Activation, EmbeddingFormat, PLANES},
-    onnx::graph::Value,
+    onnx::graph::GraphValue,
     policy_list::position_encoding,
     weights::{Dense, Tensor, transpose},
 };
@@ -34,8 +34,8 @@ impl Emitter {
     pub(super) fn attention_body(
         &mut self,
         body: &AttentionBody<'_>,
-        planes: Value,
-    ) -> Result<Value, NetError> {
+        planes: GraphValue,
+    ) -> Result<GraphValue, NetError> {
         let width = body.width() as i64;
         let stack = Stack {
             alpha: (2.0 * body.encoders.len() as f32).powf(-0.25),
@@ -71,7 +71,11 @@ impl Emitter {
     }
 
     /// Features of each square through the first dense layer and activation; \[.., 64, width\] or \[batch x 64, width\].
-    fn embedding(&mut self, body: &AttentionBody<'_>, planes: Value) -> Result<Value, NetError> {
+    fn embedding(
+        &mut self,
+        body: &AttentionBody<'_>,
+        planes: GraphValue,
+    ) -> Result<GraphValue, NetError> {
         let activation = self.format.default_activation;
         if let Some(stem) = &body.stem {
             let board = self.tower(stem, planes)?;
@@ -97,9 +101,9 @@ impl Emitter {
     /// `INPUT_EMBEDDING_PE_DENSE`: beside its planes, each square sees a dense function of all pieces on the board.
     fn dense_positions(
         &mut self,
-        squares: &Value,
+        squares: &GraphValue,
         preprocess: &Dense<'_>,
-    ) -> Result<Value, NetError> {
+    ) -> Result<GraphValue, NetError> {
         let extra = (preprocess.outputs / SQUARES) as i64;
         let planes = PIECE_PLANES as i64;
         let pieces = self
@@ -124,7 +128,11 @@ impl Emitter {
 
     /// `INPUT_EMBEDDING_PE_MAP`: beside its planes, each square has 64 constant inputs. What the dense layer makes of
     /// constants is constant: a bias per square, so the inputs themselves never appear.
-    fn mapped_positions(&mut self, squares: &Value, dense: &Dense<'_>) -> Result<Value, NetError> {
+    fn mapped_positions(
+        &mut self,
+        squares: &GraphValue,
+        dense: &Dense<'_>,
+    ) -> Result<GraphValue, NetError> {
         let width = dense.outputs;
         let (weights, bias) = dense.decode(1.0)?;
         let (planes, positions) = weights.split_at(PLANES * width);
@@ -148,13 +156,23 @@ impl Emitter {
     }
 
     /// A gate as a constant \[64, width\]; the file has it the other way round.
-    fn gate(&mut self, name: &str, gate: &Tensor<'_>, width: usize) -> Result<Value, NetError> {
+    fn gate(
+        &mut self,
+        name: &str,
+        gate: &Tensor<'_>,
+        width: usize,
+    ) -> Result<GraphValue, NetError> {
         let values = transpose(&gate.decode()?, width, SQUARES);
         Ok(self.graph.floats(name, &[SQUARES, width], &values))
     }
 
     /// \[batch, channels, 8, 8\] to \[batch x 64, channels\].
-    pub(super) fn board_to_tokens(&mut self, name: &str, board: &Value, channels: usize) -> Value {
+    pub(super) fn board_to_tokens(
+        &mut self,
+        name: &str,
+        board: &GraphValue,
+        channels: usize,
+    ) -> GraphValue {
         let last = self
             .graph
             .transpose(&format!("{name}/squares"), board, &[0, 2, 3, 1]);
@@ -166,10 +184,10 @@ impl Emitter {
     pub(super) fn encoder(
         &mut self,
         name: &str,
-        x: Value,
+        x: GraphValue,
         encoder: &Encoder<'_>,
         stack: &Stack,
-    ) -> Result<Value, NetError> {
+    ) -> Result<GraphValue, NetError> {
         let epsilon = match self.format.embedding {
             EmbeddingFormat::PositionDense => WIDE_EPSILON,
             _ => NARROW_EPSILON,
@@ -199,9 +217,9 @@ impl Emitter {
     fn attention(
         &mut self,
         name: &str,
-        x: &Value,
+        x: &GraphValue,
         encoder: &Encoder<'_>,
-    ) -> Result<Value, NetError> {
+    ) -> Result<GraphValue, NetError> {
         let model = encoder.query.outputs;
         let depth = model / encoder.heads;
         let heads = encoder.heads as i64;
@@ -240,10 +258,10 @@ impl Emitter {
     fn smolgen(
         &mut self,
         name: &str,
-        x: &Value,
+        x: &GraphValue,
         smolgen: &Smolgen<'_>,
         heads: i64,
-    ) -> Result<Value, NetError> {
+    ) -> Result<GraphValue, NetError> {
         let activation = self.format.smolgen_activation;
         let generated = smolgen.generator.inputs as i64;
         let y = self.dense(&format!("{name}/compress"), x, &smolgen.compress, 1.0)?;
@@ -277,11 +295,11 @@ impl Emitter {
     fn feed_forward(
         &mut self,
         name: &str,
-        x: &Value,
+        x: &GraphValue,
         ffn: &FeedForward<'_>,
         activation: Activation,
         alpha: f32,
-    ) -> Result<Value, NetError> {
+    ) -> Result<GraphValue, NetError> {
         let dense1 = format!("{name}/dense1");
         let hidden = self.body_dense(&dense1, x, &ffn.dense1, 1.0)?;
         let hidden = self.graph.activation(&dense1, hidden, activation);

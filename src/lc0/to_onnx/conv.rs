@@ -6,13 +6,17 @@ use crate::lc0::{
     architecture::{Residual, SqueezeExcite, Tower},
     error::NetError,
     format::Activation,
-    onnx::graph::Value,
+    onnx::graph::GraphValue,
     weights::Conv,
 };
 
 impl Emitter {
     /// \[batch, 112, 8, 8\] to \[batch, filters, 8, 8\].
-    pub(super) fn tower(&mut self, tower: &Tower<'_>, planes: Value) -> Result<Value, NetError> {
+    pub(super) fn tower(
+        &mut self,
+        tower: &Tower<'_>,
+        planes: GraphValue,
+    ) -> Result<GraphValue, NetError> {
         let mut x = self.conv_activated("/input/conv", &planes, &tower.input)?;
         for (index, block) in tower.blocks.iter().enumerate() {
             x = self.residual(&format!("/block{index}"), x, block)?;
@@ -20,7 +24,12 @@ impl Emitter {
         Ok(x)
     }
 
-    fn residual(&mut self, name: &str, x: Value, block: &Residual<'_>) -> Result<Value, NetError> {
+    fn residual(
+        &mut self,
+        name: &str,
+        x: GraphValue,
+        block: &Residual<'_>,
+    ) -> Result<GraphValue, NetError> {
         let activation = self.format.default_activation;
         let y = self.body_conv(
             &format!("{name}/conv1"),
@@ -40,9 +49,9 @@ impl Emitter {
     fn squeeze_excite(
         &mut self,
         name: &str,
-        y: Value,
+        y: GraphValue,
         unit: &SqueezeExcite<'_>,
-    ) -> Result<Value, NetError> {
+    ) -> Result<GraphValue, NetError> {
         let filters = unit.squeeze.inputs as i64;
         let pooled = self.graph.global_average_pool(&format!("{name}/pool"), &y);
         let pooled = self
@@ -70,9 +79,9 @@ impl Emitter {
     pub(super) fn conv(
         &mut self,
         name: &str,
-        x: &Value,
+        x: &GraphValue,
         conv: &Conv<'_>,
-    ) -> Result<Value, NetError> {
+    ) -> Result<GraphValue, NetError> {
         let (weights, biases) = conv.folded()?;
         let dims = [conv.outputs, conv.inputs, conv.kernel, conv.kernel];
         let weights = self
@@ -88,9 +97,9 @@ impl Emitter {
     pub(super) fn conv_activated(
         &mut self,
         name: &str,
-        x: &Value,
+        x: &GraphValue,
         conv: &Conv<'_>,
-    ) -> Result<Value, NetError> {
+    ) -> Result<GraphValue, NetError> {
         let y = self.conv(name, x, conv)?;
         Ok(self
             .graph

@@ -6,7 +6,7 @@ use crate::lc0::{
     error::NetError,
     format::{Activation, ValueFormat},
     model::tensor_name,
-    onnx::graph::{Precision, Value},
+    onnx::graph::{GraphValue, Precision},
     policy_list::{POLICY_SIZE, attention_indices, convolution_indices},
     weights::Dense,
 };
@@ -57,7 +57,7 @@ impl Emitter {
     }
 
     /// The entries of a raw policy output in the order of the policy vector.
-    fn policy_entries(&mut self, name: &str, all: &Value, indices: &[usize]) -> Value {
+    fn policy_entries(&mut self, name: &str, all: &GraphValue, indices: &[usize]) -> GraphValue {
         let indices: Vec<i64> = indices.iter().map(|&index| index as i64).collect();
         let indices = self.graph.integers("/policy/indices", &indices);
         self.graph.gather(name, all, &indices)
@@ -69,7 +69,7 @@ impl Emitter {
         &mut self,
         head: &AttentionPolicy<'_>,
         features: &Features,
-    ) -> Result<Value, NetError> {
+    ) -> Result<GraphValue, NetError> {
         // Before there were attention bodies, attention policies had an activation of their own.
         let activation = match self.format.structure.is_attention() {
             true => self.format.default_activation,
@@ -114,10 +114,10 @@ impl Emitter {
     /// \[batch, 8 x 8 x 3\]: origin file, target file, piece.
     fn promotions(
         &mut self,
-        key: &Value,
-        scores: &Value,
+        key: &GraphValue,
+        scores: &GraphValue,
         promotion: &Dense<'_>,
-    ) -> Result<Value, NetError> {
+    ) -> Result<GraphValue, NetError> {
         // Rows of the weights: queen, rook, bishop, and one common to all three, which is added to each here.
         let width = promotion.inputs;
         let rows = promotion.weights.decode()?;
@@ -189,7 +189,7 @@ impl Emitter {
         name: &str,
         head: &ScalarHead<'_>,
         features: &Features,
-    ) -> Result<Value, NetError> {
+    ) -> Result<GraphValue, NetError> {
         let activation = self.format.default_activation;
         let narrow = match (&head.input, features) {
             (HeadInput::Conv(conv), Features::Board(x) | Features::Tokens(x)) => {

@@ -20,7 +20,7 @@ use super::{
     net::Net,
     onnx::{
         PlaneSet,
-        graph::{Graph, Precision, Value},
+        graph::{Graph, GraphValue, Precision},
         proto::ModelProto,
         read::embedded_model,
     },
@@ -55,7 +55,7 @@ pub fn to_onnx(net: &Net, options: &ConvertOptions) -> Result<OnnxModel, NetErro
 }
 
 /// For calibration: the float32 model with the same heads, and the names of the additional outputs whose values, on
-/// real positions, are to be given to [`Calibration::observe`]. Their shapes are those of the layers.
+/// real positions, are to be given to [`Calibration::observe`](super::Calibration::observe). Their shapes are those of the layers.
 pub fn calibration_model(
     net: &Net,
     options: &ConvertOptions,
@@ -172,9 +172,9 @@ fn metadata(
 /// The features of the body, in the layout the body computes them in.
 enum Features {
     /// \[batch, channels, 8, 8\]
-    Board(Value),
+    Board(GraphValue),
     /// \[batch x 64, width\]
-    Tokens(Value),
+    Tokens(GraphValue),
 }
 
 /// Writes the parts of a network into a graph.
@@ -186,7 +186,7 @@ struct Emitter {
 }
 
 impl Emitter {
-    fn body(&mut self, body: &Body<'_>, planes: Value) -> Result<Features, NetError> {
+    fn body(&mut self, body: &Body<'_>, planes: GraphValue) -> Result<Features, NetError> {
         Ok(match body {
             Body::Conv(tower) => Features::Board(self.tower(tower, planes)?),
             Body::Attention(body) => Features::Tokens(self.attention_body(body, planes)?),
@@ -197,10 +197,10 @@ impl Emitter {
     fn dense(
         &mut self,
         name: &str,
-        x: &Value,
+        x: &GraphValue,
         dense: &Dense<'_>,
         scale: f32,
-    ) -> Result<Value, NetError> {
+    ) -> Result<GraphValue, NetError> {
         let (weights, bias) = dense.decode(scale)?;
         let weights = self.graph.floats(
             &format!("{name}/weights"),
@@ -221,10 +221,10 @@ impl Emitter {
     fn dense_activated(
         &mut self,
         name: &str,
-        x: &Value,
+        x: &GraphValue,
         dense: &Dense<'_>,
         activation: Activation,
-    ) -> Result<Value, NetError> {
+    ) -> Result<GraphValue, NetError> {
         let y = self.dense(name, x, dense, 1.0)?;
         Ok(self.graph.activation(name, y, activation))
     }
@@ -232,10 +232,10 @@ impl Emitter {
     fn layer_norm(
         &mut self,
         name: &str,
-        x: &Value,
+        x: &GraphValue,
         norm: &Norm<'_>,
         epsilon: f32,
-    ) -> Result<Value, NetError> {
+    ) -> Result<GraphValue, NetError> {
         let size = norm.gammas.len();
         let gammas = self
             .graph

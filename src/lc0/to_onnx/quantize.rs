@@ -16,7 +16,7 @@ use crate::lc0::{
     error::NetError,
     format::Activation,
     model::Calibration,
-    onnx::graph::{QuantizedWeights, Value},
+    onnx::graph::{GraphValue, QuantizedWeights},
     weights::{Conv, Dense},
 };
 
@@ -25,14 +25,14 @@ pub(super) enum Quantization {
     /// Nothing: the model is a float model.
     None,
     /// Their names are collected.
-    Collect(Vec<Value>),
+    Collect(Vec<GraphValue>),
     /// They are quantized.
     Apply(Calibration),
 }
 
 impl Emitter {
     /// A tensor that an integer kernel reads or writes.
-    fn quantized(&mut self, x: Value) -> Result<Value, NetError> {
+    fn quantized(&mut self, x: GraphValue) -> Result<GraphValue, NetError> {
         match &mut self.quantization {
             Quantization::None => Ok(x),
             Quantization::Collect(tensors) => {
@@ -53,10 +53,10 @@ impl Emitter {
     pub(super) fn body_conv(
         &mut self,
         name: &str,
-        x: Value,
+        x: GraphValue,
         conv: &Conv<'_>,
         activation: Activation,
-    ) -> Result<Value, NetError> {
+    ) -> Result<GraphValue, NetError> {
         let x = self.quantized(x)?;
         let y = match &self.quantization {
             Quantization::Apply(_) => {
@@ -85,10 +85,10 @@ impl Emitter {
     pub(super) fn body_dense(
         &mut self,
         name: &str,
-        x: &Value,
+        x: &GraphValue,
         dense: &Dense<'_>,
         scale: f32,
-    ) -> Result<Value, NetError> {
+    ) -> Result<GraphValue, NetError> {
         let x = self.quantized(x.clone())?;
         let Quantization::Apply(_) = &self.quantization else {
             return self.dense(name, &x, dense, scale);

@@ -1,6 +1,6 @@
 //! From a backend's sessions to an [`Evaluator`].
 //!
-//! A backend knows how to run one network on packed planes ([`Session`]); everything else is common and lives here: a
+//! A backend knows how to run one network on packed planes ([`DeviceSession`]); everything else is common and lives here: a
 //! pool of sessions so that search threads evaluate side by side, encoding, splitting into batches that fit, the policy
 //! over legal moves, and the check that what came out are numbers.
 
@@ -44,11 +44,11 @@ impl Outputs {
 }
 
 /// One network on one device, used by one thread at a time.
-pub trait Session: Send {
-    /// The most positions that [`run`](Session::run) takes.
+pub trait DeviceSession: Send {
+    /// The most positions that [`run`](DeviceSession::run) takes.
     fn max_batch(&self) -> usize;
 
-    /// Evaluates at most [`max_batch`](Session::max_batch) positions and replaces the contents of `outputs`.
+    /// Evaluates at most [`max_batch`](DeviceSession::max_batch) positions and replaces the contents of `outputs`.
     ///
     /// # Errors
     /// What the library said.
@@ -74,7 +74,7 @@ pub struct Label {
 }
 
 /// Makes another session for the same network.
-pub type SessionFactory = Box<dyn Fn() -> Result<Box<dyn Session>, String> + Send + Sync>;
+pub type SessionFactory = Box<dyn Fn() -> Result<Box<dyn DeviceSession>, String> + Send + Sync>;
 
 /// Evaluates positions with a pool of sessions.
 pub struct NetworkEvaluator {
@@ -134,12 +134,12 @@ impl Drop for Lease<'_> {
 }
 
 struct Worker {
-    session: Box<dyn Session>,
+    session: Box<dyn DeviceSession>,
     outputs: Outputs,
 }
 
 impl Worker {
-    fn new(session: Box<dyn Session>) -> Worker {
+    fn new(session: Box<dyn DeviceSession>) -> Worker {
         Worker {
             session,
             outputs: Outputs::default(),
@@ -384,7 +384,7 @@ mod tests {
         ends: Arc<Mutex<Receiver<()>>>,
     }
 
-    impl Session for Slow {
+    impl DeviceSession for Slow {
         fn max_batch(&self) -> usize {
             self.sizes.last().unwrap().0
         }
@@ -451,7 +451,7 @@ mod tests {
         mlh: f32,
     }
 
-    impl Session for Odd {
+    impl DeviceSession for Odd {
         fn max_batch(&self) -> usize {
             8
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rten::{Model, ModelOptions, NodeId, RunOptions, ThreadPool, Value, ValueOrView};
 use rten_tensor::{AsView, Layout, NdTensorView};
 
-use super::pool::{Outputs, Session};
+use super::pool::{DeviceSession, Outputs};
 use crate::{
     lc0::OnnxModel,
     network::input::{Encoding, InputRows},
@@ -88,7 +88,7 @@ pub struct RtenSession {
     input: Vec<f32>,
 }
 
-impl Session for RtenSession {
+impl DeviceSession for RtenSession {
     fn max_batch(&self) -> usize {
         self.model.fixed_batch.unwrap_or(MAX_BATCH)
     }

@@ -7,7 +7,7 @@ use crate::network::{
     EvaluateError,
     backend::{
         options::OptionsError,
-        ort::{errors::SetupError, runtime::RuntimeError},
+        ort::{errors::BackendSetupError, runtime::RuntimeError},
     },
 };
 
@@ -72,10 +72,10 @@ pub enum LoadError {
 
 impl LoadError {
     /// What a backend says that cannot be set up.
-    pub(super) fn of_setup(backend: &'static str, error: SetupError) -> LoadError {
+    pub(super) fn of_setup(backend: &'static str, error: BackendSetupError) -> LoadError {
         match error {
-            SetupError::Options(error) => LoadError::Options(error),
-            SetupError::Unavailable(reason) => LoadError::Unavailable { backend, reason },
+            BackendSetupError::Options(error) => LoadError::Options(error),
+            BackendSetupError::Unavailable(reason) => LoadError::Unavailable { backend, reason },
         }
     }
 

@@ -6,7 +6,7 @@ use crate::network::backend::options::OptionsError;
 
 /// What keeps a backend from being set up.
 #[derive(Debug, Error, PartialEq)]
-pub enum SetupError {
+pub enum BackendSetupError {
     /// Its settings are wrong.
     #[error(transparent)]
     Options(#[from] OptionsError),

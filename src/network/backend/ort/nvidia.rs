@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    errors::SetupError,
+    errors::BackendSetupError,
     runtime::{GPU_INSTALL_COMMAND, Runtime, TENSORRT_INSTALL_COMMAND},
 };
 
@@ -36,15 +36,15 @@ pub fn has_provider(runtime: &Runtime, provider: &str) -> bool {
 ///
 /// # Errors
 /// When this build of ONNX Runtime lacks it or there is no driver.
-pub fn require(runtime: &Runtime, provider: &str) -> Result<(), SetupError> {
+pub fn require(runtime: &Runtime, provider: &str) -> Result<(), BackendSetupError> {
     if !has_provider(runtime, provider) {
         let library = runtime.library().display();
-        return Err(SetupError::Unavailable(format!(
+        return Err(BackendSetupError::Unavailable(format!(
             "{library} is a build without it; for NVIDIA GPUs: {GPU_INSTALL_COMMAND}"
         )));
     }
     if ort::util::preload_dylib(DRIVER).is_err() {
-        return Err(SetupError::Unavailable(no_driver()));
+        return Err(BackendSetupError::Unavailable(no_driver()));
     }
     preload(runtime.library());
     Ok(())

@@ -18,7 +18,7 @@ use super::runtime::{OPENVINO_EP, Runtime};
 use crate::{
     lc0::OnnxModel,
     network::{
-        backend::pool::{Outputs, Session},
+        backend::pool::{DeviceSession, Outputs},
         input::{Encoding, InputRows},
     },
 };
@@ -425,7 +425,7 @@ fn without_origin(message: &str) -> &str {
         .unwrap_or(message)
 }
 
-impl Session for OnnxSession {
+impl DeviceSession for OnnxSession {
     fn max_batch(&self) -> usize {
         self.max_batch
     }

@@ -9,7 +9,7 @@ use std::{fs, path::PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::{
-    errors::SetupError,
+    errors::BackendSetupError,
     nvidia,
     runtime::{OPENVINO_EP, Runtime},
     session::{SessionSettings, Target, devices},
@@ -51,7 +51,7 @@ pub fn plan(
     name: &'static str,
     runtime: &Runtime,
     options: &BackendOptions,
-) -> Result<Plan, SetupError> {
+) -> Result<Plan, BackendSetupError> {
     match name {
         "openvino" => openvino(runtime, options),
         "cuda" => cuda(runtime, options),
@@ -60,7 +60,7 @@ pub fn plan(
     }
 }
 
-fn cpu(options: &BackendOptions) -> Result<Plan, SetupError> {
+fn cpu(options: &BackendOptions) -> Result<Plan, BackendSetupError> {
     options.only("onnx-cpu", &["threads", "batch", "precision"])?;
     let threads = options.threads()?;
     let data_type = match options.text("precision").unwrap_or("fp32") {
@@ -83,17 +83,17 @@ fn cpu(options: &BackendOptions) -> Result<Plan, SetupError> {
     })
 }
 
-fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, SetupError> {
+fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, BackendSetupError> {
     options.only("openvino", &["threads", "batch", "device", "precision"])?;
     runtime
         .register_openvino()
-        .map_err(SetupError::Unavailable)?;
+        .map_err(BackendSetupError::Unavailable)?;
     let device = options.text("device").unwrap_or("CPU").to_ascii_uppercase();
     if !["CPU", "GPU", "NPU"].contains(&device.as_str()) {
         return Err(bad_value("device", &device, "CPU, GPU or NPU"));
     }
     if devices(runtime, OPENVINO_EP, Some(&device)).is_empty() {
-        return Err(SetupError::Unavailable(format!(
+        return Err(BackendSetupError::Unavailable(format!(
             "OpenVINO finds no {device} here"
         )));
     }
@@ -155,7 +155,7 @@ fn has_amx() -> bool {
     false
 }
 
-fn cuda(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, SetupError> {
+fn cuda(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, BackendSetupError> {
     options.only("cuda", &["gpu", "batch", "precision"])?;
     nvidia::require(runtime, "cuda")?;
     let (device, fp16) = (gpu(options)?, half_precision(options)?);
@@ -172,7 +172,7 @@ fn cuda(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, SetupError>
     })
 }
 
-fn tensorrt(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, SetupError> {
+fn tensorrt(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, BackendSetupError> {
     options.only("tensorrt", &["gpu", "batch", "precision", "cache"])?;
     nvidia::require(runtime, "tensorrt")?;
     let (device, fp16) = (gpu(options)?, half_precision(options)?);
@@ -208,20 +208,20 @@ fn data_type(fp16: bool) -> DataType {
     }
 }
 
-fn bad_value(key: &str, value: &str, expected: &'static str) -> SetupError {
-    SetupError::Options(OptionsError::BadValue {
+fn bad_value(key: &str, value: &str, expected: &'static str) -> BackendSetupError {
+    BackendSetupError::Options(OptionsError::BadValue {
         key: key.to_owned(),
         value: value.to_owned(),
         expected,
     })
 }
 
-fn gpu(options: &BackendOptions) -> Result<i32, SetupError> {
+fn gpu(options: &BackendOptions) -> Result<i32, BackendSetupError> {
     let number = options.number("gpu")?.unwrap_or(0);
     i32::try_from(number).map_err(|_| bad_value("gpu", &number.to_string(), "the number of a GPU"))
 }
 
-fn half_precision(options: &BackendOptions) -> Result<bool, SetupError> {
+fn half_precision(options: &BackendOptions) -> Result<bool, BackendSetupError> {
     match options.text("precision").unwrap_or("fp16") {
         "fp16" | "f16" => Ok(true),
         "fp32" | "f32" => Ok(false),
@@ -229,7 +229,7 @@ fn half_precision(options: &BackendOptions) -> Result<bool, SetupError> {
     }
 }
 
-fn batch_sizes(options: &BackendOptions, usual: &[usize]) -> Result<Vec<usize>, SetupError> {
+fn batch_sizes(options: &BackendOptions, usual: &[usize]) -> Result<Vec<usize>, BackendSetupError> {
     let mut sizes = options.numbers("batch")?.unwrap_or_else(|| usual.to_vec());
     if let Some(size) = sizes.iter().find(|&&size| size > LARGEST_BATCH) {
         return Err(bad_value("batch", &size.to_string(), "at most 4096"));
@@ -244,19 +244,23 @@ fn batch_sizes(options: &BackendOptions, usual: &[usize]) -> Result<Vec<usize>, 
 ///
 /// # Errors
 /// When the folder cannot be made; the message names it.
-pub fn engine_cache(model: &[u8], settings: &str, wanted: &str) -> Result<String, SetupError> {
+pub fn engine_cache(
+    model: &[u8],
+    settings: &str,
+    wanted: &str,
+) -> Result<String, BackendSetupError> {
     let base = match wanted {
         "" => user_cache().map(|cache| cache.join("tensorrt")),
         path => Some(PathBuf::from(path)),
     };
     let base = base.ok_or_else(|| {
-        SetupError::Unavailable(
+        BackendSetupError::Unavailable(
             "there is no home folder for its engines; set BackendOptions cache=FOLDER".to_owned(),
         )
     })?;
     let folder = base.join(engine_folder(model, settings));
     fs::create_dir_all(&folder).map_err(|error| {
-        SetupError::Unavailable(format!("cannot make {}: {error}", folder.display()))
+        BackendSetupError::Unavailable(format!("cannot make {}: {error}", folder.display()))
     })?;
     Ok(folder.to_string_lossy().into_owned())
 }
