@@ -6,7 +6,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use parking_lot::Mutex;
 use scorn::{
     chess::History,
     network::hash::HashEvaluator,
@@ -45,11 +44,11 @@ fn measure(nodes: u64, threads: usize, minibatch_size: usize) {
         ..Limits::default()
     };
     let job = Job::new(History::default(), limits, Arc::new(options));
-    let tree = Mutex::new(Tree::default());
+    let mut tree = Tree::default();
     let clock = SystemClock::default();
     let (wall, cpu) = (clock.now(), cpu_time());
     search::run(
-        &tree,
+        &mut tree,
         &HashEvaluator,
         &job,
         &StopSignal::default(),
@@ -59,7 +58,7 @@ fn measure(nodes: u64, threads: usize, minibatch_size: usize) {
     .expect("it cannot fail");
     let (wall, cpu) = (clock.now() - wall, cpu_time() - cpu);
     let per_second = |time: Duration| nodes as f64 / time.as_secs_f64().max(1e-9);
-    let bytes = tree.lock().memory() as f64 / nodes as f64;
+    let bytes = tree.memory() as f64 / nodes as f64;
     println!(
         "{nodes:>9} {threads:>7} {minibatch_size:>5} {:>10.0} {:>12.0} {bytes:>10.1}",
         per_second(wall),

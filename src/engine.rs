@@ -402,7 +402,7 @@ impl Engine {
         let position = self.history.position();
         let (remaining, increment) = go.clock(position.turn());
         if go.wtime.or(go.btime).is_some() {
-            limits = time::plan(&time::Clock {
+            limits = time::plan(&time::ClockState {
                 // A clock that only the other side has is a mistake somewhere; being quick is the safe answer.
                 remaining: remaining.unwrap_or_default(),
                 increment,

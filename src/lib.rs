@@ -37,6 +37,7 @@ pub mod lc0;
 pub mod network;
 pub mod options;
 pub mod pgn;
+pub mod random;
 pub mod search;
 pub mod stats;
 pub mod syzygy;

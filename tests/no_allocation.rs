@@ -230,13 +230,13 @@ fn search_marks(inner: Arc<dyn Evaluator>) -> Vec<Mark> {
         contempt_side: Some(Color::White),
         ..Job::new(History::default(), limits, Arc::new(options))
     };
-    let (tree, clock) = (Mutex::<Tree>::default(), SystemClock::default());
+    let (mut tree, clock) = (Tree::default(), SystemClock::default());
     let mut reporter = Still {
         stand,
         go_on: goes_on,
         has_stood: false,
     };
-    search::run(&tree, &watched, &job, &stop, &clock, &mut reporter).unwrap();
+    search::run(&mut tree, &watched, &job, &stop, &clock, &mut reporter).unwrap();
     watched.state.into_inner().0
 }
 

@@ -106,7 +106,7 @@ fn repetitions_that_begin_before_the_new_root_are_no_draws_any_more() {
     let repetitions = |setup: &Setup| {
         let (mut all, mut outdated) = (0, 0);
         setup.tree.lock().for_each(|node, depth| {
-            let is_repetition = node.origin() == scorn::search::node::Origin::TwoFold;
+            let is_repetition = node.origin() == scorn::search::tree::node::Origin::TwoFold;
             all += u32::from(is_repetition);
             outdated += u32::from(is_repetition && node.m > depth as f32);
         });

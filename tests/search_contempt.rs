@@ -7,7 +7,7 @@ use scorn::{
     chess::{PackedMove, Ply},
     network::{Advice, Batch, EvaluateError, Evaluator, Value, hash::HashEvaluator},
     options::{Options, ScSampling},
-    search::search_contempt::Record,
+    search::search_contempt::ReplyRecord,
 };
 use shakmaty::Color;
 
@@ -347,7 +347,7 @@ fn records_say_which_limit_and_side_they_were_taken_under() {
     let setup = setup(12, 1, 4);
     setup.search(&position("startpos"), 5000);
     let tree = setup.tree.lock();
-    let mut records: Vec<Record> = Vec::new();
+    let mut records: Vec<ReplyRecord> = Vec::new();
     tree.for_each(|node, _| records.extend(tree.record(node).cloned()));
     assert!(!records.is_empty());
     assert!(

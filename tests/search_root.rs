@@ -8,7 +8,7 @@ use common::{Setup, position};
 use scorn::{
     chess::{History, PackedMove},
     options::Options,
-    search::Line,
+    search::PvLine,
 };
 
 const NODES: u64 = 300;
@@ -21,7 +21,7 @@ fn start(fullmove: u32) -> History {
 }
 
 /// A finished search of `game` with temperature 0, and its visited lines, the most visited first.
-fn searched(game: &History) -> (Setup, Vec<Line>) {
+fn searched(game: &History) -> (Setup, Vec<PvLine>) {
     let setup = Setup::new(Options {
         threads: 1,
         multi_pv: 500,
@@ -46,7 +46,12 @@ fn draws(setup: &mut Setup, game: &History, draws: u64) -> HashMap<PackedMove, u
 }
 
 /// Asserts that moves are chosen in proportion to `weight` of their lines, within five standard deviations.
-fn assert_drawn(setup: &mut Setup, game: &History, lines: &[Line], weight: impl Fn(&Line) -> f64) {
+fn assert_drawn(
+    setup: &mut Setup,
+    game: &History,
+    lines: &[PvLine],
+    weight: impl Fn(&PvLine) -> f64,
+) {
     const DRAWS: u64 = 2000;
     let chosen = draws(setup, game, DRAWS);
     let sum: f64 = lines.iter().map(&weight).sum();

@@ -5,7 +5,6 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
-use parking_lot::Mutex;
 use shakmaty::Position;
 
 use crate::{
@@ -82,7 +81,7 @@ pub fn run(nodes: u64) -> Result<Measured> {
         options.set("ScLimit", sc_limit)?;
         let options = Arc::new(options);
         for fen in POSITIONS {
-            let tree = Mutex::new(Tree::default());
+            let mut tree = Tree::default();
             let mut history = History::new(setup::position_from_fen(fen)?);
             for _ in 0..2 {
                 let limits = Limits {
@@ -95,7 +94,7 @@ pub fn run(nodes: u64) -> Result<Measured> {
                 };
                 let (evaluator, stop) = (HashEvaluator, StopSignal::default());
                 let started = clock.now();
-                let outcome = search::run(&tree, &evaluator, &job, &stop, &clock, &mut visits)?;
+                let outcome = search::run(&mut tree, &evaluator, &job, &stop, &clock, &mut visits)?;
                 total += clock.now() - started;
                 visits.nodes += outcome.report.playouts;
                 let (Some(best), Some(reply)) = (outcome.best, outcome.ponder) else {

@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use parking_lot::Mutex;
 use rand::{SeedableRng, rngs::SmallRng, seq::IndexedRandom};
 use shakmaty::{Color, Position};
 
@@ -76,10 +75,10 @@ impl Searcher {
             ..Job::new(root.clone(), self.limits.clone(), Arc::clone(&self.options))
         };
         let evaluator = self.networks.against(&self.options, contempt_side);
-        let tree = Mutex::new(Tree::default());
+        let mut tree = Tree::default();
         let (stop, clock) = (StopSignal::default(), SystemClock::default());
-        search::run(&tree, &*evaluator, &job, &stop, &clock, &mut Silent)?;
-        Ok(tree.into_inner().open_lines())
+        search::run(&mut tree, &*evaluator, &job, &stop, &clock, &mut Silent)?;
+        Ok(tree.open_lines())
     }
 }
 

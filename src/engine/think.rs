@@ -143,17 +143,22 @@ impl Task {
             None => self.root_moves.clone(),
         };
         let job = Job {
-            history,
             root_moves,
             contempt_side: self.contempt_side,
-            limits,
-            options: Arc::clone(&self.options),
             tables: self.tables.clone(),
+            ..Job::new(history, limits, Arc::clone(&self.options))
         };
         let mut reporter = Writer { task: self, reply };
         let clock = &*self.clock;
         let evaluator = networks.against(&self.options, self.contempt_side);
-        search::run(tree, &*evaluator, &job, stop, clock, &mut reporter)
+        search::run(
+            &mut tree.lock(),
+            &*evaluator,
+            &job,
+            stop,
+            clock,
+            &mut reporter,
+        )
     }
 
     fn answer_from(&self, outcome: Result<Outcome, SearchError>) -> Answer {

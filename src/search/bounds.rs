@@ -4,9 +4,9 @@
 //! an upper bound per node, so that draws and "cannot lose" propagate as well. A proven node ends visits like a terminal,
 //! and its ancestors' means are corrected as if all its visits had returned the proven value.
 
-use super::{
+use super::tree::{
+    Tree,
     node::{Bounds, Node, NodeId, Origin},
-    tree::Tree,
 };
 
 /// How much the sum of a node's values changes when a proof replaces its mean, seen by the side that moved into it.

@@ -4,20 +4,19 @@
 use shakmaty::Position;
 
 use super::{
-    batch::{Leaf, Minibatch, State},
-    edges::EdgeRange,
-    node::Origin,
     params::Params,
-    tree::Full,
+    tree::{Full, edges::EdgeRange, node::Origin},
+    visits::{Leaf, VisitState, Visits},
 };
 use crate::{
     chess::{History, PackedMove, moves::legal_moves},
-    network::{Evaluator, Value},
+    network::{Batch, Evaluator, Value},
     syzygy::Tables,
 };
 
-/// A game that continues from the root along the line last replayed. Consecutive lines share most of their moves.
-pub(super) struct Line {
+/// A game that continues from the root along the line last replayed, with its legal moves. Consecutive lines share most of
+/// their moves.
+pub(super) struct Replay {
     history: History,
     root_len: usize,
     played: Vec<PackedMove>,
@@ -25,10 +24,10 @@ pub(super) struct Line {
     policy: Vec<f32>,
 }
 
-impl Line {
-    /// A line that begins at the end of `history`.
-    pub fn new(history: &History) -> Line {
-        Line {
+impl Replay {
+    /// Lines that begin at the end of `history`.
+    pub fn new(history: &History) -> Replay {
+        Replay {
             root_len: history.len(),
             history: history.clone(),
             played: Vec::new(),
@@ -37,7 +36,8 @@ impl Line {
         }
     }
 
-    fn replay(&mut self, moves: impl Iterator<Item = PackedMove> + Clone) {
+    /// Plays these moves from the root, and finds the legal moves of the position that they lead to.
+    fn go_to(&mut self, moves: impl Iterator<Item = PackedMove> + Clone) {
         let shared = self
             .played
             .iter()
@@ -50,65 +50,80 @@ impl Line {
             self.history.push(m);
             self.played.push(m);
         }
+        self.moves.clear();
+        self.moves.extend(legal_moves(self.history.position()));
     }
 }
 
-/// Finds out about every claimed leaf of the batch: it becomes ready (terminal or cached) or is queued for the network.
-///
-/// # Errors
-/// When the tree has no room for the moves of a leaf, which then stays claimed.
-pub(super) fn expand(
-    batch: &mut Minibatch,
-    line: &mut Line,
-    params: &Params,
-    evaluator: &dyn Evaluator,
-    tables: Option<&Tables>,
-) -> Result<(), Full> {
-    let Minibatch {
-        tb_hits,
-        visits,
-        steps,
-        writer,
-        eval,
-        ..
-    } = batch;
-    for visit in visits
-        .iter_mut()
-        .filter(|visit| matches!(visit.state, State::Claimed))
-    {
-        let steps = &steps[visit.steps.clone()];
-        line.replay(steps.iter().map(|step| step.m));
-        line.moves.clear();
-        line.moves.extend(legal_moves(line.history.position()));
-        if let Some((value, result, origin)) =
-            terminal(&line.history, &line.moves, steps.len(), params)
+/// What leaves are looked up in, and by which rules.
+pub(super) struct Oracles<'a> {
+    pub params: &'a Params,
+    pub tables: Option<&'a Tables>,
+    pub evaluator: &'a dyn Evaluator,
+}
+
+impl Oracles<'_> {
+    /// Finds out about every claimed leaf: it becomes ready (terminal or cached) or is queued for the network in `batch`.
+    ///
+    /// # Errors
+    /// When the tree has no room for the moves of a leaf, which then stays claimed.
+    pub fn expand(
+        &self,
+        visits: &mut Visits,
+        replay: &mut Replay,
+        batch: &mut Batch,
+    ) -> Result<(), Full> {
+        let Visits {
+            tb_hits,
+            list,
+            steps,
+            writer,
+            ..
+        } = visits;
+        for visit in list
+            .iter_mut()
+            .filter(|visit| matches!(visit.state, VisitState::Claimed))
         {
-            let terminal = Some((result, origin));
-            visit.state = State::Ready(Leaf {
+            let steps = &steps[visit.steps.clone()];
+            replay.go_to(steps.iter().map(|step| step.m));
+            if let Some(leaf) = self.known_result(replay, steps.len()) {
+                let is_table = matches!(leaf.terminal, Some((_, Origin::Tablebase)));
+                *tb_hits += u64::from(is_table);
+                visit.state = VisitState::Ready(leaf);
+                continue;
+            }
+            let plies = replay.history.plies();
+            replay.policy.resize(replay.moves.len(), 0.0);
+            visit.state = match self.evaluator.probe(plies, &mut replay.policy) {
+                Some(value) => VisitState::Ready(Leaf {
+                    value,
+                    terminal: None,
+                    edges: writer.write_moves(&replay.moves, &replay.policy)?,
+                }),
+                None => VisitState::Queued(self.evaluator.queue(plies, &replay.moves, batch)),
+            };
+        }
+        Ok(())
+    }
+
+    /// The leaf, `depth` plies below the root, if the rules or the tables know its result. The root is searched even where
+    /// the game could be claimed drawn.
+    fn known_result(&self, replay: &Replay, depth: usize) -> Option<Leaf> {
+        if depth == 0 {
+            return None;
+        }
+        let history = &replay.history;
+        if let Some((value, result, origin)) = terminal(history, &replay.moves, depth, self.params)
+        {
+            return Some(Leaf {
                 value,
-                terminal,
+                terminal: Some((result, origin)),
                 edges: EdgeRange::default(),
             });
-            continue;
         }
-        if let Some(result) = tables.and_then(|tables| tables.result(line.history.position())) {
-            *tb_hits += 1;
-            visit.state = State::Ready(from_tablebase(result));
-            continue;
-        }
-        let plies = line.history.plies();
-        line.policy.resize(line.moves.len(), 0.0);
-        if let Some(value) = evaluator.probe(plies, &mut line.policy) {
-            visit.state = State::Ready(Leaf {
-                value,
-                terminal: None,
-                edges: writer.write_moves(&line.moves, &line.policy)?,
-            });
-            continue;
-        }
-        visit.state = State::Queued(evaluator.queue(plies, &line.moves, eval));
+        let result = self.tables?.result(history.position())?;
+        Some(from_tablebase(result))
     }
-    Ok(())
 }
 
 /// A leaf whose result a tablebase knows. How long the win takes it does not tell.
@@ -122,14 +137,6 @@ fn from_tablebase(result: i8) -> Leaf {
         value,
         terminal: Some((result, Origin::Tablebase)),
         edges: EdgeRange::default(),
-    }
-}
-
-/// The same for the root, which is searched even where the game could be claimed drawn.
-pub(super) fn expand_root(batch: &mut Minibatch, history: &History, evaluator: &dyn Evaluator) {
-    let moves: Vec<PackedMove> = legal_moves(history.position()).collect();
-    for visit in &mut batch.visits {
-        visit.state = State::Queued(evaluator.queue(history.plies(), &moves, &mut batch.eval));
     }
 }
 

@@ -6,22 +6,14 @@
 //! line is its *trap value*: how much of it are the opponent's mistakes.
 
 use super::{
-    Line,
-    node::{Node, NodeId},
     params::Params,
-    tree::Tree,
+    report::{Objective, PvLine},
+    tree::{
+        Tree,
+        node::{Node, NodeId},
+    },
 };
 use crate::network::Value;
-
-/// What best replies would make of a line.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Objective {
-    /// The line's value against best replies, from the point of view of the side to move at the root.
-    pub value: Value,
-    /// How much the opponent's next reply loses on average, in W-L (0..=2): the sum of its frozen shares times what each
-    /// reply is worse than the best. 0 if that node is not frozen.
-    pub trap_mass: f32,
-}
 
 /// W-L, draw probability and plies left, from the point of view of the side that moved into a node.
 #[derive(Clone, Copy)]
@@ -47,7 +39,7 @@ impl Mean {
 
 impl Tree {
     /// Fills in what best replies would make of the lines.
-    pub(super) fn add_objectives(&self, params: &Params, lines: &mut [Line]) {
+    pub(super) fn add_objectives(&self, params: &Params, lines: &mut [PvLine]) {
         let root = self.node(self.root);
         let draw_score = params.draw_score(self.root_turn);
         for line in lines {
@@ -130,8 +122,8 @@ mod tests {
         chess::History,
         options::ScSampling,
         search::{
-            node::{Bounds, Origin},
             search_contempt::Rule,
+            tree::node::{Bounds, Origin},
         },
     };
 

@@ -2,7 +2,10 @@
 
 use shakmaty::Color;
 
-use crate::options::{FpuStrategy, FpuStrategyAtRoot, Options};
+use crate::{
+    network::Evaluator,
+    options::{FpuStrategy, FpuStrategyAtRoot, Options},
+};
 
 /// lc0's growing exploration constant: c(N) = init + factor * ln((N + base) / base).
 #[derive(Clone, Debug)]
@@ -106,26 +109,35 @@ struct CollisionLimits {
     power: f32,
 }
 
-/// Everything selection reads.
+/// Everything selection reads. Made once for as long as the options stay the same, and shared by many searches.
 #[derive(Clone, Debug)]
-pub(super) struct Params {
+pub struct Params {
     cpuct: [Cpuct; 2],
     fpu: [Fpu; 2],
     /// `None` for networks that predict no moves left.
-    pub moves_left: Option<MovesLeft>,
+    pub(super) moves_left: Option<MovesLeft>,
     /// What a draw is worth to White.
     draw_score: f32,
-    pub two_fold_draws: bool,
-    pub sticky_endgames: bool,
-    pub out_of_order: bool,
+    pub(super) two_fold_draws: bool,
+    pub(super) sticky_endgames: bool,
+    pub(super) out_of_order: bool,
     /// Out-of-order visits per batch.
-    pub max_out_of_order: usize,
+    pub(super) max_out_of_order: usize,
     collisions: CollisionLimits,
     /// Positions per batch.
-    pub minibatch: usize,
+    pub(super) minibatch: usize,
 }
 
 impl Params {
+    /// From the options, with the batch size that the evaluator advises if they name none.
+    pub fn for_evaluator(options: &Options, evaluator: &dyn Evaluator) -> Params {
+        let minibatch = match options.minibatch_size {
+            0 => evaluator.advice().minibatch.max(1),
+            size => size,
+        };
+        Params::new(options, minibatch, evaluator.predicts_moves_left())
+    }
+
     /// From the options; `minibatch` has been resolved, `predicts_moves_left` describes the network.
     pub fn new(options: &Options, minibatch: usize, predicts_moves_left: bool) -> Params {
         let cpuct = Cpuct::new(options.cpuct, options.cpuct_base, options.cpuct_factor);
@@ -180,19 +192,19 @@ impl Params {
 
     /// The exploration constant's parameters.
     #[inline]
-    pub fn cpuct(&self, is_root: bool) -> &Cpuct {
+    pub(super) fn cpuct(&self, is_root: bool) -> &Cpuct {
         &self.cpuct[usize::from(is_root)]
     }
 
     /// First-play urgency.
     #[inline]
-    pub fn fpu(&self, is_root: bool) -> Fpu {
+    pub(super) fn fpu(&self, is_root: bool) -> Fpu {
         self.fpu[usize::from(is_root)]
     }
 
     /// Collisions after which gathering ends, in a tree of `n` visits: few while the tree is small and a full batch would
     /// search bad moves for want of better ones.
-    pub fn collisions(&self, n: u32) -> usize {
+    pub(super) fn collisions(&self, n: u32) -> usize {
         let limits = &self.collisions;
         let range = (f64::from(limits.end) - f64::from(limits.start)).max(1.0);
         let grown = ((f64::from(n) - f64::from(limits.start)) / range).clamp(0.0, 1.0);
@@ -203,7 +215,7 @@ impl Params {
 
     /// What a draw is worth to `side`.
     #[inline]
-    pub fn draw_score(&self, side: Color) -> f32 {
+    pub(super) fn draw_score(&self, side: Color) -> f32 {
         if side.is_white() {
             self.draw_score
         } else {

@@ -8,9 +8,12 @@
 use shakmaty::Color;
 
 use super::{
-    node::{Node, NodeId},
     params::Params,
-    tree::{Full, Tree},
+    state::SearchState,
+    tree::{
+        Full, Tree,
+        node::{Node, NodeId},
+    },
 };
 
 /// Which way to go from a node.
@@ -56,19 +59,19 @@ impl Candidate {
 /// # Errors
 /// When there is no room for the child.
 pub(super) fn best_move(
-    tree: &mut Tree,
+    state: &mut SearchState,
     params: &Params,
     id: NodeId,
     turn: Color,
 ) -> Result<u8, Full> {
     let mut best = (f32::NEG_INFINITY, Pick::Unvisited(0));
-    for_each_candidate(tree, params, id, turn, |candidate| {
+    for_each_candidate(state, params, id, turn, |candidate| {
         let score = candidate.score();
         if score > best.0 {
             best = (score, candidate.pick);
         }
     });
-    best.1.into_slot(tree, id)
+    best.1.into_slot(&mut state.tree, id)
 }
 
 /// The moves of one node, worked out for several visits of one gathering.
@@ -109,8 +112,8 @@ impl Ranking {
         self.ranks.clear();
     }
 
-    fn work_out(&mut self, tree: &Tree, params: &Params, id: NodeId, turn: Color) {
-        for_each_candidate(tree, params, id, turn, |candidate| {
+    fn work_out(&mut self, state: &SearchState, params: &Params, id: NodeId, turn: Color) {
+        for_each_candidate(state, params, id, turn, |candidate| {
             self.ranks
                 .push(rank(candidate.score(), self.candidates.len()));
             self.candidates.push(candidate);
@@ -123,14 +126,15 @@ impl Ranking {
     /// When there is no room for the child.
     pub fn take(
         &mut self,
-        tree: &mut Tree,
+        state: &mut SearchState,
         params: &Params,
         id: NodeId,
         turn: Color,
     ) -> Result<u8, Full> {
         if self.candidates.is_empty() {
-            self.work_out(tree, params, id, turn);
+            self.work_out(state, params, id, turn);
         }
+        let tree = &mut state.tree;
         let best = index_of_best(&self.ranks);
         let candidate = &mut self.candidates[best];
         let slot = candidate.pick.into_slot(tree, id)?;
@@ -166,14 +170,15 @@ impl Ranking {
 /// Calls `consider` with every move that may be the best. Of several equal ones the first counts.
 #[inline(always)]
 fn for_each_candidate(
-    tree: &Tree,
+    state: &SearchState,
     params: &Params,
     id: NodeId,
     turn: Color,
     consider: impl FnMut(Candidate),
 ) {
+    let tree = &state.tree;
     if id == tree.root {
-        for_each_at_root(tree, params, turn, consider);
+        for_each_at_root(state, params, turn, consider);
     } else {
         for_each_below_root(tree, params, tree.node(id), turn, consider);
     }
@@ -240,26 +245,27 @@ fn for_each_below_root(
 /// At the root priors may carry noise, moves may be excluded, and moves that can no longer become the best are left
 /// alone.
 fn for_each_at_root(
-    tree: &Tree,
+    state: &SearchState,
     params: &Params,
     turn: Color,
     mut consider: impl FnMut(Candidate),
 ) {
-    let node = tree.node(tree.root);
+    let tree = &state.tree;
+    let node = state.root();
     let draw_score = params.draw_score(turn);
     let exploration = params.cpuct(true).exploration(node.n);
     let parent_q = -node.q(-draw_score);
     let moves_left = params
         .moves_left
         .filter(|moves_left| moves_left.is_active(parent_q));
-    let fpu = params.fpu(true).value(parent_q, tree.visited_root_mass());
+    let fpu = params.fpu(true).value(parent_q, state.visited_root_mass());
     let children = tree.children(node);
-    let most_visits = tree.contenders().map(|child| child.n).max().unwrap_or(0);
-    for (edge, p) in tree.root_moves.allowed() {
+    let most_visits = state.contenders().map(|child| child.n).max().unwrap_or(0);
+    for (edge, p) in state.root_moves.allowed() {
         let slot = tree.slot_of_edge(node, edge);
         let child = slot.map_or(Node::EMPTY, |slot| children[usize::from(slot)]);
         let behind = u64::from(most_visits.saturating_sub(child.n));
-        if behind > tree.progress.catch_up && behind > 0 {
+        if behind > state.progress.catch_up && behind > 0 {
             continue;
         }
         let mut q = fpu;
@@ -282,20 +288,17 @@ fn for_each_at_root(
 mod tests {
     use std::sync::Arc;
 
-    use parking_lot::Mutex;
-
     use super::*;
     use crate::{
         chess::History,
-        network::hash::HashEvaluator,
+        network::{Batch, Evaluator, hash::HashEvaluator},
         options::Options,
-        search::{Job, Limits, Silent, StopSignal, SystemClock, run},
+        search::{Job, Limits, TreeSearch},
     };
 
     /// The same tree every time, of so many nodes.
-    fn tree(nodes: u64) -> (Tree, Params) {
+    fn searched(nodes: u64) -> (SearchState, Params) {
         let options = Options {
-            threads: 1,
             minibatch_size: 8,
             ..Options::default()
         };
@@ -305,10 +308,15 @@ mod tests {
             ..Limits::default()
         };
         let job = Job::new(History::default(), limits, Arc::new(options));
-        let tree = Mutex::new(Tree::default());
-        let (stop, clock) = (StopSignal::default(), SystemClock::default());
-        run(&tree, &HashEvaluator, &job, &stop, &clock, &mut Silent).unwrap();
-        (tree.into_inner(), params)
+        let mut search = TreeSearch::new(Tree::default(), job, Arc::new(params.clone()));
+        let mut batch = Batch::default();
+        while !search.is_over() {
+            batch.clear();
+            search.gather(&HashEvaluator, &mut batch);
+            HashEvaluator.evaluate(&mut batch).unwrap();
+            search.apply(&batch);
+        }
+        (search.into_state(), params)
     }
 
     /// The root and its most visited children.
@@ -327,16 +335,16 @@ mod tests {
     #[test]
     fn moves_handed_out_together_are_those_that_each_visit_alone_would_take() {
         for nodes in [2, 30, 400, 5000] {
-            let ((mut one, params), (mut all, _)) = (tree(nodes), tree(nodes));
+            let ((mut one, params), (mut all, _)) = (searched(nodes), searched(nodes));
             let mut ranking = Ranking::default();
             let mut compared = 0;
-            for (id, turn) in busy_nodes(&one) {
+            for (id, turn) in busy_nodes(&one.tree) {
                 ranking.clear();
                 for visit in 0..100 {
                     let alone = best_move(&mut one, &params, id, turn).unwrap();
                     let together = ranking.take(&mut all, &params, id, turn).unwrap();
                     assert_eq!(together, alone, "{nodes} nodes, node {id}, visit {visit}");
-                    for tree in [&mut one, &mut all] {
+                    for tree in [&mut one.tree, &mut all.tree] {
                         let child = tree.child_id(tree.node(id), alone);
                         tree.node_mut(child).in_flight += 1;
                     }
@@ -349,14 +357,14 @@ mod tests {
 
     #[test]
     fn moves_that_are_not_allowed_leave_none_of_the_others_behind() {
-        let (mut tree, params) = tree(5000);
-        let last = tree.node(tree.root).n_edges - 1;
-        tree.allow(&[last]);
-        tree.progress.catch_up = 0;
-        let (root, turn) = (tree.root, tree.root_turn);
-        let slot = tree.slot_of_edge(tree.node(root), last).unwrap();
-        assert_eq!(best_move(&mut tree, &params, root, turn), Ok(slot));
-        let taken = Ranking::default().take(&mut tree, &params, root, turn);
+        let (mut state, params) = searched(5000);
+        let last = state.root().n_edges - 1;
+        state.allow(&[last]);
+        state.progress.catch_up = 0;
+        let (root, turn) = (state.tree.root, state.tree.root_turn);
+        let slot = state.tree.slot_of_edge(state.root(), last).unwrap();
+        assert_eq!(best_move(&mut state, &params, root, turn), Ok(slot));
+        let taken = Ranking::default().take(&mut state, &params, root, turn);
         assert_eq!(taken, Ok(slot));
     }
 

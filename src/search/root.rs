@@ -1,73 +1,21 @@
-//! The root: which of its moves are searched and with what priors, which one is played, and what there is to say about
-//! them.
+//! The root's moves after a search: their order, the lines they begin, which of them is played, and what there is to say
+//! about each.
 
-use std::cmp::Ordering;
-
-use rand::{RngExt, rngs::Xoshiro256PlusPlus};
-use rand_distr::{Distribution, Gamma};
+use rand::rngs::Xoshiro256PlusPlus;
 use shakmaty::Position;
 
 use super::{
-    Job, Line, MoveStat, Proven, Score,
-    node::{Node, Origin},
+    certainty::{Certainty, compare},
+    job::Job,
     params::Params,
-    tree::Tree,
+    report::{MoveStat, Proven, PvLine, Score},
+    state::SearchState,
+    tree::{
+        Tree,
+        node::{Node, Origin},
+    },
 };
-use crate::{chess::PackedMove, network::Value, options::Options};
-
-/// The root's moves as one search sees them: those it may play, with noise in their priors if so wished.
-#[derive(Clone, Debug, Default)]
-pub(super) struct RootMoves(Vec<(u8, f32)>);
-
-impl RootMoves {
-    /// Takes the root's edges, keeps those in `wanted` (all, if that is empty) and mixes Dirichlet noise into the priors.
-    pub fn new(
-        tree: &Tree,
-        wanted: &[PackedMove],
-        options: &Options,
-        rng: &mut Xoshiro256PlusPlus,
-    ) -> RootMoves {
-        let edges = tree.edges(tree.node(tree.root)).iter().enumerate();
-        let mut moves: Vec<(u8, f32)> = edges
-            .filter(|(_, edge)| wanted.is_empty() || wanted.contains(&edge.m()))
-            .map(|(index, edge)| (index as u8, edge.p()))
-            .collect();
-        let epsilon = options.noise_epsilon;
-        if epsilon > 0.0 && !moves.is_empty() {
-            let noise = dirichlet(moves.len(), options.noise_alpha, rng);
-            for ((_, p), noise) in moves.iter_mut().zip(noise) {
-                *p += epsilon * (noise - *p);
-            }
-        }
-        RootMoves(moves)
-    }
-
-    /// The allowed edges and their priors.
-    pub fn allowed(&self) -> impl Iterator<Item = (u8, f32)> {
-        self.0.iter().copied()
-    }
-
-    /// How many moves are allowed.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-}
-
-/// A draw from the symmetric Dirichlet distribution.
-fn dirichlet(len: usize, alpha: f32, rng: &mut Xoshiro256PlusPlus) -> Vec<f32> {
-    let uniform = vec![1.0 / len as f32; len];
-    // Alpha 0 (or a NaN) has no distribution; all of its limits are as good as this one.
-    let Ok(gamma) = Gamma::new(alpha, 1.0) else {
-        return uniform;
-    };
-    let draws: Vec<f32> = (0..len).map(|_| gamma.sample(rng)).collect();
-    let sum: f32 = draws.iter().sum();
-    if sum > f32::MIN_POSITIVE {
-        draws.iter().map(|draw| draw / sum).collect()
-    } else {
-        uniform
-    }
-}
+use crate::{chess::PackedMove, network::Value, options::Options, random::weighted_index};
 
 /// A root move with its child's statistics ([`Node::EMPTY`] if it was never visited).
 #[derive(Clone, Copy, Debug)]
@@ -78,52 +26,12 @@ pub(super) struct RootMove {
     pub child: Node,
 }
 
-/// What is certain about a move, best first. How long a tablebase result takes is not known, so a mate is preferred to a
-/// tablebase win, and a tablebase loss, which still has to be played out, to being mated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Certainty {
-    Mates,
-    WinsByTable,
-    Open,
-    LosesByTable,
-    IsMated,
-}
-
-impl Certainty {
-    fn of(node: &Node) -> Certainty {
-        match (node.bounds().result(), node.origin()) {
-            (Some(1), Origin::Tablebase) => Certainty::WinsByTable,
-            (Some(1), _) => Certainty::Mates,
-            (Some(-1), Origin::Tablebase) => Certainty::LosesByTable,
-            (Some(-1), _) => Certainty::IsMated,
-            _ => Certainty::Open,
-        }
-    }
-}
-
-/// Better first: proven wins (the shorter the better), then by visits, Q and prior, proven losses last (the longer the
-/// better).
-fn compare(a: (&Node, f32), b: (&Node, f32), draw_score: f32) -> Ordering {
-    let ((a, a_p), (b, b_p)) = (a, b);
-    let certainty = Certainty::of(a);
-    certainty
-        .cmp(&Certainty::of(b))
-        .then_with(|| match certainty {
-            Certainty::Mates | Certainty::WinsByTable => a.m.total_cmp(&b.m),
-            Certainty::LosesByTable | Certainty::IsMated => b.m.total_cmp(&a.m),
-            Certainty::Open => {
-                b.n.cmp(&a.n)
-                    .then_with(|| b.q(draw_score).total_cmp(&a.q(draw_score)))
-                    .then_with(|| b_p.total_cmp(&a_p))
-            }
-        })
-}
-
 /// The allowed root moves, best first.
-pub(super) fn ranked(tree: &Tree, params: &Params) -> Vec<RootMove> {
+pub(super) fn ranked(state: &SearchState, params: &Params) -> Vec<RootMove> {
+    let tree = &state.tree;
     let root = tree.node(tree.root);
     let draw_score = params.draw_score(tree.root_turn);
-    let mut moves: Vec<RootMove> = tree
+    let mut moves: Vec<RootMove> = state
         .root_moves
         .allowed()
         .map(|(edge, p)| {
@@ -153,41 +61,15 @@ fn is_at_least_a_draw(child: &Node) -> bool {
 }
 
 impl Tree {
-    /// The root's children that may be played.
-    pub(super) fn allowed_children(&self) -> impl Iterator<Item = &Node> {
-        let root = self.node(self.root);
-        let slots = self
-            .root_moves
-            .allowed()
-            .filter_map(|(edge, _)| self.slot_of_edge(root, edge));
-        slots.map(|slot| &self.children(root)[usize::from(slot)])
-    }
-
-    /// The same without proven losses: what may become the best move.
-    pub(super) fn contenders(&self) -> impl Iterator<Item = &Node> {
-        self.allowed_children()
-            .filter(|child| child.bounds().result() != Some(-1))
-    }
-
-    /// Prior mass of the root moves that have been visited.
-    pub(super) fn visited_root_mass(&self) -> f32 {
-        let root = self.node(self.root);
-        let children = self.children(root);
-        let is_visited = |edge| {
-            self.slot_of_edge(root, edge)
-                .is_some_and(|slot| children[usize::from(slot)].n > 0)
-        };
-        self.root_moves
-            .allowed()
-            .filter(|&(edge, _)| is_visited(edge))
-            .map(|(_, p)| p)
-            .sum()
-    }
-
     /// The line that both sides prefer, from a root move on.
-    pub(super) fn principal_variation(&self, first: &RootMove, params: &Params) -> Vec<PackedMove> {
-        let mut pv = vec![first.m];
-        let mut node = first.child;
+    pub(super) fn principal_variation(
+        &self,
+        first: PackedMove,
+        child: Node,
+        params: &Params,
+    ) -> Vec<PackedMove> {
+        let mut pv = vec![first];
+        let mut node = child;
         let mut turn = self.root_turn.other();
         while node.n_children > 0 {
             let draw_score = params.draw_score(turn);
@@ -208,13 +90,19 @@ impl Tree {
 }
 
 /// The lines to report, best first; `best`, the move that is going to be played, leads them.
-pub(super) fn lines(tree: &Tree, params: &Params, count: usize, best: Option<u8>) -> Vec<Line> {
-    let mut moves = ranked(tree, params);
+pub(super) fn lines(
+    state: &SearchState,
+    params: &Params,
+    count: usize,
+    best: Option<u8>,
+) -> Vec<PvLine> {
+    let tree = &state.tree;
+    let mut moves = ranked(state, params);
     if let Some(index) = best.and_then(|edge| moves.iter().position(|m| m.edge == edge)) {
         moves[..=index].rotate_right(1);
     }
     let root = tree.node(tree.root);
-    let line = |m: &RootMove| Line {
+    let line = |m: &RootMove| PvLine {
         score: score(&m.child),
         value: if m.child.n > 0 {
             value(&m.child)
@@ -225,7 +113,7 @@ pub(super) fn lines(tree: &Tree, params: &Params, count: usize, best: Option<u8>
                 m: root.m,
             }
         },
-        pv: tree.principal_variation(m, params),
+        pv: tree.principal_variation(m.m, m.child, params),
         nodes: u64::from(m.child.n),
         objective: None,
     };
@@ -255,12 +143,13 @@ pub(super) fn score(child: &Node) -> Score {
 }
 
 /// Statistics of all allowed root moves, worst first, the root itself last.
-pub(super) fn move_stats(tree: &Tree, params: &Params) -> Vec<MoveStat> {
+pub(super) fn move_stats(state: &SearchState, params: &Params) -> Vec<MoveStat> {
+    let tree = &state.tree;
     let root = tree.node(tree.root);
     let draw_score = params.draw_score(tree.root_turn);
     let exploration = params.cpuct(true).exploration(root.n);
     let root_q = -root.q(-draw_score);
-    let fpu = params.fpu(true).value(root_q, tree.visited_root_mass());
+    let fpu = params.fpu(true).value(root_q, state.visited_root_mass());
     let stat = |m: &RootMove| {
         let child = &m.child;
         let is_visited = child.n > 0;
@@ -277,7 +166,7 @@ pub(super) fn move_stats(tree: &Tree, params: &Params) -> Vec<MoveStat> {
             frozen: tree.frozen(child).is_some(),
         }
     };
-    let mut stats: Vec<MoveStat> = ranked(tree, params).iter().rev().map(stat).collect();
+    let mut stats: Vec<MoveStat> = ranked(state, params).iter().rev().map(stat).collect();
     stats.push(MoveStat {
         m: None,
         n: root.n,
@@ -307,28 +196,21 @@ fn proven(result: Option<i8>) -> Option<Proven> {
 
 /// The move to play: the best one, or, with a temperature, one drawn by visits.
 pub(super) fn choose(
-    tree: &Tree,
+    state: &SearchState,
     params: &Params,
     job: &Job,
     rng: &mut Xoshiro256PlusPlus,
 ) -> Option<RootMove> {
-    let moves = ranked(tree, params);
+    let moves = ranked(state, params);
     let best = *moves.first()?;
     let temperature = temperature(&job.options, job);
-    let is_certain = best.child.bounds().result() == Some(1) || tree.node(tree.root).is_proven();
+    let is_certain = best.child.bounds().result() == Some(1) || state.root().is_proven();
     if temperature <= 0.0 || is_certain {
         return Some(best);
     }
-    Some(
-        draw(
-            &moves,
-            temperature,
-            &job.options,
-            params.draw_score(tree.root_turn),
-            rng,
-        )
-        .unwrap_or(best),
-    )
+    let draw_score = params.draw_score(state.tree.root_turn);
+    let drawn = draw(&moves, temperature, &job.options, draw_score, rng);
+    Some(drawn.unwrap_or(best))
 }
 
 /// The temperature at this point of the game, after decay and cut-off (as lc0 computes it).
@@ -374,27 +256,13 @@ fn draw(
             0.0
         }
     };
-    let weights: Vec<f64> = moves.iter().map(weight).collect();
-    let mut rest = rng.random::<f64>() * weights.iter().sum::<f64>();
-    let candidates = moves
-        .iter()
-        .zip(weights)
-        .filter(|(_, weight)| *weight > 0.0);
-    let mut chosen = None;
-    for (m, weight) in candidates {
-        chosen = Some(*m);
-        rest -= weight;
-        if rest < 0.0 {
-            break;
-        }
-    }
-    chosen
+    Some(moves[weighted_index(moves.iter().map(weight), rng)?])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::node::Bounds;
+    use crate::search::tree::node::Bounds;
 
     fn child(n: u32, wl: f64, bounds: Bounds, origin: Origin, m: f32) -> Node {
         let mut node = Node {
@@ -412,14 +280,14 @@ mod tests {
     }
 
     /// The edges of the root's moves, best first.
-    fn order(tree: &Tree) -> Vec<u8> {
+    fn order(state: &SearchState) -> Vec<u8> {
         let params = Params::new(&Options::default(), 1, true);
-        ranked(tree, &params).iter().map(|m| m.edge).collect()
+        ranked(state, &params).iter().map(|m| m.edge).collect()
     }
 
     #[test]
     fn mates_come_before_tablebase_wins_and_tablebase_losses_before_being_mated() {
-        let tree = Tree::with_children(&[
+        let tree = SearchState::with_children(&[
             proven(9, -1, Origin::Rules, 8.0),
             proven(1, -1, Origin::Tablebase, 0.0),
             child(5, 0.9, Bounds::OPEN, Origin::Children, 20.0),
@@ -437,16 +305,19 @@ mod tests {
             lower: -1,
             upper: 0,
         };
-        let mut tree = Tree::with_children(&[
+        let mut state = SearchState::with_children(&[
             child(300, -0.2, most_visited, Origin::Children, 20.0),
             proven(4, 0, Origin::TwoFold, 4.0),
             proven(1, 0, Origin::Tablebase, 0.0),
         ]);
-        assert_eq!(order(&tree), [0, 1, 2], "a win is still possible");
-        let root = tree.root();
-        tree.node_mut(root)
-            .set_bounds(Bounds::exact(0), Origin::Children);
-        assert_eq!(order(&tree), [2, 0, 1]);
+        assert_eq!(order(&state), [0, 1, 2], "a win is still possible");
+        let root = state.tree.root();
+        let bounds = Bounds::exact(0);
+        state
+            .tree
+            .node_mut(root)
+            .set_bounds(bounds, Origin::Children);
+        assert_eq!(order(&state), [2, 0, 1]);
         let options = Options {
             temperature: 1.0,
             ..Options::default()
@@ -459,7 +330,7 @@ mod tests {
         );
         for seed in 0..20 {
             let mut rng = rand::SeedableRng::seed_from_u64(seed);
-            assert_eq!(choose(&tree, &params, &job, &mut rng).unwrap().edge, 2);
+            assert_eq!(choose(&state, &params, &job, &mut rng).unwrap().edge, 2);
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! After `ScLimit` visits to its children a node's visit counts are frozen, and every later visit draws a child in
 //! proportion to them, whatever is found afterwards (Joshi, "Search-contempt: a hybrid MCTS algorithm", equations 5-7).
-//! This module is all of it: the [`Rule`] says whose nodes freeze and when, a [`Record`] holds one node's counts.
+//! This module is all of it: a [`Rule`] says whose nodes freeze and when, a [`ReplyRecord`] holds one node's counts
+//! (both are kept with the tree), and here is what is done with them.
 //!
 //! # Batches
 //! With visits in flight the paper's "when the sum of the children's visits is N" needs care. The record is made as soon
@@ -16,84 +17,16 @@
 //! collided in the same gathering are owed at once, without going there; and when a node owes too much, visits to it
 //! are collisions themselves until it has paid.
 
-use rand::{RngExt, rngs::Xoshiro256PlusPlus};
+use rand::rngs::Xoshiro256PlusPlus;
 use shakmaty::Color;
 
-use super::{
+pub use super::tree::records::{PLAIN_PUCT, ReplyRecord, ReplyRecords, Rule};
+use super::tree::{
+    Tree,
     node::{Node, NodeId},
-    tree::Tree,
+    records::Share,
 };
-use crate::options::{Options, ScSampling};
-
-/// `ScLimit` at this value (its default) or above means plain PUCT.
-pub const PLAIN_PUCT: u32 = 1_000_000_000;
-
-/// Whose nodes freeze, when, and how replies are drawn afterwards.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Rule {
-    /// Nodes at which this side moves freeze (the root excepted).
-    pub side: Color,
-    /// The number of completed child visits at which they do, at least 1.
-    pub limit: u32,
-    /// Draws are in proportion to count^(1/temperature); 0 draws the most visited child only.
-    pub temperature: f32,
-    /// How draws are made.
-    pub sampling: ScSampling,
-}
-
-impl Rule {
-    /// The rule that `ScLimit`, `ScTemperature` and `ScSampling` make for a contempt side; `None` for plain PUCT.
-    pub fn new(options: &Options, contempt_side: Option<Color>) -> Option<Rule> {
-        let contempt_side = contempt_side?;
-        let limit = options.sc_limit.unsigned_abs().max(1);
-        if limit >= PLAIN_PUCT {
-            return None;
-        }
-        let side = if options.sc_limit < 0 {
-            contempt_side
-        } else {
-            contempt_side.other()
-        };
-        Some(Rule {
-            side,
-            limit,
-            temperature: options.sc_temperature,
-            sampling: options.sc_sampling,
-        })
-    }
-}
-
-/// One child's part in a record.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Share {
-    /// Visits it had when the node froze.
-    pub count: u32,
-    /// Draws that could not be carried out yet.
-    pub owed: u32,
-    /// The gathering in which a visit to this child was last found to collide.
-    blocked_in: u32,
-    /// count^(1/temperature), scaled so that the largest is 1.
-    weight: f64,
-}
-
-/// The frozen visit counts of one node.
-#[derive(Clone, Debug)]
-pub struct Record {
-    /// Where the node's edges are (the node itself points here).
-    pub(super) edges: u32,
-    /// The limit that the counts sum to, once final.
-    pub limit: u32,
-    /// The side to move at the node.
-    pub side: Color,
-    /// Per child slot.
-    pub shares: Vec<Share>,
-    /// Sum of the counts.
-    total: u32,
-    /// How many of the counted visits are not backed up yet.
-    pending: u32,
-    /// Sum of what the shares owe.
-    owed: u32,
-}
+use crate::{options::ScSampling, random::weighted_index};
 
 /// What a node does with a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,44 +39,7 @@ pub(super) enum Reply {
     Blocked,
 }
 
-impl Record {
-    /// Whether the counts can change no more.
-    pub fn is_final(&self) -> bool {
-        self.pending == 0 && self.total == self.limit
-    }
-
-    /// Whether replies are drawn rather than searched.
-    fn is_full(&self) -> bool {
-        self.total == self.limit
-    }
-
-    fn update_weights(&mut self, temperature: f32) {
-        let largest = self
-            .shares
-            .iter()
-            .map(|share| share.count)
-            .max()
-            .unwrap_or(0);
-        let mut largest_seen = false;
-        for share in &mut self.shares {
-            let relative = f64::from(share.count) / f64::from(largest.max(1));
-            share.weight = if temperature > 0.0 {
-                relative.powf(1.0 / f64::from(temperature))
-            } else if share.count == largest && !largest_seen {
-                largest_seen = true;
-                1.0
-            } else {
-                0.0
-            };
-        }
-    }
-
-    /// Probability with which the child in each slot is drawn.
-    pub fn probabilities(&self) -> impl Iterator<Item = f64> {
-        let sum: f64 = self.shares.iter().map(|share| share.weight).sum();
-        self.shares.iter().map(move |share| share.weight / sum)
-    }
-
+impl ReplyRecord {
     /// Draws a child by the shares, unless owed visits come first. `drawn` visits have been drawn before.
     fn reply(&mut self, gathering: u32, drawn: u32, rng: &mut Xoshiro256PlusPlus) -> Reply {
         if self.owed > 0 {
@@ -168,19 +64,7 @@ impl Record {
     }
 
     fn draw_thompson(&self, rng: &mut Xoshiro256PlusPlus) -> u8 {
-        let sum: f64 = self.shares.iter().map(|share| share.weight).sum();
-        let mut rest = rng.random::<f64>() * sum;
-        let mut last = 0;
-        for (slot, share) in self.shares.iter().enumerate() {
-            if share.weight > 0.0 {
-                last = slot as u8;
-                rest -= share.weight;
-                if rest < 0.0 {
-                    break;
-                }
-            }
-        }
-        last
+        weighted_index(self.shares.iter().map(|share| share.weight), rng).unwrap_or(0) as u8
     }
 
     /// The child whose visits since the freeze are furthest behind its share of them.
@@ -201,46 +85,9 @@ impl Record {
     }
 }
 
-/// All records of a tree.
-#[derive(Clone, Debug, Default)]
-pub struct Records {
-    list: Vec<Record>,
-    /// Shares of all of them together.
-    shares: usize,
-}
-
-impl Records {
-    pub(super) fn get(&self, index: u32) -> &Record {
-        &self.list[index as usize]
-    }
-
-    pub(super) fn push(&mut self, record: Record) -> u32 {
-        self.shares += record.shares.len();
-        self.list.push(record);
-        (self.list.len() - 1) as u32
-    }
-
-    /// Bytes in use.
-    pub fn memory(&self) -> usize {
-        self.list.len() * size_of::<Record>() + self.shares * size_of::<Share>()
-    }
-
-    pub(super) fn get_mut(&mut self, index: u32) -> &mut Record {
-        &mut self.list[index as usize]
-    }
-
-    /// Gives a record shares for all of its node's children.
-    fn make_room(&mut self, index: u32, children: u8) {
-        let shares = &mut self.list[index as usize].shares;
-        let missing = usize::from(children).saturating_sub(shares.len());
-        shares.resize(shares.len() + missing, Share::default());
-        self.shares += missing;
-    }
-}
-
 /// What becomes of a visit that went from a node to the child in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum VisitEnd {
     /// It was backed up.
     Completed,
     /// It was a collision and is undone.
@@ -279,7 +126,7 @@ impl Tree {
             self.make_record(id);
         }
         let node = *self.node(id);
-        let gathering = self.gathering;
+        let gathering = self.records.gathering();
         if !self.records.get(node.edges).is_full() {
             return Reply::Search;
         }
@@ -326,20 +173,20 @@ impl Tree {
     pub(super) fn note_collision(&mut self, id: NodeId, slot: u8) {
         let node = *self.node(id);
         if node.has_record() {
-            let gathering = self.gathering;
+            let gathering = self.records.gathering();
             self.records.get_mut(node.edges).shares[usize::from(slot)].blocked_in = gathering;
         }
     }
 
     /// Settles a visit from node `id` to the child in `slot`; `drawn` says how the child was chosen.
     #[inline]
-    pub(super) fn settle_reply(&mut self, id: NodeId, slot: u8, drawn: bool, fate: Fate) {
+    pub(super) fn settle_reply(&mut self, id: NodeId, slot: u8, drawn: bool, end: VisitEnd) {
         if self.rule.is_some() && self.node(id).has_record() {
-            self.settle_recorded_reply(id, slot, drawn, fate);
+            self.settle_recorded_reply(id, slot, drawn, end);
         }
     }
 
-    fn settle_recorded_reply(&mut self, id: NodeId, slot: u8, drawn: bool, fate: Fate) {
+    fn settle_recorded_reply(&mut self, id: NodeId, slot: u8, drawn: bool, end: VisitEnd) {
         let node = *self.node(id);
         let is_thompson = self
             .rule
@@ -348,15 +195,15 @@ impl Tree {
         let temperature = self.rule.as_ref().map_or(1.0, |rule| rule.temperature);
         let record = self.records.get_mut(node.edges);
         let share = &mut record.shares[usize::from(slot)];
-        match (drawn, fate) {
-            (true, Fate::Completed) => {}
-            (true, Fate::Cancelled) if is_thompson => {
+        match (drawn, end) {
+            (true, VisitEnd::Completed) => {}
+            (true, VisitEnd::Cancelled) if is_thompson => {
                 share.owed += 1;
                 record.owed += 1;
             }
-            (true, Fate::Cancelled) => {}
-            (false, Fate::Completed) => record.pending -= 1,
-            (false, Fate::Cancelled) => {
+            (true, VisitEnd::Cancelled) => {}
+            (false, VisitEnd::Completed) => record.pending -= 1,
+            (false, VisitEnd::Cancelled) => {
                 share.count -= 1;
                 record.total -= 1;
                 record.pending -= 1;
@@ -399,7 +246,7 @@ impl Tree {
                 ..Share::default()
             })
             .collect();
-        let mut record = Record {
+        let mut record = ReplyRecord {
             edges: node.edges,
             limit: rule.limit,
             side: rule.side,

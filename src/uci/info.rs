@@ -9,7 +9,7 @@ use crate::{
     chess::{PackedMove, setup, wdl},
     network::{Value, input::policy_map},
     options::Options,
-    search::{Line, MoveStat, Proven, Report, Score},
+    search::{MoveStat, Proven, PvLine, Report, Score},
 };
 
 /// Tablebase wins are shown as mates that are further away than this, as lc0 does.
@@ -61,7 +61,7 @@ impl Style<'_> {
         lines.filter_map(|line| self.objective(line)).collect()
     }
 
-    fn objective(&self, line: &Line) -> Option<String> {
+    fn objective(&self, line: &PvLine) -> Option<String> {
         let objective = line.objective?;
         let told = |value: Value| {
             let [win, draw, loss] = wdl::per_mille(value);
@@ -100,7 +100,7 @@ impl Style<'_> {
             .collect()
     }
 
-    fn counters(&self, report: &Report, line: &Line) -> String {
+    fn counters(&self, report: &Report, line: &PvLine) -> String {
         let nodes = if self.options.per_pv_counters {
             line.nodes
         } else {
@@ -114,7 +114,7 @@ impl Style<'_> {
         )
     }
 
-    fn push_score(&self, text: &mut String, line: &Line) {
+    fn push_score(&self, text: &mut String, line: &PvLine) {
         match line.score {
             Score::Mate(moves) => push(text, format_args!(" score mate {moves}")),
             Score::Tablebase(plies) => {
@@ -216,11 +216,11 @@ impl Style<'_> {
 /// A report about the position before `reply`, told from the position after it: only the lines that begin with
 /// `reply`, without it, from the other side. `None` if there is no such line.
 pub fn after_reply(report: &Report, reply: PackedMove) -> Option<Report> {
-    let lines: Vec<Line> = report
+    let lines: Vec<PvLine> = report
         .lines
         .iter()
         .filter(|line| line.pv.first() == Some(&reply) && line.pv.len() > 1)
-        .map(|line| Line {
+        .map(|line| PvLine {
             score: match line.score {
                 Score::Open => Score::Open,
                 // The winner's moves are counted; if the winner made `reply`, one is done.
@@ -267,11 +267,11 @@ mod tests {
     use super::*;
     use crate::{
         chess::setup::position_from_fen,
-        search::{MoveStat, objective::Objective},
+        search::{MoveStat, Objective},
     };
     use std::time::Duration;
 
-    fn line(position: &Chess, score: Score, value: Value, moves: &str) -> Line {
+    fn line(position: &Chess, score: Score, value: Value, moves: &str) -> PvLine {
         let mut position = position.clone();
         let pv = moves
             .split_whitespace()
@@ -281,7 +281,7 @@ mod tests {
                 m
             })
             .collect();
-        Line {
+        PvLine {
             score,
             value,
             pv,
@@ -290,7 +290,7 @@ mod tests {
         }
     }
 
-    fn report(lines: Vec<Line>) -> Report {
+    fn report(lines: Vec<PvLine>) -> Report {
         Report {
             depth: 3,
             seldepth: 9,

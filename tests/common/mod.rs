@@ -75,18 +75,17 @@ impl Setup {
     }
 
     fn run(&self, history: &History, root_moves: Vec<PackedMove>, limits: Limits) -> Outcome {
+        let options = Arc::new(self.options.clone());
         let job = Job {
-            history: history.clone(),
             root_moves,
             contempt_side: self.contempt_side.or(Some(history.position().turn())),
-            limits,
-            options: Arc::new(self.options.clone()),
             tables: self.tables.clone(),
+            ..Job::new(history.clone(), limits, options)
         };
         let clock = SystemClock::default();
         let stop = StopSignal::default();
         search::run(
-            &self.tree,
+            &mut self.tree.lock(),
             &*self.evaluator,
             &job,
             &stop,

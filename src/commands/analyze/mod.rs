@@ -9,7 +9,6 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use parking_lot::Mutex;
 use shakmaty::{Color, Position};
 
 pub use self::input::{Item, Items, from_epd, from_pgn};
@@ -187,18 +186,15 @@ fn analyze(
     let contempt_side = engine::contempt_side(options, item.history.position().turn());
     let evaluator = networks.against(options, contempt_side);
     let job = Job {
-        history: item.history.clone(),
-        root_moves: Vec::new(),
         contempt_side,
-        limits: limits.clone(),
-        options: Arc::clone(options),
         tables: tables.clone(),
+        ..Job::new(item.history.clone(), limits.clone(), Arc::clone(options))
     };
-    let tree = Mutex::new(Tree::default());
+    let mut tree = Tree::default();
     let clock = SystemClock::default();
     let mut collector = Collector::default();
     let stop = StopSignal::default();
-    let outcome = search::run(&tree, &*evaluator, &job, &stop, &clock, &mut collector)
+    let outcome = search::run(&mut tree, &*evaluator, &job, &stop, &clock, &mut collector)
         .with_context(|| format!("analysing {}", item.name))?;
     let stats = moves.then_some(&collector.stats[..]);
     Ok(Record::new(item, &outcome, options, stats))

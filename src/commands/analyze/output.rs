@@ -14,7 +14,7 @@ use super::{AnalyzeArgs, Item, sign};
 use crate::{
     chess::{PackedMove, setup, wdl},
     options::Options,
-    search::{Line, MoveStat, Outcome, Proven, Score},
+    search::{MoveStat, Outcome, Proven, PvLine, Score},
     uci::info,
 };
 
@@ -152,7 +152,7 @@ impl Record {
 }
 
 impl LineRecord {
-    fn new(position: &Chess, line: &Line, options: &Options) -> LineRecord {
+    fn new(position: &Chess, line: &PvLine, options: &Options) -> LineRecord {
         let style = info::Style { position, options };
         let (score, mate) = match line.score {
             Score::Mate(moves) => (None, Some(moves)),

@@ -1,13 +1,9 @@
-//! The time manager: from the clock to the limits of one search. A pure function, so that its promises can be tested in
-//! tables: it never plans to use more than there is, whatever the GUI sends.
-//!
-//! The plan is lc0's "legacy" one. A typical game is about 50 moves long; how many are still to come, after `p` moves,
+//! lc0's "legacy" time manager. A typical game is about 50 moves long; how many are still to come, after `p` moves,
 //! is estimated as `m (1 + 2 (p/m)^s)^(1/s) - p`, which starts at `m` and never falls to zero. The clock, with the
 //! increments of those moves, is shared out equally.
 
-use std::time::Duration;
-
-use super::Limits;
+use super::{ClockState, to_duration};
+use crate::search::Limits;
 
 /// Moves of a typical game.
 const TYPICAL_GAME: f64 = 51.5;
@@ -22,27 +18,8 @@ const LAG_PART: f64 = 0.05;
 /// What is spent of a clock that is already below the overhead.
 const EMERGENCY_PART: f64 = 0.05;
 
-/// What is known about the clock when a search begins.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Clock {
-    /// Time left to the side to move.
-    pub remaining: Duration,
-    /// Added after each move.
-    pub increment: Duration,
-    /// Moves until the clock is filled up again; `None`: the rest of the game.
-    pub moves_to_go: Option<u32>,
-    /// Plies played since the beginning of the game.
-    pub ply: u32,
-    /// Kept in reserve for the way between engine and GUI.
-    pub overhead: Duration,
-    /// Multiplies the time spent (1 is normal).
-    pub slowmover: f32,
-    /// Whether part of the thinking happens on the opponent's time.
-    pub ponder: bool,
-}
-
 /// The time to aim at and the time never to exceed.
-pub fn plan(clock: &Clock) -> Limits {
+pub fn plan(clock: &ClockState) -> Limits {
     let remaining = clock.remaining.as_secs_f64();
     let overhead = clock.overhead.as_secs_f64();
     let moves = expected_moves(clock);
@@ -64,13 +41,8 @@ pub fn plan(clock: &Clock) -> Limits {
     }
 }
 
-/// The time for `go movetime`: a little less than asked for, because the answer has a way to go too.
-pub fn fixed(movetime: Duration, overhead: Duration) -> Duration {
-    to_duration((movetime - overhead.min(movetime / 10)).as_secs_f64())
-}
-
 /// How many moves the clock has to last for.
-fn expected_moves(clock: &Clock) -> f64 {
+fn expected_moves(clock: &ClockState) -> f64 {
     let played = f64::from(clock.ply) / 2.0;
     let bend = 1.0 + 2.0 * (played / TYPICAL_GAME).powf(STEEPNESS);
     let estimate = TYPICAL_GAME * bend.powf(1.0 / STEEPNESS) - played;
@@ -81,19 +53,14 @@ fn expected_moves(clock: &Clock) -> f64 {
     .max(1.0)
 }
 
-/// At least a millisecond, so that a search always gets to its first batch.
-fn to_duration(seconds: f64) -> Duration {
-    Duration::try_from_secs_f64(seconds)
-        .unwrap_or(Duration::MAX)
-        .max(Duration::from_millis(1))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
-    fn clock(remaining: u64, increment: u64, moves_to_go: Option<u32>, ply: u32) -> Clock {
-        Clock {
+    fn clock(remaining: u64, increment: u64, moves_to_go: Option<u32>, ply: u32) -> ClockState {
+        ClockState {
             remaining: Duration::from_millis(remaining),
             increment: Duration::from_millis(increment),
             moves_to_go,
@@ -167,7 +134,7 @@ mod tests {
     }
 
     /// Plays whole games by the clock; every move takes its hard limit and `delay` more.
-    fn survives(mut clock: Clock, refill: Option<(u32, u64)>, delay: u64) {
+    fn survives(mut clock: ClockState, refill: Option<(u32, u64)>, delay: u64) {
         for number in 0..400 {
             clock.ply = 2 * number;
             if let Some((moves, time)) = refill {
@@ -190,13 +157,5 @@ mod tests {
             survives(clock(10_000, 0, Some(40), 0), Some((40, 10_000)), delay);
         }
         survives(clock(10_000, 100, None, 0), None, 80);
-    }
-
-    #[test]
-    fn movetime_keeps_a_reserve() {
-        let ms = Duration::from_millis;
-        assert_eq!(fixed(ms(1000), ms(200)), ms(900));
-        assert_eq!(fixed(ms(10_000), ms(200)), ms(9_800));
-        assert_eq!(fixed(ms(0), ms(200)), ms(1));
     }
 }

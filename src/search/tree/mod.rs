@@ -12,19 +12,21 @@
 //! lock is held; a path is recorded as child slots, which never change. There are no parent pointers. Re-rooting copies
 //! the subtree that stays (see `reroot`) and drops the rest at once.
 
-use shakmaty::{Color, Position};
-use thiserror::Error;
+pub(super) mod edges;
+mod full;
+pub mod node;
+pub(super) mod records;
+pub(super) mod reroot;
 
-use super::{
+use shakmaty::{Color, Position};
+
+pub use self::full::Full;
+use self::{
     edges::{EdgeArena, EdgeRange, Edges},
-    limits::Progress,
     node::{Node, NodeId, Origin},
-    root::RootMoves,
-    search_contempt::{Record, Records, Rule},
+    records::{ReplyRecord, ReplyRecords, Rule},
 };
 use crate::chess::{History, PackedMove};
-#[cfg(test)]
-use crate::options::Options;
 
 /// Block sizes for children; a node moves up one class when its block is full.
 const BLOCK_SIZES: [u8; 12] = [1, 3, 6, 10, 16, 24, 32, 48, 64, 96, 160, 255];
@@ -37,27 +39,16 @@ pub struct Tree {
     /// Blocks that nodes have grown out of, per size class.
     free_blocks: [Vec<NodeId>; BLOCK_SIZES.len()],
     /// Search-contempt's frozen counts.
-    pub(super) records: Records,
+    pub(super) records: ReplyRecords,
     /// The root, once there is one.
     pub(super) root: NodeId,
     /// The game up to the root's position; `None` in an empty tree.
     pub(super) history: Option<History>,
     /// The side to move at the root.
     pub(super) root_turn: Color,
-    /// The root's moves as this search sees them.
-    pub(super) root_moves: RootMoves,
     /// Whose nodes freeze and when; the statistics depend on it, so a change drops the tree.
     pub(super) rule: Option<Rule>,
-    /// Counts gathering passes, so that draws owed from one are paid in a later one.
-    pub(super) gathering: u32,
-    /// What this search has done so far.
-    pub(super) progress: Progress,
 }
-
-/// The tree has no room for more: 2^32 nodes or edges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the tree is full (2^32 nodes or edges)")]
-pub struct Full;
 
 impl Default for Tree {
     fn default() -> Tree {
@@ -65,14 +56,11 @@ impl Default for Tree {
             nodes: vec![Node::EMPTY],
             edges: EdgeArena::default(),
             free_blocks: Default::default(),
-            records: Records::default(),
+            records: ReplyRecords::default(),
             root: 0,
             history: None,
             root_turn: Color::White,
-            root_moves: RootMoves::default(),
             rule: None,
-            gathering: 0,
-            progress: Progress::default(),
         }
     }
 }
@@ -149,10 +137,10 @@ impl Tree {
         }
     }
 
-    /// Reads a little of what a visit to the node is going to need, and returns something that depends on it. Reading for
-    /// many nodes at once lets the processor wait for all of that memory together.
+    /// Software prefetch: reads a little of what a visit to the node is going to need, and returns something that depends on
+    /// it. Reading for many nodes at once lets the processor wait for all of that memory together.
     #[inline]
-    pub(super) fn touch(&self, id: NodeId) -> u32 {
+    pub(super) fn prefetch(&self, id: NodeId) -> u32 {
         let node = self.node(id);
         let children = self.children(node);
         let first = children.first().map_or(0, |child| child.n);
@@ -178,12 +166,12 @@ impl Tree {
     }
 
     /// The search-contempt record of a node.
-    pub fn record(&self, node: &Node) -> Option<&Record> {
+    pub fn record(&self, node: &Node) -> Option<&ReplyRecord> {
         node.has_record().then(|| self.records.get(node.edges))
     }
 
     /// The record of a node that replies by it from now on, whatever is found.
-    pub(super) fn frozen(&self, node: &Node) -> Option<&Record> {
+    pub(super) fn frozen(&self, node: &Node) -> Option<&ReplyRecord> {
         self.record(node).filter(|record| record.is_final())
     }
 
@@ -300,7 +288,7 @@ impl Tree {
     /// A start position whose first moves, in the order of their priors, lead to these nodes; all moves are allowed.
     #[cfg(test)]
     pub(super) fn with_children(children: &[Node]) -> Tree {
-        use super::node::Edge;
+        use self::node::Edge;
 
         let mut tree = Tree::new(History::default(), None);
         let moves = tree
@@ -320,19 +308,7 @@ impl Tree {
             *tree.node_mut(id) = Node { edge, ..*child };
         }
         tree.node_mut(tree.root).n = 1 + children.iter().map(|child| child.n).sum::<u32>();
-        tree.allow(&[]);
         tree
-    }
-
-    /// Allows only these of the root's moves, or all.
-    #[cfg(test)]
-    pub(super) fn allow(&mut self, edges: &[u8]) {
-        use rand::SeedableRng;
-
-        let root = self.edges(self.node(self.root));
-        let wanted: Vec<PackedMove> = edges.iter().map(|&edge| root.at(edge).m()).collect();
-        let mut rng = rand::rngs::Xoshiro256PlusPlus::seed_from_u64(1);
-        self.root_moves = RootMoves::new(self, &wanted, &Options::default(), &mut rng);
     }
 
     /// Checks what must hold between searches: no visits in flight, and every open node has one visit of its own and

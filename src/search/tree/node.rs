@@ -22,13 +22,13 @@ impl Edge {
 
     /// The word that [`Edge::bits`] gave.
     #[inline]
-    pub(super) fn from_bits(bits: u32) -> Edge {
+    pub(in crate::search) fn from_bits(bits: u32) -> Edge {
         Edge(bits)
     }
 
     /// As one word.
     #[inline]
-    pub(super) fn bits(self) -> u32 {
+    pub(in crate::search) fn bits(self) -> u32 {
         self.0
     }
 
@@ -116,17 +116,17 @@ pub struct Node {
     pub n: u32,
     /// Visits that have passed through and are not backed up yet.
     pub in_flight: u32,
-    /// First edge; of a frozen node, its record (see [`super::search_contempt`]).
-    pub(super) edges: u32,
+    /// First edge; of a frozen node, its record (see [`crate::search::search_contempt`]).
+    pub(in crate::search) edges: u32,
     /// First child.
-    pub(super) children: NodeId,
+    pub(in crate::search) children: NodeId,
     /// Number of edges; 0 until the position is evaluated, and for terminal positions.
     pub n_edges: u8,
     /// Number of children, visited or being visited.
     pub n_children: u8,
     /// Which of the parent's edges leads here.
     pub edge: u8,
-    pub(super) flags: u8,
+    pub(in crate::search) flags: u8,
 }
 
 impl Node {
@@ -184,7 +184,7 @@ impl Node {
         self.flags & FROZEN != 0
     }
 
-    pub(super) fn set_has_record(&mut self, has: bool) {
+    pub(in crate::search) fn set_has_record(&mut self, has: bool) {
         self.flags = self.flags & !FROZEN | if has { FROZEN } else { 0 };
     }
 

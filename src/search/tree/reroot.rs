@@ -5,22 +5,22 @@
 //! together take little more than the old one alone.
 
 use super::{
+    Full, Tree,
     edges::EdgeRange,
     node::{Edge, Node, NodeId, Origin},
-    search_contempt::Rule,
-    tree::{Full, Tree},
+    records::{ReplyRecords, Rule},
 };
 use crate::chess::History;
 
 /// Makes `tree` the tree of `history` under `rule`, keeping what is still valid. Returns the number of visits kept.
-pub(super) fn reroot(tree: &mut Tree, history: &History, rule: Option<Rule>) -> u32 {
+pub(in crate::search) fn reroot(tree: &mut Tree, history: &History, rule: Option<Rule>) -> u32 {
     let kept = (tree.rule == rule).then(|| find(tree, history)).flatten();
     match kept {
         Some(id) if id == tree.root => {}
         Some(id) => {
             let mut fresh = Tree::new(history.clone(), rule);
             // Records remember in which gathering a reply was busy.
-            fresh.gathering = tree.gathering;
+            fresh.records = ReplyRecords::following(&tree.records);
             let mut old = std::mem::take(tree);
             // The copy is never larger than the original, which fitted.
             if copy(&mut old, id, &mut fresh).is_err() {

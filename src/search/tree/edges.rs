@@ -13,23 +13,28 @@ use std::{
     },
 };
 
-use super::{node::Edge, tree::Full};
+use super::{Full, node::Edge};
 use crate::chess::PackedMove;
 
-/// Edges of a segment: a power of two, large enough for the moves of any position.
+/// Indices that belong to a segment: a power of two. The first segments of a tree are shorter than that, so that a tree of
+/// ten nodes takes kilobytes.
 const SEGMENT: u32 = 1 << 14;
+
+/// Edges of a tree's first segment, enough for the moves of any position; each further one is twice as long, up to
+/// [`SEGMENT`].
+const FIRST_SEGMENT: u32 = 1 << 8;
 
 /// Segments that 32-bit indices can tell apart.
 const MAX_SEGMENTS: usize = 1 << 18;
 
-/// At least so many leaves fit into a segment: no legal position has more than 218 moves, no `EdgeRange` more than 255.
-const LEAVES_PER_SEGMENT: usize = SEGMENT as usize / 255;
+/// The most edges that one position takes: no legal position has more than 218 moves, no `EdgeRange` more than 255.
+const MOST_MOVES: usize = 255;
 
 type Segment = Arc<[AtomicU32]>;
 
 /// Where the edges of one node are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct EdgeRange {
+pub(in crate::search) struct EdgeRange {
     pub start: u32,
     pub len: u8,
 }
@@ -66,9 +71,10 @@ impl<'a> Edges<'a> {
 
 /// All edges of a tree.
 #[derive(Debug, Default)]
-pub(super) struct EdgeArena {
+pub(in crate::search) struct EdgeArena {
     /// Empty where a number is reserved but the segment not installed.
     segments: Vec<Segment>,
+    /// Edges that there is room for in the segments that are installed.
     installed: usize,
     /// The first segments, so many, were given away.
     handed_over: usize,
@@ -95,7 +101,7 @@ impl EdgeArena {
         for segment in self.segments.iter_mut().take(end).skip(self.handed_over) {
             let segment = std::mem::take(segment);
             if !segment.is_empty() {
-                self.installed -= 1;
+                self.installed -= segment.len();
                 writer.spare.push_back(segment);
             }
         }
@@ -104,7 +110,7 @@ impl EdgeArena {
 
     /// Bytes in use.
     pub fn memory(&self) -> usize {
-        self.installed * SEGMENT as usize * size_of::<Edge>()
+        self.installed * size_of::<Edge>()
     }
 
     /// Lends a writer; it should come back with [`EdgeArena::put_back`].
@@ -124,11 +130,15 @@ impl EdgeArena {
     /// # Errors
     /// When the indices are used up.
     pub fn reserve(&mut self, writer: &mut EdgeWriter, leaves: usize) -> Result<(), Full> {
-        while writer.reserved.len() < leaves.div_ceil(LEAVES_PER_SEGMENT) {
-            if self.segments.len() == MAX_SEGMENTS {
+        let mut room = writer.reserved_leaves();
+        while room < leaves {
+            let number = self.segments.len() as u32;
+            if number as usize == MAX_SEGMENTS {
                 return Err(Full);
             }
-            writer.reserved.push(self.segments.len() as u32);
+            let len = SEGMENT.min(FIRST_SEGMENT << number.min(16)) as usize;
+            writer.reserved.push_back(Reserved { number, len });
+            room += len / MOST_MOVES;
             self.segments.push(Segment::default());
         }
         Ok(())
@@ -137,21 +147,28 @@ impl EdgeArena {
     /// Makes visible what `writer` has written.
     pub fn install(&mut self, writer: &mut EdgeWriter) {
         for (number, segment) in writer.fresh.drain(..) {
+            self.installed += segment.len();
             self.segments[number as usize] = segment;
-            self.installed += 1;
         }
     }
 }
 
+/// A segment that a writer may begin: its number and its length.
+#[derive(Clone, Copy, Debug)]
+struct Reserved {
+    number: u32,
+    len: usize,
+}
+
 /// Writes edges into segments that belong to one worker at a time.
 #[derive(Debug, Default)]
-pub(super) struct EdgeWriter {
+pub(in crate::search) struct EdgeWriter {
     /// The segment being filled, its number and how much of it is.
     segment: Segment,
     number: u32,
     used: usize,
-    /// Numbers for the next segments.
-    reserved: Vec<u32>,
+    /// The next segments, to be made when they are needed.
+    reserved: VecDeque<Reserved>,
     /// Segments that the arena does not have yet.
     fresh: Vec<(u32, Segment)>,
     /// Segments to use before new ones are made, the oldest first: so those that nobody needs lie together, and their
@@ -196,10 +213,18 @@ impl EdgeWriter {
         range
     }
 
+    /// How many positions fit into the segments that are reserved, at least.
+    fn reserved_leaves(&self) -> usize {
+        let leaves = |reserved: &Reserved| reserved.len / MOST_MOVES;
+        self.reserved.iter().map(leaves).sum()
+    }
+
     fn begin_segment(&mut self) -> Result<(), Full> {
-        self.number = self.reserved.pop().ok_or(Full)?;
-        let make = || (0..SEGMENT).map(|_| AtomicU32::new(0)).collect();
-        self.segment = self.spare.pop_front().unwrap_or_else(make);
+        let Reserved { number, len } = self.reserved.pop_front().ok_or(Full)?;
+        self.number = number;
+        let make = || (0..len).map(|_| AtomicU32::new(0)).collect();
+        let spare = self.spare.pop_front().filter(|spare| spare.len() >= len);
+        self.segment = spare.unwrap_or_else(make);
         self.used = 0;
         self.fresh.push((self.number, Arc::clone(&self.segment)));
         Ok(())
@@ -242,26 +267,29 @@ mod tests {
     fn what_lies_behind_is_handed_over_and_the_rest_stays() {
         let mut arena = EdgeArena::default();
         let mut writer = arena.take_writer();
-        let ranges: Vec<EdgeRange> = (0..2000)
+        let ranges: Vec<EdgeRange> = (0..3000)
             .map(|round| {
                 arena.reserve(&mut writer, 1).unwrap();
                 writer.write(&edges(40, round)).unwrap()
             })
             .collect();
         arena.put_back(writer);
-        let segments = arena.memory() / 4 / SEGMENT as usize;
-        assert!(segments > 4);
+        let before = arena.memory();
         let mut other = EdgeArena::default();
         let mut writer = other.take_writer();
         for (round, range) in (0..).zip(&ranges) {
             arena.hand_over_before(range.start, &mut writer);
             assert!(arena.get(*range).iter().eq(edges(40, round)));
         }
+        // The last segment stays.
+        let spare: usize = writer.spare.iter().map(|spare| spare.len()).sum();
         assert_eq!(arena.memory(), 4 * SEGMENT as usize);
-        assert_eq!(writer.spare.len(), segments - 1);
+        assert_eq!(arena.memory() + 4 * spare, before);
+        let spares = writer.spare.len();
+        assert!(spares > 7);
         other.reserve(&mut writer, 1).unwrap();
         let range = writer.write(&edges(7, 9)).unwrap();
-        assert_eq!(writer.spare.len(), segments - 2);
+        assert_eq!(writer.spare.len(), spares - 1);
         other.put_back(writer);
         assert!(other.get(range).iter().eq(edges(7, 9)));
     }
@@ -275,7 +303,20 @@ mod tests {
             writer.write(&edges(30, round)).unwrap();
             arena.put_back(writer);
         }
-        assert_eq!(arena.memory(), 4 * SEGMENT as usize);
+        // 3000 edges in segments of 256, 512, 1024 and 2048.
+        assert_eq!(arena.memory(), 4 * 15 * 256);
+    }
+
+    #[test]
+    fn a_tree_of_a_few_nodes_takes_kilobytes() {
+        let mut arena = EdgeArena::default();
+        let mut writer = arena.take_writer();
+        for round in 0..10 {
+            arena.reserve(&mut writer, 1).unwrap();
+            writer.write(&edges(30, round)).unwrap();
+        }
+        arena.put_back(writer);
+        assert!(arena.memory() <= 4096, "{}", arena.memory());
     }
 
     #[test]

@@ -1,15 +1,13 @@
-//! What one worker gathers: the ways to the leaves it selected, and the positions to evaluate.
+//! The visits that one worker has under way: their ways to the leaves, and how far each has come.
 
-use super::{
-    backup::Paths,
+use super::tree::{
+    Full,
     edges::{EdgeRange, EdgeWriter},
     node::Origin,
-    select::Pass,
-    tree::Full,
 };
 use crate::{
     chess::PackedMove,
-    network::{self, Value},
+    network::{Batch, Value},
 };
 
 /// One step of a way from the root: which child, and how it was chosen.
@@ -36,7 +34,7 @@ pub(super) struct Leaf {
 
 /// How far a visit has come.
 #[derive(Clone, Debug)]
-pub(super) enum State {
+pub(super) enum VisitState {
     /// A leaf was claimed; its position is not known yet.
     Claimed,
     /// It waits for the network, at this place of the batch.
@@ -51,21 +49,19 @@ pub(super) enum State {
     Done,
 }
 
-/// A visit: its steps (a range of [`Minibatch::steps`]) and its state.
+/// A visit: its steps (a range of [`Visits::steps`]) and its state.
 #[derive(Clone, Debug)]
 pub(super) struct Visit {
     /// The end of the way as selection left it, from which `steps` are made.
     pub head: u32,
     pub steps: std::ops::Range<usize>,
-    pub state: State,
+    pub state: VisitState,
 }
 
-/// One worker's batch, reused from iteration to iteration.
+/// The visits of one gathering; the memory is reused from one to the next.
 #[derive(Default)]
-pub(super) struct Minibatch {
-    /// The positions for the network.
-    pub eval: network::Batch,
-    pub visits: Vec<Visit>,
+pub(super) struct Visits {
+    pub list: Vec<Visit>,
     pub steps: Vec<Step>,
     /// Collisions so far.
     pub collisions: usize,
@@ -75,65 +71,54 @@ pub(super) struct Minibatch {
     pub out_of_order: usize,
     /// Writes the edges of the leaves.
     pub writer: EdgeWriter,
-    /// Scratch of selection.
-    pub pass: Pass,
-    /// Scratch of backup.
-    pub paths: Paths,
 }
 
-impl Minibatch {
-    /// An empty batch whose leaves' edges go where `writer` writes.
-    pub fn new(writer: EdgeWriter) -> Minibatch {
-        Minibatch {
+impl Visits {
+    /// No visits; the edges of those to come go where `writer` writes.
+    pub fn new(writer: EdgeWriter) -> Visits {
+        Visits {
             writer,
-            ..Minibatch::default()
+            ..Visits::default()
         }
     }
 
-    /// Empties the batch, keeping its memory.
+    /// Forgets the visits, keeping their memory.
     pub fn clear(&mut self) {
-        self.eval.clear();
-        self.visits.clear();
+        self.list.clear();
         self.steps.clear();
         self.collisions = 0;
         self.out_of_order = 0;
     }
 
-    /// Writes down the steps of the visits that were just selected, from number `first` on. Needs no lock.
-    pub fn unwind(&mut self, first: usize) {
-        for visit in &mut self.visits[first..] {
-            visit.steps = self.pass.unwind(visit.head, &mut self.steps);
-        }
-    }
-
     /// How many visits are under way: not backed up and no collisions.
     pub fn waiting(&self) -> usize {
-        let is_waiting = |visit: &&Visit| !matches!(visit.state, State::Done | State::Collision);
-        self.visits.iter().filter(is_waiting).count()
+        let is_waiting =
+            |visit: &&Visit| !matches!(visit.state, VisitState::Done | VisitState::Collision);
+        self.list.iter().filter(is_waiting).count()
     }
 
     /// Whether nothing but collisions came of gathering.
     pub fn is_idle(&self) -> bool {
-        let is_collision = |visit: &Visit| matches!(visit.state, State::Collision);
-        self.out_of_order == 0 && self.visits.iter().all(is_collision)
+        let is_collision = |visit: &Visit| matches!(visit.state, VisitState::Collision);
+        self.out_of_order == 0 && self.list.iter().all(is_collision)
     }
 
     /// How many of the visits from number `first` on can be backed up already.
     pub fn ready(&self, first: usize) -> usize {
-        let is_ready = |visit: &&Visit| matches!(visit.state, State::Ready(_));
-        self.visits[first..].iter().filter(is_ready).count()
+        let is_ready = |visit: &&Visit| matches!(visit.state, VisitState::Ready(_));
+        self.list[first..].iter().filter(is_ready).count()
     }
 
     /// Turns what the network answered into leaves that can be backed up. Needs no lock.
     ///
     /// # Errors
     /// When the tree has no room for more: the visits concerned are left as they were.
-    pub fn finish(&mut self) -> Result<(), Full> {
-        for visit in &mut self.visits {
-            if let State::Queued(index) = visit.state {
-                let (moves, policy) = (self.eval.moves(index), self.eval.policy(index));
-                visit.state = State::Ready(Leaf {
-                    value: self.eval.value(index),
+    pub fn receive(&mut self, batch: &Batch) -> Result<(), Full> {
+        for visit in &mut self.list {
+            if let VisitState::Queued(index) = visit.state {
+                let (moves, policy) = (batch.moves(index), batch.policy(index));
+                visit.state = VisitState::Ready(Leaf {
+                    value: batch.value(index),
                     terminal: None,
                     edges: self.writer.write_moves(moves, policy)?,
                 });

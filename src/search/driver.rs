@@ -1,0 +1,329 @@
+//! Drives one search with several threads on one tree: each thread gathers, has its batch evaluated and backs it up, all
+//! under one lock, while the calling thread tells what is new.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    thread,
+    time::Duration,
+};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::{
+    error::SearchError,
+    expand::Oracles,
+    job::{Clock, Job, StopSignal, stream},
+    outcome::Telling,
+    params::Params,
+    report::{Outcome, Reporter},
+    tree::{Full, Tree},
+    tree_search::Shared,
+    worker::Worker,
+};
+use crate::{
+    chess::PackedMove,
+    network::{Batch, EvaluateError, Evaluator},
+};
+
+/// How often the calling thread looks whether there is something to report.
+const REPORT_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The longest time without a report.
+const LONGEST_SILENCE: Duration = Duration::from_secs(2);
+
+/// How often a worker looks whether the tree is free before it goes to sleep; some 0.3 ms.
+const SPINS_BEFORE_SLEEP: u32 = 5000;
+
+/// Searches `job` on `tree` until a limit or `stop` ends it. The tree is re-rooted when the job's game continues the
+/// one it was built for, and dropped otherwise.
+///
+/// # Errors
+/// When the evaluator fails; the tree stays usable.
+pub fn run(
+    tree: &mut Tree,
+    evaluator: &dyn Evaluator,
+    job: &Job,
+    stop: &StopSignal,
+    clock: &dyn Clock,
+    reporter: &mut dyn Reporter,
+) -> Result<Outcome, SearchError> {
+    let search = Search::new(std::mem::take(tree), evaluator, job, stop, clock);
+    let mut announcer = Announcer {
+        search: &search,
+        reporter,
+        last: None,
+    };
+    search.work_in_threads(|| announcer.tell_news());
+    let error = search.error.lock().take();
+    let result = match error {
+        Some(error) => Err(error.into()),
+        None => Ok(announcer.conclude()),
+    };
+    *tree = search.shared.into_inner().state.tree;
+    result
+}
+
+/// What the threads of one search share.
+struct Search<'a> {
+    shared: Mutex<Shared>,
+    job: &'a Job,
+    evaluator: &'a dyn Evaluator,
+    params: Params,
+    threads: usize,
+    clock: &'a dyn Clock,
+    started: Duration,
+    stop: &'a StopSignal,
+    /// Set once, by whoever finds that the search is over.
+    is_over: AtomicBool,
+    error: Mutex<Option<EvaluateError>>,
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        tree: Tree,
+        evaluator: &'a dyn Evaluator,
+        job: &'a Job,
+        stop: &'a StopSignal,
+        clock: &'a dyn Clock,
+    ) -> Search<'a> {
+        let started = clock.now();
+        let advice = evaluator.advice();
+        let shared = Shared::new(tree, job);
+        Search {
+            is_over: AtomicBool::new(shared.is_over),
+            shared: Mutex::new(shared),
+            job,
+            evaluator,
+            params: Params::for_evaluator(&job.options, evaluator),
+            threads: match job.options.threads {
+                0 => advice.threads.max(1),
+                threads => threads,
+            },
+            clock,
+            started,
+            stop,
+            error: Mutex::new(None),
+        }
+    }
+
+    /// Time since the search began.
+    fn elapsed(&self) -> Duration {
+        self.clock.now().saturating_sub(self.started)
+    }
+
+    /// Runs the workers; meanwhile this thread calls `watch` now and then.
+    fn work_in_threads(&self, mut watch: impl FnMut()) {
+        let running = AtomicUsize::new(self.threads);
+        let watcher = thread::current();
+        thread::scope(|scope| {
+            for number in 0..self.threads as u64 {
+                let sign_off = SignOff {
+                    running: &running,
+                    watcher: &watcher,
+                };
+                scope.spawn(move || {
+                    let _sign_off = sign_off;
+                    self.work(number);
+                });
+            }
+            while running.load(Ordering::Acquire) > 0 {
+                thread::park_timeout(REPORT_INTERVAL);
+                watch();
+            }
+        });
+    }
+
+    /// Locks the tree. Others hold it for fractions of a millisecond, so it pays to stay awake that long: being put to
+    /// sleep and woken costs as much again.
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        for _ in 0..SPINS_BEFORE_SLEEP {
+            if let Some(shared) = self.shared.try_lock() {
+                return shared;
+            }
+            std::hint::spin_loop();
+        }
+        self.shared.lock()
+    }
+
+    /// One thread: works until the search is over.
+    fn work(&self, number: u64) {
+        let writer = self.lock().state.tree.edges.take_writer();
+        let mut worker = Worker::new(self.job, number, writer);
+        let mut batch = Batch::default();
+        loop {
+            // The last batch goes in and the next one comes out under the same lock.
+            let mut shared = self.lock();
+            shared.back_up(&mut worker, &self.params, self.job);
+            shared.check_limits(self.elapsed());
+            if self.is_finished(&shared) {
+                shared.state.tree.edges.put_back(worker.into_writer());
+                return;
+            }
+            let is_solved = shared.state.root().is_proven();
+            worker.begin();
+            batch.clear();
+            if let Err(failure) = self.make_batch(shared, &mut worker, &mut batch) {
+                self.fail(&mut worker, failure);
+            }
+            self.hold_back(is_solved || worker.is_idle());
+        }
+    }
+
+    /// Fills the batch and has it evaluated: selects under the lock, does everything else without it.
+    fn make_batch<'s>(
+        &'s self,
+        mut shared: MutexGuard<'s, Shared>,
+        worker: &mut Worker,
+        batch: &mut Batch,
+    ) -> Result<(), SearchError> {
+        let oracles = Oracles {
+            params: &self.params,
+            tables: self.job.tables.as_deref(),
+            evaluator: self.evaluator,
+        };
+        loop {
+            let selected = worker.select(&mut shared.state, &self.params);
+            drop(shared);
+            selected?;
+            if !worker.expand(&oracles, batch)? || self.is_told_to_end() {
+                break;
+            }
+            shared = self.lock();
+        }
+        if !batch.is_empty() {
+            self.evaluator.evaluate(batch)?;
+        }
+        Ok(worker.receive(batch)?)
+    }
+
+    /// Whether the search has ended, or should: not before there is a move to answer with.
+    fn is_finished(&self, shared: &Shared) -> bool {
+        if shared.is_over {
+            self.is_over.store(true, Ordering::Relaxed);
+        }
+        self.is_told_to_end()
+            && (shared.is_over || shared.state.is_root_expanded() || self.has_failed())
+    }
+
+    fn has_failed(&self) -> bool {
+        self.error.lock().is_some()
+    }
+
+    /// The same as far as it can be told without the tree.
+    fn is_told_to_end(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed) || self.stop.is_stopped()
+    }
+
+    /// Undoes the batch and ends the search.
+    fn fail(&self, worker: &mut Worker, failure: SearchError) {
+        let mut shared = self.lock();
+        match failure {
+            SearchError::Evaluate(error) => {
+                worker.cancel(&mut shared.state);
+                shared.is_over = true;
+                self.error.lock().get_or_insert(error);
+            }
+            SearchError::Full(Full) => shared.end_full(worker),
+        }
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// Sleeps where going on at full speed serves nobody: a solved position that is searched until stopped, a batch that
+    /// came to nothing because other threads hold all leaves, or a limit on the nodes per second.
+    fn hold_back(&self, is_idle: bool) {
+        if is_idle && !self.is_told_to_end() {
+            let micros = if self.job.limits.infinite { 5000 } else { 50 };
+            thread::sleep(Duration::from_micros(micros));
+        }
+        let limit = f64::from(self.job.options.nps_limit);
+        if limit <= 0.0 {
+            return;
+        }
+        let due = self.lock().state.progress.playouts as f64 / limit;
+        let due = Duration::try_from_secs_f64(due).unwrap_or(Duration::MAX);
+        while !self.is_told_to_end() && self.elapsed() < due {
+            thread::sleep(Duration::from_millis(1));
+            let mut shared = self.lock();
+            shared.check_limits(self.elapsed());
+            let _ = self.is_finished(&shared);
+        }
+    }
+
+    fn telling<'s>(&'s self, shared: &'s Shared) -> Telling<'s> {
+        Telling {
+            state: &shared.state,
+            params: &self.params,
+            job: self.job,
+            elapsed: self.elapsed(),
+            cache_permille: self.evaluator.cache_permille(),
+        }
+    }
+}
+
+/// Tells the watching thread that a worker has ended, however it did.
+struct SignOff<'a> {
+    running: &'a AtomicUsize,
+    watcher: &'a thread::Thread,
+}
+
+impl Drop for SignOff<'_> {
+    fn drop(&mut self) {
+        self.running.fetch_sub(1, Ordering::Release);
+        self.watcher.unpark();
+    }
+}
+
+/// Tells the reporter what is new.
+struct Announcer<'a, 'b> {
+    search: &'a Search<'b>,
+    reporter: &'a mut dyn Reporter,
+    /// Depth, seldepth, first move and time of the last report.
+    last: Option<(u32, u32, Option<PackedMove>, Duration)>,
+}
+
+impl Announcer<'_, '_> {
+    fn tell_news(&mut self) {
+        let report = {
+            let shared = self.search.shared.lock();
+            // Nothing but the root's own evaluation: no line to show yet.
+            if shared.state.progress.playouts < 2 {
+                return;
+            }
+            self.search.telling(&shared).report(None)
+        };
+        let first = report
+            .lines
+            .first()
+            .and_then(|line| line.pv.first().copied());
+        let is_news = self.last.is_none_or(|(depth, seldepth, best, at)| {
+            report.depth > depth
+                || report.seldepth > seldepth
+                || best != first
+                || report.elapsed.saturating_sub(at) >= LONGEST_SILENCE
+        });
+        if is_news {
+            self.last = Some((report.depth, report.seldepth, first, report.elapsed));
+            self.reporter.report(&report);
+        }
+    }
+
+    /// The final report and the choice of the move.
+    fn conclude(self) -> Outcome {
+        let (is_full, (outcome, stats)) = {
+            let mut shared = self.search.shared.lock();
+            shared.state.progress.claimed = 0;
+            let mut rng = self.search.job.rng(stream::CHOICE);
+            let outcome = self.search.telling(&shared).outcome(&mut rng);
+            (shared.is_full, outcome)
+        };
+        if is_full {
+            let text = format!("{Full}: the search ends here");
+            self.reporter.note(&text);
+        }
+        if !stats.is_empty() {
+            self.reporter.move_stats(&stats);
+        }
+        self.reporter.report(&outcome.report);
+        outcome
+    }
+}

@@ -1,0 +1,126 @@
+//! What defines one search, and what it needs from outside: a way to be stopped and a clock.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+use shakmaty::Color;
+
+use super::limits::Limits;
+use crate::{
+    chess::{History, PackedMove, moves::legal_moves},
+    options::Options,
+    syzygy::Tables,
+};
+
+/// Everything that defines one search.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The game up to the position to search.
+    pub history: History,
+    /// The root moves to consider (`searchmoves`); empty means all.
+    pub root_moves: Vec<PackedMove>,
+    /// Whose opponent search-contempt models; `None` is plain PUCT.
+    pub contempt_side: Option<Color>,
+    /// When to stop.
+    pub limits: Limits,
+    /// Search parameters.
+    pub options: Arc<Options>,
+    /// Endgame tablebases, if there are any.
+    pub tables: Option<Arc<Tables>>,
+    /// Seed of all random choices of this search.
+    pub seed: u64,
+}
+
+impl Job {
+    /// All root moves, plain PUCT, no tablebases, the seed of the options.
+    pub fn new(history: History, limits: Limits, options: Arc<Options>) -> Job {
+        Job {
+            seed: options.seed,
+            history,
+            root_moves: Vec::new(),
+            contempt_side: None,
+            limits,
+            options,
+            tables: None,
+        }
+    }
+
+    /// One of the search's sources of randomness: the same for the same seed, position and stream.
+    pub(super) fn rng(&self, stream: u64) -> Xoshiro256PlusPlus {
+        let position = self.history.last().key;
+        Xoshiro256PlusPlus::seed_from_u64(
+            self.seed ^ position.rotate_left(17) ^ stream.rotate_right(8),
+        )
+    }
+
+    /// Whether the game is over in the position to search.
+    pub(super) fn is_game_over(&self) -> bool {
+        legal_moves(self.history.position()).next().is_none()
+    }
+
+    /// The root moves to consider (empty means all): those asked for, of which tablebases leave those that keep the
+    /// result. In analysis (`infinite`) nothing is left out.
+    pub(super) fn wanted_root_moves(&self) -> Vec<PackedMove> {
+        let asked = &self.root_moves;
+        let tables = self.tables.as_ref().filter(|_| !self.limits.infinite);
+        let fastest = self.options.syzygy_fast_play;
+        let Some(mut best) = tables.and_then(|tables| tables.root_moves(&self.history, fastest))
+        else {
+            return asked.clone();
+        };
+        best.retain(|m| asked.is_empty() || asked.contains(m));
+        if best.is_empty() { asked.clone() } else { best }
+    }
+}
+
+/// Streams of random numbers: each worker has one of its own number, noise and the choice of the move have these.
+pub(super) mod stream {
+    /// The noise has a generator of its own, so that it does not shift the workers' draws.
+    pub const NOISE: u64 = u64::MAX;
+    /// The draw of the move to play.
+    pub const CHOICE: u64 = u64::MAX - 1;
+}
+
+/// Tells a running search, from another thread, to finish.
+#[derive(Clone, Debug, Default)]
+pub struct StopSignal(Arc<AtomicBool>);
+
+impl StopSignal {
+    /// Asks the search to stop; it answers within a batch's time.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a stop was asked for.
+    pub fn is_stopped(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A source of time.
+pub trait Clock: Send + Sync {
+    /// Time since an arbitrary fixed moment; never goes back.
+    fn now(&self) -> Duration;
+}
+
+/// The machine's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemClock(Instant);
+
+impl Default for SystemClock {
+    fn default() -> SystemClock {
+        SystemClock(Instant::now())
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+}

@@ -1,0 +1,95 @@
+//! What there is to say about a search: its state while it runs, and the outcome at its end.
+
+use std::time::Duration;
+
+use rand::rngs::Xoshiro256PlusPlus;
+
+use super::{
+    job::Job,
+    params::Params,
+    report::{MoveStat, Outcome, Report},
+    root,
+    state::SearchState,
+    tree::Tree,
+};
+use crate::{
+    chess::{History, PackedMove},
+    options::Options,
+};
+
+/// A search, to talk about.
+pub(super) struct Telling<'a> {
+    pub state: &'a SearchState,
+    pub params: &'a Params,
+    pub job: &'a Job,
+    /// Since the search began.
+    pub elapsed: Duration,
+    /// Share of the evaluation cache in use, 0..=1000.
+    pub cache_permille: u32,
+}
+
+impl Telling<'_> {
+    /// The state of the search, with the lines that `MultiPV` asks for; `best`, the edge that is going to be played, leads
+    /// them.
+    pub fn report(&self, best: Option<u8>) -> Report {
+        let progress = &self.state.progress;
+        let hashfull = match self.job.limits.tree_bytes {
+            Some(limit) => {
+                let used = self.state.tree.memory() as u64;
+                (used * 1000 / (limit as u64).max(1)).min(1000) as u32
+            }
+            None => self.cache_permille,
+        };
+        let lines = root::lines(self.state, self.params, self.job.options.multi_pv, best);
+        Report {
+            depth: progress.mean_depth(),
+            seldepth: progress.seldepth.max(1),
+            elapsed: self.elapsed,
+            nodes: u64::from(self.state.root().n),
+            playouts: progress.playouts,
+            hashfull,
+            tb_hits: progress.tb_hits,
+            lines,
+        }
+    }
+
+    /// The final report, the choice of the move, and the statistics of all root moves.
+    pub fn outcome(&self, rng: &mut Xoshiro256PlusPlus) -> (Outcome, Vec<MoveStat>) {
+        if self.job.is_game_over() {
+            let report = Report {
+                elapsed: self.elapsed,
+                ..Report::of_finished_game(self.job.history.position())
+            };
+            return (Outcome::without_move(report), Vec::new());
+        }
+        let best = root::choose(self.state, self.params, self.job, rng);
+        let mut report = self.report(best.map(|best| best.edge));
+        let tree = &self.state.tree;
+        if self.job.options.show_objective && tree.rule.is_some() {
+            tree.add_objectives(self.params, &mut report.lines);
+        }
+        let stats = root::move_stats(self.state, self.params);
+        (Outcome::of(report), stats)
+    }
+}
+
+/// What a tree says about `history`, the game after one more move than the one it was searched for, without changing it:
+/// the line from there on, empty if that position was not searched.
+pub fn line_after(tree: &Tree, options: &Options, history: &History) -> Vec<PackedMove> {
+    let known = tree.history();
+    if known.and_then(|known| history.plies_since(known)) != Some(1) {
+        return Vec::new();
+    }
+    let Some(first) = history.move_after(history.len() - 2) else {
+        return Vec::new();
+    };
+    let root = tree.node(tree.root);
+    let edge = tree.edges(root).iter().position(|edge| edge.m() == first);
+    let slot = edge.and_then(|edge| tree.slot_of_edge(root, edge as u8));
+    let Some(child) = slot.map(|slot| tree.children(root)[usize::from(slot)]) else {
+        return Vec::new();
+    };
+    let params = Params::new(options, 1, true);
+    let line = tree.principal_variation(first, child, &params);
+    line.into_iter().skip(1).collect()
+}

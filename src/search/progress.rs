@@ -1,0 +1,89 @@
+//! What one search has done so far, and what its node limits leave it to do. Kept beside the tree, under the same lock.
+
+use super::limits::Limits;
+
+/// What a search has done so far.
+#[derive(Clone, Debug)]
+pub(super) struct Progress {
+    /// Leaves claimed and not backed up yet, by all threads.
+    pub claimed: u64,
+    /// Visits completed.
+    pub playouts: u64,
+    depth_sum: u64,
+    /// The deepest line, in plies.
+    pub seldepth: u32,
+    /// Tablebase probes that hit.
+    pub tb_hits: u64,
+    /// Limits in visits of the root and new visits.
+    nodes: u64,
+    playout_limit: u64,
+    /// Visits by which a root move may be behind the first and still be searched.
+    pub catch_up: u64,
+}
+
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress::new(&Limits::default())
+    }
+}
+
+impl Progress {
+    /// Nothing done yet.
+    pub fn new(limits: &Limits) -> Progress {
+        Progress {
+            claimed: 0,
+            playouts: 0,
+            depth_sum: 0,
+            seldepth: 0,
+            tb_hits: 0,
+            // Counters in the tree have 32 bits.
+            nodes: limits
+                .nodes
+                .unwrap_or(u64::MAX)
+                .clamp(1, u64::from(u32::MAX) - (1 << 20)),
+            playout_limit: limits.playouts.unwrap_or(u64::MAX).max(1),
+            catch_up: u64::MAX,
+        }
+    }
+
+    /// Counts a completed visit that ended `depth` plies below the root.
+    pub fn add_visit(&mut self, depth: u32) {
+        self.playouts += 1;
+        self.depth_sum += u64::from(depth);
+        self.seldepth = self.seldepth.max(depth);
+    }
+
+    /// Visits that may still be started, when the root has `root_visits`.
+    pub fn visits_left(&self, root_visits: u32) -> u64 {
+        let nodes = self
+            .nodes
+            .saturating_sub(u64::from(root_visits) + self.claimed);
+        let playouts = self
+            .playout_limit
+            .saturating_sub(self.playouts + self.claimed);
+        nodes.min(playouts)
+    }
+
+    /// Mean depth of the leaves, in plies, at least 1.
+    pub fn mean_depth(&self) -> u32 {
+        (self.depth_sum / self.playouts.max(1)).max(1) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn visits_left_count_what_is_claimed() {
+        let mut progress = Progress::new(&Limits {
+            nodes: Some(10),
+            playouts: Some(5),
+            ..Limits::default()
+        });
+        assert_eq!(progress.visits_left(2), 5);
+        progress.claimed = 3;
+        assert_eq!(progress.visits_left(2), 2);
+        assert_eq!(progress.visits_left(9), 0);
+    }
+}

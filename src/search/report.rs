@@ -1,0 +1,185 @@
+//! What a search says: reports while it runs, statistics and the outcome at its end.
+
+use std::time::Duration;
+
+use shakmaty::{Chess, Position};
+
+use crate::{chess::PackedMove, network::Value};
+
+/// What a line is worth, from the point of view of the side to move at the root.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Score {
+    /// Not decided: see the line's value.
+    Open,
+    /// Mate in this many of the winner's moves; negative when being mated; 0 when mated already.
+    Mate(i32),
+    /// A tablebase win (positive) or loss, with the plies to get there as far as they are known.
+    Tablebase(i32),
+}
+
+/// One principal variation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PvLine {
+    /// Proven result or not.
+    pub score: Score,
+    /// Mean value, from the point of view of the side to move at the root.
+    pub value: Value,
+    /// The moves, from the root.
+    pub pv: Vec<PackedMove>,
+    /// Visits of the first move.
+    pub nodes: u64,
+    /// The same against best replies: in the last report of a search with search-contempt, if `ShowObjective` is set.
+    pub objective: Option<Objective>,
+}
+
+/// What best replies would make of a line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Objective {
+    /// The line's value against best replies, from the point of view of the side to move at the root.
+    pub value: Value,
+    /// How much the opponent's next reply loses on average, in W-L (0..=2): the sum of its frozen shares times what each
+    /// reply is worse than the best. 0 if that node is not frozen.
+    pub trap_mass: f32,
+}
+
+/// The state of a search.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Mean depth of the visited leaves, in plies.
+    pub depth: u32,
+    /// Depth of the deepest line.
+    pub seldepth: u32,
+    /// Since the search began.
+    pub elapsed: Duration,
+    /// Visits of the root, those of a reused tree included.
+    pub nodes: u64,
+    /// Visits made by this search.
+    pub playouts: u64,
+    /// Memory in use, in per mille of the limit (of the cache, without a limit).
+    pub hashfull: u32,
+    /// Tablebase probes that hit.
+    pub tb_hits: u64,
+    /// The best lines, best first; as many as `MultiPV` asks for.
+    pub lines: Vec<PvLine>,
+}
+
+impl Report {
+    /// What there is to say about a position without legal moves: mate or stalemate.
+    pub fn of_finished_game(position: &Chess) -> Report {
+        let (score, value) = if position.is_check() {
+            (
+                Score::Mate(0),
+                Value {
+                    wl: -1.0,
+                    ..Value::default()
+                },
+            )
+        } else {
+            (
+                Score::Open,
+                Value {
+                    d: 1.0,
+                    ..Value::default()
+                },
+            )
+        };
+        let line = PvLine {
+            score,
+            value,
+            pv: Vec::new(),
+            nodes: 0,
+            objective: None,
+        };
+        Report {
+            lines: vec![line],
+            ..Report::default()
+        }
+    }
+}
+
+/// Statistics of one root move, for `VerboseMoveStats`. Values are from the point of view of the side to move at the
+/// root; what an unvisited move does not have is `None`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MoveStat {
+    /// The move; `None` for the root itself (the row that lc0 calls `node`).
+    pub m: Option<PackedMove>,
+    /// Visits.
+    pub n: u32,
+    /// Visits in flight.
+    pub in_flight: u32,
+    /// Prior, 0..=1.
+    pub p: f32,
+    /// Mean value of the visits.
+    pub value: Option<Value>,
+    /// Q as selection sees it (draw score included; first-play urgency if unvisited).
+    pub q: f32,
+    /// The exploration term.
+    pub u: f32,
+    /// The network's own W-L for the position after the move.
+    pub v: Option<f32>,
+    /// Proven result for the side to move at the root: win, draw or loss.
+    pub proven: Option<Proven>,
+    /// Whether the position after the move is frozen by search-contempt.
+    pub frozen: bool,
+}
+
+/// A certain result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proven {
+    /// Won.
+    Win,
+    /// Drawn.
+    Draw,
+    /// Lost.
+    Loss,
+}
+
+/// Receives what a search has to say.
+pub trait Reporter: Send {
+    /// The state of the search, now and then and at the end.
+    fn report(&mut self, report: &Report);
+    /// Statistics of all root moves, least interesting first, the root itself last.
+    fn move_stats(&mut self, _stats: &[MoveStat]) {}
+    /// Something for people to read.
+    fn note(&mut self, _text: &str) {}
+}
+
+/// Listens to nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Reporter for Silent {
+    fn report(&mut self, _: &Report) {}
+}
+
+/// What a search found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The move to play; `None` if the game is over.
+    pub best: Option<PackedMove>,
+    /// The expected reply.
+    pub ponder: Option<PackedMove>,
+    /// The final state (also reported).
+    pub report: Report,
+}
+
+impl Outcome {
+    /// The outcome whose best line is the report's first.
+    pub(super) fn of(report: Report) -> Outcome {
+        let pv = report.lines.first().map_or(&[][..], |line| &line.pv);
+        Outcome {
+            best: pv.first().copied(),
+            ponder: pv.get(1).copied(),
+            report,
+        }
+    }
+
+    /// The outcome where there is no move to play.
+    pub(super) fn without_move(report: Report) -> Outcome {
+        Outcome {
+            best: None,
+            ponder: None,
+            report,
+        }
+    }
+}

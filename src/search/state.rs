@@ -1,0 +1,111 @@
+//! A tree with what one search knows about it besides: how far it has come, and which root moves it may play. Where several
+//! threads walk one tree, this is what is behind the lock.
+
+use super::{
+    job::{Job, stream},
+    progress::Progress,
+    root_moves::RootMoves,
+    search_contempt::Rule,
+    tree::{Tree, node::Node, reroot::reroot},
+};
+
+/// The tree as one search sees it.
+#[derive(Default)]
+pub(super) struct SearchState {
+    pub tree: Tree,
+    /// What this search has done so far.
+    pub progress: Progress,
+    /// The root's moves; none before the root is expanded.
+    pub root_moves: RootMoves,
+}
+
+impl SearchState {
+    /// Brings the tree to the job's position: re-rooted if the job's game continues the one it was built for, new otherwise.
+    pub fn new(mut tree: Tree, job: &Job) -> SearchState {
+        let rule = Rule::new(&job.options, job.contempt_side);
+        reroot(&mut tree, &job.history, rule);
+        let mut state = SearchState {
+            tree,
+            progress: Progress::new(&job.limits),
+            root_moves: RootMoves::default(),
+        };
+        state.choose_root_moves(job);
+        state
+    }
+
+    /// The root.
+    pub fn root(&self) -> &Node {
+        self.tree.node(self.tree.root)
+    }
+
+    /// Whether the root has its moves, without which there is nothing to choose from.
+    pub fn is_root_expanded(&self) -> bool {
+        self.root().n_edges > 0
+    }
+
+    /// Once the root is expanded: chooses the moves that are searched, and adds noise to their priors.
+    pub fn choose_root_moves(&mut self, job: &Job) {
+        if self.is_root_expanded() && self.root_moves.len() == 0 {
+            let mut rng = job.rng(stream::NOISE);
+            let wanted = job.wanted_root_moves();
+            self.root_moves = RootMoves::new(&self.tree, &wanted, &job.options, &mut rng);
+        }
+    }
+
+    /// The root's children that may be played.
+    pub fn allowed_children(&self) -> impl Iterator<Item = &Node> {
+        let root = self.root();
+        let slots = self
+            .root_moves
+            .allowed()
+            .filter_map(|(edge, _)| self.tree.slot_of_edge(root, edge));
+        slots.map(|slot| &self.tree.children(root)[usize::from(slot)])
+    }
+
+    /// The same without proven losses: what may become the best move.
+    pub fn contenders(&self) -> impl Iterator<Item = &Node> {
+        self.allowed_children()
+            .filter(|child| child.bounds().result() != Some(-1))
+    }
+
+    /// Prior mass of the root moves that have been visited.
+    pub fn visited_root_mass(&self) -> f32 {
+        let root = self.root();
+        let children = self.tree.children(root);
+        let is_visited = |edge| {
+            self.tree
+                .slot_of_edge(root, edge)
+                .is_some_and(|slot| children[usize::from(slot)].n > 0)
+        };
+        self.root_moves
+            .allowed()
+            .filter(|&(edge, _)| is_visited(edge))
+            .map(|(_, p)| p)
+            .sum()
+    }
+}
+
+#[cfg(test)]
+impl SearchState {
+    /// A start position whose first moves lead to these nodes (see [`Tree::with_children`]); all moves are allowed.
+    pub fn with_children(children: &[Node]) -> SearchState {
+        let mut state = SearchState {
+            tree: Tree::with_children(children),
+            ..SearchState::default()
+        };
+        state.allow(&[]);
+        state
+    }
+
+    /// Allows only these of the root's moves, or all.
+    pub fn allow(&mut self, edges: &[u8]) {
+        use rand::SeedableRng;
+
+        use crate::{chess::PackedMove, options::Options};
+
+        let root = self.tree.edges(self.root());
+        let wanted: Vec<PackedMove> = edges.iter().map(|&edge| root.at(edge).m()).collect();
+        let mut rng = rand::rngs::Xoshiro256PlusPlus::seed_from_u64(1);
+        self.root_moves = RootMoves::new(&self.tree, &wanted, &Options::default(), &mut rng);
+    }
+}

@@ -1,0 +1,8 @@
+//! What happens when 32-bit ids are used up.
+
+use thiserror::Error;
+
+/// The tree has no room for more: 2^32 nodes or edges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the tree is full (2^32 nodes or edges)")]
+pub struct Full;

@@ -1,0 +1,174 @@
+//! What search-contempt remembers of a tree: the rule by which nodes freeze, and the frozen counts of those that did.
+//!
+//! Few nodes have a record, so records lie in an arena of their own and the others pay nothing. How they come about and how
+//! replies are drawn from them is the business of [`crate::search::search_contempt`].
+
+use shakmaty::Color;
+
+use crate::options::{Options, ScSampling};
+
+/// `ScLimit` at this value (its default) or above means plain PUCT.
+pub const PLAIN_PUCT: u32 = 1_000_000_000;
+
+/// Whose nodes freeze, when, and how replies are drawn afterwards.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// Nodes at which this side moves freeze (the root excepted).
+    pub side: Color,
+    /// The number of completed child visits at which they do, at least 1.
+    pub limit: u32,
+    /// Draws are in proportion to count^(1/temperature); 0 draws the most visited child only.
+    pub temperature: f32,
+    /// How draws are made.
+    pub sampling: ScSampling,
+}
+
+impl Rule {
+    /// The rule that `ScLimit`, `ScTemperature` and `ScSampling` make for a contempt side; `None` for plain PUCT.
+    pub fn new(options: &Options, contempt_side: Option<Color>) -> Option<Rule> {
+        let contempt_side = contempt_side?;
+        let limit = options.sc_limit.unsigned_abs().max(1);
+        if limit >= PLAIN_PUCT {
+            return None;
+        }
+        let side = if options.sc_limit < 0 {
+            contempt_side
+        } else {
+            contempt_side.other()
+        };
+        Some(Rule {
+            side,
+            limit,
+            temperature: options.sc_temperature,
+            sampling: options.sc_sampling,
+        })
+    }
+}
+
+/// One child's part in a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Share {
+    /// Visits it had when the node froze.
+    pub count: u32,
+    /// Draws that could not be carried out yet.
+    pub owed: u32,
+    /// The gathering in which a visit to this child was last found to collide.
+    pub(in crate::search) blocked_in: u32,
+    /// count^(1/temperature), scaled so that the largest is 1.
+    pub(in crate::search) weight: f64,
+}
+
+/// The frozen visit counts of one node.
+#[derive(Clone, Debug)]
+pub struct ReplyRecord {
+    /// Where the node's edges are (the node itself points here).
+    pub(in crate::search) edges: u32,
+    /// The limit that the counts sum to, once final.
+    pub limit: u32,
+    /// The side to move at the node.
+    pub side: Color,
+    /// Per child slot.
+    pub shares: Vec<Share>,
+    /// Sum of the counts.
+    pub(in crate::search) total: u32,
+    /// How many of the counted visits are not backed up yet.
+    pub(in crate::search) pending: u32,
+    /// Sum of what the shares owe.
+    pub(in crate::search) owed: u32,
+}
+
+impl ReplyRecord {
+    /// Whether the counts can change no more.
+    pub fn is_final(&self) -> bool {
+        self.pending == 0 && self.total == self.limit
+    }
+
+    /// Whether replies are drawn rather than searched.
+    pub(in crate::search) fn is_full(&self) -> bool {
+        self.total == self.limit
+    }
+
+    pub(in crate::search) fn update_weights(&mut self, temperature: f32) {
+        let largest = self
+            .shares
+            .iter()
+            .map(|share| share.count)
+            .max()
+            .unwrap_or(0);
+        let mut largest_seen = false;
+        for share in &mut self.shares {
+            let relative = f64::from(share.count) / f64::from(largest.max(1));
+            share.weight = if temperature > 0.0 {
+                relative.powf(1.0 / f64::from(temperature))
+            } else if share.count == largest && !largest_seen {
+                largest_seen = true;
+                1.0
+            } else {
+                0.0
+            };
+        }
+    }
+
+    /// Probability with which the child in each slot is drawn.
+    pub fn probabilities(&self) -> impl Iterator<Item = f64> {
+        let sum: f64 = self.shares.iter().map(|share| share.weight).sum();
+        self.shares.iter().map(move |share| share.weight / sum)
+    }
+}
+
+/// All records of a tree.
+#[derive(Clone, Debug, Default)]
+pub struct ReplyRecords {
+    list: Vec<ReplyRecord>,
+    /// Shares of all of them together.
+    shares: usize,
+    /// Counts the gatherings of all searches on this tree, so that draws owed from one are paid in a later one.
+    gathering: u32,
+}
+
+impl ReplyRecords {
+    pub(in crate::search) fn get(&self, index: u32) -> &ReplyRecord {
+        &self.list[index as usize]
+    }
+
+    pub(in crate::search) fn push(&mut self, record: ReplyRecord) -> u32 {
+        self.shares += record.shares.len();
+        self.list.push(record);
+        (self.list.len() - 1) as u32
+    }
+
+    /// Begins the next gathering.
+    pub(in crate::search) fn begin_gathering(&mut self) {
+        self.gathering = self.gathering.wrapping_add(1);
+    }
+
+    /// The number of the gathering that is under way.
+    pub(in crate::search) fn gathering(&self) -> u32 {
+        self.gathering
+    }
+
+    /// No records, of a tree that goes on where another one was.
+    pub(in crate::search) fn following(other: &ReplyRecords) -> ReplyRecords {
+        ReplyRecords {
+            gathering: other.gathering,
+            ..ReplyRecords::default()
+        }
+    }
+
+    /// Bytes in use.
+    pub fn memory(&self) -> usize {
+        self.list.len() * size_of::<ReplyRecord>() + self.shares * size_of::<Share>()
+    }
+
+    pub(in crate::search) fn get_mut(&mut self, index: u32) -> &mut ReplyRecord {
+        &mut self.list[index as usize]
+    }
+
+    /// Gives a record shares for all of its node's children.
+    pub(in crate::search) fn make_room(&mut self, index: u32, children: u8) {
+        let shares = &mut self.list[index as usize].shares;
+        let missing = usize::from(children).saturating_sub(shares.len());
+        shares.resize(shares.len() + missing, Share::default());
+        self.shares += missing;
+    }
+}

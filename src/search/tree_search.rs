@@ -1,0 +1,201 @@
+//! The seam between a search and whoever drives it: one tree that fills batches for the network and takes the answers.
+//!
+//! ```text
+//! search.apply(&batch);                    // backs up what the network said
+//! if search.is_over() { break }
+//! search.gather(evaluator, &mut batch);    // selects leaves, expands them, queues them in the batch
+//! evaluator.evaluate(&mut batch)?;
+//! ```
+//!
+//! The batch belongs to the driver, so many trees can fill one together: call `gather` of each, evaluate once, call
+//! `apply` of each. The parts without an owner ([`Shared`] behind a lock, a worker for each thread) make the driver that has
+//! several threads walk one tree.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    expand::Oracles,
+    job::{Clock, Job, SystemClock, stream},
+    outcome,
+    params::Params,
+    report::{MoveStat, Outcome, Report},
+    state::SearchState,
+    stopper::Stopper,
+    tree::{Full, Tree},
+    worker::Worker,
+};
+use crate::network::{Batch, Evaluator};
+
+/// What the workers of one search share: the tree with the search's state, and what decides when it ends.
+pub(super) struct Shared {
+    pub state: SearchState,
+    stopper: Stopper,
+    /// Whether a limit is reached, or the tree is full.
+    pub is_over: bool,
+    pub is_full: bool,
+}
+
+impl Shared {
+    /// Takes a tree to search `job` on.
+    pub fn new(tree: Tree, job: &Job) -> Shared {
+        Shared {
+            state: SearchState::new(tree, job),
+            stopper: Stopper::new(job),
+            is_over: job.is_game_over(),
+            is_full: false,
+        }
+    }
+
+    /// Looks whether the search is over, `elapsed` after its start. It never is before the root has its moves.
+    pub fn check_limits(&mut self, elapsed: Duration) {
+        if self.state.is_root_expanded() && self.stopper.is_over(&mut self.state, elapsed) {
+            self.is_over = true;
+        }
+    }
+
+    /// Backs up a worker's batch.
+    pub fn back_up(&mut self, worker: &mut Worker, params: &Params, job: &Job) {
+        worker.back_up(&mut self.state, params);
+        self.state.choose_root_moves(job);
+    }
+
+    /// Undoes the batch of a worker for whose leaves there is no room, and ends the search.
+    pub fn end_full(&mut self, worker: &mut Worker) {
+        worker.cancel(&mut self.state);
+        (self.is_full, self.is_over) = (true, true);
+    }
+}
+
+/// A search on a tree of its own, walked by whoever calls it.
+pub struct TreeSearch {
+    shared: Shared,
+    worker: Worker,
+    job: Job,
+    params: Arc<Params>,
+    clock: Arc<dyn Clock>,
+    started: Duration,
+}
+
+impl TreeSearch {
+    /// Searches `job` on `tree`, which is re-rooted when the job's game continues the one it was built for, and dropped
+    /// otherwise. Time counts from now.
+    pub fn new(tree: Tree, job: Job, params: Arc<Params>) -> TreeSearch {
+        TreeSearch::with_clock(tree, job, params, Arc::new(SystemClock::default()))
+    }
+
+    /// The same with another clock.
+    pub fn with_clock(
+        tree: Tree,
+        job: Job,
+        params: Arc<Params>,
+        clock: Arc<dyn Clock>,
+    ) -> TreeSearch {
+        let mut shared = Shared::new(tree, &job);
+        let worker = Worker::new(&job, 0, shared.state.tree.edges.take_writer());
+        shared.check_limits(Duration::ZERO);
+        TreeSearch {
+            shared,
+            worker,
+            job,
+            params,
+            started: clock.now(),
+            clock,
+        }
+    }
+
+    /// Whether the search has ended: there is nothing to gather any more.
+    pub fn is_over(&self) -> bool {
+        self.shared.is_over
+    }
+
+    /// Selects leaves and adds those that only the network can judge to `batch`, which may hold positions of other trees
+    /// already and must come back with [`TreeSearch::apply`] (or [`TreeSearch::cancel`]) before the next call.
+    pub fn gather(&mut self, evaluator: &dyn Evaluator, batch: &mut Batch) {
+        self.worker.begin();
+        if !self.is_over() && self.try_to_gather(evaluator, batch).is_err() {
+            self.shared.end_full(&mut self.worker);
+        }
+    }
+
+    fn try_to_gather(&mut self, evaluator: &dyn Evaluator, batch: &mut Batch) -> Result<(), Full> {
+        let oracles = Oracles {
+            params: &self.params,
+            tables: self.job.tables.as_deref(),
+            evaluator,
+        };
+        loop {
+            self.worker.select(&mut self.shared.state, &self.params)?;
+            if !self.worker.expand(&oracles, batch)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Backs up what was gathered, with what the network said about it in `batch`.
+    pub fn apply(&mut self, batch: &Batch) {
+        if self.worker.receive(batch).is_err() {
+            self.shared.end_full(&mut self.worker);
+            return;
+        }
+        self.shared
+            .back_up(&mut self.worker, &self.params, &self.job);
+        self.shared.check_limits(self.elapsed());
+    }
+
+    /// Undoes what was gathered, because the network could not evaluate it.
+    pub fn cancel(&mut self) {
+        self.worker.cancel(&mut self.shared.state);
+    }
+
+    /// Ends the search.
+    pub fn stop(&mut self) {
+        self.shared.is_over = true;
+    }
+
+    /// The state of the search.
+    pub fn report(&self) -> Report {
+        self.telling().report(None)
+    }
+
+    /// The move to play and what is known about it, with the statistics of all root moves.
+    pub fn outcome(&self) -> (Outcome, Vec<MoveStat>) {
+        let mut rng = self.job.rng(stream::CHOICE);
+        self.telling().outcome(&mut rng)
+    }
+
+    fn telling(&self) -> outcome::Telling<'_> {
+        outcome::Telling {
+            state: &self.shared.state,
+            params: &self.params,
+            job: &self.job,
+            elapsed: self.elapsed(),
+            cache_permille: 0,
+        }
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.clock.now().saturating_sub(self.started)
+    }
+
+    /// The job.
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// The tree, to look at.
+    pub fn tree(&self) -> &Tree {
+        &self.shared.state.tree
+    }
+
+    /// The tree, for the next search.
+    pub fn into_tree(self) -> Tree {
+        self.into_state().tree
+    }
+
+    /// The tree with what the search knew about it.
+    pub(super) fn into_state(mut self) -> SearchState {
+        let writer = self.worker.into_writer();
+        self.shared.state.tree.edges.put_back(writer);
+        self.shared.state
+    }
+}
