@@ -3,7 +3,6 @@
 
 use std::{
     ffi::OsString,
-    fs,
     io::{self, BufReader},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -29,8 +28,10 @@ use crate::{
         tune::{self, TuneArgs},
     },
     engine::loader::Load,
+    files,
     network::load::{self, NetworkConfig, calibrate::calibrate},
     options::{Kind, Options, Row},
+    terminal::tell,
     uci::{self, output::Output},
 };
 
@@ -109,7 +110,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("scorn: {error:#}");
+            tell(format_args!("scorn: {error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -261,8 +262,7 @@ fn read_config(named: Option<&Path>, options: &mut Options, rows: &[Row]) -> Res
             None => return Ok(()),
         },
     };
-    let text = fs::read_to_string(&path)
-        .with_context(|| format!("cannot read the configuration {}", path.display()))?;
+    let text = files::read_text(&path).context("configuration")?;
     for (index, line) in text.lines().enumerate() {
         set_from_line(line, options, rows)
             .with_context(|| format!("{}, line {}", path.display(), index + 1))?;

@@ -17,13 +17,15 @@
 /// Writes a line to standard output in a function that returns [`anyhow::Result`]. Unlike `println!`, which panics, it
 /// returns an error when nobody reads any more.
 macro_rules! say {
-    ($($argument:tt)*) => {{
-        use std::io::Write as _;
+    () => {
+        say!("")
+    };
+    ($($argument:tt)*) => {
         anyhow::Context::context(
-            writeln!(std::io::stdout(), $($argument)*),
+            $crate::terminal::say(format_args!("{}\n", format_args!($($argument)*))),
             "cannot write to standard output",
         )?
-    }};
+    };
 }
 
 pub mod chess;
@@ -41,6 +43,7 @@ pub mod random;
 pub mod search;
 pub mod stats;
 pub mod syzygy;
+pub mod terminal;
 pub mod uci;
 
 #[cfg(test)]

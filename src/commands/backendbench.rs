@@ -15,6 +15,7 @@ use crate::{
         opponent::Networks,
     },
     options::Options,
+    terminal::tell,
 };
 
 /// Measure how fast each backend evaluates the network.
@@ -63,7 +64,7 @@ pub fn backendbench(args: &BackendbenchArgs, options: &Options) -> Result<()> {
                 bench_one(args, &options.backend, &*evaluator)?;
                 measured += 1;
             }
-            Err(error) if args.all => eprintln!("{}: {error:#}", options.backend),
+            Err(error) if args.all => tell(format_args!("{}: {error:#}", options.backend)),
             Err(error) => return Err(error),
         }
     }

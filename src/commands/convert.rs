@@ -1,15 +1,17 @@
 //! `scorn convert`: an lc0 network to ONNX.
 
 use std::{
-    fs,
-    io::{self, Write},
+    io::Write,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, bail};
 
-use crate::lc0::{
-    Calibration, ConvertOptions, DataType, Net, NetError, OnnxModel, calibration_model, to_onnx,
+use crate::{
+    files::output::NewFile,
+    lc0::{
+        Calibration, ConvertOptions, DataType, Net, NetError, OnnxModel, calibration_model, to_onnx,
+    },
 };
 
 /// Convert an lc0 network to ONNX.
@@ -55,9 +57,9 @@ pub fn convert_with(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()
         Some(path) => path.clone(),
         None => default_output(&args.network)?,
     };
-    if output.exists() && !args.force {
-        bail!("{} exists; --force overwrites it", output.display());
-    }
+    let inputs = std::slice::from_ref(&args.network);
+    // Begun before the work, so that what stands in the way is told at once.
+    let mut file = NewFile::create(&output, args.force, inputs)?;
     let net = Net::load(&args.network)?;
     let mut options = ConvertOptions {
         policy_head: args.policy_head.clone(),
@@ -78,7 +80,9 @@ pub fn convert_with(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()
         options.calibration = Some(calibration);
     }
     let model = to_onnx(&net, &options).map_err(in_file)?;
-    write_atomically(&output, &model.bytes)?;
+    let written = file.write_all(&model.bytes);
+    written.with_context(|| format!("cannot write {}", output.display()))?;
+    file.finish()?;
     say!("{} ({} bytes)", output.display(), model.bytes.len());
     Ok(())
 }
@@ -92,27 +96,6 @@ fn default_output(network: &Path) -> Result<PathBuf> {
     let stem = name.strip_suffix(".gz").unwrap_or(&name);
     let stem = stem.strip_suffix(".pb").unwrap_or(stem);
     Ok(PathBuf::from(format!("{stem}.onnx")))
-}
-
-/// Writes a file completely or not at all: under another name first, then renamed.
-pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut name = path
-        .file_name()
-        .with_context(|| format!("{} is not a file name", path.display()))?
-        .to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = path.with_file_name(name);
-    let write = || -> io::Result<()> {
-        let mut file = fs::File::create_new(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
-    };
-    write().map_err(|error| {
-        // What was written is of no use; if it cannot be removed either, the first error is the one to tell.
-        let _ = fs::remove_file(&temporary);
-        anyhow::Error::new(error).context(format!("cannot write {}", path.display()))
-    })
 }
 
 #[cfg(test)]
@@ -131,19 +114,5 @@ mod tests {
                 Path::new(output)
             );
         }
-    }
-
-    #[test]
-    fn writing_leaves_no_temporary_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.onnx");
-        write_atomically(&path, b"one").unwrap();
-        write_atomically(&path, b"two").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"two");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-        let blocked = folder.path().join("folder");
-        fs::create_dir_all(blocked.join("full")).unwrap();
-        assert!(write_atomically(&blocked, b"x").is_err());
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 }

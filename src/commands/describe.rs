@@ -1,14 +1,10 @@
 //! `scorn describe`: what is inside a network.
 
-use std::{
-    fs,
-    io::{self, Write},
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use crate::lc0::{Net, OnnxDescription};
+use crate::lc0::{Net, OnnxDescription, read_file};
 
 /// Describe a network: architecture, size, formats, licence.
 #[derive(Clone, Debug, clap::Args)]
@@ -23,12 +19,12 @@ pub struct DescribeArgs {
 
 /// Runs `scorn describe`.
 pub fn describe(args: &DescribeArgs) -> Result<()> {
-    let mut out = io::stdout().lock();
     for (index, path) in args.networks.iter().enumerate() {
         let text = describe_file(path, args.json)?;
-        let separator = if index > 0 && !args.json { "\n" } else { "" };
-        let end = if args.json { "\n" } else { "" };
-        write!(out, "{separator}{text}{end}")?;
+        if index > 0 && !args.json {
+            say!();
+        }
+        say!("{}", text.trim_end_matches('\n'));
     }
     Ok(())
 }
@@ -39,7 +35,7 @@ fn describe_file(path: &Path, json: bool) -> Result<String> {
         .extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"));
     if is_onnx {
-        let bytes = fs::read(path).with_context(|| format!("network {}", path.display()))?;
+        let bytes = read_file(path)?;
         let name = path
             .file_name()
             .map(|name| name.to_string_lossy().into_owned());

@@ -1,13 +1,16 @@
 //! `scorn stats`: what games came to, as text, as JSON for programs, and as a page with the figures of the paper on
 //! search-contempt drawn from these games.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 
 use crate::{
-    files,
+    files::{self, output::NewFile},
     pgn::{ReadError, Reader},
     stats::{
         games::{GameStats, Summary},
@@ -15,6 +18,7 @@ use crate::{
         paper,
         plot::{Plot, Point, Series, Style},
     },
+    terminal,
 };
 
 /// The tag in which self-play tells the search-contempt limit of its games.
@@ -22,9 +26,6 @@ pub const LIMIT_TAG: &str = "ScLimit";
 
 /// How many broken games of a file are named.
 const NAMED_ERRORS: u64 = 20;
-
-/// The first bytes of training records.
-const RECORDS: &[u8] = b"SCORNREC";
 
 /// Count games: results, lengths, repeated games, diversity.
 ///
@@ -45,6 +46,9 @@ pub struct StatsArgs {
     /// Write a page with plots to this file: figures 2, 3 and 4 of the paper on search-contempt, from these games.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Overwrite the page if it exists.
+    #[arg(long, requires = "html")]
+    pub force: bool,
     /// The ScLimit of each file's games, for figure 2; by default what their tag "ScLimit" says.
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     pub sc_limits: Vec<u64>,
@@ -87,6 +91,10 @@ pub fn command(args: &StatsArgs) -> Result<()> {
         limits.len(),
         args.files.len()
     );
+    // Begun before the work, so that what stands in the way is told at once.
+    let html = args.html.as_ref();
+    let html = html.map(|path| NewFile::create(path, args.force, &args.files));
+    let html = html.transpose()?;
     let mut counted = Vec::new();
     for (index, path) in args.files.iter().enumerate() {
         let mut one = count(path)?;
@@ -101,13 +109,15 @@ pub fn command(args: &StatsArgs) -> Result<()> {
             say!("{}", text(one));
         }
     }
-    if let Some(path) = &args.html {
+    if let Some(mut file) = html {
         let files = if told.files.is_empty() {
             std::slice::from_ref(&told)
         } else {
             &told.files
         };
-        files::write_whole(path, page(files)?.as_bytes())?;
+        let written = file.write_all(page(files)?.as_bytes());
+        written.context("cannot write the page")?;
+        file.finish()?;
     }
     if told.broken > 0 {
         bail!("{} games could not be read", told.broken);
@@ -117,14 +127,7 @@ pub fn command(args: &StatsArgs) -> Result<()> {
 
 fn count(path: &Path) -> Result<Counted> {
     let name = path.display().to_string();
-    let mut file = files::open(path)?;
-    let start = file
-        .fill_buf()
-        .with_context(|| format!("cannot read {name}"))?;
-    ensure!(
-        !start.starts_with(RECORDS),
-        "{name} holds training records of single positions, not games: `scorn dataset stats` counts those"
-    );
+    let file = files::open(path)?;
     let mut counted = Counted {
         name,
         stats: GameStats::default(),
@@ -143,7 +146,7 @@ fn count(path: &Path) -> Result<Counted> {
             Err(error @ ReadError::Game { .. }) => {
                 counted.broken += 1;
                 if counted.broken <= NAMED_ERRORS {
-                    eprintln!("scorn: {}: {error}", counted.name);
+                    terminal::tell(format_args!("scorn: {}: {error}", counted.name));
                 }
             }
             Err(error) => return Err(error).context(counted.name),

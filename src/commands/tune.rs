@@ -1,12 +1,16 @@
 //! `scorn tune`: the best backend, threads and batch size on this machine.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::backendbench::{evaluator_of_search, positive};
 use crate::{
+    files::{self, output},
     network::{
         Evaluator,
         load::{BACKENDS, registry::MAX_SESSIONS},
@@ -105,22 +109,23 @@ fn least_of_the_fast(speeds: &[Speed]) -> Option<Speed> {
 }
 
 /// Replaces the lines of these flags, and keeps all others.
-fn write_config(path: &PathBuf, lines: &[String]) -> Result<()> {
-    let old = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+fn write_config(path: &Path, lines: &[String]) -> Result<()> {
+    let old = match path.exists() {
+        true => files::read_text(path)?,
+        false => String::new(),
     };
     let flag = |line: &str| line.split('=').next().unwrap_or("").trim().to_owned();
     let replaced: Vec<String> = lines.iter().map(|line| flag(line)).collect();
     let kept = old.lines().filter(|line| !replaced.contains(&flag(line)));
     let new: Vec<&str> = kept.chain(lines.iter().map(String::as_str)).collect();
-    fs::write(path, new.join("\n") + "\n")
-        .with_context(|| format!("cannot write {}", path.display()))
+    // Its own lines are replaced, and the others are in the new text.
+    output::write(path, (new.join("\n") + "\n").as_bytes(), true, &[])
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -22,8 +22,8 @@
 //! The header: `SCORNREC`, the version (1 plain, 2 ranked) and the bytes of a record as `u32`, the fingerprint of the job
 //! that made a file which can be continued as `u64`, then zeros.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Read, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -32,7 +32,10 @@ use shakmaty::{
     PositionError, Role, Setup, Square,
 };
 
-use crate::hashing::fnv1a;
+use crate::{
+    files::output::{NewFile, open_to_continue},
+    hashing::fnv1a,
+};
 
 const MAGIC: &[u8; 8] = b"SCORNREC";
 /// Bytes of a record without its alternatives.
@@ -444,6 +447,29 @@ pub fn read_all(path: &Path) -> Result<Vec<Record>> {
     Ok(records)
 }
 
+/// A file to write records to.
+#[derive(Debug)]
+enum Target {
+    New(NewFile),
+    Continued(File),
+}
+
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Target::New(file) => file.write(bytes),
+            Target::Continued(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Target::New(file) => file.flush(),
+            Target::Continued(file) => file.flush(),
+        }
+    }
+}
+
 /// What a record file says about itself.
 struct Header {
     layout: Layout,
@@ -454,26 +480,35 @@ struct Header {
 
 impl Header {
     fn read(reader: &mut impl Read, path: &Path) -> Result<Header> {
+        let length = std::fs::metadata(path)?.len();
+        let mut start = [0; RANKED_BYTES];
+        let (plain, rest) = start.split_at_mut(PLAIN_BYTES);
+        let too_short = || format!("{} is too short for a record file", path.display());
+        reader.read_exact(plain).with_context(too_short)?;
+        let layout = Header::parse(plain, length, path)?.layout;
+        let rest = &mut rest[..layout.bytes() - PLAIN_BYTES];
+        reader.read_exact(rest).with_context(too_short)?;
+        Header::parse(&start, length, path)
+    }
+
+    /// Understands the first bytes of a file with this many.
+    fn parse(start: &[u8], length: u64, path: &Path) -> Result<Header> {
         let name = path.display();
-        let mut header = [0; RANKED_BYTES];
-        let (plain, rest) = header.split_at_mut(PLAIN_BYTES);
-        reader
-            .read_exact(plain)
-            .with_context(|| format!("{name} is too short for a record file"))?;
-        ensure!(&plain[..8] == MAGIC, "{name} is not a record file");
-        let version = u32::from_le_bytes([plain[8], plain[9], plain[10], plain[11]]);
+        ensure!(
+            start.len() >= PLAIN_BYTES,
+            "{name} is too short for a record file"
+        );
+        ensure!(&start[..8] == MAGIC, "{name} is not a record file");
+        let version = u32::from_le_bytes([start[8], start[9], start[10], start[11]]);
         let Some(layout) = Layout::of_version(version) else {
             bail!("{name} has record format {version}, this program reads 1 and 2");
         };
-        reader
-            .read_exact(&mut rest[..layout.bytes() - PLAIN_BYTES])
-            .with_context(|| format!("{name} is too short for a record file"))?;
         let mut fingerprint = [0; 8];
-        fingerprint.copy_from_slice(&header[16..24]);
+        fingerprint.copy_from_slice(&start[16..24]);
         Ok(Header {
             layout,
             fingerprint: u64::from_le_bytes(fingerprint),
-            records: std::fs::metadata(path)?.len() / layout.bytes() as u64 - 1,
+            records: (length / layout.bytes() as u64).saturating_sub(1),
         })
     }
 }
@@ -485,6 +520,7 @@ pub struct Job {
     pub layout: Layout,
     /// Files are continued after their last whole group of so many records.
     pub group: u64,
+    inputs: Vec<PathBuf>,
     fingerprint: u64,
 }
 
@@ -503,6 +539,7 @@ impl Job {
         Ok(Job {
             layout,
             group,
+            inputs: inputs.to_vec(),
             fingerprint,
         })
     }
@@ -511,8 +548,7 @@ impl Job {
 /// Writes a record file. A new file appears under its name only when it is finished.
 #[derive(Debug)]
 pub struct RecordWriter {
-    file: BufWriter<File>,
-    partial: Option<PathBuf>,
+    file: BufWriter<Target>,
     path: PathBuf,
     layout: Layout,
     /// Records written, those of an earlier run included.
@@ -521,51 +557,63 @@ pub struct RecordWriter {
 
 impl RecordWriter {
     /// Starts a new file.
+    ///
+    /// # Errors
+    /// When there is one already or it cannot be written.
     pub fn create(path: &Path, layout: Layout) -> Result<RecordWriter> {
-        RecordWriter::begin(path, layout, 0)
+        RecordWriter::new(NewFile::create(path, false, &[])?, path, layout)
     }
 
-    fn begin(path: &Path, layout: Layout, fingerprint: u64) -> Result<RecordWriter> {
-        let partial = PathBuf::from(format!("{}.partial", path.display()));
-        let mut file = File::create(&partial)
-            .with_context(|| format!("cannot create {}", partial.display()))?;
-        file.write_all(&layout.header(fingerprint))
-            .with_context(|| format!("cannot write {}", partial.display()))?;
-        Ok(RecordWriter {
-            file: BufWriter::new(file),
-            partial: Some(partial),
+    /// Writes to a new file that was begun under this name.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn new(file: NewFile, path: &Path, layout: Layout) -> Result<RecordWriter> {
+        let mut writer = RecordWriter {
+            file: BufWriter::new(Target::New(file)),
             path: path.into(),
             layout,
             count: 0,
-        })
+        };
+        writer.write_bytes(&layout.header(0))?;
+        Ok(writer)
     }
 
     /// Continues the file that an earlier run of the job left, after its last whole group; or starts it.
     ///
     /// # Errors
-    /// When the file cannot be written, or is another job's; then it stays as it is.
+    /// When the file cannot be written, is one of the inputs, is another job's or is just being written by somebody else;
+    /// then it stays as it is.
     pub fn append(path: &Path, job: &Job) -> Result<RecordWriter> {
         let name = path.display();
+        let context = || format!("cannot write {name}");
         let layout = job.layout;
+        let mut file = open_to_continue(path, &job.inputs)?;
+        let ours = layout.header(job.fingerprint);
+        let mut start = Vec::with_capacity(RANKED_BYTES);
+        let read = Read::take(&mut file, ours.len() as u64).read_to_end(&mut start);
+        read.with_context(context)?;
+        // A run that was stopped at once leaves a header that is not whole, or nothing.
         let mut count = 0;
-        if path.exists() {
-            let header = Header::read(&mut File::open(path)?, path)?;
+        if ours.starts_with(&start) && start.len() < ours.len() {
+            file.set_len(0).with_context(context)?;
+            file.rewind().with_context(context)?;
+            file.write_all(&ours).with_context(context)?;
+        } else {
+            let header = Header::parse(&start, file.metadata()?.len(), path)?;
             ensure!(
                 (header.layout, header.fingerprint) == (layout, job.fingerprint),
                 "{name} exists and was not begun with the same inputs and settings: go on as it was begun, or name \
                  another file"
             );
             count = header.records / job.group * job.group;
-        } else {
-            // A file without a whole header could not be continued: it appears with one.
-            RecordWriter::begin(path, layout, job.fingerprint)?.finish()?;
+            let length = (count + 1) * layout.bytes() as u64;
+            file.set_len(length).with_context(context)?;
+            file.seek(io::SeekFrom::Start(length))
+                .with_context(context)?;
         }
-        let file = OpenOptions::new().append(true).open(path);
-        let file = file.with_context(|| format!("cannot open {name}"))?;
-        file.set_len((count + 1) * layout.bytes() as u64)?;
         Ok(RecordWriter {
-            file: BufWriter::new(file),
-            partial: None,
+            file: BufWriter::new(Target::Continued(file)),
             path: path.into(),
             layout,
             count,
@@ -575,9 +623,12 @@ impl RecordWriter {
     /// Writes one record.
     pub fn write(&mut self, record: &Record) -> Result<()> {
         self.count += 1;
-        self.file
-            .write_all(&record.to_bytes()[..self.layout.bytes()])
-            .with_context(|| format!("cannot write {}", self.path.display()))
+        self.write_bytes(&record.to_bytes()[..self.layout.bytes()])
+    }
+
+    fn write_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = self.file.write_all(bytes);
+        written.with_context(|| format!("cannot write {}", self.path.display()))
     }
 
     /// Hands everything to the operating system.
@@ -590,9 +641,10 @@ impl RecordWriter {
     /// Finishes the file.
     pub fn finish(mut self) -> Result<u64> {
         self.flush()?;
-        if let Some(partial) = &self.partial {
-            std::fs::rename(partial, &self.path)
-                .with_context(|| format!("cannot name {}", self.path.display()))?;
+        let file = self.file.into_inner().map_err(|error| error.into_error());
+        match file.with_context(|| format!("cannot write {}", self.path.display()))? {
+            Target::New(file) => file.finish()?,
+            Target::Continued(_) => {}
         }
         Ok(self.count)
     }
@@ -600,7 +652,7 @@ impl RecordWriter {
 
 #[cfg(test)]
 mod tests {
-    use std::slice;
+    use std::{fs::OpenOptions, slice};
 
     use super::*;
     use shakmaty::fen::Fen;
@@ -669,6 +721,7 @@ mod tests {
         assert_eq!(read_all(&path).unwrap(), vec![record; 3]);
         let writer = RecordWriter::append(&path, &ranked(1)).unwrap();
         assert_eq!(writer.count, 3);
+        drop(writer);
         let mut writer = RecordWriter::append(&path, &ranked(2)).unwrap();
         assert_eq!(writer.count, 2);
         writer.write(&record).unwrap();

@@ -36,6 +36,6 @@ pub use error::NetError;
 pub use format::InputFormat;
 pub use model::{Calibration, ConvertOptions, DataType, OnnxModel, metadata_key};
 pub use net::Net;
-pub(crate) use net::sha256;
+pub(crate) use net::{read_file, sha256};
 pub use onnx::{PlaneSet, read::read_onnx};
 pub use to_onnx::{calibration_model, to_onnx};

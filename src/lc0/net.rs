@@ -1,6 +1,6 @@
 //! Network files: gzip or raw protobuf bytes, checked completely when they are read.
 
-use std::{fmt::Write as _, fs, io::Read, path::Path};
+use std::{fmt::Write as _, io::Read, path::Path};
 
 use flate2::read::GzDecoder;
 use prost::{Message, bytes::Bytes};
@@ -12,6 +12,7 @@ use super::{
     format::{Format, Structure},
     proto,
 };
+use crate::files;
 
 /// What every lc0 network has in its first field.
 const MAGIC: u32 = 0x1c0;
@@ -55,7 +56,7 @@ impl Net {
 
     /// Reads a network file. Errors name it.
     pub fn load(path: &Path) -> Result<Net, NetError> {
-        let read = || Net::parse(&fs::read(path)?);
+        let read = || Net::parse(&read_file(path)?);
         let mut net = read().map_err(|error| error.in_file(path))?;
         net.name = path
             .file_name()
@@ -90,6 +91,11 @@ impl Net {
             .filter(|model| !model.model().is_empty())
             .ok_or_else(|| NetError::missing("onnx_model.model"))
     }
+}
+
+/// The bytes of a network file of any kind. Errors name it.
+pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, NetError> {
+    files::read(path, MAX_BYTES).map_err(|error| NetError::from(error).in_file(path))
 }
 
 /// The SHA-256 of these bytes, in hexadecimal.

@@ -2,8 +2,8 @@
 //! thread and the loader; each line is written whole.
 
 use std::{
-    fs::File,
     io::{self, Write},
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -12,6 +12,8 @@ use std::{
 };
 
 use parking_lot::Mutex;
+
+use crate::files::output::open_log;
 
 /// Cheap to clone; all clones write to the same place.
 #[derive(Clone)]
@@ -70,9 +72,7 @@ impl Output {
         let log: Option<Box<dyn Write + Send>> = match path {
             "" => None,
             "<stderr>" => Some(Box::new(io::stderr())),
-            path => Some(Box::new(
-                File::options().append(true).create(true).open(path)?,
-            )),
+            path => Some(Box::new(open_log(Path::new(path))?)),
         };
         *self.0.log.lock() = log;
         Ok(())

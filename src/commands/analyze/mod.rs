@@ -7,7 +7,7 @@ mod output;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use shakmaty::{Color, Position};
 
@@ -20,6 +20,7 @@ use crate::{
     options::Options,
     search::{self, Job, Limits, MoveStat, Report, Reporter, StopSignal, SystemClock, Tree},
     syzygy::Tables,
+    terminal::tell,
 };
 
 /// Nodes per position if no limit is given.
@@ -55,7 +56,7 @@ pub struct AnalyzeArgs {
     /// With --json: include visits, prior and value of every move.
     #[arg(long, requires = "json")]
     pub moves: bool,
-    /// Write JSON lines to this file; if it exists, go on after the positions that are already in it.
+    /// Write JSON lines to this file; if it exists, go on after the positions that are already in it. "-" is standard output.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -122,7 +123,7 @@ pub fn command(args: &AnalyzeArgs, options: Options, load: &Load) -> Result<()> 
     let mut writer = Writer::new(args, &settings)?;
     let networks = Networks::load(&options, |role| load(&options, role))?;
     if let Some(reason) = opponent::why_idle(&options) {
-        eprintln!("scorn: {reason}");
+        tell(format_args!("scorn: {reason}"));
     }
     let mut limits = args.limits(&options);
     limits.tree_bytes = engine::tree_bytes(&options);
@@ -135,14 +136,15 @@ pub fn command(args: &AnalyzeArgs, options: Options, load: &Load) -> Result<()> 
         ..options
     });
     let bar = progress_bar(count);
-    let (mut bad, mut tested, mut solved) = (0, 0, 0);
+    let (mut all, mut bad, mut tested, mut solved) = (0, 0, 0, 0);
     for item in args.items()? {
         bar.inc(1);
+        all += 1;
         let item = match item {
             Ok(item) => item,
             Err(error) => {
                 bad += 1;
-                bar.suspend(|| eprintln!("scorn: {error:#}"));
+                bar.suspend(|| tell(format_args!("scorn: {error:#}")));
                 continue;
             }
         };
@@ -163,8 +165,9 @@ pub fn command(args: &AnalyzeArgs, options: Options, load: &Load) -> Result<()> 
     bar.finish_and_clear();
     writer.check_complete()?;
     if tested > 0 {
-        eprintln!("solved {solved} of {tested}");
+        tell(format_args!("solved {solved} of {tested}"));
     }
+    ensure!(all > 0, "there are no positions in this input");
     if bad > 0 {
         bail!("{bad} positions or games were not understood");
     }

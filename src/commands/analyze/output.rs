@@ -1,9 +1,9 @@
 //! What an analysis says about a position: a few lines for people, or a JSON object for programs.
 
 use std::{
-    fs::{self, File},
-    io::{self, BufRead, BufReader, Write},
-    path::Path,
+    fs::File,
+    io::{self, BufReader, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, bail, ensure};
@@ -13,8 +13,14 @@ use shakmaty::{Chess, Position, san::SanPlus};
 use super::{AnalyzeArgs, Item, sign};
 use crate::{
     chess::{PackedMove, setup, wdl},
+    files::{
+        LineEnd,
+        output::{Stream, open_stream},
+        read_line,
+    },
     options::Options,
     search::{MoveStat, Outcome, Proven, PvLine, Score},
+    terminal::say,
     uci::info,
 };
 
@@ -220,7 +226,7 @@ pub struct Writer {
     to: Box<dyn Write>,
     json: bool,
     settings: String,
-    done: Vec<Record>,
+    done: Vec<Earlier>,
     /// How many of the earlier records have been met again.
     met: usize,
 }
@@ -229,29 +235,23 @@ impl Writer {
     /// Opens the output, and reads what an earlier run has left in it.
     ///
     /// # Errors
-    /// When the file cannot be opened or holds something else.
+    /// When the file cannot be opened, is an input, holds something else or is just being written by somebody else.
     pub fn new(args: &AnalyzeArgs, settings: &str) -> Result<Writer> {
-        let settings = settings.to_owned();
-        let Some(path) = &args.output else {
-            return Ok(Writer {
-                to: Box::new(io::stdout()),
-                json: args.json,
-                settings,
-                done: Vec::new(),
-                met: 0,
-            });
+        let inputs: Vec<PathBuf> = args.epd.iter().chain(&args.pgn).cloned().collect();
+        let (to, json, done): (Box<dyn Write>, _, _) = match &args.output {
+            None => (Box::new(Printed), args.json, Vec::new()),
+            Some(path) => match open_stream(path, &inputs)? {
+                Stream::Plain(to) => (Box::new(to), true, Vec::new()),
+                Stream::Continued(mut file) => {
+                    let done = read_records(&mut file, path)?;
+                    (Box::new(file), true, done)
+                }
+            },
         };
-        let done = if path.exists() {
-            read_records(path)?
-        } else {
-            Vec::new()
-        };
-        let file = File::options().append(true).create(true).open(path);
-        let file = file.with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Writer {
-            to: Box::new(file),
-            json: true,
-            settings,
+            to,
+            json,
+            settings: settings.to_owned(),
             done,
             met: 0,
         })
@@ -261,7 +261,7 @@ impl Writer {
     ///
     /// # Errors
     /// When the earlier run was about something else.
-    pub fn already_done(&mut self, item: &Item) -> Result<Option<&Record>> {
+    pub fn already_done(&mut self, item: &Item) -> Result<Option<&Earlier>> {
         let Some(record) = self.done.get(self.met) else {
             return Ok(None);
         };
@@ -309,29 +309,66 @@ impl Writer {
     }
 }
 
-/// Reads the records of an earlier run. A last line that was cut off is removed from the file.
-fn read_records(path: &Path) -> Result<Vec<Record>> {
+/// Standard output, for people or a pipe.
+struct Printed;
+
+impl Write for Printed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        say(String::from_utf8_lossy(bytes))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().flush()
+    }
+}
+
+/// What is kept of a record that an earlier run has written.
+pub struct Earlier {
+    name: String,
+    fen: String,
+    settings: String,
+    /// As [`Record::solved`].
+    pub solved: Option<bool>,
+}
+
+/// The longest line of an earlier analysis, in bytes: one with the most lines of play that can be asked for is shorter.
+const LONGEST_LINE: usize = 1 << 24;
+
+/// Reads the records of an earlier run. A last line that was cut off and blank ones at the end are removed from the file,
+/// in which writing goes on.
+fn read_records(file: &mut File, path: &Path) -> Result<Vec<Earlier>> {
     let context = || format!("{} is not an earlier analysis", path.display());
-    let mut reader = BufReader::new(File::open(path).with_context(context)?);
-    let (mut records, mut good, mut line) = (Vec::new(), 0u64, Vec::new());
+    let mut reader = BufReader::new(&mut *file);
+    let (mut records, mut read, mut good, mut line) = (Vec::new(), 0u64, 0u64, Vec::new());
     loop {
         line.clear();
-        let length = reader.read_until(b'\n', &mut line).with_context(context)?;
-        if length == 0 || !line.ends_with(b"\n") {
+        let end = read_line(&mut reader, &mut line, LONGEST_LINE).with_context(context)?;
+        if end != LineEnd::Whole || !line.ends_with(b"\n") {
             break;
         }
-        records.push(serde_json::from_slice(&line).with_context(context)?);
-        good += length as u64;
+        read += line.len() as u64;
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let record: Record = serde_json::from_slice(&line).with_context(context)?;
+        records.push(Earlier {
+            name: record.name,
+            fen: record.fen,
+            settings: record.settings,
+            solved: record.solved,
+        });
+        good = read;
     }
-    if good < fs::metadata(path)?.len() {
-        // Only ever a record that was cut off: anything else would begin in another way.
-        let begin = b"{\"name\":";
-        ensure!(
-            line.starts_with(&begin[..line.len().min(begin.len())]),
-            context()
-        );
-        File::options().write(true).open(path)?.set_len(good)?;
-    }
+    // Only ever a record that was cut off: anything else would begin in another way.
+    let begin = b"{\"name\":";
+    let rest = line.trim_ascii();
+    ensure!(
+        rest.starts_with(&begin[..rest.len().min(begin.len())]) && line.len() < LONGEST_LINE,
+        context()
+    );
+    file.set_len(good).with_context(context)?;
+    file.seek(SeekFrom::Start(good)).with_context(context)?;
     Ok(records)
 }
 

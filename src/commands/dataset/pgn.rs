@@ -1,30 +1,34 @@
 //! `scorn dataset pgn`: games to records, corrupt games skipped, counted and named.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use indicatif::ProgressBar;
 
 use super::progress_bytes;
-use crate::dataset::{
-    pgn::{Game, read_games},
-    record::{Layout, RecordWriter},
+use crate::{
+    dataset::{
+        pgn::{Game, read_games},
+        record::{Layout, RecordWriter},
+    },
+    files::{self, output::NewFile},
+    pgn::read::Texts,
+    terminal::{printable, tell},
 };
-use crate::files::ZstdReader;
-use crate::pgn::read::Texts;
 
 /// Options of `dataset pgn`.
 #[derive(Args, Debug)]
 pub struct PgnArgs {
-    /// PGN files, plain or .zst
+    /// PGN files, plain, .gz or .zst; "-" is standard input
     #[arg(required = true)]
     pub inputs: Vec<PathBuf>,
     /// The record file to write
     #[arg(short, long)]
     pub out: PathBuf,
+    /// Overwrite the output if it exists
+    #[arg(long)]
+    pub force: bool,
     /// Leave out games with fewer plies
     #[arg(long, default_value_t = 20)]
     pub min_plies: usize,
@@ -63,14 +67,15 @@ pub struct Counts {
 /// # Errors
 /// When a file cannot be read or written.
 pub fn run(args: &PgnArgs) -> Result<Counts> {
-    let mut writer = RecordWriter::create(&args.out, Layout::Plain)?;
+    let file = NewFile::create(&args.out, args.force, &args.inputs)?;
+    let mut writer = RecordWriter::new(file, &args.out, Layout::Plain)?;
     let mut counts = Counts::default();
     for path in &args.inputs {
         if args.is_enough(&counts) {
             break;
         }
         let done = convert(path, args, &mut writer, &mut counts);
-        done.with_context(|| format!("{}: stopped after {} games", path.display(), counts.games))?;
+        done.with_context(|| format!("stopped after {} games", counts.games))?;
     }
     writer.finish()?;
     Ok(counts)
@@ -82,10 +87,13 @@ fn convert(
     writer: &mut RecordWriter,
     counts: &mut Counts,
 ) -> Result<()> {
-    let file = File::open(path).context("cannot open")?;
-    let bar = progress_bytes(file.metadata()?.len(), &path.display().to_string());
-    let mut games = Texts::new(open(file, path, &bar)?);
-    while let Some((offset, text)) = games.next_text().context("cannot read")? {
+    let name = || format!("cannot read {}", path.display());
+    // Nothing is known about the length of a pipe.
+    let length = fs::metadata(path).map_or(0, |file| file.len());
+    let bar = progress_bytes(length, &printable(&path.display().to_string()));
+    let input = files::open_watched(path, |raw| bar.wrap_read(raw))?;
+    let mut games = Texts::new(input);
+    while let Some((offset, text)) = games.next_text().with_context(name)? {
         // Games without tags come together.
         for game in read_games(text) {
             if args.is_enough(counts) {
@@ -97,7 +105,9 @@ fn convert(
                     if counts.corrupt <= args.report {
                         let path = path.display();
                         bar.suspend(|| {
-                            eprintln!("{path}: skipped the game at byte {offset}: {error}");
+                            tell(format_args!(
+                                "{path}: skipped the game at byte {offset}: {error}"
+                            ));
                         });
                     }
                 }
@@ -111,18 +121,6 @@ fn convert(
     }
     bar.finish_and_clear();
     Ok(())
-}
-
-fn open(file: File, path: &Path, bar: &ProgressBar) -> Result<Box<dyn BufRead>> {
-    let file = bar.wrap_read(file);
-    if path.extension().is_some_and(|extension| extension == "zst") {
-        let file = BufReader::with_capacity(1 << 17, file);
-        return Ok(Box::new(BufReader::with_capacity(
-            1 << 17,
-            ZstdReader::new(file),
-        )));
-    }
-    Ok(Box::new(BufReader::with_capacity(1 << 17, file)))
 }
 
 fn write(
@@ -152,6 +150,7 @@ mod tests {
         PgnArgs {
             inputs: vec![input.into()],
             out: out.into(),
+            force: true,
             min_plies: 2,
             held_out: 2.0,
             limit: None,

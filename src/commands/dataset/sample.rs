@@ -6,9 +6,12 @@ use anyhow::Result;
 use clap::Args;
 
 use super::progress_records;
-use crate::dataset::{
-    record::{Layout, RecordWriter},
-    sample::{Sampler, read_games},
+use crate::{
+    dataset::{
+        record::{Layout, RecordWriter},
+        sample::{Sampler, read_games},
+    },
+    files::output::NewFile,
 };
 
 /// Options of `dataset sample`.
@@ -20,6 +23,9 @@ pub struct SampleArgs {
     /// The record file to write
     #[arg(short, long)]
     pub out: PathBuf,
+    /// Overwrite the output if it exists
+    #[arg(long)]
+    pub force: bool,
     /// Number of positions
     #[arg(long)]
     pub count: u64,
@@ -56,7 +62,8 @@ pub fn run(args: &SampleArgs) -> Result<u64> {
         args.endgame,
     ];
     let mut sampler = Sampler::new(read_games(&args.inputs)?, shares, args.sample_seed)?;
-    let mut writer = RecordWriter::create(&args.out, Layout::Plain)?;
+    let file = NewFile::create(&args.out, args.force, &args.inputs)?;
+    let mut writer = RecordWriter::new(file, &args.out, Layout::Plain)?;
     let bar = progress_records(args.count, "sampling");
     while writer.count < args.count {
         writer.write(&sampler.next_position()?)?;
@@ -88,6 +95,7 @@ mod tests {
             let args = SampleArgs {
                 inputs: vec![input.clone()],
                 out: dir.path().join("out.rec"),
+                force: false,
                 count: 5,
                 sample_seed: 1,
                 real: 0.0,
@@ -117,6 +125,7 @@ mod tests {
             let args = SampleArgs {
                 inputs: vec![input.clone()],
                 out: out.clone(),
+                force: false,
                 count: 500,
                 sample_seed: seed,
                 real: 0.2,

@@ -97,12 +97,14 @@ mod tests {
 
     fn args(dir: &Path, name: &str, count: u64) -> VisitArgs {
         let input = dir.join("in.rec");
-        let mut writer = RecordWriter::create(&input, Layout::Plain).unwrap();
-        let mut start = Record::new(&Chess::new(), false, Source::Game);
-        start.flags |= Record::HELD_OUT;
-        start.game = 7;
-        writer.write(&start).unwrap();
-        writer.finish().unwrap();
+        if !input.exists() {
+            let mut writer = RecordWriter::create(&input, Layout::Plain).unwrap();
+            let mut start = Record::new(&Chess::new(), false, Source::Game);
+            start.flags |= Record::HELD_OUT;
+            start.game = 7;
+            writer.write(&start).unwrap();
+            writer.finish().unwrap();
+        }
         VisitArgs {
             inputs: vec![input],
             out: dir.join(name),

@@ -94,7 +94,7 @@ fn read_file(path: &Path, options: &ConvertOptions) -> Result<Network, WeightsEr
         .extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"))
     {
-        let bytes = fs::read(path).map_err(|error| in_file(error.into()))?;
+        let bytes = lc0::read_file(path)?;
         return onnx_network(&bytes, name, options).map_err(in_file);
     }
     let net = Net::load(path)?;

@@ -1,0 +1,248 @@
+//! Files: reading text, compressed or not (`.gz` and `.zst` are recognised by their first bytes, `-` is standard input),
+//! reading whole files that may be anything, and in [`output`] the one way to write.
+//!
+//! Whatever is read may be hostile or a mistake (a device, a few kilobytes that unpack to terabytes, an image), so every
+//! read has a bound and what is no text is refused by name.
+
+pub mod output;
+mod zstd;
+
+use std::{
+    fs::{File, Metadata},
+    io::{self, BufRead, BufReader, Read},
+    path::Path,
+};
+
+use anyhow::{Context, Result, bail};
+use flate2::read::MultiGzDecoder;
+
+pub use self::zstd::ZstdReader;
+
+/// What a device may give, in bytes: `/dev/null` is a useful configuration, `/dev/zero` has no end.
+const FROM_DEVICE: u64 = 1 << 20;
+/// The longest text that is read as a whole (configurations), in bytes.
+const LONGEST_TEXT: u64 = 1 << 20;
+
+/// Opens a text file for reading and unpacks it on the way.
+///
+/// # Errors
+/// When it cannot be opened, begins like a compressed file and is none, or is no text.
+pub fn open(path: &Path) -> Result<Box<dyn BufRead + Send>> {
+    open_watched(path, |raw| raw)
+}
+
+/// As [`open`], with something between the file and the unpacking that watches the bytes go by.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_watched<F, R>(path: &Path, watch: F) -> Result<Box<dyn BufRead + Send>>
+where
+    F: FnOnce(Box<dyn Read + Send>) -> R,
+    R: Read + Send + 'static,
+{
+    let name = || format!("cannot read {}", path.display());
+    let raw: Box<dyn Read + Send> = if path == Path::new("-") {
+        Box::new(io::stdin())
+    } else {
+        Box::new(File::open(path).with_context(name)?)
+    };
+    let mut raw = BufReader::with_capacity(1 << 17, watch(raw));
+    let start = raw.fill_buf().with_context(name)?;
+    let mut text: Box<dyn BufRead + Send> = if start.starts_with(&[0x1f, 0x8b]) {
+        Box::new(BufReader::new(MultiGzDecoder::new(raw)))
+    } else if zstd::is_zstd(start) {
+        Box::new(BufReader::new(ZstdReader::new(raw)))
+    } else {
+        Box::new(raw)
+    };
+    refuse_binary(text.fill_buf().with_context(name)?).with_context(name)?;
+    Ok(text)
+}
+
+/// Refuses what begins like UTF-16 or has a byte 0, as no text in ASCII, Latin-1 or UTF-8 has.
+fn refuse_binary(start: &[u8]) -> Result<()> {
+    if start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]) {
+        bail!("this is UTF-16 text; save it as UTF-8");
+    }
+    if start.starts_with(b"SCORNREC") {
+        bail!("these are training records of single positions: `scorn dataset stats` counts them");
+    }
+    if start.contains(&0) {
+        bail!("this is no text (or UTF-16; then save it as UTF-8)");
+    }
+    Ok(())
+}
+
+/// How a line ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineEnd {
+    /// With its newline, or as the last one.
+    Whole,
+    /// It is longer than allowed: what follows is its rest.
+    Cut,
+    /// There was nothing left to read.
+    Nothing,
+}
+
+/// Reads a line with its newline to the end of `line`, but no more than `most` bytes of it: files without newlines may
+/// have no end either.
+///
+/// # Errors
+/// When the input cannot be read.
+pub fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>, most: usize) -> io::Result<LineEnd> {
+    let read = Read::take(&mut *from, most as u64).read_until(b'\n', line)?;
+    Ok(match read {
+        0 => LineEnd::Nothing,
+        _ if read < most || line.ends_with(b"\n") => LineEnd::Whole,
+        _ => LineEnd::Cut,
+    })
+}
+
+/// Passes over the rest of a line that was cut.
+///
+/// # Errors
+/// When the input cannot be read.
+pub fn skip_line(from: &mut impl BufRead) -> io::Result<()> {
+    let mut rest = Vec::new();
+    while read_line(from, &mut rest, 1 << 16)? == LineEnd::Cut {
+        rest.clear();
+    }
+    Ok(())
+}
+
+/// Reads a whole file of at most `most` bytes; a device gives no more than a mebibyte.
+///
+/// # Errors
+/// When it cannot be read or is larger.
+pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    let most = match is_device(&metadata) {
+        true => most.min(FROM_DEVICE),
+        false => most,
+    };
+    let mut bytes = Vec::with_capacity(metadata.len().min(most) as usize);
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let text = format!("it is larger than {most} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+    }
+    Ok(bytes)
+}
+
+/// Reads a whole text file of at most a mebibyte. A byte-order mark, which some editors put before UTF-8, is left out.
+///
+/// # Errors
+/// When it cannot be read, is larger or no UTF-8.
+pub fn read_text(path: &Path) -> Result<String> {
+    let name = || format!("cannot read {}", path.display());
+    let bytes = read(path, LONGEST_TEXT).with_context(name)?;
+    refuse_binary(&bytes).with_context(name)?;
+    let mut text = String::from_utf8(bytes).with_context(name)?;
+    if text.starts_with('\u{feff}') {
+        text.drain(..'\u{feff}'.len_utf8());
+    }
+    Ok(text)
+}
+
+#[cfg(unix)]
+fn is_device(metadata: &Metadata) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    let kind = metadata.file_type();
+    kind.is_char_device() || kind.is_block_device()
+}
+
+#[cfg(not(unix))]
+fn is_device(metadata: &Metadata) -> bool {
+    !metadata.is_file() && !metadata.is_dir()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+    use std::io::Write;
+
+    fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(bytes).unwrap();
+        file
+    }
+
+    fn unpacked(bytes: &[u8]) -> String {
+        let mut text = String::new();
+        let file = file(bytes);
+        open(file.path())
+            .unwrap()
+            .read_to_string(&mut text)
+            .unwrap();
+        text
+    }
+
+    #[test]
+    fn plain_gzip_and_zstd_read_alike() {
+        let text = "one\ntwo\n";
+        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gz.write_all(text.as_bytes()).unwrap();
+        assert_eq!(unpacked(text.as_bytes()), text);
+        assert_eq!(unpacked(&gz.finish().unwrap()), text);
+        let zst = compress_to_vec(text.as_bytes(), CompressionLevel::Fastest);
+        assert_eq!(unpacked(&zst), text);
+        let skipped = [0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4];
+        assert_eq!(unpacked(&[&skipped, &zst[..]].concat()), text);
+        assert_eq!(unpacked(b""), "");
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused_by_name() {
+        let utf16: Vec<u8> = "1. e4 *\n"
+            .encode_utf16()
+            .flat_map(u16::to_le_bytes)
+            .collect();
+        let marked = [&[0xff, 0xfe], &utf16[..]].concat();
+        let packed = compress_to_vec(&marked[..], CompressionLevel::Fastest);
+        for bytes in [&utf16, &marked, &packed, &b"PK\x03\x04\x00".to_vec()] {
+            let file = file(bytes);
+            let error = format!("{:#}", open(file.path()).err().unwrap());
+            assert!(error.contains("UTF-16") && error.contains(&*file.path().to_string_lossy()));
+        }
+        let file = file(&marked);
+        assert!(format!("{:#}", read_text(file.path()).unwrap_err()).contains("UTF-16 text"));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_text() {
+        let file = file("\u{feff}--threads=1\n".as_bytes());
+        assert_eq!(read_text(file.path()).unwrap(), "--threads=1\n");
+    }
+
+    #[test]
+    fn reads_have_bounds() {
+        let small = file(b"12345678");
+        assert_eq!(read(small.path(), 8).unwrap().len(), 8);
+        assert_eq!(
+            read(small.path(), 7).unwrap_err().kind(),
+            io::ErrorKind::FileTooLarge
+        );
+        let (mut text, mut line) = (&b"long line\nnext\nlast"[..], Vec::new());
+        assert_eq!(read_line(&mut text, &mut line, 4).unwrap(), LineEnd::Cut);
+        skip_line(&mut text).unwrap();
+        for (expected, end) in [
+            (&b"next\n"[..], LineEnd::Whole),
+            (b"last", LineEnd::Whole),
+            (b"", LineEnd::Nothing),
+        ] {
+            line.clear();
+            assert_eq!(read_line(&mut text, &mut line, 5).unwrap(), end);
+            assert_eq!(line, expected);
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn devices_end_soon() {
+        assert_eq!(read(Path::new("/dev/null"), u64::MAX - 1).unwrap(), b"");
+        assert!(read(Path::new("/dev/zero"), u64::MAX - 1).is_err());
+        assert!(open(Path::new("/dev/zero")).is_err());
+    }
+}

@@ -1,0 +1,375 @@
+//! Writing files, with one rule for all commands. What is there already stays, unless it is the same job's and continued,
+//! or the user said `--force`; nothing but a regular file is ever replaced; an input is never written, not even by another
+//! of its names; and two programs do not write one file.
+
+use std::{
+    fs::{self, File, Metadata, TryLockError},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use tempfile::NamedTempFile;
+
+/// A new file. It is written beside its place, under a name that nobody else has, and put there when it is whole; dropped
+/// before that, it is gone.
+#[derive(Debug)]
+pub struct NewFile {
+    partial: NamedTempFile,
+    place: PathBuf,
+    force: bool,
+}
+
+impl NewFile {
+    /// Starts a file; `force` lets it take the place of one that is there, which stays until this one is finished.
+    ///
+    /// # Errors
+    /// When something is in its place that must stay, or the folder cannot be written.
+    pub fn create(path: &Path, force: bool, inputs: &[PathBuf]) -> Result<NewFile> {
+        let (place, found) = look_at(path, inputs)?;
+        if let Some(found) = found {
+            check_replaceable(path, &place, &found, force)?;
+        }
+        let name = place
+            .file_name()
+            .with_context(|| format!("{} is not the name of a file", path.display()))?;
+        let folder = match place.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        let partial = builder(&format!(".{}.", name.to_string_lossy())).tempfile_in(folder);
+        Ok(NewFile {
+            partial: partial.with_context(|| format!("cannot write {}", path.display()))?,
+            place,
+            force,
+        })
+    }
+
+    /// Puts the file into its place.
+    ///
+    /// # Errors
+    /// When it cannot be written, or something that must stay is in its place by now; then what was written is kept under
+    /// the name that the message tells.
+    pub fn finish(self) -> Result<()> {
+        let name = self.place.display().to_string();
+        let context = || format!("cannot write {name}");
+        self.partial.as_file().sync_all().with_context(context)?;
+        let put = if self.force {
+            if let Some(found) = metadata_of(&self.place)? {
+                check_replaceable(&self.place, &self.place, &found, true)?;
+            }
+            self.partial.persist(&self.place)
+        } else {
+            self.partial.persist_noclobber(&self.place)
+        };
+        let Err(failed) = put else {
+            return Ok(());
+        };
+        let kept = failed.file.keep().map(|(_, path)| path);
+        let kept = kept.map_or_else(
+            |_| String::new(),
+            |path| format!(" (it is in {})", path.display()),
+        );
+        Err(failed.error).with_context(|| format!("cannot write {name}{kept}"))
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.partial.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.partial.flush()
+    }
+}
+
+/// Names for files that are not finished yet. They may be read by whoever may read the user's other new files.
+fn builder(prefix: &str) -> tempfile::Builder<'_, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(prefix).suffix(".partial");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    builder
+}
+
+/// Writes a whole file at once, or nothing.
+///
+/// # Errors
+/// As [`NewFile`].
+pub fn write(path: &Path, bytes: &[u8], force: bool, inputs: &[PathBuf]) -> Result<()> {
+    let mut file = NewFile::create(path, force, inputs)?;
+    let written = file.write_all(bytes);
+    written.with_context(|| format!("cannot write {}", path.display()))?;
+    file.finish()
+}
+
+/// Opens a regular file to read what an earlier run left in it and to go on, or makes it. While it is open nobody else
+/// can open it in this way.
+///
+/// # Errors
+/// When it cannot be opened, is no regular file or an input, or another program writes it.
+pub fn open_to_continue(path: &Path, inputs: &[PathBuf]) -> Result<File> {
+    let (place, found) = look_at(path, inputs)?;
+    ensure!(
+        found.is_none_or(|found| found.is_file()),
+        "{} is not a regular file",
+        path.display()
+    );
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(place);
+    let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+    lock(&file, path)?;
+    Ok(file)
+}
+
+/// Where a stream of results goes.
+#[derive(Debug)]
+pub enum Stream {
+    /// Something to write to and nothing else: standard output, a pipe, a device.
+    Plain(Destination),
+    /// A regular file, locked, that may hold what an earlier run left.
+    Continued(File),
+}
+
+/// What can only be written to.
+#[derive(Debug)]
+pub enum Destination {
+    /// Standard output.
+    Stdout(io::Stdout),
+    /// A pipe or a device.
+    File(File),
+}
+
+impl Write for Destination {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Destination::Stdout(to) => to.write(bytes),
+            Destination::File(to) => to.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Destination::Stdout(to) => to.flush(),
+            Destination::File(to) => to.flush(),
+        }
+    }
+}
+
+/// Opens the place for a stream of results; `-` is standard output. Only from regular files is anything read: a device
+/// may have no end, and a pipe no writer.
+///
+/// # Errors
+/// As [`open_to_continue`].
+pub fn open_stream(path: &Path, inputs: &[PathBuf]) -> Result<Stream> {
+    if path == Path::new("-") {
+        return Ok(Stream::Plain(Destination::Stdout(io::stdout())));
+    }
+    let is_stream = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+    if !is_stream {
+        return Ok(Stream::Continued(open_to_continue(path, inputs)?));
+    }
+    let file = File::options().write(true).open(path);
+    let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(Stream::Plain(Destination::File(file)))
+}
+
+/// Opens a log, to which lines are added. A pipe must have a reader, and one that does not keep up loses lines: a log
+/// must not make the program wait.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn open_log(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    options.open(path)
+}
+
+/// The place that a path leads to, and what is there.
+fn look_at(path: &Path, inputs: &[PathBuf]) -> Result<(PathBuf, Option<Metadata>)> {
+    ensure!(
+        path != Path::new("-"),
+        "standard output will not do here: name a file"
+    );
+    let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+    let place = match is_link {
+        // Written is what the link leads to; the link stays.
+        true => fs::canonicalize(path)
+            .with_context(|| format!("{} is a link that leads nowhere", path.display()))?,
+        false => path.to_owned(),
+    };
+    let found = metadata_of(&place)?;
+    if let Some(found) = &found {
+        let input = inputs.iter().find(|input| is_same(&place, found, input));
+        if let Some(input) = input {
+            bail!(
+                "{} is an input too ({}): name another file to write",
+                path.display(),
+                input.display()
+            );
+        }
+    }
+    Ok((place, found))
+}
+
+fn metadata_of(place: &Path) -> Result<Option<Metadata>> {
+    match fs::metadata(place) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot write {}", place.display())),
+    }
+}
+
+/// Whether two names lead to the same file.
+#[cfg(unix)]
+fn is_same(_: &Path, found: &Metadata, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(other).is_ok_and(|other| (other.dev(), other.ino()) == (found.dev(), found.ino()))
+}
+
+/// Whether two names lead to the same file.
+#[cfg(not(unix))]
+fn is_same(place: &Path, _: &Metadata, other: &Path) -> bool {
+    matches!((fs::canonicalize(place), fs::canonicalize(other)), (Ok(a), Ok(b)) if a == b)
+}
+
+/// Whether what is in the way may be replaced.
+fn check_replaceable(path: &Path, place: &Path, found: &Metadata, force: bool) -> Result<()> {
+    let name = path.display();
+    ensure!(found.is_file(), "{name} is not a regular file");
+    ensure!(force, "{name} exists; --force overwrites it");
+    // Who may not read it cannot have a lock on it taken away either.
+    match File::open(place) {
+        Ok(file) => lock(&file, path),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Takes the lock of a file, which ends with the handle. Where the file system knows no locks, all is as without them.
+fn lock(file: &File, path: &Path) -> Result<()> {
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => bail!("another program is writing {}", path.display()),
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error<T>(result: Result<T>) -> String {
+        format!("{:#}", result.err().unwrap())
+    }
+
+    #[test]
+    fn what_is_there_stays_unless_forced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        write(&path, b"one", false, &[]).unwrap();
+        assert!(error(write(&path, b"two", false, &[])).contains("--force"));
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        write(&path, b"two", true, &[]).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        let folder = dir.path().join("folder");
+        fs::create_dir(&folder).unwrap();
+        assert!(error(write(&folder, b"x", true, &[])).contains("not a regular file"));
+        // Nothing is left of what was begun.
+        drop(NewFile::create(&dir.path().join("y"), false, &[]).unwrap());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn two_new_files_of_one_name_are_both_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        let mut first = NewFile::create(&path, false, &[]).unwrap();
+        let mut second = NewFile::create(&path, false, &[]).unwrap();
+        first.write_all(b"first").unwrap();
+        second.write_all(b"second").unwrap();
+        first.finish().unwrap();
+        let told = error(second.finish());
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        let kept = told
+            .split_once("it is in ")
+            .unwrap()
+            .1
+            .split(')')
+            .next()
+            .unwrap();
+        assert_eq!(fs::read(kept).unwrap(), b"second");
+    }
+
+    #[test]
+    fn a_file_that_is_continued_has_one_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        let first = open_to_continue(&path, &[]).unwrap();
+        for told in [
+            error(open_to_continue(&path, &[])),
+            error(NewFile::create(&path, true, &[])),
+        ] {
+            assert!(told.contains("another program is writing"), "{told}");
+        }
+        drop(first);
+        open_to_continue(&path, &[]).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_input_is_not_written_by_any_of_its_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("in"), "input").unwrap();
+        std::os::unix::fs::symlink(at("in"), at("link")).unwrap();
+        std::os::unix::fs::symlink(at("none"), at("dangling")).unwrap();
+        fs::hard_link(at("in"), at("hard")).unwrap();
+        let inputs = [at("link")];
+        for name in ["in", "link", "hard"] {
+            assert!(error(write(&at(name), b"x", true, &inputs)).contains("is an input too"));
+            assert!(error(open_to_continue(&at(name), &inputs)).contains("is an input too"));
+        }
+        assert!(error(write(&at("dangling"), b"x", true, &[])).contains("leads nowhere"));
+        assert_eq!(fs::read(at("in")).unwrap(), b"input");
+        // A link stays one, and what it leads to is replaced.
+        write(&at("link"), b"new", true, &[]).unwrap();
+        assert!(fs::symlink_metadata(at("link")).unwrap().is_symlink());
+        assert_eq!(fs::read(at("in")).unwrap(), b"new");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn new_files_are_as_readable_as_others() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let (ours, usual) = (dir.path().join("ours"), dir.path().join("usual"));
+        write(&ours, b"", false, &[]).unwrap();
+        File::create(&usual).unwrap();
+        let mode = |path| fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&ours), mode(&usual));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn devices_are_not_replaced_and_not_read() {
+        for device in ["/dev/null", "/dev/full", "/dev/zero"] {
+            let path = Path::new(device);
+            assert!(error(NewFile::create(path, true, &[])).contains("not a regular file"));
+            assert!(error(open_to_continue(path, &[])).contains("not a regular file"));
+            assert!(matches!(open_stream(path, &[]).unwrap(), Stream::Plain(_)));
+        }
+        assert!(matches!(
+            open_stream(Path::new("-"), &[]).unwrap(),
+            Stream::Plain(_)
+        ));
+    }
+}

@@ -1,0 +1,360 @@
+//! Files that are mistakes or traps, given to the real program: devices, pipes, other programs' files, texts without end.
+//! Where memory is the question, the program runs under a limit.
+#![cfg(unix)]
+
+use std::{
+    ffi::OsStr,
+    fs::{self, File},
+    io::{Read, Write},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+const GAMES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/training-smoke.pgn");
+const EPD: &str = "6k1/5ppp/8/8/8/8/8/R5K1 w - - bm Ra8#; id \"mate\";\n\
+                   4k3/8/8/8/8/8/8/4K2R w K - id \"quiet\";\n";
+const BIN: &str = env!("CARGO_BIN_EXE_scorn");
+
+fn scorn<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Output {
+    Command::new(BIN).args(arguments).output().unwrap()
+}
+
+/// Runs it with so many mebibytes of address space.
+fn scorn_within<S: AsRef<OsStr>>(mib: u32, arguments: impl IntoIterator<Item = S>) -> Output {
+    let limited = format!("ulimit -v {} && exec \"$0\" \"$@\"", mib * 1024);
+    let mut command = Command::new("sh");
+    command.args(["-c", &limited, BIN]).args(arguments);
+    command.output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// That it failed as it should, and why.
+fn error(output: &Output) -> String {
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(!errors.contains("panicked"), "{errors}");
+    errors
+}
+
+fn success(output: &Output) -> String {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        fs::write(self.at(name), content).unwrap();
+        self.at(name)
+    }
+
+    fn fifo(&self, name: &str) -> PathBuf {
+        let made = Command::new("mkfifo").arg(self.at(name)).status();
+        assert!(made.unwrap().success());
+        self.at(name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.0.path()).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+/// `scorn analyze` on an EPD file with the hash evaluator and few nodes.
+fn analyze(epd: &Path, output: &Path) -> Vec<PathBuf> {
+    let words = ["-b", "hash", "-t", "1", "analyze", "--nodes", "20", "--epd"];
+    let mut arguments: Vec<PathBuf> = words.map(PathBuf::from).into();
+    arguments.extend([epd.into(), "--output".into(), output.into()]);
+    arguments
+}
+
+#[test]
+fn an_analysis_goes_to_pipes_and_devices_and_reads_nothing_from_them() {
+    let folder = Folder::new();
+    let epd = folder.file("a.epd", EPD);
+    let told = error(&scorn_within(1500, analyze(&epd, Path::new("/dev/full"))));
+    assert!(told.contains("cannot write the analysis"), "{told}");
+    success(&scorn_within(1500, analyze(&epd, Path::new("/dev/zero"))));
+    for output in ["/dev/stdout", "-"] {
+        let mut command = Command::new(BIN);
+        command.args(analyze(&epd, Path::new(output)));
+        let told = success(&command.current_dir(folder.0.path()).output().unwrap());
+        assert_eq!(told.lines().count(), 2, "{output}: {told}");
+        assert!(told.lines().all(|line| line.starts_with("{\"name\":")));
+    }
+    assert_eq!(folder.names(), ["a.epd"]);
+    let fifo = folder.fifo("fifo");
+    let reader = Command::new("cat")
+        .arg(&fifo)
+        .stdout(Stdio::piped())
+        .spawn();
+    success(&scorn(analyze(&epd, &fifo)));
+    let read = text(&reader.unwrap().wait_with_output().unwrap().stdout);
+    assert_eq!(read.lines().count(), 2);
+}
+
+#[test]
+fn an_analysis_goes_on_after_blank_lines_and_not_after_endless_ones() {
+    let folder = Folder::new();
+    let epd = folder.file("a.epd", EPD);
+    let out = folder.at("out.jsonl");
+    success(&scorn(analyze(&epd, &out)));
+    let whole = fs::read_to_string(&out).unwrap();
+    let first = whole.find('\n').unwrap() + 1;
+    for blank in ["\n", "\n  \n\n", " "] {
+        fs::write(&out, whole[..first].to_owned() + blank).unwrap();
+        success(&scorn(analyze(&epd, &out)));
+        let again = fs::read_to_string(&out).unwrap();
+        assert_eq!(again.lines().count(), 2, "{again}");
+        assert_eq!(again[..first], whole[..first]);
+    }
+    // A sparse file costs nothing and has no end of line.
+    let endless = File::create(folder.at("endless.jsonl")).unwrap();
+    (&endless).write_all(b"{\"name\":\"").unwrap();
+    endless.set_len(1 << 36).unwrap();
+    let told = error(&scorn_within(
+        1500,
+        analyze(&epd, &folder.at("endless.jsonl")),
+    ));
+    assert!(told.contains("is not an earlier analysis"), "{told}");
+    assert_eq!(endless.metadata().unwrap().len(), 1 << 36);
+}
+
+#[test]
+fn an_analysis_does_not_write_into_its_input() {
+    let folder = Folder::new();
+    let epd = folder.file("a.epd", "");
+    fs::hard_link(&epd, folder.at("same")).unwrap();
+    for output in [&epd, &folder.at("same")] {
+        assert!(error(&scorn(analyze(&epd, output))).contains("is an input too"));
+    }
+}
+
+fn dataset(words: &[&str], paths: &[&Path]) -> Output {
+    let mut command = Command::new(BIN);
+    command.arg("dataset").args(words).args(paths);
+    command.output().unwrap()
+}
+
+#[test]
+fn data_sets_replace_nothing_unasked_and_never_an_input_or_a_device() {
+    let folder = Folder::new();
+    let pgn = folder.file("games.pgn", fs::read(GAMES).unwrap());
+    let out = folder.file("games.rec", "mine");
+    let told = error(&dataset(&["pgn", "--out"], &[&out, &pgn]));
+    assert!(told.contains("exists; --force overwrites it"), "{told}");
+    assert_eq!(fs::read_to_string(&out).unwrap(), "mine");
+    success(&dataset(&["pgn", "--force", "--out"], &[&out, &pgn]));
+    assert!(fs::metadata(&out).unwrap().len() > 48);
+
+    std::os::unix::fs::symlink(&pgn, folder.at("link")).unwrap();
+    fs::hard_link(&pgn, folder.at("hard")).unwrap();
+    for output in ["games.pgn", "link", "hard"] {
+        let told = error(&dataset(
+            &["pgn", "--force", "--out"],
+            &[&folder.at(output), &pgn],
+        ));
+        assert!(told.contains("is an input too"), "{told}");
+    }
+    assert_eq!(fs::read(&pgn).unwrap(), fs::read(GAMES).unwrap());
+
+    let sample = &["sample", "--count", "5", "--force", "--out"];
+    assert!(error(&dataset(sample, &[&out, &out])).contains("is an input too"));
+    for device in ["/dev/null", "/dev/full"] {
+        let told = error(&dataset(sample, &[Path::new(device), &out]));
+        assert!(told.contains("not a regular file"), "{told}");
+    }
+    let fifo = folder.fifo("fifo");
+    assert!(error(&dataset(sample, &[&fifo, &out])).contains("not a regular file"));
+    assert_eq!(
+        folder.names(),
+        ["fifo", "games.pgn", "games.rec", "hard", "link"]
+    );
+}
+
+#[test]
+fn one_program_at_a_time_writes_a_file() {
+    let folder = Folder::new();
+    let (epd, games) = (folder.file("a.epd", EPD), folder.at("games.rec"));
+    success(&dataset(&["pgn", "--out"], &[&games, Path::new(GAMES)]));
+    let (out, visited) = (folder.at("out.jsonl"), folder.at("visited.rec"));
+    let visit = || {
+        let words = ["visit", "-b", "hash", "--count", "16", "--nodes", "40"];
+        dataset(&[&words[..], &["--out"]].concat(), &[&visited, &games])
+    };
+    success(&visit());
+    success(&scorn(analyze(&epd, &out)));
+    for path in [&out, &visited] {
+        let before = fs::read(path).unwrap();
+        let held = File::open(path).unwrap();
+        held.lock().unwrap();
+        let output = match path == &out {
+            true => scorn(analyze(&epd, path)),
+            false => visit(),
+        };
+        assert!(error(&output).contains("another program is writing"));
+        let forced = dataset(
+            &["sample", "--count", "5", "--force", "--out"],
+            &[path, &games],
+        );
+        assert!(error(&forced).contains("another program is writing"));
+        assert_eq!(fs::read(path).unwrap(), before);
+    }
+}
+
+#[test]
+fn configurations_may_have_a_mark_but_no_devices_without_end() {
+    let folder = Folder::new();
+    let config = folder.file("c", "\u{feff}--backend=hash\n--multipv=3\n");
+    let fen = ["analyze", "--fen", "startpos", "--nodes", "100", "--config"];
+    let with = |path: &Path| {
+        let mut arguments = fen.map(PathBuf::from).to_vec();
+        arguments.push(path.into());
+        scorn_within(1500, arguments)
+    };
+    assert_eq!(success(&with(&config)).matches(" win ").count(), 3);
+    assert!(error(&with(Path::new("/dev/zero"))).contains("/dev/zero"));
+    let utf16 = folder.file("w", b"\xff\xfe-\0-\0");
+    assert!(error(&with(&utf16)).contains("UTF-16 text"));
+}
+
+#[test]
+fn networks_are_not_read_from_devices_without_end() {
+    let fen = ["analyze", "--fen", "startpos", "-w"];
+    let told = error(&scorn_within(1500, fen.into_iter().chain(["/dev/zero"])));
+    assert!(told.contains("/dev/zero"), "{told}");
+    assert!(error(&scorn_within(1500, ["describe", "/dev/zero"])).contains("larger than"));
+    let folder = Folder::new();
+    std::os::unix::fs::symlink("/dev/zero", folder.at("x.onnx")).unwrap();
+    let onnx = folder.at("x.onnx");
+    assert!(
+        error(&scorn_within(
+            1500,
+            [OsStr::new("describe"), onnx.as_os_str()]
+        ))
+        .contains("larger than")
+    );
+}
+
+#[test]
+fn what_a_file_says_does_not_steer_the_terminal() {
+    let folder = Folder::new();
+    let epd = folder.file(
+        "a.epd",
+        "4k3/8/8/8/8/8/8/4K2R w K - id \"\u{1b}]0;title\u{7}\u{9b}2J\u{202e}\";\nnonsense \u{1b}[31m\n",
+    );
+    let output = Command::new(BIN)
+        .args(["-b", "hash", "analyze", "--nodes", "20", "--epd"])
+        .arg(&epd)
+        .output()
+        .unwrap();
+    assert!(text(&output.stdout).contains("\\u001b]0;title"));
+    let config = folder.file("c", "--no\u{1b}[31msuch=1\n");
+    let bad_config = scorn([OsStr::new("bench"), OsStr::new("-c"), config.as_os_str()]);
+    let name = folder.at("x").into_os_string().into_encoded_bytes();
+    let name = [&name[..], b"\x1b[31m.pb.gz"].concat();
+    let missing = scorn([OsStr::new("describe"), OsStr::from_bytes(&name)]);
+    for output in [&output, &bad_config, &missing] {
+        error(output);
+        for said in [&output.stdout, &output.stderr] {
+            let steers = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+            assert!(!text(said).contains(steers), "{:?}", text(said));
+        }
+    }
+}
+
+#[test]
+fn texts_that_are_none_are_named() {
+    let folder = Folder::new();
+    let pgn = "[White \"a\"]\n\n1. e4 *\n";
+    let utf16: Vec<u8> = pgn.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let image = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+    for bytes in [[b"\xff\xfe".to_vec(), utf16.clone()].concat(), utf16, image] {
+        let file = folder.file("x.pgn", bytes);
+        let analysis = scorn([OsStr::new("analyze"), OsStr::new("--pgn"), file.as_os_str()]);
+        let records = dataset(&["pgn", "--out"], &[&folder.at("x.rec"), &file]);
+        for output in [analysis, records] {
+            let told = error(&output);
+            assert!(told.contains("x.pgn") && told.contains("UTF-16"), "{told}");
+        }
+    }
+    let empty = folder.file("empty.pgn", "");
+    let words = ["-b", "hash", "analyze", "--pgn"].map(OsStr::new);
+    let told = error(&scorn(words.iter().copied().chain([empty.as_os_str()])));
+    assert!(told.contains("no positions"), "{told}");
+}
+
+#[test]
+fn a_log_without_a_reader_does_not_make_the_engine_wait() {
+    let folder = Folder::new();
+    let fifo = folder.fifo("log");
+    let mut child = Command::new(BIN)
+        .args(["-b", "hash"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = format!(
+        "setoption name LogFile value {}\nisready\ngo nodes 1\nquit\n",
+        fifo.display()
+    );
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(lines.as_bytes())
+        .unwrap();
+    let said = success(&child.wait_with_output().unwrap());
+    assert!(said.contains("LogFile: cannot write to"), "{said}");
+    assert!(
+        said.contains("readyok") && said.contains("bestmove "),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_reader_of_everything_that_goes_away_ends_an_analysis_quietly() {
+    let folder = Folder::new();
+    let epd = folder.file("a.epd", EPD);
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let mut child = Command::new(BIN)
+        .args(["-b", "hash", "analyze", "--nodes", "20", "--epd"])
+        .arg(&epd)
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone().unwrap())
+        .stderr(writer)
+        .spawn()
+        .unwrap();
+    // As `head -c 1` does.
+    let mut first = [0];
+    let _ = reader.read(&mut first).unwrap();
+    drop(reader);
+    let code = child.wait().unwrap().code();
+    assert!(code == Some(1) || code == Some(0), "{code:?}");
+
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let nobody = Command::new(BIN)
+        .args(["-b", "nosuch", "analyze", "--fen", "startpos"])
+        .stdout(writer.try_clone().unwrap())
+        .stderr(writer)
+        .status();
+    assert_eq!(nobody.unwrap().code(), Some(1));
+}
