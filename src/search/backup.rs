@@ -230,3 +230,228 @@ fn back_up(
         correction = correction.flipped();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        chess::{History, moves::legal_moves},
+        network::Value,
+        options::Options,
+        search::{
+            tree::node::{Bounds, Origin},
+            visits::Visit,
+        },
+    };
+
+    fn node(n: u32, wl: f64, d: f32, m: f32) -> Node {
+        Node {
+            n,
+            wl,
+            d,
+            m,
+            ..Node::EMPTY
+        }
+    }
+
+    /// A root with one visit of its own and two children, of which the first has two replies; a visit is in flight to a third
+    /// reply of it, and one more to the same.
+    struct Line {
+        state: SearchState,
+        visits: Visits,
+        /// Root, child, leaf.
+        path: [NodeId; 3],
+    }
+
+    impl Line {
+        fn new(children: [Node; 2]) -> Line {
+            let mut next = History::default();
+            let first = legal_moves(next.position()).next().unwrap();
+            let replies = [
+                node(2, -0.2, 0.4, 11.0),
+                node(1, 0.3, 0.1, 21.0),
+                Node::EMPTY,
+            ];
+            let mut tree = Tree::new(next.clone(), None);
+            let root = tree.root;
+            *tree.node_mut(root) = node(10, 0.0, 0.3, 14.0);
+            let child = tree.grow(root, &next, &children)[0];
+            next.push(first);
+            let leaf = tree.grow(child, &next, &replies)[2];
+            let m = tree.edges(tree.node(child)).at(2).m();
+            let path = [root, child, leaf];
+            for id in path {
+                tree.node_mut(id).in_flight = 2;
+            }
+            let step = |slot, m| Step {
+                slot,
+                drawn: false,
+                m,
+            };
+            let mut state = SearchState {
+                tree,
+                ..SearchState::default()
+            };
+            state.progress.claimed = 1;
+            let mut visits = Visits {
+                steps: [step(0, first), step(2, m)].repeat(2),
+                ..Visits::default()
+            };
+            for (steps, state) in [(0..2, VisitState::Claimed), (2..4, VisitState::Collision)] {
+                visits.list.push(Visit {
+                    head: 0,
+                    steps,
+                    state,
+                });
+            }
+            Line {
+                state,
+                visits,
+                path,
+            }
+        }
+
+        /// Two children: four visits (the two replies', and its own) and five.
+        fn open() -> Line {
+            Line::new([node(4, 0.2, 0.3, 12.0), node(5, -0.1, 0.2, 15.0)])
+        }
+
+        /// The leaf turns out to be worth this to its side to move.
+        fn evaluated(&mut self, value: Value, terminal: Option<(i8, Origin)>) {
+            self.visits.list[0].state = VisitState::Ready(Leaf {
+                value,
+                terminal,
+                edges: Default::default(),
+            });
+        }
+
+        fn back_up(&mut self, finish: bool) {
+            let params = Params::new(&Options::default(), 2, true);
+            Paths::default().back_up(&mut self.state, &params, &mut self.visits, finish);
+        }
+
+        fn assert_is(&self, depth: usize, n: u32, wl: f64, d: f64, m: f64) {
+            let node = self.state.tree.node(self.path[depth]);
+            let close = |a: f64, b: f64| (a - b).abs() < 1e-5;
+            let is_right = close(node.wl, wl) && close(node.d.into(), d) && close(node.m.into(), m);
+            assert!(node.n == n && is_right, "{n} {wl} {d} {m}, not {node:?}");
+        }
+
+        fn in_flight(&self) -> [u32; 3] {
+            self.path.map(|id| self.state.tree.node(id).in_flight)
+        }
+    }
+
+    const VALUE: Value = Value {
+        wl: 0.6,
+        d: 0.3,
+        m: 20.0,
+    };
+
+    #[test]
+    fn a_value_changes_sides_and_gets_a_ply_longer_on_its_way_up() {
+        let mut line = Line::open();
+        line.evaluated(VALUE, None);
+        line.back_up(false);
+        line.assert_is(2, 1, -0.6, 0.3, 20.0);
+        assert_eq!(line.state.tree.node(line.path[2]).v, -0.6);
+        line.assert_is(
+            1,
+            5,
+            (4.0 * 0.2 + 0.6) / 5.0,
+            (4.0 * 0.3 + 0.3) / 5.0,
+            (48.0 + 21.0) / 5.0,
+        );
+        line.assert_is(0, 11, -0.6 / 11.0, 3.3 / 11.0, (140.0 + 22.0) / 11.0);
+        assert_eq!(
+            (line.state.progress.claimed, line.state.progress.playouts),
+            (0, 1)
+        );
+        assert_eq!(line.state.progress.seldepth, 2);
+        // The collision is still under way; it leaves nothing behind.
+        assert_eq!(line.in_flight(), [1, 1, 1]);
+        line.back_up(true);
+        assert_eq!(line.in_flight(), [0, 0, 0]);
+        line.assert_is(2, 1, -0.6, 0.3, 20.0);
+        assert_eq!(line.state.tree.node(line.path[0]).n, 11);
+        assert_eq!(line.state.progress.playouts, 1);
+    }
+
+    #[test]
+    fn what_is_not_evaluated_waits_and_can_be_undone() {
+        let mut line = Line::open();
+        line.back_up(true);
+        assert_eq!(line.in_flight(), [1, 1, 1]);
+        assert_eq!(line.state.progress.claimed, 1);
+        Paths::default().cancel_all(&mut line.state, &mut line.visits);
+        assert_eq!(line.in_flight(), [0, 0, 0]);
+        assert_eq!(
+            (line.state.progress.claimed, line.state.progress.playouts),
+            (0, 0)
+        );
+        line.assert_is(0, 10, 0.0, 0.3, 14.0);
+        line.assert_is(1, 4, 0.2, 0.3, 12.0);
+    }
+
+    #[test]
+    fn a_mate_proves_the_move_that_allows_it_lost_and_corrects_the_root() {
+        let mut line = Line::open();
+        let mated = Value {
+            wl: -1.0,
+            d: 0.0,
+            m: 0.0,
+        };
+        line.evaluated(mated, Some((-1, Origin::Rules)));
+        line.back_up(true);
+        let tree = &line.state.tree;
+        let [root, child, leaf] = line.path.map(|id| *tree.node(id));
+        assert_eq!(leaf.bounds(), Bounds::exact(1));
+        assert_eq!(child.bounds(), Bounds::exact(-1));
+        assert_eq!(
+            (child.origin(), root.is_proven()),
+            (Origin::Children, false)
+        );
+        line.assert_is(2, 1, 1.0, 0.0, 0.0);
+        line.assert_is(1, 5, -1.0, 0.0, 1.0);
+        // As if all five visits of the child had been lost in two plies: its four were worth -0.2 each to the other side.
+        line.assert_is(
+            0,
+            11,
+            (4.0 * 0.2 + 5.0 * 1.0) / 11.0,
+            (3.0 - 4.0 * 0.3) / 11.0,
+            (140.0 - 4.0 * 12.0 + 5.0 * 1.0 + 1.0) / 11.0,
+        );
+    }
+
+    #[test]
+    fn without_sticky_endgames_a_mate_is_a_value_like_any_other() {
+        let mut line = Line::open();
+        let mated = Value {
+            wl: -1.0,
+            d: 0.0,
+            m: 0.0,
+        };
+        line.evaluated(mated, Some((-1, Origin::Rules)));
+        let options = Options {
+            sticky_endgames: false,
+            ..Options::default()
+        };
+        let params = Params::new(&options, 2, true);
+        Paths::default().back_up(&mut line.state, &params, &mut line.visits, true);
+        assert!(!line.state.tree.node(line.path[1]).is_proven());
+        line.assert_is(1, 5, (4.0 * 0.2 - 1.0) / 5.0, 1.2 / 5.0, (48.0 + 1.0) / 5.0);
+        line.assert_is(0, 11, 1.0 / 11.0, 3.0 / 11.0, (140.0 + 2.0) / 11.0);
+    }
+
+    #[test]
+    fn below_a_proven_node_only_its_own_value_goes_up() {
+        let mut child = node(4, 1.0, 0.0, 7.0);
+        child.set_bounds(Bounds::exact(1), Origin::Children);
+        let mut line = Line::new([child, node(5, -0.1, 0.2, 15.0)]);
+        line.evaluated(VALUE, None);
+        line.back_up(true);
+        line.assert_is(2, 1, -0.6, 0.3, 20.0);
+        line.assert_is(1, 5, 1.0, 0.0, 7.0);
+        line.assert_is(0, 11, -1.0 / 11.0, 3.0 / 11.0, (140.0 + 8.0) / 11.0);
+    }
+}

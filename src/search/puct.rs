@@ -285,7 +285,7 @@ fn for_each_at_root(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::Arc;
 
     use super::*;
@@ -297,7 +297,7 @@ mod tests {
     };
 
     /// The same tree every time, of so many nodes.
-    fn searched(nodes: u64) -> (SearchState, Params) {
+    pub fn searched(nodes: u64) -> (SearchState, Params) {
         let options = Options {
             minibatch_size: 8,
             ..Options::default()

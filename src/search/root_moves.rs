@@ -60,3 +60,94 @@ fn dirichlet(len: usize, alpha: f32, rng: &mut Xoshiro256PlusPlus) -> Vec<f32> {
         uniform
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+    use crate::search::tree::node::Node;
+
+    /// The priors of five root moves with priors of 0.1, so mixed.
+    fn priors(epsilon: f32, alpha: f32, seed: u64) -> Vec<f32> {
+        let tree = Tree::with_children(&[Node::EMPTY; 5]);
+        let options = Options {
+            noise_epsilon: epsilon,
+            noise_alpha: alpha,
+            ..Options::default()
+        };
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let moves = RootMoves::new(&tree, &[], &options, &mut rng);
+        assert!(moves.allowed().map(|(edge, _)| edge).eq(0..5));
+        moves.allowed().map(|(_, p)| p).collect()
+    }
+
+    #[test]
+    fn noise_is_mixed_in_by_its_share() {
+        let plain = priors(0.0, 0.3, 1);
+        assert!(plain.iter().all(|p| (p - 0.1).abs() < 1e-3), "{plain:?}");
+        let noise = priors(1.0, 0.3, 1);
+        assert!((noise.iter().sum::<f32>() - 1.0).abs() < 1e-5);
+        for (mixed, (p, noise)) in priors(0.25, 0.3, 1).iter().zip(plain.iter().zip(&noise)) {
+            assert!((mixed - (0.75 * p + 0.25 * noise)).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn the_seed_decides_the_noise() {
+        assert_eq!(priors(0.25, 0.3, 1), priors(0.25, 0.3, 1));
+        assert_ne!(priors(0.25, 0.3, 1), priors(0.25, 0.3, 2));
+        assert_eq!(priors(0.0, 0.3, 1), priors(0.0, 0.3, 2));
+    }
+
+    #[test]
+    fn mean_and_variance_are_those_of_the_dirichlet_distribution() {
+        const DRAWS: u32 = 4000;
+        for alpha in [0.03, 0.3, 3.0] {
+            let (mut sum, mut squares) = ([0.0; 5], 0.0);
+            for seed in 0..DRAWS {
+                for (sum, p) in sum.iter_mut().zip(priors(1.0, alpha, u64::from(seed))) {
+                    assert!((0.0..=1.0).contains(&p));
+                    *sum += f64::from(p);
+                    squares += f64::from(p - 0.2).powi(2);
+                }
+            }
+            // Of five: a fifth each, with variance 1/5 * 4/5 / (5 alpha + 1).
+            let variance = 0.16 / (5.0 * f64::from(alpha) + 1.0);
+            let deviation = (variance / f64::from(DRAWS)).sqrt();
+            for sum in sum {
+                let mean = sum / f64::from(DRAWS);
+                assert!(
+                    (mean - 0.2).abs() < 5.0 * deviation,
+                    "alpha {alpha}: {mean}"
+                );
+            }
+            let found = squares / f64::from(5 * DRAWS);
+            assert!(
+                (found / variance - 1.0).abs() < 0.1,
+                "alpha {alpha}: {found}"
+            );
+        }
+    }
+
+    #[test]
+    fn without_concentration_the_noise_is_even() {
+        assert!(priors(1.0, 0.0, 1).iter().all(|p| (p - 0.2).abs() < 1e-6));
+    }
+
+    #[test]
+    fn only_the_wanted_moves_get_noise() {
+        let tree = Tree::with_children(&[Node::EMPTY; 5]);
+        let root = tree.edges(tree.node(tree.root()));
+        let options = Options {
+            noise_epsilon: 1.0,
+            ..Options::default()
+        };
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let wanted = [root.at(3).m(), root.at(1).m()];
+        let moves = RootMoves::new(&tree, &wanted, &options, &mut rng);
+        assert_eq!(moves.len(), 2);
+        assert!(moves.allowed().map(|(edge, _)| edge).eq([1, 3]));
+        assert!((moves.allowed().map(|(_, p)| p).sum::<f32>() - 1.0).abs() < 1e-5);
+    }
+}

@@ -405,3 +405,128 @@ fn step_down(tree: &mut Tree, id: NodeId, slot: u8, drawn: bool, head: u32) -> L
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+    use crate::{
+        options::Options,
+        search::{
+            puct::tests::searched,
+            tree::node::{Bounds, Node, Origin},
+        },
+    };
+
+    /// What visits sent down in portions of `together` leave behind: the visits in flight of each node, and how the visits
+    /// ended (leaves, collisions, at proven nodes).
+    fn sent(nodes: u64, visits: usize, together: usize) -> (Vec<u32>, [usize; 3]) {
+        let (mut state, params) = searched(nodes);
+        state.progress = Default::default();
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut ends = [0; 3];
+        let mut descent = Descent::default();
+        for _ in 0..visits / together {
+            let mut selection = Selection {
+                state: &mut state,
+                params: &params,
+                rng: &mut rng,
+            };
+            descent.links.clear();
+            descent.descend(&mut selection, together).unwrap();
+            for end in &descent.ends {
+                ends[*end as usize] += 1;
+            }
+        }
+        let mut in_flight = Vec::new();
+        state
+            .tree
+            .for_each(|node, _| in_flight.push(node.in_flight));
+        (in_flight, ends)
+    }
+
+    #[test]
+    fn visits_that_go_down_together_end_where_each_alone_would() {
+        for nodes in [2, 40, 3000] {
+            let alone = sent(nodes, 256, 1);
+            assert_eq!(alone.0[0], 256);
+            assert_eq!(alone.1.iter().sum::<usize>(), 256);
+            assert!(alone.1[0] > 1, "{:?}", alone.1);
+            for together in [2, 32, 256] {
+                assert_eq!(
+                    sent(nodes, 256, together),
+                    alone,
+                    "{nodes} nodes, {together}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_leaf_is_claimed_once_and_collisions_end_the_selection() {
+        let mut state = SearchState {
+            tree: Tree::new(Default::default(), None),
+            ..SearchState::default()
+        };
+        let params = Params::new(&Options::default(), 8, true);
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut visits = Visits::new(state.tree.edges.take_writer());
+        let selection = Selection {
+            state: &mut state,
+            params: &params,
+            rng: &mut rng,
+        };
+        let mut descent = Descent::default();
+        descent.select(selection, &mut visits, 8, 3).unwrap();
+        descent.unwind(&mut visits, 0);
+        let is_claimed = |visit: &&Visit| matches!(visit.state, VisitState::Claimed);
+        assert_eq!(visits.list.iter().filter(is_claimed).count(), 1);
+        assert_eq!((visits.list.len(), visits.collisions), (4, 3));
+        assert!(visits.list.iter().all(|visit| visit.steps.is_empty()));
+        assert_eq!((state.root().in_flight, state.progress.claimed), (4, 1));
+    }
+
+    #[test]
+    fn a_visit_takes_the_move_with_the_largest_sum_of_value_and_exploration() {
+        let child = |n, wl| Node {
+            n,
+            wl,
+            ..Node::EMPTY
+        };
+        // (W-L and visits of two moves with priors of 0.1, the one to take), c * sqrt(N) being 1.745 * sqrt(visits).
+        let cases = [
+            ([(10, 0.5), (10, 0.4)], 0),
+            ([(10, 0.4), (10, 0.5)], 1),
+            // 0.5 + 0.174 * sqrt(101) / 101 = 0.517 against 0.45 + 0.174 * sqrt(101) / 2 = 1.327.
+            ([(100, 0.5), (1, 0.45)], 1),
+            // 0.9 + 0.174 * sqrt(30) / 11 = 0.987 against 0.5 + 0.174 * sqrt(30) / 21 = 0.545.
+            ([(10, 0.9), (20, 0.5)], 0),
+        ];
+        for (children, expected) in cases {
+            let children = children.map(|(n, wl)| child(n, wl));
+            let mut state = SearchState::with_children(&children);
+            let params = Params::new(&Options::default(), 1, false);
+            let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+            let mut descent = Descent::default();
+            let mut selection = Selection {
+                state: &mut state,
+                params: &params,
+                rng: &mut rng,
+            };
+            // The children have no moves of their own, so that the visit cannot go further.
+            for child in 0..2 {
+                let tree = &mut selection.state.tree;
+                let id = tree.child_id(tree.node(tree.root), child);
+                let proof = Bounds::exact(0);
+                tree.node_mut(id).set_bounds(proof, Origin::Rules);
+            }
+            descent.descend(&mut selection, 1).unwrap();
+            let tree = &state.tree;
+            let taken = tree.children(state.root());
+            let in_flight: Vec<u32> = taken.iter().map(|child| child.in_flight).collect();
+            assert_eq!(in_flight[expected], 1, "{children:?}: {in_flight:?}");
+            assert!(descent.ends == [End::Proven]);
+        }
+    }
+}

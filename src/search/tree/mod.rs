@@ -311,6 +311,32 @@ impl Tree {
         tree
     }
 
+    /// Gives a node all moves after `game`, with the same priors, and children for the first of them, whose ids it returns.
+    #[cfg(test)]
+    pub(super) fn grow(&mut self, id: NodeId, game: &History, children: &[Node]) -> Vec<NodeId> {
+        use self::node::Edge;
+
+        let moves: Vec<_> = crate::chess::moves::legal_moves(game.position()).collect();
+        let prior = 1.0 / moves.len() as f32;
+        let edges: Vec<Edge> = moves.iter().map(|&m| Edge::new(m, prior)).collect();
+        let mut writer = self.edges.take_writer();
+        self.edges.reserve(&mut writer, 1).unwrap();
+        let range = writer.write(&edges).unwrap();
+        self.edges.install(&mut writer);
+        self.edges.put_back(writer);
+        self.set_edges(id, range);
+        let edges = 0..children.len() as u8;
+        let slots: Vec<u8> = edges
+            .map(|edge| self.add_child(id, edge).unwrap())
+            .collect();
+        let ids = slots.iter().map(|&slot| self.child_id(self.node(id), slot));
+        let ids: Vec<NodeId> = ids.collect();
+        for ((edge, &id), child) in (0..).zip(&ids).zip(children) {
+            *self.node_mut(id) = Node { edge, ..*child };
+        }
+        ids
+    }
+
     /// Checks what must hold between searches: no visits in flight, and every open node has one visit of its own and
     /// those of its children.
     ///

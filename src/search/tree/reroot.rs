@@ -174,7 +174,7 @@ fn revert(tree: &mut Tree, parents: &[(NodeId, NodeId)], id: NodeId, source: &No
 mod tests {
     use super::super::node::Bounds;
     use super::*;
-    use crate::chess::{PackedMove, moves::legal_moves};
+    use crate::chess::moves::legal_moves;
 
     fn node(n: u32, wl: f64, d: f32, m: f32) -> Node {
         Node {
@@ -191,29 +191,6 @@ mod tests {
         let mut node = node(n, 0.0, 1.0, plies);
         node.set_bounds(Bounds::exact(0), Origin::TwoFold);
         node
-    }
-
-    /// Gives a node all moves of the game that leads to it, and children for the first of them. Returns the children.
-    fn grow(tree: &mut Tree, id: NodeId, game: &History, children: &[Node]) -> Vec<NodeId> {
-        let moves: Vec<PackedMove> = legal_moves(game.position()).collect();
-        let edges: Vec<Edge> = moves.iter().map(|&m| Edge::new(m, 0.05)).collect();
-        let mut writer = tree.edges.take_writer();
-        tree.edges.reserve(&mut writer, 1).unwrap();
-        let range = writer.write(&edges).unwrap();
-        tree.edges.install(&mut writer);
-        tree.edges.put_back(writer);
-        tree.set_edges(id, range);
-        let slots: Vec<u8> = (0..children.len() as u8)
-            .map(|edge| tree.add_child(id, edge).unwrap())
-            .collect();
-        let ids: Vec<NodeId> = slots
-            .iter()
-            .map(|&slot| tree.child_id(tree.node(id), slot))
-            .collect();
-        for ((edge, &id), child) in (0..).zip(&ids).zip(children) {
-            *tree.node_mut(id) = Node { edge, ..*child };
-        }
-        ids
     }
 
     /// The game after its first legal move.
@@ -235,9 +212,9 @@ mod tests {
         let mut tree = Tree::new(game.clone(), None);
         let root = tree.root;
         *tree.node_mut(root) = node(next.n + 6, 0.1, 0.3, 40.0);
-        let next = grow(&mut tree, root, &game, &[next, node(5, 0.0, 0.2, 30.0)])[0];
-        let reply = grow(&mut tree, next, &second, &[reply])[0];
-        grow(&mut tree, reply, &third, leaves);
+        let next = tree.grow(root, &game, &[next, node(5, 0.0, 0.2, 30.0)])[0];
+        let reply = tree.grow(next, &second, &[reply])[0];
+        tree.grow(reply, &third, leaves);
         let kept = tree.node(next).n;
         assert_eq!(reroot(&mut tree, &second, None), tree.node(tree.root).n);
         assert!(tree.node(tree.root).n <= kept);
@@ -326,9 +303,9 @@ mod tests {
             let root = tree.root;
             *tree.node_mut(root) = node(7, 0.0, 0.0, 9.0);
             let children = [node(6, 0.0, 0.0, 9.0)];
-            let child = grow(&mut tree, root, &game, &children)[0];
+            let child = tree.grow(root, &game, &children)[0];
             let next = after_first_move(&game);
-            grow(&mut tree, child, &next, &[node(5, 0.0, 0.0, 9.0)]);
+            tree.grow(child, &next, &[node(5, 0.0, 0.0, 9.0)]);
             (tree, game, next)
         };
         let (mut same, game, next) = tree();
