@@ -41,6 +41,7 @@ pub mod options;
 pub mod pgn;
 pub mod random;
 pub mod search;
+pub mod selfplay;
 pub mod stats;
 pub mod syzygy;
 pub mod terminal;

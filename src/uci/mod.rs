@@ -10,6 +10,7 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)
 )]
 
+pub mod client;
 pub mod command;
 pub mod info;
 pub mod output;

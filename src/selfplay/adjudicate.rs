@@ -1,0 +1,339 @@
+//! When a game is over: by the rules of chess, or because going on would only cost time.
+//!
+//! A position that comes up for the third time and fifty moves without progress end a game when they are on the board, not
+//! when somebody could claim them by a move still to be played.
+
+use std::sync::Arc;
+
+use shakmaty::{Color, KnownOutcome, Position};
+
+use crate::{chess::History, syzygy::Tables};
+
+/// Why a game is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// By the rules.
+    Checkmate,
+    /// By the rules.
+    Stalemate,
+    /// Neither side can ever mate.
+    InsufficientMaterial,
+    /// The position is on the board for the third time.
+    Repetition,
+    /// Fifty moves of both sides without a capture or a pawn move.
+    FiftyMoves,
+    /// Both sides have seen one of them winning for long enough.
+    AgreedWin,
+    /// Both sides have seen nothing for long enough.
+    AgreedDraw,
+    /// Endgame tablebases know the result.
+    Tablebase,
+    /// The game was too long.
+    Length,
+}
+
+impl Ending {
+    /// In words, for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Ending::Checkmate => "checkmate",
+            Ending::Stalemate => "stalemate",
+            Ending::InsufficientMaterial => "insufficient material",
+            Ending::Repetition => "threefold repetition",
+            Ending::FiftyMoves => "fifty-move rule",
+            Ending::AgreedWin => "both see a win",
+            Ending::AgreedDraw => "both see a draw",
+            Ending::Tablebase => "tablebase",
+            Ending::Length => "length",
+        }
+    }
+
+    /// Whether the rules of chess say so.
+    pub fn is_by_rules(self) -> bool {
+        matches!(
+            self,
+            Ending::Checkmate
+                | Ending::Stalemate
+                | Ending::InsufficientMaterial
+                | Ending::Repetition
+                | Ending::FiftyMoves
+        )
+    }
+}
+
+/// The end of a game.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Who won.
+    pub outcome: KnownOutcome,
+    /// Why.
+    pub ending: Ending,
+}
+
+impl Verdict {
+    fn draw(ending: Ending) -> Verdict {
+        let outcome = KnownOutcome::Draw;
+        Verdict { outcome, ending }
+    }
+
+    fn win(winner: Color, ending: Ending) -> Verdict {
+        let outcome = KnownOutcome::Decisive { winner };
+        Verdict { outcome, ending }
+    }
+}
+
+/// Whether a game is over by the rules of chess.
+pub fn by_rules(history: &History) -> Option<Verdict> {
+    let position = history.position();
+    if position.is_checkmate() {
+        return Some(Verdict::win(!position.turn(), Ending::Checkmate));
+    }
+    let ending = if position.is_stalemate() {
+        Ending::Stalemate
+    } else if position.is_insufficient_material() {
+        Ending::InsufficientMaterial
+    } else if history.last().repetitions >= 2 {
+        Ending::Repetition
+    } else if position.halfmoves() >= 100 {
+        Ending::FiftyMoves
+    } else {
+        return None;
+    };
+    Some(Verdict::draw(ending))
+}
+
+/// A game is drawn when every value of so many plies is this near to 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DrawRule {
+    /// Moves before this number do not count.
+    pub from_move: u32,
+    /// Plies, so moves of both sides.
+    pub plies: u32,
+    /// The largest value.
+    pub value: f64,
+}
+
+/// A game is won when every value of so many plies says so.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WinRule {
+    /// Plies, so moves of both sides.
+    pub plies: u32,
+    /// The smallest value.
+    pub value: f64,
+}
+
+/// When games end before the rules of chess end them. Values are in one unit for both sides, such as pawns.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// On which draws both sides agree.
+    pub draw: Option<DrawRule>,
+    /// On which wins both sides agree.
+    pub win: Option<WinRule>,
+    /// Plies after which a game is drawn.
+    pub longest: Option<usize>,
+    /// Tables whose result is taken.
+    pub tables: Option<Arc<Tables>>,
+}
+
+/// Watches one game.
+#[derive(Debug)]
+pub struct Adjudicator<'r> {
+    rules: &'r Rules,
+    /// Plies for which White (above 0) or Black (below) was seen winning.
+    won: i64,
+    /// Plies for which nothing was seen.
+    level: u32,
+}
+
+impl<'r> Adjudicator<'r> {
+    /// For a game that begins.
+    pub fn new(rules: &'r Rules) -> Adjudicator<'r> {
+        Adjudicator {
+            rules,
+            won: 0,
+            level: 0,
+        }
+    }
+
+    /// Whether the game is over after a move, for which its side has told White's `value`, if it knew one.
+    pub fn after_move(&mut self, history: &History, value: Option<f64>) -> Option<Verdict> {
+        self.count(history, value);
+        let by_rules = by_rules(history);
+        if by_rules.is_some() {
+            return by_rules;
+        }
+        if let Some(rule) = self.rules.win
+            && self.won.unsigned_abs() >= u64::from(rule.plies)
+        {
+            let winner = Color::from_white(self.won > 0);
+            return Some(Verdict::win(winner, Ending::AgreedWin));
+        }
+        if let Some(rule) = self.rules.draw
+            && self.level >= rule.plies
+        {
+            return Some(Verdict::draw(Ending::AgreedDraw));
+        }
+        if let Some(verdict) = self.by_tables(history) {
+            return Some(verdict);
+        }
+        let is_too_long = |longest| history.len() > longest;
+        let is_too_long = self.rules.longest.is_some_and(is_too_long);
+        is_too_long.then(|| Verdict::draw(Ending::Length))
+    }
+
+    fn count(&mut self, history: &History, value: Option<f64>) {
+        if let Some(rule) = self.rules.win {
+            let decided = match value {
+                Some(value) if value >= rule.value => 1,
+                Some(value) if value <= -rule.value => -1,
+                _ => 0,
+            };
+            let goes_on = decided * self.won > 0;
+            self.won = if goes_on { self.won + decided } else { decided };
+        }
+        if let Some(rule) = self.rules.draw {
+            let is_late = history.position().fullmoves().get() >= rule.from_move;
+            let is_level = is_late && value.is_some_and(|value| value.abs() <= rule.value);
+            self.level = if is_level { self.level + 1 } else { 0 };
+        }
+    }
+
+    /// Tables know the result right after a capture or pawn move; the fifty-move rule is in it.
+    fn by_tables(&self, history: &History) -> Option<Verdict> {
+        let position = history.position();
+        let result = self.rules.tables.as_ref()?.result(position)?;
+        Some(match result {
+            0 => Verdict::draw(Ending::Tablebase),
+            1 => Verdict::win(position.turn(), Ending::Tablebase),
+            _ => Verdict::win(!position.turn(), Ending::Tablebase),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chess::setup;
+
+    fn game(fen: Option<&str>, moves: &str) -> History {
+        let moves: Vec<String> = moves.split_whitespace().map(str::to_owned).collect();
+        setup::history_from(fen, &moves).unwrap()
+    }
+
+    fn ending(fen: &str) -> Option<Ending> {
+        by_rules(&game(Some(fen), "")).map(|verdict| verdict.ending)
+    }
+
+    #[test]
+    fn games_end_by_the_rules_and_not_before() {
+        assert_eq!(
+            ending("R5k1/5ppp/8/8/8/8/8/6K1 b - - 100 80"),
+            Some(Ending::Checkmate)
+        );
+        assert_eq!(
+            ending("k7/8/1Q6/8/8/8/8/7K b - - 0 1"),
+            Some(Ending::Stalemate)
+        );
+        for (fen, over) in [
+            ("4k3/8/8/8/8/8/8/4K3 w - - 0 1", true),
+            ("4k3/8/8/8/8/8/8/3NK3 w - - 0 1", true),
+            ("4k3/8/8/8/8/8/8/3BK3 w - - 0 1", true),
+            // Bishops on one colour, then on both.
+            ("4k1b1/8/8/8/8/8/8/3BK3 w - - 0 1", true),
+            ("4kb2/8/8/8/8/8/8/3BK3 w - - 0 1", false),
+            ("4k3/8/8/8/8/8/8/2NNK3 w - - 0 1", false),
+            ("4k1n1/8/8/8/8/8/8/3NK3 w - - 0 1", false),
+            ("4k3/8/8/8/8/8/P7/4K3 w - - 0 1", false),
+        ] {
+            let found = ending(fen) == Some(Ending::InsufficientMaterial);
+            assert_eq!(found, over, "{fen}");
+        }
+        assert_eq!(ending("4k3/8/8/8/8/8/8/R3K3 w - - 99 90"), None);
+        assert_eq!(
+            ending("4k3/8/8/8/8/8/8/R3K3 w - - 100 90"),
+            Some(Ending::FiftyMoves)
+        );
+    }
+
+    #[test]
+    fn a_third_repetition_ends_a_game_when_it_is_on_the_board() {
+        let moves = "g1f3 g8f6 f3g1 f6g8 g1f3 g8f6 f3g1 f6g8";
+        let words: Vec<&str> = moves.split(' ').collect();
+        for plies in 0..words.len() {
+            assert_eq!(by_rules(&game(None, &words[..plies].join(" "))), None);
+        }
+        let over = by_rules(&game(None, moves)).unwrap();
+        assert_eq!(over, Verdict::draw(Ending::Repetition));
+    }
+
+    /// What is said after these values for White, told in turn by the two sides.
+    fn told(rules: &Rules, values: &[Option<f64>]) -> Vec<Option<KnownOutcome>> {
+        let history = game(Some("4k3/8/8/8/8/8/4P3/4K3 w - - 0 60"), "");
+        let mut adjudicator = Adjudicator::new(rules);
+        let mut after = |&value| adjudicator.after_move(&history, value);
+        values.iter().map(|v| after(v).map(|v| v.outcome)).collect()
+    }
+
+    #[test]
+    fn games_end_early_only_when_both_sides_agree_for_long_enough() {
+        let rules = Rules {
+            draw: Some(DrawRule {
+                from_move: 35,
+                plies: 16,
+                value: 0.2,
+            }),
+            win: Some(WinRule {
+                plies: 6,
+                value: 6.0,
+            }),
+            ..Rules::default()
+        };
+        let told = |values: &[f64]| {
+            let values: Vec<_> = values.iter().map(|&v| v.is_finite().then_some(v)).collect();
+            told(&rules, &values)
+        };
+        let white = Some(KnownOutcome::Decisive {
+            winner: Color::White,
+        });
+        let mut expected = vec![None; 5];
+        expected.push(white);
+        assert_eq!(told(&[12.0; 6]), expected);
+        let black = Some(KnownOutcome::Decisive {
+            winner: Color::Black,
+        });
+        assert_eq!(*told(&[-6.0; 6]).last().unwrap(), black);
+        let unknown = f64::NAN;
+        for values in [
+            &[5.9; 12][..],
+            &[12.0, 3.0, 12.0, 3.0, 12.0, 3.0, 12.0, 3.0],
+            &[12.0, -12.0, 12.0, -12.0, 12.0, -12.0, 12.0],
+            &[12.0, 12.0, 12.0, 12.0, 12.0, unknown, 12.0],
+            &[0.05; 15],
+        ] {
+            assert_eq!(*told(values).last().unwrap(), None, "{values:?}");
+        }
+        assert_eq!(*told(&[0.05; 16]).last().unwrap(), Some(KnownOutcome::Draw));
+    }
+
+    #[test]
+    fn early_moves_do_not_count_and_long_games_end() {
+        let rules = Rules {
+            draw: Some(DrawRule {
+                from_move: 2,
+                plies: 2,
+                value: 0.1,
+            }),
+            longest: Some(4),
+            ..Rules::default()
+        };
+        let mut adjudicator = Adjudicator::new(&rules);
+        let moves = ["e2e4", "e7e5", "g1f3", "b8c6"];
+        let mut endings = Vec::new();
+        for plies in 1..=moves.len() {
+            let value = if plies == 3 { None } else { Some(0.0) };
+            let history = game(None, &moves[..plies].join(" "));
+            endings.push(adjudicator.after_move(&history, value).map(|v| v.ending));
+        }
+        assert_eq!(endings, [None, None, None, Some(Ending::Length)]);
+    }
+}

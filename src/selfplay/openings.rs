@@ -1,0 +1,281 @@
+//! Where games begin: books of positions (EPD, or FENs one a line) and of games (PGN), and the order in which a seed takes
+//! them.
+
+use std::{
+    io::BufRead,
+    path::{Path, PathBuf},
+};
+
+use shakmaty::{CastlingMode, Chess, Position};
+use thiserror::Error;
+
+use crate::{
+    chess::{History, PackedMove, setup},
+    files,
+    pgn::Reader,
+};
+
+/// A beginning of a game.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// The position that engines and PGN are told.
+    pub start: Chess,
+    /// What was played from there, before anybody thinks.
+    pub moves: Vec<PackedMove>,
+}
+
+impl Opening {
+    /// The normal starting position.
+    pub fn standard() -> Opening {
+        Opening {
+            start: Chess::default(),
+            moves: Vec::new(),
+        }
+    }
+
+    /// The game so far.
+    pub fn history(&self) -> History {
+        let mut history = History::new(self.start.clone());
+        for &m in &self.moves {
+            history.push(m);
+        }
+        history
+    }
+
+    /// Whether it has castling rights that only Chess960 knows.
+    pub fn needs_chess960(&self) -> bool {
+        let position = &self.start;
+        position.castles().mode() == CastlingMode::Chess960 && position.castles().any()
+    }
+}
+
+/// Why a book cannot be used.
+#[derive(Debug, Error)]
+pub enum BookError {
+    /// The file.
+    #[error("{0:#}")]
+    File(anyhow::Error),
+    /// One of its positions or games.
+    #[error("{file}, {place}: {reason}")]
+    Entry {
+        /// The book.
+        file: String,
+        /// Line or byte.
+        place: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Nothing to play.
+    #[error("{0}: there is no position in it")]
+    Empty(String),
+}
+
+/// Openings in the order of their file.
+#[derive(Clone, Debug)]
+pub struct Book {
+    /// Never empty.
+    openings: Vec<Opening>,
+}
+
+impl Book {
+    /// The book of the one normal start.
+    pub fn standard() -> Book {
+        Book {
+            openings: vec![Opening::standard()],
+        }
+    }
+
+    /// Reads a whole file; it may be `.gz` or `.zst`. What is named `.pgn` holds games, all others positions.
+    ///
+    /// # Errors
+    /// When it cannot be read, when a position or game of it is wrong or over, or when it holds none: a match is not begun
+    /// with a book that breaks off.
+    pub fn open(path: &Path) -> Result<Book, BookError> {
+        let openings = if is_pgn(path) {
+            from_pgn(path)?
+        } else {
+            from_epd(path)?
+        };
+        if openings.is_empty() {
+            return Err(BookError::Empty(path.display().to_string()));
+        }
+        Ok(Book { openings })
+    }
+
+    /// How many openings there are.
+    #[expect(clippy::len_without_is_empty, reason = "a book is never empty")]
+    pub fn len(&self) -> usize {
+        self.openings.len()
+    }
+
+    /// The openings in the order of the file.
+    pub fn openings(&self) -> &[Opening] {
+        &self.openings
+    }
+
+    /// So many openings in an order that the seed alone decides, today and in later versions; without a seed in the
+    /// file's. When all were taken, they come again.
+    pub fn ordered(&self, seed: Option<u64>, count: usize) -> impl Iterator<Item = &Opening> {
+        let mut order: Vec<usize> = (0..self.openings.len()).collect();
+        if let Some(seed) = seed {
+            order.sort_by_cached_key(|&index| (mixed(seed ^ mixed(index as u64)), index));
+        }
+        let openings = (0..count).map(move |index| order[index % order.len()]);
+        openings.map(|index| &self.openings[index])
+    }
+}
+
+/// The output function of SplitMix64 (G. Steele, D. Lea, C. Flood, 2014), which makes any numbers look random.
+fn mixed(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+fn is_pgn(path: &Path) -> bool {
+    let is = |path: &Path, name: &str| path.extension().is_some_and(|ext| ext == name);
+    let mut path = PathBuf::from(path);
+    if is(&path, "gz") || is(&path, "zst") {
+        path.set_extension("");
+    }
+    is(&path, "pgn")
+}
+
+fn from_epd(path: &Path) -> Result<Vec<Opening>, BookError> {
+    let file = path.display().to_string();
+    let mut openings = Vec::new();
+    for (index, line) in files::open(path)
+        .map_err(BookError::File)?
+        .lines()
+        .enumerate()
+    {
+        let entry = |reason: String| BookError::Entry {
+            file: file.clone(),
+            place: format!("line {}", index + 1),
+            reason,
+        };
+        let line = line.map_err(|error| entry(error.to_string()))?;
+        let text = line.trim_start_matches('\u{feff}').trim();
+        if text.is_empty() || text.starts_with('#') {
+            continue;
+        }
+        let start = setup::position_from_fen(&fen_of(text)).map_err(|e| entry(e.to_string()))?;
+        if start.is_game_over() {
+            return Err(entry("the game is over there".into()));
+        }
+        openings.push(Opening {
+            start,
+            moves: Vec::new(),
+        });
+    }
+    Ok(openings)
+}
+
+/// The FEN at the start of a line of EPD: four fields, and the two counters if they follow.
+fn fen_of(line: &str) -> String {
+    let words: Vec<&str> = line
+        .split_whitespace()
+        .map(|word| word.trim_end_matches(';'))
+        .collect();
+    let is_counter = |word: &&&str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
+    let counters = words.iter().skip(4).take(2).take_while(is_counter).count();
+    words[..words.len().min(4 + counters)].join(" ")
+}
+
+fn from_pgn(path: &Path) -> Result<Vec<Opening>, BookError> {
+    let mut openings = Vec::new();
+    for game in Reader::open(path).map_err(BookError::File)? {
+        let entry = |place: String, reason: String| BookError::Entry {
+            file: path.display().to_string(),
+            place,
+            reason,
+        };
+        let number = openings.len() + 1;
+        let game = game.map_err(|error| entry(format!("game {number}"), error.to_string()))?;
+        if game.end.is_game_over() {
+            return Err(entry(
+                format!("game {number}"),
+                "it is played to its end".into(),
+            ));
+        }
+        openings.push(Opening {
+            start: game.start,
+            moves: game.moves,
+        });
+    }
+    Ok(openings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn book(name: &str, text: &str) -> Result<Book, BookError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        Book::open(&path)
+    }
+
+    const EPD: &str = "\u{feff}rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1 ; v=12\n\n# comment\n\
+                       rnbqkbnr/pppppppp/8/8/3P4/8/PPPP1PPP/RNBQKBNR b KQkq -; id \"x\";\n\
+                       4k3/8/8/8/8/8/4P3/4K3 w - - bm e4;\n";
+
+    #[test]
+    fn positions_with_and_without_counters_and_operations() {
+        let epd = book("a.epd", EPD).unwrap();
+        assert_eq!(epd.len(), 3);
+        assert_eq!(epd.openings()[0].start.fullmoves().get(), 1);
+        assert!(epd.openings()[2].start.castles().is_empty());
+        let pgn = book(
+            "a.pgn",
+            "1. e4 e5 *\n\n[White \"x\"]\n\n1. d4 {x} d5 2. c4 1/2-1/2\n",
+        )
+        .unwrap();
+        let plies: Vec<_> = pgn.openings().iter().map(|o| o.moves.len()).collect();
+        assert_eq!(plies, [2, 3]);
+        assert_eq!(pgn.openings()[1].history().len(), 4);
+    }
+
+    #[test]
+    fn a_seed_decides_the_order_and_everything_comes_up() {
+        let epd = book("a.epd", EPD).unwrap();
+        let order = |seed| -> Vec<Opening> { epd.ordered(seed, 6).cloned().collect() };
+        assert_eq!(order(None), [epd.openings(), epd.openings()].concat());
+        assert_eq!(order(Some(7)), order(Some(7)));
+        let orders: Vec<_> = (0..20).map(|seed| order(Some(seed))).collect();
+        assert!(orders.iter().any(|other| *other != orders[0]));
+        for order in orders {
+            assert!(epd.openings().iter().all(|o| order[..3].contains(o)));
+            assert_eq!(order[..3], order[3..]);
+        }
+    }
+
+    #[test]
+    fn bad_books_are_refused_with_the_place() {
+        for (name, text, message) in [
+            ("a.epd", "", "no position"),
+            ("a.pgn", "\n", "no position"),
+            (
+                "a.epd",
+                "4k3/8/8/8/8/8/4P3/4K3 w - -\n4k3/8/8/8/8/8",
+                "line 2",
+            ),
+            ("a.epd", "R5k1/5ppp/8/8/8/8/8/6K1 b - -", "over there"),
+            (
+                "a.pgn",
+                "1. e4 e5 *\n\n[White \"x\"]\n\n1. e4 Ke5 *\n",
+                "game 2",
+            ),
+            ("a.pgn", "1. e4 e5 2. N", "breaks off"),
+            ("a.pgn", "1. f3 e5 2. g4 Qh4# 0-1", "played to its end"),
+            ("a.epd.gz", "\u{1f}\u{8b}", "a.epd.gz"),
+        ] {
+            let error = book(name, text).unwrap_err().to_string();
+            assert!(error.contains(message), "{text}: {error}");
+        }
+        assert!(Book::open(Path::new("/no/such.epd")).is_err());
+    }
+}

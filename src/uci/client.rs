@@ -1,0 +1,588 @@
+//! The other end of the protocol: another engine as a process of its own, which is asked for moves.
+//!
+//! Engines crash, hang, answer late and say nonsense. A thread reads what one says and notes when, so that its clock does
+//! not run for what happens elsewhere; no wait is without an end; and a process is never left behind.
+
+use std::{
+    collections::VecDeque,
+    io::{BufRead, BufReader, Read, Write},
+    path::Path,
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use crossbeam::channel::{self, Receiver, RecvTimeoutError};
+use parking_lot::Mutex;
+use thiserror::Error;
+
+/// How long an engine has to answer `uci`, and to get ready with its network.
+const START: Duration = Duration::from_secs(120);
+
+/// How long it has to answer `stop`.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long it has to end after `quit`.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Longer lines are cut: nobody sends them for a reason.
+const LONGEST_LINE: u64 = 1 << 16;
+
+/// How many lines of an engine may wait to be read.
+const LINES: usize = 1 << 10;
+
+/// How many lines of its error output are kept.
+const LAST_WORDS: usize = 3;
+
+/// What goes wrong with an engine.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ClientError {
+    /// The program cannot be started.
+    #[error("cannot start {program}: {reason}")]
+    Start {
+        /// As it was given.
+        program: String,
+        /// What the system says.
+        reason: String,
+    },
+    /// It has ended.
+    #[error("{program} has ended{last_words}")]
+    Gone {
+        /// The program.
+        program: String,
+        /// The end of its error output, if there is any.
+        last_words: String,
+    },
+    /// It does not answer.
+    #[error("{program} did not answer {question} within {seconds} s")]
+    Silent {
+        /// The program.
+        program: String,
+        /// What it was asked.
+        question: &'static str,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// An option that it does not have, or not with this value.
+    #[error("{program}: {reason}")]
+    Option {
+        /// The program.
+        program: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// What an engine may spend on a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Go {
+    /// Nodes.
+    Nodes(u64),
+    /// Time for this move.
+    MoveTime(Duration),
+    /// Clocks: White's and Black's time and increments, and the moves to the next time control.
+    Clock {
+        /// White's and Black's time left.
+        left: [Duration; 2],
+        /// White's and Black's time added after a move.
+        increment: [Duration; 2],
+        /// Moves for which the time must last; the rest of the game if `None`.
+        moves: Option<u32>,
+    },
+}
+
+impl Go {
+    fn text(&self) -> String {
+        let ms = |time: &Duration| time.as_millis();
+        match self {
+            Go::Nodes(nodes) => format!("go nodes {nodes}"),
+            Go::MoveTime(time) => format!("go movetime {}", ms(time)),
+            Go::Clock {
+                left: [white, black],
+                increment: [winc, binc],
+                moves,
+            } => {
+                let moves = moves.map_or(String::new(), |moves| format!(" movestogo {moves}"));
+                let (white, black) = (ms(white).max(1), ms(black).max(1));
+                let (winc, binc) = (ms(winc), ms(binc));
+                format!("go wtime {white} btime {black} winc {winc} binc {binc}{moves}")
+            }
+        }
+    }
+}
+
+/// A score for the side to move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Score {
+    /// In what the engine calls centipawns.
+    Centipawns(i32),
+    /// Mate in so many moves; negative if the side to move is mated.
+    Mate(i32),
+}
+
+/// What an engine last said about its best line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Thoughts {
+    /// The score; a bound does not count.
+    pub score: Option<Score>,
+    /// Depth in plies.
+    pub depth: Option<u32>,
+    /// Nodes searched.
+    pub nodes: Option<u64>,
+}
+
+/// An engine's move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// As it was said: nobody has checked it.
+    pub best: String,
+    /// From the question to the answer.
+    pub time: Duration,
+    /// What was said before.
+    pub thoughts: Thoughts,
+}
+
+/// An option that an engine has announced.
+#[derive(Debug, PartialEq)]
+struct Announced {
+    name: String,
+    kind: String,
+    range: (Option<f64>, Option<f64>),
+    vars: Vec<String>,
+}
+
+/// A running engine.
+#[derive(Debug)]
+pub struct Client {
+    /// The program, for messages.
+    program: String,
+    /// The name that it gives itself.
+    pub name: String,
+    child: Child,
+    input: ChildStdin,
+    lines: Receiver<(Instant, String)>,
+    last_words: Arc<Mutex<VecDeque<String>>>,
+    options: Vec<Announced>,
+}
+
+impl Client {
+    /// Starts a program and waits until it has told its name and options.
+    ///
+    /// # Errors
+    /// When it cannot be started or is no UCI engine.
+    pub fn start(program: &Path, arguments: &[String]) -> Result<Client, ClientError> {
+        let name = program.display().to_string();
+        let error = |reason: std::io::Error| ClientError::Start {
+            program: name.clone(),
+            reason: reason.to_string(),
+        };
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(error)?;
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(input), Some(output), Some(errors)) = pipes else {
+            // They were asked for two lines above.
+            return Err(error(std::io::ErrorKind::BrokenPipe.into()));
+        };
+        let mut client = Client {
+            lines: read_lines(output),
+            last_words: keep_last_words(errors),
+            name: name.clone(),
+            program: name,
+            child,
+            input,
+            options: Vec::new(),
+        };
+        let (mut called, mut options) = (None, Vec::new());
+        client.send("uci")?;
+        client.until("uciok", "uci", Instant::now() + START, &mut |line| {
+            let name = line.strip_prefix("id name ");
+            called = name.map(|name| name.trim().to_owned()).or(called.take());
+            options.extend(announced(line));
+        })?;
+        if let Some(name) = called {
+            client.name = name;
+        }
+        client.options = options;
+        Ok(client)
+    }
+
+    /// Sets an option; a button has no value.
+    ///
+    /// # Errors
+    /// When the engine has no such option, or announced that it takes other values.
+    pub fn set_option(&mut self, name: &str, value: Option<&str>) -> Result<(), ClientError> {
+        let error = |reason: String| ClientError::Option {
+            program: self.program.clone(),
+            reason,
+        };
+        let mut options = self.options.iter();
+        let option = options
+            .find(|option| option.name.eq_ignore_ascii_case(name))
+            .ok_or_else(|| error(format!("there is no option '{name}'")))?;
+        option.check(value).map_err(error)?;
+        let value = value.map_or(String::new(), |value| format!(" value {value}"));
+        let line = format!("setoption name {}{value}", option.name);
+        self.send(&line)
+    }
+
+    /// Whether the engine has an option.
+    pub fn has_option(&self, name: &str) -> bool {
+        let mut options = self.options.iter();
+        options.any(|option| option.name.eq_ignore_ascii_case(name))
+    }
+
+    /// Waits until the engine has done what it was told, after its start: loading a network takes time.
+    ///
+    /// # Errors
+    /// When it ends, does not answer, or complains as this program does of options and networks that are none.
+    pub fn wait_for_start(&mut self) -> Result<(), ClientError> {
+        let mut complaint = None;
+        self.ready(&mut |line| {
+            if complaint.is_none() && is_complaint(line) {
+                complaint = Some(line.trim_start_matches("info string ").to_owned());
+            }
+        })?;
+        match complaint {
+            None => Ok(()),
+            Some(reason) => Err(ClientError::Option {
+                program: self.program.clone(),
+                reason,
+            }),
+        }
+    }
+
+    /// Tells the engine that the next position is of another game, and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it ends or does not answer.
+    pub fn new_game(&mut self) -> Result<(), ClientError> {
+        self.send("ucinewgame")?;
+        self.ready(&mut |_| {})
+    }
+
+    fn ready(&mut self, hear: &mut dyn FnMut(&str)) -> Result<(), ClientError> {
+        self.send("isready")?;
+        let deadline = Instant::now() + START;
+        self.until("readyok", "isready", deadline, hear)?;
+        Ok(())
+    }
+
+    /// Asks for a move in a position, `startpos` or `fen ...`, with `moves ...` perhaps. After `longest` the search is
+    /// stopped; the answer that then comes tells the time it took.
+    ///
+    /// # Errors
+    /// When the engine ends, or says nothing even after `stop`.
+    pub fn go(
+        &mut self,
+        position: &str,
+        go: &Go,
+        longest: Duration,
+    ) -> Result<Answer, ClientError> {
+        // What is left of an earlier search says nothing about this one.
+        while self.lines.try_recv().is_ok() {}
+        self.send(&format!("position {position}"))?;
+        let started = Instant::now();
+        self.send(&go.text())?;
+        let mut thoughts = Thoughts::default();
+        let mut hear = |line: &str| thoughts.hear(line);
+        let mut answer = self.until("bestmove", "go", started + longest, &mut hear);
+        if let Err(ClientError::Silent { .. }) = answer {
+            self.send("stop")?;
+            answer = self.until("bestmove", "go", Instant::now() + PATIENCE, &mut hear);
+        }
+        let (at, line) = answer?;
+        Ok(Answer {
+            best: line
+                .split_whitespace()
+                .nth(1)
+                .unwrap_or_default()
+                .to_owned(),
+            time: at.saturating_duration_since(started),
+            thoughts,
+        })
+    }
+
+    fn send(&mut self, line: &str) -> Result<(), ClientError> {
+        let sent = self.input.write_all(format!("{line}\n").as_bytes());
+        sent.map_err(|_| self.gone())
+    }
+
+    /// The next line whose first word is `wanted`, and when it came; others are heard.
+    fn until(
+        &mut self,
+        wanted: &str,
+        question: &'static str,
+        deadline: Instant,
+        hear: &mut dyn FnMut(&str),
+    ) -> Result<(Instant, String), ClientError> {
+        let asked = Instant::now();
+        loop {
+            match self.lines.recv_deadline(deadline) {
+                Ok((at, line)) if line.split_whitespace().next() == Some(wanted) => {
+                    return Ok((at, line));
+                }
+                // An engine that talks without end wins no time by that.
+                Ok((_, line)) if Instant::now() < deadline => hear(&line),
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {
+                    return Err(ClientError::Silent {
+                        program: self.program.clone(),
+                        question,
+                        seconds: asked.elapsed().as_secs(),
+                    });
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(self.gone()),
+            }
+        }
+    }
+
+    fn gone(&mut self) -> ClientError {
+        // The thread that reads the error output may need a moment for the last of it.
+        thread::sleep(Duration::from_millis(50));
+        let status = self.child.try_wait().ok().flatten();
+        let status = status.map_or(String::new(), |status| format!(" ({status})"));
+        let words: Vec<String> = self.last_words.lock().iter().cloned().collect();
+        let words = match &words[..] {
+            [] => String::new(),
+            words => format!(": {}", words.join(" / ")),
+        };
+        ClientError::Gone {
+            program: self.program.clone(),
+            last_words: status + &words,
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // It may have ended already, or not listen: then it is killed.
+        let _ = self.input.write_all(b"quit\n");
+        let deadline = Instant::now() + FAREWELL;
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if Instant::now() >= deadline {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// `info string error...` and `info string option...`.
+fn is_complaint(line: &str) -> bool {
+    let text = line.strip_prefix("info string ").unwrap_or_default();
+    let text = text.to_ascii_lowercase();
+    text.starts_with("error") || text.starts_with("option ")
+}
+
+impl Thoughts {
+    fn hear(&mut self, line: &str) {
+        let Some(words) = line.strip_prefix("info ") else {
+            return;
+        };
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let is_text = words.first() == Some(&"string");
+        let is_other_line = value_after(&words, "multipv").is_some_and(|n: u32| n > 1);
+        if is_text || is_other_line {
+            return;
+        }
+        self.depth = value_after(&words, "depth").or(self.depth);
+        self.nodes = value_after(&words, "nodes").or(self.nodes);
+        let is_bound = words.contains(&"lowerbound") || words.contains(&"upperbound");
+        if !is_bound {
+            let centipawns = value_after(&words, "cp").map(Score::Centipawns);
+            let mate = value_after(&words, "mate").map(Score::Mate);
+            self.score = centipawns.or(mate).or(self.score);
+        }
+    }
+}
+
+/// The value that follows a word.
+fn value_after<T: std::str::FromStr>(words: &[&str], name: &str) -> Option<T> {
+    let at = words.iter().position(|&word| word == name)?;
+    words.get(at + 1)?.parse().ok()
+}
+
+impl Announced {
+    /// Whether the option takes a value.
+    fn check(&self, value: Option<&str>) -> Result<(), String> {
+        let name = &self.name;
+        let Some(value) = value else {
+            let is_button = self.kind == "button";
+            return is_button
+                .then_some(())
+                .ok_or_else(|| format!("option {name} needs a value"));
+        };
+        let is_good = match &*self.kind {
+            "check" => value == "true" || value == "false",
+            "combo" => self.vars.iter().any(|var| var.eq_ignore_ascii_case(value)),
+            "spin" => value.parse().is_ok_and(|number: f64| {
+                let (least, most) = self.range;
+                least.is_none_or(|least| number >= least) && most.is_none_or(|most| number <= most)
+            }),
+            "button" => false,
+            _ => true,
+        };
+        let kind = &self.kind;
+        let wanted = match kind.as_str() {
+            "combo" => format!("one of {}", self.vars.join(", ")),
+            "spin" => format!(
+                "a number from {} to {}",
+                self.range.0.unwrap_or(f64::NEG_INFINITY),
+                self.range.1.unwrap_or(f64::INFINITY)
+            ),
+            "check" => "true or false".to_owned(),
+            _ => "no value".to_owned(),
+        };
+        is_good
+            .then_some(())
+            .ok_or_else(|| format!("option {name} takes {wanted}, not '{value}'"))
+    }
+}
+
+/// An `option name N type T default D min A max B var V var W` line. Names and values may have spaces.
+fn announced(line: &str) -> Option<Announced> {
+    let rest = line.strip_prefix("option name ")?;
+    let (name, rest) = rest.split_once(" type ")?;
+    let mut words = rest.split_whitespace().peekable();
+    let kind = words.next()?.to_owned();
+    let mut option = Announced {
+        name: name.trim().to_owned(),
+        kind,
+        range: (None, None),
+        vars: Vec::new(),
+    };
+    while let Some(word) = words.next() {
+        let mut value = Vec::new();
+        while let Some(next) =
+            words.next_if(|next| !["default", "min", "max", "var"].contains(next))
+        {
+            value.push(next);
+        }
+        let value = value.join(" ");
+        match word {
+            "min" => option.range.0 = value.parse().ok(),
+            "max" => option.range.1 = value.parse().ok(),
+            "var" => option.vars.push(value),
+            _ => {}
+        }
+    }
+    Some(option)
+}
+
+/// Reads lines in a thread until the engine ends or nobody listens.
+fn read_lines(output: impl Read + Send + 'static) -> Receiver<(Instant, String)> {
+    let (sender, lines) = channel::bounded(LINES);
+    thread::spawn(move || {
+        let mut output = BufReader::new(output);
+        while let Some(line) = read_line(&mut output) {
+            if sender.send((Instant::now(), line)).is_err() {
+                break;
+            }
+        }
+    });
+    lines
+}
+
+/// Keeps the last lines of the error output, which nobody shows.
+fn keep_last_words(errors: impl Read + Send + 'static) -> Arc<Mutex<VecDeque<String>>> {
+    let words = Arc::new(Mutex::new(VecDeque::new()));
+    let kept = Arc::clone(&words);
+    thread::spawn(move || {
+        let mut errors = BufReader::new(errors);
+        while let Some(line) = read_line(&mut errors) {
+            let mut kept = kept.lock();
+            if kept.len() == LAST_WORDS {
+                kept.pop_front();
+            }
+            kept.push_back(line);
+        }
+    });
+    words
+}
+
+/// The next line, or a piece of one that is very long; `None` at the end.
+fn read_line(from: &mut impl BufRead) -> Option<String> {
+    let mut line = Vec::new();
+    let read = from.take(LONGEST_LINE).read_until(b'\n', &mut line);
+    let is_read = matches!(read, Ok(bytes) if bytes > 0);
+    is_read.then(|| String::from_utf8_lossy(&line).trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thoughts_are_those_of_the_best_line() {
+        let mut thoughts = Thoughts::default();
+        for line in [
+            "info depth 3 seldepth 9 multipv 1 score cp -31 nodes 120 pv e2e4",
+            "info depth 9 multipv 2 score cp 99 nodes 200 pv d2d4",
+            "info depth 4 score cp 500 lowerbound nodes 300",
+            "info string score cp 7",
+            "info nodes 400",
+            "mate 3",
+        ] {
+            thoughts.hear(line);
+        }
+        let expected = Thoughts {
+            score: Some(Score::Centipawns(-31)),
+            depth: Some(4),
+            nodes: Some(400),
+        };
+        assert_eq!(thoughts, expected);
+        thoughts.hear("info depth 5 score mate -3");
+        assert_eq!(thoughts.score, Some(Score::Mate(-3)));
+    }
+
+    #[test]
+    fn options_are_checked_as_they_were_announced() {
+        let option = |line: &str| announced(&format!("option name {line}")).unwrap();
+        let level = option("Skill Level type spin default 20 min 0 max 20");
+        assert_eq!(level.name, "Skill Level");
+        assert_eq!(level.check(Some("20")), Ok(()));
+        let error = level.check(Some("21")).unwrap_err();
+        assert!(error.contains("from 0 to 20"), "{error}");
+        assert!(level.check(None).is_err() && level.check(Some("x")).is_err());
+        let style = option("Style type combo default Very Solid var Very Solid var Risky");
+        assert_eq!(style.vars, ["Very Solid", "Risky"]);
+        assert!(style.check(Some("risky")).is_ok() && style.check(Some("wild")).is_err());
+        let clear = option("Clear Hash type button");
+        assert!(clear.check(None).is_ok() && clear.check(Some("1")).is_err());
+        let path = option("SyzygyPath type string default <empty>");
+        assert!(path.check(Some("/a b")).is_ok());
+        assert!(
+            option("Ponder type check default false")
+                .check(Some("1"))
+                .is_err()
+        );
+        assert_eq!(announced("info string x"), None);
+    }
+
+    #[test]
+    fn questions_are_those_of_the_protocol() {
+        let second = Duration::from_secs(1);
+        assert_eq!(Go::Nodes(5).text(), "go nodes 5");
+        assert_eq!(Go::MoveTime(second / 2).text(), "go movetime 500");
+        let clock = Go::Clock {
+            left: [second, Duration::ZERO],
+            increment: [Duration::ZERO, second],
+            moves: Some(7),
+        };
+        let expected = "go wtime 1000 btime 1 winc 0 binc 1000 movestogo 7";
+        assert_eq!(clock.text(), expected);
+    }
+
+    #[test]
+    fn a_program_that_is_none_is_named() {
+        let error = Client::start(Path::new("/no/such/engine"), &[]).unwrap_err();
+        assert!(error.to_string().contains("/no/such/engine"));
+    }
+}
