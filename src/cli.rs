@@ -23,6 +23,7 @@ use crate::{
         convert::{self, ConvertArgs},
         dataset::{self, DatasetArgs},
         describe::{self, DescribeArgs},
+        r#match::{self, MatchArgs},
         runtime::{self, RuntimeArgs},
         stats::{self, StatsArgs},
         tune::{self, TuneArgs},
@@ -89,6 +90,7 @@ enum Command {
     Describe(DescribeArgs),
     Dataset(DatasetArgs),
     Stats(StatsArgs),
+    Match(Box<MatchArgs>),
 }
 
 /// Runs the program with the process's arguments.
@@ -132,6 +134,7 @@ fn dispatch(command: Option<Command>, options: Options) -> Result<()> {
         Some(Command::Describe(args)) => describe::describe(&args),
         Some(Command::Dataset(args)) => dataset::run(&args, &options, &load()),
         Some(Command::Stats(args)) => stats::command(&args),
+        Some(Command::Match(args)) => r#match::command(&args),
     }
 }
 

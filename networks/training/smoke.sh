@@ -75,4 +75,7 @@ grep -Eq '^bestmove [a-h][1-8][a-h][1-8]' "$work/move"
 step "a move, from the engine"
 printf 'position startpos moves e2e4\ngo nodes 50\n' | "$scorn" --backend rten --weights "$work/net.onnx" | tee "$work/engine"
 grep -Eq '^bestmove [a-h][1-8][a-h][1-8]' "$work/engine"
+step "a match"
+"$scorn" match "self;Backend=rten;WeightsFile=$work/net.onnx" "self;Backend=rten" --limit nodes=8 --pairs 1 --longest 60 \
+    --strict --pgn "$work/match.pgn"
 printf '\nsmoke test passed\n'

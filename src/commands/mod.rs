@@ -7,6 +7,7 @@ pub mod bench;
 pub mod convert;
 pub mod dataset;
 pub mod describe;
+pub mod r#match;
 pub mod runtime;
 pub mod stats;
 pub mod tune;

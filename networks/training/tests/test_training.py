@@ -1,16 +1,13 @@
 """Tests of the parts that must agree with the engine: planes, policy indices, masks, export."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import chess
-import chess.engine
 import numpy as np
 import pytest
 import torch
 
-from scorn_training import data, match, model, odds, play, policy, records, train, verify
+from scorn_training import data, model, odds, play, policy, records, train, verify
 from scorn_training.data import DEFAULT_WDL
 from scorn_training.export import export
 
@@ -263,108 +260,3 @@ def test_damaged_record_files_are_refused(tmp_path: Path):
     (tmp_path / "x.rec").write_bytes(b"nonsense" * 20)
     with pytest.raises(ValueError, match="not a record file"):
         records.open_records(tmp_path / "x.rec")
-
-
-def scored(*pawns):
-    """What a referee says to these scores for White, given in turn by the two sides, late in a game."""
-    board = chess.Board("4k3/8/8/8/8/8/4P3/4K3 w - - 0 60")
-    referee = match.Referee()
-    results = []
-    for value in pawns:
-        score = chess.engine.PovScore(chess.engine.Cp(int(100 * value)), chess.WHITE) if value is not None else None
-        results.append(referee.result(board, score))
-    return results
-
-
-def test_games_end_early_only_when_both_engines_agree_for_long_enough():
-    assert scored(*[12.0] * 6) == [None] * 5 + [1.0]
-    assert scored(*[-6.0] * 6)[-1] == 0.0
-    assert scored(*[5.9] * 12)[-1] is None
-    assert scored(*[12.0, 3.0] * 6)[-1] is None
-    assert scored(*[12.0, -12.0] * 6)[-1] is None
-    assert scored(*[12.0] * 5, None, 12.0)[-1] is None
-    assert scored(*[0.05, -0.05] * 8) == [None] * 15 + [0.5]
-    assert scored(*[0.05, 0.5] * 12)[-1] is None
-
-
-def test_a_game_ends_when_a_position_has_come_up_three_times_and_not_when_it_could():
-    board = chess.Board()
-    for move in "g1f3 g8f6 f3g1 f6g8 g1f3 g8f6 f3g1".split():
-        board.push_uci(move)
-        assert not match.is_over(board), move
-    assert board.can_claim_threefold_repetition()
-    board.push_uci("f6g8")
-    assert match.is_over(board)
-    assert match.is_over(chess.Board("4k3/8/8/8/8/8/8/R3K3 w - - 100 90"))
-    assert not match.is_over(chess.Board("4k3/8/8/8/8/8/8/R3K3 w - - 99 90"))
-
-
-def test_a_tally_counts_games_and_measures_the_spread_of_positions():
-    def report(*pairs):
-        tally = match.Tally()
-        for position, pair in enumerate(pairs):
-            for game, score in enumerate(pair):
-                tally.add(position, game, score)
-        return tally.report()
-
-    assert report([1.0, 0.5], [0.5, 0.5], [1.0, 0.0], [1.0, 1.0]).startswith("8 games: +4 =3 -1, 68.8 %")
-    assert report(*[[0.5, 0.5]] * 4).endswith("Elo +0 (+0 to +0)")
-
-
-ENGINE = """
-import chess
-board = chess.Board()
-for line in iter(input, "quit"):
-    if line == "uci": print("uciok")
-    if line == "isready": print("readyok")
-    if line.startswith("position"):
-        words = line.split()
-        moves = words.index("moves") if "moves" in words else len(words)
-        board = chess.Board(" ".join(words[2:moves])) if words[1] == "fen" else chess.Board()
-        for move in words[moves + 1:]: board.push_uci(move)
-    if line.startswith("go"): print("bestmove", min(map(str, board.legal_moves)), flush=True)
-    print(end="", flush=True)
-"""
-
-
-def test_a_match_that_was_stopped_goes_on(tmp_path: Path, capsys):
-    (tmp_path / "book.epd").write_text("6k1/8/8/8/8/8/5q2/7K w - -\n6k1/5Q2/8/8/8/8/8/7K b - -\nQ5k1/8/6K1/8/8/8/8/8 b - -\n")
-    (tmp_path / "engine.py").write_text(ENGINE)
-    engine = f"{sys.executable} {tmp_path}/engine.py"
-    args = [engine, engine, "--book", f"{tmp_path}/book.epd", "--pgn", f"{tmp_path}/match.pgn", "--limit", "nodes=1"]
-    match.main([*args, "--pairs", "3"])
-    told = capsys.readouterr().out.splitlines()
-    assert told[-1].startswith("6 games:") and len(told) == 7
-    games = (tmp_path / "match.pgn").read_text()
-    whole = games.split("[Event ")
-    (tmp_path / "match.pgn").write_text("[Event ".join(whole[:4]))
-    match.main([*args, "--pairs", "3"])
-    again = capsys.readouterr().out.splitlines()
-    assert again[-1] == told[-1] and len(again) == 4
-    assert (tmp_path / "match.pgn").read_text() == games
-    for other in (["--pairs", "2"], ["--pairs", "3", "--second-limit", "nodes=2"]):
-        with pytest.raises(ValueError, match="another match"):
-            match.main([*args, *other])
-    with pytest.raises(ValueError, match="another match"):
-        match.main([args[0], f"{engine};Hash=1", *args[2:], "--pairs", "3"])
-    for end in (-1, -3, -60, -150, 20):
-        (tmp_path / "match.pgn").write_text(games[:end])
-        match.main([*args, "--pairs", "3"])
-        assert (tmp_path / "match.pgn").read_text() == games
-    capsys.readouterr()
-
-
-def test_a_match_with_a_broken_engine_ends(tmp_path: Path):
-    (tmp_path / "book.epd").write_text(chess.STARTING_FEN + "\n")
-    (tmp_path / "engine.py").write_text(ENGINE)
-    (tmp_path / "dies.py").write_text(ENGINE.replace('if line.startswith("go")', 'if line.startswith("go"): break\n    if 0'))
-    program = "import sys; from scorn_training import match; match.main(sys.argv[1:])"
-    engine, dies = (f"{sys.executable} {tmp_path}/{name}.py" for name in ("engine", "dies"))
-    for first, limit, error in (
-        (f"{engine};Nonsense=1", "nodes=1", "Nonsense"),
-        (engine, "1s", "limit 1s"),
-        (dies, "nodes=1", "EngineTerminatedError"),
-    ):
-        command = [sys.executable, "-c", program, first, engine, "--book", f"{tmp_path}/book.epd", "--pairs", "1", "--limit", limit]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=Path(match.__file__).parents[1])
-        assert done.returncode != 0 and error in done.stderr, done.stderr

@@ -1,0 +1,447 @@
+//! One game between two engines.
+
+use std::time::Duration;
+
+use shakmaty::{Chess, Color, EnPassantMode, KnownOutcome, Position, fen::Fen};
+
+use super::player::Limit;
+use crate::{
+    chess::{History, PackedMove, setup},
+    selfplay::{
+        adjudicate::{Adjudicator, Ending, Rules, Verdict, by_rules},
+        openings::Opening,
+    },
+    uci::client::{Answer, Client, ClientError, Go, Score, Thoughts},
+};
+
+/// What a mate counts as, in pawns.
+const MATE_PAWNS: f64 = 1000.0;
+
+/// How a match is played, the same for all games.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// When games end early.
+    pub rules: Rules,
+    /// Castling by Chess960's rules.
+    pub chess960: bool,
+    /// By how much a clock may be overstepped: pipes and schedulers take time too.
+    pub margin: Duration,
+    /// How long an engine may think that has no clock.
+    pub stall: Duration,
+}
+
+/// What an engine did wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It has ended.
+    Crash,
+    /// It does not answer.
+    Stall,
+    /// Its move is none.
+    IllegalMove,
+    /// It answered too late.
+    Time,
+}
+
+impl Fault {
+    /// In words, for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Fault::Crash => "crash",
+            Fault::Stall => "no answer",
+            Fault::IllegalMove => "illegal move",
+            Fault::Time => "time",
+        }
+    }
+
+    /// As PGN's tag `Termination` says it.
+    fn tag(self) -> &'static str {
+        match self {
+            Fault::Crash | Fault::Stall => "abandoned",
+            Fault::IllegalMove => "rules infraction",
+            Fault::Time => "time forfeit",
+        }
+    }
+
+    /// Whether the engine cannot be used any more.
+    pub fn is_fatal(self) -> bool {
+        matches!(self, Fault::Crash | Fault::Stall)
+    }
+}
+
+/// Why a game is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Termination {
+    /// By the rules or by adjudication.
+    Ended(Ending),
+    /// An engine did something wrong and lost.
+    Forfeit {
+        /// Whose engine.
+        side: Color,
+        /// What.
+        fault: Fault,
+        /// With what it said, or by how much.
+        details: String,
+    },
+}
+
+impl Termination {
+    /// As PGN's tag `Termination` says it.
+    pub fn tag(&self) -> &'static str {
+        match self {
+            Termination::Ended(ending) if ending.is_by_rules() => "normal",
+            Termination::Ended(_) => "adjudication",
+            Termination::Forfeit { fault, .. } => fault.tag(),
+        }
+    }
+
+    /// In words, for people.
+    pub fn details(&self) -> String {
+        match self {
+            Termination::Ended(ending) => ending.words().to_owned(),
+            Termination::Forfeit {
+                side,
+                fault,
+                details,
+            } => format!("{side} forfeits ({}): {details}", fault.words()),
+        }
+    }
+}
+
+/// A game that was played.
+#[derive(Clone, Debug)]
+pub struct Played {
+    /// Every move, those of the opening included, with a comment on what its engine thought.
+    pub moves: Vec<(PackedMove, String)>,
+    /// Who won.
+    pub outcome: KnownOutcome,
+    /// Why.
+    pub termination: Termination,
+}
+
+/// Plays a game from an opening. Engines and limits are White's, then Black's.
+pub fn play(
+    mut engines: [&mut Client; 2],
+    limits: [Limit; 2],
+    opening: &Opening,
+    terms: &Terms,
+) -> Played {
+    let mut board = Board::new(opening, limits, terms);
+    let ended = board.play(&mut engines);
+    let (outcome, termination) = match ended {
+        Ok(Verdict { outcome, ending }) => (outcome, Termination::Ended(ending)),
+        Err((side, fault, details)) => {
+            let termination = Termination::Forfeit {
+                side,
+                fault,
+                details,
+            };
+            (KnownOutcome::Decisive { winner: !side }, termination)
+        }
+    };
+    Played {
+        moves: board.moves,
+        outcome,
+        termination,
+    }
+}
+
+/// Whose engine did what, and with which words.
+type Forfeit = (Color, Fault, String);
+
+/// A game that is being played.
+struct Board<'a> {
+    terms: &'a Terms,
+    history: History,
+    adjudicator: Adjudicator<'a>,
+    clocks: [Clock; 2],
+    /// As engines are told.
+    position: String,
+    moves: Vec<(PackedMove, String)>,
+}
+
+impl<'a> Board<'a> {
+    fn new(opening: &Opening, limits: [Limit; 2], terms: &'a Terms) -> Board<'a> {
+        let moves = opening.moves.iter().map(|&m| (m, String::new()));
+        Board {
+            terms,
+            history: opening.history(),
+            adjudicator: Adjudicator::new(&terms.rules),
+            clocks: limits.map(Clock::new),
+            position: position_text(opening, terms.chess960),
+            moves: moves.collect(),
+        }
+    }
+
+    fn play(&mut self, engines: &mut [&mut Client; 2]) -> Result<Verdict, Forfeit> {
+        for (engine, side) in engines.iter_mut().zip([Color::White, Color::Black]) {
+            engine.new_game().map_err(|error| fault_of(side, &error))?;
+        }
+        let mut verdict = by_rules(&self.history);
+        loop {
+            if let Some(verdict) = verdict {
+                return Ok(verdict);
+            }
+            let side = self.history.position().turn();
+            verdict = self.turn(side, engines[index(side)])?;
+        }
+    }
+
+    /// One move.
+    fn turn(&mut self, side: Color, engine: &mut Client) -> Result<Option<Verdict>, Forfeit> {
+        let clock = self.clocks[index(side)];
+        let longest = clock.longest(self.terms);
+        let answer = engine
+            .go(&self.position, &go(&self.clocks, index(side)), longest)
+            .map_err(|error| fault_of(side, &error))?;
+        if answer.time > longest {
+            let late = (answer.time - longest).as_secs_f64();
+            let details = format!("{late:.3} s beyond what is allowed");
+            return Err((side, clock.fault(), details));
+        }
+        let position = self.history.position();
+        let Ok(m) = setup::parse_move(position, &answer.best) else {
+            let details = format!("'{}' in {}", answer.best, fen_text(position));
+            return Err((side, Fault::IllegalMove, details));
+        };
+        self.position += if self.moves.is_empty() {
+            " moves "
+        } else {
+            " "
+        };
+        self.position += &setup::move_text(position, m, self.terms.chess960);
+        let clock = &mut self.clocks[index(side)];
+        clock.press(answer.time);
+        self.moves.push((m, comment(&answer, side, clock)));
+        self.history.push(m);
+        let value = answer.thoughts.score.map(|score| pawns(score, side));
+        Ok(self.adjudicator.after_move(&self.history, value))
+    }
+}
+
+/// White's things stand before Black's.
+fn index(side: Color) -> usize {
+    side.fold_wb(0, 1)
+}
+
+fn fault_of(side: Color, error: &ClientError) -> Forfeit {
+    let fault = match error {
+        ClientError::Silent { .. } => Fault::Stall,
+        _ => Fault::Crash,
+    };
+    (side, fault, error.to_string())
+}
+
+fn fen_text(position: &Chess) -> String {
+    Fen::from_position(position, EnPassantMode::Legal).to_string()
+}
+
+/// The opening as the command `position` has it.
+fn position_text(opening: &Opening, chess960: bool) -> String {
+    let mut text = if opening.start == Chess::default() {
+        "startpos".to_owned()
+    } else {
+        format!("fen {}", fen_text(&opening.start))
+    };
+    let mut position = opening.start.clone();
+    for (index, &m) in opening.moves.iter().enumerate() {
+        text += if index == 0 { " moves " } else { " " };
+        text += &setup::move_text(&position, m, chess960);
+        let m = m.unpack(&position);
+        position.play_unchecked(m);
+    }
+    text
+}
+
+/// What a side has left.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    limit: Limit,
+    left: Duration,
+    /// Moves to the next time control.
+    moves_left: Option<u32>,
+}
+
+impl Clock {
+    fn new(limit: Limit) -> Clock {
+        let (left, moves_left) = match limit {
+            Limit::Clock { base, moves, .. } => (base, moves),
+            Limit::Nodes(_) | Limit::Time(_) => (Duration::ZERO, None),
+        };
+        Clock {
+            limit,
+            left,
+            moves_left,
+        }
+    }
+
+    /// How long the next move may take.
+    fn longest(&self, terms: &Terms) -> Duration {
+        match self.limit {
+            Limit::Nodes(_) => terms.stall,
+            Limit::Time(time) => time + terms.margin,
+            Limit::Clock { .. } => self.left + terms.margin,
+        }
+    }
+
+    /// What it is to take longer.
+    fn fault(&self) -> Fault {
+        match self.limit {
+            Limit::Nodes(_) => Fault::Stall,
+            Limit::Time(_) | Limit::Clock { .. } => Fault::Time,
+        }
+    }
+
+    fn increment(&self) -> Duration {
+        match self.limit {
+            Limit::Clock { increment, .. } => increment,
+            Limit::Nodes(_) | Limit::Time(_) => Duration::ZERO,
+        }
+    }
+
+    /// After a move that took so long.
+    fn press(&mut self, time: Duration) {
+        let Limit::Clock {
+            base,
+            increment,
+            moves,
+        } = self.limit
+        else {
+            return;
+        };
+        self.left = self.left.saturating_sub(time) + increment;
+        if let Some(left) = &mut self.moves_left {
+            *left -= 1;
+            if *left == 0 {
+                self.left += base;
+                self.moves_left = moves;
+            }
+        }
+    }
+}
+
+/// The question for the side at `index`. A side without a clock is told of as if it had the other's.
+fn go(clocks: &[Clock; 2], index: usize) -> Go {
+    let own = clocks[index];
+    match own.limit {
+        Limit::Nodes(nodes) => Go::Nodes(nodes),
+        Limit::Time(time) => Go::MoveTime(time),
+        Limit::Clock { .. } => {
+            let shown = clocks.map(|clock| match clock.limit {
+                Limit::Clock { .. } => clock,
+                Limit::Nodes(_) | Limit::Time(_) => own,
+            });
+            Go::Clock {
+                left: shown.map(|clock| clock.left),
+                increment: shown.map(|clock| clock.increment()),
+                moves: own.moves_left,
+            }
+        }
+    }
+}
+
+/// White's value in pawns of a score of `side`.
+fn pawns(score: Score, side: Color) -> f64 {
+    let pawns = match score {
+        Score::Centipawns(centipawns) => f64::from(centipawns) / 100.0,
+        Score::Mate(moves) if moves > 0 => MATE_PAWNS,
+        Score::Mate(_) => -MATE_PAWNS,
+    };
+    side.fold_wb(pawns, -pawns)
+}
+
+/// `[%eval 0.31,12] [%nodes 800] [%clk 0:00:59.5]`: evaluation for White and depth, nodes, what is left on the clock (or,
+/// where there is none, the time that the move took). A game with fixed nodes says nothing about time, so that it is the
+/// same every time.
+fn comment(answer: &Answer, side: Color, clock: &Clock) -> String {
+    let Thoughts {
+        score,
+        depth,
+        nodes,
+    } = answer.thoughts;
+    let mut parts = Vec::new();
+    if let Some(score) = score {
+        let value = match score {
+            Score::Centipawns(_) => format!("{:.2}", pawns(score, side)),
+            Score::Mate(moves) => format!("#{}", side.fold_wb(moves, -moves)),
+        };
+        let depth = depth.map_or(String::new(), |depth| format!(",{depth}"));
+        parts.push(format!("[%eval {value}{depth}]"));
+    }
+    parts.extend(nodes.map(|nodes| format!("[%nodes {nodes}]")));
+    match clock.limit {
+        Limit::Nodes(_) => {}
+        Limit::Time(_) => parts.push(format!("[%emt {}]", time_text(answer.time))),
+        Limit::Clock { .. } => parts.push(format!("[%clk {}]", time_text(clock.left))),
+    }
+    parts.join(" ")
+}
+
+/// Hours, minutes, seconds.
+fn time_text(time: Duration) -> String {
+    let tenths = time.as_millis() / 100;
+    let (seconds, tenth) = (tenths / 10, tenths % 10);
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{hours}:{minutes:02}:{seconds:02}.{tenth}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_run_and_are_wound_up() {
+        let second = Duration::from_secs(1);
+        let mut clock = Clock::new("clock=2/10+1".parse().unwrap());
+        clock.press(3 * second);
+        assert_eq!((clock.left, clock.moves_left), (8 * second, Some(1)));
+        clock.press(3 * second);
+        assert_eq!((clock.left, clock.moves_left), (16 * second, Some(2)));
+        // Within the margin more may be used than there is.
+        clock.press(17 * second);
+        assert_eq!(clock.left, second);
+        let other = Clock::new(Limit::Nodes(5));
+        let asked = go(&[clock, other], 0);
+        let expected = Go::Clock {
+            left: [second; 2],
+            increment: [second; 2],
+            moves: Some(1),
+        };
+        assert_eq!(asked, expected);
+        assert_eq!(go(&[clock, other], 1), Go::Nodes(5));
+    }
+
+    #[test]
+    fn comments_are_for_white() {
+        let answer = |score| Answer {
+            best: String::new(),
+            time: Duration::from_millis(61_250),
+            thoughts: Thoughts {
+                score: Some(score),
+                depth: Some(7),
+                nodes: None,
+            },
+        };
+        let nodes = Clock::new(Limit::Nodes(1));
+        let time = Clock::new(Limit::Time(Duration::from_secs(1)));
+        let text = comment(&answer(Score::Centipawns(31)), Color::Black, &nodes);
+        assert_eq!(text, "[%eval -0.31,7]");
+        let text = comment(&answer(Score::Mate(-2)), Color::Black, &time);
+        assert_eq!(text, "[%eval #2,7] [%emt 0:01:01.2]");
+        assert_eq!(pawns(Score::Mate(3), Color::Black), -MATE_PAWNS);
+    }
+
+    #[test]
+    fn an_opening_is_told_with_its_moves() {
+        let mut opening = Opening::standard();
+        opening.moves = vec![setup::parse_move(&opening.start, "e2e4").unwrap()];
+        assert_eq!(position_text(&opening, false), "startpos moves e2e4");
+        let fen = "4k3/8/8/8/8/8/8/4K2R w K - 0 1";
+        opening.start = setup::position_from_fen(fen).unwrap();
+        opening.moves = vec![setup::parse_move(&opening.start, "e1g1").unwrap()];
+        assert_eq!(
+            position_text(&opening, true),
+            format!("fen {fen} moves e1h1")
+        );
+    }
+}

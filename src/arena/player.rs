@@ -1,0 +1,230 @@
+//! Who plays: a command line, options, and what a move may cost.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
+
+use thiserror::Error;
+
+use crate::uci::client::{Client, ClientError};
+
+/// The word that stands for this program.
+pub const SELF: &str = "self";
+
+/// Why a text is no player or limit.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum PlayerError {
+    /// Not a command line.
+    #[error("'{0}' is not a command line: quotation marks are open, or nothing is there")]
+    Command(String),
+    /// Not a limit.
+    #[error(
+        "limit '{0}': nodes=800, time=0.5 (seconds a move) or clock=60+0.6 (clock=40/60+0.6 for 40 moves) expected"
+    )]
+    Limit(String),
+}
+
+/// What a player may spend on a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Nodes.
+    Nodes(u64),
+    /// Time for each move.
+    Time(Duration),
+    /// Time for the game.
+    Clock {
+        /// At the start, and again after so many moves.
+        base: Duration,
+        /// After each move.
+        increment: Duration,
+        /// The moves for which `base` is given, if not for the whole game.
+        moves: Option<u32>,
+    },
+}
+
+impl FromStr for Limit {
+    type Err = PlayerError;
+
+    fn from_str(text: &str) -> Result<Limit, PlayerError> {
+        let error = || PlayerError::Limit(text.to_owned());
+        let seconds = |text: &str| {
+            let seconds: f64 = text.trim().parse().map_err(|_| error())?;
+            let time = Duration::try_from_secs_f64(seconds).map_err(|_| error())?;
+            Ok(time)
+        };
+        let positive = |time: Duration| (time >= MILLISECOND).then_some(time).ok_or_else(error);
+        match text.split_once('=').ok_or_else(error)? {
+            ("nodes", value) => {
+                let nodes = value.trim().parse().ok().filter(|&nodes| nodes > 0);
+                nodes.map(Limit::Nodes).ok_or_else(error)
+            }
+            ("time", value) => Ok(Limit::Time(positive(seconds(value)?)?)),
+            ("clock", value) => {
+                let (moves, value) = match value.split_once('/') {
+                    Some((moves, rest)) => (Some(moves), rest),
+                    None => (None, value),
+                };
+                let (base, increment) = value.split_once('+').unwrap_or((value, "0"));
+                let moves: Option<u32> = match moves {
+                    Some(moves) => Some(moves.trim().parse().map_err(|_| error())?),
+                    None => None,
+                };
+                if moves == Some(0) {
+                    return Err(error());
+                }
+                Ok(Limit::Clock {
+                    base: positive(seconds(base)?)?,
+                    increment: seconds(increment)?,
+                    moves,
+                })
+            }
+            _ => Err(error()),
+        }
+    }
+}
+
+/// Less is no time at all.
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Limit::Nodes(nodes) => write!(f, "nodes={nodes}"),
+            Limit::Time(time) => write!(f, "time={}", time.as_secs_f64()),
+            Limit::Clock {
+                base,
+                increment,
+                moves,
+            } => {
+                let moves = moves.map_or(String::new(), |moves| format!("{moves}/"));
+                let (base, increment) = (base.as_secs_f64(), increment.as_secs_f64());
+                write!(f, "clock={moves}{base}+{increment}")
+            }
+        }
+    }
+}
+
+/// An engine with its options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Player {
+    /// As it was given: its name in games and reports.
+    pub text: String,
+    /// The program; `None` is this one.
+    program: Option<PathBuf>,
+    arguments: Vec<String>,
+    /// Names and values; a button has none.
+    options: Vec<(String, Option<String>)>,
+    /// What a move may cost.
+    pub limit: Limit,
+}
+
+impl Player {
+    /// Reads `command;Option=value;...`. The command may have arguments, in a shell's quotation marks if needed; `self` is
+    /// this program.
+    ///
+    /// # Errors
+    /// When there is no command.
+    pub fn new(text: &str, limit: Limit) -> Result<Player, PlayerError> {
+        let mut parts = text.split(';').map(str::trim);
+        let command = parts.next().unwrap_or_default();
+        let error = || PlayerError::Command(text.to_owned());
+        // A path with spaces or backslashes needs no quotation marks.
+        let words = if Path::new(command).is_file() {
+            vec![command.to_owned()]
+        } else {
+            shlex::split(command).ok_or_else(error)?
+        };
+        let (program, arguments) = words.split_first().ok_or_else(error)?;
+        let options = parts.filter(|part| !part.is_empty());
+        let options = options.map(|part| match part.split_once('=') {
+            Some((name, value)) => (name.trim().to_owned(), Some(value.trim().to_owned())),
+            None => (part.to_owned(), None),
+        });
+        Ok(Player {
+            text: text.to_owned(),
+            program: (program != SELF).then(|| PathBuf::from(program)),
+            arguments: arguments.to_vec(),
+            options: options.collect(),
+            limit,
+        })
+    }
+
+    /// Starts the engine with its options, ready for a game.
+    ///
+    /// # Errors
+    /// When that is not possible.
+    pub fn start(&self, chess960: bool) -> Result<Client, ClientError> {
+        let this;
+        let program = match &self.program {
+            Some(program) => program,
+            None => {
+                this = std::env::current_exe().map_err(|error| ClientError::Start {
+                    program: SELF.to_owned(),
+                    reason: error.to_string(),
+                })?;
+                &this
+            }
+        };
+        let mut client = Client::start(program, &self.arguments)?;
+        if chess960 {
+            client.set_option("UCI_Chess960", Some("true"))?;
+        }
+        for (name, value) in &self.options {
+            client.set_option(name, value.as_deref())?;
+        }
+        client.wait_for_start()?;
+        Ok(client)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_read_back_as_they_are_written() {
+        for text in ["nodes=800", "time=0.5", "clock=60+0.6", "clock=40/60+0"] {
+            assert_eq!(text.parse::<Limit>().unwrap().to_string(), text);
+        }
+        assert_eq!("clock=2".parse::<Limit>().unwrap().to_string(), "clock=2+0");
+        for text in [
+            "",
+            "nodes",
+            "nodes=0",
+            "nodes=x",
+            "1s",
+            "time=0",
+            "time=-1",
+            "time=nan",
+            "time=1e300",
+            "clock=0+1",
+            "clock=0/60",
+            "clock=x/60",
+            "clock=1+-1",
+            "depth=3",
+        ] {
+            assert!(text.parse::<Limit>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn commands_have_arguments_and_options() {
+        let limit = Limit::Nodes(1);
+        let player =
+            Player::new("'my engine' -x \"a b\"; Skill Level = 3;Clear Hash;", limit).unwrap();
+        assert_eq!(player.program, Some("my engine".into()));
+        assert_eq!(player.arguments, ["-x", "a b"]);
+        let options = [
+            ("Skill Level".to_owned(), Some("3".to_owned())),
+            ("Clear Hash".to_owned(), None),
+        ];
+        assert_eq!(player.options, options);
+        assert_eq!(Player::new("self", limit).unwrap().program, None);
+        for text in ["", ";Hash=1", "'open"] {
+            assert!(Player::new(text, limit).is_err(), "{text}");
+        }
+    }
+}

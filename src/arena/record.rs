@@ -1,0 +1,324 @@
+//! The file of a match: its games as PGN, appended one by one, and beside it what they were played with, so that a match
+//! that was stopped goes on where it was and is not mixed with another one.
+
+use std::{
+    fs::{self, File},
+    io::{Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Map, Value};
+use shakmaty::{Chess, KnownOutcome};
+
+use super::{
+    game::Played,
+    tally::{Round, Tally},
+};
+use crate::{
+    files::{self, output},
+    pgn::{Game, Reader, write::GameText},
+    selfplay::openings::Opening,
+};
+
+/// What decides the games of a match, by name.
+pub type Settings = Map<String, Value>;
+
+/// An open file of games.
+#[derive(Debug)]
+pub struct Record {
+    file: File,
+    path: PathBuf,
+    /// Bytes of whole games.
+    length: u64,
+}
+
+/// What a game of the match says about it in tags.
+#[derive(Clone, Copy, Debug)]
+pub struct Labels<'a> {
+    /// White's and Black's names.
+    pub players: [&'a str; 2],
+    /// White's and Black's limits.
+    pub limits: [&'a str; 2],
+    /// Whether castling is Chess960's.
+    pub chess960: bool,
+}
+
+impl Record {
+    /// Opens the file of a match, or begins it; games that it holds go into the tally. `inputs` are never written.
+    ///
+    /// # Errors
+    /// When it cannot be read or written, or is of another match; it is not touched then.
+    pub fn open(
+        path: &Path,
+        settings: &Settings,
+        openings: &[Opening],
+        inputs: &[PathBuf],
+        tally: &mut Tally,
+    ) -> Result<Record> {
+        let name = path.display();
+        let is_packed = path.extension().is_some_and(|e| e == "gz" || e == "zst");
+        ensure!(
+            !is_packed,
+            "{name}: games are appended, so the file cannot be compressed"
+        );
+        let is_begun = fs::metadata(path).is_ok_and(|file| file.len() > 0);
+        check_settings(path, is_begun, settings)?;
+        let mut file = output::open_to_continue(path, inputs)?;
+        let mut bytes = Vec::new();
+        let read = file.read_to_end(&mut bytes);
+        read.with_context(|| format!("cannot read {name}"))?;
+        let length = count_games(path, &bytes, openings, tally)?;
+        if !is_begun {
+            let text = serde_json::to_string_pretty(settings)? + "\n";
+            output::write(&settings_path(path), text.as_bytes(), true, inputs)?;
+        }
+        let mut record = Record {
+            file,
+            path: path.to_owned(),
+            length: length as u64,
+        };
+        let cut = record.cut(&bytes[..length]);
+        cut.with_context(|| format!("cannot write {name}"))?;
+        Ok(record)
+    }
+
+    /// Takes away what follows the whole games, and ends the last one with an empty line.
+    fn cut(&mut self, whole: &[u8]) -> std::io::Result<()> {
+        self.file.set_len(self.length)?;
+        self.file.seek(SeekFrom::Start(self.length))?;
+        let missing = match whole {
+            [] | [.., b'\n', b'\n'] => "",
+            [.., b'\n'] => "\n",
+            _ => "\n\n",
+        };
+        self.file.write_all(missing.as_bytes())?;
+        self.length = self.file.stream_position()?;
+        Ok(())
+    }
+
+    /// Appends a game.
+    ///
+    /// # Errors
+    /// When it cannot be written as a whole (a full disk); the games before it stay.
+    pub fn write(
+        &mut self,
+        round: Round,
+        start: &Chess,
+        played: &Played,
+        labels: &Labels<'_>,
+    ) -> Result<()> {
+        let text = game_text(round, start, played, labels);
+        let written = self
+            .file
+            .write_all(text.as_bytes())
+            .and_then(|()| self.file.flush());
+        if let Err(error) = written {
+            // As it was before, if the disk allows it; otherwise the next run cuts it off.
+            let _ = self.file.set_len(self.length);
+            let _ = self.file.seek(SeekFrom::Start(self.length));
+            return Err(error).with_context(|| format!("cannot write {}", self.path.display()));
+        }
+        self.length += text.len() as u64;
+        Ok(())
+    }
+}
+
+/// The game as PGN.
+pub fn game_text(round: Round, start: &Chess, played: &Played, labels: &Labels<'_>) -> String {
+    let result = played.outcome.as_str();
+    let [white, black] = labels.players.map(str::to_owned);
+    let [white_limit, black_limit] = labels.limits.map(str::to_owned);
+    let mut tags = vec![
+        ("Event", "match".to_owned()),
+        ("Site", "?".to_owned()),
+        ("Date", "????.??.??".to_owned()),
+        ("Round", round.text()),
+        ("White", white),
+        ("Black", black),
+        ("Result", result.to_owned()),
+        ("WhiteLimit", white_limit),
+        ("BlackLimit", black_limit),
+        ("Termination", played.termination.tag().to_owned()),
+        ("TerminationDetails", played.termination.details()),
+    ];
+    if labels.chess960 {
+        tags.push(("Variant", "Chess960".to_owned()));
+    }
+    let game = GameText {
+        tags,
+        start,
+        moves: &played.moves,
+        result,
+    };
+    game.text()
+}
+
+/// Where the settings of a match stand: beside its games.
+fn settings_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".json");
+    name.into()
+}
+
+/// Whether the match that was begun in this file, if one was, is this one.
+fn check_settings(path: &Path, is_begun: bool, settings: &Settings) -> Result<()> {
+    let (name, beside) = (path.display(), settings_path(path));
+    if !is_begun && !beside.exists() {
+        return Ok(());
+    }
+    let text = files::read_text(&beside).with_context(|| {
+        format!("{name} holds games, but nothing tells of which match: name another file")
+    })?;
+    let earlier: Option<Settings> = serde_json::from_str(&text).ok();
+    let earlier = earlier.filter(|earlier| earlier.contains_key("first"));
+    let earlier = earlier.with_context(|| {
+        format!(
+            "{} does not hold the settings of a match: name another file",
+            beside.display()
+        )
+    })?;
+    let names = settings.keys().chain(earlier.keys());
+    let mut different: Vec<&str> = names
+        .filter(|&name| settings.get(name) != earlier.get(name))
+        .map(String::as_str)
+        .collect();
+    different.sort_unstable();
+    different.dedup();
+    // Without a game nothing can be mixed up.
+    ensure!(
+        different.is_empty() || !is_begun,
+        "{name} is of another match ({} differs): go on as it was begun, or name another file",
+        different.join(", ")
+    );
+    Ok(())
+}
+
+/// Counts the games of a match; how many bytes are whole games.
+fn count_games(
+    path: &Path,
+    bytes: &[u8],
+    openings: &[Opening],
+    tally: &mut Tally,
+) -> Result<usize> {
+    let name = path.display();
+    let whole = whole_games(bytes);
+    for (index, game) in Reader::new(&bytes[..whole]).enumerate() {
+        let number = index + 1;
+        let game = game.with_context(|| format!("{name} is damaged"))?;
+        count(&game, openings, tally)
+            .with_context(|| format!("{name}: game {number} is not of this match"))?;
+    }
+    Ok(whole)
+}
+
+/// Where the last game ends with its result: what follows was being written when the program was killed.
+fn whole_games(bytes: &[u8]) -> usize {
+    let ends_here = |end: usize| {
+        let results = [&b"1-0"[..], b"0-1", b"1/2-1/2"];
+        results.iter().any(|result| {
+            let before = bytes[..end].strip_suffix(*result);
+            before.is_some_and(|text| text.ends_with(b" ") || text.ends_with(b"\n"))
+        })
+    };
+    let is_line_end = |&end: &usize| end == bytes.len() || bytes[end] == b'\n';
+    let ends = (1..=bytes.len()).rev().filter(is_line_end);
+    ends.into_iter().find(|&end| ends_here(end)).unwrap_or(0)
+}
+
+fn count(game: &Game, openings: &[Opening], tally: &mut Tally) -> Result<()> {
+    let round = game.tag("Round").and_then(Round::parse);
+    let round = round.context("it has no round")?;
+    let outcome: KnownOutcome = game.outcome.context("it has no result")?;
+    if let Some(opening) = openings.get(round.pair) {
+        let is_same = game.start == opening.start && game.moves.starts_with(&opening.moves);
+        ensure!(is_same, "round {} has another opening", round.text());
+    } else {
+        bail!(
+            "round {} is beyond the pairs that are asked for",
+            round.text()
+        );
+    }
+    let termination = game.tag("Termination").unwrap_or_default();
+    let details = game.tag("TerminationDetails").unwrap_or_default();
+    let is_forfeit = !matches!(termination, "normal" | "adjudication" | "");
+    tally.add(round, outcome, details, is_forfeit);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{arena::game::Termination, chess::setup, selfplay::adjudicate::Ending};
+    use shakmaty::Color;
+
+    fn played(start: &Chess) -> Played {
+        let m = setup::parse_move(start, "e2e4").unwrap();
+        Played {
+            moves: vec![(m, "[%eval 0.10]".into())],
+            outcome: KnownOutcome::Decisive {
+                winner: Color::White,
+            },
+            termination: Termination::Ended(Ending::AgreedWin),
+        }
+    }
+
+    const LABELS: Labels<'static> = Labels {
+        players: ["a", "b"],
+        limits: ["nodes=1", "nodes=2"],
+        chess960: false,
+    };
+
+    fn settings(seed: u64) -> Settings {
+        let mut settings = Settings::new();
+        settings.insert("first".into(), "a".into());
+        settings.insert("seed".into(), seed.into());
+        settings
+    }
+
+    #[test]
+    fn a_game_ends_with_its_result_wherever_a_file_breaks_off() {
+        let start = Chess::default();
+        let round = Round { pair: 0, half: 0 };
+        let game = game_text(round, &start, &played(&start), &LABELS);
+        let two = format!("{game}{game}");
+        for end in 0..=two.len() {
+            let whole = whole_games(&two.as_bytes()[..end]);
+            let games = Reader::new(&two.as_bytes()[..whole]).map(Result::unwrap);
+            // The result is whole two bytes before the end of the text.
+            let expected = (end + 2) / game.len();
+            assert_eq!(games.count(), expected, "{end}");
+            assert!(whole <= end);
+        }
+    }
+
+    #[test]
+    fn a_disk_that_is_full_leaves_the_games_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.pgn");
+        let openings = vec![Opening::standard(); 2];
+        let mut tally = Tally::new(true);
+        let mut record = Record::open(&path, &settings(1), &openings, &[], &mut tally).unwrap();
+        let start = Chess::default();
+        let round = Round { pair: 0, half: 0 };
+        record
+            .write(round, &start, &played(&start), &LABELS)
+            .unwrap();
+        let before = fs::read(&path).unwrap();
+        drop(record);
+        let mut record = Record::open(&path, &settings(1), &openings, &[], &mut tally).unwrap();
+        assert_eq!(tally.games().total(), 1);
+        assert_eq!(record.length, before.len() as u64);
+        // A file that cannot be written is the nearest thing to a full disk that every system has.
+        record.file = File::open(&path).unwrap();
+        let round = Round { pair: 1, half: 0 };
+        let error = record
+            .write(round, &start, &played(&start), &LABELS)
+            .unwrap_err();
+        assert!(error.to_string().contains("a.pgn"));
+        assert_eq!(fs::read(&path).unwrap(), before);
+        let other = Record::open(&path, &settings(2), &openings, &[], &mut tally);
+        assert!(other.unwrap_err().to_string().contains("(seed differs)"));
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
+}

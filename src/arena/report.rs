@@ -1,0 +1,344 @@
+//! What came of a match: as text, as JSON and as a page with plots.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::tally::{ForfeitNote, Standing, Tally};
+use crate::stats::{
+    elo::{Estimate, Games, Pairs},
+    page::Page,
+    plot::{Plot, Series, Style},
+    sprt::{Sprt, Verdict},
+};
+
+/// Points of a plot over games.
+const PLOTTED: usize = 400;
+
+/// The result of a match, seen from the first player. As JSON, numbers that do not exist are null.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// As they were given.
+    pub players: [String; 2],
+    /// What a move may cost them.
+    pub limits: [String; 2],
+    /// Games played.
+    pub games: u64,
+    /// Games that are left, unless a test has ended the match.
+    pub left: u64,
+    /// Games won.
+    pub wins: u64,
+    /// Games drawn.
+    pub draws: u64,
+    /// Games lost.
+    pub losses: u64,
+    /// Pairs of games by points: 0, 1/2, 1, 3/2, 2; `None` if colours do not change.
+    pub pairs: Option<Pairs>,
+    /// Score, Elo, likelihood of superiority.
+    pub estimate: Option<Estimate>,
+    /// The test, if there is one.
+    pub sprt: Option<SprtReport>,
+    /// Why games were over.
+    pub endings: BTreeMap<String, u64>,
+    /// Games that an engine lost by a fault.
+    pub forfeits: Vec<ForfeitNote>,
+}
+
+/// How a test stands.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SprtReport {
+    /// What is tested.
+    #[serde(flatten)]
+    pub test: Sprt,
+    /// The log likelihood ratio.
+    pub llr: f64,
+    /// Where H0 is taken.
+    pub lower: f64,
+    /// Where H1 is taken.
+    pub upper: f64,
+    /// What is taken.
+    pub verdict: Verdict,
+}
+
+impl Report {
+    /// The report on a tally.
+    pub fn new(
+        players: [String; 2],
+        limits: [String; 2],
+        tally: &Tally,
+        left: u64,
+        sprt: Option<&Sprt>,
+    ) -> Report {
+        let standing = tally.standing(sprt);
+        let Games {
+            0: [losses, draws, wins],
+        } = tally.games();
+        let test = sprt.map(|test| {
+            let llr = standing.ratio.unwrap_or(0.0);
+            let (lower, upper) = test.bounds();
+            SprtReport {
+                test: *test,
+                llr,
+                lower,
+                upper,
+                verdict: test.verdict(llr),
+            }
+        });
+        Report {
+            players,
+            limits,
+            games: standing.games,
+            left,
+            wins,
+            draws,
+            losses,
+            pairs: tally.is_paired().then(|| tally.pairs()),
+            estimate: standing.estimate,
+            sprt: test,
+            endings: tally.endings.clone(),
+            forfeits: tally.forfeits.clone(),
+        }
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let [first, second] = &self.players;
+        let [first_limit, second_limit] = &self.limits;
+        let mut lines = vec![
+            format!("{first} ({first_limit}) against {second} ({second_limit})"),
+            format!(
+                "{} games: +{} ={} -{}",
+                self.games, self.wins, self.draws, self.losses
+            ),
+        ];
+        if let Some(pairs) = &self.pairs {
+            let [ll, ld, dd, wd, ww] = pairs.0;
+            lines.push(format!(
+                "Pairs, from 0 to 2 points: {ll}, {ld}, {dd}, {wd}, {ww}"
+            ));
+        }
+        if let Some(estimate) = &self.estimate {
+            lines.push(estimate_text(estimate));
+        }
+        if let Some(sprt) = &self.sprt {
+            lines.push(sprt_text(sprt));
+        }
+        let endings = self
+            .endings
+            .iter()
+            .map(|(ending, n)| format!("{ending} {n}"));
+        if self.games > 0 {
+            lines.push(format!(
+                "Games ended by {}",
+                endings.collect::<Vec<_>>().join(", ")
+            ));
+        }
+        for forfeit in &self.forfeits {
+            lines.push(format!(
+                "FORFEIT in game {}: {}",
+                forfeit.round, forfeit.details
+            ));
+        }
+        if self.left > 0 {
+            lines.push(format!("{} games were not played", self.left));
+        }
+        lines.join("\n")
+    }
+
+    /// A page with the course of the match.
+    ///
+    /// # Errors
+    /// When a plot cannot be drawn.
+    pub fn page(&self, course: &[Standing]) -> Result<String> {
+        let mut page = Page::new("Match");
+        for line in self.text().lines() {
+            page.paragraph(line);
+        }
+        page.heading("Elo by games played");
+        page.figure(
+            &elo_plot(course).svg()?,
+            "Of the first player, with its interval of 95 %.",
+        );
+        if let Some(sprt) = &self.sprt {
+            page.heading("Log likelihood ratio");
+            page.figure(
+                &ratio_plot(course, sprt).svg()?,
+                "The test ends at one of the bounds: the upper one means H1, the lower one H0.",
+            );
+        }
+        if let Some(pairs) = &self.pairs {
+            page.heading("Pairs of games by points");
+            page.figure(
+                &pairs_plot(pairs).svg()?,
+                "Both games of an opening together.",
+            );
+        }
+        Ok(page.finish())
+    }
+}
+
+/// How many points of its course a match is plotted with.
+pub fn course(tally: &Tally, sprt: Option<&Sprt>) -> Vec<Standing> {
+    tally.course(sprt, PLOTTED)
+}
+
+/// `55.0 % (50.1 to 59.9), Elo +34.9 +/- 29.1 ...`.
+pub fn estimate_text(estimate: &Estimate) -> String {
+    let percent = |score: f64| 100.0 * score.clamp(0.0, 1.0);
+    format!(
+        "{:.1} % ({:.1} to {:.1}), Elo {:+.1} +/- {:.1} ({:+.1} to {:+.1}), normalised {:+.1} +/- {:.1}, LOS {:.1} %",
+        percent(estimate.score),
+        percent(estimate.score - estimate.score_error),
+        percent(estimate.score + estimate.score_error),
+        estimate.elo,
+        estimate.elo_error,
+        estimate.elo_low,
+        estimate.elo_high,
+        estimate.nelo,
+        estimate.nelo_error,
+        100.0 * estimate.los
+    )
+}
+
+fn sprt_text(sprt: &SprtReport) -> String {
+    let verdict = match sprt.verdict {
+        Verdict::H0 => "H0 is taken",
+        Verdict::H1 => "H1 is taken",
+        Verdict::Continue => "not decided",
+    };
+    format!(
+        "SPRT of {} against {} ({:?}): LLR {:.2} ({:.2} to {:.2}), {verdict}",
+        sprt.test.elo1, sprt.test.elo0, sprt.test.model, sprt.llr, sprt.lower, sprt.upper
+    )
+}
+
+fn elo_plot(course: &[Standing]) -> Plot {
+    let line = |value: fn(&Estimate) -> f64| {
+        let points = course.iter().filter_map(move |standing| {
+            let estimate = standing.estimate.as_ref()?;
+            Some((standing.games as f64, value(estimate)))
+        });
+        points.filter(|(_, y)| y.abs() < 2000.0).collect::<Vec<_>>()
+    };
+    Plot {
+        x_name: "games".into(),
+        y_name: "Elo".into(),
+        is_log: false,
+        x_labels: Vec::new(),
+        series: vec![
+            Series::new("Elo", Style::Line, 0, line(|estimate| estimate.elo)),
+            Series::new(
+                "95 %, low",
+                Style::Thin,
+                1,
+                line(|estimate| estimate.elo_low),
+            ),
+            Series::new(
+                "95 %, high",
+                Style::Thin,
+                1,
+                line(|estimate| estimate.elo_high),
+            ),
+        ],
+    }
+}
+
+fn ratio_plot(course: &[Standing], sprt: &SprtReport) -> Plot {
+    let points = course.iter();
+    let points = points.filter_map(|standing| Some((standing.games as f64, standing.ratio?)));
+    let last = course.last().map_or(1.0, |standing| standing.games as f64);
+    let bound = |y: f64| [(0.0, y), (last, y)];
+    Plot {
+        x_name: "games".into(),
+        y_name: "log likelihood ratio".into(),
+        is_log: false,
+        x_labels: Vec::new(),
+        series: vec![
+            Series::new("LLR", Style::Line, 0, points),
+            Series::new("bounds", Style::Thin, 1, bound(sprt.lower)),
+            Series::new("", Style::Thin, 1, bound(sprt.upper)),
+        ],
+    }
+}
+
+fn pairs_plot(pairs: &Pairs) -> Plot {
+    let points = pairs.0.iter().enumerate();
+    let points = points.map(|(points, &count)| (points as f64, count as f64));
+    Plot {
+        x_name: "points".into(),
+        y_name: "pairs".into(),
+        is_log: false,
+        x_labels: ["0", "1/2", "1", "3/2", "2"].map(str::to_owned).to_vec(),
+        series: vec![Series::new("pairs", Style::Points, 0, points)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::tally::Round;
+    use shakmaty::{Color, KnownOutcome};
+
+    fn tally(is_paired: bool) -> Tally {
+        let mut tally = Tally::new(is_paired);
+        for pair in 0..10 {
+            let winner = Color::White;
+            let won = KnownOutcome::Decisive { winner };
+            let fault = "White forfeits (time): 0.300 s";
+            tally.add(Round { pair, half: 0 }, won, "checkmate", false);
+            if is_paired {
+                let is_forfeit = pair == 3;
+                let ending = if is_forfeit { fault } else { "stalemate" };
+                tally.add(
+                    Round { pair, half: 1 },
+                    KnownOutcome::Draw,
+                    ending,
+                    is_forfeit,
+                );
+            }
+        }
+        tally
+    }
+
+    #[test]
+    fn a_report_tells_everything() {
+        let sprt: Sprt = "0,200,0.05,0.05".parse().unwrap();
+        let tally = tally(true);
+        let names = || ["a".to_owned(), "b".to_owned()];
+        let report = Report::new(names(), names(), &tally, 2, Some(&sprt));
+        let text = report.text();
+        for part in [
+            "20 games: +10 =10 -0",
+            "0, 0, 0, 10, 0",
+            "75.0 %",
+            "Elo +190.8",
+            "SPRT of 200 against 0",
+            "checkmate 10, forfeit 1, stalemate 9",
+            "FORFEIT in game 4.2",
+            "2 games were not played",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["pairs"], serde_json::json!([0, 0, 0, 10, 0]));
+        assert_eq!(json["sprt"]["elo1"], 200.0);
+        assert_eq!(json["forfeits"][0]["round"], "4.2");
+        let page = report.page(&course(&tally, Some(&sprt))).unwrap();
+        assert_eq!(page.matches("<svg").count(), 3);
+    }
+
+    #[test]
+    fn without_pairs_or_games_there_is_less_to_tell() {
+        let names = || ["a".to_owned(), "b".to_owned()];
+        let report = Report::new(names(), names(), &tally(false), 0, None);
+        assert!(report.text().contains("10 games: +10 =0 -0"));
+        assert_eq!(report.pairs, None);
+        let json = serde_json::to_value(&report).unwrap();
+        assert!(json["estimate"]["elo"].is_null());
+        let nothing = Tally::new(true);
+        let report = Report::new(names(), names(), &nothing, 4, None);
+        assert!(report.page(&[]).is_ok());
+        assert_eq!(report.estimate, None);
+    }
+}

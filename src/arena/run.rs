@@ -1,0 +1,184 @@
+//! All games of a match: several at a time, each thread with its own two engines.
+
+use std::{collections::VecDeque, thread};
+
+use anyhow::{Context, Result};
+use parking_lot::Mutex;
+
+use super::{
+    game::{self, Played, Termination, Terms},
+    player::Player,
+    record::{Labels, Record},
+    tally::{Round, Tally},
+};
+use crate::{
+    selfplay::openings::Opening,
+    stats::sprt::{Sprt, Verdict},
+    uci::client::Client,
+};
+
+/// A match.
+#[derive(Clone, Debug)]
+pub struct Match {
+    /// The first and the second player.
+    pub players: [Player; 2],
+    /// The openings in order.
+    pub openings: Vec<Opening>,
+    /// Whether each is played with both colours.
+    pub is_paired: bool,
+    /// How games are played.
+    pub terms: Terms,
+    /// Ends the match as soon as it is decided.
+    pub sprt: Option<Sprt>,
+    /// Games at a time.
+    pub concurrency: usize,
+}
+
+/// What the threads share.
+struct Shared<'a> {
+    games: VecDeque<Round>,
+    tally: &'a mut Tally,
+    record: Option<&'a mut Record>,
+    report: &'a mut (dyn FnMut(&Tally, Round, &Played) + Send),
+    failure: Option<anyhow::Error>,
+}
+
+/// The engines of a thread: the first player's and the second's.
+type Engines = [Option<Client>; 2];
+
+impl Match {
+    /// Starts both engines once, to see that they can play.
+    ///
+    /// # Errors
+    /// When one cannot.
+    pub fn start_engines(&self) -> Result<Engines> {
+        let chess960 = self.terms.chess960;
+        let [first, second] = &self.players;
+        Ok([Some(first.start(chess960)?), Some(second.start(chess960)?)])
+    }
+
+    /// Every game of the match.
+    pub fn rounds(&self) -> impl Iterator<Item = Round> + use<> {
+        let halves = if self.is_paired { 2 } else { 1 };
+        let pairs = 0..self.openings.len();
+        pairs.flat_map(move |pair| (0..halves).map(move |half| Round { pair, half }))
+    }
+
+    /// Whether the test, if there is one, has come to an end.
+    pub fn is_decided(&self, tally: &Tally) -> bool {
+        self.sprt.is_some_and(|sprt| {
+            let ratio = tally.standing(Some(&sprt)).ratio;
+            ratio.is_some_and(|ratio| sprt.verdict(ratio) != Verdict::Continue)
+        })
+    }
+
+    /// Plays the games that the tally does not have, the first of them with the engines that have been started. What is
+    /// played is written to the record and told to `report`.
+    ///
+    /// # Errors
+    /// When an engine cannot be started again, or a game cannot be written.
+    pub fn run(
+        &self,
+        engines: Engines,
+        tally: &mut Tally,
+        record: Option<&mut Record>,
+        report: &mut (dyn FnMut(&Tally, Round, &Played) + Send),
+    ) -> Result<()> {
+        let games: VecDeque<Round> = self.rounds().filter(|&round| !tally.has(round)).collect();
+        let threads = self.concurrency.clamp(1, games.len().max(1));
+        let shared = Mutex::new(Shared {
+            games,
+            tally,
+            record,
+            report,
+            failure: None,
+        });
+        let mut first = Some(engines);
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                let engines = first.take().unwrap_or_default();
+                let shared = &shared;
+                scope.spawn(move || self.work(engines, shared));
+            }
+        });
+        shared.into_inner().failure.map_or(Ok(()), Err)
+    }
+
+    fn work(&self, mut engines: Engines, shared: &Mutex<Shared<'_>>) {
+        while let Some(round) = self.next(shared) {
+            let played = self.play(round, &mut engines);
+            let mut shared = shared.lock();
+            let done = played.and_then(|played| {
+                self.write(round, &played, &mut shared)?;
+                Ok(played)
+            });
+            match done {
+                Ok(played) => {
+                    let Shared { tally, report, .. } = &mut *shared;
+                    report(tally, round, &played);
+                }
+                Err(error) => {
+                    shared.failure.get_or_insert(error);
+                }
+            }
+        }
+    }
+
+    /// The next game, unless the match is over.
+    fn next(&self, shared: &Mutex<Shared<'_>>) -> Option<Round> {
+        let mut shared = shared.lock();
+        if shared.failure.is_some() || self.is_decided(shared.tally) {
+            return None;
+        }
+        shared.games.pop_front()
+    }
+
+    fn write(&self, round: Round, played: &Played, shared: &mut Shared<'_>) -> Result<()> {
+        let [white, black] = self.seats(round);
+        let limits = [white, black].map(|player| self.players[player].limit.to_string());
+        let labels = Labels {
+            players: [white, black].map(|player| &*self.players[player].text),
+            limits: limits.each_ref().map(|limit| &**limit),
+            chess960: self.terms.chess960,
+        };
+        let start = &self.openings[round.pair].start;
+        if let Some(record) = &mut shared.record {
+            record.write(round, start, played, &labels)?;
+        }
+        let is_forfeit = matches!(played.termination, Termination::Forfeit { .. });
+        let ending = played.termination.details();
+        shared.tally.add(round, played.outcome, &ending, is_forfeit);
+        Ok(())
+    }
+
+    /// The players that have White and Black.
+    fn seats(&self, round: Round) -> [usize; 2] {
+        round.first_side().fold_wb([0, 1], [1, 0])
+    }
+
+    fn play(&self, round: Round, engines: &mut Engines) -> Result<Played> {
+        for (engine, player) in engines.iter_mut().zip(&self.players) {
+            if engine.is_none() {
+                let started = player.start(self.terms.chess960);
+                *engine = Some(started.with_context(|| format!("game {}", round.text()))?);
+            }
+        }
+        let [Some(first), Some(second)] = engines else {
+            anyhow::bail!("the engines have not been started");
+        };
+        let seats = self.seats(round);
+        let limits = seats.map(|player| self.players[player].limit);
+        let clients = match round.half {
+            0 => [first, second],
+            _ => [second, first],
+        };
+        let opening = &self.openings[round.pair];
+        let played = game::play(clients, limits, opening, &self.terms);
+        if let Termination::Forfeit { side, fault, .. } = &played.termination
+            && fault.is_fatal()
+        {
+            engines[seats[side.fold_wb(0, 1)]] = None;
+        }
+        Ok(played)
+    }
+}

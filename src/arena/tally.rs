@@ -1,0 +1,221 @@
+//! The results of a match, game by game, seen from the first player.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use shakmaty::{Color, KnownOutcome};
+
+use crate::stats::{
+    elo::{Estimate, Games, Pairs},
+    sprt::Sprt,
+};
+
+/// Which game of the match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Round {
+    /// Index of the opening.
+    pub pair: usize,
+    /// 0: the first player has White; 1: Black.
+    pub half: usize,
+}
+
+impl Round {
+    /// The first player's colour.
+    pub fn first_side(self) -> Color {
+        Color::from_white(self.half == 0)
+    }
+
+    /// As games tell it: `7.2` is the seventh opening with colours changed.
+    pub fn text(self) -> String {
+        format!("{}.{}", self.pair + 1, self.half + 1)
+    }
+
+    /// From such a text.
+    pub fn parse(text: &str) -> Option<Round> {
+        let (pair, half) = text.split_once('.')?;
+        let index = |text: &str| text.parse::<usize>().ok()?.checked_sub(1);
+        let round = Round {
+            pair: index(pair)?,
+            half: index(half)?,
+        };
+        (round.half < 2).then_some(round)
+    }
+}
+
+/// A game that an engine lost by a fault.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ForfeitNote {
+    /// Which game.
+    pub round: String,
+    /// What happened.
+    pub details: String,
+}
+
+/// How a match stands after some games.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Standing {
+    /// Games played.
+    pub games: u64,
+    /// What they say.
+    pub estimate: Option<Estimate>,
+    /// The test's log likelihood ratio, if there is a test.
+    pub ratio: Option<f64>,
+}
+
+/// All results.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// Whether openings are played with both colours, so that pairs count.
+    is_paired: bool,
+    /// Half points of the first player.
+    results: BTreeMap<Round, usize>,
+    /// In the order in which games ended.
+    order: Vec<Round>,
+    /// Games lost by a fault.
+    pub forfeits: Vec<ForfeitNote>,
+    /// Why games were over, in words without details.
+    pub endings: BTreeMap<String, u64>,
+}
+
+impl Tally {
+    /// Without games.
+    pub fn new(is_paired: bool) -> Tally {
+        Tally {
+            is_paired,
+            results: BTreeMap::new(),
+            order: Vec::new(),
+            forfeits: Vec::new(),
+            endings: BTreeMap::new(),
+        }
+    }
+
+    /// Counts a game; a second result of the same game does not count.
+    pub fn add(&mut self, round: Round, outcome: KnownOutcome, ending: &str, is_forfeit: bool) {
+        let points = match outcome.winner() {
+            None => 1,
+            Some(winner) if winner == round.first_side() => 2,
+            Some(_) => 0,
+        };
+        if self.results.insert(round, points).is_some() {
+            return;
+        }
+        self.order.push(round);
+        if is_forfeit {
+            self.forfeits.push(ForfeitNote {
+                round: round.text(),
+                details: ending.to_owned(),
+            });
+        }
+        let ending = if is_forfeit { "forfeit" } else { ending };
+        *self.endings.entry(ending.to_owned()).or_default() += 1;
+    }
+
+    /// Whether a game was played.
+    pub fn has(&self, round: Round) -> bool {
+        self.results.contains_key(&round)
+    }
+
+    /// Whether pairs count.
+    pub fn is_paired(&self) -> bool {
+        self.is_paired
+    }
+
+    /// Games lost, drawn and won.
+    pub fn games(&self) -> Games {
+        let mut games = Games::default();
+        for &points in self.results.values() {
+            games.0[points] += 1;
+        }
+        games
+    }
+
+    /// Openings whose two games were played, by points.
+    pub fn pairs(&self) -> Pairs {
+        let mut pairs = Pairs::default();
+        for (&round, &points) in self.results.iter().filter(|(round, _)| round.half == 0) {
+            let other = Round { half: 1, ..round };
+            if let Some(&more) = self.results.get(&other) {
+                pairs.0[points + more] += 1;
+            }
+        }
+        pairs
+    }
+
+    /// How the match stands.
+    pub fn standing(&self, sprt: Option<&Sprt>) -> Standing {
+        let (estimate, ratio) = if self.is_paired {
+            let pairs = self.pairs();
+            (pairs.estimate(), sprt.map(|sprt| sprt.ratio(&pairs)))
+        } else {
+            let games = self.games();
+            (games.estimate(), sprt.map(|sprt| sprt.ratio(&games)))
+        };
+        Standing {
+            games: self.results.len() as u64,
+            estimate,
+            ratio,
+        }
+    }
+
+    /// How the match stood after each game, at no more than `most` of them.
+    pub fn course(&self, sprt: Option<&Sprt>, most: usize) -> Vec<Standing> {
+        let mut past = Tally::new(self.is_paired);
+        let step = self.order.len().div_ceil(most.max(1)).max(1);
+        let mut course = Vec::new();
+        for (index, &round) in self.order.iter().enumerate() {
+            past.results.insert(round, self.results[&round]);
+            let is_last = index + 1 == self.order.len();
+            if is_last || (index + 1).is_multiple_of(step) {
+                course.push(past.standing(sprt));
+            }
+        }
+        course
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHITE: KnownOutcome = KnownOutcome::Decisive {
+        winner: Color::White,
+    };
+    const BLACK: KnownOutcome = KnownOutcome::Decisive {
+        winner: Color::Black,
+    };
+
+    #[test]
+    fn colours_change_within_a_pair_and_half_pairs_wait() {
+        let mut tally = Tally::new(true);
+        let mut add = |pair, half, outcome| {
+            tally.add(Round { pair, half }, outcome, "checkmate", false);
+        };
+        add(0, 0, WHITE);
+        add(0, 1, BLACK);
+        add(1, 1, WHITE);
+        add(2, 0, KnownOutcome::Draw);
+        add(2, 1, BLACK);
+        // Once is enough.
+        add(2, 1, BLACK);
+        assert_eq!(tally.games().0, [1, 1, 3]);
+        assert_eq!(tally.pairs().0, [0, 0, 0, 1, 1]);
+        assert_eq!(tally.endings["checkmate"], 5);
+        let sprt: Sprt = "0,10,0.05,0.05".parse().unwrap();
+        let course = tally.course(Some(&sprt), 100);
+        assert_eq!(course.len(), 5);
+        assert_eq!(course[0].estimate, None);
+        assert_eq!(course[4], tally.standing(Some(&sprt)));
+        assert_eq!(tally.course(None, 2).len(), 2);
+    }
+
+    #[test]
+    fn rounds_read_back() {
+        let round = Round { pair: 6, half: 1 };
+        assert_eq!(round.text(), "7.2");
+        assert_eq!(Round::parse("7.2"), Some(round));
+        assert_eq!(round.first_side(), Color::Black);
+        for text in ["", "7", "0.1", "1.0", "1.3", "x.1"] {
+            assert_eq!(Round::parse(text), None, "{text}");
+        }
+    }
+}

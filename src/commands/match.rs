@@ -1,0 +1,371 @@
+//! `scorn match`: two engines against each other, with what is needed to believe the result: openings with both colours,
+//! error bars, a sequential test, and games that end as the rules say.
+
+use std::{
+    collections::HashSet,
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use crate::{
+    arena::{
+        game::{Played, Termination, Terms},
+        player::{Limit, Player},
+        record::{Record, Settings},
+        report::{self, Report},
+        run::Match,
+        tally::{Round, Tally},
+    },
+    files::output::NewFile,
+    selfplay::{
+        adjudicate::{DrawRule, Rules, WinRule},
+        openings::{Book, Opening},
+    },
+    stats::sprt::{Model, Sprt},
+    syzygy::Tables,
+    terminal,
+};
+
+/// Play two engines against each other: every opening with both colours, Elo with error bars, SPRT.
+///
+/// An engine is a command line with options after it, as in "stockfish;Threads=1;Skill Level=3"; "self" is this program.
+/// An engine that crashes, does not answer, plays an illegal move or oversteps its time loses the game, which is reported.
+/// With --pgn the games are written to a file, and a match that was stopped goes on when the command is repeated.
+///
+/// Examples:
+///   scorn match self "self;WeightsFile=other.pb.gz" --book openings.epd --limit nodes=800 --pgn match.pgn
+///   scorn match self "stockfish;Threads=1" --limit clock=10+0.1 --concurrency 4 --sprt 0,10,0.05,0.05
+#[derive(Clone, Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct MatchArgs {
+    /// The first engine, whose score is told: "command;Option=value;...".
+    pub first: String,
+    /// The second engine.
+    pub second: String,
+    /// What a move may cost: nodes=800, time=0.5 (seconds), clock=60+0.6 (seconds for the game and for each move), or
+    /// clock=40/60+0.6 (for 40 moves).
+    #[arg(long, default_value = "time=1")]
+    pub limit: Limit,
+    /// What the second engine's moves may cost, if that differs.
+    #[arg(long, value_name = "LIMIT")]
+    pub second_limit: Option<Limit>,
+    /// Openings: positions (EPD) or games (PGN); may be .gz or .zst. Without a book every game begins at the start.
+    #[arg(long, value_name = "FILE")]
+    pub book: Option<PathBuf>,
+    /// How openings are taken from the book.
+    #[arg(long, value_enum, default_value = "random")]
+    pub order: Order,
+    /// Decides the random order.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Openings; each is played with both colours.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub pairs: u32,
+    /// Play each opening once, with the first engine as White: for openings with odds.
+    #[arg(long)]
+    pub first_is_white: bool,
+    /// Games at a time.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub concurrency: u16,
+    /// End the match when it is clear whether the first engine is stronger by ELO1 or only by ELO0.
+    #[arg(long, value_name = "ELO0,ELO1,ALPHA,BETA", allow_hyphen_values = true)]
+    pub sprt: Option<Sprt>,
+    /// What the Elo of --sprt is: of the score (logistic) or of the score in standard deviations (normalized).
+    #[arg(long, value_enum, default_value = "logistic", requires = "sprt")]
+    pub sprt_model: Model,
+    /// The file of games; a match found there goes on. What it is played with is written beside it (FILE.json).
+    #[arg(long, value_name = "FILE")]
+    pub pgn: Option<PathBuf>,
+    /// Castling by the rules of Chess960.
+    #[arg(long)]
+    pub chess960: bool,
+    /// End games on which both engines agree: --resign 6,6 --draw 35,16,0.2. Both must mean pawns by their scores
+    /// (for this program: ScoreType=centipawn).
+    #[arg(long)]
+    pub adjudicate: bool,
+    /// A game is won when all scores of so many plies say so: PLIES,PAWNS.
+    #[arg(long, value_name = "PLIES,PAWNS", value_parser = win_rule)]
+    pub resign: Option<WinRule>,
+    /// A game is drawn when all scores of so many plies are this small, from a move number on: MOVE,PLIES,PAWNS.
+    #[arg(long, value_name = "MOVE,PLIES,PAWNS", value_parser = draw_rule)]
+    pub draw: Option<DrawRule>,
+    /// Games that get longer are drawn.
+    #[arg(long, value_name = "PLIES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub longest: Option<u32>,
+    /// End games whose result these endgame tablebases know.
+    #[arg(long, value_name = "FOLDERS")]
+    pub syzygy: Option<String>,
+    /// Milliseconds by which time may be overstepped.
+    #[arg(long, value_name = "MS", default_value_t = 100)]
+    pub margin: u64,
+    /// Seconds after which an engine that counts nodes has stalled.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub stall: u64,
+    /// Exit with an error if a game was lost by a crash, an illegal move or time.
+    #[arg(long)]
+    pub strict: bool,
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    pub json: bool,
+    /// Write a page with plots to this file.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Overwrite the page if it exists.
+    #[arg(long, requires = "html")]
+    pub force: bool,
+}
+
+/// How openings are taken from a book.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Order {
+    /// As the seed says.
+    Random,
+    /// As they stand in the file.
+    Sequential,
+}
+
+impl MatchArgs {
+    fn players(&self) -> Result<[Player; 2]> {
+        let second_limit = self.second_limit.unwrap_or(self.limit);
+        let first = Player::new(&self.first, self.limit)?;
+        Ok([first, Player::new(&self.second, second_limit)?])
+    }
+
+    fn openings(&self) -> Result<Vec<Opening>> {
+        let book = match &self.book {
+            Some(path) => Book::open(path)?,
+            None => Book::standard(),
+        };
+        let seed = (self.order == Order::Random).then_some(self.seed);
+        let openings = book.ordered(seed, self.pairs as usize).cloned();
+        let openings: Vec<Opening> = openings.collect();
+        if !self.chess960 && openings.iter().any(Opening::needs_chess960) {
+            bail!("the book has positions of Chess960: --chess960 is needed");
+        }
+        Ok(openings)
+    }
+
+    fn rules(&self) -> Result<Rules> {
+        let usual_win = WinRule {
+            plies: 6,
+            value: 6.0,
+        };
+        let usual_draw = DrawRule {
+            from_move: 35,
+            plies: 16,
+            value: 0.2,
+        };
+        let tables = match &self.syzygy {
+            Some(folders) => Some(Arc::new(Tables::open(folders)?)),
+            None => None,
+        };
+        Ok(Rules {
+            win: self.resign.or(self.adjudicate.then_some(usual_win)),
+            draw: self.draw.or(self.adjudicate.then_some(usual_draw)),
+            longest: self.longest.map(|plies| plies as usize),
+            tables,
+        })
+    }
+
+    /// What decides the games, by name; how many are played is not among it.
+    fn settings(&self, game: &Match) -> Result<Settings> {
+        let [first, second] = &game.players;
+        let book = match &self.book {
+            Some(path) => Some(digest(path)?),
+            None => None,
+        };
+        let rules = &game.terms.rules;
+        let seed = (self.order == Order::Random && book.is_some()).then_some(self.seed);
+        let settings = json!({
+            "first": first.text,
+            "second": second.text,
+            "limit": first.limit.to_string(),
+            "second limit": second.limit.to_string(),
+            "book (SHA-256)": book,
+            "seed": seed,
+            "first is white": self.first_is_white,
+            "chess960": self.chess960,
+            "resign": rules.win.map(|rule| format!("{rule:?}")),
+            "draw": rules.draw.map(|rule| format!("{rule:?}")),
+            "longest": self.longest,
+            "syzygy": self.syzygy.is_some(),
+        });
+        match settings {
+            serde_json::Value::Object(settings) => Ok(settings),
+            _ => Err(anyhow!("settings have no names")),
+        }
+    }
+}
+
+fn digest(path: &Path) -> Result<String> {
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let digest = Sha256::digest(&bytes);
+    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn numbers<const N: usize>(text: &str) -> Result<[f64; N]> {
+    let numbers: Result<Vec<f64>, _> = text.split(',').map(|n| n.trim().parse()).collect();
+    let numbers = numbers.map_err(|_| anyhow!("numbers are expected"))?;
+    let numbers: Result<[f64; N], _> = numbers.try_into();
+    let numbers = numbers.map_err(|_| anyhow!("{N} numbers are expected"))?;
+    let is_good = numbers.iter().all(|n| n.is_finite() && *n >= 0.0);
+    ensure!(is_good, "numbers must not be negative");
+    Ok(numbers)
+}
+
+fn plies(number: f64) -> Result<u32> {
+    ensure!(number >= 1.0, "at least one ply is needed");
+    Ok(number as u32)
+}
+
+fn win_rule(text: &str) -> Result<WinRule> {
+    let [number, value] = numbers(text)?;
+    ensure!(value > 0.0, "a win is worth more than nothing");
+    Ok(WinRule {
+        plies: plies(number)?,
+        value,
+    })
+}
+
+fn draw_rule(text: &str) -> Result<DrawRule> {
+    let [from_move, number, value] = numbers(text)?;
+    Ok(DrawRule {
+        from_move: from_move as u32,
+        plies: plies(number)?,
+        value,
+    })
+}
+
+/// Runs `scorn match`.
+///
+/// # Errors
+/// When an engine cannot be started, the book, the file of games or the report cannot be used, or, with `--strict`, an
+/// engine lost a game by a fault.
+pub fn command(args: &MatchArgs) -> Result<()> {
+    let sprt = args.sprt.map(|sprt| Sprt {
+        model: args.sprt_model,
+        ..sprt
+    });
+    let game = Match {
+        players: args.players()?,
+        openings: args.openings()?,
+        is_paired: !args.first_is_white,
+        terms: Terms {
+            rules: args.rules()?,
+            chess960: args.chess960,
+            margin: Duration::from_millis(args.margin),
+            stall: Duration::from_secs(args.stall),
+        },
+        sprt,
+        concurrency: usize::from(args.concurrency),
+    };
+    let inputs: Vec<PathBuf> = args.book.iter().cloned().collect();
+    // Begun before the work, so that what stands in the way is told at once.
+    let html = args.html.as_ref();
+    let html = html.map(|path| NewFile::create(path, args.force, &inputs));
+    let html = html.transpose()?;
+    let mut tally = Tally::new(game.is_paired);
+    let settings = args.settings(&game)?;
+    // Engines first: a match that cannot be played leaves no file.
+    let engines = game.start_engines()?;
+    let mut record = match &args.pgn {
+        Some(path) => Some(Record::open(
+            path,
+            &settings,
+            &game.openings,
+            &inputs,
+            &mut tally,
+        )?),
+        None => None,
+    };
+    let bar = progress_bar(&game, &tally);
+    let mut show = |tally: &Tally, round: Round, played: &Played| {
+        let line = line(tally, sprt.as_ref());
+        if let Termination::Forfeit { .. } = played.termination {
+            let details = played.termination.details();
+            let text = format!("scorn: game {}: {details}", round.text());
+            bar.suspend(|| terminal::tell(text));
+        }
+        if bar.is_hidden() {
+            terminal::tell(&line);
+        }
+        bar.set_message(line);
+        bar.inc(1);
+    };
+    let done = game.run(engines, &mut tally, record.as_mut(), &mut show);
+    bar.finish_and_clear();
+    let told = tell(args, &game, &tally, html);
+    done.and(told)?;
+    if args.strict && !tally.forfeits.is_empty() {
+        bail!("{} games were lost by a fault", tally.forfeits.len());
+    }
+    Ok(())
+}
+
+/// Prints the result and writes the page.
+fn tell(args: &MatchArgs, game: &Match, tally: &Tally, html: Option<NewFile>) -> Result<()> {
+    let sprt = game.sprt.as_ref();
+    let rounds: HashSet<Round> = game.rounds().collect();
+    let played = rounds.iter().filter(|&&round| tally.has(round)).count();
+    let left = if game.is_decided(tally) {
+        0
+    } else {
+        rounds.len() - played
+    };
+    let names = game.players.each_ref().map(|player| player.text.clone());
+    let limits = game
+        .players
+        .each_ref()
+        .map(|player| player.limit.to_string());
+    let report = Report::new(names, limits, tally, left as u64, sprt);
+    if args.json {
+        say!("{}", serde_json::to_string(&report)?);
+    } else {
+        say!("{}", report.text());
+    }
+    if let Some(mut file) = html {
+        let course = report::course(tally, sprt);
+        let written = file.write_all(report.page(&course)?.as_bytes());
+        written.context("cannot write the page")?;
+        file.finish()?;
+    }
+    Ok(())
+}
+
+/// How the match stands, in a line.
+fn line(tally: &Tally, sprt: Option<&Sprt>) -> String {
+    let [losses, draws, wins] = tally.games().0;
+    let standing = tally.standing(sprt);
+    let mut line = format!("{} games: +{wins} ={draws} -{losses}", standing.games);
+    if let Some(estimate) = &standing.estimate {
+        line += &format!(
+            ", Elo {:+.1} +/- {:.1}, LOS {:.1} %",
+            estimate.elo,
+            estimate.elo_error,
+            100.0 * estimate.los
+        );
+    }
+    if let (Some(ratio), Some(sprt)) = (standing.ratio, sprt) {
+        let (lower, upper) = sprt.bounds();
+        line += &format!(", LLR {ratio:.2} ({lower:.2} to {upper:.2})");
+    }
+    line
+}
+
+fn progress_bar(game: &Match, tally: &Tally) -> ProgressBar {
+    let rounds: Vec<Round> = game.rounds().collect();
+    let played = rounds.iter().filter(|&&round| tally.has(round)).count();
+    let bar = ProgressBar::new(rounds.len() as u64);
+    let style = ProgressStyle::with_template("{bar:20} {pos}/{len}, {eta} to go; {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.set_position(played as u64);
+    bar
+}

@@ -1,0 +1,422 @@
+//! `scorn match` as a user runs it: against itself with the hash evaluator, and against engines that misbehave, which are
+//! shell scripts here.
+#![cfg(unix)]
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use scorn::pgn::Reader;
+
+/// Nothing here takes long; this only turns a hang into a failure.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+const HASH: &str = "self;Backend=hash;Threads=1;MinibatchSize=1";
+
+const BOOK: &str = "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq -\n\
+                    rnbqkbnr/pppppppp/8/8/3P4/8/PPP1PPPP/RNBQKBNR b KQkq -\n\
+                    rnbqkbnr/pppppppp/8/8/2P5/8/PP1PPPPP/RNBQKBNR b KQkq -\n\
+                    rnbqkbnr/pppppppp/8/8/8/5N2/PPPPPPPP/RNBQKB1R b KQkq -\n";
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        let folder = Folder(tempfile::tempdir().unwrap());
+        fs::write(folder.path("book.epd"), BOOK).unwrap();
+        folder
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// An engine that does this when it is asked for a move.
+    fn engine(&self, name: &str, on_go: &str) -> String {
+        let path = self.path(name);
+        let script = format!(
+            "#!/bin/sh\nwhile read -r line; do case \"$line\" in\n\
+             uci) echo 'id name {name}'; echo uciok;;\nisready) echo readyok;;\n\
+             go*) {on_go};;\nquit) exit 0;;\nesac; done\n"
+        );
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// A match of two engines with these arguments.
+    fn play(&self, first: &str, second: &str, arguments: &[&str]) -> Output {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_scorn"))
+            .args(["match", first, second])
+            .args(arguments)
+            .stdout(Stdio::from(fs::File::create(self.path("stdout")).unwrap()))
+            .stderr(Stdio::from(fs::File::create(self.path("stderr")).unwrap()))
+            .spawn()
+            .unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            if Instant::now() > deadline {
+                child.kill().unwrap();
+                panic!("a match hangs: {arguments:?}");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        Output {
+            status,
+            stdout: fs::read(self.path("stdout")).unwrap(),
+            stderr: fs::read(self.path("stderr")).unwrap(),
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn games(path: &Path) -> Vec<scorn::pgn::Game> {
+    Reader::open(path).unwrap().map(Result::unwrap).collect()
+}
+
+#[test]
+fn a_match_is_reproducible_and_its_games_are_whole() {
+    let folder = Folder::new();
+    let other = format!("{HASH};CPuct=3");
+    let book = folder.text("book.epd");
+    let play = |name: &str, more: &[&str]| {
+        let pgn = folder.text(name);
+        let usual = [
+            "--book",
+            &book,
+            "--limit",
+            "nodes=50",
+            "--pairs",
+            "3",
+            "--longest",
+            "60",
+        ];
+        let arguments = [&usual[..], &["--pgn", &pgn, "--json"], more].concat();
+        let output = folder.play(HASH, &other, &arguments);
+        (json(&output), fs::read_to_string(&pgn).unwrap())
+    };
+    let html = folder.text("report.html");
+    let (told, once) = play("once.pgn", &["--html", &html, "--sprt", "0,50,0.05,0.05"]);
+    assert_eq!((&told["games"], &told["left"]), (&6.into(), &0.into()));
+    let pairs: u64 = told["pairs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|n| n.as_u64().unwrap())
+        .sum();
+    assert_eq!(pairs, 3);
+    assert_eq!(told["sprt"]["verdict"], "continue");
+    assert!(told["forfeits"].as_array().unwrap().is_empty());
+    assert_eq!(
+        fs::read_to_string(&html).unwrap().matches("<svg").count(),
+        3
+    );
+    assert!(play("again.pgn", &[]).1 == once);
+    // Two at a time end in another order.
+    let sorted = |text: &str| {
+        let mut games: Vec<String> = text.split("[Event ").map(str::to_owned).collect();
+        games.sort();
+        games
+    };
+    assert_eq!(
+        sorted(&play("two.pgn", &["--concurrency", "2"]).1),
+        sorted(&once)
+    );
+    assert_ne!(play("other.pgn", &["--seed", "2"]).1, once);
+
+    let games = games(&folder.path("once.pgn"));
+    assert_eq!(games.len(), 6);
+    for pair in games.chunks(2) {
+        assert_eq!(pair[0].start, pair[1].start);
+        assert_eq!(pair[0].tag("White"), pair[1].tag("Black"));
+        assert_eq!(pair[0].tag("White"), Some(HASH));
+        assert!(
+            pair.iter()
+                .all(|game| game.outcome.is_some() && !game.moves.is_empty())
+        );
+    }
+    assert!(
+        once.contains("[%eval ") && once.contains("[%nodes 50]"),
+        "{once}"
+    );
+}
+
+#[test]
+fn a_match_that_was_stopped_goes_on_to_the_same_games() {
+    let folder = Folder::new();
+    let book = folder.text("book.epd");
+    let pgn = folder.text("match.pgn");
+    let play = |more: &[&str]| {
+        let usual = [
+            "--book",
+            &book,
+            "--limit",
+            "nodes=20",
+            "--longest",
+            "40",
+            "--pgn",
+            &pgn,
+        ];
+        folder.play(HASH, HASH, &[&usual[..], more].concat())
+    };
+    let whole = play(&["--pairs", "3", "--json"]);
+    let whole = json(&whole);
+    let games = fs::read(&pgn).unwrap();
+    let third = text(&games).match_indices("[Event ").nth(3).unwrap().0;
+    for end in [
+        games.len() - 1,
+        games.len() - 2,
+        games.len() - 30,
+        third,
+        third + 3,
+        third + 12,
+        third + 300,
+        20,
+        0,
+    ] {
+        fs::write(&pgn, &games[..end]).unwrap();
+        let output = play(&["--pairs", "3", "--json"]);
+        assert_eq!(json(&output), whole, "cut at {end}");
+        assert!(fs::read(&pgn).unwrap() == games, "cut at {end}");
+    }
+    // Killed while it plays; nothing is lost but the game that was being played.
+    fs::remove_file(&pgn).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_scorn"))
+        .args([
+            "match",
+            HASH,
+            HASH,
+            "--book",
+            &book,
+            "--limit",
+            "nodes=20",
+            "--longest",
+            "40",
+        ])
+        .args(["--pgn", &pgn, "--pairs", "3"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while fs::metadata(&pgn).map_or(0, |file| file.len()) == 0 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(json(&play(&["--pairs", "3", "--json"])), whole);
+    assert!(fs::read(&pgn).unwrap() == games);
+    // A longer match takes the games there are.
+    let longer = play(&["--pairs", "4", "--json"]);
+    assert_eq!(json(&longer)["games"], 8);
+    assert!(fs::read(&pgn).unwrap().starts_with(&games));
+
+    let before = fs::read(&pgn).unwrap();
+    for (more, message) in [
+        (&["--pairs", "4", "--seed", "9"][..], "seed"),
+        (&["--pairs", "2"], "beyond the pairs"),
+        (
+            &["--pairs", "4", "--second-limit", "nodes=21"],
+            "second limit",
+        ),
+        (&["--pairs", "4", "--adjudicate"], "draw, resign"),
+    ] {
+        let output = play(more);
+        assert_eq!(output.status.code(), Some(1), "{more:?}");
+        let errors = text(&output.stderr);
+        assert!(errors.contains(message), "{more:?}: {errors}");
+        assert!(fs::read(&pgn).unwrap() == before);
+    }
+}
+
+#[test]
+fn faults_lose_games_are_told_and_never_hang() {
+    let folder = Folder::new();
+    let pgn = folder.text("match.pgn");
+    for (name, on_go, limit, fault) in [
+        (
+            "crashes",
+            "echo 'out of memory' >&2; exit 3",
+            "nodes=20",
+            "out of memory",
+        ),
+        ("illegal", "echo bestmove a1a1", "nodes=20", "'a1a1'"),
+        ("nonsense", "echo bestmove", "nodes=20", "illegal move"),
+        ("stalls", "exec sleep 1000", "nodes=20", "did not answer"),
+        (
+            "talks",
+            "while true; do echo info string x; done",
+            "nodes=20",
+            "did not answer",
+        ),
+        ("late", "sleep 1; echo bestmove e2e4", "time=0.1", "beyond"),
+        (
+            "flags",
+            "sleep 1; echo bestmove e2e4",
+            "clock=0.2+0",
+            "beyond",
+        ),
+    ] {
+        let _ = fs::remove_file(&pgn);
+        let engine = folder.engine(name, on_go);
+        let arguments = [
+            "--pairs",
+            "1",
+            "--second-limit",
+            limit,
+            "--limit",
+            "nodes=20",
+            "--stall",
+            "1",
+        ];
+        let arguments = [&arguments[..], &["--pgn", &pgn, "--json"]].concat();
+        let output = folder.play(HASH, &engine, &arguments);
+        let told = json(&output);
+        assert_eq!(told["wins"], 2, "{name}: {told}");
+        let forfeits = told["forfeits"].as_array().unwrap();
+        assert_eq!(forfeits.len(), 2, "{name}: {told}");
+        assert!(
+            forfeits[0]["details"].as_str().unwrap().contains(fault),
+            "{name}: {told}"
+        );
+        assert!(text(&output.stderr).contains(fault), "{name}");
+        let games = games(&folder.path("match.pgn"));
+        assert_eq!(games[0].tag("Result"), Some("1-0"), "{name}");
+        assert_eq!(games[1].tag("Result"), Some("0-1"), "{name}");
+        let strict = folder.play(HASH, &engine, &[&arguments[..], &["--strict"]].concat());
+        assert_eq!(strict.status.code(), Some(1));
+    }
+}
+
+#[test]
+fn what_cannot_be_played_leaves_no_file() {
+    let folder = Folder::new();
+    fs::write(folder.path("cut.epd"), &BOOK[..BOOK.len() - 30]).unwrap();
+    fs::write(folder.path("empty.pgn"), "\n").unwrap();
+    fs::write(folder.path("other.pgn"), "1. e4 *\n").unwrap();
+    let pgn = folder.text("match.pgn");
+    let silent = folder
+        .engine("dies", "exit 1")
+        .replace("dies", "no-such-engine");
+    let book = |name: &str| folder.text(name);
+    for (second, arguments, message) in [
+        (&*silent, vec![], "no-such-engine"),
+        ("/bin/true", vec![], "has ended"),
+        ("self;Nonsense=1", vec![], "no option 'Nonsense'"),
+        ("self;MultiPV=0", vec![], "MultiPV takes"),
+        ("self;Backend=nosuch", vec![], "no backend 'nosuch'"),
+        ("self;CPuct=x", vec![], "not a number"),
+        (HASH, vec!["--book".into(), book("cut.epd")], "line 4"),
+        (
+            HASH,
+            vec!["--book".into(), book("empty.pgn")],
+            "no position",
+        ),
+        (
+            HASH,
+            vec!["--book".into(), book("missing.epd")],
+            "missing.epd",
+        ),
+        (HASH, vec!["--syzygy".into(), book("missing")], "missing"),
+        (
+            HASH,
+            vec!["--pgn".into(), book("other.pgn")],
+            "nothing tells of which match",
+        ),
+        (
+            HASH,
+            vec!["--pgn".into(), book("a.pgn.gz")],
+            "cannot be compressed",
+        ),
+        (
+            HASH,
+            vec!["--html".into(), book("no/such.html")],
+            "no/such.html",
+        ),
+    ] {
+        let mut all = vec!["--pairs", "1", "--limit", "nodes=2", "--longest", "4"];
+        all.extend(arguments.iter().map(String::as_str));
+        if !all.contains(&"--pgn") && !all.contains(&"--html") {
+            all.extend(["--pgn", &*pgn]);
+        }
+        let output = folder.play(HASH, second, &all);
+        assert_eq!(output.status.code(), Some(1), "{second} {arguments:?}");
+        let errors = text(&output.stderr);
+        assert!(errors.contains(message), "{second} {arguments:?}: {errors}");
+        assert!(!folder.path("match.pgn").exists(), "{second} {arguments:?}");
+    }
+    assert_eq!(fs::read(folder.path("other.pgn")).unwrap(), b"1. e4 *\n");
+    for arguments in [
+        &["--limit", "1s"][..],
+        &["--sprt", "5,0,0.05,0.05"],
+        &["--draw", "1,2"],
+        &["--resign", "0,6"],
+        &["--pairs", "0"],
+    ] {
+        assert_eq!(
+            folder.play(HASH, HASH, arguments).status.code(),
+            Some(2),
+            "{arguments:?}"
+        );
+    }
+}
+
+#[test]
+fn odds_games_have_one_side_and_chess960_castles_its_way() {
+    let folder = Folder::new();
+    fs::write(
+        folder.path("odds.epd"),
+        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq -\n",
+    )
+    .unwrap();
+    let (book, pgn) = (folder.text("odds.epd"), folder.text("odds.pgn"));
+    let usual = [
+        "--limit",
+        "nodes=10",
+        "--longest",
+        "30",
+        "--json",
+        "--first-is-white",
+    ];
+    let odds = ["--book", &*book, "--pairs", "2", "--pgn", &*pgn];
+    let told = json(&folder.play(HASH, HASH, &[&usual[..], &odds].concat()));
+    assert_eq!(told["games"], 2);
+    assert!(told["pairs"].is_null());
+    assert!(
+        games(&folder.path("odds.pgn"))
+            .iter()
+            .all(|game| game.tag("Round").unwrap().ends_with(".1"))
+    );
+
+    let fen = "1r2kr2/pppppppp/8/8/8/8/PPPPPPPP/1R2KR2 w FBfb -\n";
+    fs::write(folder.path("960.epd"), fen).unwrap();
+    let (book, pgn) = (folder.text("960.epd"), folder.text("960.pgn"));
+    let chess960 = ["--book", &*book, "--pairs", "1", "--pgn", &*pgn];
+    let refused = folder.play(HASH, HASH, &[&usual[..], &chess960].concat());
+    assert!(text(&refused.stderr).contains("--chess960 is needed"));
+    let arguments = [&usual[..], &chess960, &["--chess960"]].concat();
+    assert_eq!(json(&folder.play(HASH, HASH, &arguments))["games"], 1);
+    assert_eq!(
+        games(&folder.path("960.pgn"))[0].tag("Variant"),
+        Some("Chess960")
+    );
+}
