@@ -89,6 +89,10 @@ pub struct OnnxModel {
     pub planes_read: PlaneSet,
     /// Whether the model works out shapes while it runs. GPUs leave that to the CPU.
     pub computes_shapes: bool,
+    /// Whether it has convolutions.
+    pub has_convolutions: bool,
+    /// Whether its weights are bfloat16.
+    pub is_bfloat16: bool,
     /// Policy logits, \[batch, 1858\].
     pub policy: String,
     /// Win, draw and loss probabilities, \[batch, 3\].
@@ -104,6 +108,24 @@ pub struct OnnxModel {
 }
 
 impl OnnxModel {
+    /// A model without bytes and tensors, to be filled in.
+    pub fn empty(input_format: InputFormat) -> OnnxModel {
+        OnnxModel {
+            bytes: Vec::new(),
+            input: tensor_name::INPUT.to_owned(),
+            planes_read: PlaneSet::ALL,
+            computes_shapes: false,
+            has_convolutions: false,
+            is_bfloat16: false,
+            policy: tensor_name::POLICY.to_owned(),
+            wdl: None,
+            value: None,
+            mlh: None,
+            input_format,
+            batch: None,
+        }
+    }
+
     /// The metadata entries that tell a reader which tensor is which.
     pub(crate) fn tensor_metadata(&self) -> Vec<(&'static str, String)> {
         let outputs = [

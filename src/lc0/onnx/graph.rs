@@ -577,6 +577,16 @@ impl Graph {
         self.node("Relu", name, &[x], Vec::new())
     }
 
+    /// What is to be squared: in 16 bits with a short exponent no more than 255, or the square would be infinite.
+    fn squarable_relu(&mut self, name: &str, x: &GraphValue) -> GraphValue {
+        if self.precision != Precision::Float16 {
+            return self.relu(name, x);
+        }
+        let least = self.floats("/relu2/least", &[], &[0.0]);
+        let most = self.floats("/relu2/most", &[], &[255.0]);
+        self.node("Clip", name, &[x, &least, &most], Vec::new())
+    }
+
     pub(crate) fn sigmoid(&mut self, name: &str, x: &GraphValue) -> GraphValue {
         self.node("Sigmoid", name, &[x], Vec::new())
     }
@@ -661,7 +671,7 @@ impl Graph {
             Activation::Tanh => self.tanh(&format!("{name}/tanh"), &x),
             Activation::Sigmoid => self.sigmoid(&format!("{name}/sigmoid"), &x),
             Activation::Relu2 => {
-                let relu = self.relu(&format!("{name}/relu"), &x);
+                let relu = self.squarable_relu(&format!("{name}/relu"), &x);
                 self.mul(&format!("{name}/relu2"), &relu, &relu)
             }
             Activation::Swish => {
@@ -704,6 +714,39 @@ mod tests {
             ops(&graph),
             ["Cast", "Cast", "Softplus", "Cast", "Tanh", "Mul", "Cast"]
         );
+    }
+
+    /// What a graph of one squared ReLU makes of these numbers.
+    fn squared(precision: Precision, numbers: &[f32]) -> Vec<f32> {
+        use rten::{Model, ValueView};
+        use rten_tensor::{AsView, NdTensor};
+        let mut graph = Graph::new("test", precision);
+        let x = graph.input("x", None, &[numbers.len()]);
+        let y = graph.activation("/a", x, Activation::Relu2);
+        let y = graph.widen("y", y);
+        graph.output(&y, None, &[numbers.len()]);
+        let bytes = graph.into_model(Vec::new()).encode_to_vec();
+        let model = Model::load(bytes).unwrap();
+        let input = NdTensor::from_data([1, numbers.len()], numbers.to_vec());
+        let inputs = vec![(
+            model.node_id("x").unwrap(),
+            ValueView::from(input.view()).into(),
+        )];
+        let [output] = model
+            .run_n(inputs, [model.node_id(y.name()).unwrap()], None)
+            .unwrap();
+        let output: NdTensor<f32, 2> = output.try_into().unwrap();
+        output.to_vec()
+    }
+
+    #[test]
+    fn a_squared_relu_stays_finite_in_half_precision() {
+        let numbers = [-3.0, 0.5, 16.0, 255.0, 300.0, 60000.0];
+        let half = squared(Precision::Float16, &numbers);
+        assert_eq!(half, [0.0, 0.25, 256.0, 65025.0, 65025.0, 65025.0]);
+        assert!(half.iter().all(|&number| number <= f32::from(f16::MAX)));
+        let full = squared(Precision::Float32, &numbers);
+        assert_eq!(full[3..], [65025.0, 90000.0, 3.6e9]);
     }
 
     #[test]

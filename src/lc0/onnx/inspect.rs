@@ -31,11 +31,29 @@ impl FromIterator<usize> for PlaneSet {
 
 /// Whether a model asks for the shape of a tensor: then some of its nodes compute with shapes and not with positions.
 pub(super) fn computes_shapes(graph: &GraphProto) -> bool {
+    has_node(graph, &["Shape", "Size"])
+}
+
+/// Whether a model has convolutions, in whatever precision.
+pub(crate) fn has_convolutions(graph: &GraphProto) -> bool {
+    has_node(graph, &["Conv", "ConvInteger", "QLinearConv", "FusedConv"])
+}
+
+fn has_node(graph: &GraphProto, operations: &[&str]) -> bool {
     let mut nodes = graph
         .node
         .iter()
         .filter_map(|node| NodeProto::decode(node.clone()).ok());
-    nodes.any(|node| matches!(node.op_type(), "Shape" | "Size"))
+    nodes.any(|node| operations.contains(&node.op_type()))
+}
+
+/// Whether any of a model's weights are bfloat16.
+pub(crate) fn is_bfloat16(graph: &GraphProto) -> bool {
+    let mut tensors = graph
+        .initializer
+        .iter()
+        .filter_map(|tensor| TensorProto::decode(tensor.clone()).ok());
+    tensors.any(|tensor| tensor.data_type() == data_type::BFLOAT16)
 }
 
 /// The planes that a model reads of its input: those that it picks, if picking planes is all that it does with the input.
@@ -188,6 +206,27 @@ mod tests {
         };
         assert!(computes_shapes(&graph(&["Conv", "Shape", "Gather"])));
         assert!(!computes_shapes(&graph(&["Conv", "Reshape"])));
+    }
+
+    #[test]
+    fn convolutions_and_their_type_are_noticed() {
+        let node = |operation: &str| NodeProto {
+            op_type: Some(operation.to_owned()),
+            ..Default::default()
+        };
+        let weights = |data_type| TensorProto {
+            data_type: Some(data_type),
+            ..Default::default()
+        };
+        let graph = |operation, data_type| GraphProto {
+            node: vec![node(operation).encode_to_vec().into()],
+            initializer: vec![weights(data_type).encode_to_vec().into()],
+            ..Default::default()
+        };
+        let conv = graph("Conv", data_type::BFLOAT16);
+        assert!(has_convolutions(&conv) && is_bfloat16(&conv));
+        let dense = graph("MatMul", data_type::FLOAT16);
+        assert!(!has_convolutions(&dense) && !is_bfloat16(&dense));
     }
 
     #[test]

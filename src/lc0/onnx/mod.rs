@@ -1,7 +1,7 @@
 //! Just enough of ONNX: its protobuf messages, a typed graph builder, and a reader for models made elsewhere.
 
 pub(crate) mod graph;
-mod inspect;
+pub(crate) mod inspect;
 pub(crate) mod proto;
 pub(crate) mod read;
 

@@ -5,8 +5,8 @@ use prost::{Message, bytes::Bytes};
 
 use super::{
     graph::cast_node,
-    inspect::{computes_shapes, planes_read},
-    proto::{Extent, ModelProto, StringStringEntry, ValueInfo, data_type},
+    inspect::{computes_shapes, has_convolutions, is_bfloat16, planes_read},
+    proto::{Extent, GraphProto, ModelProto, StringStringEntry, ValueInfo, data_type},
 };
 use crate::lc0::{
     error::NetError,
@@ -162,6 +162,7 @@ fn find_tensors(
         tensor_name::POLICY,
         &[POLICY_SIZE as i64],
     )?;
+    let planes_read = planes_read(graph, &input);
     let wdl = optional(names.wdl, tensor_name::WDL, &[3])?;
     let value = optional(names.value, tensor_name::VALUE, &[1])?;
     if wdl.is_none() && value.is_none() {
@@ -169,17 +170,25 @@ fn find_tensors(
         return Err(no_tensor("output", &either, &graph.output));
     }
     Ok(OnnxModel {
-        bytes: Vec::new(),
-        planes_read: planes_read(graph, &input),
-        computes_shapes: computes_shapes(graph),
         input,
+        planes_read,
         policy,
         wdl,
         value,
         mlh: optional(names.mlh, tensor_name::MLH, &[1])?,
-        input_format,
         batch,
+        ..inspected(graph, input_format)
     })
+}
+
+/// What the graph tells about itself.
+fn inspected(graph: &GraphProto, input_format: InputFormat) -> OnnxModel {
+    OnnxModel {
+        computes_shapes: computes_shapes(graph),
+        has_convolutions: has_convolutions(graph),
+        is_bfloat16: is_bfloat16(graph),
+        ..OnnxModel::empty(input_format)
+    }
 }
 
 /// Gives 16-bit inputs and outputs float32 ones in their place, with casts between. Whether there were any.

@@ -19,8 +19,8 @@ use super::{
     model::{ConvertOptions, DataType, OnnxModel, tensor_name},
     net::Net,
     onnx::{
-        PlaneSet,
         graph::{Graph, GraphValue, Precision},
+        inspect::has_convolutions,
         proto::ModelProto,
         read::embedded_model,
     },
@@ -103,16 +103,14 @@ fn emit(
         None => None,
     };
     let mut model = OnnxModel {
-        bytes: Vec::new(),
         input,
-        planes_read: PlaneSet::ALL,
-        computes_shapes: false,
         policy,
         wdl,
         value,
         mlh,
-        input_format: format.input,
         batch: options.batch,
+        is_bfloat16: options.data_type == DataType::BFloat16,
+        ..OnnxModel::empty(format.input)
     };
     let metadata = metadata(net, options, &architecture, &model);
     let Emitter {
@@ -125,7 +123,9 @@ fn emit(
         _ => Vec::new(),
     };
     shown.iter().for_each(|tensor| graph.extra_output(tensor));
-    model.bytes = encode(&graph.into_model(metadata))?;
+    let written = graph.into_model(metadata);
+    model.has_convolutions = written.graph.as_ref().is_some_and(has_convolutions);
+    model.bytes = encode(&written)?;
     Ok((
         model,
         shown
