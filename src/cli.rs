@@ -122,28 +122,35 @@ fn dispatch(command: Option<Command>, options: Options) -> Result<()> {
     match command {
         None | Some(Command::Uci) => {
             let output = Output::new(Box::new(io::stdout()));
-            uci::run(BufReader::new(io::stdin()), &output, options, load());
+            let aside = output.clone();
+            let load = load(move |text| aside.note(text));
+            uci::run(BufReader::new(io::stdin()), &output, options, load);
             Ok(())
         }
-        Some(Command::Analyze(args)) => analyze::command(&args, options, &load()),
+        Some(Command::Analyze(args)) => analyze::command(&args, options, &load(tell_aside)),
         Some(Command::Bench(args)) => bench::command(&args),
         Some(Command::Backendbench(args)) => backendbench::backendbench(&args, &options),
         Some(Command::Runtime(args)) => runtime::runtime(&args, &options),
         Some(Command::Tune(args)) => tune::tune(&args, &options),
         Some(Command::Convert(args)) => convert::convert_with(&args, &calibrate),
         Some(Command::Describe(args)) => describe::describe(&args),
-        Some(Command::Dataset(args)) => dataset::run(&args, &options, &load()),
+        Some(Command::Dataset(args)) => dataset::run(&args, &options, &load(tell_aside)),
         Some(Command::Stats(args)) => stats::command(&args),
         Some(Command::Match(args)) => r#match::command(&args),
     }
 }
 
-/// How backends are made.
-fn load() -> Load {
-    Arc::new(|options, role| {
+/// How backends are made; `tell` hears what takes long.
+fn load(tell: impl Fn(&str) + Send + Sync + 'static) -> Load {
+    Arc::new(move |options, role| {
         let config = NetworkConfig::of(options, role);
-        Ok(load::load_backend(&config)?)
+        Ok(load::load_backend(&config, &tell)?)
     })
+}
+
+/// For commands whose output is for programs.
+fn tell_aside(text: &str) {
+    eprintln!("scorn: {text}");
 }
 
 type Parsed = (Cli, Result<Options>);

@@ -44,7 +44,13 @@ fn backendbench_prints_a_line_for_each_size_and_thread_count() {
             (Some(size), Some(2))
         );
         assert!(row["evals_per_second"].as_f64().unwrap() > 0.0);
+        assert_eq!(row["mixed"].as_bool(), Some(false));
     }
+    let text = stdout(&scorn(&[&common[..], &["--mixed", "--json"]].concat()));
+    assert!(
+        text.lines().all(|line| line.contains("\"mixed\":true")),
+        "{text}"
+    );
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::{
     network::{
         Evaluator, cores,
         load::{BACKENDS, NetworkConfig, load_backend},
-        measure::speed,
+        measure::{mixed_speed, speed},
         opponent::Networks,
     },
     options::Options,
@@ -36,6 +36,9 @@ pub struct BackendbenchArgs {
     /// Milliseconds for each measurement.
     #[arg(long, default_value_t = 1000, value_parser = positive())]
     pub time: u64,
+    /// Batches of changing sizes, as a search has them; the largest has the size given.
+    #[arg(long)]
+    pub mixed: bool,
     /// One JSON object a line.
     #[arg(long)]
     pub json: bool,
@@ -80,7 +83,11 @@ pub(super) fn evaluator_of_search(options: &Options) -> Result<Arc<dyn Evaluator
         nn_cache_size: 0,
         ..options.clone()
     };
-    let load = |role| load_backend(&NetworkConfig::of(options, role));
+    let load = |role| {
+        load_backend(&NetworkConfig::of(options, role), &|text| {
+            eprintln!("{text}")
+        })
+    };
     let networks = Networks::load(&uncached, load)?;
     Ok(networks.against(options, Some(Color::White)))
 }
@@ -93,13 +100,15 @@ fn bench_one(args: &BackendbenchArgs, backend: &str, evaluator: &dyn Evaluator) 
     for threads in thread_counts(&args.bench_threads) {
         for &size in &args.sizes {
             let time = Duration::from_millis(args.time);
-            let speed = speed(evaluator, size as usize, threads, time)?;
+            let measure = if args.mixed { mixed_speed } else { speed };
+            let speed = measure(evaluator, size as usize, threads, time)?;
             if args.json {
                 let line = json!({
                     "backend": backend,
                     "description": evaluator.describe(),
                     "threads": speed.threads,
                     "batch": speed.batch,
+                    "mixed": args.mixed,
                     "evals_per_second": speed.evals_per_second,
                     "ms_per_batch": speed.ms_per_batch,
                 });

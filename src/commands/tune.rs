@@ -13,7 +13,8 @@ use crate::{
     files::{self, output},
     network::{
         Evaluator,
-        load::{BACKENDS, registry::MAX_SESSIONS},
+        backend::pool::MAX_SESSIONS,
+        load::BACKENDS,
         measure::{Speed, speed},
     },
     options::Options,

@@ -27,7 +27,7 @@ pub struct Speed {
     pub ms_per_batch: f64,
 }
 
-/// Measures for about `time` after a warm-up of one batch per thread.
+/// Measures batches of one size for about `time`, after a warm-up of one batch per thread.
 ///
 /// # Errors
 /// When the evaluator fails.
@@ -37,19 +37,48 @@ pub fn speed(
     threads: usize,
     time: Duration,
 ) -> Result<Speed, EvaluateError> {
+    speed_of_sizes(evaluator, &[batch], threads, time)
+}
+
+/// Measures batches whose sizes change as those of a search do, where collisions, results and cache hits take some of the
+/// places; `batch` is the largest. There are devices that prepare themselves anew for each size.
+///
+/// # Errors
+/// When the evaluator fails.
+pub fn mixed_speed(
+    evaluator: &dyn Evaluator,
+    batch: usize,
+    threads: usize,
+    time: Duration,
+) -> Result<Speed, EvaluateError> {
+    let sizes = [100, 93, 100, 61, 97, 100, 22, 88].map(|percent| (batch * percent / 100).max(1));
+    speed_of_sizes(evaluator, &sizes, threads, time)
+}
+
+fn speed_of_sizes(
+    evaluator: &dyn Evaluator,
+    sizes: &[usize],
+    threads: usize,
+    time: Duration,
+) -> Result<Speed, EvaluateError> {
     let (evaluated, batches) = (AtomicU64::new(0), AtomicU64::new(0));
     let start = Barrier::new(threads);
     let work = |seed: usize| -> Result<Duration, EvaluateError> {
-        let mut positions = random_positions(evaluator, batch, seed as u64);
-        let warm_up = evaluator.evaluate(&mut positions);
+        let of_size = |&size: &usize| random_positions(evaluator, size, seed as u64);
+        let mut positions: Vec<Batch> = sizes.iter().map(of_size).collect();
+        let mut each = positions.iter_mut();
+        let warm_up = each.try_for_each(|batch| evaluator.evaluate(batch));
         // Everybody arrives here, or nobody would start.
         start.wait();
         warm_up?;
         let started = Instant::now();
+        let mut next = 0;
         while started.elapsed() < time {
-            evaluator.evaluate(&mut positions)?;
-            evaluated.fetch_add(positions.len() as u64, Ordering::Relaxed);
+            let batch = &mut positions[next % sizes.len()];
+            evaluator.evaluate(batch)?;
+            evaluated.fetch_add(batch.len() as u64, Ordering::Relaxed);
             batches.fetch_add(1, Ordering::Relaxed);
+            next += 1;
         }
         Ok(started.elapsed())
     };
@@ -68,7 +97,7 @@ pub fn speed(
     let batches = batches.into_inner().max(1) as f64;
     Ok(Speed {
         threads,
-        batch,
+        batch: sizes.iter().copied().max().unwrap_or(0),
         evals_per_second: evaluated.into_inner() as f64 / seconds,
         ms_per_batch: 1000.0 * seconds * threads as f64 / batches,
     })
@@ -100,5 +129,8 @@ mod tests {
         let speed = speed(&HashEvaluator, 8, 2, Duration::from_millis(20)).unwrap();
         assert_eq!((speed.threads, speed.batch), (2, 8));
         assert!(speed.evals_per_second > 0.0 && speed.ms_per_batch > 0.0);
+        let mixed = mixed_speed(&HashEvaluator, 8, 1, Duration::from_millis(20)).unwrap();
+        assert_eq!((mixed.threads, mixed.batch), (1, 8));
+        assert!(mixed.evals_per_second > 0.0);
     }
 }

@@ -4,6 +4,8 @@
 //! pool of sessions so that search threads evaluate side by side, encoding, splitting into batches that fit, the policy
 //! over legal moves, and the check that what came out are numbers.
 
+use std::time::{Duration, Instant};
+
 use parking_lot::{Condvar, Mutex};
 
 use crate::network::{
@@ -54,8 +56,15 @@ pub trait DeviceSession: Send {
     /// What the library said.
     fn run(&mut self, inputs: InputRows<'_>, outputs: &mut Outputs) -> Result<(), String>;
 
-    /// A batch size that was not run yet and whose first run may be slow, if there is one.
-    fn cold_size(&self) -> Option<usize> {
+    /// How many of `rows` positions the next run should take, if more are to be evaluated than it can, or than it can
+    /// well.
+    fn next_run(&self, rows: usize) -> usize {
+        rows.min(self.max_batch())
+    }
+
+    /// A batch size that was not run yet and whose first run may be slow, if there is one that batches of `up_to`
+    /// positions need.
+    fn cold_size(&self, _up_to: usize) -> Option<usize> {
         None
     }
 }
@@ -72,6 +81,9 @@ pub struct Label {
     /// Why not another backend; may be empty.
     pub note: String,
 }
+
+/// The most sessions of one network, where each serves a search thread.
+pub const MAX_SESSIONS: usize = 128;
 
 /// Makes another session for the same network.
 pub type SessionFactory = Box<dyn Fn() -> Result<Box<dyn DeviceSession>, String> + Send + Sync>;
@@ -181,6 +193,41 @@ impl NetworkEvaluator {
         })
     }
 
+    /// How long a batch of so many positions takes, once the first one is over.
+    ///
+    /// # Errors
+    /// When the backend fails.
+    pub fn time_of(&self, size: usize) -> Result<Duration, EvaluateError> {
+        let layout = self.encoding.layout();
+        let inputs = Inputs::empty(layout, size);
+        let failed = |message| self.failed(size, message);
+        let mut lease = self.take().map_err(failed)?;
+        let Some(worker) = lease.worker.as_mut() else {
+            return Ok(Duration::ZERO);
+        };
+        let mut time = Duration::ZERO;
+        for _ in 0..3 {
+            let begun = Instant::now();
+            let mut start = 0;
+            while start < size {
+                let count = worker.session.next_run(size - start).clamp(1, size - start);
+                let rows = inputs.rows(layout, start..start + count);
+                worker
+                    .session
+                    .run(rows, &mut worker.outputs)
+                    .map_err(failed)?;
+                start += count;
+            }
+            time = begun.elapsed();
+        }
+        Ok(time)
+    }
+
+    /// Changes the advice.
+    pub fn set_advice(&mut self, advice: Advice) {
+        self.advice = advice;
+    }
+
     /// What this evaluator is called.
     pub fn label(&self) -> &Label {
         &self.label
@@ -208,9 +255,9 @@ impl NetworkEvaluator {
     fn warm_up_once(&self) -> Option<Result<(), EvaluateError>> {
         let (mut lease, size) = {
             let mut pool = self.pool.lock();
-            let mut sizes = pool.idle.iter().map(|worker| worker.session.cold_size());
-            let place = sizes.position(|size| size.is_some())?;
-            let size = pool.idle[place].session.cold_size()?;
+            let cold = |worker: &Worker| worker.session.cold_size(self.advice.minibatch);
+            let place = pool.idle.iter().position(|worker| cold(worker).is_some())?;
+            let size = cold(&pool.idle[place])?;
             pool.warming += 1;
             let worker = pool.idle.swap_remove(place);
             let mut lease = Lease::new(self, Some(worker));
@@ -241,15 +288,20 @@ impl NetworkEvaluator {
 
     fn run(&self, worker: &mut Worker, batch: &mut Batch) -> Result<(), EvaluateError> {
         let total = batch.len();
-        let step = worker.session.max_batch().max(1);
-        for start in (0..total).step_by(step) {
-            let end = total.min(start + step);
+        let mut start = 0;
+        while start < total {
+            let count = worker
+                .session
+                .next_run(total - start)
+                .clamp(1, total - start);
+            let end = start + count;
             let rows = batch.inputs().rows(self.encoding.layout(), start..end);
             let run = worker.session.run(rows, &mut worker.outputs);
             run.map_err(|message| self.failed(end - start, message))?;
             for index in start..end {
                 self.read(&worker.outputs, index - start, batch, index)?;
             }
+            start = end;
         }
         Ok(())
     }
@@ -403,7 +455,7 @@ mod tests {
             }
         }
 
-        fn cold_size(&self) -> Option<usize> {
+        fn cold_size(&self, _: usize) -> Option<usize> {
             let cold = self.sizes.iter().find(|(_, is_cold)| *is_cold);
             cold.map(|(size, _)| *size)
         }
@@ -465,7 +517,7 @@ mod tests {
             Ok(())
         }
 
-        fn cold_size(&self) -> Option<usize> {
+        fn cold_size(&self, _: usize) -> Option<usize> {
             self.is_cold.then_some(1)
         }
     }
@@ -567,6 +619,43 @@ mod tests {
             searching.join().unwrap().unwrap();
             warming.join().unwrap().unwrap();
         });
+    }
+
+    /// Likes to take four positions at a time, though it could take nine.
+    struct Fours(Sender<usize>);
+
+    impl DeviceSession for Fours {
+        fn max_batch(&self) -> usize {
+            9
+        }
+
+        fn next_run(&self, rows: usize) -> usize {
+            if rows >= 4 { 4 } else { rows }
+        }
+
+        fn run(&mut self, inputs: InputRows<'_>, outputs: &mut Outputs) -> Result<(), String> {
+            let _ = self.0.send(inputs.len());
+            outputs.policy = vec![0.0; inputs.len() * POLICY_SIZE];
+            // Each position's place in its run.
+            outputs.value = (0..inputs.len()).map(|place| place as f32 / 10.0).collect();
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn batches_are_cut_as_the_session_wants_them() {
+        let (begun, begins) = channel();
+        let begun = Mutex::new(begun);
+        let factory: SessionFactory = Box::new(move || Ok(Box::new(Fours(begun.lock().clone()))));
+        let evaluator = evaluator(1, factory);
+        let mut batch = batch(&evaluator, 9);
+        evaluator.evaluate(&mut batch).unwrap();
+        assert_eq!(begins.try_iter().collect::<Vec<_>>(), [4, 4, 1]);
+        let places: Vec<f32> = (0..9).map(|index| batch.value(index).wl).collect();
+        assert_eq!(places, [0.0, 0.1, 0.2, 0.3, 0.0, 0.1, 0.2, 0.3, 0.0]);
+        evaluator.time_of(5).unwrap();
+        let runs: Vec<usize> = begins.try_iter().collect();
+        assert_eq!(runs, [4, 1].repeat(3));
     }
 
     #[test]

@@ -11,5 +11,5 @@ pub mod weights;
 pub use self::{
     config::NetworkConfig,
     errors::LoadError,
-    registry::{BACKENDS, load, load_backend, load_uncached},
+    registry::{BACKENDS, Tell, load, load_backend, load_uncached},
 };

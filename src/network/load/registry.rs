@@ -20,12 +20,13 @@ use crate::{
             hash::{HashEvaluator, is_hash},
             options::{BackendOptions, OptionsError},
             ort::{
-                nvidia,
+                engine_cache::EngineCache,
+                gpu, nvidia,
+                plan::{Plan, Target},
                 runtime::Runtime,
-                session::{self, Target},
-                targets,
+                session, targets,
             },
-            pool::{Label, NetworkEvaluator, SessionFactory},
+            pool::{Label, MAX_SESSIONS, NetworkEvaluator, SessionFactory},
             rten::RtenModel,
         },
         compose::multi::{Checked, Distribution, Multiplexer},
@@ -42,15 +43,12 @@ pub const OTHER_BACKENDS: [&str; 5] = ["auto", "hash", "multiplexing", "roundrob
 /// The largest difference that `check` lets pass, unless told otherwise.
 const CHECK_TOLERANCE: f32 = 1e-3;
 
-/// The most sessions of one network: as many as there may be search threads.
-pub const MAX_SESSIONS: usize = 128;
-
 /// Makes the evaluator that the options ask for, with the policy's temperature and the cache.
 ///
 /// # Errors
 /// When the network or the backend does not work; the message says what to do.
 pub fn load(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadError> {
-    let backend = load_backend(config)?;
+    let backend = load_backend(config, &|_| {})?;
     Ok(match is_hash(&config.backend) {
         true => backend,
         false => config.decorators().over(backend),
@@ -68,30 +66,37 @@ pub fn load_uncached(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadE
     })
 }
 
-/// The backend alone, at temperature 1: what takes long to load.
+/// Told what takes long while a backend is loaded.
+pub type Tell<'a> = &'a dyn Fn(&str);
+
+/// The backend alone, at temperature 1: what takes long to load. `tell` hears what takes minutes, before it begins.
 ///
 /// # Errors
 /// As [`load`].
-pub fn load_backend(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadError> {
+pub fn load_backend(
+    config: &NetworkConfig,
+    tell: Tell<'_>,
+) -> Result<Arc<dyn Evaluator>, LoadError> {
     let options = BackendOptions::parse(&config.backend_options)?;
     if is_hash(&config.backend) {
         return Ok(Arc::new(HashEvaluator));
     }
     if is(&config.backend, "auto") || config.backend.is_empty() {
-        return automatic(config, &options);
+        return automatic(config, &options, tell);
     }
     if let Some(distribution) = distribution(&config.backend) {
-        let children = children(config, &options, &[])?;
+        let children = children(config, &options, &[], tell)?;
         let multiplexer = Multiplexer::new(children, distribution);
         return Ok(Arc::new(
             multiplexer.ok_or_else(|| groups_needed(&config.backend))?,
         ));
     }
     if is(&config.backend, "check") {
-        return checked(config, &options);
+        return checked(config, &options, tell);
     }
     let name = known_backend(&config.backend)?;
-    backend(name, config, &options, String::new())
+    let wanted = Wanted::by_name(config, &options, tell);
+    backend(name, wanted)
 }
 
 fn distribution(name: &str) -> Option<Distribution> {
@@ -105,9 +110,10 @@ fn distribution(name: &str) -> Option<Distribution> {
 fn checked(
     config: &NetworkConfig,
     options: &BackendOptions,
+    tell: Tell<'_>,
 ) -> Result<Arc<dyn Evaluator>, LoadError> {
     let tolerance = options.fraction("tolerance")?.unwrap_or(CHECK_TOLERANCE);
-    let mut children = children(config, options, &["tolerance"])?.into_iter();
+    let mut children = children(config, options, &["tolerance"], tell)?.into_iter();
     match (children.next(), children.next(), children.next()) {
         (Some(first), Some(second), None) => Ok(Arc::new(Checked::new(first, second, tolerance))),
         _ => Err(groups_needed("check")),
@@ -130,6 +136,7 @@ fn children(
     config: &NetworkConfig,
     options: &BackendOptions,
     own: &[&str],
+    tell: Tell<'_>,
 ) -> Result<Vec<Arc<dyn Evaluator>>, LoadError> {
     let child = |(name, group): (&str, BackendOptions)| {
         let wanted = match known_backend(name) {
@@ -137,7 +144,7 @@ fn children(
             Err(_) => known_backend(group.text("backend").unwrap_or(name))?,
         };
         let settings = group.without(&[own, &["backend"]].concat());
-        backend(wanted, config, &settings, String::new())
+        backend(wanted, Wanted::by_name(config, &settings, tell))
     };
     options.groups().map(child).collect()
 }
@@ -162,6 +169,7 @@ fn is(text: &str, name: &str) -> bool {
 fn automatic(
     config: &NetworkConfig,
     options: &BackendOptions,
+    tell: Tell<'_>,
 ) -> Result<Arc<dyn Evaluator>, LoadError> {
     let mut skipped: Vec<String> = Vec::new();
     for name in BACKENDS {
@@ -169,7 +177,14 @@ fn automatic(
             true => String::new(),
             false => format!("not used: {}", skipped.join("; ")),
         };
-        match backend(name, config, options, note) {
+        let wanted = Wanted {
+            config,
+            options,
+            note,
+            is_automatic: true,
+            tell,
+        };
+        match backend(name, wanted) {
             Ok(evaluator) => return Ok(evaluator),
             Err(
                 error @ (LoadError::Weights(
@@ -190,18 +205,46 @@ fn reason_of(skipped: &str) -> &str {
     skipped.split_once(' ').map_or("", |(_, reason)| reason)
 }
 
-/// One backend, checked with one position.
-fn backend(
-    name: &'static str,
-    config: &NetworkConfig,
-    options: &BackendOptions,
+/// What a backend is made from.
+struct Wanted<'a> {
+    config: &'a NetworkConfig,
+    options: &'a BackendOptions,
+    /// Why it is not another backend; may be empty.
     note: String,
-) -> Result<Arc<dyn Evaluator>, LoadError> {
-    let made = match name {
-        "rten" => rten(config, options, note)?,
-        _ => onnx(name, config, options, note)?,
+    /// Whether `auto` asks.
+    is_automatic: bool,
+    tell: Tell<'a>,
+}
+
+impl<'a> Wanted<'a> {
+    /// A backend that was asked for by its name.
+    fn by_name(
+        config: &'a NetworkConfig,
+        options: &'a BackendOptions,
+        tell: Tell<'a>,
+    ) -> Wanted<'a> {
+        Wanted {
+            config,
+            options,
+            note: String::new(),
+            is_automatic: false,
+            tell,
+        }
+    }
+}
+
+/// One backend, checked with one position.
+fn backend(name: &'static str, wanted: Wanted<'_>) -> Result<Arc<dyn Evaluator>, LoadError> {
+    let mut made = match name {
+        "rten" => rten(wanted)?,
+        _ => onnx(name, wanted)?,
     };
-    match check(&made) {
+    let is_gpu = ["cuda", "tensorrt"].contains(&name);
+    let checked = check(&made).and_then(|()| match is_gpu {
+        true => advise(&mut made),
+        false => Ok(()),
+    });
+    match checked {
         Ok(()) => Ok(Arc::new(made)),
         Err(EvaluateError::Backend { message, .. }) => {
             Err(refused(name, &made.label().network, message))
@@ -210,11 +253,13 @@ fn backend(
     }
 }
 
-fn rten(
-    config: &NetworkConfig,
-    options: &BackendOptions,
-    note: String,
-) -> Result<NetworkEvaluator, LoadError> {
+fn rten(wanted: Wanted<'_>) -> Result<NetworkEvaluator, LoadError> {
+    let Wanted {
+        config,
+        options,
+        note,
+        ..
+    } = wanted;
     options.only("rten", &["threads"])?;
     let threads = options.threads()?;
     let network = read(config, DataType::Float32)?;
@@ -228,37 +273,23 @@ fn rten(
         minibatch: 8,
     };
     let label = label("rten", &network, device, note);
-    let sessions = session_counts(config, advice);
+    let sessions = session_counts(config, advice, MAX_SESSIONS);
     NetworkEvaluator::new(label, encoding, view, advice, sessions, factory).map_err(refused)
 }
 
 /// What is common to the backends of ONNX Runtime.
-fn onnx(
-    name: &'static str,
-    config: &NetworkConfig,
-    options: &BackendOptions,
-    note: String,
-) -> Result<NetworkEvaluator, LoadError> {
+fn onnx(name: &'static str, wanted: Wanted<'_>) -> Result<NetworkEvaluator, LoadError> {
+    let config = wanted.config;
     let runtime = Runtime::open(&config.runtime_path);
     let runtime = runtime.map_err(|error| LoadError::Runtime {
         backend: name,
         error,
     })?;
     let setup = |error| LoadError::of_setup(name, error);
-    let plan = targets::plan(name, &runtime, options).map_err(setup)?;
-    let mut network = read(config, plan.data_type)?;
-    let mut settings = plan.settings;
-    if let Target::TensorRt { cache, .. } = &mut settings.target {
-        let key = format!(
-            "{} {} {:?}",
-            runtime.version(),
-            plan.device,
-            settings.batch_sizes
-        );
-        *cache = targets::engine_cache(&network.onnx.bytes, &key, cache).map_err(setup)?;
-    }
-    let refused_name = network.name.clone();
-    let refused = |message| refused(name, &refused_name, message);
+    let mut plan = targets::plan(name, &runtime, wanted.options).map_err(setup)?;
+    let network = read(config, plan.data_type)?;
+    gpu::fit(&mut plan, wanted.options, &network.onnx).map_err(setup)?;
+    engines(&runtime, &mut plan, &network, &wanted)?;
     let device = format!(
         "{}{}, ONNX Runtime {} at {}",
         plan.device,
@@ -266,17 +297,64 @@ fn onnx(
         runtime.version(),
         runtime.library().display()
     );
+    let refused = |message| refused(name, &network.name, message);
     let (encoding, view) = (Encoding::of(&network.onnx), view(config, &network.onnx));
-    let label = label(name, &network, device, note);
-    let model = std::mem::take(&mut network.onnx.bytes);
-    let model = Arc::new(OnnxModel {
-        bytes: model,
-        ..network.onnx
-    });
+    let label = label(name, &network, device, wanted.note);
+    let (model, settings) = (Arc::new(network.onnx), plan.settings);
     let factory: SessionFactory =
         Box::new(move || Ok(Box::new(session::create(&runtime, &model, &settings)?)));
-    let sessions = session_counts(config, plan.advice);
-    NetworkEvaluator::new(label, encoding, view, plan.advice, sessions, factory).map_err(refused)
+    let sessions = session_counts(config, plan.advice, plan.max_sessions);
+    let made = NetworkEvaluator::new(label, encoding, view, plan.advice, sessions, factory);
+    made.map_err(refused)
+}
+
+/// Finds out by one batch which size suits the card.
+fn advise(evaluator: &mut NetworkEvaluator) -> Result<(), EvaluateError> {
+    let time = evaluator.time_of(gpu::TIMED_BATCH)?;
+    evaluator.set_advice(Advice {
+        minibatch: gpu::minibatch(time),
+        ..evaluator.advice()
+    });
+    Ok(())
+}
+
+/// Finds the place of TensorRT's engines, and says so if they have to be built, which takes minutes. `auto` does not do that:
+/// it leaves TensorRT alone until there is an engine.
+fn engines(
+    runtime: &Runtime,
+    plan: &mut Plan,
+    network: &Network,
+    wanted: &Wanted<'_>,
+) -> Result<(), LoadError> {
+    let Target::TensorRt { cache, .. } = &mut plan.settings.target else {
+        return Ok(());
+    };
+    let setup = |error| LoadError::of_setup("tensorrt", error);
+    let key = format!(
+        "{} TensorRT {} {} {:?}",
+        runtime.version(),
+        nvidia::tensorrt_version(runtime),
+        plan.device,
+        plan.settings.batch_sizes
+    );
+    let engines = EngineCache::of(&network.onnx.bytes, &key, cache).map_err(setup)?;
+    let (name, folder) = (&network.name, engines.folder().display());
+    match (engines.has_engine(), wanted.is_automatic) {
+        (true, _) => {}
+        (false, true) => {
+            return Err(LoadError::Unavailable {
+                backend: "tensorrt",
+                reason: "no engine has been built for this network; Backend tensorrt builds one"
+                    .into(),
+            });
+        }
+        (false, false) => (wanted.tell)(&format!(
+            "building TensorRT's engine for {name}, which takes minutes and is done once; it is kept in {folder}"
+        )),
+    }
+    engines.make().map_err(setup)?;
+    *cache = engines.folder().to_string_lossy().into_owned();
+    Ok(())
 }
 
 /// What is said about the type that weights were converted to.
@@ -339,13 +417,12 @@ fn label(backend: &'static str, network: &Network, device: String, note: String)
 }
 
 /// Sessions to make at once, and at most.
-fn session_counts(config: &NetworkConfig, advice: Advice) -> (usize, usize) {
-    let threads = if config.threads == 0 {
-        advice.threads
-    } else {
-        config.threads
+fn session_counts(config: &NetworkConfig, advice: Advice, limit: usize) -> (usize, usize) {
+    let threads = match config.threads {
+        0 => advice.threads,
+        threads => threads,
     };
-    (threads.min(cores()), MAX_SESSIONS)
+    (threads.min(cores()).min(limit), limit)
 }
 
 /// Evaluates the starting position: a first look at what the network says, which also warms the session up.

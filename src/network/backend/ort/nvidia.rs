@@ -1,13 +1,12 @@
 //! What NVIDIA's GPUs need besides ONNX Runtime: a driver, the CUDA libraries, TensorRT. Loads what came as Python wheels,
 //! and says what is missing and how to get it, because the messages of the libraries themselves do not.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
 use super::{
+    engine_cache,
     errors::BackendSetupError,
+    preload,
     runtime::{GPU_INSTALL_COMMAND, Runtime, TENSORRT_INSTALL_COMMAND},
 };
 
@@ -46,8 +45,14 @@ pub fn require(runtime: &Runtime, provider: &str) -> Result<(), BackendSetupErro
     if ort::util::preload_dylib(DRIVER).is_err() {
         return Err(BackendSetupError::Unavailable(no_driver()));
     }
-    preload(runtime.library());
+    preload(runtime.library(), provider);
     Ok(())
+}
+
+/// The version of TensorRT that is loaded, as far as it can be told.
+pub fn tensorrt_version(runtime: &Runtime) -> String {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    engine_cache::tensorrt_version(runtime.library().ancestors().nth(3), &maps)
 }
 
 fn no_driver() -> String {
@@ -69,6 +74,11 @@ pub fn what_is_missing(message: &str) -> Option<String> {
             ),
         });
     }
+    if let Some(what) = OPENED_LATE.into_iter().find(|what| lacks(message, what)) {
+        return Some(format!(
+            "{what} is missing; install it with the CUDA libraries: {GPU_INSTALL_COMMAND}"
+        ));
+    }
     let (_, failure) = message.split_once("CUDA failure ")?;
     let (code, text) = failure.split_once(": ")?;
     let text = text.split(" ;").next()?.trim();
@@ -85,6 +95,15 @@ pub fn what_is_missing(message: &str) -> Option<String> {
     }
 }
 
+/// Libraries that CUDA's provider opens by name when it needs them.
+const OPENED_LATE: [&str; 2] = ["cuDNN", "cuFFT"];
+
+/// Whether the provider says that it has not found one of those.
+fn lacks(message: &str, what: &str) -> bool {
+    let is_told = |told| message.contains(&format!("{what} is {told}"));
+    is_told("not available") || is_told("unavailable")
+}
+
 /// The library that the loader did not find: Linux names it, Windows names only the provider that needs it.
 fn missing_library(message: &str) -> Option<&str> {
     let (_, loading) = message.split_once("Failed to load library ")?;
@@ -94,68 +113,19 @@ fn missing_library(message: &str) -> Option<&str> {
     }
 }
 
-/// Loads the CUDA and TensorRT libraries that came as wheels (`nvidia/*/lib` and `tensorrt_libs` beside the package), so
-/// that the provider finds them. What does not load is not needed, or reported by the provider itself.
-fn preload(library: &Path) {
-    /// Those that others need first.
-    const ORDER: [&str; 9] = [
-        "cudart",
-        "nvJitLink",
-        "nvrtc",
-        "cublasLt",
-        "cublas",
-        "cufft",
-        "curand",
-        "cudnn",
-        "nvinfer",
-    ];
-    let Some(root) = library.ancestors().nth(3) else {
-        return;
-    };
-    let wheels = fs::read_dir(root.join("nvidia"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let folders = wheels.flat_map(|wheel| ["lib", "bin"].map(|sub| wheel.path().join(sub)));
-    let files: Vec<PathBuf> = folders
-        .chain([root.join("tensorrt_libs")])
-        .flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten())
-        .map(|entry| entry.path())
-        .collect();
-    for stem in ORDER {
-        for path in files.iter().filter(|path| is_library(path, stem)) {
+/// Loads the CUDA and TensorRT libraries that came as wheels beside the package, so that the provider finds them. What does
+/// not load is not needed, or reported by the provider itself.
+fn preload(library: &Path, provider: &str) {
+    if let Some(root) = library.ancestors().nth(3) {
+        for path in preload::libraries(root, provider) {
             let _ = ort::util::preload_dylib(path);
         }
     }
 }
 
-/// Whether a file is the library itself (`libcudnn.so.9`, `cudnn64_9.dll`) and not a part of it (`libcudnn_ops.so.9`).
-fn is_library(path: &Path, stem: &str) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let name = name.strip_prefix("lib").unwrap_or(&name);
-    let rest = name
-        .strip_prefix(stem)
-        .map(|rest| rest.strip_prefix('_').unwrap_or(rest));
-    rest.is_some_and(|rest| rest.starts_with(|first: char| first == '.' || first.is_ascii_digit()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn libraries_are_told_from_their_parts() {
-        for (name, stem, expected) in [
-            ("libcudnn.so.9", "cudnn", true),
-            ("cudnn64_9.dll", "cudnn", true),
-            ("nvinfer_10.dll", "nvinfer", true),
-            ("libcudnn_ops.so.9", "cudnn", false),
-            ("libcublasLt.so.13", "cublas", false),
-            ("libnvinfer_plugin.so.10", "nvinfer", false),
-        ] {
-            assert_eq!(is_library(Path::new(name), stem), expected, "{name}");
-        }
-    }
 
     #[test]
     fn what_is_missing_is_named_with_the_next_step() {
@@ -216,5 +186,21 @@ mod tests {
         }
         assert_eq!(what_is_missing(&cuda("2: out of memory")), None);
         assert_eq!(what_is_missing("Invalid graph"), None);
+    }
+
+    #[test]
+    fn libraries_that_are_opened_late_are_missed_too() {
+        for message in [
+            "Non-zero status code returned while running Conv node. Name:'/input/conv' Status Message: cuDNN is not \
+             available. Install cuDNN, update the system library search path, or set enable_cudnn=0 to force native \
+             CUDA paths where available.",
+            "cuDNN is unavailable or disabled for CUDA Execution Provider: libcudnn.so.9",
+        ] {
+            let text = what_is_missing(message).unwrap();
+            assert!(text.starts_with("cuDNN is missing"), "{text}");
+            assert!(text.contains(GPU_INSTALL_COMMAND), "{text}");
+        }
+        let text = what_is_missing("cuFFT is not available").unwrap();
+        assert!(text.starts_with("cuFFT is missing"), "{text}");
     }
 }

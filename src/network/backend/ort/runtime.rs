@@ -43,14 +43,19 @@ pub const INSTALL_COMMAND: &str = install_command!("onnxruntime");
 /// The command that installs the OpenVINO plugin beside it.
 pub const OPENVINO_INSTALL_COMMAND: &str = install_command!("onnxruntime-ep-openvino");
 
-/// The command that installs the library for NVIDIA GPUs, instead of the first.
+/// The command that installs the library for NVIDIA GPUs. It takes the place of the first, which pip would otherwise leave
+/// where it is.
 pub const GPU_INSTALL_COMMAND: &str = install_command!(
-    "\"onnxruntime-gpu[cuda,cudnn]\"",
-    "'onnxruntime-gpu[cuda,cudnn]'"
+    "--upgrade \"onnxruntime-gpu[cuda,cudnn]\"",
+    "--upgrade 'onnxruntime-gpu[cuda,cudnn]'"
 );
 
-/// The command that installs TensorRT in addition.
-pub const TENSORRT_INSTALL_COMMAND: &str = install_command!("tensorrt");
+/// The command that installs TensorRT with all that it needs. The provider wants TensorRT 10, and pip does not add packages
+/// to folders that others share (`nvidia`), so everything comes in one go.
+pub const TENSORRT_INSTALL_COMMAND: &str = install_command!(
+    "--upgrade \"onnxruntime-gpu[cuda,cudnn]\" \"tensorrt-cu13<11\"",
+    "--upgrade 'onnxruntime-gpu[cuda,cudnn]' 'tensorrt-cu13<11'"
+);
 
 /// The library's name on this platform, up to its version.
 const LIBRARY: &str = if cfg!(windows) {
@@ -348,6 +353,21 @@ mod tests {
         assert_eq!(library_in(&capi), expected);
         assert_eq!(library_in(&folder.path().join("onnxruntime")), expected);
         assert_eq!(library_in(folder.path()), expected);
+    }
+
+    #[test]
+    fn the_readme_has_these_commands() {
+        let readme = include_str!("../../../../README.md");
+        for command in [
+            INSTALL_COMMAND,
+            OPENVINO_INSTALL_COMMAND,
+            GPU_INSTALL_COMMAND,
+            TENSORRT_INSTALL_COMMAND,
+        ] {
+            assert!(readme.contains(&format!("`{command}`")), "{command}");
+        }
+        // The provider was built for TensorRT 10.
+        assert!(TENSORRT_INSTALL_COMMAND.contains("tensorrt-cu13<11"));
     }
 
     #[test]

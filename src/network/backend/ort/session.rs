@@ -3,9 +3,11 @@
 //! Sessions compute with one thread and do not spin, because the parallelism is in the search: several threads evaluate
 //! several batches. Providers that compile for fixed shapes get a few batch sizes, and smaller batches are padded.
 
+use std::sync::Arc;
+
 use ort::{
     device::Device,
-    ep::{self, ExecutionProviderDispatch},
+    ep::{self, ArenaExtendStrategy, ExecutionProviderDispatch, cuda::ConvAlgorithmSearch},
     memory::{AllocationDevice, Allocator, AllocatorType, DeviceType, MemoryInfo, MemoryType},
     session::{
         HasSelectedOutputs, OutputSelector, RunOptions, Session as OrtSession, SessionOutputs,
@@ -14,7 +16,12 @@ use ort::{
     value::{Tensor, ValueType},
 };
 
-use super::runtime::{OPENVINO_EP, Runtime};
+use super::{
+    engine_cache::EngineCache,
+    gpu,
+    plan::{CudaSettings, SessionSettings, Target},
+    runtime::{OPENVINO_EP, Runtime},
+};
 use crate::{
     lc0::OnnxModel,
     network::{
@@ -26,87 +33,41 @@ use crate::{
 /// Positions per run on the CPU: larger batches gain nothing and cost memory.
 const CPU_MAX_BATCH: usize = 256;
 
-/// Where and how a network is run.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Target {
-    /// ONNX Runtime's own CPU kernels.
-    Cpu,
-    /// The OpenVINO plugin.
-    OpenVino {
-        /// `CPU`, `GPU`, `NPU`.
-        device: String,
-        /// `f32`, `bf16`, `f16`; empty leaves the choice to the device.
-        precision: String,
-    },
-    /// CUDA kernels.
-    Cuda {
-        /// Which GPU.
-        device: i32,
-    },
-    /// TensorRT engines, with CUDA for the rest.
-    TensorRt {
-        /// Which GPU.
-        device: i32,
-        /// 16-bit floats.
-        fp16: bool,
-        /// Where built engines are kept.
-        cache: String,
-    },
-}
-
-/// Settings of the sessions.
-#[derive(Clone, Debug)]
-pub struct SessionSettings {
-    /// Where to run.
-    pub target: Target,
-    /// Threads inside a session, on the CPU.
-    pub threads: usize,
-    /// Batch sizes to prepare, ascending; empty lets every batch have its own size.
-    pub batch_sizes: Vec<usize>,
-}
-
-/// Creates a session.
+/// Creates a session. What each batch size needs is made at once on CPUs, and when it is first used on GPUs, where it is
+/// large and some sizes may never be.
 ///
 /// # Errors
 /// What ONNX Runtime says.
 pub fn create(
     runtime: &Runtime,
-    onnx: &OnnxModel,
+    model: &Arc<OnnxModel>,
     settings: &SessionSettings,
 ) -> Result<OnnxSession, String> {
-    let mut sizes = settings.batch_sizes.clone();
-    if let Some(fixed) = onnx.batch {
-        sizes = vec![fixed];
-    }
-    let per_size = needs_session_per_size(&settings.target) && onnx.batch.is_none();
-    let sessions = if per_size {
-        let session = |&size| Ok((size, build(runtime, onnx, settings, Some(size))?));
-        sizes
-            .iter()
-            .map(session)
-            .collect::<Result<Vec<_>, String>>()?
-    } else {
-        vec![(0, build(runtime, onnx, settings, None)?)]
-    };
-    if let Some((_, session)) = sessions.first() {
-        only_input(session, &onnx.input)?;
-    }
     let mut session = OnnxSession {
-        sessions,
+        runtime: runtime.clone(),
+        model: Arc::clone(model),
+        sessions: Vec::new(),
         prepared: Vec::new(),
-        pads: !sizes.is_empty(),
-        encoding: Encoding::of(onnx),
+        sizes: match model.batch {
+            Some(fixed) => vec![fixed],
+            None => settings.batch_sizes.clone(),
+        },
+        encoding: Encoding::of(model),
         heads: [
-            Some(onnx.policy.clone()),
-            onnx.wdl.clone(),
-            onnx.value.clone(),
-            onnx.mlh.clone(),
+            Some(model.policy.clone()),
+            model.wdl.clone(),
+            model.value.clone(),
+            model.mlh.clone(),
         ],
-        target: settings.target.clone(),
-        max_batch: sizes.last().copied().unwrap_or(CPU_MAX_BATCH),
+        settings: settings.clone(),
     };
-    for size in sizes {
-        session.prepare(size)?;
+    if !session.has_session_per_size() {
+        session.open(0)?;
+    }
+    if settings.target.gpu().is_none() {
+        for size in session.sizes.clone() {
+            session.prepare(size)?;
+        }
     }
     Ok(session)
 }
@@ -123,25 +84,28 @@ fn only_input(session: &OrtSession, input: &str) -> Result<(), String> {
     }
 }
 
-/// Whether the batch size must be known when a session is created.
-fn needs_session_per_size(target: &Target) -> bool {
-    matches!(target, Target::OpenVino { .. })
-}
-
 fn build(
     runtime: &Runtime,
     onnx: &OnnxModel,
     settings: &SessionSettings,
     size: Option<usize>,
 ) -> Result<OrtSession, String> {
-    let built = build_with(runtime, onnx, settings, size, true);
-    match (&settings.target, built) {
+    let built = match &settings.target {
+        Target::TensorRt { cache, .. } => {
+            EngineCache::at(cache).build(|| build_with(runtime, onnx, settings, size, true))
+        }
+        _ => build_with(runtime, onnx, settings, size, true),
+    };
+    let built = match (&settings.target, built) {
         // OpenVINO's fused code generator has no Mish for some CPUs; without it the network runs.
         (Target::OpenVino { .. }, Err(message)) if message.contains("snippets") => {
             build_with(runtime, onnx, settings, size, false)
         }
         (_, built) => built,
-    }
+    };
+    let session = built?;
+    only_input(&session, &onnx.input)?;
+    Ok(session)
 }
 
 fn build_with(
@@ -210,21 +174,20 @@ fn configure(
             let builder = builder.with_devices(devices, Some(&options))?;
             builder.with_disable_cpu_fallback()
         }
-        Target::Cuda { device } => {
-            let cuda = ep::CUDA::default()
-                .with_device_id(*device)
-                .with_tf32(false)
-                .build();
-            only_there(builder.with_execution_providers([provider(cuda)])?, onnx)
+        Target::Cuda(settings) => {
+            let cuda = provider(cuda(*settings).build());
+            only_there(builder.with_execution_providers([cuda])?, onnx)
         }
         Target::TensorRt {
-            device,
+            cuda: beside,
             fp16,
             cache,
         } => {
             let mut rt = ep::TensorRT::default()
-                .with_device_id(*device)
+                .with_device_id(beside.device)
                 .with_fp16(*fp16)
+                // Sums of squares of 16-bit numbers do not fit into 16 bits.
+                .with_layer_norm_fp32_fallback(*fp16)
                 .with_engine_cache(true)
                 .with_engine_cache_path(cache)
                 .with_timing_cache(true)
@@ -238,12 +201,24 @@ fn configure(
                     .with_profile_opt_shapes(shape(max))
                     .with_profile_max_shapes(shape(max));
             }
-            let rt = rt.build();
-            let cuda = ep::CUDA::default().with_device_id(*device).build();
-            let builder = builder.with_execution_providers([provider(rt), provider(cuda)])?;
-            only_there(builder, onnx)
+            let providers = [provider(rt.build()), provider(cuda(*beside).build())];
+            only_there(builder.with_execution_providers(providers)?, onnx)
         }
     }
+}
+
+/// CUDA's provider. Which algorithm a convolution takes is asked of cuDNN, not tried out, which would have to be done for
+/// each batch size. Sums in layer normalisation are taken in 32 bits also where it is fused with an addition. Convolutions
+/// are not fused with their bias: the fused ones have no memory for plans at all.
+fn cuda(settings: CudaSettings) -> ep::CUDA {
+    ep::CUDA::default()
+        .with_device_id(settings.device)
+        .with_tf32(settings.tf32)
+        .with_prefer_nhwc(settings.nhwc)
+        // As much memory as is asked for: there are several sessions.
+        .with_arena_extend_strategy(ArenaExtendStrategy::SameAsRequested)
+        .with_conv_algorithm_search(ConvAlgorithmSearch::Heuristic)
+        .with_skip_layer_norm_strict_mode(true)
 }
 
 /// Has a GPU run everything, except the computation of shapes, which it leaves to the CPU.
@@ -291,16 +266,17 @@ pub fn devices<'r>(runtime: &'r Runtime, provider: &str, kind: Option<&str>) -> 
 
 /// One thread's use of a network through ONNX Runtime.
 pub struct OnnxSession {
-    /// By batch size, ascending; one with size 0 takes any.
+    runtime: Runtime,
+    model: Arc<OnnxModel>,
+    settings: SessionSettings,
+    /// By batch size; one with size 0 takes any.
     sessions: Vec<(usize, OrtSession)>,
-    /// Buffers by batch size. Fixed sizes are ascending; otherwise the one that was used last is at the end.
+    /// The batch sizes, ascending, if they are fixed, so that smaller batches are padded.
+    sizes: Vec<usize>,
+    /// Buffers by batch size. If sizes are not fixed, the one that was used last is at the end.
     prepared: Vec<Prepared>,
-    /// Whether the sizes are fixed, so that smaller batches are padded.
-    pads: bool,
     encoding: Encoding,
     heads: [Option<String>; 4],
-    target: Target,
-    max_batch: usize,
 }
 
 /// Input and output of one batch size, used again and again. For CUDA they lie in pinned memory, from which and to which
@@ -323,27 +299,56 @@ fn widths(encoding: Encoding) -> [usize; 4] {
 const KEPT: usize = 640;
 
 impl OnnxSession {
+    /// Whether a session serves one batch size only.
+    fn has_session_per_size(&self) -> bool {
+        self.settings.session_per_size && self.model.batch.is_none()
+    }
+
+    /// The session for a batch size (0 for any), which is made if need be.
+    fn open(&mut self, size: usize) -> Result<&mut OrtSession, String> {
+        let size = match self.has_session_per_size() {
+            true => size,
+            false => 0,
+        };
+        let found = self.sessions.iter().position(|(of, _)| *of == size);
+        let place = match found {
+            Some(place) => place,
+            None => {
+                let fixed = (size > 0).then_some(size);
+                let session = build(&self.runtime, &self.model, &self.settings, fixed)?;
+                self.sessions.push((size, session));
+                self.sessions.len() - 1
+            }
+        };
+        Ok(&mut self.sessions[place].1)
+    }
+
     /// Makes the buffers of a batch size.
     fn prepare(&mut self, size: usize) -> Result<(), String> {
-        let session = session_for(&mut self.sessions, size)?;
-        let allocator = match &self.target {
-            Target::Cuda { device } | Target::TensorRt { device, .. } => {
+        let (heads, encoding, gpu) = (
+            self.heads.clone(),
+            self.encoding,
+            self.settings.target.gpu(),
+        );
+        let session = self.open(size)?;
+        let allocator = match gpu {
+            Some(device) => {
                 let (pinned, kind) = (AllocationDevice::CUDA_PINNED, AllocatorType::Device);
-                MemoryInfo::new(pinned, *device, kind, MemoryType::CPUOutput)
+                MemoryInfo::new(pinned, device, kind, MemoryType::CPUOutput)
                     .and_then(|memory| Allocator::new(session, memory))
                     .map_err(text)?
             }
-            _ => Allocator::default(),
+            None => Allocator::default(),
         };
         let mut outputs = OutputSelector::no_default();
-        for (name, width) in self.heads.iter().zip(widths(self.encoding)) {
+        for (name, width) in heads.iter().zip(widths(encoding)) {
             if let Some(name) = name {
                 let shape = output_shape(session, name, size, width);
                 let tensor = Tensor::<f32>::new(&allocator, shape).map_err(text)?;
                 outputs = outputs.with(name).preallocate(name, tensor);
             }
         }
-        let planes = self.encoding.layout().planes;
+        let planes = encoding.layout().planes;
         let mut input = Tensor::<f32>::new(&allocator, [size, planes, 8, 8]).map_err(text)?;
         let floats = input.try_extract_tensor_mut::<f32>();
         floats.map_err(text)?.1.fill(0.0);
@@ -358,17 +363,20 @@ impl OnnxSession {
 
     /// Where the buffers are that so many positions fit into; they are made if need be.
     fn place(&mut self, rows: usize) -> Result<usize, String> {
-        let fits = |prepared: &Prepared| match self.pads {
-            true => prepared.size >= rows,
-            false => prepared.size == rows,
+        let fixed = self.sizes.iter().find(|&&size| size >= rows).copied();
+        let size = match (fixed, self.sizes.is_empty()) {
+            (None, false) => return Err(format!("no batch size for {rows} positions")),
+            (fixed, _) => fixed.unwrap_or(rows),
         };
-        let found = self.prepared.iter().position(fits);
-        if self.pads {
-            return found.ok_or_else(|| format!("no batch size for {rows} positions"));
-        }
-        match found {
-            Some(place) => self.prepared[place..].rotate_left(1),
-            None => {
+        let found = self
+            .prepared
+            .iter()
+            .position(|prepared| prepared.size == size);
+        match (found, fixed) {
+            (Some(place), Some(_)) => return Ok(place),
+            (Some(place), None) => self.prepared[place..].rotate_left(1),
+            (None, Some(_)) => self.prepare(size)?,
+            (None, None) => {
                 while self.prepared.iter().map(|p| p.size).sum::<usize>() + rows > KEPT
                     && !self.prepared.is_empty()
                 {
@@ -400,19 +408,6 @@ fn output_shape(session: &OrtSession, name: &str, size: usize, width: usize) -> 
         .unwrap_or_else(|| vec![size, width])
 }
 
-/// The session for a batch size.
-fn session_for(
-    sessions: &mut [(usize, OrtSession)],
-    rows: usize,
-) -> Result<&mut OrtSession, String> {
-    let found = sessions
-        .iter_mut()
-        .find(|(size, _)| *size == 0 || *size == rows);
-    found
-        .map(|(_, session)| session)
-        .ok_or_else(|| format!("no session for {rows} positions"))
-}
-
 fn text(error: ort::Error) -> String {
     without_origin(error.message()).to_owned()
 }
@@ -427,34 +422,42 @@ fn without_origin(message: &str) -> &str {
 
 impl DeviceSession for OnnxSession {
     fn max_batch(&self) -> usize {
-        self.max_batch
+        self.sizes.last().copied().unwrap_or(CPU_MAX_BATCH)
+    }
+
+    fn next_run(&self, rows: usize) -> usize {
+        match self.settings.target.gpu() {
+            Some(_) if !self.sizes.is_empty() => gpu::next_run(&self.sizes, rows),
+            _ => rows.min(self.max_batch()),
+        }
     }
 
     fn run(&mut self, inputs: InputRows<'_>, outputs: &mut Outputs) -> Result<(), String> {
         let place = self.place(inputs.len())?;
+        let size = self.prepared[place].size;
+        let key = if self.has_session_per_size() { size } else { 0 };
         let prepared = &mut self.prepared[place];
         prepared.is_cold = false;
         let floats = prepared.input.try_extract_tensor_mut::<f32>();
         // What is beyond the rows stays, and its results are ignored.
         inputs.write(floats.map_err(text)?.1);
-        let session = session_for(&mut self.sessions, prepared.size)?;
+        let mut sessions = self.sessions.iter_mut();
+        let session = sessions.find(|(of, _)| *of == key);
+        let (_, session) = session.ok_or_else(|| format!("no session for {size} positions"))?;
         let results = session
             .run_with_options(ort::inputs![&prepared.input], &prepared.options)
             .map_err(text)?;
-        read(
-            &results,
-            &self.heads,
-            widths(self.encoding),
-            prepared.size,
-            outputs,
-        )
+        read(&results, &self.heads, widths(self.encoding), size, outputs)
     }
 
-    fn cold_size(&self) -> Option<usize> {
-        let mut fixed = self.prepared.iter().filter(|_| self.pads);
-        fixed
-            .find(|prepared| prepared.is_cold)
-            .map(|prepared| prepared.size)
+    fn cold_size(&self, up_to: usize) -> Option<usize> {
+        let prepared = |size| self.prepared.iter().find(|prepared| prepared.size == size);
+        let largest = self.sizes.iter().find(|&&size| size >= up_to).copied();
+        let is_cold = |size: &usize| match prepared(*size) {
+            Some(prepared) => prepared.is_cold,
+            None => *size <= largest.unwrap_or(usize::MAX),
+        };
+        self.sizes.iter().copied().find(is_cold)
     }
 }
 
