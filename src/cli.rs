@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, bail};
 use clap::{
     Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand,
     error::ErrorKind,
@@ -28,10 +28,10 @@ use crate::{
         stats::{self, StatsArgs},
         tune::{self, TuneArgs},
     },
-    engine::loader::Load,
     files,
     network::load::{self, NetworkConfig, calibrate::calibrate},
-    options::{Kind, Options, Row},
+    options::{Kind, OptionError, Options, Row, is_only_in_lc0},
+    player::Load,
     terminal::tell,
     uci::{self, output::Output},
 };
@@ -177,10 +177,13 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::
         let Some(value) = value_of(row, &matches) else {
             continue;
         };
-        options.set(row.name, &value).map_err(|error| {
+        let note = options.set_as_in_lc0(row.name, &value).map_err(|error| {
             let text = format!("--{}: {error}", row.flag);
             command.error(ErrorKind::ValueValidation, text)
         })?;
+        if let Some(note) = note {
+            tell(format_args!("scorn: {note}"));
+        }
     }
     Ok((cli, config.map(|()| options)))
 }
@@ -296,9 +299,21 @@ fn set_from_line(line: &str, options: &mut Options, rows: &[Row]) -> Result<()> 
     };
     let row = rows
         .iter()
-        .find(|row| row.flag == name || row.name.eq_ignore_ascii_case(name))
-        .ok_or_else(|| anyhow!("unknown option '{name}'"))?;
-    Ok(options.set(row.name, value)?)
+        .find(|row| row.flag == name || row.name.eq_ignore_ascii_case(name));
+    let name = match row {
+        Some(row) => row.name,
+        None if is_only_in_lc0(name) => name,
+        None => bail!("unknown option '{name}'"),
+    };
+    match options.set_as_in_lc0(name, value) {
+        Ok(Some(note)) => tell(format_args!("scorn: {note}")),
+        // A flag of lc0's without a UCI name.
+        Err(OptionError::Unknown(_)) => {}
+        result => {
+            result?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! The engine behind the protocol: the game, the options, the tree, the network, and the search that is running. Its
-//! methods return at once; searching and loading happen on threads of their own.
+//! methods return at once; searching and loading happen on threads of their own. What it has to say goes to a
+//! [`Listener`], which finds the words.
 
+mod go;
+mod listener;
 pub mod loader;
 mod think;
 
@@ -10,14 +13,18 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use parking_lot::Mutex;
 use shakmaty::{Color, EnPassantMode, Position, fen::Fen};
 
+pub use self::{
+    go::Go,
+    listener::{Answer, Listener, Subject},
+};
 use self::{
-    loader::{Load, Loader, Retry},
+    loader::{Loader, Retry},
     think::Task,
 };
 use crate::{
@@ -25,23 +32,18 @@ use crate::{
         History, PackedMove, perft,
         setup::{self, SetupError},
     },
-    network::{
-        compose::decorators::{CACHE_ENTRY, cache_entries, caches},
-        opponent,
-    },
-    options::{ContemptMode, Invalidates, OptionError, Options},
-    search::{Clock, Limits, StopSignal, SystemClock, Tree, time},
+    network::opponent,
+    options::{Invalidates, OptionError, Options},
+    player::{self, Load},
+    search::{Clock, StopSignal, SystemClock, Tree},
     syzygy::Tables,
-    uci::{command::Go, output::Output},
 };
-
-/// `isready` waits this long for a network that is being loaded; GUIs give up after 15 seconds or more.
-const READY_PATIENCE: Duration = Duration::from_secs(8);
 
 /// The state of the engine between commands.
 pub struct Engine {
     options: Options,
-    history: History,
+    /// The game, or why there is none: the last one that was sent is not understood.
+    game: Result<History, String>,
     tree: Arc<Mutex<Tree>>,
     /// What the tree was searched with; `None` if it is to be dropped.
     tree_made_with: Option<MadeWith>,
@@ -49,7 +51,7 @@ pub struct Engine {
     /// The tablebases that are open, and the path that they were opened from.
     tables: (String, Option<Arc<Tables>>),
     clock: Arc<dyn Clock>,
-    output: Output,
+    listener: Arc<dyn Listener>,
     /// What the loader has said and nobody has been told yet: GUIs expect such lines during a search only.
     announcement: Arc<Mutex<Option<String>>>,
     /// Why the opponent's network is idle, if that was said.
@@ -63,23 +65,37 @@ struct MadeWith {
     options: Options,
     /// The side whose priors are a second network's.
     opponent: Option<Color>,
+    /// The root moves that were considered, if not all were.
+    root_moves: Vec<PackedMove>,
 }
 
-/// How a search thread ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A search that was asked for: `go`, and the game it is about.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// What was asked.
+    pub go: Go,
+    game: History,
+}
+
+/// How a search thread ended. What it found is told when the end is noticed, so that whatever is sent in reply meets an
+/// engine that knows that it is idle.
+#[derive(Clone, Debug)]
 pub enum Ended {
-    /// With this last line to be said, if any. It is said when the end is noticed, so that whatever the GUI sends in reply
-    /// meets an engine that knows that it is idle.
-    With(Option<String>),
-    /// It panicked, and the GUI still waits for an answer.
+    /// Nobody wants an answer.
+    Silently,
+    /// With the answer to a search.
+    With(Subject, Answer),
+    /// With a count of positions.
+    Counted(u64),
+    /// It panicked, and somebody still waits for an answer.
     ByPanic,
 }
 
 struct Running {
     stop: StopSignal,
     silent: Arc<AtomicBool>,
-    /// The command that a `ponderhit` turns into a normal search.
-    ponder: Option<Go>,
+    /// The search that a `ponderhit` turns this one into.
+    ponder: Option<Asked>,
     endless: bool,
     thread: JoinHandle<()>,
 }
@@ -90,18 +106,18 @@ impl Engine {
     pub fn new(
         options: Options,
         load: Load,
-        output: Output,
+        listener: Arc<dyn Listener>,
         on_finished: impl Fn(Ended) + Send + Sync + 'static,
     ) -> Engine {
         Engine {
             options,
-            history: History::default(),
+            game: Ok(History::default()),
             tree: Arc::default(),
             tree_made_with: None,
             loader: Loader::new(load),
             tables: (String::new(), None),
             clock: Arc::new(SystemClock::default()),
-            output,
+            listener,
             announcement: Arc::default(),
             idle: None,
             on_finished: Arc::new(on_finished),
@@ -119,7 +135,10 @@ impl Engine {
     /// # Errors
     /// When there is no such option or the value does not fit.
     pub fn set_option(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
-        self.options.set(name, value)
+        if let Some(note) = self.options.set_as_in_lc0(name, value)? {
+            self.listener.note(&note);
+        }
+        Ok(())
     }
 
     /// Drops the tree before the next search.
@@ -127,43 +146,54 @@ impl Engine {
         self.tree_made_with = None;
     }
 
-    /// Sets the position; the old one stays if anything is wrong.
+    /// Forgets all that was searched and evaluated.
+    pub fn new_game(&mut self) {
+        self.clear_tree();
+        self.loader.clear_caches();
+        self.prepare(Retry::No);
+    }
+
+    /// Sets the position. If anything is wrong there is none until the next one comes: the game before is over.
     ///
     /// # Errors
     /// When the FEN, the position or a move is not legal.
     pub fn set_position(&mut self, fen: Option<&str>, moves: &[String]) -> Result<(), SetupError> {
-        self.history = setup::history_from(fen, moves)?;
-        Ok(())
+        let game = setup::history_from(fen, moves)
+            .and_then(|game| setup::check_castling(game, self.options.chess960));
+        self.game = game.as_ref().map_err(ToString::to_string).cloned();
+        game.map(|_| ())
     }
 
-    /// The current position as a FEN.
+    /// The current position as a FEN, or why there is none.
     pub fn fen(&self) -> String {
-        Fen::from_position(self.history.position(), EnPassantMode::Legal).to_string()
+        match &self.game {
+            Ok(game) => Fen::from_position(game.position(), EnPassantMode::Legal).to_string(),
+            Err(error) => format!("(none: {error})"),
+        }
     }
 
     /// Begins to load the network, if it is not there yet.
     pub fn prepare(&self, retry: Retry) {
-        let output = self.output.clone();
+        let listener = Arc::clone(&self.listener);
         let announcement = Arc::clone(&self.announcement);
         let tell = move |result: Result<String, String>| match result {
             Ok(description) => *announcement.lock() = Some(description),
-            Err(error) => output.note(&format!("error: {error}")),
+            Err(error) => listener.note(&format!("error: {error}")),
         };
         self.loader.request(&self.options, retry, tell);
     }
 
-    /// Says `readyok`: at once during a search, otherwise when the network is loaded or has taken too long.
+    /// Says that it is ready: at once during a search, otherwise when the network is loaded or has failed.
     pub fn answer_when_ready(&self) {
         if self.running.is_some() || !self.loader.is_loading() {
-            self.output.line("readyok");
+            self.listener.ready();
             return;
         }
-        let (loader, output) = (self.loader.clone(), self.output.clone());
+        let (loader, listener) = (self.loader.clone(), Arc::clone(&self.listener));
         thread::spawn(move || {
-            let deadline = Instant::now() + READY_PATIENCE;
-            // Ready or not, or broken: the GUI gets its answer, and the reason was told before.
-            let _ = loader.wait(&StopSignal::default(), Some(deadline));
-            output.line("readyok");
+            // Ready or broken: the GUI gets its answer, and the reason was told before.
+            let _ = loader.wait(&StopSignal::default(), None);
+            listener.ready();
         });
     }
 
@@ -182,40 +212,60 @@ impl Engine {
         self.running.as_ref().is_some_and(|r| r.endless)
     }
 
-    /// Starts a search. Nothing may be running.
+    /// Starts a search of the position that was set. Nothing may be running.
     pub fn go(&mut self, go: Go) {
+        match self.game.clone() {
+            Ok(game) => self.search(Asked { go, game }),
+            Err(error) => {
+                let text = format!("no search: the last position was refused ({error})");
+                self.refuse(&text);
+            }
+        }
+    }
+
+    /// Starts a search. Nothing may be running.
+    pub fn search(&mut self, asked: Asked) {
+        let Asked { go, game } = &asked;
         if let Some(depth) = go.perft {
-            return self.perft(depth);
+            return self.perft(game, depth);
+        }
+        let root_moves = self.root_moves(go, game);
+        if root_moves.is_empty() && !go.search_moves.is_empty() {
+            return self.refuse("no search: none of the searchmoves is legal here");
         }
         let received = go.received.unwrap_or_else(|| self.clock.now());
         self.prepare(Retry::Yes);
         // Also right when the position before this one is searched to ponder: it is the side the engine plays.
-        let contempt_side = contempt_side(&self.options, self.history.position().turn());
-        self.forget_what_is_outdated(contempt_side);
+        let contempt_side = player::contempt_side(&self.options, game.position().turn());
+        self.forget_what_is_outdated(contempt_side, &root_moves);
         self.note_if_idle();
-        let limits = self.limits(&go);
+        let limits = go.limits(&self.options, game);
         let (stop, silent) = (StopSignal::default(), Arc::default());
+        let endless = limits.infinite;
         let task = Task {
-            root_moves: self.root_moves(&go),
-            history: self.history.clone(),
+            subject: Subject {
+                position: game.position().clone(),
+                options: Arc::new(self.search_options()),
+            },
+            root_moves,
+            history: game.clone(),
             pondering: go.ponder,
             contempt_side,
-            endless: limits.infinite,
+            endless,
             limits,
             received,
-            patience: self.patience(&go),
-            options: Arc::new(self.options.clone()),
+            patience: go.patience(game),
+            seed: self.seed(),
             tables: self.tables(),
             tree: Arc::clone(&self.tree),
             loader: self.loader.clone(),
             announcement: Arc::clone(&self.announcement),
             clock: Arc::clone(&self.clock),
-            output: self.output.clone(),
+            listener: Arc::clone(&self.listener),
             stop: stop.clone(),
             silent: Arc::clone(&silent),
         };
-        let endless = task.endless;
-        let ponder = go.ponder.then_some(go);
+        let ponder = go.ponder.then_some(asked);
         self.start(stop, silent, ponder, endless, move || task.run());
     }
 
@@ -229,16 +279,19 @@ impl Engine {
 
     /// The expected reply was played: ends the ponder search silently. What must be started instead, once the search has
     /// ended, is returned.
-    pub fn ponder_hit(&mut self) -> Option<Go> {
+    pub fn ponder_hit(&mut self) -> Option<Asked> {
         let running = self.running.as_mut()?;
-        let go = running.ponder.take()?;
+        let mut asked = running.ponder.take()?;
         running.silent.store(true, Ordering::Relaxed);
         running.stop.stop();
-        Some(Go {
-            ponder: false,
-            received: Some(self.clock.now()),
-            ..go
-        })
+        self.begin_clock(&mut asked.go);
+        Some(asked)
+    }
+
+    /// The expected reply was played before pondering could begin: makes a normal search of it, whose clock runs now.
+    pub fn begin_clock(&self, go: &mut Go) {
+        go.ponder = false;
+        go.received = Some(self.clock.now());
     }
 
     /// Cleans up after a search thread that has said that it is at its end.
@@ -250,24 +303,33 @@ impl Engine {
         let _ = running.thread.join();
         self.loader.set_searching(false);
         match ended {
-            Ended::With(None) => {}
-            Ended::With(Some(line)) => self.output.line(&line),
+            Ended::Silently => {}
+            Ended::With(subject, answer) => self.listener.answer(&subject, answer),
+            Ended::Counted(count) => self.listener.perft_total(count),
             Ended::ByPanic => {
                 self.tree = Arc::default();
-                self.output
-                    .note("error: the search crashed; please report this");
-                self.output.line("bestmove (none)");
+                self.refuse("error: the search crashed; please report this");
             }
         }
+    }
+
+    /// Answers a `go` that comes to nothing.
+    fn refuse(&self, reason: &str) {
+        self.listener.note(reason);
+        let nowhere = Subject {
+            position: History::default().position().clone(),
+            options: Arc::new(self.options.clone()),
+        };
+        self.listener.answer(&nowhere, Answer::default());
     }
 
     fn start(
         &mut self,
         stop: StopSignal,
         silent: Arc<AtomicBool>,
-        ponder: Option<Go>,
+        ponder: Option<Asked>,
         endless: bool,
-        work: impl FnOnce() -> Option<String> + Send + 'static,
+        work: impl FnOnce() -> Ended + Send + 'static,
     ) {
         self.loader.set_searching(true);
         let guard = Guard {
@@ -276,7 +338,7 @@ impl Engine {
         };
         let thread = thread::spawn(move || {
             let mut guard = guard;
-            guard.ended = Ended::With(work());
+            guard.ended = work();
         });
         self.running = Some(Running {
             stop,
@@ -287,31 +349,53 @@ impl Engine {
         });
     }
 
-    fn perft(&mut self, depth: u32) {
-        let (stop, output) = (StopSignal::default(), self.output.clone());
-        let position = self.history.position().clone();
-        let (chess960, signal) = (self.options.chess960, stop.clone());
+    fn perft(&mut self, game: &History, depth: u32) {
+        let (stop, listener) = (StopSignal::default(), Arc::clone(&self.listener));
+        let subject = Subject {
+            position: game.position().clone(),
+            options: Arc::new(self.options.clone()),
+        };
+        let signal = stop.clone();
         self.start(stop, Arc::default(), None, false, move || {
             let mut total = 0;
-            for m in position.legal_moves() {
-                let mut after = position.clone();
+            for m in subject.position.legal_moves() {
+                let mut after = subject.position.clone();
                 after.play_unchecked(m);
                 let stopped = || signal.is_stopped();
                 let count = perft::count(&after, depth.saturating_sub(1), &stopped);
-                let name = setup::move_text(&position, PackedMove::pack(m), chess960);
-                output.line(&format!("{name}: {count}"));
+                listener.perft_move(&subject, PackedMove::pack(m), count);
                 total += count;
             }
-            Some(format!("Nodes searched: {total}"))
+            Ended::Counted(total)
         });
     }
 
-    /// A tree that the options have outdated is dropped, on another thread because that takes time.
-    fn forget_what_is_outdated(&mut self, contempt_side: Option<Color>) {
+    /// The options for a search: an analysis leaves nothing to chance.
+    fn search_options(&self) -> Options {
+        let mut options = self.options.clone();
+        if options.analyse_mode {
+            (options.temperature, options.temp_endgame) = (0.0, 0.0);
+            options.noise_epsilon = 0.0;
+        }
+        options
+    }
+
+    /// The seed of the next search: a new one each time, unless one is given.
+    fn seed(&self) -> u64 {
+        match self.options.seed {
+            0 => rand::random(),
+            seed => seed,
+        }
+    }
+
+    /// A tree that the options have outdated is dropped, on another thread because that takes time; so is one in which other
+    /// moves were left out, for its visits are no fair start.
+    fn forget_what_is_outdated(&mut self, contempt_side: Option<Color>, root_moves: &[PackedMove]) {
         let opponent = opponent::side(&self.options, contempt_side);
         let usable = self.tree_made_with.as_ref().is_some_and(|old| {
             self.options.invalidated_since(&old.options) < Invalidates::Tree
                 && opponent == old.opponent
+                && old.root_moves == root_moves
         });
         if !usable {
             let old = std::mem::take(&mut *self.tree.lock());
@@ -322,6 +406,7 @@ impl Engine {
         self.tree_made_with = Some(MadeWith {
             options: self.options.clone(),
             opponent,
+            root_moves: root_moves.to_vec(),
         });
     }
 
@@ -329,7 +414,7 @@ impl Engine {
     fn note_if_idle(&mut self) {
         let idle = opponent::why_idle(&self.options);
         if let Some(reason) = idle.filter(|_| idle != self.idle) {
-            self.output.note(reason);
+            self.listener.note(reason);
         }
         self.idle = idle;
     }
@@ -341,11 +426,11 @@ impl Engine {
             let opened = (!path.is_empty()).then(|| Tables::open(path));
             let opened = opened.and_then(|opened| match opened {
                 Ok(tables) => {
-                    self.output.note(&tables.describe());
+                    self.listener.note(&tables.describe());
                     Some(Arc::new(tables))
                 }
                 Err(error) => {
-                    self.output.note(&format!("error: {error}"));
+                    self.listener.note(&format!("error: {error}"));
                     None
                 }
             });
@@ -354,89 +439,16 @@ impl Engine {
         self.tables.1.clone()
     }
 
-    fn root_moves(&self, go: &Go) -> Vec<PackedMove> {
+    fn root_moves(&self, go: &Go, game: &History) -> Vec<PackedMove> {
         let mut moves = Vec::new();
         for text in &go.search_moves {
-            match setup::parse_move(self.history.position(), text) {
+            match setup::parse_move(game.position(), text) {
                 Ok(m) => moves.push(m),
-                Err(error) => self.output.note(&format!("searchmoves: {error}")),
+                Err(error) => self.listener.note(&format!("searchmoves: {error}")),
             }
         }
         moves
     }
-
-    fn limits(&self, go: &Go) -> Limits {
-        let mut limits = self.time_limits(go);
-        limits.depth = go.depth;
-        limits.mate = go.mate;
-        let endless = go.infinite || go.ponder;
-        let option = Some(self.options.node_limit).filter(|&n| n > 0 && !endless);
-        let nodes = go.nodes.into_iter().chain(option).min();
-        if self.options.nodes_as_playouts {
-            limits.playouts = nodes;
-        } else {
-            limits.nodes = nodes;
-        }
-        limits.infinite = endless || limits == Limits::default();
-        limits.tree_bytes = tree_bytes(&self.options);
-        limits
-    }
-
-    /// How long a search may wait for a network: not beyond its time, or half of what is left on the clock.
-    fn patience(&self, go: &Go) -> Option<Duration> {
-        let (clock, _) = go.clock(self.history.position().turn());
-        clock
-            .filter(|_| !go.infinite && !go.ponder)
-            .map(|left| left / 2)
-            .into_iter()
-            .chain(go.movetime)
-            .min()
-    }
-
-    fn time_limits(&self, go: &Go) -> Limits {
-        let overhead = Duration::from_millis(self.options.move_overhead_ms);
-        let mut limits = Limits::default();
-        if go.infinite || go.ponder {
-            return limits;
-        }
-        let position = self.history.position();
-        let (remaining, increment) = go.clock(position.turn());
-        if go.wtime.or(go.btime).is_some() {
-            limits = time::plan(&time::ClockState {
-                // A clock that only the other side has is a mistake somewhere; being quick is the safe answer.
-                remaining: remaining.unwrap_or_default(),
-                increment,
-                moves_to_go: go.moves_to_go,
-                ply: (u32::from(position.fullmoves()) - 1).saturating_mul(2),
-                overhead,
-                slowmover: self.options.slowmover,
-                ponder: self.options.ponder,
-            });
-        }
-        if let Some(exact) = go.movetime {
-            let exact = time::fixed(exact, overhead);
-            limits.movetime = Some(limits.movetime.map_or(exact, |hard| hard.min(exact)));
-        }
-        limits
-    }
-}
-
-/// The side whose opponent search-contempt models, when the engine plays `playing`.
-pub fn contempt_side(options: &Options, playing: Color) -> Option<Color> {
-    match options.contempt_mode {
-        ContemptMode::Play => Some(playing),
-        ContemptMode::WhiteSideAnalysis => Some(Color::White),
-        ContemptMode::BlackSideAnalysis => Some(Color::Black),
-        ContemptMode::Disable => None,
-    }
-}
-
-/// The memory that the tree may take, in bytes: what RamLimitMb leaves beside full caches.
-pub fn tree_bytes(options: &Options) -> Option<usize> {
-    let limit = options.ram_limit_mb << 20;
-    let caches = cache_entries(options) as u64 * caches(options) * CACHE_ENTRY;
-    let rest = limit.checked_sub(caches)?;
-    usize::try_from(rest).ok().filter(|&rest| rest > 0)
 }
 
 /// Tells, when the thread that owns it ends, how.
@@ -448,63 +460,5 @@ struct Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         (self.tell)(self.ended.clone());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_clock_is_not_lost_to_a_network_that_is_still_being_loaded() {
-        let (ended, answers) = std::sync::mpsc::channel();
-        let is_over = Arc::new(AtomicBool::new(false));
-        let wait = Arc::clone(&is_over);
-        let load: Load = Arc::new(move |_, _| {
-            while !wait.load(Ordering::Relaxed) {
-                thread::sleep(Duration::from_millis(1));
-            }
-            anyhow::bail!("the test is over")
-        });
-        let output = Output::new(Box::new(std::io::sink()));
-        let mut engine = Engine::new(Options::default(), load, output, move |end| {
-            ended.send(end).unwrap();
-        });
-        for go in [
-            Go {
-                wtime: Some(Duration::from_millis(20)),
-                ..Go::default()
-            },
-            Go {
-                movetime: Some(Duration::from_millis(10)),
-                ..Go::default()
-            },
-        ] {
-            engine.go(go);
-            let Ended::With(Some(answer)) = answers.recv().unwrap() else {
-                panic!("no answer");
-            };
-            assert!(answer.starts_with("bestmove a2"), "{answer}");
-            engine.search_ended(Ended::With(None));
-        }
-        is_over.store(true, Ordering::Relaxed);
-    }
-
-    #[test]
-    fn tree_and_cache_share_the_memory() {
-        let mut options = Options::default();
-        assert_eq!(tree_bytes(&options), None);
-        assert_eq!(cache_entries(&options), 2_000_000);
-        for (opponent, caches) in [("", 1), ("maia.pb.gz", 2)] {
-            options.set("OpponentWeights", opponent).unwrap();
-            for megabytes in ["1", "16", "1000", "100000000"] {
-                options.set("Hash", megabytes).unwrap();
-                let limit = (options.ram_limit_mb << 20) as usize;
-                let cache = caches * cache_entries(&options) * CACHE_ENTRY as usize;
-                let tree = tree_bytes(&options).unwrap();
-                assert!(tree >= limit / 2 && tree + cache <= limit);
-                assert!(tree + cache + 1000 > limit || cache_entries(&options) == 2_000_000);
-            }
-        }
     }
 }

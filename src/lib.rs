@@ -40,6 +40,7 @@ pub mod lc0;
 pub mod network;
 pub mod options;
 pub mod pgn;
+pub mod player;
 pub mod random;
 pub mod search;
 pub mod selfplay;

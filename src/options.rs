@@ -397,10 +397,115 @@ impl Row {
 }
 
 /// Actions that a GUI shows as a button: `setoption name ClearTree`.
-pub const BUTTONS: &[(&str, &str)] = &[(
-    "ClearTree",
-    "Forget the search tree and start the next search from nothing.",
-)];
+pub const BUTTONS: &[(&str, &str)] = &[
+    (
+        "ClearTree",
+        "Forget the search tree and start the next search from nothing.",
+    ),
+    (
+        "Clear Hash",
+        "Forget the search tree and all evaluations, as before a new game.",
+    ),
+];
+
+/// lc0's options that have no counterpart here: their names and flags. Configurations that set them work as they are.
+const ONLY_IN_LC0: &[(&str, &str)] = &[
+    ("UCI_ShowEPS", "show-eps"),
+    ("UCI_Opponent", ""),
+    ("UCI_RatingAdv", ""),
+    ("CacheHistoryLength", "cache-history-length"),
+    ("SolidTreeThreshold", "solid-tree-threshold"),
+    ("MaxPrefetch", "max-prefetch"),
+    ("Contempt", "contempt"),
+    ("ContemptMaxValue", "contempt-max-value"),
+    ("WDLCalibrationElo", "wdl-calibration-elo"),
+    ("WDLContemptAttenuation", "wdl-contempt-attenuation"),
+    ("WDLMaxS", "wdl-max-s"),
+    ("WDLEvalObjectivity", "wdl-eval-objectivity"),
+    ("WDLDrawRateTarget", "wdl-draw-rate-target"),
+    ("WDLDrawRateReference", "wdl-draw-rate-reference"),
+    ("WDLBookExitBias", "wdl-book-exit-bias"),
+    (
+        "SmartPruningMinimumBatches",
+        "smart-pruning-minimum-batches",
+    ),
+    ("TimeManager", "time-manager"),
+    ("StrictTiming", "strict-uci-timing"),
+    ("MaxConcurrentSearchers", "max-concurrent-searchers"),
+    ("TaskWorkers", "task-workers"),
+    ("MinimumProcessingWork", "minimum-processing-work"),
+    ("MinimumPickingWork", "minimum-picking-work"),
+    (
+        "MinimumRemainingPickingWork",
+        "minimum-remaining-picking-work",
+    ),
+    ("MinimumPerTaskProcessing", "minimum-per-task-processing"),
+    ("Preload", "preload"),
+];
+
+/// lc0's backends and the nearest of ours.
+const BACKENDS_OF_LC0: &[(&str, &str)] = &[
+    ("cuda-auto", "cuda"),
+    ("cuda-fp16", "cuda"),
+    ("cudnn-auto", "cuda"),
+    ("cudnn", "cuda"),
+    ("cudnn-fp16", "cuda"),
+    ("onnx-cuda", "cuda"),
+    ("onnx-trt", "tensorrt"),
+    ("blas", "auto"),
+    ("eigen", "auto"),
+    ("dnnl", "auto"),
+    ("onednn", "auto"),
+    ("mkl", "auto"),
+    ("opencl", "auto"),
+    ("dx12", "auto"),
+    ("onnx-dml", "auto"),
+    ("onnx-rocm", "auto"),
+    ("onnx-migraphx", "auto"),
+    ("onnx-coreml", "auto"),
+    ("metal", "auto"),
+    ("sycl", "auto"),
+    ("sycl-fp16", "auto"),
+    ("xla", "auto"),
+    ("random", "hash"),
+    ("trivial", "hash"),
+    ("demux", "multiplexing"),
+];
+
+impl Options {
+    /// Sets an option as [`Options::set`] does, and understands what configurations of lc0 set besides: backends by their names
+    /// there, and options that mean nothing here. Returns what to tell about those.
+    ///
+    /// # Errors
+    /// When there is no such option, here or there, or the value does not fit.
+    pub fn set_as_in_lc0(
+        &mut self,
+        name: &str,
+        value: &str,
+    ) -> Result<Option<String>, OptionError> {
+        let is_same = |known: &&(&str, &str)| known.0.eq_ignore_ascii_case(value.trim());
+        if name.eq_ignore_ascii_case("Backend")
+            && let Some((theirs, ours)) = BACKENDS_OF_LC0.iter().find(is_same)
+        {
+            self.set(name, ours)?;
+            return Ok(Some(format!(
+                "backend {theirs} is one of lc0: taking {ours}"
+            )));
+        }
+        match self.set(name, value) {
+            Err(OptionError::Unknown(_)) if is_only_in_lc0(name) => Ok(Some(format!(
+                "option {name} is one of lc0 and means nothing here"
+            ))),
+            result => result.map(|()| None),
+        }
+    }
+}
+
+/// Whether lc0 has an option of this name or flag that there is not here.
+pub fn is_only_in_lc0(name: &str) -> bool {
+    let mut names = ONLY_IN_LC0.iter().flat_map(|(name, flag)| [*name, *flag]);
+    !name.is_empty() && names.any(|known| known.eq_ignore_ascii_case(name))
+}
 
 options! {
     // Speed and memory.
@@ -410,8 +515,8 @@ options! {
     /// Positions per network batch; 0 takes what the backend advises.
     "MinibatchSize"                       "minibatch-size"
         minibatch_size:                     usize [0, 1024]               = 0;
-    /// Memory for the tree and the caches together, in MB; a search that reaches it ends with its best move.
-    /// 0: no limit.
+    /// Memory for the tree and the caches together, in MB; a search that reaches it goes on without new positions.
+    /// 0: half of the machine's.
     "RamLimitMb" also "Hash"              "ramlimit-mb",                  drops Tree
         ram_limit_mb:                       u64 [0, 100000000]            = 0;
     /// Evaluations of each network kept for positions that come up again.
@@ -460,14 +565,15 @@ options! {
         slowmover:                          f32 [0.0, 100.0]              = 1.0;
     /// A search ends at this many nodes, as if the GUI had sent "go nodes"; for GUIs that cannot. 0: no limit.
     "NodeLimit"                           "node-limit"
-        node_limit:                         u64 [0, 4000000000]           = 0;
+        node_limit:                         u64 [0, 2147483647]           = 0;
     /// Count only new nodes, not those of a reused tree, for "go nodes" and NodeLimit.
     "NodesAsPlayouts"                     "nodes-as-playouts"
         nodes_as_playouts:                  bool                          = false;
-    /// A timed search ends when the best move cannot be overtaken in the time that is left, divided by this. 0: never.
+    /// A search that is neither infinite nor for a mate ends when its result is certain; one with a clock also when the
+    /// best move cannot be overtaken in the time that is left, divided by this. 0: never.
     "SmartPruningFactor"                  "smart-pruning-factor"
         smart_pruning_factor:               f32 [0.0, 10.0]               = 1.33;
-    /// A timed search ends when its nodes gain less information than this each. 0: never.
+    /// A search that is not infinite ends when its nodes gain less information than this each. 0: never.
     "MinimumKLDGainPerNode"               "minimum-kldgain-per-node"
         minimum_kldgain_per_node:           f32 [0.0, 1.0]                = 0.0;
     /// Nodes between two looks at that gain.
@@ -591,9 +697,9 @@ options! {
         max_out_of_order_evals_factor:      f32 [0.0, 100.0]              = 2.4;
 
     // Chance.
-    /// Seed of all random choices; one thread with a fixed seed repeats itself exactly.
+    /// Seed of all random choices: from "ucinewgame" on, one thread repeats a game exactly. 0: another one every time.
     "Seed"                                "seed"
-        seed:                               u64 [0, 9223372036854775807]  = 0;
+        seed:                               u64 [0, 2147483647]           = 0;
     /// Share of Dirichlet noise in the root's priors.
     "DirichletNoiseEpsilon"               "noise-epsilon"
         noise_epsilon:                      f32 [0.0, 1.0]                = 0.0;
@@ -645,9 +751,15 @@ options! {
     /// Report statistics of every move at the end of a search.
     "VerboseMoveStats"                    "verbose-move-stats"
         verbose_move_stats:                 bool                          = false;
+    /// Report them during the search, too, so that a GUI can show them live.
+    "LogLiveStats"                        "log-live-stats"
+        log_live_stats:                     bool                          = false;
     /// A file to which the conversation with the GUI is written; `<stderr>` writes it there.
     "LogFile"                             "logfile"
         log_file:                           String                        = "";
+    /// The GUI analyses: nothing is left to chance (Temperature and noise are off).
+    "UCI_AnalyseMode"                     "analyse-mode"
+        analyse_mode:                       bool                          = false;
     /// King takes rook castling, for Chess960.
     "UCI_Chess960"                        "chess960"
         chess960:                           bool                          = false;

@@ -4,7 +4,8 @@
 //! an engine that guesses what was meant loses games in ways that are hard to find.
 
 use shakmaty::{
-    CastlingMode, Chess, PositionError, PositionErrorKinds, Setup,
+    CastlingMode, Chess, Color, EnPassantMode, File, Position, PositionError, PositionErrorKinds,
+    Rank, Setup, Square,
     fen::{Fen, ParseFenError},
     uci::UciMove,
 };
@@ -24,6 +25,9 @@ pub enum SetupError {
     /// A FEN of a position that chess does not allow.
     #[error("illegal position ({0}): {1}")]
     Position(String, String),
+    /// Castling rights that only Chess960 has, while Chess960 is off: castling could not be told from a king's move.
+    #[error("a Chess960 position ({0}): set UCI_Chess960 to true first")]
+    Chess960(String),
     /// Not a move in UCI's notation.
     #[error("not a move: {0}")]
     MoveText(String),
@@ -83,6 +87,29 @@ pub fn history_from(fen: Option<&str>, moves: &[String]) -> Result<History, Setu
         history.push(m);
     }
     Ok(history)
+}
+
+/// Lets a game pass whose castling can be written in the mode that the GUI has chosen: in standard mode kings castle from
+/// the e file with rooks from the corners.
+///
+/// # Errors
+/// When the game began with other castling rights and `chess960` is off.
+pub fn check_castling(game: History, chess960: bool) -> Result<History, SetupError> {
+    let start = &game.plies()[0].position;
+    let is_standard = |color: Color| {
+        let rank = color.fold_wb(Rank::First, Rank::Eighth);
+        let corners = [File::A, File::H].map(|file| Square::from_coords(file, rank));
+        let rooks = start.castles().castling_rights() & rank;
+        let king = start.board().king_of(color);
+        rooks.is_empty()
+            || (king == Some(Square::from_coords(File::E, rank))
+                && rooks.into_iter().all(|rook| corners.contains(&rook)))
+    };
+    if chess960 || Color::ALL.into_iter().all(is_standard) {
+        return Ok(game);
+    }
+    let fen = Fen::from_position(start, EnPassantMode::Legal);
+    Err(SetupError::Chess960(fen.to_string()))
 }
 
 /// A move as UCI text, as the GUI's castling mode demands.

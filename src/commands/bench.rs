@@ -5,14 +5,14 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
-use shakmaty::Position;
 
 use crate::{
     chess::{History, setup},
     hashing::fnv1a,
     network::hash::HashEvaluator,
     options::Options,
-    search::{self, Clock, Job, Limits, MoveStat, Report, Reporter, StopSignal, SystemClock, Tree},
+    player::Player,
+    search::{Clock, Limits, MoveStat, Report, Reporter, StopSignal, SystemClock, Tree},
 };
 
 /// Openings, middlegames, endings, a mate, odds and Chess960: whatever makes a search behave differently.
@@ -79,7 +79,7 @@ pub fn run(nodes: u64) -> Result<Measured> {
         let mut options = Options::default();
         options.set("Threads", "1")?;
         options.set("ScLimit", sc_limit)?;
-        let options = Arc::new(options);
+        let player = Player::with_evaluator(options, Arc::new(HashEvaluator));
         for fen in POSITIONS {
             let mut tree = Tree::default();
             let mut history = History::new(setup::position_from_fen(fen)?);
@@ -88,13 +88,10 @@ pub fn run(nodes: u64) -> Result<Measured> {
                     playouts: Some(nodes),
                     ..Limits::default()
                 };
-                let job = Job {
-                    contempt_side: Some(history.position().turn()),
-                    ..Job::new(history.clone(), limits, Arc::clone(&options))
-                };
-                let (evaluator, stop) = (HashEvaluator, StopSignal::default());
+                let job = player.job(history.clone(), limits);
+                let stop = StopSignal::default();
                 let started = clock.now();
-                let outcome = search::run(&mut tree, &evaluator, &job, &stop, &clock, &mut visits)?;
+                let outcome = player.search(&mut tree, &job, &stop, &clock, &mut visits)?;
                 total += clock.now() - started;
                 visits.nodes += outcome.report.playouts;
                 let (Some(best), Some(reply)) = (outcome.best, outcome.ponder) else {

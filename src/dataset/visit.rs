@@ -2,8 +2,6 @@
 //! its own misjudgements among them. Labelled by a teacher, or by a deeper search of our own, they make the next round
 //! of training.
 
-use std::sync::Arc;
-
 use anyhow::{Context, Result};
 use rand::{SeedableRng, rngs::SmallRng, seq::IndexedRandom};
 use shakmaty::{Color, Position};
@@ -11,10 +9,9 @@ use shakmaty::{Color, Position};
 use super::record::{Record, Source};
 use crate::{
     chess::{History, PackedMove},
-    engine::{self, loader::Load},
-    network::opponent::Networks,
     options::Options,
-    search::{self, Job, Limits, Silent, StopSignal, SystemClock, Tree},
+    player::{Load, Player},
+    search::{Limits, Silent, StopSignal, SystemClock, Tree},
 };
 
 /// Searches that may yield too little, one after the other, before that is an error.
@@ -22,9 +19,8 @@ const PATIENCE: u32 = 1000;
 
 /// What every search uses.
 pub struct Searcher {
-    networks: Networks,
-    options: Arc<Options>,
-    limits: Limits,
+    player: Player,
+    nodes: u64,
 }
 
 impl Searcher {
@@ -33,17 +29,12 @@ impl Searcher {
     /// # Errors
     /// When a network cannot be loaded.
     pub fn new(nodes: u64, options: &Options, load: &Load) -> Result<Searcher> {
-        let mut options = options.clone();
-        options.threads = 1;
-        Ok(Searcher {
-            networks: Networks::load(&options, |role| load(&options, role))?,
-            limits: Limits {
-                nodes: Some(nodes),
-                tree_bytes: engine::tree_bytes(&options),
-                ..Limits::default()
-            },
-            options: Arc::new(options),
-        })
+        let options = Options {
+            threads: 1,
+            ..options.clone()
+        };
+        let player = Player::load(options, load)?;
+        Ok(Searcher { player, nodes })
     }
 
     /// This many visited positions of one search, from one of the games' positions.
@@ -69,15 +60,15 @@ impl Searcher {
 
     /// The ways to all undecided positions that a search visits.
     fn visited(&self, root: &History) -> Result<Vec<Vec<PackedMove>>> {
-        let contempt_side = engine::contempt_side(&self.options, root.position().turn());
-        let job = Job {
-            contempt_side,
-            ..Job::new(root.clone(), self.limits.clone(), Arc::clone(&self.options))
+        let limits = Limits {
+            nodes: Some(self.nodes),
+            ..Limits::default()
         };
-        let evaluator = self.networks.against(&self.options, contempt_side);
+        let job = self.player.job(root.clone(), limits);
         let mut tree = Tree::default();
         let (stop, clock) = (StopSignal::default(), SystemClock::default());
-        search::run(&mut tree, &*evaluator, &job, &stop, &clock, &mut Silent)?;
+        self.player
+            .search(&mut tree, &job, &stop, &clock, &mut Silent)?;
         Ok(tree.open_lines())
     }
 }

@@ -22,11 +22,9 @@ use crate::{
         opponent::{Networks, Role, is_wanted},
     },
     options::{Invalidates, Options},
+    player::Load,
     search::StopSignal,
 };
-
-/// Makes the backend of one of the networks as the options say, without temperature and cache.
-pub type Load = Arc<dyn Fn(&Options, Role) -> anyhow::Result<Arc<dyn Evaluator>> + Send + Sync>;
 
 /// How long one wait for the loader may take before a stop signal is looked at.
 const GLANCE: Duration = Duration::from_millis(10);
@@ -65,9 +63,13 @@ struct State {
     /// The options that the result belongs to; `None` before the first request.
     wanted: Option<Options>,
     result: Result<Networks, NotLoaded>,
+    /// Whether the opponent's network could not be had.
+    is_incomplete: bool,
     /// The networks that were loaded last.
     main: Option<Loaded>,
     opponent: Option<Loaded>,
+    /// The built-in network, once something had to stand in for those.
+    stand_in: Option<Networks>,
     /// Threads that load or warm up.
     busy: usize,
     /// Whether warming up has to rest because a search runs.
@@ -120,8 +122,10 @@ impl Loader {
         let state = Mutex::new(State {
             wanted: None,
             result: Err(NotLoaded::NotYet),
+            is_incomplete: false,
             main: None,
             opponent: None,
+            stand_in: None,
             busy: 0,
             is_searching: false,
             is_closed: false,
@@ -162,12 +166,17 @@ impl Loader {
 
     fn work(&self, options: &Options, done: impl Fn(Result<String, String>)) {
         let result = self.load(options);
-        let loaded = result.as_ref().ok().cloned();
-        let told = match &result {
-            Ok(networks) => Ok(networks.describe()),
-            Err(error) => Err(format!("{error:#}")),
+        let loaded = result.as_ref().ok().map(|(networks, _)| networks.clone());
+        let tell = || match &result {
+            Ok((networks, problem)) => {
+                if let Some(problem) = problem {
+                    done(Err(problem.clone()));
+                }
+                done(Ok(networks.describe()));
+            }
+            Err(error) => done(Err(format!("{error:#}"))),
         };
-        self.finish(options, result, || done(told));
+        self.finish(options, &result, tell);
         let Some(networks) = loaded else { return };
         let warm_up = || networks.warm_up(&|| self.may_warm_up(options));
         match catch_unwind(AssertUnwindSafe(warm_up)) {
@@ -241,10 +250,60 @@ impl Loader {
         state.wanted.is_some() && matches!(state.result, Err(NotLoaded::NotYet))
     }
 
-    /// The networks, of which some may be there already.
-    fn load(&self, options: &Options) -> anyhow::Result<Networks> {
+    /// The built-in network on the backend that needs no library and is there in milliseconds: what plays while the wanted one
+    /// is not there. `None` if this program has none.
+    pub fn stand_in(&self) -> Option<Networks> {
+        if let Some(networks) = self.slot.state.lock().stand_in.clone() {
+            return Some(networks);
+        }
+        let options = Options {
+            backend: "rten".into(),
+            ..Options::default()
+        };
+        let main = self.load_one(&options, Role::Main).ok()?;
+        let networks = Networks {
+            main: Decorators::of(&options, Role::Main).over(main),
+            opponent: None,
+        };
+        self.slot.state.lock().stand_in = Some(networks.clone());
+        Some(networks)
+    }
+
+    /// Before a new game: forgets all evaluations, not the networks. One that could not be had may be there now.
+    pub fn clear_caches(&self) {
+        let mut state = self.slot.state.lock();
+        if std::mem::take(&mut state.is_incomplete) {
+            state.wanted = None;
+        }
+        for role in [Role::Main, Role::Opponent] {
+            if let Some(loaded) = state.loaded(role) {
+                let backend = Arc::clone(&loaded.backend);
+                loaded.evaluator = loaded.decorators.over(backend);
+            }
+        }
+        let evaluator = |loaded: &Option<Loaded>| Some(Arc::clone(&loaded.as_ref()?.evaluator));
+        let (main, opponent) = (evaluator(&state.main), evaluator(&state.opponent));
+        if let (Ok(networks), Some(main)) = (&mut state.result, main) {
+            networks.main = main;
+            networks.opponent = networks.opponent.take().and(opponent);
+        }
+    }
+
+    /// The networks, of which some may be there already. An opponent's that cannot be had is done without: a game is not lost
+    /// for it. What is wrong with it comes along.
+    fn load(&self, options: &Options) -> anyhow::Result<(Networks, Option<String>)> {
         self.let_go(options);
-        Networks::of(options, |role| self.network(options, role))
+        let main = self.network(options, Role::Main)?;
+        let opponent = is_wanted(options).then(|| self.network(options, Role::Opponent));
+        let (opponent, problem) = match opponent {
+            Some(Err(error)) => {
+                let problem = format!("OpponentWeights: {error:#}; playing without it");
+                (None, Some(problem))
+            }
+            Some(Ok(opponent)) => (Some(opponent), None),
+            None => (None, None),
+        };
+        Ok((Networks { main, opponent }, problem))
     }
 
     /// Lets go what is not wanted any more, so that not both the old and the new are in memory.
@@ -290,12 +349,20 @@ impl Loader {
     }
 
     /// Keeps the result, unless something else has been asked for meanwhile.
-    fn finish(&self, options: &Options, result: anyhow::Result<Networks>, tell: impl FnOnce()) {
+    fn finish(
+        &self,
+        options: &Options,
+        result: &anyhow::Result<(Networks, Option<String>)>,
+        tell: impl FnOnce(),
+    ) {
         let mut state = self.slot.state.lock();
         if state.wanted.as_ref() == Some(options) {
             // Told first: who waits for the network should read about it before anything else.
             tell();
-            state.result = result.map_err(|error| NotLoaded::Failed(format!("{error:#}")));
+            (state.result, state.is_incomplete) = match result {
+                Ok((networks, problem)) => (Ok(networks.clone()), problem.is_some()),
+                Err(error) => (Err(NotLoaded::Failed(format!("{error:#}"))), false),
+            };
             self.slot.changed.notify_all();
         }
     }
@@ -411,17 +478,28 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_opponent_is_an_error_and_the_main_network_waits_for_the_next_try() {
+    fn a_missing_opponent_is_told_and_done_without_until_the_next_game() {
         let (loader, counts) = loader();
         let mut options = Options::default();
         request(&loader, &options).unwrap();
         options.set("OpponentWeights", "missing").unwrap();
-        let error = request(&loader, &options).err();
-        let expected = NotLoaded::Failed("OpponentWeights: it is missing".into());
-        assert_eq!(error, Some(expected));
+        let (tell, told) = channel();
+        let done = move |result| tell.send(result).unwrap();
+        loader.request(&options, Retry::Yes, done.clone());
+        let networks = loader.wait(&StopSignal::default(), None).unwrap();
+        assert!(networks.opponent.is_none());
+        let problem = "OpponentWeights: it is missing; playing without it";
+        assert_eq!(told.recv().unwrap(), Err(problem.into()));
+        assert!(told.recv().unwrap().is_ok());
+        // Not with every move, but once a game.
+        loader.request(&options, Retry::Yes, done.clone());
+        assert_eq!(counts.get(), (1, 1));
+        loader.clear_caches();
+        loader.request(&options, Retry::No, done);
+        assert!(loader.wait(&StopSignal::default(), None).is_ok());
+        assert_eq!(counts.get(), (1, 2));
         options.set("OpponentWeights", "there").unwrap();
         assert!(request(&loader, &options).unwrap().opponent.is_some());
-        assert_eq!(counts.get(), (1, 2));
     }
 
     /// A network that takes three runs to be warm. Each is announced, and ends when it may.

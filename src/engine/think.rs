@@ -1,5 +1,5 @@
-//! One `go`, on a thread of its own: wait for the network, search, answer. What the GUI must hear meanwhile is written
-//! here; the result is exactly one `bestmove` per search (none for a ponder search that a hit ends).
+//! One `go`, on a thread of its own: wait for the network, search, answer. What is to be heard meanwhile is told here; the
+//! result is exactly one answer per search (none for a ponder search that a hit ends).
 
 use std::{
     sync::{
@@ -12,27 +12,29 @@ use std::{
 use parking_lot::Mutex;
 use shakmaty::{Color, Position};
 
-use super::loader::{Loader, NotLoaded};
+use super::{
+    Ended,
+    listener::{Answer, Listener, Subject},
+    loader::{Loader, NotLoaded},
+};
 use crate::{
     chess::{History, PackedMove, moves::legal_moves},
     network::opponent::Networks,
-    options::Options,
+    player::Player,
     search::{
         self, Clock, Job, Limits, MoveStat, Outcome, Report, Reporter, SearchError, StopSignal,
         Tree,
     },
     syzygy::Tables,
-    uci::{
-        info::{Style, after_reply},
-        output::Output,
-    },
 };
 
 /// How often a search that has nothing left to do looks whether it may answer.
 const IDLE: Duration = Duration::from_millis(5);
 
 /// Everything that one search needs.
-pub struct Task {
+pub(super) struct Task {
+    /// What the answer is about.
+    pub subject: Subject,
     /// The game up to the position that the answer is for.
     pub history: History,
     /// When pondering: the last move of the game is only expected. The position before it is searched.
@@ -49,8 +51,8 @@ pub struct Task {
     pub received: Duration,
     /// How long the answer may wait for a network that is still being loaded; `None` is as long as it takes.
     pub patience: Option<Duration>,
-    /// The options when the GUI asked.
-    pub options: Arc<Options>,
+    /// Seed of all random choices.
+    pub seed: u64,
     /// Endgame tablebases, if there are any.
     pub tables: Option<Arc<Tables>>,
     /// The tree, kept from search to search.
@@ -61,8 +63,8 @@ pub struct Task {
     pub announcement: Arc<Mutex<Option<String>>>,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Where the answer goes.
-    pub output: Output,
+    /// Who hears about it.
+    pub listener: Arc<dyn Listener>,
     /// Ends the search.
     pub stop: StopSignal,
     /// Set before stopping when no answer is wanted.
@@ -70,18 +72,18 @@ pub struct Task {
 }
 
 impl Task {
-    /// Searches; returns the answer, if one is wanted.
-    pub fn run(&self) -> Option<String> {
+    /// Searches; ends with the answer, if one is wanted.
+    pub fn run(&self) -> Ended {
         let answer = self.think();
         self.wait_for_permission();
         if self.silent.load(Ordering::Relaxed) {
-            return None;
+            return Ended::Silently;
         }
         let answer = match self.guessed_reply() {
             Some(_) => self.answer_after_pondering(),
             None => answer,
         };
-        Some(self.style().best_move(answer.best, answer.ponder))
+        Ended::With(self.subject.clone(), answer)
     }
 
     /// The move to answer with, without waiting for the permission to do so.
@@ -91,26 +93,42 @@ impl Task {
             return Answer::default();
         }
         let deadline = self.patience.map(|patience| Instant::now() + patience);
-        let networks = match self.loader.wait(&self.stop, deadline) {
-            Ok(networks) => networks,
-            Err(NotLoaded::NotYet) => {
-                self.output.note(if self.stop.is_stopped() {
-                    "stopped before the network was loaded"
-                } else {
-                    "the network is still being loaded and time runs out: this is just some legal move"
-                });
-                return self.any_legal_move();
+        match self.loader.wait(&self.stop, deadline) {
+            Ok(networks) => {
+                if let Some(text) = self.announcement.lock().take() {
+                    self.listener.note(&text);
+                }
+                let outcome = self.search_root(&networks, &mut self.tree.lock());
+                self.answer_from(outcome)
             }
+            Err(NotLoaded::NotYet) => self.think_with_stand_in(if self.stop.is_stopped() {
+                "stopped before the network was loaded"
+            } else {
+                "the network is still being loaded and time runs out"
+            }),
             // The loader has said what is wrong.
             Err(NotLoaded::Failed(_)) => {
-                self.output
-                    .note("no search: there is no usable network (see above)");
-                return Answer::default();
+                self.think_with_stand_in("there is no usable network (see above)")
             }
-        };
-        if let Some(text) = self.announcement.lock().take() {
-            self.output.note(&text);
         }
+    }
+
+    /// A network that is not there is no reason to lose a game: the built-in one, which needs no library, finds the move.
+    /// What it thinks has no place in the tree of the other.
+    fn think_with_stand_in(&self, reason: &str) -> Answer {
+        let Some(networks) = self.loader.stand_in() else {
+            self.listener
+                .note(&format!("{reason}: this is just some legal move"));
+            return self.any_legal_move();
+        };
+        self.listener
+            .note(&format!("{reason}: the built-in network finds this move"));
+        let outcome = self.search_root(&networks, &mut Tree::default());
+        self.answer_from(outcome)
+    }
+
+    /// Searches the position that was asked about, or, when pondering, the one before.
+    fn search_root(&self, networks: &Networks, tree: &mut Tree) -> Result<Outcome, SearchError> {
         let mut root = self.history.clone();
         let reply = self.guessed_reply();
         if reply.is_some() {
@@ -118,8 +136,7 @@ impl Task {
         }
         let mut limits = self.limits.clone();
         start_later(&mut limits, self.clock.now() - self.received);
-        let outcome = self.search(&networks, &self.tree, root, limits, reply, &self.stop);
-        self.answer_from(outcome)
+        self.search(networks, tree, root, limits, reply, &self.stop)
     }
 
     /// When pondering: the move that the opponent is expected to play.
@@ -131,7 +148,7 @@ impl Task {
     fn search(
         &self,
         networks: &Networks,
-        tree: &Mutex<Tree>,
+        tree: &mut Tree,
         history: History,
         limits: Limits,
         reply: Option<PackedMove>,
@@ -142,41 +159,42 @@ impl Task {
             Some(_) => Vec::new(),
             None => self.root_moves.clone(),
         };
+        let player = Player {
+            options: Arc::clone(&self.subject.options),
+            networks: networks.clone(),
+            tables: self.tables.clone(),
+        };
         let job = Job {
             root_moves,
             contempt_side: self.contempt_side,
-            tables: self.tables.clone(),
-            ..Job::new(history, limits, Arc::clone(&self.options))
+            seed: self.seed,
+            ..player.job(history, limits)
         };
-        let mut reporter = Writer { task: self, reply };
-        let clock = &*self.clock;
-        let evaluator = networks.against(&self.options, self.contempt_side);
-        search::run(
-            &mut tree.lock(),
-            &*evaluator,
-            &job,
-            stop,
-            clock,
-            &mut reporter,
-        )
+        let mut reporter = Told { task: self, reply };
+        player.search(tree, &job, stop, &*self.clock, &mut reporter)
     }
 
+    /// A search that was cut short by an error answers with the best that it had found.
     fn answer_from(&self, outcome: Result<Outcome, SearchError>) -> Answer {
-        match outcome {
-            Ok(outcome) => Answer {
-                best: outcome.best,
-                ponder: outcome.ponder,
-            },
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
             Err(error) => {
-                self.output.note(&format!("error: {error}"));
-                Answer::default()
+                self.listener.note(&format!("error: {error}"));
+                match error.found() {
+                    Some(outcome) => outcome,
+                    None => return self.any_legal_move(),
+                }
             }
+        };
+        Answer {
+            best: outcome.best,
+            ponder: outcome.ponder,
         }
     }
 
     /// UCI forbids an answer to `go infinite` and `go ponder` before the GUI asks for it.
     fn wait_for_permission(&self) {
-        while self.endless && !self.stop.is_stopped() && !self.output.is_closed() {
+        while self.endless && !self.stop.is_stopped() && !self.listener.is_gone() {
             std::thread::sleep(IDLE);
         }
     }
@@ -185,7 +203,7 @@ impl Task {
     /// after it. The tree usually knows; one node of another tree decides if it does not. What was searched stays as it
     /// is, for it is worth most now that another reply was played.
     fn answer_after_pondering(&self) -> Answer {
-        let known = search::line_after(&self.tree.lock(), &self.options, &self.history);
+        let known = search::line_after(&self.tree.lock(), &self.subject.options, &self.history);
         if let Some(&best) = known.first()
             && (self.root_moves.is_empty() || self.root_moves.contains(&best))
         {
@@ -204,8 +222,9 @@ impl Task {
             nodes: Some(1),
             ..Limits::default()
         };
-        let (tree, stop) = (Mutex::default(), StopSignal::default());
-        let outcome = self.search(&networks, &tree, self.history.clone(), limits, None, &stop);
+        let (mut tree, stop) = (Tree::default(), StopSignal::default());
+        let history = self.history.clone();
+        let outcome = self.search(&networks, &mut tree, history, limits, None, &stop);
         self.answer_from(outcome)
     }
 
@@ -217,72 +236,49 @@ impl Task {
 
     fn report_end_of_game(&self) {
         let mated = self.history.position().is_check();
-        self.output.note(if mated {
+        self.listener.note(if mated {
             "the game is over: checkmate"
         } else {
             "the game is over: stalemate"
         });
         let report = Report::of_finished_game(self.history.position());
-        for line in self.style().report(&report) {
-            self.output.line(&line);
-        }
-    }
-
-    fn style(&self) -> Style<'_> {
-        Style {
-            position: self.history.position(),
-            options: &self.options,
-        }
+        self.listener.report(&self.subject, &report);
     }
 }
 
-/// What `bestmove` says.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Answer {
-    best: Option<PackedMove>,
-    ponder: Option<PackedMove>,
-}
-
-/// Turns reports into lines. While pondering, only lines through the expected reply, from there on.
-struct Writer<'a> {
+/// Passes reports on. While pondering, only lines through the expected reply, from there on.
+struct Told<'a> {
     task: &'a Task,
     reply: Option<PackedMove>,
 }
 
-impl Reporter for Writer<'_> {
+impl Reporter for Told<'_> {
     fn report(&mut self, report: &Report) {
-        let task = self.task;
-        let silent = task.silent.load(Ordering::Relaxed);
-        let lines = match self.reply {
-            _ if silent => Vec::new(),
-            None => {
-                let style = task.style();
-                [style.objectives(report), style.report(report)].concat()
+        let (task, subject) = (self.task, &self.task.subject);
+        if !task.silent.load(Ordering::Relaxed) {
+            match self.reply {
+                None => task.listener.report(subject, report),
+                Some(reply) => {
+                    if let Some(report) = report.after_reply(reply) {
+                        task.listener.report(subject, &report);
+                    }
+                }
             }
-            Some(reply) => match after_reply(report, reply) {
-                Some(report) => task.style().report(&report),
-                None => Vec::new(),
-            },
-        };
-        for line in lines {
-            task.output.line(&line);
         }
-        if task.output.is_closed() {
+        if task.listener.is_gone() {
             task.stop.stop();
         }
     }
 
     fn move_stats(&mut self, stats: &[MoveStat]) {
         // While pondering these are the opponent's moves, which no GUI expects.
-        if self.reply.is_none() && self.task.options.verbose_move_stats {
-            for line in self.task.style().move_stats(stats) {
-                self.task.output.line(&line);
-            }
+        if self.reply.is_none() {
+            self.task.listener.move_stats(&self.task.subject, stats);
         }
     }
 
     fn note(&mut self, text: &str) {
-        self.task.output.note(text);
+        self.task.listener.note(text);
     }
 }
 

@@ -38,7 +38,7 @@ impl Paths {
         state.progress.tb_hits += std::mem::take(&mut visits.tb_hits);
         let is_due = |state: &VisitState| match state {
             VisitState::Ready(_) => true,
-            VisitState::Proven | VisitState::Collision => finish,
+            VisitState::Settled | VisitState::Collision => finish,
             VisitState::Claimed | VisitState::Queued(_) | VisitState::Done => false,
         };
         self.follow(&state.tree, visits, is_due);
@@ -50,7 +50,7 @@ impl Paths {
                     back_up_leaf(state, params, path, steps, leaf);
                     state.progress.claimed -= 1;
                 }
-                VisitState::Proven => {
+                VisitState::Settled => {
                     revisit(state, params, path, steps);
                     state.progress.claimed -= 1;
                 }
@@ -125,7 +125,7 @@ fn cancel(tree: &mut Tree, path: &[NodeId], steps: &[Step]) {
     }
 }
 
-/// Backs up one more visit to a proven node.
+/// Backs up one more visit to a node whose value is taken as it is.
 pub(super) fn revisit(state: &mut SearchState, params: &Params, path: &[NodeId], steps: &[Step]) {
     let leaf = state.tree.node(path[path.len() - 1]);
     let value = BackupValue::of(leaf);

@@ -15,7 +15,7 @@ use super::{
     job::{Clock, Job, StopSignal, stream},
     outcome::Telling,
     params::Params,
-    report::{Outcome, Reporter},
+    report::{Outcome, Report, Reporter},
     tree::{Full, Tree},
     tree_search::Shared,
     worker::Worker,
@@ -52,12 +52,19 @@ pub fn run(
         search: &search,
         reporter,
         last: None,
+        has_told_of_memory: false,
     };
     search.work_in_threads(|| announcer.tell_news());
     let error = search.error.lock().take();
-    let result = match error {
-        Some(error) => Err(error.into()),
-        None => Ok(announcer.conclude()),
+    let has_moves = job.is_game_over() || search.shared.lock().state.is_root_expanded();
+    let outcome = has_moves.then(|| announcer.conclude());
+    let result = match (error, outcome) {
+        (None, Some(outcome)) => Ok(outcome),
+        (None, None) => Ok(Outcome::without_move(Report::default())),
+        (Some(error), found) => Err(SearchError::Evaluate {
+            error,
+            found: found.map(Box::new),
+        }),
     };
     *tree = search.shared.into_inner().state.tree;
     result
@@ -175,7 +182,7 @@ impl<'a> Search<'a> {
         mut shared: MutexGuard<'s, Shared>,
         worker: &mut Worker,
         batch: &mut Batch,
-    ) -> Result<(), SearchError> {
+    ) -> Result<(), Failure> {
         let oracles = Oracles {
             params: &self.params,
             tables: self.job.tables.as_deref(),
@@ -215,15 +222,15 @@ impl<'a> Search<'a> {
     }
 
     /// Undoes the batch and ends the search.
-    fn fail(&self, worker: &mut Worker, failure: SearchError) {
+    fn fail(&self, worker: &mut Worker, failure: Failure) {
         let mut shared = self.lock();
         match failure {
-            SearchError::Evaluate(error) => {
+            Failure::Evaluate(error) => {
                 worker.cancel(&mut shared.state);
                 shared.is_over = true;
                 self.error.lock().get_or_insert(error);
             }
-            SearchError::Full(Full) => shared.end_full(worker),
+            Failure::Full(Full) => shared.end_full(worker),
         }
         self.is_over.store(true, Ordering::Relaxed);
     }
@@ -260,6 +267,24 @@ impl<'a> Search<'a> {
     }
 }
 
+/// Why a worker's batch came to nothing.
+enum Failure {
+    Evaluate(EvaluateError),
+    Full(Full),
+}
+
+impl From<EvaluateError> for Failure {
+    fn from(error: EvaluateError) -> Failure {
+        Failure::Evaluate(error)
+    }
+}
+
+impl From<Full> for Failure {
+    fn from(full: Full) -> Failure {
+        Failure::Full(full)
+    }
+}
+
 /// Tells the watching thread that a worker has ended, however it did.
 struct SignOff<'a> {
     running: &'a AtomicUsize,
@@ -279,17 +304,23 @@ struct Announcer<'a, 'b> {
     reporter: &'a mut dyn Reporter,
     /// Depth, seldepth, first move and time of the last report.
     last: Option<(u32, u32, Option<PackedMove>, Duration)>,
+    /// Whether it was said that there is no more memory.
+    has_told_of_memory: bool,
 }
 
 impl Announcer<'_, '_> {
     fn tell_news(&mut self) {
-        let report = {
+        let (report, stats) = {
             let shared = self.search.shared.lock();
             // Nothing but the root's own evaluation: no line to show yet.
             if shared.state.progress.playouts < 2 {
                 return;
             }
-            self.search.telling(&shared).report(None)
+            self.tell_of_memory(&shared);
+            let telling = self.search.telling(&shared);
+            let are_stats_wanted = self.search.job.options.log_live_stats;
+            let stats = are_stats_wanted.then(|| telling.move_stats());
+            (telling.report(None), stats)
         };
         let first = report
             .lines
@@ -303,14 +334,31 @@ impl Announcer<'_, '_> {
         });
         if is_news {
             self.last = Some((report.depth, report.seldepth, first, report.elapsed));
+            if let Some(stats) = stats {
+                self.reporter.move_stats(&stats);
+            }
             self.reporter.report(&report);
         }
     }
 
+    /// Says once that the tree does not grow any more.
+    fn tell_of_memory(&mut self, shared: &Shared) {
+        let limit = self.search.job.limits.tree_bytes;
+        if let Some(bytes) = limit.filter(|_| shared.state.is_at_memory_limit)
+            && !std::mem::replace(&mut self.has_told_of_memory, true)
+        {
+            self.reporter.note(&format!(
+                "the tree has reached its limit of {} MB (RamLimitMb): the search goes on without new positions",
+                bytes >> 20
+            ));
+        }
+    }
+
     /// The final report and the choice of the move.
-    fn conclude(self) -> Outcome {
+    fn conclude(mut self) -> Outcome {
         let (is_full, (outcome, stats)) = {
             let mut shared = self.search.shared.lock();
+            self.tell_of_memory(&shared);
             shared.state.progress.claimed = 0;
             let mut rng = self.search.job.rng(stream::CHOICE);
             let outcome = self.search.telling(&shared).outcome(&mut rng);

@@ -2,16 +2,28 @@
 
 use thiserror::Error;
 
-use super::tree::Full;
+use super::report::Outcome;
 use crate::network::EvaluateError;
 
 /// Why a search failed.
 #[derive(Debug, Error)]
 pub enum SearchError {
     /// The network could not evaluate a batch.
-    #[error(transparent)]
-    Evaluate(#[from] EvaluateError),
-    /// The tree has no room for more.
-    #[error(transparent)]
-    Full(#[from] Full),
+    #[error("{error}")]
+    Evaluate {
+        /// What went wrong.
+        #[source]
+        error: EvaluateError,
+        /// What had been found by then, unless the root itself was not evaluated.
+        found: Option<Box<Outcome>>,
+    },
+}
+
+impl SearchError {
+    /// What had been found before the search failed.
+    pub fn found(self) -> Option<Outcome> {
+        match self {
+            SearchError::Evaluate { found, .. } => found.map(|outcome| *outcome),
+        }
+    }
 }

@@ -17,7 +17,7 @@ pub struct Limits {
     pub depth: Option<u32>,
     /// A proven mate in at most this many moves (`go mate`).
     pub mate: Option<u32>,
-    /// Memory of the tree, in bytes.
+    /// Memory of the tree, in bytes. A search that reaches it goes on with the positions that it knows.
     pub tree_bytes: Option<usize>,
     /// Search until stopped, even when the result is certain (`go infinite`, `go ponder`).
     pub infinite: bool,

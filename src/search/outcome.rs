@@ -68,8 +68,12 @@ impl Telling<'_> {
         if self.job.options.show_objective && tree.rule.is_some() {
             tree.add_objectives(self.params, &mut report.lines);
         }
-        let stats = root::move_stats(self.state, self.params);
-        (Outcome::of(report), stats)
+        (Outcome::of(report), self.move_stats())
+    }
+
+    /// Statistics of all root moves.
+    pub fn move_stats(&self) -> Vec<MoveStat> {
+        root::move_stats(self.state, self.params)
     }
 }
 

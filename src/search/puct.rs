@@ -180,17 +180,20 @@ fn for_each_candidate(
     if id == tree.root {
         for_each_at_root(state, params, turn, consider);
     } else {
-        for_each_below_root(tree, params, tree.node(id), turn, consider);
+        let may_grow = !state.is_at_memory_limit;
+        for_each_below_root(tree, params, tree.node(id), turn, may_grow, consider);
     }
 }
 
-/// Below the root the children are the first edges in order, for priors are sorted and unvisited moves share one Q.
+/// Below the root the children are the first edges in order, for priors are sorted and unvisited moves share one Q. Unless
+/// the tree `may_grow`, only visited moves count, of which there is one at least.
 #[inline(always)]
 fn for_each_below_root(
     tree: &Tree,
     params: &Params,
     node: &Node,
     turn: Color,
+    may_grow: bool,
     mut consider: impl FnMut(Candidate),
 ) {
     let children = tree.children(node);
@@ -237,7 +240,7 @@ fn for_each_below_root(
             }
         }
     }
-    if let Some(edge) = edges.get(children.len()) {
+    if let Some(edge) = edges.get(children.len()).filter(|_| may_grow) {
         consider_unvisited(Pick::Unvisited(children.len() as u8), edge.p(), 0);
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use shakmaty::{Chess, Position};
 
+use super::tree::node::Bounds;
 use crate::{chess::PackedMove, network::Value};
 
 /// What a line is worth, from the point of view of the side to move at the root.
@@ -15,6 +16,19 @@ pub enum Score {
     Mate(i32),
     /// A tablebase win (positive) or loss, with the plies to get there as far as they are known.
     Tablebase(i32),
+}
+
+impl Score {
+    /// The same one move later, for the other side.
+    fn after_reply(self) -> Score {
+        match self {
+            Score::Open => Score::Open,
+            // The winner's moves are counted; if the winner made the move, one is done.
+            Score::Mate(n) if n > 0 => Score::Mate(1 - n),
+            Score::Mate(n) => Score::Mate(-n),
+            Score::Tablebase(n) => Score::Tablebase(-n),
+        }
+    }
 }
 
 /// One principal variation.
@@ -95,6 +109,31 @@ impl Report {
             ..Report::default()
         }
     }
+
+    /// This report, about the position before `reply`, told from the position after it: only the lines that begin with
+    /// `reply`, without it, from the other side. `None` if there is no such line.
+    pub fn after_reply(&self, reply: PackedMove) -> Option<Report> {
+        let goes_on = |line: &&PvLine| line.pv.first() == Some(&reply) && line.pv.len() > 1;
+        let lines: Vec<PvLine> = self
+            .lines
+            .iter()
+            .filter(goes_on)
+            .map(|line| PvLine {
+                score: line.score.after_reply(),
+                value: Value {
+                    wl: -line.value.wl,
+                    ..line.value
+                },
+                pv: line.pv[1..].to_vec(),
+                nodes: line.nodes,
+                objective: None,
+            })
+            .collect();
+        (!lines.is_empty()).then(|| Report {
+            lines,
+            ..self.clone()
+        })
+    }
 }
 
 /// Statistics of one root move, for `VerboseMoveStats`. Values are from the point of view of the side to move at the
@@ -117,10 +156,21 @@ pub struct MoveStat {
     pub u: f32,
     /// The network's own W-L for the position after the move.
     pub v: Option<f32>,
-    /// Proven result for the side to move at the root: win, draw or loss.
-    pub proven: Option<Proven>,
+    /// What is certain about the result, for the side to move at the root.
+    pub bounds: Bounds,
     /// Whether the position after the move is frozen by search-contempt.
     pub frozen: bool,
+}
+
+impl MoveStat {
+    /// The result for the side to move at the root, if it is certain.
+    pub fn proven(&self) -> Option<Proven> {
+        match self.bounds.result()? {
+            1 => Some(Proven::Win),
+            0 => Some(Proven::Draw),
+            _ => Some(Proven::Loss),
+        }
+    }
 }
 
 /// A certain result.

@@ -8,7 +8,7 @@ use super::{
     certainty::{Certainty, compare},
     job::Job,
     params::Params,
-    report::{MoveStat, Proven, PvLine, Score},
+    report::{MoveStat, PvLine, Score},
     state::SearchState,
     tree::{
         Tree,
@@ -142,14 +142,38 @@ pub(super) fn score(child: &Node) -> Score {
     }
 }
 
-/// Statistics of all allowed root moves, worst first, the root itself last.
+/// What an unvisited root move is worth, for the side to move.
+fn fpu(state: &SearchState, params: &Params) -> f32 {
+    let parent_q = -state.root().q(-params.draw_score(state.tree.root_turn));
+    params.fpu(true).value(parent_q, state.visited_root_mass())
+}
+
+/// The root moves that this search may not play.
+fn excluded(state: &SearchState) -> Vec<RootMove> {
+    let (tree, root) = (&state.tree, state.root());
+    let is_allowed = |edge: u8| state.root_moves.allowed().any(|(known, _)| known == edge);
+    let edges = (0..).zip(tree.edges(root).iter());
+    edges
+        .filter(|(edge, _)| !is_allowed(*edge))
+        .map(|(index, edge)| {
+            let slot = tree.slot_of_edge(root, index);
+            RootMove {
+                edge: index,
+                m: edge.m(),
+                p: edge.p(),
+                child: slot.map_or(Node::EMPTY, |slot| tree.children(root)[usize::from(slot)]),
+            }
+        })
+        .collect()
+}
+
+/// Statistics of all root moves: first those that may not be played, then the others, worst first, the root itself last.
 pub(super) fn move_stats(state: &SearchState, params: &Params) -> Vec<MoveStat> {
     let tree = &state.tree;
-    let root = tree.node(tree.root);
+    let root = state.root();
     let draw_score = params.draw_score(tree.root_turn);
     let exploration = params.cpuct(true).exploration(root.n);
-    let root_q = -root.q(-draw_score);
-    let fpu = params.fpu(true).value(root_q, state.visited_root_mass());
+    let fpu = fpu(state, params);
     let stat = |m: &RootMove| {
         let child = &m.child;
         let is_visited = child.n > 0;
@@ -162,36 +186,29 @@ pub(super) fn move_stats(state: &SearchState, params: &Params) -> Vec<MoveStat> 
             q: if is_visited { child.q(draw_score) } else { fpu },
             u: exploration * m.p / (1 + child.n + child.in_flight) as f32,
             v: is_visited.then_some(child.v),
-            proven: proven(child.bounds().result()),
+            bounds: child.bounds(),
             frozen: tree.frozen(child).is_some(),
         }
     };
-    let mut stats: Vec<MoveStat> = ranked(state, params).iter().rev().map(stat).collect();
+    let mut stats: Vec<MoveStat> = excluded(state).iter().map(stat).collect();
+    stats.extend(ranked(state, params).iter().rev().map(stat));
     stats.push(MoveStat {
         m: None,
         n: root.n,
         in_flight: root.in_flight,
-        p: 1.0,
+        p: state.visited_root_mass(),
         value: Some(Value {
             wl: -root.wl as f32,
             d: root.d,
             m: root.m,
         }),
-        q: root_q,
+        q: -root.q(-draw_score),
         u: 0.0,
         v: Some(-root.v),
-        proven: proven(root.bounds().flipped().result()),
+        bounds: root.bounds().flipped(),
         frozen: false,
     });
     stats
-}
-
-fn proven(result: Option<i8>) -> Option<Proven> {
-    match result? {
-        1 => Some(Proven::Win),
-        0 => Some(Proven::Draw),
-        _ => Some(Proven::Loss),
-    }
 }
 
 /// The move to play: the best one, or, with a temperature, one drawn by visits.
@@ -209,7 +226,8 @@ pub(super) fn choose(
         return Some(best);
     }
     let draw_score = params.draw_score(state.tree.root_turn);
-    let drawn = draw(&moves, temperature, &job.options, draw_score, rng);
+    let fpu = fpu(state, params);
+    let drawn = draw(&moves, temperature, &job.options, (draw_score, fpu), rng);
     Some(drawn.unwrap_or(best))
 }
 
@@ -234,22 +252,31 @@ fn temperature(options: &Options, job: &Job) -> f32 {
 }
 
 /// Draws a move with probability proportional to (visits + offset)^(1/temperature), among those that are not much
-/// worse than the most visited one.
+/// worse than the most visited one; an unvisited move is worth `fpu` then. Where no move has been visited, priors stand for
+/// visits: that is playing by the policy. `None` if no move has anything to be drawn by.
 fn draw(
     moves: &[RootMove],
     temperature: f32,
     options: &Options,
-    draw_score: f32,
+    (draw_score, fpu): (f32, f32),
     rng: &mut Xoshiro256PlusPlus,
 ) -> Option<RootMove> {
-    let visits = |m: &RootMove| m.child.n as f32 + options.temp_visit_offset;
+    let by_policy = moves.iter().all(|m| m.child.n == 0);
+    let visits = |m: &RootMove| match by_policy {
+        true => m.p,
+        false => m.child.n as f32 + options.temp_visit_offset,
+    };
+    let q = |m: &RootMove| match m.child.n {
+        0 => fpu,
+        _ => m.child.q(draw_score),
+    };
     let most = moves
         .iter()
         .max_by(|a, b| visits(a).total_cmp(&visits(b)))?;
     // The cut-off is in per cent of winning chances: 2 in Q are 100.
-    let worst = most.child.q(draw_score) - options.temp_value_cutoff / 50.0;
+    let worst = q(most) - options.temp_value_cutoff / 50.0;
     let weight = |m: &RootMove| {
-        let is_candidate = m.child.n > 0 && visits(m) > 0.0 && m.child.q(draw_score) >= worst;
+        let is_candidate = visits(m) > 0.0 && q(m) >= worst;
         if is_candidate {
             f64::from(visits(m) / visits(most)).powf(1.0 / f64::from(temperature))
         } else {

@@ -228,6 +228,8 @@ impl Tree {
             && id != self.root
             && node.n_children > 0
             && !node.is_proven()
+            // Visits that ended here for want of memory have no child.
+            && self.children(node).iter().map(|child| child.n).sum::<u32>() == rule.limit
         {
             self.make_record(id);
         }

@@ -33,8 +33,8 @@ enum End {
     Leaf,
     /// At a leaf that another visit has claimed.
     Collision,
-    /// At a node whose value is certain.
-    Proven,
+    /// At a node whose value is taken as it is: it is certain, or there is no memory for what lies below.
+    Settled,
 }
 
 /// A step of some visit's way, with what it leads to.
@@ -135,6 +135,7 @@ pub(super) struct Descent {
     next: Vec<Group>,
     spare: Vec<Group>,
     ranking: Ranking,
+    is_at_memory_limit: bool,
     choices: Vec<Choice>,
     /// One way, from the root.
     path: Vec<NodeId>,
@@ -188,6 +189,7 @@ impl Descent {
         self.heads.resize(visits, START);
         self.ends.clear();
         self.ends.resize(visits, End::Collision);
+        self.is_at_memory_limit = selection.state.is_at_memory_limit;
         let tree = &mut selection.state.tree;
         tree.node_mut(tree.root).in_flight += visits as u32;
         let root = Group {
@@ -219,13 +221,15 @@ impl Descent {
     /// Lets the visits of a group end at the node that they have reached, or notes that they go on.
     fn arrive(&mut self, tree: &Tree, group: Group) {
         let node = tree.node(group.id);
+        let is_root = group.id == tree.root;
+        let is_dead_end = self.is_at_memory_limit && node.n_children == 0;
         if node.n == 0 {
             // The first to come claims it: that is one of these, unless there were visits before.
             if node.in_flight as usize == group.visits.len() {
                 self.ends[group.visits.start] = End::Leaf;
             }
-        } else if node.is_proven() && group.id != tree.root {
-            self.ends[group.visits].fill(End::Proven);
+        } else if (node.is_proven() || is_dead_end) && !is_root {
+            self.ends[group.visits].fill(End::Settled);
         } else {
             self.next.push(group);
         }
@@ -312,13 +316,13 @@ impl Descent {
             let head = self.heads[index];
             let visit_state = match self.ends[index] {
                 End::Leaf => VisitState::Claimed,
-                End::Proven if params.out_of_order => {
+                End::Settled if params.out_of_order => {
                     self.trace(state.tree.root, head);
                     backup::revisit(state, params, &self.path, &self.steps);
                     visits.out_of_order += 1;
                     continue;
                 }
-                End::Proven => VisitState::Proven,
+                End::Settled => VisitState::Settled,
                 End::Collision => {
                     self.note_collision(&mut state.tree, head);
                     visits.collisions += 1;

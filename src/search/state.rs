@@ -17,6 +17,8 @@ pub(super) struct SearchState {
     pub progress: Progress,
     /// The root's moves; none before the root is expanded.
     pub root_moves: RootMoves,
+    /// Whether the tree has all the memory that it may take: visits go on, but to positions that it knows.
+    pub is_at_memory_limit: bool,
 }
 
 impl SearchState {
@@ -28,6 +30,7 @@ impl SearchState {
             tree,
             progress: Progress::new(&job.limits),
             root_moves: RootMoves::default(),
+            is_at_memory_limit: false,
         };
         state.choose_root_moves(job);
         state

@@ -44,6 +44,8 @@ impl Stopper {
 
     /// Whether the search is over, `elapsed` after its start. Also tells selection which root moves are past hope.
     pub fn is_over(&mut self, state: &mut SearchState, elapsed: Duration) -> bool {
+        let bytes = self.limits.tree_bytes;
+        state.is_at_memory_limit = bytes.is_some_and(|bytes| state.tree.memory() >= bytes);
         let first = *self.first.get_or_insert((elapsed, state.progress.playouts));
         if self.is_limit_reached(state, elapsed) {
             return true;
@@ -67,9 +69,6 @@ impl Stopper {
             || limits
                 .depth
                 .is_some_and(|depth| progress.playouts > 1 && progress.mean_depth() >= depth)
-            || limits
-                .tree_bytes
-                .is_some_and(|bytes| state.tree.memory() >= bytes)
             || limits.mate.is_some_and(|moves| has_mate(state, moves))
     }
 

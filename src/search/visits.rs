@@ -41,8 +41,8 @@ pub(super) enum VisitState {
     Queued(usize),
     /// It can be backed up.
     Ready(Leaf),
-    /// It reached a proven node (only when out-of-order backup is off).
-    Proven,
+    /// It reached a node whose value is taken as it is (only when out-of-order backup is off).
+    Settled,
     /// It has to be undone.
     Collision,
     /// It was backed up.

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use shakmaty::Color;
 use thiserror::Error;
+
+use crate::engine::Go;
 
 /// One line from the GUI.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,51 +44,6 @@ pub enum Command {
     Display,
     /// Understood and without consequences (`debug`, `register`), or an empty line.
     Nothing,
-}
-
-/// What `go` asks for.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Go {
-    /// White's clock.
-    pub wtime: Option<Duration>,
-    /// Black's clock.
-    pub btime: Option<Duration>,
-    /// White's increment.
-    pub winc: Duration,
-    /// Black's increment.
-    pub binc: Duration,
-    /// Moves until the next time control.
-    pub moves_to_go: Option<u32>,
-    /// Depth limit.
-    pub depth: Option<u32>,
-    /// Node limit.
-    pub nodes: Option<u64>,
-    /// A mate in this many moves.
-    pub mate: Option<u32>,
-    /// Exact time.
-    pub movetime: Option<Duration>,
-    /// Until `stop`.
-    pub infinite: bool,
-    /// Think about the move that the opponent is expected to play.
-    pub ponder: bool,
-    /// The moves to consider; empty means all.
-    pub search_moves: Vec<String>,
-    /// Not a search: count the positions this many plies ahead.
-    pub perft: Option<u32>,
-    /// Words that were not understood.
-    pub left_out: Vec<String>,
-    /// When the clock began to run, if that was before the search could begin (`ponderhit`); by the engine's clock.
-    pub received: Option<Duration>,
-}
-
-impl Go {
-    /// What is left on a side's clock, if that is known, and its increment.
-    pub fn clock(&self, side: Color) -> (Option<Duration>, Duration) {
-        match side {
-            Color::White => (self.wtime, self.winc),
-            Color::Black => (self.btime, self.binc),
-        }
-    }
 }
 
 /// Why a line was not understood.
@@ -203,6 +159,23 @@ fn position(words: &[&str]) -> Result<Command, CommandError> {
     })
 }
 
+/// The words that `go` knows; what follows `searchmoves` up to the next of them is meant as a move, sensible or not.
+const GO_WORDS: [&str; 13] = [
+    "wtime",
+    "btime",
+    "winc",
+    "binc",
+    "movestogo",
+    "depth",
+    "nodes",
+    "mate",
+    "movetime",
+    "perft",
+    "infinite",
+    "ponder",
+    "searchmoves",
+];
+
 fn go(words: &[&str]) -> Result<Go, CommandError> {
     let mut go = Go::default();
     let mut unknown = Vec::new();
@@ -234,7 +207,7 @@ fn go(words: &[&str]) -> Result<Go, CommandError> {
             "infinite" => go.infinite = true,
             "ponder" => go.ponder = true,
             "searchmoves" => {
-                let count = rest.iter().take_while(|w| looks_like_a_move(w)).count();
+                let count = rest.iter().take_while(|w| !GO_WORDS.contains(w)).count();
                 let (moves, after) = rest.split_at(count);
                 go.search_moves
                     .extend(moves.iter().map(|m| (*m).to_owned()));
@@ -279,16 +252,6 @@ fn millis(number: i64) -> Duration {
 
 fn small(number: i64) -> u32 {
     number.clamp(0, i64::from(u32::MAX)) as u32
-}
-
-/// Whether a word after `searchmoves` is meant as a move: it begins with two squares.
-fn looks_like_a_move(word: &str) -> bool {
-    let bytes = word.as_bytes();
-    matches!(bytes.len(), 4 | 5)
-        && bytes[..4].chunks(2).all(|square| {
-            (b'a'..=b'h').contains(&square[0].to_ascii_lowercase())
-                && (b'1'..=b'8').contains(&square[1])
-        })
 }
 
 /// Errors quote what was sent, but not a megabyte of it.

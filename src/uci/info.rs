@@ -9,7 +9,7 @@ use crate::{
     chess::{PackedMove, setup, wdl},
     network::{Value, input::policy_map},
     options::Options,
-    search::{MoveStat, Proven, PvLine, Report, Score},
+    search::{MoveStat, PvLine, Report, Score},
 };
 
 /// Tablebase wins are shown as mates that are further away than this, as lc0 does.
@@ -63,12 +63,17 @@ impl Style<'_> {
 
     fn objective(&self, line: &PvLine) -> Option<String> {
         let objective = line.objective?;
+        // With a negative ScLimit it is the own replies that are frozen: their faults, not the opponent's.
+        let [practical, trap] = match self.options.sc_limit < 0 {
+            true => ["careless", "slip"],
+            false => ["practical", "trap"],
+        };
         let told = |value: Value| {
             let [win, draw, loss] = wdl::per_mille(value);
             format!("cp {} wdl {win} {draw} {loss}", self.score(value))
         };
         Some(format!(
-            "info string {} practical {} objective {} trap {:.3} next {:.3}",
+            "info string {} {practical} {} objective {} {trap} {:.3} next {:.3}",
             self.moves(line.pv.get(..1)?),
             told(line.value),
             told(objective.value),
@@ -200,47 +205,18 @@ impl Style<'_> {
             Some(v) => push(&mut text, format_args!("(V: {:>7.4}) ", positive_zero(v))),
             None => text.push_str("(V:  -.----) "),
         }
-        text.push_str(match stat.proven {
-            Some(Proven::Win) => "(W) ",
-            Some(Proven::Draw) => "(D) ",
-            Some(Proven::Loss) => "(L) ",
-            None => "",
+        // lc0's marks: a certain result, at least a draw, at most a draw.
+        text.push_str(match (stat.bounds.lower, stat.bounds.upper) {
+            (lower, upper) if lower == upper => "(T) ",
+            (0, 1) => "(W) ",
+            (-1, 0) => "(L) ",
+            _ => "",
         });
         if stat.frozen {
             text.push_str("(F) ");
         }
         text
     }
-}
-
-/// A report about the position before `reply`, told from the position after it: only the lines that begin with
-/// `reply`, without it, from the other side. `None` if there is no such line.
-pub fn after_reply(report: &Report, reply: PackedMove) -> Option<Report> {
-    let lines: Vec<PvLine> = report
-        .lines
-        .iter()
-        .filter(|line| line.pv.first() == Some(&reply) && line.pv.len() > 1)
-        .map(|line| PvLine {
-            score: match line.score {
-                Score::Open => Score::Open,
-                // The winner's moves are counted; if the winner made `reply`, one is done.
-                Score::Mate(n) if n > 0 => Score::Mate(1 - n),
-                Score::Mate(n) => Score::Mate(-n),
-                Score::Tablebase(n) => Score::Tablebase(-n),
-            },
-            value: Value {
-                wl: -line.value.wl,
-                ..line.value
-            },
-            pv: line.pv[1..].to_vec(),
-            nodes: line.nodes,
-            objective: None,
-        })
-        .collect();
-    (!lines.is_empty()).then(|| Report {
-        lines,
-        ..report.clone()
-    })
 }
 
 fn nodes_per_second(report: &Report) -> u64 {
@@ -267,7 +243,7 @@ mod tests {
     use super::*;
     use crate::{
         chess::setup::position_from_fen,
-        search::{MoveStat, Objective},
+        search::{MoveStat, Objective, tree::node::Bounds},
     };
     use std::time::Duration;
 
@@ -416,22 +392,22 @@ mod tests {
             q: -0.000_001,
             u: 0.012_34,
             v: Some(0.05),
-            proven: None,
+            bounds: Bounds::OPEN,
             frozen: false,
         };
         let mut unvisited = stat.clone();
         unvisited.value = None;
         unvisited.v = None;
         unvisited.frozen = true;
-        unvisited.proven = Some(Proven::Loss);
-        stat.proven = None;
+        unvisited.bounds = Bounds::exact(-1);
+        stat.bounds = Bounds::OPEN;
         let mut root = stat.clone();
         root.m = None;
         assert_eq!(
             style.move_stats(&[unvisited, stat, root]),
             [
                 "info string e2e4  (322 ) N:     387 (+ 1) (P: 20.36%) (WL:  -.-----) (D: -.---) (M:  -.-) \
-                 (Q:  0.00000) (U: 0.01234) (S:  0.01234) (V:  -.----) (L) (F) ",
+                 (Q:  0.00000) (U: 0.01234) (S:  0.01234) (V:  -.----) (T) (F) ",
                 "info string e2e4  (322 ) N:     387 (+ 1) (P: 20.36%) (WL:  0.40000) (D: 0.400) (M: 61.0) \
                  (Q:  0.00000) (U: 0.01234) (S:  0.01234) (V:  0.0500) ",
                 "info string node  (2   ) N:     387 (+ 1) (P: 20.36%) (WL:  0.40000) (D: 0.400) (M: 61.0) \
@@ -449,7 +425,7 @@ mod tests {
                 line(&position, Score::Open, VALUE, "d2d4 d7d5"),
                 line(&position, score, VALUE, "e2e4 e7e5 g1f3"),
             ];
-            after_reply(&report(lines), reply).unwrap().lines
+            report(lines).after_reply(reply).unwrap().lines
         };
         let lines = told(Score::Open);
         assert_eq!((lines.len(), lines[0].pv.len()), (1, 2));
@@ -458,6 +434,6 @@ mod tests {
         assert_eq!(told(Score::Mate(3))[0].score, Score::Mate(-2));
         assert_eq!(told(Score::Mate(-3))[0].score, Score::Mate(3));
         let other = setup::parse_move(&position, "a2a3").unwrap();
-        assert!(after_reply(&report(lines), other).is_none());
+        assert!(report(lines).after_reply(other).is_none());
     }
 }

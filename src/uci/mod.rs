@@ -13,32 +13,55 @@
 pub mod client;
 pub mod command;
 pub mod info;
+mod listener;
 pub mod output;
 
 use std::{
     collections::VecDeque,
     io::BufRead,
-    sync::mpsc::{self, Receiver, Sender},
+    sync::{
+        Arc,
+        mpsc::{self, Receiver, Sender},
+    },
     thread,
     time::Duration,
 };
 
 use self::{command::Command, output::Output};
 use crate::{
-    engine::{
-        Ended, Engine,
-        loader::{Load, Retry},
-    },
+    engine::{Asked, Ended, Engine, loader::Retry},
     options::{BUTTONS, Options},
+    player::Load,
 };
 
 /// How long `quit` waits for the last answer, and for a network that is just being loaded.
 const FAREWELL: Duration = Duration::from_secs(5);
 
+/// How long the end waits for a reader that does not read.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
 enum Event {
     Line(String),
     EndOfInput,
     SearchEnded(Ended),
+}
+
+/// What waits for the end of the search.
+#[derive(Debug)]
+enum Waiting {
+    Command(Command),
+    /// The search that a `ponderhit` has made of one that was pondering.
+    Search(Asked),
+}
+
+impl Waiting {
+    fn is_search(&self) -> bool {
+        matches!(self, Waiting::Search(_) | Waiting::Command(Command::Go(_)))
+    }
+
+    fn is_stop(&self) -> bool {
+        matches!(self, Waiting::Command(Command::Stop))
+    }
 }
 
 /// What the loop does next.
@@ -78,8 +101,7 @@ fn read_lines(mut input: impl BufRead, to: &Sender<Event>) {
 struct Session {
     engine: Engine,
     output: Output,
-    /// Commands that wait for the end of the search.
-    waiting: VecDeque<Command>,
+    waiting: VecDeque<Waiting>,
     input_ended: bool,
 }
 
@@ -90,7 +112,7 @@ impl Session {
             // The loop may be gone already.
             let _ = sender.send(Event::SearchEnded(ended));
         };
-        let engine = Engine::new(options, load, output.clone(), on_finished);
+        let engine = Engine::new(options, load, Arc::new(output.clone()), on_finished);
         let session = Session {
             engine,
             output,
@@ -146,24 +168,34 @@ impl Session {
             Command::Stop => {
                 self.engine.stop();
                 // It is about the last search that was asked for, which may not have begun.
-                if self.waiting.iter().any(|c| matches!(c, Command::Go(_))) {
-                    self.waiting.push_back(Command::Stop);
+                if self.waiting.iter().any(Waiting::is_search) {
+                    self.waiting.push_back(Waiting::Command(Command::Stop));
                 }
             }
-            Command::PonderHit => {
-                if let Some(go) = self.engine.ponder_hit() {
-                    self.waiting.push_front(Command::Go(go));
-                }
-            }
+            Command::PonderHit => self.ponder_hit(),
             other if self.must_wait(&other) => {
                 if matches!(other, Command::Go(_)) && self.engine.is_endless() {
                     self.engine.stop();
                 }
-                self.waiting.push_back(other);
+                self.waiting.push_back(Waiting::Command(other));
             }
             other => self.obey(other),
         }
         Next::Continue
+    }
+
+    /// The expected reply was played. That is about the last `go ponder`, which may be waiting for its turn.
+    fn ponder_hit(&mut self) {
+        let last = self.waiting.iter_mut().rev().find(|w| w.is_search());
+        if let Some(waiting) = last {
+            if let Waiting::Command(Command::Go(go)) = waiting
+                && go.ponder
+            {
+                self.engine.begin_clock(go);
+            }
+        } else if let Some(asked) = self.engine.ponder_hit() {
+            self.waiting.push_front(Waiting::Search(asked));
+        }
     }
 
     fn must_wait(&self, command: &Command) -> bool {
@@ -174,15 +206,13 @@ impl Session {
     fn obey(&mut self, command: Command) {
         match command {
             Command::Uci => self.introduce(),
-            Command::NewGame => {
-                self.engine.clear_tree();
-                self.engine.prepare(Retry::No);
-            }
+            Command::NewGame => self.engine.new_game(),
             Command::SetOption { name, value } => self.set_option(&name, value.as_deref()),
             Command::Position { fen, moves } => {
                 if let Err(error) = self.engine.set_position(fen.as_deref(), &moves) {
-                    self.output
-                        .note(&format!("{error}; the position stays as it was"));
+                    self.output.note(&format!(
+                        "{error}; there is no position to search until a valid one comes"
+                    ));
                 }
                 self.engine.prepare(Retry::No);
             }
@@ -221,6 +251,9 @@ impl Session {
         if name.eq_ignore_ascii_case("ClearTree") {
             return self.engine.clear_tree();
         }
+        if name.eq_ignore_ascii_case("Clear Hash") {
+            return self.engine.new_game();
+        }
         let log_file = self.engine.options().log_file.clone();
         if let Err(error) = self.engine.set_option(name, value.unwrap_or_default()) {
             return self.output.note(&error.to_string());
@@ -240,13 +273,14 @@ impl Session {
     fn search_ended(&mut self, ended: Ended) -> Next {
         self.engine.search_ended(ended);
         while !self.engine.is_searching() {
-            let Some(command) = self.waiting.pop_front() else {
-                break;
-            };
-            self.obey(command);
+            match self.waiting.pop_front() {
+                Some(Waiting::Command(command)) => self.obey(command),
+                Some(Waiting::Search(asked)) => self.engine.search(asked),
+                None => break,
+            }
         }
         // What is waited for must end: by the input's end, by another `go`, or by a `stop` that came too early.
-        let another = self.waiting.iter().any(|c| matches!(c, Command::Go(_)));
+        let another = self.waiting.iter().any(Waiting::is_search);
         let overtaken = self.engine.is_endless() && (self.input_ended || another);
         if self.take_stop() || overtaken {
             self.engine.stop();
@@ -256,9 +290,9 @@ impl Session {
 
     /// Whether a `stop` waits for the search that has just begun, rather than for a later one.
     fn take_stop(&mut self) -> bool {
-        let is_about_searches = |c: &Command| matches!(c, Command::Go(_) | Command::Stop);
+        let is_about_searches = |w: &Waiting| w.is_search() || w.is_stop();
         let next = self.waiting.iter().position(is_about_searches);
-        let stop = next.filter(|&index| self.waiting[index] == Command::Stop);
+        let stop = next.filter(|&index| self.waiting[index].is_stop());
         stop.and_then(|index| self.waiting.remove(index)).is_some()
     }
 
@@ -289,5 +323,6 @@ impl Session {
             }
         }
         self.engine.close(FAREWELL);
+        self.output.flush(LAST_WORDS);
     }
 }

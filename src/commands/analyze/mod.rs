@@ -5,21 +5,20 @@
 mod input;
 mod output;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
-use shakmaty::{Color, Position};
+use shakmaty::Color;
 
 pub use self::input::{Item, Items, from_epd, from_pgn};
 use self::output::{Record, Writer};
 use crate::{
-    engine::{self, loader::Load},
     lc0,
-    network::opponent::{self, Networks},
+    network::opponent,
     options::Options,
-    search::{self, Job, Limits, MoveStat, Report, Reporter, StopSignal, SystemClock, Tree},
-    syzygy::Tables,
+    player::{Load, Player},
+    search::{Limits, MoveStat, Report, Reporter, StopSignal, SystemClock, Tree},
     terminal::tell,
 };
 
@@ -121,20 +120,16 @@ pub fn command(args: &AnalyzeArgs, options: Options, load: &Load) -> Result<()> 
     let count = args.count()?;
     let settings = args.settings(&options);
     let mut writer = Writer::new(args, &settings)?;
-    let networks = Networks::load(&options, |role| load(&options, role))?;
-    if let Some(reason) = opponent::why_idle(&options) {
-        tell(format_args!("scorn: {reason}"));
-    }
-    let mut limits = args.limits(&options);
-    limits.tree_bytes = engine::tree_bytes(&options);
-    let tables = match &*options.syzygy_path {
-        "" => None,
-        path => Some(Arc::new(Tables::open(path)?)),
-    };
-    let options = Arc::new(Options {
+    let options = Options {
         show_objective: true,
         ..options
-    });
+    };
+    let limits = args.limits(&options);
+    let player = Player::load(options, load)?;
+    let options = &player.options;
+    if let Some(reason) = opponent::why_idle(options) {
+        tell(format_args!("scorn: {reason}"));
+    }
     let bar = progress_bar(count);
     let (mut all, mut bad, mut tested, mut solved) = (0, 0, 0, 0);
     for item in args.items()? {
@@ -151,7 +146,7 @@ pub fn command(args: &AnalyzeArgs, options: Options, load: &Load) -> Result<()> 
         let Some(solution) = (match writer.already_done(&item)? {
             Some(record) => Some(record.solved),
             None => {
-                let mut record = analyze(&item, &networks, &options, &limits, &tables, args.moves)?;
+                let mut record = analyze(&item, &player, &limits, args.moves)?;
                 record.settings.clone_from(&settings);
                 bar.suspend(|| writer.write(&record, &item))?;
                 Some(record.solved)
@@ -178,29 +173,17 @@ pub fn command(args: &AnalyzeArgs, options: Options, load: &Load) -> Result<()> 
 ///
 /// # Errors
 /// When the evaluator fails.
-fn analyze(
-    item: &Item,
-    networks: &Networks,
-    options: &Arc<Options>,
-    limits: &Limits,
-    tables: &Option<Arc<Tables>>,
-    moves: bool,
-) -> Result<Record> {
-    let contempt_side = engine::contempt_side(options, item.history.position().turn());
-    let evaluator = networks.against(options, contempt_side);
-    let job = Job {
-        contempt_side,
-        tables: tables.clone(),
-        ..Job::new(item.history.clone(), limits.clone(), Arc::clone(options))
-    };
+fn analyze(item: &Item, player: &Player, limits: &Limits, moves: bool) -> Result<Record> {
+    let job = player.job(item.history.clone(), limits.clone());
     let mut tree = Tree::default();
     let clock = SystemClock::default();
     let mut collector = Collector::default();
     let stop = StopSignal::default();
-    let outcome = search::run(&mut tree, &*evaluator, &job, &stop, &clock, &mut collector)
+    let outcome = player
+        .search(&mut tree, &job, &stop, &clock, &mut collector)
         .with_context(|| format!("analysing {}", item.name))?;
     let stats = moves.then_some(&collector.stats[..]);
-    Ok(Record::new(item, &outcome, options, stats))
+    Ok(Record::new(item, &outcome, &player.options, stats))
 }
 
 /// Keeps the statistics of the moves.

@@ -197,7 +197,7 @@ impl MoveRecord {
             p: stat.p,
             wl: stat.value.map(|v| v.wl),
             d: stat.value.map(|v| v.d),
-            proven: stat.proven.map(|proven| {
+            proven: stat.proven().map(|proven| {
                 match proven {
                     Proven::Win => "win",
                     Proven::Draw => "draw",

@@ -12,8 +12,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
     dataset::stats::{count, table},
-    engine::loader::Load,
     options::Options,
+    player::Load,
 };
 
 /// Make training data: games to records, positions to label, labels from a UCI engine.

@@ -12,9 +12,9 @@ use crate::{
         sample::read_games,
         visit::Searcher,
     },
-    engine::loader::Load,
     hashing::fnv1a,
     options::Options,
+    player::Load,
 };
 
 /// Options of `dataset visit`.

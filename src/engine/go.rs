@@ -1,0 +1,120 @@
+//! What `go` asks for, and what that means as limits of a search.
+
+use std::time::Duration;
+
+use shakmaty::{Color, Position};
+
+use crate::{
+    chess::History,
+    options::Options,
+    search::{Limits, time},
+};
+
+/// What `go` asks for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Go {
+    /// White's clock.
+    pub wtime: Option<Duration>,
+    /// Black's clock.
+    pub btime: Option<Duration>,
+    /// White's increment.
+    pub winc: Duration,
+    /// Black's increment.
+    pub binc: Duration,
+    /// Moves until the next time control.
+    pub moves_to_go: Option<u32>,
+    /// Depth limit.
+    pub depth: Option<u32>,
+    /// Node limit.
+    pub nodes: Option<u64>,
+    /// A mate in this many moves.
+    pub mate: Option<u32>,
+    /// Exact time.
+    pub movetime: Option<Duration>,
+    /// Until `stop`.
+    pub infinite: bool,
+    /// Think about the move that the opponent is expected to play.
+    pub ponder: bool,
+    /// The moves to consider; empty means all.
+    pub search_moves: Vec<String>,
+    /// Not a search: count the positions this many plies ahead.
+    pub perft: Option<u32>,
+    /// Words that were not understood.
+    pub left_out: Vec<String>,
+    /// When the clock began to run, if that was before the search could begin (`ponderhit`); by the engine's clock.
+    pub received: Option<Duration>,
+}
+
+/// The part of the clock that may be spent on waiting for a network.
+const WAITING_PART: u32 = 20;
+
+impl Go {
+    /// What is left on a side's clock, if that is known, and its increment.
+    fn clock(&self, side: Color) -> (Option<Duration>, Duration) {
+        match side {
+            Color::White => (self.wtime, self.winc),
+            Color::Black => (self.btime, self.binc),
+        }
+    }
+
+    /// Whether the search goes on until it is told to end.
+    fn is_endless(&self) -> bool {
+        self.infinite || self.ponder
+    }
+
+    /// The limits of the search of the position at the end of `history`.
+    pub fn limits(&self, options: &Options, history: &History) -> Limits {
+        let mut limits = self.time_limits(options, history);
+        limits.depth = self.depth;
+        limits.mate = self.mate;
+        let option = Some(options.node_limit).filter(|&n| n > 0 && !self.is_endless());
+        // There is no mate in no moves to look for: the first move that comes is the answer.
+        let at_once = self.mate.filter(|&moves| moves == 0).map(|_| 1);
+        let nodes = self.nodes.into_iter().chain(option).chain(at_once).min();
+        if options.nodes_as_playouts {
+            limits.playouts = nodes;
+        } else {
+            limits.nodes = nodes;
+        }
+        limits.infinite = self.is_endless() || limits == Limits::default();
+        limits
+    }
+
+    /// How long the search may wait for a network: not for long, while time runs; as long as it takes otherwise.
+    pub fn patience(&self, history: &History) -> Option<Duration> {
+        if self.is_endless() {
+            return None;
+        }
+        let (clock, _) = self.clock(history.position().turn());
+        let clock = clock.map(|left| left / WAITING_PART);
+        let movetime = self.movetime.map(|time| time / 2);
+        clock.into_iter().chain(movetime).min()
+    }
+
+    fn time_limits(&self, options: &Options, history: &History) -> Limits {
+        let overhead = Duration::from_millis(options.move_overhead_ms);
+        let mut limits = Limits::default();
+        if self.is_endless() {
+            return limits;
+        }
+        let position = history.position();
+        let (remaining, increment) = self.clock(position.turn());
+        if self.wtime.or(self.btime).is_some() {
+            limits = time::plan(&time::ClockState {
+                // A clock that only the other side has is a mistake somewhere; being quick is the safe answer.
+                remaining: remaining.unwrap_or_default(),
+                increment,
+                moves_to_go: self.moves_to_go,
+                ply: (u32::from(position.fullmoves()) - 1).saturating_mul(2),
+                overhead,
+                slowmover: options.slowmover,
+                ponder: options.ponder,
+            });
+        }
+        if let Some(exact) = self.movetime {
+            let exact = time::fixed(exact, overhead);
+            limits.movetime = Some(limits.movetime.map_or(exact, |hard| hard.min(exact)));
+        }
+        limits
+    }
+}
