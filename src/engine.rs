@@ -164,6 +164,11 @@ impl Engine {
         game.map(|_| ())
     }
 
+    /// There is no position to search until the next one is set, because of this.
+    pub fn refuse_position(&mut self, reason: String) {
+        self.game = Err(reason);
+    }
+
     /// The current position as a FEN, or why there is none.
     pub fn fen(&self) -> String {
         match &self.game {
@@ -218,7 +223,10 @@ impl Engine {
             Ok(game) => self.search(Asked { go, game }),
             Err(error) => {
                 let text = format!("no search: the last position was refused ({error})");
-                self.refuse(&text);
+                match go.perft {
+                    Some(_) => self.listener.note(&text),
+                    None => self.refuse(&text),
+                }
             }
         }
     }
@@ -460,5 +468,171 @@ struct Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         (self.tell)(self.ended.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        atomic::AtomicUsize,
+        mpsc::{Receiver, channel},
+    };
+
+    use shakmaty::Chess;
+
+    use super::*;
+    use crate::{
+        network::{Advice, Batch, EvaluateError, Evaluator, hash::HashEvaluator, opponent::Role},
+        search::{MoveStat, Report},
+    };
+
+    /// Remembers what was said.
+    #[derive(Default)]
+    struct Memory {
+        notes: Mutex<Vec<String>>,
+        answers: Mutex<Vec<Answer>>,
+        ready: AtomicUsize,
+    }
+
+    impl Listener for Memory {
+        fn note(&self, text: &str) {
+            self.notes.lock().push(text.to_owned());
+        }
+        fn ready(&self) {
+            self.ready.fetch_add(1, Ordering::Relaxed);
+        }
+        fn report(&self, _: &Subject, _: &Report) {}
+        fn move_stats(&self, _: &Subject, _: &[MoveStat]) {}
+        fn answer(&self, _: &Subject, answer: Answer) {
+            self.answers.lock().push(answer);
+        }
+        fn perft_move(&self, _: &Subject, _: PackedMove, _: u64) {}
+        fn perft_total(&self, _: u64) {}
+        fn is_gone(&self) -> bool {
+            false
+        }
+    }
+
+    impl Memory {
+        fn has_noted(&self, text: &str) -> bool {
+            self.notes.lock().iter().any(|note| note.contains(text))
+        }
+    }
+
+    fn engine(load: Load) -> (Engine, Arc<Memory>, Receiver<Ended>) {
+        let memory = Arc::new(Memory::default());
+        let (tell, told) = channel();
+        let engine = Engine::new(Options::default(), load, memory.clone(), move |ended| {
+            let _ = tell.send(ended);
+        });
+        (engine, memory, told)
+    }
+
+    /// Searches; the answer.
+    fn answer_to(engine: &mut Engine, told: &Receiver<Ended>, memory: &Memory, go: Go) -> Answer {
+        engine.go(go);
+        engine.search_ended(told.recv().unwrap());
+        memory.answers.lock().pop().unwrap()
+    }
+
+    /// Loads the built-in network at once, any other never before it is released.
+    fn slow_load() -> (Load, Arc<AtomicBool>) {
+        let is_released = Arc::new(AtomicBool::new(false));
+        let wait = Arc::clone(&is_released);
+        let load: Load = Arc::new(move |options: &Options, _: Role| {
+            while options.backend != "rten" && !wait.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            Ok(Arc::new(HashEvaluator) as Arc<dyn Evaluator>)
+        });
+        (load, is_released)
+    }
+
+    #[test]
+    fn on_a_short_clock_the_built_in_network_stands_in_for_one_that_is_being_loaded() {
+        let (load, is_released) = slow_load();
+        let (mut engine, memory, told) = engine(load);
+        for go in [
+            Go {
+                wtime: Some(Duration::from_millis(400)),
+                ..Go::default()
+            },
+            Go {
+                movetime: Some(Duration::from_millis(20)),
+                ..Go::default()
+            },
+        ] {
+            let answer = answer_to(&mut engine, &told, &memory, go);
+            assert!(answer.best.is_some());
+            assert!(memory.has_noted("still being loaded and time runs out: the built-in network"));
+            memory.notes.lock().clear();
+        }
+        is_released.store(true, Ordering::Relaxed);
+        let go = Go {
+            nodes: Some(10),
+            ..Go::default()
+        };
+        assert!(answer_to(&mut engine, &told, &memory, go).best.is_some());
+        assert!(!memory.has_noted("built-in"));
+    }
+
+    #[test]
+    fn it_is_ready_when_the_network_is() {
+        let (load, is_released) = slow_load();
+        let (engine, memory, _) = engine(load);
+        engine.prepare(Retry::No);
+        engine.answer_when_ready();
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(memory.ready.load(Ordering::Relaxed), 0);
+        is_released.store(true, Ordering::Relaxed);
+        while memory.ready.load(Ordering::Relaxed) == 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Works for some batches, then no more.
+    struct Dying(AtomicUsize);
+
+    impl Evaluator for Dying {
+        fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+            if self.0.fetch_add(1, Ordering::Relaxed) >= 20 {
+                return Err(EvaluateError::NotFinite {
+                    network: "dying".into(),
+                    output: "policy".into(),
+                });
+            }
+            HashEvaluator.evaluate(batch)
+        }
+        fn advice(&self) -> Advice {
+            Advice {
+                threads: 1,
+                minibatch: 8,
+            }
+        }
+        fn describe(&self) -> String {
+            "dying".into()
+        }
+    }
+
+    #[test]
+    fn an_error_in_mid_search_answers_with_the_best_found_so_far() {
+        let load: Load = Arc::new(|_: &Options, _: Role| {
+            Ok(Arc::new(Dying(AtomicUsize::new(0))) as Arc<dyn Evaluator>)
+        });
+        let (mut engine, memory, told) = engine(load);
+        let go = Go {
+            nodes: Some(10_000),
+            ..Go::default()
+        };
+        let answer = answer_to(&mut engine, &told, &memory, go.clone());
+        assert!(answer.best.is_some() && answer.ponder.is_some());
+        assert!(memory.has_noted("error: dying"));
+        // Nothing works any more, not even the root: still a legal move.
+        engine.set_position(None, &["e2e4".into()]).unwrap();
+        engine.clear_tree();
+        let best = answer_to(&mut engine, &told, &memory, go).best.unwrap();
+        let mut after = Chess::default();
+        after.play_unchecked(setup::parse_move(&after, "e2e4").unwrap().unpack(&after));
+        assert!(after.is_legal(best.unpack(&after)));
     }
 }

@@ -10,6 +10,7 @@ use scorn::{
     options::Options,
     search::PvLine,
 };
+use shakmaty::Position;
 
 const NODES: u64 = 300;
 
@@ -45,18 +46,20 @@ fn draws(setup: &mut Setup, game: &History, draws: u64) -> HashMap<PackedMove, u
     chosen
 }
 
-/// Asserts that moves are chosen in proportion to `weight` of their lines, within five standard deviations.
+/// Asserts that moves are chosen in proportion to `weight` of their lines, within five standard deviations; all lines
+/// together have `share` of the draws.
 fn assert_drawn(
     setup: &mut Setup,
     game: &History,
     lines: &[PvLine],
+    share: f64,
     weight: impl Fn(&PvLine) -> f64,
 ) {
     const DRAWS: u64 = 2000;
     let chosen = draws(setup, game, DRAWS);
     let sum: f64 = lines.iter().map(&weight).sum();
     for line in lines {
-        let share = weight(line) / sum;
+        let share = share * weight(line) / sum;
         let expected = share * DRAWS as f64;
         let deviation = (expected * (1.0 - share)).sqrt();
         let count = chosen.get(&line.pv[0]).copied().unwrap_or(0);
@@ -75,7 +78,7 @@ fn moves_are_drawn_by_visits_to_the_power_of_one_by_temperature() {
     for temperature in [1.0, 0.5, 2.0] {
         setup.options.temperature = temperature;
         let power = 1.0 / f64::from(temperature);
-        assert_drawn(&mut setup, &game, &lines, |line| {
+        assert_drawn(&mut setup, &game, &lines, 1.0, |line| {
             (line.nodes as f64).powf(power)
         });
     }
@@ -99,7 +102,15 @@ fn an_offset_is_added_to_the_visits() {
     for offset in [-middle, 100.0] {
         setup.options.temperature = 1.0;
         setup.options.temp_visit_offset = offset as f32;
-        assert_drawn(&mut setup, &game, &lines, |line| {
+        // Moves that were never visited have the offset alone.
+        let unvisited = game.position().legal_moves().len() - lines.len();
+        let alone = unvisited as f64 * offset.max(0.0);
+        let sum: f64 = lines
+            .iter()
+            .map(|line| (line.nodes as f64 + offset).max(0.0))
+            .sum();
+        let share = sum / (sum + alone);
+        assert_drawn(&mut setup, &game, &lines, share, |line| {
             (line.nodes as f64 + offset).max(0.0)
         });
     }
@@ -118,7 +129,7 @@ fn moves_worse_than_the_best_by_more_than_the_cutoff_are_left_out() {
     assert!(values[index] < threshold && threshold < best);
     setup.options.temperature = 1.0;
     setup.options.temp_value_cutoff = (best - threshold) * 50.0;
-    assert_drawn(&mut setup, &game, &lines, |line| {
+    assert_drawn(&mut setup, &game, &lines, 1.0, |line| {
         if line.value.wl > threshold {
             line.nodes as f64
         } else {
@@ -146,7 +157,7 @@ fn the_temperature_falls_after_the_delay_and_not_below_that_of_the_endgame() {
         setup.options.temp_decay_delay_moves = 2;
         setup.options.temp_decay_moves = 10;
         setup.options.temp_endgame = endgame;
-        assert_drawn(&mut setup, &game, &lines, |line| {
+        assert_drawn(&mut setup, &game, &lines, 1.0, |line| {
             (line.nodes as f64).powf(1.0 / temperature)
         });
     }
@@ -169,7 +180,7 @@ fn from_the_cutoff_move_on_the_temperature_is_that_of_the_endgame() {
         setup.options.temperature = 1.0;
         setup.options.temp_cutoff_move = 8;
         setup.options.temp_endgame = endgame;
-        assert_drawn(&mut setup, &game, &lines, |line| {
+        assert_drawn(&mut setup, &game, &lines, 1.0, |line| {
             (line.nodes as f64).powf(1.0 / temperature)
         });
     }

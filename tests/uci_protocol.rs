@@ -165,7 +165,7 @@ fn answers_while_searching() {
 }
 
 #[test]
-fn bad_input_changes_nothing() {
+fn bad_input_is_told_and_breaks_nothing() {
     let mut session = Session::new();
     session.ask("position startpos moves e2e4");
     let fen = session.fen();
@@ -198,6 +198,7 @@ fn bad_input_changes_nothing() {
         assert!(lines[0].starts_with("info string "), "{bad}: {lines:?}");
     }
     assert!(session.ask("   ").is_empty());
+    session.ask("position startpos moves e2e4");
     assert_eq!(session.fen(), fen);
     let (best, _) = session.go("go nodes 50");
     assert_legal(None, "e2e4", &best);
@@ -256,6 +257,11 @@ fn castling_is_written_as_the_mode_demands() {
     let chess960 = "1r2kr2/pppppppp/8/8/8/8/PPPPPPPP/1R2KR2 w FBfb - 0 1";
     session.send(&format!("position fen {chess960}"));
     assert_eq!(session.go("go nodes 10 searchmoves e1f1").0, "e1f1");
+    // In standard mode e1f1 would read as a king's move: the position is refused, with what to do.
+    session.send("setoption name UCI_Chess960 value false");
+    let lines = session.ask(&format!("position fen {chess960}"));
+    assert!(lines[0].contains("UCI_Chess960"), "{lines:?}");
+    assert_eq!(session.go("go nodes 10").0, "(none)");
 }
 
 #[test]
@@ -381,7 +387,7 @@ fn a_bad_network_is_an_error_and_not_the_end() {
     let mut session = Session::with(&["--backend", "nosuch"]);
     session.ask("position startpos");
     let (best, lines) = session.go("go nodes 10");
-    assert_eq!(best, "(none)");
+    assert_legal(None, "", &best);
     assert!(
         lines.iter().any(|l| l.starts_with("info string error: ")),
         "{lines:?}"

@@ -727,13 +727,14 @@ mod tests {
         writer.write(&record).unwrap();
         writer.finish().unwrap();
         assert_eq!(read_all(&path).unwrap(), vec![record; 3]);
-        for other in [
-            job("settings", Layout::Plain, 1),
-            job("others", Layout::Ranked, 1),
-            Job::new("settings", slice::from_ref(&path), Layout::Ranked, 1).unwrap(),
+        let own_input = Job::new("settings", slice::from_ref(&path), Layout::Ranked, 1);
+        for (other, reason) in [
+            (job("settings", Layout::Plain, 1), "was not begun"),
+            (job("others", Layout::Ranked, 1), "was not begun"),
+            (own_input.unwrap(), "is an input too"),
         ] {
             let error = RecordWriter::append(&path, &other).unwrap_err().to_string();
-            assert!(error.contains("x.rec exists and was not begun"), "{error}");
+            assert!(error.contains("x.rec") && error.contains(reason), "{error}");
         }
         assert_eq!(read_all(&path).unwrap(), vec![record; 3]);
     }

@@ -530,7 +530,7 @@ mod tests {
             let taken = tree.children(state.root());
             let in_flight: Vec<u32> = taken.iter().map(|child| child.in_flight).collect();
             assert_eq!(in_flight[expected], 1, "{children:?}: {in_flight:?}");
-            assert!(descent.ends == [End::Proven]);
+            assert!(descent.ends == [End::Settled]);
         }
     }
 }

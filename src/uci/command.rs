@@ -360,7 +360,8 @@ mod tests {
             parse("go searchmoves O-O wtime 7 sideways"),
             Ok(Command::Go(Go {
                 wtime: Some(ms(7)),
-                left_out: vec!["O-O".into(), "sideways".into()],
+                search_moves: vec!["O-O".into()],
+                left_out: vec!["sideways".into()],
                 ..Go::default()
             }))
         );

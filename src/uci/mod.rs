@@ -146,6 +146,9 @@ impl Session {
             }
             Err(error) => {
                 self.output.note(&error.to_string());
+                if line.split_whitespace().next() == Some("position") {
+                    self.engine.refuse_position(error.to_string());
+                }
                 Next::Continue
             }
         }
