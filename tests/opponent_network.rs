@@ -306,7 +306,9 @@ fn a_network_that_is_missing_or_broken_is_named_with_its_option_and_nothing_else
 /// The nodes that the second search reports, after a first one of 200: a tree that was kept has more than asked for.
 fn nodes_after(arguments: &[&str], between: &str) -> u64 {
     let script = format!("position startpos\ngo nodes 200\n{between}\ngo nodes 1\n");
-    let text = uci(&[&["-b", "rten", "-w", TINY], arguments].concat(), &script);
+    // One thread: a second one that is put to sleep with a leaf in its hands keeps the first from that move.
+    let main = ["-b", "rten", "-w", TINY, "--threads", "1"];
+    let text = uci(&[&main, arguments].concat(), &script);
     let last = text.lines().rfind(|line| line.starts_with("info depth"));
     let words: Vec<_> = last.unwrap().split(' ').collect();
     let at = words.iter().position(|word| *word == "nodes").unwrap();

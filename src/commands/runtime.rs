@@ -10,7 +10,7 @@ use crate::{
             nvidia::has_provider,
             runtime::{
                 GPU_INSTALL_COMMAND, INSTALL_COMMAND, LIBRARY_VARIABLE, OPENVINO_EP,
-                OPENVINO_INSTALL_COMMAND, Runtime, RuntimeError, usual_places,
+                OPENVINO_INSTALL_COMMAND, Runtime, RuntimeError, install_folder, usual_places,
             },
             session::devices,
         },
@@ -145,6 +145,8 @@ fn print_missing(runtime: Option<&Runtime>, states: &[BackendState]) -> Result<(
         .iter()
         .any(|(name, state)| *name == "openvino" && state.is_ok());
     say!();
+    let folder = install_folder().filter(|folder| folder.as_os_str() != ".");
+    let mut is_first = true;
     for (there, what, command) in [
         (runtime.is_some(), "for speed on any CPU", INSTALL_COMMAND),
         (
@@ -155,6 +157,12 @@ fn print_missing(runtime: Option<&Runtime>, states: &[BackendState]) -> Result<(
         (cuda, "for NVIDIA GPUs", GPU_INSTALL_COMMAND),
     ] {
         if !there {
+            if let Some(folder) = folder.as_ref().filter(|_| std::mem::take(&mut is_first)) {
+                say!(
+                    "what is missing is found when it was installed in {}:",
+                    folder.display()
+                );
+            }
             say!("{what:31} {command}");
         }
     }

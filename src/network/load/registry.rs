@@ -175,7 +175,11 @@ fn automatic(
     for name in BACKENDS {
         let note = match skipped.is_empty() {
             true => String::new(),
-            false => format!("not used: {}", skipped.join("; ")),
+            // The reasons would not fit a line.
+            false => format!(
+                "not used: {} (see scorn runtime)",
+                names(&skipped).join(", ")
+            ),
         };
         let wanted = Wanted {
             config,
@@ -199,6 +203,12 @@ fn automatic(
         skipped.dedup_by(|later, earlier| reason_of(later) == reason_of(earlier));
     }
     Err(LoadError::NothingWorks(skipped.join("; ")))
+}
+
+/// The names of backends that were not taken, which stand before the reasons.
+fn names(skipped: &[String]) -> Vec<&str> {
+    let names = skipped.iter().map(|skipped| skipped.split(' ').next());
+    names.map(Option::unwrap_or_default).collect()
 }
 
 fn reason_of(skipped: &str) -> &str {

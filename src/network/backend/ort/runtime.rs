@@ -1,8 +1,9 @@
 //! Finding and loading the ONNX Runtime library.
 //!
 //! The library is not part of the program: it is looked up when a backend needs it, in the `OnnxRuntimePath` option, the
-//! `ORT_DYLIB_PATH` variable, beside the executable, in `./runtime` and on the system's own path, in this order. Each
-//! place may be the library's file, a folder with it, or the folder into which `pip install --target` put the Python
+//! `ORT_DYLIB_PATH` variable, beside the executable, in the user's data folder and on the system's own path, in this order;
+//! in the current folder only if that is the checkout which the program was built from, for a library in any other would be
+//! somebody else's code. Each place may be the library's file, a folder with it, or the folder into which `pip install --target` put the Python
 //! wheel. What the user names explicitly is used or refused, never skipped.
 //!
 //! The runtime allows one environment per process, so this module holds the program's only global: the library that was
@@ -259,7 +260,22 @@ fn named(origin: &'static str, path: &Path) -> Result<PathBuf, RuntimeError> {
     })
 }
 
-/// Folders that are searched without being named: beside the executable, `runtime` there, and `runtime` here.
+/// Whether a folder is the checkout that this program was built from.
+fn is_own_checkout(folder: &Path) -> bool {
+    let built_in = fs::canonicalize(env!("CARGO_MANIFEST_DIR")).ok();
+    built_in.is_some() && built_in == fs::canonicalize(folder).ok()
+}
+
+/// The folder in which the install commands put `runtime` to a place where it is found: the current one in a checkout,
+/// otherwise the program's folder among the user's data. `None` where there is no such thing.
+pub fn install_folder() -> Option<PathBuf> {
+    match is_own_checkout(Path::new(".")) {
+        true => Some(PathBuf::from(".")),
+        false => Some(dirs::data_local_dir()?.join("scorn")),
+    }
+}
+
+/// Folders that are searched without being named: beside the executable, `runtime` there and in the [`install_folder`].
 pub fn usual_places() -> Vec<PathBuf> {
     let beside = env::current_exe()
         .ok()
@@ -269,7 +285,11 @@ pub fn usual_places() -> Vec<PathBuf> {
         places.push(folder.clone());
         places.push(folder.join("runtime"));
     }
-    places.push(PathBuf::from("runtime"));
+    let data = dirs::data_local_dir().map(|data| data.join("scorn/runtime"));
+    places.extend(data);
+    if is_own_checkout(Path::new(".")) {
+        places.push(PathBuf::from("runtime"));
+    }
     places
 }
 
@@ -353,6 +373,21 @@ mod tests {
         assert_eq!(library_in(&capi), expected);
         assert_eq!(library_in(&folder.path().join("onnxruntime")), expected);
         assert_eq!(library_in(folder.path()), expected);
+    }
+
+    #[test]
+    fn libraries_of_other_folders_are_not_looked_for() {
+        // Tests run in the checkout.
+        assert!(is_own_checkout(Path::new(".")));
+        assert!(usual_places().contains(&PathBuf::from("runtime")));
+        let other = tempfile::tempdir().unwrap();
+        fs::write(
+            other.path().join("Cargo.toml"),
+            "[package]\nname = \"scorn\"\n",
+        )
+        .unwrap();
+        assert!(!is_own_checkout(other.path()));
+        assert!(!is_own_checkout(Path::new("/no/such/folder")));
     }
 
     #[test]
