@@ -302,6 +302,71 @@ fn texts_that_are_none_are_named() {
 }
 
 #[test]
+fn a_long_game_needs_no_more_memory_than_a_short_one() {
+    let folder = Folder::new();
+    let round = "Nf3 Nf6 Ng1 Ng8 ";
+    let pgn = folder.file(
+        "long.pgn",
+        format!("[White \"a\"]\n\n{}*\n", round.repeat(1000)),
+    );
+    let out = folder.at("out.jsonl");
+    let words = ["-b", "hash", "-t", "1", "analyze", "--nodes", "1", "--pgn"];
+    let mut arguments: Vec<PathBuf> = words.map(PathBuf::from).into();
+    arguments.extend([pgn, "--output".into(), out.clone()]);
+    success(&scorn_within(700, arguments));
+    assert_eq!(fs::read_to_string(&out).unwrap().lines().count(), 4000);
+}
+
+/// A Zstandard frame (RFC 8878) that unpacks to so many blocks of 128 KiB, all of one byte.
+fn bomb(blocks: usize) -> Vec<u8> {
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x38];
+    for block in 1..=blocks {
+        // The size, a block of one repeated byte, and whether it is the last.
+        let header: u32 = (1 << 17) << 3 | 1 << 1 | u32::from(block == blocks);
+        frame.extend(&header.to_le_bytes()[..3]);
+        frame.push(b'x');
+    }
+    frame
+}
+
+#[test]
+fn little_that_unpacks_to_much_takes_little() {
+    let folder = Folder::new();
+    let packed = folder.file("x.pgn", bomb(4096));
+    assert!(packed.metadata().unwrap().len() < 20_000);
+    let out = folder.at("x.rec");
+    let words = ["dataset", "pgn"].map(PathBuf::from);
+    let arguments = words.into_iter().chain([packed.clone(), "-o".into(), out]);
+    let told = success(&scorn_within(300, arguments));
+    assert!(
+        told.starts_with("0 games") && told.contains("1 corrupt"),
+        "{told}"
+    );
+    for kind in ["--epd", "--pgn"] {
+        let words = ["-b", "hash", "-t", "1", "analyze", "--nodes", "20", kind];
+        let arguments = words.map(PathBuf::from).into_iter().chain([packed.clone()]);
+        let told = error(&scorn_within(700, arguments));
+        assert!(told.contains("longer than"), "{told}");
+    }
+}
+
+#[test]
+fn a_move_that_cannot_be_read_is_told_by_game_and_ply() {
+    let folder = Folder::new();
+    let pgn = folder.file("x.pgn", "1. e4 *\n\n1. e4 e5 2. Sf3 Nc6 *\n\n1. d4 *\n");
+    let words = ["-b", "hash", "analyze", "--nodes", "20", "--pgn"].map(OsStr::new);
+    let output = scorn(words.into_iter().chain([pgn.as_os_str()]));
+    assert!(error(&output).contains("game 2: the game at byte 9: 'Sf3' at ply 3 is no move"));
+    assert_eq!(text(&output.stdout).matches("played: ").count(), 2);
+    let output = dataset(
+        &["pgn", "--min-plies", "1", "-o"],
+        &[&folder.at("x.rec"), &pgn],
+    );
+    assert!(success(&output).starts_with("2 games, 2 positions; skipped 1 corrupt"));
+    assert!(text(&output.stderr).contains("'Sf3' at ply 3"));
+}
+
+#[test]
 fn a_log_without_a_reader_does_not_make_the_engine_wait() {
     let folder = Folder::new();
     let fifo = folder.fifo("log");

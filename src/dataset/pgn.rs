@@ -7,7 +7,7 @@ use shakmaty::{CastlingMode, Chess, Color, KnownOutcome, Position};
 
 use super::record::{MATE, NO_RESULT, NO_SCORE, Record, Source};
 use crate::hashing::fnv1a;
-use crate::pgn::read::{LONGEST_TAG, castling_of_variant, start_position};
+use crate::pgn::read::{castling_of_variant, longest_tag, start_position};
 
 /// A legal game.
 pub struct Game {
@@ -47,10 +47,10 @@ impl Game {
     }
 }
 
-/// Reads the games of a text that [`Texts`](crate::pgn::read::Texts) has cut out; what is wrong with a game is told in words.
+/// Reads the games of a text that [`Texts`](crate::pgn::text::Texts) has cut out; what is wrong with a game is told in words.
 pub fn read_games(text: &[u8]) -> impl Iterator<Item = Result<Game, String>> {
     let mut reader = Reader::build(text)
-        .set_supported_tag_line_length(LONGEST_TAG)
+        .set_supported_tag_line_length(longest_tag(text.len()))
         .finish();
     let mut is_readable = true;
     std::iter::from_fn(move || {

@@ -2,6 +2,7 @@
 //! and writing games that other programs read.
 
 pub mod read;
+pub mod text;
 pub mod write;
 
 pub use read::{Game, ReadError, Reader};

@@ -1,7 +1,4 @@
-//! Reading games.
-//!
-//! The text is cut into games here rather than by the PGN parser, so that a broken game can be named by its byte offset
-//! and cannot take its neighbours with it.
+//! Reading games, each from its own text.
 
 use std::{
     collections::VecDeque,
@@ -14,13 +11,17 @@ use pgn_reader::{Outcome, RawTag, SanPlus, Skip, Visitor};
 use shakmaty::{CastlingMode, Chess, KnownOutcome, Position, fen::Fen};
 use thiserror::Error;
 
+use super::text::Texts;
 use crate::{
     chess::{PackedMove, setup},
     files,
 };
 
-/// The longest line of a tag that is understood, in bytes; longer ones would need larger buffers, one for each game.
-pub(crate) const LONGEST_TAG: usize = 1 << 12;
+/// The longest line of a tag that is understood, in bytes, in a text of this many: the parser has a buffer of so many for
+/// each game.
+pub(crate) fn longest_tag(text: usize) -> usize {
+    text.clamp(1 << 12, 1 << 16)
+}
 
 /// A legal game, without comments and variations.
 #[derive(Clone, Debug)]
@@ -59,7 +60,7 @@ pub enum ReadError {
         reason: String,
     },
     /// The file; nothing more can be read.
-    #[error("the rest of the file cannot be read: {0}")]
+    #[error("the rest of the file cannot be read")]
     File(#[from] io::Error),
 }
 
@@ -69,6 +70,7 @@ pub struct Reader<R> {
     /// Games of the text that was cut last: without tags, several come together.
     read: VecDeque<Result<Game, ReadError>>,
     is_over: bool,
+    needs_result: bool,
 }
 
 impl Reader<Box<dyn BufRead + Send>> {
@@ -88,16 +90,28 @@ impl<R: BufRead> Reader<R> {
             texts: Texts::new(input),
             read: VecDeque::new(),
             is_over: false,
+            needs_result: true,
         }
+    }
+
+    /// Takes a game at the end of the file that has no result as it is, rather than as one that was cut off.
+    pub fn accept_unfinished(mut self) -> Self {
+        self.needs_result = false;
+        self
     }
 
     /// Reads the games of the next text; `None` at the end.
     fn read_text(&mut self) -> io::Result<Option<()>> {
-        let Some((offset, text)) = self.texts.next_text()? else {
+        let Some(text) = self.texts.next_text()? else {
             return Ok(None);
         };
-        let mut reader = pgn_reader::Reader::build(text)
-            .set_supported_tag_line_length(LONGEST_TAG)
+        let offset = text.offset;
+        if let Some(reason) = text.fault {
+            self.read = VecDeque::from([Err(ReadError::Game { offset, reason })]);
+            return Ok(Some(()));
+        }
+        let mut reader = pgn_reader::Reader::build(text.bytes)
+            .set_supported_tag_line_length(longest_tag(text.bytes.len()))
             .finish();
         let mut games = VecDeque::new();
         loop {
@@ -113,7 +127,8 @@ impl<R: BufRead> Reader<R> {
             }
         }
         // A result is missing at the end of the file when it was cut off; elsewhere its writer leaves it to the tag.
-        if self.texts.is_at_end()
+        if self.needs_result
+            && self.texts.is_at_end()
             && let Some(Ok(game)) = games.back()
             && !game.is_whole
         {
@@ -146,68 +161,6 @@ impl<R: BufRead> Iterator for Reader<R> {
         }
         self.read.pop_front()
     }
-}
-
-/// Cuts a stream into the texts of games: a game ends where a tag line follows movetext.
-pub struct Texts<R> {
-    input: R,
-    offset: u64,
-    text: Vec<u8>,
-    line: Vec<u8>,
-}
-
-impl<R: BufRead> Texts<R> {
-    /// Of this text.
-    pub fn new(input: R) -> Texts<R> {
-        Texts {
-            input,
-            offset: 0,
-            text: Vec::new(),
-            line: Vec::new(),
-        }
-    }
-
-    /// The next text and where it starts. Games without tags come together.
-    ///
-    /// # Errors
-    /// When the input cannot be read.
-    pub fn next_text(&mut self) -> io::Result<Option<(u64, &[u8])>> {
-        self.text.clear();
-        let mut movetext = false;
-        let mut start = self.offset;
-        loop {
-            if self.line.is_empty() {
-                self.input.read_until(b'\n', &mut self.line)?;
-            }
-            let tag = is_tag(&self.line);
-            if self.line.is_empty() || (tag && movetext) {
-                break;
-            }
-            let blank = self.line.trim_ascii().is_empty();
-            if blank && self.text.is_empty() {
-                start += self.line.len() as u64;
-            } else {
-                movetext |= !tag && !blank;
-                self.text.extend_from_slice(&self.line);
-            }
-            self.offset += self.line.len() as u64;
-            self.line.clear();
-        }
-        Ok((!self.text.is_empty()).then_some((start, self.text.as_slice())))
-    }
-
-    /// Whether no text follows the one that was cut last.
-    fn is_at_end(&self) -> bool {
-        self.line.is_empty()
-    }
-}
-
-/// `[Name "value"]`; a comment's `[%eval 0.3]` at the start of a line is none.
-fn is_tag(line: &[u8]) -> bool {
-    let line = line.trim_ascii();
-    line.first() == Some(&b'[')
-        && line.get(1).is_some_and(u8::is_ascii_alphabetic)
-        && line.ends_with(b"\"]")
 }
 
 struct GameVisitor;

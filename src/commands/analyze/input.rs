@@ -2,17 +2,16 @@
 
 use std::{
     io::{self, BufRead},
-    ops::ControlFlow,
     path::Path,
 };
 
 use anyhow::{Context, Result, anyhow};
-use pgn_reader::{RawTag, Reader, SanPlus, Visitor};
-use shakmaty::{EnPassantMode, Position, fen::Fen, san::San};
+use shakmaty::{EnPassantMode, Position, fen::Fen, san::SanPlus};
 
 use crate::{
     chess::{History, PackedMove, setup},
-    files,
+    files::{self, LineEnd, read_line, skip_line},
+    pgn::{Game, Reader},
 };
 
 /// One position to analyse.
@@ -56,8 +55,8 @@ impl Item {
     }
 }
 
-/// The longest line of a tag that is understood, in bytes.
-const LONGEST_TAG: usize = 1 << 16;
+/// The longest line of an EPD file, in bytes.
+const LONGEST_LINE: usize = 1 << 16;
 
 /// A stream of positions; what cannot be read is an error with its place.
 pub type Items = Box<dyn Iterator<Item = Result<Item>>>;
@@ -83,7 +82,7 @@ pub fn from_epd(path: &Path) -> Result<Items> {
         let place = || format!("{file}, line {number}");
         let line = match line {
             Ok(line) => line,
-            Err(error) => return Some(Err(anyhow!(error).context(place()))),
+            Err(error) => return Some(Err(error.context(place()))),
         };
         let text = line.trim_start_matches('\u{feff}').trim();
         if text.is_empty() || text.starts_with('#') {
@@ -94,21 +93,35 @@ pub fn from_epd(path: &Path) -> Result<Items> {
 }
 
 /// Lines and their numbers. Names may be in any encoding: what is not UTF-8 is replaced.
-fn lines(mut from: impl BufRead) -> impl Iterator<Item = (usize, io::Result<String>)> {
+fn lines(mut from: impl BufRead) -> impl Iterator<Item = (usize, Result<String>)> {
     let mut failed = false;
     (1..).map_while(move |number| {
-        let mut line = Vec::new();
         // After a read error a file may repeat it for ever: the first ends the stream.
-        let read = if failed {
-            Ok(0)
-        } else {
-            from.read_until(b'\n', &mut line)
-        };
-        failed |= read.is_err();
-        match read {
-            Ok(0) => None,
-            Ok(_) => Some((number, Ok(String::from_utf8_lossy(&line).into_owned()))),
-            Err(error) => Some((number, Err(error))),
+        if failed {
+            return None;
+        }
+        let line = next_line(&mut from);
+        failed = line.is_err();
+        match line.transpose()? {
+            Err(error) => Some((number, Err(anyhow!(error)))),
+            Ok(None) => Some((
+                number,
+                Err(anyhow!("it is longer than {LONGEST_LINE} bytes")),
+            )),
+            Ok(Some(line)) => Some((number, Ok(line))),
+        }
+    })
+}
+
+/// The next line; nothing at the end, and nothing in it if it is too long.
+fn next_line(from: &mut impl BufRead) -> io::Result<Option<Option<String>>> {
+    let mut line = Vec::new();
+    Ok(match read_line(from, &mut line, LONGEST_LINE)? {
+        LineEnd::Nothing => None,
+        LineEnd::Whole => Some(Some(String::from_utf8_lossy(&line).into_owned())),
+        LineEnd::Cut => {
+            skip_line(from)?;
+            Some(None)
         }
     })
 }
@@ -170,91 +183,34 @@ fn sans(history: &History, text: &str) -> Result<Vec<PackedMove>> {
 /// When the file cannot be opened; bad games are errors of the stream.
 pub fn from_pgn(path: &Path) -> Result<Items> {
     let file = path.display().to_string();
-    let mut reader = Reader::build(files::open(path)?)
-        .set_supported_tag_line_length(LONGEST_TAG)
-        .finish();
-    let mut failed = false;
-    let games = (1..).map_while(move |number| {
-        if failed {
-            return None;
-        }
-        let place = || format!("{file}, game {number}");
-        match reader.read_game(&mut GameReader) {
-            Ok(None) => None,
-            Ok(Some(game)) => Some(match game.items(number) {
-                Ok(items) => items.into_iter().map(Ok).collect(),
-                Err(error) => vec![Err(error.context(place()))],
-            }),
+    let games = Reader::open(path)?.accept_unfinished();
+    let items = (1..).zip(games).flat_map(move |(number, game)| -> Items {
+        match game {
+            Ok(game) => Box::new(items_of(game, number).map(Ok)),
             Err(error) => {
-                failed = true;
-                let error = anyhow!(error).context("the rest of the file was not read");
-                Some(vec![Err(error.context(place()))])
+                let error = anyhow!(error).context(format!("{file}, game {number}"));
+                Box::new(std::iter::once(Err(error)))
             }
         }
     });
-    Ok(Box::new(games.flatten()))
+    Ok(Box::new(items))
 }
 
-/// One game, unchecked.
-#[derive(Debug, Default)]
-struct Game {
-    fen: Option<String>,
-    sans: Vec<San>,
-}
-
-impl Game {
-    fn items(self, number: usize) -> Result<Vec<Item>> {
-        let mut history = setup::history_from(self.fen.as_deref(), &[])?;
-        let mut items = Vec::with_capacity(self.sans.len());
-        for (index, san) in self.sans.iter().enumerate() {
-            let position = history.position();
-            let place = format!(
-                "game {number}, move {}{}",
-                position.fullmoves(),
-                position.turn().fold_wb(".", "...")
-            );
-            let m = san
-                .to_move(position)
-                .with_context(|| format!("{place}: {san} (ply {}) is not legal", index + 1))?;
-            let mut item = Item::new(history.clone(), place);
-            item.played = Some(PackedMove::pack(m));
-            items.push(item);
-            history.push_move(m);
-        }
-        Ok(items)
-    }
-}
-
-struct GameReader;
-
-impl Visitor for GameReader {
-    type Tags = Game;
-    type Movetext = Game;
-    type Output = Game;
-
-    fn begin_tags(&mut self) -> ControlFlow<Game, Game> {
-        ControlFlow::Continue(Game::default())
-    }
-
-    fn tag(&mut self, game: &mut Game, name: &[u8], value: RawTag<'_>) -> ControlFlow<Game> {
-        if name == b"FEN" {
-            game.fen = Some(value.decode_utf8_lossy().into_owned());
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn begin_movetext(&mut self, tags: Game) -> ControlFlow<Game, Game> {
-        ControlFlow::Continue(tags)
-    }
-
-    fn san(&mut self, game: &mut Game, san: SanPlus) -> ControlFlow<Game> {
-        game.sans.push(san.san);
-        ControlFlow::Continue(())
-    }
-
-    fn end_game(&mut self, game: Game) -> Game {
-        game
-    }
+/// The positions of a game, one at a time: each holds the game so far, and together they would hold its square.
+fn items_of(game: Game, number: usize) -> impl Iterator<Item = Item> {
+    let mut history = History::new(game.start);
+    game.moves.into_iter().map(move |m| {
+        let position = history.position();
+        let place = format!(
+            "game {number}, move {}{}",
+            position.fullmoves(),
+            position.turn().fold_wb(".", "...")
+        );
+        let mut item = Item::new(history.clone(), place);
+        item.played = Some(m);
+        history.push(m);
+        item
+    })
 }
 
 #[cfg(test)]
@@ -281,6 +237,23 @@ mod tests {
         ));
         let items: Vec<_> = from_pgn(games.path()).unwrap().collect();
         assert_eq!(items.iter().filter(|item| item.is_ok()).count(), 2);
+        let lines = format!("{}\n4k3/8/8/8/8/8/8/4K2R w - -\n", "x".repeat(1 << 20));
+        let items: Vec<_> = from_epd(file(lines).path()).unwrap().collect();
+        assert_eq!(items.len(), 2);
+        assert!(format!("{:#}", items[0].as_ref().unwrap_err()).contains("line 1: it is longer"));
+        assert_eq!(items[1].as_ref().unwrap().name, "#2");
+    }
+
+    #[test]
+    fn a_move_that_cannot_be_read_is_named_by_game_and_ply() {
+        let games = file("1. e4 *\n\n[White \"b\"]\n\n1. e4 e5 2. Sf3 Nc6 *\n\n1. d4 *\n");
+        let items: Vec<_> = from_pgn(games.path()).unwrap().collect();
+        assert_eq!(items.len(), 3);
+        let error = format!("{:#}", items[1].as_ref().unwrap_err());
+        assert!(
+            error.contains("game 2") && error.contains("'Sf3' at ply 3"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::{
         record::{Layout, RecordWriter},
     },
     files::{self, output::NewFile},
-    pgn::read::Texts,
+    pgn::text::Texts,
     terminal::{printable, tell},
 };
 
@@ -93,9 +93,11 @@ fn convert(
     let bar = progress_bytes(length, &printable(&path.display().to_string()));
     let input = files::open_watched(path, |raw| bar.wrap_read(raw))?;
     let mut games = Texts::new(input);
-    while let Some((offset, text)) = games.next_text().with_context(name)? {
-        // Games without tags come together.
-        for game in read_games(text) {
+    while let Some(text) = games.next_text().with_context(name)? {
+        let offset = text.offset;
+        let fault = text.fault.map(Err);
+        let read = fault.is_none().then(|| read_games(text.bytes));
+        for game in fault.into_iter().chain(read.into_iter().flatten()) {
             if args.is_enough(counts) {
                 break;
             }
@@ -165,9 +167,9 @@ mod tests {
                     [Variant \"Atomic\"]\n\n1. e4 e5 *\n\n[White \"z\"]\n\n1. e4 e5 2. Nf3 N\n";
         let mut games = Texts::new(text.as_bytes());
         let mut offsets = Vec::new();
-        while let Some((offset, game)) = games.next_text().unwrap() {
-            assert!(text.as_bytes()[offset as usize..].starts_with(game));
-            offsets.push(offset);
+        while let Some(game) = games.next_text().unwrap() {
+            assert!(text.as_bytes()[game.offset as usize..].starts_with(game.bytes));
+            offsets.push(game.offset);
         }
         assert_eq!(offsets.len(), 6);
         let dir = tempfile::tempdir().unwrap();

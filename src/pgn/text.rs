@@ -1,0 +1,314 @@
+//! Cutting a file into the texts of games, before anything is made of them.
+//!
+//! The text is cut here rather than by the PGN parser, so that a broken game can be named by its byte offset and cannot
+//! take its neighbours with it. The parser also passes over words that are no moves without a word, and plays on with a
+//! move missing; here they are found.
+
+use std::io::{self, BufRead};
+
+use shakmaty::san::SanPlus;
+
+use crate::files::{LineEnd, read_line};
+
+/// The longest text of one game, in bytes; annotated games have some hundred thousand. A few kilobytes can unpack to
+/// a text without end.
+const LONGEST_GAME: usize = 1 << 22;
+/// The longest line that is read at once, in bytes.
+const LONGEST_LINE: usize = 1 << 16;
+/// No game has more plies: by the rule of 75 moves the longest one ends after 11 798.
+const MOST_PLIES: usize = 12_000;
+
+/// The text of one game.
+#[derive(Debug)]
+pub struct Text<'a> {
+    /// Where it starts in the file, unpacked.
+    pub offset: u64,
+    /// The text.
+    pub bytes: &'a [u8],
+    /// Why no game can be read from it, if that is known already.
+    pub fault: Option<String>,
+}
+
+/// Cuts a stream into the texts of games: a game ends with a blank line after its moves, unless that is in a comment, or
+/// where a tag follows moves.
+pub struct Texts<R> {
+    input: R,
+    offset: u64,
+    text: Vec<u8>,
+    /// The line that was read last and belongs to no text yet.
+    line: Vec<u8>,
+    /// Whether that is only the rest of a line.
+    is_rest: bool,
+    /// Whether a rest follows it.
+    is_cut: bool,
+}
+
+impl<R: BufRead> Texts<R> {
+    /// Of this text.
+    pub fn new(input: R) -> Texts<R> {
+        Texts {
+            input,
+            offset: 0,
+            text: Vec::new(),
+            line: Vec::new(),
+            is_rest: false,
+            is_cut: false,
+        }
+    }
+
+    /// The next text.
+    ///
+    /// # Errors
+    /// When the input cannot be read.
+    pub fn next_text(&mut self) -> io::Result<Option<Text<'_>>> {
+        self.text.clear();
+        self.skip_blank()?;
+        let offset = self.offset;
+        let (mut has_moves, mut in_comment, mut is_too_long) = (false, false, false);
+        loop {
+            self.fill()?;
+            let is_tag = !self.is_rest && is_tag(&self.line);
+            let is_blank = !self.is_rest && self.line.trim_ascii().is_empty();
+            if self.line.is_empty() || (has_moves && (is_tag || (is_blank && !in_comment))) {
+                break;
+            }
+            if !is_tag && !is_blank {
+                has_moves = true;
+                in_comment = ends_in_comment(&self.line, in_comment, self.is_rest);
+            }
+            is_too_long |= self.text.len() + self.line.len() > LONGEST_GAME;
+            if !is_too_long {
+                self.text.extend_from_slice(&self.line);
+            }
+            self.take_line();
+        }
+        // So that it is known whether another follows.
+        self.skip_blank()?;
+        let fault = match is_too_long {
+            true => Some(format!("it is longer than {LONGEST_GAME} bytes")),
+            false => fault_in_moves(&self.text),
+        };
+        Ok((!self.text.is_empty() || is_too_long).then_some(Text {
+            offset,
+            bytes: &self.text,
+            fault,
+        }))
+    }
+
+    /// Whether no text follows the one that was cut last.
+    pub fn is_at_end(&self) -> bool {
+        self.line.is_empty()
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        if self.line.is_empty() {
+            self.is_rest = self.is_cut;
+            let end = read_line(&mut self.input, &mut self.line, LONGEST_LINE)?;
+            self.is_cut = end == LineEnd::Cut;
+        }
+        Ok(())
+    }
+
+    fn take_line(&mut self) {
+        self.offset += self.line.len() as u64;
+        self.line.clear();
+    }
+
+    fn skip_blank(&mut self) -> io::Result<()> {
+        loop {
+            self.fill()?;
+            if self.line.is_empty() || !self.line.trim_ascii().is_empty() {
+                return Ok(());
+            }
+            self.take_line();
+        }
+    }
+}
+
+/// `[Name "value"]`; a comment's `[%eval 0.3]` at the start of a line is none.
+fn is_tag(line: &[u8]) -> bool {
+    let line = line.trim_ascii();
+    line.first() == Some(&b'[')
+        && line.get(1).is_some_and(u8::is_ascii_alphabetic)
+        && line.ends_with(b"\"]")
+}
+
+/// Whether a line of moves ends in a comment, if it begins in one or not.
+fn ends_in_comment(line: &[u8], mut in_comment: bool, is_rest: bool) -> bool {
+    if !in_comment && !is_rest && line.starts_with(b"%") {
+        return false;
+    }
+    for byte in line {
+        match byte {
+            b'}' => in_comment = false,
+            b'{' => in_comment = true,
+            b';' if !in_comment => return false,
+            _ => {}
+        }
+    }
+    in_comment
+}
+
+/// What is wrong with the moves, as far as their words tell.
+fn fault_in_moves(text: &[u8]) -> Option<String> {
+    let mut words = Words { text, depth: 0 };
+    let mut plies = 0;
+    while let Some(word) = words.next_word() {
+        match kind(word) {
+            Kind::Move => plies += 1,
+            Kind::Other => {}
+            Kind::Unreadable => {
+                let is_last = words.text.trim_ascii().is_empty();
+                let word = String::from_utf8_lossy(&word[..word.len().min(40)]);
+                return Some(match is_last {
+                    true => format!("it breaks off after {plies} plies with '{word}'"),
+                    false => format!("'{word}' at ply {} is no move", plies + 1),
+                });
+            }
+        }
+        if plies > MOST_PLIES {
+            return Some(format!("it has more than {MOST_PLIES} plies"));
+        }
+    }
+    None
+}
+
+enum Kind {
+    Move,
+    /// Numbers, results, signs.
+    Other,
+    Unreadable,
+}
+
+fn kind(word: &[u8]) -> Kind {
+    if word.starts_with(b"0-0") {
+        return Kind::Move;
+    }
+    // Numbers of moves may stand before them without a space; results begin with digits too.
+    let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let word = &word[digits..];
+    if SanPlus::from_ascii(word).is_ok() {
+        return Kind::Move;
+    }
+    let first = String::from_utf8_lossy(word).chars().next();
+    let is_figurine = |c: char| ('\u{2654}'..='\u{265f}').contains(&c);
+    match first {
+        _ if word == b"ep" => Kind::Other,
+        Some(c) if c.is_alphabetic() || is_figurine(c) => Kind::Unreadable,
+        _ => Kind::Other,
+    }
+}
+
+/// The words of the moves played: without tags, comments and variations.
+struct Words<'a> {
+    text: &'a [u8],
+    /// Of the variations.
+    depth: usize,
+}
+
+impl<'a> Words<'a> {
+    fn next_word(&mut self) -> Option<&'a [u8]> {
+        loop {
+            let (&first, rest) = self.text.split_first()?;
+            match first {
+                b'{' => self.go_to(b'}'),
+                b';' | b'[' => {
+                    self.go_to(b'\n');
+                    continue;
+                }
+                b'\n' if rest.first() == Some(&b'%') => {
+                    self.text = rest;
+                    self.go_to(b'\n');
+                    continue;
+                }
+                b'(' => self.depth += 1,
+                b')' => self.depth = self.depth.saturating_sub(1),
+                _ if self.text.starts_with(b"e.p.") => self.text = &rest[2..],
+                _ if ends_word(first) => {}
+                _ => {
+                    let length = self.text.iter().position(|&byte| ends_word(byte));
+                    let (word, rest) = self.text.split_at(length.unwrap_or(self.text.len()));
+                    self.text = rest;
+                    if self.depth == 0 {
+                        return Some(word);
+                    }
+                    continue;
+                }
+            }
+            self.text = self.text.get(1..).unwrap_or_default();
+        }
+    }
+
+    /// Goes to the next such byte, or to the end.
+    fn go_to(&mut self, byte: u8) {
+        let at = self.text.iter().position(|&other| other == byte);
+        self.text = &self.text[at.unwrap_or(self.text.len())..];
+    }
+}
+
+fn ends_word(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || b"{}()[];!?$.".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(text: &str) -> Vec<(u64, String, Option<String>)> {
+        let mut texts = Texts::new(text.as_bytes());
+        let mut cut = Vec::new();
+        while let Some(text) = texts.next_text().unwrap() {
+            let bytes = String::from_utf8_lossy(text.bytes).into_owned();
+            cut.push((text.offset, bytes, text.fault));
+        }
+        cut
+    }
+
+    #[test]
+    fn games_end_with_a_blank_line_that_is_in_no_comment() {
+        let text = "\n[White \"a\"]\n\n1. e4 {two\n\nparts} e5 ; {\n*\n\n\n1. d4 *\n[White \"b\"]\n\n1. c4 {open\n\n[White \"c\"]\n\n*\n";
+        let games = cut(text);
+        let begins = ["[White \"a\"]", "1. d4", "[White \"b\"]", "[White \"c\"]"];
+        assert_eq!(games.len(), begins.len(), "{games:?}");
+        for ((offset, game, fault), begin) in games.iter().zip(begins) {
+            assert!(game.starts_with(begin) && fault.is_none());
+            assert!(text[*offset as usize..].starts_with(&**game));
+        }
+        assert!(cut("\n \n").is_empty());
+    }
+
+    #[test]
+    fn words_that_are_no_moves_are_found_with_their_ply() {
+        let fault = |moves: &str| cut(&format!("[White \"Xf3\"]\n\n{moves}\n")).remove(0).2;
+        for readable in [
+            "1.e4 e5 2.Nf3!? $14 Nc6 (2... Xx9 (3. zz) 3. d4) 3. Bb5+ {Xf3} a6 ; Xf3\n% Xf3\n1/2-1/2",
+            "1. e4 d5 2. e5 f5 3. exf6 e.p. 0-1",
+            "30. O-O O-O-O 31. 0-0 0-0-0 32. a8=Q# ½-½",
+            "1. e4 +- 1... e5 = \u{b1} *",
+        ] {
+            assert_eq!(fault(readable), None, "{readable}");
+        }
+        for (unreadable, word, ply) in [
+            ("1. e4 Xf3 2. d4 *", "Xf3", 2),
+            ("1. e4 e5 2. Sf3 *", "Sf3", 3),
+            ("1. e4 e5 2. ♘f3 *", "♘f3", 3),
+            ("1. e4 e5 (1... c5) 2. Nf3++ *", "Nf3++", 3),
+        ] {
+            assert_eq!(
+                fault(unreadable),
+                Some(format!("'{word}' at ply {ply} is no move"))
+            );
+        }
+        assert!(fault(&"Nf3 ".repeat(12_001)).unwrap().contains("plies"));
+    }
+
+    #[test]
+    fn a_text_without_end_is_not_kept_and_its_neighbours_are() {
+        let long = "x".repeat(LONGEST_GAME + 1);
+        let games = cut(&format!("1. e4 *\n\n1. d4 {{{long}}} *\n\n1. c4 *\n"));
+        assert_eq!(games.len(), 3);
+        assert!(games[1].2.as_ref().unwrap().contains("longer than"));
+        assert!(games[1].1.len() <= LONGEST_GAME);
+        assert_eq!((&*games[2].1, &games[2].2), ("1. c4 *\n", &None));
+    }
+}
