@@ -1,5 +1,6 @@
 //! Just enough of ONNX: its protobuf messages, a typed graph builder, and a reader for models made elsewhere.
 
+mod bounds;
 pub(crate) mod graph;
 pub(crate) mod inspect;
 pub(crate) mod proto;

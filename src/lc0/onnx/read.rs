@@ -4,6 +4,7 @@
 use prost::{Message, bytes::Bytes};
 
 use super::{
+    bounds,
     graph::cast_node,
     inspect::{computes_shapes, has_convolutions, is_bfloat16, planes_read},
     proto::{Extent, GraphProto, ModelProto, StringStringEntry, ValueInfo, data_type},
@@ -129,6 +130,7 @@ fn find_tensors(
         .graph
         .as_ref()
         .ok_or_else(|| NetError::missing("the graph of the ONNX model"))?;
+    bounds::check(graph)?;
     let named = |name: Option<String>| name.filter(|name| !name.is_empty());
     let required =
         |role, tensors: &[ValueInfo], name: Option<String>, default: &str, dims: &[i64]| {

@@ -1,0 +1,461 @@
+//! What a runtime may be given. Runtimes trust their models: they recurse along a graph and allocate what a tensor says
+//! it needs, so that a few bytes can overflow the stack or end the program for want of memory. So the depth of a graph,
+//! the graphs inside its nodes and the sizes of its constants are looked at before any of them runs.
+//!
+//! Not seen here are sizes that a graph computes from other numbers; a model is still a program from somebody.
+
+use std::collections::HashMap;
+
+use prost::{Message, bytes::Bytes};
+
+use super::proto::{GraphProto, data_type};
+use crate::lc0::error::NetError;
+
+/// The most nodes one after the other. The deepest networks of chess have less than 2000; `rten` overflows a thread's
+/// stack of 2 MiB beyond some 10 000.
+const DEEPEST: usize = 4000;
+/// The most graphs one inside the other; exporters write two.
+const MOST_NESTED: usize = 4;
+/// The most elements that a node may make of nothing but a constant shape.
+const MOST_ELEMENTS: f64 = (1u64 << 28) as f64;
+
+/// Operators whose result is as large as the numbers in some of their inputs say, and which inputs those are.
+const GROWING: &[(&str, &[usize])] = &[
+    ("ConstantOfShape", &[0]),
+    ("Expand", &[1]),
+    ("OneHot", &[1]),
+    ("Pad", &[1]),
+    ("Range", &[0, 1]),
+    ("Resize", &[2, 3]),
+    ("Tile", &[1]),
+    ("Upsample", &[1]),
+];
+
+#[derive(Clone, PartialEq, Message)]
+struct Node {
+    #[prost(string, repeated, tag = "1")]
+    input: Vec<String>,
+    #[prost(string, repeated, tag = "2")]
+    output: Vec<String>,
+    #[prost(string, optional, tag = "3")]
+    name: Option<String>,
+    #[prost(string, optional, tag = "4")]
+    op_type: Option<String>,
+    #[prost(message, repeated, tag = "5")]
+    attribute: Vec<Attribute>,
+}
+
+/// An attribute; what may be nested without end stays encoded.
+#[derive(Clone, PartialEq, Message)]
+struct Attribute {
+    #[prost(bytes = "bytes", optional, tag = "5")]
+    tensor: Option<Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "6")]
+    graph: Option<Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "10")]
+    tensors: Vec<Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "11")]
+    graphs: Vec<Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "22")]
+    sparse: Option<Bytes>,
+}
+
+/// A constant with all the ways of holding its values.
+#[derive(Clone, PartialEq, Message)]
+struct Tensor {
+    #[prost(int64, repeated, tag = "1")]
+    dims: Vec<i64>,
+    #[prost(int32, optional, tag = "2")]
+    data_type: Option<i32>,
+    #[prost(float, repeated, tag = "4")]
+    float_data: Vec<f32>,
+    #[prost(int32, repeated, tag = "5")]
+    int32_data: Vec<i32>,
+    #[prost(bytes = "bytes", repeated, tag = "6")]
+    string_data: Vec<Bytes>,
+    #[prost(int64, repeated, tag = "7")]
+    int64_data: Vec<i64>,
+    #[prost(string, optional, tag = "8")]
+    name: Option<String>,
+    #[prost(bytes = "bytes", optional, tag = "9")]
+    raw_data: Option<Bytes>,
+    #[prost(double, repeated, tag = "10")]
+    double_data: Vec<f64>,
+    #[prost(uint64, repeated, tag = "11")]
+    uint64_data: Vec<u64>,
+    /// 1: in another file.
+    #[prost(int32, optional, tag = "14")]
+    data_location: Option<i32>,
+}
+
+/// Refuses a graph that is too deep, or whose constants are not what they say.
+pub(super) fn check(graph: &GraphProto) -> Result<(), NetError> {
+    check_graph(graph, 0)
+}
+
+fn check_graph(graph: &GraphProto, nested: usize) -> Result<(), NetError> {
+    let mut constants = HashMap::new();
+    for tensor in &graph.initializer {
+        let tensor: Tensor = decode(tensor)?;
+        check_tensor(&tensor, tensor.name())?;
+        if let Some(numbers) = numbers(&tensor) {
+            constants.insert(tensor.name().to_owned(), numbers);
+        }
+    }
+    if !graph.sparse_initializer.is_empty() {
+        return Err(no_sparse("an initializer"));
+    }
+    let nodes: Vec<Node> = graph.node.iter().map(decode).collect::<Result<_, _>>()?;
+    for node in &nodes {
+        for attribute in &node.attribute {
+            for tensor in attribute.tensor.iter().chain(&attribute.tensors) {
+                let tensor: Tensor = decode(tensor)?;
+                check_tensor(&tensor, name_of(node))?;
+                if let (Some(numbers), Some(output)) = (numbers(&tensor), node.output.first()) {
+                    constants.insert(output.clone(), numbers);
+                }
+            }
+            if attribute.sparse.is_some() {
+                return Err(no_sparse(name_of(node)));
+            }
+            for inner in attribute.graph.iter().chain(&attribute.graphs) {
+                if nested == MOST_NESTED {
+                    return Err(too_deep(node, "graphs inside one another", MOST_NESTED));
+                }
+                check_graph(&decode(inner)?, nested + 1)?;
+            }
+        }
+    }
+    for node in &nodes {
+        check_growth(node, &constants)?;
+    }
+    check_depth(&nodes)
+}
+
+fn decode<M: Message + Default>(bytes: &Bytes) -> Result<M, NetError> {
+    M::decode(bytes.clone()).map_err(|error| NetError::Protobuf {
+        what: "ONNX model",
+        error,
+    })
+}
+
+/// Of a sparse constant a few bytes fill any size.
+fn no_sparse(name: &str) -> NetError {
+    NetError::Unsupported {
+        field: format!("the constant of '{name}' in the ONNX model"),
+        found: "sparse".to_owned(),
+        expected: "constants with all their values".to_owned(),
+    }
+}
+
+/// What a node is called in messages: many have no name, but all have an output.
+fn name_of(node: &Node) -> &str {
+    let output = || node.output.first().map_or("", |name| name);
+    Some(node.name())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(output)
+}
+
+fn too_deep(node: &Node, what: &str, most: usize) -> NetError {
+    NetError::Unsupported {
+        field: format!("the depth of the ONNX model at node '{}'", name_of(node)),
+        found: format!("more than {most} {what}"),
+        expected: "fewer".to_owned(),
+    }
+}
+
+/// Whether a constant holds as many values as its shape says.
+fn check_tensor(tensor: &Tensor, name: &str) -> Result<(), NetError> {
+    let wrong = |found: String, expected: &str| NetError::TensorShape {
+        tensor: name.to_owned(),
+        found,
+        expected: expected.to_owned(),
+    };
+    if tensor.data_location == Some(1) {
+        return Err(wrong("in another file".to_owned(), "in this one"));
+    }
+    let size = tensor.dims.iter().try_fold(1u64, |size, &dim| {
+        u64::try_from(dim)
+            .ok()
+            .and_then(|dim| size.checked_mul(dim))
+    });
+    let told = || format!("of shape {:?}", tensor.dims);
+    let Some(size) = size else {
+        return Err(wrong(told(), "a possible one"));
+    };
+    let held = values_held(tensor, size);
+    if held != size {
+        let text = format!("{} and holds {held} values", told());
+        return Err(wrong(text, "as many as its shape says"));
+    }
+    Ok(())
+}
+
+/// The values that a constant holds; of types whose values are no whole bytes, so many as it should.
+fn values_held(tensor: &Tensor, size: u64) -> u64 {
+    let Some(raw) = &tensor.raw_data else {
+        let lengths = [
+            tensor.float_data.len(),
+            tensor.int32_data.len(),
+            tensor.string_data.len(),
+            tensor.int64_data.len(),
+            tensor.double_data.len(),
+            tensor.uint64_data.len(),
+        ];
+        let held = lengths.into_iter().max().unwrap_or(0) as u64;
+        // Complex numbers are two entries, and of types of 4 bits two are in one.
+        let fits = held == size.saturating_mul(2) || held == size.div_ceil(2);
+        let is_whole = fits && !is_byte_sized(tensor.data_type());
+        return if is_whole { size } else { held };
+    };
+    match element_bytes(tensor.data_type()) {
+        Some(bytes) if (raw.len() as u64).is_multiple_of(bytes) => raw.len() as u64 / bytes,
+        // Two in a byte: no more memory than there are bytes, twice.
+        None if size / 2 <= raw.len() as u64 => size,
+        _ => 0,
+    }
+}
+
+/// Whether a typed list has an entry for each value.
+fn is_byte_sized(data_type: i32) -> bool {
+    element_bytes(data_type).is_some_and(|bytes| bytes <= 8 && !matches!(data_type, 14 | 15))
+        || data_type == 8
+}
+
+/// The bytes of an element (`TensorProto.DataType` in onnx.proto); `None` for types of 4 bits or unknown ones.
+fn element_bytes(data_type: i32) -> Option<u64> {
+    Some(match data_type {
+        data_type::UINT8 | data_type::INT8 | 9 | 17..=20 | 24 => 1,
+        4 | 5 | data_type::FLOAT16 | data_type::BFLOAT16 => 2,
+        data_type::FLOAT | data_type::INT32 | 12 => 4,
+        data_type::INT64 | 11 | 13 | 14 => 8,
+        15 => 16,
+        _ => return None,
+    })
+}
+
+/// The numbers of a small constant, such as a shape.
+fn numbers(tensor: &Tensor) -> Option<Vec<f64>> {
+    let size: i64 = tensor.dims.iter().product();
+    if size > 64 {
+        return None;
+    }
+    let Some(raw) = &tensor.raw_data else {
+        return Some(match tensor.data_type() {
+            data_type::INT64 => tensor.int64_data.iter().map(|&n| n as f64).collect(),
+            data_type::INT32 => tensor.int32_data.iter().map(|&n| n.into()).collect(),
+            data_type::FLOAT => tensor.float_data.iter().map(|&n| n.into()).collect(),
+            _ => return None,
+        });
+    };
+    let (eights, fours) = (raw.as_chunks::<8>().0, raw.as_chunks::<4>().0);
+    Some(match tensor.data_type() {
+        data_type::INT64 => eights
+            .iter()
+            .map(|&n| i64::from_le_bytes(n) as f64)
+            .collect(),
+        data_type::INT32 => fours
+            .iter()
+            .map(|&n| i32::from_le_bytes(n).into())
+            .collect(),
+        data_type::FLOAT => fours
+            .iter()
+            .map(|&n| f32::from_le_bytes(n).into())
+            .collect(),
+        _ => return None,
+    })
+}
+
+/// Refuses a node that makes too much of constant numbers.
+fn check_growth(node: &Node, constants: &HashMap<String, Vec<f64>>) -> Result<(), NetError> {
+    let growing = GROWING.iter().find(|(op, _)| *op == node.op_type());
+    let inputs = growing.map_or(&[][..], |(_, inputs)| inputs);
+    let names = inputs.iter().filter_map(|&index| node.input.get(index));
+    for (name, numbers) in names.filter_map(|name| constants.get_key_value(name)) {
+        let product: f64 = numbers.iter().filter(|n| **n > 1.0).product();
+        if product > MOST_ELEMENTS {
+            return Err(NetError::TensorShape {
+                tensor: name.clone(),
+                found: format!("{numbers:?}, from which {} makes a tensor", node.op_type()),
+                expected: format!("numbers for at most {MOST_ELEMENTS} elements"),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a graph with too many nodes one after the other, or one that leads back to itself. By Kahn's algorithm, for
+/// recursion would need the stack that is to be spared.
+fn check_depth(nodes: &[Node]) -> Result<(), NetError> {
+    let mut makers = HashMap::new();
+    for (index, node) in nodes.iter().enumerate() {
+        for output in node.output.iter().filter(|name| !name.is_empty()) {
+            makers.insert(output.as_str(), index);
+        }
+    }
+    let mut users = vec![Vec::new(); nodes.len()];
+    let mut waits = vec![0usize; nodes.len()];
+    for (index, node) in nodes.iter().enumerate() {
+        for maker in node
+            .input
+            .iter()
+            .filter_map(|name| makers.get(name.as_str()))
+        {
+            users[*maker].push(index);
+            waits[index] += 1;
+        }
+    }
+    let mut depths = vec![1usize; nodes.len()];
+    let mut ready: Vec<usize> = (0..nodes.len())
+        .filter(|&index| waits[index] == 0)
+        .collect();
+    let mut done = 0;
+    while let Some(index) = ready.pop() {
+        done += 1;
+        if depths[index] > DEEPEST {
+            return Err(too_deep(
+                &nodes[index],
+                "nodes one after the other",
+                DEEPEST,
+            ));
+        }
+        for &user in &users[index] {
+            depths[user] = depths[user].max(depths[index] + 1);
+            waits[user] -= 1;
+            if waits[user] == 0 {
+                ready.push(user);
+            }
+        }
+    }
+    match waits.iter().position(|&count| count > 0) {
+        Some(index) if done < nodes.len() => Err(NetError::Unsupported {
+            field: format!(
+                "the input of the ONNX model's node '{}'",
+                name_of(&nodes[index])
+            ),
+            found: "made from its own output".to_owned(),
+            expected: "made by nodes before it".to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lc0::onnx::proto::TensorProto;
+
+    fn node(op: &str, input: &str, output: &str) -> Node {
+        Node {
+            input: vec![input.into()],
+            output: vec![output.into()],
+            op_type: Some(op.into()),
+            ..Default::default()
+        }
+    }
+
+    fn graph(nodes: &[Node], constants: &[TensorProto]) -> GraphProto {
+        GraphProto {
+            node: nodes
+                .iter()
+                .map(|node| node.encode_to_vec().into())
+                .collect(),
+            initializer: constants
+                .iter()
+                .map(|tensor| tensor.encode_to_vec().into())
+                .collect(),
+            ..Default::default()
+        }
+    }
+
+    fn chain(length: usize) -> Vec<Node> {
+        (0..length)
+            .map(|at| node("Relu", &format!("t{at}"), &format!("t{}", at + 1)))
+            .collect()
+    }
+
+    fn constant(name: &str, dims: &[i64], numbers: &[i64]) -> TensorProto {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+        TensorProto {
+            dims: dims.to_vec(),
+            data_type: Some(data_type::INT64),
+            name: Some(name.into()),
+            raw_data: Some(bytes.into()),
+        }
+    }
+
+    fn refused(nodes: &[Node], constants: &[TensorProto]) -> String {
+        check(&graph(nodes, constants)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn graphs_have_a_depth_in_any_order_and_no_circles() {
+        let mut deep = chain(DEEPEST + 1);
+        assert!(check(&graph(&deep[1..], &[])).is_ok());
+        deep.reverse();
+        let last = format!("'t{}'", DEEPEST + 1);
+        assert!(
+            refused(&deep, &[]).contains(&last),
+            "{}",
+            refused(&deep, &[])
+        );
+        let circle = [node("Relu", "a", "b"), node("Relu", "b", "a")];
+        assert!(refused(&circle, &[]).contains("its own output"));
+    }
+
+    #[test]
+    fn graphs_inside_nodes_have_a_depth_too() {
+        let mut inner = graph(&[], &[]);
+        for depth in 0..20 {
+            let mut outer = node("If", "condition", &format!("out{depth}"));
+            outer.attribute.push(Attribute {
+                graph: Some(inner.encode_to_vec().into()),
+                ..Default::default()
+            });
+            inner = graph(&[outer], &[]);
+            assert_eq!(check(&inner).is_ok(), depth < MOST_NESTED, "{depth}");
+        }
+        assert!(
+            check(&inner)
+                .unwrap_err()
+                .to_string()
+                .contains("graphs inside one another")
+        );
+    }
+
+    #[test]
+    fn constants_hold_what_their_shape_says() {
+        assert!(check(&graph(&[], &[constant("ok", &[3], &[1, 2, 3])])).is_ok());
+        assert!(check(&graph(&[], &[constant("none", &[0], &[])])).is_ok());
+        for (dims, numbers) in [
+            (&[1 << 40][..], &[][..]),
+            (&[4], &[1, 2, 3]),
+            (&[1 << 32, 1 << 32], &[]),
+            (&[-1], &[]),
+        ] {
+            let error = refused(&[], &[constant("weights", dims, numbers)]);
+            assert!(error.contains("'weights'"), "{error}");
+        }
+        // A node's own constant.
+        let mut made = node("Constant", "", "made");
+        made.attribute.push(Attribute {
+            tensor: Some(constant("", &[1 << 40], &[]).encode_to_vec().into()),
+            ..Default::default()
+        });
+        assert!(refused(&[made], &[]).contains("'made'"));
+    }
+
+    #[test]
+    fn nothing_huge_is_made_of_a_small_shape() {
+        let shape = |numbers: &[i64]| constant("shape", &[numbers.len() as i64], numbers);
+        for op in ["ConstantOfShape", "Expand", "Tile"] {
+            let mut grow = [node(op, "shape", "huge")];
+            if op != "ConstantOfShape" {
+                grow[0].input.insert(0, "data".to_owned());
+            }
+            assert!(check(&graph(&grow, &[shape(&[-1, 64, 8, 8])])).is_ok());
+            let error = refused(&grow, &[shape(&[1 << 20, 1 << 20])]);
+            assert!(error.contains("'shape'") && error.contains(op), "{error}");
+        }
+    }
+}
