@@ -26,6 +26,7 @@ use crate::{
         r#match::{self, MatchArgs},
         runtime::{self, RuntimeArgs},
         stats::{self, StatsArgs},
+        train::{self, TrainArgs},
         tune::{self, TuneArgs},
     },
     files,
@@ -91,6 +92,7 @@ enum Command {
     Dataset(DatasetArgs),
     Stats(StatsArgs),
     Match(Box<MatchArgs>),
+    Train(TrainArgs),
 }
 
 /// Runs the program with the process's arguments.
@@ -137,6 +139,7 @@ fn dispatch(command: Option<Command>, options: Options) -> Result<()> {
         Some(Command::Dataset(args)) => dataset::run(&args, &options, &load(tell_aside)),
         Some(Command::Stats(args)) => stats::command(&args),
         Some(Command::Match(args)) => r#match::command(&args),
+        Some(Command::Train(args)) => train::run(&args),
     }
 }
 

@@ -530,8 +530,8 @@ options! {
     /// Network file: lc0 .pb or .pb.gz, or ONNX.
     "WeightsFile"                         "weights",                      drops Network
         weights_file:                       String                        = "<built in>";
-    /// What evaluates the network: auto (the first that works of these), tensorrt, cuda, openvino, onnx-cpu,
-    /// rten (needs no library), hash (for tests).
+    /// What evaluates the network: auto (the first that works of these), sparse (for sparse networks, and what
+    /// they are made for), tensorrt, cuda, openvino, onnx-cpu, rten (needs no library), hash (for tests).
     "Backend"                             "backend",                      drops Network
         backend:                            String                        = "auto";
     /// Settings of the backend: key=value,name(key=value); see the README.

@@ -2,9 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
-use crate::lc0::{Net, OnnxDescription, read_file};
+use crate::{
+    lc0::{Net, OnnxDescription, read_file},
+    sparse::{features::INPUTS, file, network::Shape},
+};
 
 /// Describe a network: architecture, size, formats, licence.
 #[derive(Clone, Debug, clap::Args)]
@@ -39,7 +42,11 @@ fn describe_file(path: &Path, json: bool) -> Result<String> {
         let name = path
             .file_name()
             .map(|name| name.to_string_lossy().into_owned());
-        let description = OnnxDescription::of(name, &bytes).map_err(|error| error.in_file(path))?;
+        let description = match file::is_sparse(&bytes) {
+            true => describe_sparse(name, &bytes)
+                .with_context(|| format!("network {}", path.display()))?,
+            false => OnnxDescription::of(name, &bytes).map_err(|error| error.in_file(path))?,
+        };
         return match json {
             true => Ok(serde_json::to_string(&description)?),
             false => Ok(description.to_string()),
@@ -50,4 +57,18 @@ fn describe_file(path: &Path, json: bool) -> Result<String> {
         true => Ok(serde_json::to_string(&description)?),
         false => Ok(description.to_string()),
     }
+}
+
+fn describe_sparse(name: Option<String>, bytes: &[u8]) -> Result<OnnxDescription> {
+    let Shape {
+        policy,
+        value,
+        hidden,
+    } = file::read(bytes)?.shape();
+    let input = format!(
+        "{}: {INPUTS} inputs; first layers {policy} wide (policy) and {value} (value), hidden layers {hidden}",
+        file::ENCODING
+    );
+    let model = file::model(bytes)?;
+    Ok(OnnxDescription::of_model(name, bytes, model, input)?)
 }

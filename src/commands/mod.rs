@@ -10,4 +10,5 @@ pub mod describe;
 pub mod r#match;
 pub mod runtime;
 pub mod stats;
+pub mod train;
 pub mod tune;

@@ -23,7 +23,7 @@
 //! that made a file which can be continued as `u64`, then zeros.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Seek, Write};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -434,6 +434,48 @@ impl Iterator for RecordReader {
             Err(_) => self.count,
         };
         Some(read.map(|()| Record::from_bytes(&bytes)))
+    }
+}
+
+/// A record file that is read in any order.
+#[derive(Debug)]
+pub struct RecordFile {
+    file: File,
+    path: PathBuf,
+    layout: Layout,
+    /// Number of records in the file when it was opened.
+    pub count: u64,
+}
+
+impl RecordFile {
+    /// Opens a file and checks its header.
+    ///
+    /// # Errors
+    /// When it cannot be read or is no record file.
+    pub fn open(path: &Path) -> Result<RecordFile> {
+        let mut file =
+            File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        let header = Header::read(&mut file, path)?;
+        Ok(RecordFile {
+            file,
+            path: path.into(),
+            layout: header.layout,
+            count: header.records,
+        })
+    }
+
+    /// The record with this number, from 0.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be read.
+    pub fn get(&mut self, index: u64) -> Result<Record> {
+        let size = self.layout.bytes();
+        let mut bytes = [0; RANKED_BYTES];
+        self.file
+            .seek(SeekFrom::Start((index + 1) * size as u64))
+            .and_then(|_| self.file.read_exact(&mut bytes[..size]))
+            .with_context(|| format!("cannot read record {index} of {}", self.path.display()))?;
+        Ok(Record::from_bytes(&bytes))
     }
 }
 

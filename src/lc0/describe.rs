@@ -326,7 +326,7 @@ pub struct OnnxDescription {
     pub sha256: String,
     /// Bytes of the file.
     pub bytes: usize,
-    /// What the input planes hold, lc0's name.
+    /// What the input planes hold: lc0's name, or the kind and sizes of a sparse network.
     pub input_format: String,
     /// The batch size, if it is fixed.
     pub batch: Option<usize>,
@@ -340,12 +340,23 @@ impl OnnxDescription {
     /// Describes the bytes of an `.onnx` file.
     pub fn of(name: Option<String>, bytes: &[u8]) -> Result<OnnxDescription, super::NetError> {
         let model: OnnxModel = read_onnx(bytes)?;
+        let input = model.input_format.to_string();
+        OnnxDescription::of_model(name, bytes, model, input)
+    }
+
+    /// Describes a model that was read from these bytes; `input` says what its input holds.
+    pub fn of_model(
+        name: Option<String>,
+        bytes: &[u8],
+        model: OnnxModel,
+        input: String,
+    ) -> Result<OnnxDescription, super::NetError> {
         let outputs = [model.wdl, model.value, model.mlh];
         Ok(OnnxDescription {
             name,
             sha256: super::net::sha256(bytes),
             bytes: bytes.len(),
-            input_format: model.input_format.to_string(),
+            input_format: input,
             batch: model.batch,
             tensors: [model.input, model.policy]
                 .into_iter()

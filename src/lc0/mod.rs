@@ -27,7 +27,7 @@ pub mod proto;
 mod architecture;
 mod model;
 mod net;
-mod onnx;
+pub(crate) mod onnx;
 mod to_onnx;
 mod weights;
 

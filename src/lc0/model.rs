@@ -103,6 +103,9 @@ pub struct OnnxModel {
     pub mlh: Option<String>,
     /// What the input planes hold.
     pub input_format: InputFormat,
+    /// Whether it is a sparse network ([`crate::sparse::file`]), with inputs and moves of its own: then `input_format` means
+    /// nothing.
+    pub is_sparse: bool,
     /// The batch size, if it is fixed.
     pub batch: Option<usize>,
 }
@@ -122,6 +125,7 @@ impl OnnxModel {
             value: None,
             mlh: None,
             input_format,
+            is_sparse: false,
             batch: None,
         }
     }

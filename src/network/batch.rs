@@ -171,6 +171,13 @@ impl Batch {
         (&self.moves[range.clone()], &mut self.policy[range])
     }
 
+    /// For evaluators: the inputs of all positions, and of position `index` the moves and the place for their probabilities.
+    pub fn answer_mut(&mut self, index: usize) -> (&Inputs, &[PackedMove], &mut [f32]) {
+        let range = self.range(index);
+        let (moves, policy) = (&self.moves[range.clone()], &mut self.policy[range]);
+        (&self.inputs, moves, policy)
+    }
+
     /// For evaluators: sets the value of position `index`.
     pub fn set_value(&mut self, index: usize, value: Value) {
         self.items[index].value = value;

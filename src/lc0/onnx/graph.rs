@@ -322,6 +322,14 @@ impl Graph {
         self.initializer(name, &[values.len()], data_type::INT64, bytes.into())
     }
 
+    /// A constant stored as 8-bit integers, in the precision of the computation.
+    pub(crate) fn bytes(&mut self, name: &str, dims: &[usize], values: &[i8]) -> GraphValue {
+        let bytes: Vec<u8> = values.iter().map(|&value| value as u8).collect();
+        let stored = self.initializer(name, dims, data_type::INT8, bytes.into());
+        let precision = self.precision;
+        self.cast(&format!("{name}/wide"), &stored, precision)
+    }
+
     /// A constant list of integers named after its contents.
     fn dims(&mut self, values: &[i64]) -> GraphValue {
         let text: Vec<String> = values.iter().map(i64::to_string).collect();
@@ -585,6 +593,17 @@ impl Graph {
         let least = self.floats("/relu2/least", &[], &[0.0]);
         let most = self.floats("/relu2/most", &[], &[255.0]);
         self.node("Clip", name, &[x, &least, &most], Vec::new())
+    }
+
+    /// The largest whole number that is not larger.
+    pub(crate) fn floor(&mut self, name: &str, x: &GraphValue) -> GraphValue {
+        self.wide_node("Floor", name, &[x], Vec::new())
+    }
+
+    /// The value limited to a range.
+    pub(crate) fn clip(&mut self, name: &str, x: &GraphValue, min: f32, max: f32) -> GraphValue {
+        let limits = [min, max].map(|limit| self.floats(&format!("/limit/{limit}"), &[], &[limit]));
+        self.wide_node("Clip", name, &[x, &limits[0], &limits[1]], Vec::new())
     }
 
     pub(crate) fn sigmoid(&mut self, name: &str, x: &GraphValue) -> GraphValue {

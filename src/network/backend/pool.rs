@@ -328,14 +328,14 @@ impl NetworkEvaluator {
         }
         value.m = value.m.max(0.0);
         batch.set_value(index, value);
-        let (orientation, layout) = (batch.inputs().orientation(index), self.encoding.policy());
+        let layout = self.encoding.policy();
         let logits = outputs
             .policy
             .get(row * layout.size()..(row + 1) * layout.size());
         let logits = logits.ok_or_else(|| self.not_finite("policy"))?;
         let temperature = batch.policy_temperature();
-        let (moves, policy) = batch.policy_mut(index);
-        match layout.probabilities(logits, moves, orientation, temperature, policy) {
+        let (inputs, moves, policy) = batch.answer_mut(index);
+        match layout.probabilities(logits, moves, (inputs, index), temperature, policy) {
             true => Ok(()),
             false => Err(self.not_finite("policy")),
         }

@@ -7,10 +7,17 @@ use super::{
     planes::{Inputs, Orientation, PLANES, PlaneLayout},
     policy_map::{self, POLICY_SIZE},
 };
+use shakmaty::Chess;
+
 use crate::{
     chess::{PackedMove, Ply},
     lc0::{InputFormat, OnnxModel},
     options::HistoryFill,
+    sparse::{
+        self,
+        features::{self, Attacks, Features},
+        moves::{ROWS, Rows},
+    },
 };
 
 /// The encoding of positions and moves that a network was trained with.
@@ -18,12 +25,17 @@ use crate::{
 pub enum Encoding {
     /// lc0's 112 planes, in one of its formats, and its list of 1858 moves.
     Lc0(InputFormat),
+    /// The inputs of a sparse network, 64 to a plane, and its rows of moves ([`crate::sparse`]).
+    Sparse,
 }
 
 impl Encoding {
     /// That of a model.
     pub fn of(model: &OnnxModel) -> Encoding {
-        Encoding::Lc0(model.input_format)
+        match model.is_sparse {
+            true => Encoding::Sparse,
+            false => Encoding::Lc0(model.input_format),
+        }
     }
 
     /// Its planes.
@@ -33,6 +45,10 @@ impl Encoding {
                 planes: PLANES,
                 scalar_planes: &[RULE50_PLANE],
             },
+            Encoding::Sparse => PlaneLayout {
+                planes: features::PLANES,
+                scalar_planes: &[],
+            },
         }
     }
 
@@ -40,11 +56,19 @@ impl Encoding {
     pub fn policy(self) -> PolicyLayout {
         match self {
             Encoding::Lc0(_) => PolicyLayout::Lc0Moves,
+            Encoding::Sparse => PolicyLayout::SparseRows,
         }
     }
 
-    /// Adds the last position of a line (see [`encode`]) to the inputs of a batch.
-    pub fn encode(self, line: &[Ply], fill: HistoryFill, inputs: &mut Inputs) {
+    /// Adds the last position of a line (see [`encode`]) to the inputs of a batch; its legal moves, where the policy depends
+    /// on more than their squares.
+    pub fn encode(
+        self,
+        line: &[Ply],
+        moves: &[PackedMove],
+        fill: HistoryFill,
+        inputs: &mut Inputs,
+    ) {
         match self {
             Encoding::Lc0(format) => {
                 let planes = encode(line, format, fill);
@@ -54,8 +78,23 @@ impl Encoding {
                 };
                 inputs.push(&planes.masks, &[planes.rule50], orientation);
             }
+            Encoding::Sparse => {
+                if let Some(last) = line.last() {
+                    encode_sparse(&last.position, moves, inputs);
+                }
+            }
         }
     }
+}
+
+/// Adds a position as a sparse network sees it, and the rows of its moves.
+fn encode_sparse(position: &Chess, moves: &[PackedMove], inputs: &mut Inputs) {
+    let (view, attacks) = (sparse::features::View::of(position), Attacks::of(position));
+    let features = Features::with(position, view, &attacks);
+    inputs.push(&features.masks(), &[], Orientation::default());
+    let rows = Rows::new(position, view, &attacks);
+    let row = |m: &PackedMove| rows.row(m.unpack(position));
+    inputs.push_rows(moves.iter().map(row));
 }
 
 /// What the entries of a policy vector stand for.
@@ -63,6 +102,8 @@ impl Encoding {
 pub enum PolicyLayout {
     /// lc0's 1858 moves; see [`policy_map`].
     Lc0Moves,
+    /// A row for each way a piece can go, twice; see [`crate::sparse::moves`].
+    SparseRows,
 }
 
 impl PolicyLayout {
@@ -70,25 +111,34 @@ impl PolicyLayout {
     pub fn size(self) -> usize {
         match self {
             PolicyLayout::Lc0Moves => POLICY_SIZE,
+            PolicyLayout::SparseRows => ROWS,
         }
     }
 
-    /// Probabilities of `moves` from one position's policy vector; see [`policy_map::softmax`].
+    /// Probabilities of `moves` from the policy vector of position `index` of the inputs; see [`policy_map::softmax`].
     pub fn probabilities(
         self,
         logits: &[f32],
         moves: &[PackedMove],
-        orientation: Orientation,
+        (inputs, index): (&Inputs, usize),
         temperature: f32,
         out: &mut [f32],
     ) -> bool {
-        let Orientation {
-            black_to_move,
-            transform,
-        } = orientation;
         match self {
             PolicyLayout::Lc0Moves => {
+                let Orientation {
+                    black_to_move,
+                    transform,
+                } = inputs.orientation(index);
                 policy_map::softmax(logits, moves, black_to_move, transform, temperature, out)
+            }
+            PolicyLayout::SparseRows => {
+                for (out, &row) in out.iter_mut().zip(inputs.move_rows(index)) {
+                    *out = logits[usize::from(row)] / temperature;
+                }
+                let is_finite = out.iter().all(|logit| logit.is_finite());
+                sparse::infer::softmax(out);
+                is_finite
             }
         }
     }
@@ -111,7 +161,7 @@ mod tests {
         });
         let mut inputs = Inputs::default();
         for game in &games {
-            encoding.encode(game.plies(), HistoryFill::FenOnly, &mut inputs);
+            encoding.encode(game.plies(), &[], HistoryFill::FenOnly, &mut inputs);
         }
         assert_eq!((inputs.len(), layout.floats()), (3, 112 * 64));
         assert!(inputs.orientation(1).black_to_move && !inputs.orientation(0).black_to_move);

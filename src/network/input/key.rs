@@ -58,6 +58,17 @@ impl HistoryRead {
         only_repeated: false,
     };
 
+    /// Of a network that reads the current board, castling rights and the rule-50 counter.
+    pub const BOARD: HistoryRead = {
+        let mut steps = [StepRead::Nothing; HISTORY];
+        steps[0] = StepRead::Board;
+        HistoryRead {
+            steps,
+            count: 1,
+            only_repeated: false,
+        }
+    };
+
     /// Of a network that reads these planes. Formats that cut the history depend on more than the planes say, so those
     /// networks are taken to see all of it.
     pub fn of(format: InputFormat, planes: PlaneSet) -> HistoryRead {

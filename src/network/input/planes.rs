@@ -70,6 +70,10 @@ pub struct Inputs {
     masks: Vec<u64>,
     scalars: Vec<f32>,
     orientations: Vec<Orientation>,
+    /// Policy rows of the moves, one position after the other, in encodings that need them.
+    rows: Vec<u16>,
+    /// Where each position's end.
+    row_ends: Vec<usize>,
 }
 
 impl Inputs {
@@ -79,6 +83,8 @@ impl Inputs {
             masks: vec![0; positions * layout.planes],
             scalars: vec![0.0; positions * layout.scalar_planes.len()],
             orientations: vec![Orientation::default(); positions],
+            rows: Vec::new(),
+            row_ends: Vec::new(),
         }
     }
 
@@ -87,6 +93,8 @@ impl Inputs {
         self.masks.clear();
         self.scalars.clear();
         self.orientations.clear();
+        self.rows.clear();
+        self.row_ends.clear();
     }
 
     /// Adds a position: all its planes, the numbers of its scalar planes, and how its board was turned.
@@ -94,6 +102,24 @@ impl Inputs {
         self.masks.extend_from_slice(masks);
         self.scalars.extend_from_slice(scalars);
         self.orientations.push(orientation);
+    }
+
+    /// Adds the policy rows of the moves of the position that was added last.
+    pub fn push_rows(&mut self, rows: impl Iterator<Item = u16>) {
+        self.rows.extend(rows);
+        self.row_ends.push(self.rows.len());
+    }
+
+    /// The policy rows of a position's moves; none in encodings that do not need them.
+    pub fn move_rows(&self, index: usize) -> &[u16] {
+        let end = |index: usize| self.row_ends.get(index).copied().unwrap_or(0);
+        let start = index.checked_sub(1).map_or(0, end);
+        self.rows.get(start..end(index)).unwrap_or_default()
+    }
+
+    /// The masks of a position, whose encoding has this layout.
+    pub fn masks(&self, layout: PlaneLayout, index: usize) -> &[u64] {
+        &self.masks[index * layout.planes..(index + 1) * layout.planes]
     }
 
     /// How many positions there are.

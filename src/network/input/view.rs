@@ -44,7 +44,7 @@ impl View {
     /// Adds the current position of a line, with its legal moves, to a batch; returns its index there.
     pub fn queue(&self, line: &[Ply], moves: &[PackedMove], batch: &mut Batch) -> usize {
         if let Some(encoding) = self.encoding {
-            encoding.encode(line, self.fill, batch.inputs_mut());
+            encoding.encode(line, moves, self.fill, batch.inputs_mut());
         }
         batch.push(self.key(line), moves)
     }

@@ -28,17 +28,22 @@ use crate::{
             },
             pool::{Label, MAX_SESSIONS, NetworkEvaluator, SessionFactory},
             rten::RtenModel,
+            sparse::SparseEvaluator,
         },
         compose::multi::{Checked, Distribution, Multiplexer},
         cores,
         input::{Encoding, View, key::HistoryRead},
     },
+    sparse::{file, simd::Level},
 };
 
 /// The backends that evaluate a network on a device, in the order in which `auto` tries them.
-pub const BACKENDS: [&str; 5] = ["tensorrt", "cuda", "openvino", "onnx-cpu", "rten"];
+pub const BACKENDS: [&str; 6] = ["sparse", "tensorrt", "cuda", "openvino", "onnx-cpu", "rten"];
 /// The backends that need no network or combine others.
 pub const OTHER_BACKENDS: [&str; 5] = ["auto", "hash", "multiplexing", "roundrobin", "check"];
+
+/// The backend of sparse networks alone.
+const SPARSE: &str = "sparse";
 
 /// The largest difference that `check` lets pass, unless told otherwise.
 const CHECK_TOLERANCE: f32 = 1e-3;
@@ -173,6 +178,9 @@ fn automatic(
 ) -> Result<Arc<dyn Evaluator>, LoadError> {
     let mut skipped: Vec<String> = Vec::new();
     for name in BACKENDS {
+        if name == SPARSE && !weights::is_sparse(&config.weights) {
+            continue;
+        }
         let note = match skipped.is_empty() {
             true => String::new(),
             // The reasons would not fit a line.
@@ -193,6 +201,7 @@ fn automatic(
             Err(
                 error @ (LoadError::Weights(
                     WeightsError::Network(_)
+                    | WeightsError::Sparse { .. }
                     | WeightsError::NoBuiltIn
                     | WeightsError::NothingDiscovered { .. },
                 )
@@ -245,6 +254,11 @@ impl<'a> Wanted<'a> {
 
 /// One backend, checked with one position.
 fn backend(name: &'static str, wanted: Wanted<'_>) -> Result<Arc<dyn Evaluator>, LoadError> {
+    if name == SPARSE {
+        let made = sparse(wanted.config, wanted.options)?;
+        check(&made)?;
+        return Ok(Arc::new(made));
+    }
     let mut made = match name {
         "rten" => rten(wanted)?,
         _ => onnx(name, wanted)?,
@@ -261,6 +275,23 @@ fn backend(name: &'static str, wanted: Wanted<'_>) -> Result<Arc<dyn Evaluator>,
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Sparse networks in integers.
+fn sparse(config: &NetworkConfig, options: &BackendOptions) -> Result<SparseEvaluator, LoadError> {
+    options.only(SPARSE, &[])?;
+    let network = read(config, DataType::Float32)?;
+    if !network.onnx.is_sparse {
+        let message = "it is not a sparse network; those are made by \"scorn train\"".to_owned();
+        return Err(refused(SPARSE, &network.name, message));
+    }
+    let integers = file::read(&network.onnx.bytes)
+        .map_err(|error| refused(SPARSE, &network.name, error.to_string()))?;
+    let level = Level::detect();
+    let device = format!("CPU, {}", level.name());
+    let label = label(SPARSE, &network, device, String::new());
+    let view = view(config, &network.onnx);
+    Ok(SparseEvaluator::new(label, Arc::new(integers), view, level))
 }
 
 fn rten(wanted: Wanted<'_>) -> Result<NetworkEvaluator, LoadError> {
@@ -412,7 +443,10 @@ fn view(config: &NetworkConfig, model: &OnnxModel) -> View {
     View {
         encoding: Some(Encoding::of(model)),
         fill: config.fill,
-        reads: HistoryRead::of(model.input_format, model.planes_read),
+        reads: match model.is_sparse {
+            true => HistoryRead::BOARD,
+            false => HistoryRead::of(model.input_format, model.planes_read),
+        },
         moves_left: model.mlh.is_some(),
     }
 }

@@ -9,7 +9,10 @@ use std::{
 use thiserror::Error;
 
 use super::calibrate::calibrate;
-use crate::lc0::{self, ConvertOptions, DataType, Net, OnnxModel, format::Structure};
+use crate::{
+    lc0::{self, ConvertOptions, DataType, Net, OnnxModel, format::Structure},
+    sparse::file::{self, FileError},
+};
 
 /// The value of `WeightsFile` that means the network inside the program.
 pub const BUILT_IN: &str = "<built in>";
@@ -27,6 +30,14 @@ pub enum WeightsError {
         "this build has no built-in network; set WeightsFile to an lc0 (.pb.gz) or ONNX network"
     )]
     NoBuiltIn,
+    /// The file is a sparse network that cannot be used.
+    #[error("network {network}: {error}")]
+    Sparse {
+        /// The network's name.
+        network: String,
+        /// What is wrong.
+        error: FileError,
+    },
     /// The ranges that 8 bits need could not be found.
     #[error("{network} cannot be calibrated for int8: {error:#}")]
     Calibration {
@@ -66,6 +77,23 @@ pub fn embedded() -> Option<&'static [u8]> {
     EMBEDDED
 }
 
+/// Whether `weights` names a sparse network. What cannot be read is none: [`read`] says why.
+pub fn is_sparse(weights: &str) -> bool {
+    let path = match weights.trim() {
+        "" | BUILT_IN => return embedded().is_some_and(file::is_sparse),
+        AUTODISCOVER => discover(),
+        path => Ok(PathBuf::from(path)),
+    };
+    path.is_ok_and(|path| {
+        is_onnx(&path) && lc0::read_file(&path).is_ok_and(|bytes| file::is_sparse(&bytes))
+    })
+}
+
+fn is_onnx(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"))
+}
+
 /// Reads the network that `weights` names: a file, [`BUILT_IN`] or [`AUTODISCOVER`].
 ///
 /// # Errors
@@ -74,9 +102,7 @@ pub fn read(weights: &str, options: &ConvertOptions) -> Result<Network, WeightsE
     match weights.trim() {
         "" | BUILT_IN => {
             let bytes = embedded().ok_or(WeightsError::NoBuiltIn)?;
-            let in_file = |error: lc0::NetError| error.in_file(Path::new(BUILT_IN));
-            onnx_network(bytes, "built in".to_owned(), options)
-                .map_err(|error| in_file(error).into())
+            onnx_network(bytes, "built in".to_owned(), Path::new(BUILT_IN), options)
         }
         AUTODISCOVER => read_file(&discover()?, options),
         path => read_file(Path::new(path), options),
@@ -90,12 +116,9 @@ fn read_file(path: &Path, options: &ConvertOptions) -> Result<Network, WeightsEr
         .unwrap_or(path.as_os_str())
         .to_string_lossy()
         .into_owned();
-    if path
-        .extension()
-        .is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"))
-    {
+    if is_onnx(path) {
         let bytes = lc0::read_file(path)?;
-        return onnx_network(&bytes, name, options).map_err(in_file);
+        return onnx_network(&bytes, name, path, options);
     }
     let net = Net::load(path)?;
     let is_converted = net.format().structure != Structure::Onnx;
@@ -134,8 +157,29 @@ fn calibrated(net: &Net, options: &ConvertOptions) -> anyhow::Result<ConvertOpti
 fn onnx_network(
     bytes: &[u8],
     name: String,
+    path: &Path,
     options: &ConvertOptions,
-) -> Result<Network, lc0::NetError> {
+) -> Result<Network, WeightsError> {
+    let in_file = |error: lc0::NetError| error.in_file(path);
+    usual_heads(options).map_err(in_file)?;
+    let onnx = if file::is_sparse(bytes) {
+        file::model(bytes).map_err(|error| WeightsError::Sparse {
+            network: path.display().to_string(),
+            error,
+        })?
+    } else {
+        lc0::read_onnx(bytes).map_err(in_file)?
+    };
+    Ok(Network {
+        onnx,
+        name,
+        sha256: lc0::sha256(bytes),
+        is_converted: false,
+    })
+}
+
+/// An ONNX model has no choice of heads.
+fn usual_heads(options: &ConvertOptions) -> Result<(), lc0::NetError> {
     for (option, head) in [
         ("PolicyHead", &options.policy_head),
         ("ValueHead", &options.value_head),
@@ -148,12 +192,7 @@ fn onnx_network(
             });
         }
     }
-    Ok(Network {
-        onnx: lc0::read_onnx(bytes)?,
-        name,
-        sha256: lc0::sha256(bytes),
-        is_converted: false,
-    })
+    Ok(())
 }
 
 /// The newest file that is named like a network.

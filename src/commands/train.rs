@@ -1,0 +1,223 @@
+//! `scorn train`: sparse networks from record files.
+
+use std::{path::PathBuf, slice};
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use crate::files::output;
+use crate::sparse::network::Shape;
+use crate::sparse::train::checkpoint::Checkpoint;
+use crate::sparse::train::data::Part;
+use crate::sparse::train::{self, Settings, measure_file};
+
+/// Train sparse networks on the CPU, from the records of `dataset`.
+#[derive(Args, Debug)]
+pub struct TrainArgs {
+    #[command(subcommand)]
+    command: TrainCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum TrainCommand {
+    /// Train, or go on training: the same command continues from the folder's checkpoint
+    Run(RunArgs),
+    /// Measure a checkpoint on the held-out positions of record files
+    Measure(MeasureArgs),
+    /// Write the network of a checkpoint, an ONNX file
+    Export(ExportArgs),
+}
+
+#[derive(Args, Debug)]
+struct RunArgs {
+    /// Folder of the checkpoint and the log
+    #[arg(long)]
+    folder: PathBuf,
+    /// A record file to learn from and its share; repeat for others
+    #[arg(long, required = true, value_name = "FILE:SHARE")]
+    data: Vec<Part>,
+    /// A record file whose held-out positions to measure on; repeat for others
+    #[arg(long, value_name = "FILE")]
+    test: Vec<PathBuf>,
+    /// Held-out positions of each file
+    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    test_positions: usize,
+    /// Columns of the policy's first layer, a multiple of 64
+    #[arg(long, value_name = "N", help = sized("Columns of the policy's first layer, a multiple of 64", Shape::default().policy))]
+    policy_width: Option<usize>,
+    /// Columns of the value's first layer, a multiple of 64
+    #[arg(long, value_name = "N", help = sized("Columns of the value's first layer, a multiple of 64", Shape::default().value))]
+    value_width: Option<usize>,
+    /// Units of the value's hidden layers
+    #[arg(long, value_name = "N", help = sized("Units of the value's hidden layers", Shape::default().hidden))]
+    hidden: Option<usize>,
+    /// Positions a step
+    #[arg(long, default_value_t = 4096, value_name = "N")]
+    batch: usize,
+    /// Positions that a thread takes at a time
+    #[arg(long, default_value_t = 512, value_name = "N")]
+    chunk: usize,
+    /// Learning rate
+    #[arg(long, default_value_t = 1e-3, value_name = "X")]
+    rate: f64,
+    /// Steps over which the rate rises from 0
+    #[arg(long, default_value_t = 200, value_name = "N")]
+    warmup: u64,
+    /// Stop at this step
+    #[arg(long, default_value_t = u64::MAX, hide_default_value = true, value_name = "N")]
+    steps: u64,
+    /// Stop after so many minutes (of the decay, if it is one)
+    #[arg(
+        long,
+        default_value_t = 1e9,
+        hide_default_value = true,
+        value_name = "X"
+    )]
+    minutes: f64,
+    /// Start from this checkpoint and let the rate fall to 0, over --steps or --minutes
+    #[arg(long, value_name = "CHECKPOINT")]
+    decay: Option<PathBuf>,
+    /// Weight of a game's result where a position has no score
+    #[arg(long, default_value_t = 0.1, value_name = "X")]
+    result_weight: f64,
+    /// Weight of the plies left beside the value
+    #[arg(long, default_value_t = 0.02, value_name = "X")]
+    plies_weight: f64,
+    /// Seed of the weights and of what is drawn
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Threads
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    threads: usize,
+    /// Steps between checkpoints
+    #[arg(long, default_value_t = 500, value_name = "N")]
+    save_every: u64,
+    /// Steps between measurements
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    test_every: u64,
+    /// Steps between lines of the log
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    log_every: u64,
+}
+
+#[derive(Args, Debug)]
+struct MeasureArgs {
+    /// The checkpoint
+    checkpoint: PathBuf,
+    /// Record files
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Held-out positions of each file
+    #[arg(long, default_value_t = 50_000, value_name = "N")]
+    count: usize,
+}
+
+#[derive(Args, Debug)]
+struct ExportArgs {
+    /// The checkpoint
+    checkpoint: PathBuf,
+    /// The file to write
+    out: PathBuf,
+    /// Replace the file if it is there
+    #[arg(long)]
+    force: bool,
+    /// The network's name, for its metadata
+    #[arg(long, default_value = "")]
+    name: String,
+    /// What it was trained on, for its metadata
+    #[arg(long, default_value = "")]
+    data: String,
+    /// Its licence, for its metadata
+    #[arg(long, default_value = "")]
+    license: String,
+}
+
+/// Runs one of the subcommands.
+///
+/// # Errors
+/// What they say.
+pub fn run(args: &TrainArgs) -> Result<()> {
+    match &args.command {
+        TrainCommand::Run(args) => {
+            // A log that nobody reads is no reason to stop training.
+            train::run(&settings(args), &mut |line| {
+                let _ = std::io::Write::write_fmt(&mut std::io::stdout(), format_args!("{line}\n"));
+            })?;
+        }
+        TrainCommand::Measure(args) => {
+            let checkpoint = Checkpoint::load(&args.checkpoint)?;
+            for path in &args.files {
+                match measure_file(&checkpoint, path, args.count)? {
+                    Some(quality) => {
+                        say!("{}: {}", path.display(), quality.floating);
+                        say!("{}: {} in integers", path.display(), quality.integers);
+                    }
+                    None => say!("{}: no position is held out", path.display()),
+                }
+            }
+        }
+        TrainCommand::Export(args) => export(args)?,
+    }
+    Ok(())
+}
+
+fn export(args: &ExportArgs) -> Result<()> {
+    let checkpoint = Checkpoint::load(&args.checkpoint)?;
+    let seen = checkpoint.progress.positions.to_string();
+    let metadata = [
+        ("name", args.name.as_str()),
+        ("data", args.data.as_str()),
+        ("license", args.license.as_str()),
+        ("positions_seen", seen.as_str()),
+    ];
+    let given = metadata.into_iter().filter(|(_, value)| !value.is_empty());
+    let bytes = train::export(&checkpoint, &given.collect::<Vec<_>>());
+    output::write(
+        &args.out,
+        &bytes,
+        args.force,
+        slice::from_ref(&args.checkpoint),
+    )?;
+    say!("{}: {} bytes", args.out.display(), bytes.len());
+    Ok(())
+}
+
+/// The help of a size that only a new network has.
+fn sized(help: &str, default: usize) -> String {
+    format!("{help} [default: {default}, or as the checkpoint]")
+}
+
+/// The sizes that are asked for, if any is.
+fn shape(args: &RunArgs) -> Option<Shape> {
+    let usual = Shape::default();
+    let given = [args.policy_width, args.value_width, args.hidden];
+    given.iter().any(Option::is_some).then(|| Shape {
+        policy: args.policy_width.unwrap_or(usual.policy),
+        value: args.value_width.unwrap_or(usual.value),
+        hidden: args.hidden.unwrap_or(usual.hidden),
+    })
+}
+
+fn settings(args: &RunArgs) -> Settings {
+    Settings {
+        folder: args.folder.clone(),
+        data: args.data.clone(),
+        test: args.test.clone(),
+        test_positions: args.test_positions,
+        shape: shape(args),
+        batch: args.batch,
+        chunk: args.chunk,
+        rate: args.rate,
+        warmup: args.warmup,
+        steps: args.steps,
+        minutes: args.minutes,
+        decay: args.decay.clone(),
+        result_weight: args.result_weight,
+        plies_weight: args.plies_weight,
+        seed: args.seed,
+        threads: args.threads,
+        save_every: args.save_every.max(1),
+        test_every: args.test_every.max(1),
+        log_every: args.log_every.max(1),
+    }
+}

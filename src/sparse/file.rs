@@ -1,0 +1,477 @@
+//! A sparse network as an ONNX file, and back.
+//!
+//! The file holds the integers that [`infer`](super::infer) computes with, and a graph that does the same in floating point:
+//! every sum of the first layers and every product is a whole number there too, small enough for 32-bit floats to be exact, and
+//! what is dropped is dropped by `Floor`. So any runtime gives the same network, but for the last bits of the sums behind
+//! it. The graph's input is dense: 1 where an input of [`features`](super::features) is active, 0 elsewhere.
+//!
+//! | tensor | shape | |
+//! |---|---|---|
+//! | `/input/planes` | \[batch, 49, 8, 8\] | 0 or 1: the inputs in order, in planes of 64 as other networks have, the last 44 unused |
+//! | `/output/policy` | \[batch, 7768\] | logits of all rows of [`moves`](super::moves) |
+//! | `/output/wdl` | \[batch, 3\] | probabilities for the side to move |
+//! | `/output/mlh` | \[batch, 1\] | plies left |
+
+use std::collections::HashMap;
+
+use prost::{Message, bytes::Bytes};
+use thiserror::Error;
+
+use super::features::{INPUTS, PLANES};
+use super::infer::{First, Network, ValueTail};
+use super::moves::ROWS;
+use super::network::{
+    ACTIVATION_ONE, OUTPUTS, PLIES_UNIT, PRODUCT_ONE, PRODUCT_SHIFT, Shape, WEIGHT_ONE,
+};
+use crate::lc0::onnx::graph::{Graph, GraphValue, Precision};
+use crate::lc0::onnx::proto::{ModelProto, TensorProto, data_type};
+use crate::lc0::{InputFormat, OnnxModel};
+
+/// The metadata entry that says what a network's inputs and moves are.
+pub const ENCODING_KEY: &str = "scorn.encoding";
+/// Inputs, rows and integers as they are in this version.
+pub const ENCODING: &str = "sparse-1";
+/// The input tensor.
+pub const INPUT: &str = "/input/planes";
+/// The output with the logits of all rows.
+pub const POLICY: &str = "/output/policy";
+/// The output with probabilities of win, draw and loss.
+pub const WDL: &str = "/output/wdl";
+/// The output with the plies left.
+pub const PLIES: &str = "/output/mlh";
+
+/// What a sum behind the products is worth.
+const SUM_ONE: f32 = (PRODUCT_ONE * WEIGHT_ONE) as f32;
+
+/// Why a file cannot be read as a sparse network.
+#[derive(Debug, Error)]
+pub enum FileError {
+    /// The bytes are no ONNX model.
+    #[error("not an ONNX model: {0}")]
+    Protobuf(#[from] prost::DecodeError),
+    /// It is another kind of network.
+    #[error(
+        "not a sparse network: the metadata entry {ENCODING_KEY} is {found}, expected {ENCODING}"
+    )]
+    Encoding {
+        /// What the entry says, or that there is none.
+        found: String,
+    },
+    /// A tensor is missing or has another type or shape than expected.
+    #[error("damaged sparse network: {what}")]
+    Tensor {
+        /// Which one, and what is wrong.
+        what: String,
+    },
+}
+
+/// What a file says about itself.
+pub type Metadata = Vec<(String, String)>;
+
+/// The ONNX model of a network, with more metadata (who made it, of what) after the encoding.
+pub fn write(network: &Network, metadata: &[(&str, &str)]) -> Vec<u8> {
+    let mut graph = Graph::new("sparse network", Precision::Float32);
+    let g = &mut graph;
+    let planes = g.input(INPUT, None, &[PLANES, 8, 8]);
+    let flat = g.reshape("/input/flat", &planes, &[-1, 64 * PLANES as i64]);
+    let input = g.slice("/input/used", &flat, &[(1, 0, INPUTS as i64)]);
+    let products = first(g, "/policy", &input, &network.policy);
+    let rows = weights(
+        g,
+        "/policy/rows",
+        &[ROWS, network.policy.width / 2],
+        &network.rows,
+    );
+    let biases: Vec<f32> = network
+        .rows_bias
+        .iter()
+        .map(|&sum| sum as f32 / SUM_ONE)
+        .collect();
+    let biases = g.floats("/policy/rows/bias", &[ROWS], &biases);
+    let sums = g.matmul("/policy/sums", &products, &rows);
+    let policy = g.add(POLICY, &sums, &biases);
+    let products = first(g, "/value", &input, &network.value);
+    let outputs = tail(g, &input, &products, &network.tail, network.value.width / 2);
+    let wdl = g.slice("/value/wdl", &outputs, &[(1, 0, 3)]);
+    let wdl = g.softmax(WDL, &wdl);
+    let plies = g.slice("/value/plies", &outputs, &[(1, 3, 4)]);
+    let unit = g.floats("/value/plies/unit", &[1], &[PLIES_UNIT]);
+    let plies = g.mul("/value/plies/scaled", &plies, &unit);
+    let plies = g.relu(PLIES, &plies);
+    for (output, width) in [(&policy, ROWS), (&wdl, 3), (&plies, 1)] {
+        g.output(output, None, &[width]);
+    }
+    let own = [(ENCODING_KEY, ENCODING)];
+    let all = own.iter().chain(metadata);
+    let all = all.map(|(key, value)| (key.to_string(), value.to_string()));
+    graph.into_model(all.collect()).encode_to_vec()
+}
+
+/// 8-bit weights [output, product] as a matrix [product, output], multiplied by what a step is worth.
+fn weights(g: &mut Graph, name: &str, dims: &[usize; 2], values: &[i8]) -> GraphValue {
+    let steps = g.bytes(&format!("{name}/weights"), dims, values);
+    let steps = g.transpose(&format!("{name}/transposed"), &steps, &[1, 0]);
+    let scale = g.floats("/weights/step", &[1], &[1.0 / WEIGHT_ONE as f32]);
+    g.mul(name, &steps, &scale)
+}
+
+/// A first layer: the products of pairs, 0 to 1 in steps of 1 / 127.
+fn first(g: &mut Graph, name: &str, input: &GraphValue, layer: &First) -> GraphValue {
+    let table = g.bytes(
+        &format!("{name}/in/weights"),
+        &[INPUTS, layer.width],
+        &layer.weights,
+    );
+    let bias: Vec<f32> = layer.bias.iter().map(|&bias| f32::from(bias)).collect();
+    let bias = g.floats(&format!("{name}/in/bias"), &[layer.width], &bias);
+    let sums = g.matmul(&format!("{name}/in/sums"), input, &table);
+    let sums = g.add(&format!("{name}/in"), &sums, &bias);
+    let clipped = g.clip(
+        &format!("{name}/clipped"),
+        &sums,
+        0.0,
+        ACTIVATION_ONE as f32,
+    );
+    let (first, second) = g.halves(&format!("{name}/halves"), &clipped);
+    let products = g.mul(&format!("{name}/pairs"), &first, &second);
+    let shift = g.floats(
+        "/products/shift",
+        &[1],
+        &[1.0 / f32::from(1_u16 << PRODUCT_SHIFT)],
+    );
+    let products = g.mul(&format!("{name}/shifted"), &products, &shift);
+    let products = g.floor(&format!("{name}/whole"), &products);
+    let step = g.floats("/products/step", &[1], &[1.0 / PRODUCT_ONE as f32]);
+    g.mul(&format!("{name}/products"), &products, &step)
+}
+
+/// The value network behind its products: logits of win, draw, loss, and plies in their unit.
+fn tail(
+    g: &mut Graph,
+    input: &GraphValue,
+    products: &GraphValue,
+    tail: &ValueTail,
+    half: usize,
+) -> GraphValue {
+    let units = tail.units;
+    let hidden = weights(g, "/value/hidden", &[units, half], &tail.hidden);
+    let biases: Vec<f32> = tail
+        .hidden_bias
+        .iter()
+        .map(|&sum| sum as f32 / SUM_ONE)
+        .collect();
+    let biases = g.floats("/value/hidden/bias", &[units], &biases);
+    let first = dense_squared(g, "/value/first", products, &hidden, &biases);
+    let second = g.floats("/value/second/weights", &[units, units], &tail.second);
+    let biases = g.floats("/value/second/bias", &[units], &tail.second_bias);
+    let second = dense_squared(g, "/value/second", &first, &second, &biases);
+    let out = g.floats("/value/out/weights", &[units, OUTPUTS], &tail.out);
+    let biases = g.floats("/value/out/bias", &[OUTPUTS], &tail.out_bias);
+    let out = g.matmul("/value/out/product", &second, &out);
+    let out = g.add("/value/out", &out, &biases);
+    let direct = g.floats(
+        "/value/direct/weights",
+        &[INPUTS, OUTPUTS],
+        tail.direct.as_flattened(),
+    );
+    let direct = g.matmul("/value/direct", input, &direct);
+    g.add("/value/outputs", &out, &direct)
+}
+
+/// The squares of a dense layer's sums, clipped to 0..1 before.
+fn dense_squared(
+    g: &mut Graph,
+    name: &str,
+    x: &GraphValue,
+    weights: &GraphValue,
+    bias: &GraphValue,
+) -> GraphValue {
+    let sums = g.matmul(&format!("{name}/product"), x, weights);
+    let sums = g.add(&format!("{name}/sums"), &sums, bias);
+    let clipped = g.clip(&format!("{name}/clipped"), &sums, 0.0, 1.0);
+    g.mul(name, &clipped, &clipped)
+}
+
+/// Whether a file is a sparse network, whatever its version.
+pub fn is_sparse(bytes: &[u8]) -> bool {
+    metadata(bytes).is_ok_and(|entries| entries.iter().any(|(key, _)| key == ENCODING_KEY))
+}
+
+/// The metadata of an ONNX model.
+///
+/// # Errors
+/// When the bytes are none.
+pub fn metadata(bytes: &[u8]) -> Result<Metadata, FileError> {
+    Ok(metadata_of(&ModelProto::decode(bytes)?))
+}
+
+fn metadata_of(model: &ModelProto) -> Metadata {
+    let entries = model.metadata_props.iter();
+    let pair = |key: &Option<String>| key.clone().unwrap_or_default();
+    entries
+        .map(|entry| (pair(&entry.key), pair(&entry.value)))
+        .collect()
+}
+
+/// The model of a file, for runtimes.
+///
+/// # Errors
+/// When it is no sparse network, or damaged.
+pub fn model(bytes: &[u8]) -> Result<OnnxModel, FileError> {
+    read(bytes)?;
+    Ok(OnnxModel {
+        bytes: bytes.to_vec(),
+        input: INPUT.to_owned(),
+        policy: POLICY.to_owned(),
+        wdl: Some(WDL.to_owned()),
+        mlh: Some(PLIES.to_owned()),
+        is_sparse: true,
+        ..OnnxModel::empty(InputFormat::Classical112)
+    })
+}
+
+/// The network of an ONNX model that [`write()`] made.
+///
+/// # Errors
+/// When it is no such model, or damaged.
+pub fn read(bytes: &[u8]) -> Result<Network, FileError> {
+    let model = ModelProto::decode(Bytes::copy_from_slice(bytes))?;
+    let entries = metadata_of(&model);
+    let encoding = entries.iter().find(|(key, _)| key == ENCODING_KEY);
+    match encoding {
+        Some((_, encoding)) if encoding == ENCODING => {}
+        other => {
+            let found = other.map_or("missing", |(_, encoding)| encoding);
+            return Err(FileError::Encoding {
+                found: found.to_owned(),
+            });
+        }
+    }
+    let tensors = Tensors::of(model)?;
+    let (policy, value) = (tensors.first("/policy")?, tensors.first("/value")?);
+    let units = tensors.length("/value/hidden/bias")?;
+    let shape = Shape {
+        policy: policy.width,
+        value: value.width,
+        hidden: units,
+    };
+    let mut out_bias = [0.0; OUTPUTS];
+    out_bias.copy_from_slice(&tensors.floats("/value/out/bias", &[OUTPUTS])?);
+    let direct = tensors.floats("/value/direct/weights", &[INPUTS, OUTPUTS])?;
+    let network = Network {
+        rows: tensors.bytes("/policy/rows/weights", &[ROWS, shape.policy / 2])?,
+        rows_bias: sums(&tensors.floats("/policy/rows/bias", &[ROWS])?),
+        tail: ValueTail {
+            units,
+            hidden: tensors.bytes("/value/hidden/weights", &[units, shape.value / 2])?,
+            hidden_bias: sums(&tensors.floats("/value/hidden/bias", &[units])?),
+            second: tensors.floats("/value/second/weights", &[units, units])?,
+            second_bias: tensors.floats("/value/second/bias", &[units])?,
+            out: tensors.floats("/value/out/weights", &[units, OUTPUTS])?,
+            out_bias,
+            direct: direct.as_chunks().0.to_vec(),
+        },
+        policy,
+        value,
+    };
+    if network.is_consistent() {
+        Ok(network)
+    } else {
+        Err(damaged(format!(
+            "its sizes {shape:?} do not belong together"
+        )))
+    }
+}
+
+fn sums(biases: &[f32]) -> Vec<i32> {
+    biases
+        .iter()
+        .map(|bias| (bias * SUM_ONE).round() as i32)
+        .collect()
+}
+
+fn damaged(what: String) -> FileError {
+    FileError::Tensor { what }
+}
+
+/// The constants of a model by name.
+struct Tensors(HashMap<String, TensorProto>);
+
+impl Tensors {
+    fn of(model: ModelProto) -> Result<Tensors, FileError> {
+        let mut tensors = HashMap::new();
+        for bytes in model
+            .graph
+            .map(|graph| graph.initializer)
+            .unwrap_or_default()
+        {
+            let tensor = TensorProto::decode(bytes)?;
+            tensors.insert(tensor.name.clone().unwrap_or_default(), tensor);
+        }
+        Ok(Tensors(tensors))
+    }
+
+    fn get(&self, name: &str) -> Result<&TensorProto, FileError> {
+        self.0
+            .get(name)
+            .ok_or_else(|| damaged(format!("{name} is missing")))
+    }
+
+    /// The last dimension.
+    fn length(&self, name: &str) -> Result<usize, FileError> {
+        let length = self.get(name)?.dims.last().copied();
+        let length = length.and_then(|length| usize::try_from(length).ok());
+        length.ok_or_else(|| damaged(format!("{name} has no size")))
+    }
+
+    /// The contents of a tensor of a type (of `width` bytes) and shape.
+    fn raw(
+        &self,
+        name: &str,
+        element: i32,
+        width: usize,
+        dims: &[usize],
+    ) -> Result<&[u8], FileError> {
+        let tensor = self.get(name)?;
+        let expected: Vec<i64> = dims.iter().map(|&dim| dim as i64).collect();
+        let bytes = tensor.raw_data.as_deref().unwrap_or_default();
+        let is_right = tensor.data_type == Some(element)
+            && tensor.dims == expected
+            && bytes.len() == dims.iter().product::<usize>() * width;
+        if is_right {
+            Ok(bytes)
+        } else {
+            let found = &tensor.dims;
+            Err(damaged(format!(
+                "{name} is {found:?}, expected {expected:?}"
+            )))
+        }
+    }
+
+    fn bytes(&self, name: &str, dims: &[usize]) -> Result<Vec<i8>, FileError> {
+        let raw = self.raw(name, data_type::INT8, 1, dims)?;
+        Ok(raw.iter().map(|&byte| byte as i8).collect())
+    }
+
+    /// Finite floats.
+    fn floats(&self, name: &str, dims: &[usize]) -> Result<Vec<f32>, FileError> {
+        let raw = self.raw(name, data_type::FLOAT, 4, dims)?;
+        let values: Vec<f32> = raw
+            .as_chunks()
+            .0
+            .iter()
+            .map(|b| f32::from_le_bytes(*b))
+            .collect();
+        if values.iter().all(|value| value.is_finite()) {
+            Ok(values)
+        } else {
+            Err(damaged(format!("{name} holds what is not a finite number")))
+        }
+    }
+
+    fn first(&self, name: &str) -> Result<First, FileError> {
+        let bias = format!("{name}/in/bias");
+        let width = self.length(&bias)?;
+        let bias = self.floats(&bias, &[width])?;
+        Ok(First {
+            width,
+            weights: self.bytes(&format!("{name}/in/weights"), &[INPUTS, width])?,
+            bias: bias.iter().map(|bias| bias.round() as i16).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rten::{Model, ModelOptions, Value};
+    use rten_tensor::{AsView, NdTensor};
+
+    use super::*;
+    use crate::sparse::infer::{Scratch, softmax};
+    use crate::sparse::simd::Level;
+
+    const SHAPE: Shape = Shape {
+        policy: 128,
+        value: 192,
+        hidden: 8,
+    };
+
+    fn network() -> Network {
+        let mut weights = SHAPE.start(4);
+        // Nothing may be 0 everywhere, or its place in the graph would not matter.
+        for (at, weight) in weights.iter_mut().enumerate() {
+            *weight += 0.03 * (at as f32 * 0.7).sin();
+        }
+        Network::quantize(SHAPE, &weights)
+    }
+
+    #[test]
+    fn a_network_survives_the_file() {
+        let network = network();
+        let bytes = write(&network, &[("name", "a test")]);
+        assert!(read(&bytes).unwrap() == network);
+        assert!(is_sparse(&bytes) && !is_sparse(b"something else"));
+        let entries = metadata(&bytes).unwrap();
+        assert!(entries.contains(&("name".to_owned(), "a test".to_owned())));
+    }
+
+    #[test]
+    fn another_encoding_and_damage_are_named() {
+        let bytes = write(&network(), &[]);
+        let changed = |change: &dyn Fn(&mut ModelProto)| {
+            let mut model = ModelProto::decode(&bytes[..]).unwrap();
+            change(&mut model);
+            read(&model.encode_to_vec()).unwrap_err().to_string()
+        };
+        let error = changed(&|model| model.metadata_props[0].value = Some("sparse-9".into()));
+        assert!(error.contains("sparse-9"), "{error}");
+        let error = changed(&|model| model.metadata_props.clear());
+        assert!(error.contains("missing"), "{error}");
+        let error = changed(&|model| model.graph.as_mut().unwrap().initializer.truncate(3));
+        assert!(error.contains("is missing"), "{error}");
+        assert!(read(&bytes[..bytes.len() / 2]).is_err());
+    }
+
+    #[test]
+    fn a_runtime_computes_the_same_from_the_file() {
+        let network = network();
+        let bytes = write(&network, &[]);
+        let model: Model = ModelOptions::with_all_ops().load(bytes).unwrap();
+        let inputs: [u16; 9] = [3, 77, 500, 901, 1500, 1777, 2222, 3071, 3080];
+        let mut dense = NdTensor::<f32, 4>::zeros([2, PLANES, 8, 8]);
+        for input in inputs.map(usize::from) {
+            dense[[1, input / 64, input / 8 % 8, input % 8]] = 1.0;
+        }
+        let node = |name: &str| model.node_id(name).unwrap();
+        let found = model
+            .run(
+                vec![(node(INPUT), dense.view().into())],
+                &[node(POLICY), node(WDL), node(PLIES)],
+                None,
+            )
+            .unwrap();
+        let second = |value: &Value, width: usize| -> Vec<f32> {
+            let Value::FloatTensor(tensor) = value else {
+                panic!("not floats");
+            };
+            tensor.iter().copied().skip(width).collect()
+        };
+        let scratch = &mut Scratch::default();
+        let rows: Vec<u16> = (0..ROWS as u16).collect();
+        let mut logits = vec![0.0; ROWS];
+        let level = Level::detect();
+        network.policy(level, &inputs, &rows, &mut logits, scratch);
+        let from_graph = second(&found[0], ROWS);
+        assert!(logits.iter().any(|logit| logit.abs() > 0.1));
+        for (ours, theirs) in logits.iter().zip(&from_graph) {
+            assert!((ours - theirs).abs() < 1e-4, "{ours} {theirs}");
+        }
+        let value = network.value(level, &inputs, scratch);
+        for (ours, theirs) in value.wdl.iter().zip(second(&found[1], 3)) {
+            assert!((ours - theirs).abs() < 1e-5, "{ours} {theirs}");
+        }
+        assert!((value.plies - second(&found[2], 1)[0]).abs() < 1e-3);
+        softmax(&mut logits);
+        assert!((logits.iter().sum::<f32>() - 1.0).abs() < 1e-4);
+    }
+}

@@ -1,0 +1,484 @@
+//! The network in integers, as it is played with.
+//!
+//! Sums of the first layers are 16-bit integers, in which 255 is 1; products of pairs are 0..=127; the rows of the policy and the
+//! value's first hidden layer multiply those by 8-bit weights, in which 64 is 1, and add up in 32 bits. What is left (64
+//! numbers a position) is done in 32-bit floats, in a fixed order, with an exponential of our own. So the result is the
+//! same on every processor, bit by bit, whatever its vectors: all levels of [`simd`](super::simd) compute the same sums.
+//!
+//! Policy and value are asked for separately: a search may want the value of many positions whose moves it never looks at.
+
+use super::features::INPUTS;
+use super::moves::ROWS;
+use super::network::{
+    ACTIVATION_ONE, BLOCK, OUTPUTS, PAIRS, PLIES_UNIT, PRODUCT_ONE, PRODUCT_SHIFT, Section, Shape,
+    WEIGHT_ONE,
+};
+use super::simd::{Isa, Kernel, Level};
+
+/// What a sum behind the products is worth: 127 x 64 is 1.
+const SUM_ONE: f32 = (PRODUCT_ONE * WEIGHT_ONE) as f32;
+/// Lists of products are filled up with zeros to a multiple of this, the widest vector.
+const LANES: usize = 64;
+
+/// A first layer: its outputs are products of pairs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct First {
+    /// Columns: the first half is multiplied by the second.
+    pub width: usize,
+    /// [input][column], 255 is 1.
+    pub weights: Vec<i8>,
+    /// [column], 255 is 1.
+    pub bias: Vec<i16>,
+}
+
+/// The value network behind its first layer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValueTail {
+    /// Units of the hidden layers.
+    pub units: usize,
+    /// [unit][product], 64 is 1.
+    pub hidden: Vec<i8>,
+    /// [unit], 127 x 64 is 1.
+    pub hidden_bias: Vec<i32>,
+    /// [unit][unit], as trained.
+    pub second: Vec<f32>,
+    /// [unit]
+    pub second_bias: Vec<f32>,
+    /// [unit][output]
+    pub out: Vec<f32>,
+    /// [output]
+    pub out_bias: [f32; OUTPUTS],
+    /// [input][output]
+    pub direct: Vec<[f32; OUTPUTS]>,
+}
+
+/// A network of integers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Network {
+    /// The policy's first layer.
+    pub policy: First,
+    /// [row][product], 64 is 1.
+    pub rows: Vec<i8>,
+    /// [row], 127 x 64 is 1.
+    pub rows_bias: Vec<i32>,
+    /// The value's first layer.
+    pub value: First,
+    /// What follows it.
+    pub tail: ValueTail,
+}
+
+/// What the value network says: probabilities for the side to move, and plies.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Value {
+    /// Win, draw, loss; sums to 1.
+    pub wdl: [f32; 3],
+    /// Plies left, not negative.
+    pub plies: f32,
+}
+
+/// Memory for one thread.
+#[derive(Clone, Debug, Default)]
+pub struct Scratch {
+    sums: Vec<i16>,
+    products: Vec<u8>,
+    first: Vec<f32>,
+    second: Vec<f32>,
+}
+
+impl Network {
+    /// Rounds weights (see [`Shape::sections`]) to integers.
+    pub fn quantize(shape: Shape, weights: &[f32]) -> Network {
+        let s = shape.sections();
+        let part = |section: &Section| &weights[section.range.clone()];
+        let (rows, units) = (part(&s.rows), shape.hidden);
+        let half = shape.value / 2;
+        let hidden = part(&s.hidden);
+        // Transposed: a unit's weights lie together.
+        let hidden = (0..units * half).map(|at| hidden[at % half * units + at / half]);
+        let mut out_bias = [0.0; OUTPUTS];
+        out_bias.copy_from_slice(part(&s.out_bias));
+        Network {
+            policy: first(shape.policy, part(&s.policy_in), part(&s.policy_bias)),
+            rows: rows
+                .iter()
+                .map(|&weight| to_i8(weight, WEIGHT_ONE))
+                .collect(),
+            rows_bias: part(&s.rows_bias)
+                .iter()
+                .map(|&bias| to_sum(bias))
+                .collect(),
+            value: first(shape.value, part(&s.value_in), part(&s.value_bias)),
+            tail: ValueTail {
+                units,
+                hidden: hidden.map(|weight| to_i8(weight, WEIGHT_ONE)).collect(),
+                hidden_bias: part(&s.hidden_bias)
+                    .iter()
+                    .map(|&bias| to_sum(bias))
+                    .collect(),
+                second: part(&s.second).to_vec(),
+                second_bias: part(&s.second_bias).to_vec(),
+                out: part(&s.out).to_vec(),
+                out_bias,
+                direct: part(&s.direct).as_chunks().0.to_vec(),
+            },
+        }
+    }
+
+    /// The sizes.
+    pub fn shape(&self) -> Shape {
+        Shape {
+            policy: self.policy.width,
+            value: self.value.width,
+            hidden: self.tail.units,
+        }
+    }
+
+    /// Whether all parts have the sizes that belong together, so that evaluating cannot fail.
+    pub fn is_consistent(&self) -> bool {
+        let shape = self.shape();
+        let first = |layer: &First| {
+            layer.weights.len() == INPUTS * layer.width && layer.bias.len() == layer.width
+        };
+        let (tail, units) = (&self.tail, shape.hidden);
+        shape.is_valid()
+            && first(&self.policy)
+            && first(&self.value)
+            && self.rows.len() == ROWS * shape.policy / 2
+            && self.rows_bias.len() == ROWS
+            && tail.hidden.len() == units * shape.value / 2
+            && tail.hidden_bias.len() == units
+            && tail.second.len() == units * units
+            && tail.second_bias.len() == units
+            && tail.out.len() == units * OUTPUTS
+            && tail.direct.len() == INPUTS
+    }
+
+    /// The value of a position with these inputs.
+    pub fn value(&self, level: Level, inputs: &[u16], scratch: &mut Scratch) -> Value {
+        level.run(ValueKernel {
+            network: self,
+            inputs,
+            scratch,
+        })
+    }
+
+    /// The logits of moves with these rows, in a position with these inputs.
+    pub fn policy(
+        &self,
+        level: Level,
+        inputs: &[u16],
+        rows: &[u16],
+        logits: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        level.run(PolicyKernel {
+            network: self,
+            inputs,
+            rows,
+            logits,
+            scratch,
+        });
+    }
+}
+
+fn to_i8(weight: f32, one: i32) -> i8 {
+    (weight * one as f32).round().clamp(-127.0, 127.0) as i8
+}
+
+fn to_sum(bias: f32) -> i32 {
+    (bias * SUM_ONE).round() as i32
+}
+
+/// A first layer as trained (in blocks) with its columns in order.
+fn first(width: usize, table: &[f32], bias: &[f32]) -> First {
+    let half = width / 2;
+    // Where column `column` is in a row of blocks: block and place in it.
+    let place = |column: usize| {
+        let (partner, pair) = (column / half, column % half);
+        (pair / PAIRS, partner * PAIRS + pair % PAIRS)
+    };
+    let mut weights = vec![0; INPUTS * width];
+    for (input, row) in weights.chunks_exact_mut(width).enumerate() {
+        for (column, weight) in row.iter_mut().enumerate() {
+            let (block, at) = place(column);
+            *weight = to_i8(table[(block * INPUTS + input) * BLOCK + at], ACTIVATION_ONE);
+        }
+    }
+    let bias = (0..width).map(|column| {
+        let (block, at) = place(column);
+        (bias[block * BLOCK + at] * ACTIVATION_ONE as f32).round() as i16
+    });
+    First {
+        width,
+        weights,
+        bias: bias.collect(),
+    }
+}
+
+impl First {
+    /// Writes the products for these inputs.
+    #[inline(always)]
+    fn products(&self, inputs: &[u16], sums: &mut Vec<i16>, products: &mut Vec<u8>) {
+        let half = self.width / 2;
+        sums.resize(self.width, 0);
+        products.resize(half.next_multiple_of(LANES), 0);
+        // 64 columns at a time stay in registers.
+        for (at, sums) in sums.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+            let mut partial = [0; LANES];
+            partial.copy_from_slice(&self.bias[at * LANES..(at + 1) * LANES]);
+            for &input in inputs {
+                let start = usize::from(input) * self.width + at * LANES;
+                let row = &self.weights[start..start + LANES];
+                for (sum, weight) in partial.iter_mut().zip(row) {
+                    *sum += i16::from(*weight);
+                }
+            }
+            *sums = partial;
+        }
+        let (first, second) = sums.split_at(half);
+        for ((product, first), second) in products.iter_mut().zip(first).zip(second) {
+            let clip = |sum: i16| sum.clamp(0, ACTIVATION_ONE as i16) as u16;
+            *product = ((clip(*first) * clip(*second)) >> PRODUCT_SHIFT) as u8;
+        }
+    }
+}
+
+struct PolicyKernel<'a> {
+    network: &'a Network,
+    inputs: &'a [u16],
+    rows: &'a [u16],
+    logits: &'a mut [f32],
+    scratch: &'a mut Scratch,
+}
+
+impl Kernel for PolicyKernel<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        let (network, scratch) = (self.network, self.scratch);
+        let layer = &network.policy;
+        layer.products(self.inputs, &mut scratch.sums, &mut scratch.products);
+        let half = layer.width / 2;
+        let products = &scratch.products[..half];
+        for (logit, &row) in self.logits.iter_mut().zip(self.rows) {
+            let row = usize::from(row);
+            let weights = &network.rows[row * half..(row + 1) * half];
+            let sum = network.rows_bias[row] + isa.dot(products, weights);
+            *logit = sum as f32 / SUM_ONE;
+        }
+    }
+}
+
+struct ValueKernel<'a> {
+    network: &'a Network,
+    inputs: &'a [u16],
+    scratch: &'a mut Scratch,
+}
+
+impl Kernel for ValueKernel<'_> {
+    type Output = Value;
+
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) -> Value {
+        let (tail, scratch) = (&self.network.tail, self.scratch);
+        let layer = &self.network.value;
+        layer.products(self.inputs, &mut scratch.sums, &mut scratch.products);
+        let half = layer.width / 2;
+        let products = &scratch.products[..half];
+        scratch.first.clear();
+        for (bias, weights) in tail.hidden_bias.iter().zip(tail.hidden.chunks_exact(half)) {
+            let sum = (bias + isa.dot(products, weights)) as f32 / SUM_ONE;
+            scratch.first.push(square_clipped(sum));
+        }
+        scratch.second.clear();
+        scratch.second.extend_from_slice(&tail.second_bias);
+        add_product(&mut scratch.second, &tail.second, &scratch.first);
+        for sum in &mut scratch.second {
+            *sum = square_clipped(*sum);
+        }
+        let mut outputs = tail.out_bias;
+        add_product(&mut outputs, &tail.out, &scratch.second);
+        for &input in self.inputs {
+            let row = &tail.direct[usize::from(input)];
+            for (output, weight) in outputs.iter_mut().zip(row) {
+                *output += weight;
+            }
+        }
+        let mut wdl = [outputs[0], outputs[1], outputs[2]];
+        softmax(&mut wdl);
+        Value {
+            wdl,
+            plies: (outputs[3] * PLIES_UNIT).max(0.0),
+        }
+    }
+}
+
+#[inline(always)]
+fn square_clipped(sum: f32) -> f32 {
+    let clipped = sum.clamp(0.0, 1.0);
+    clipped * clipped
+}
+
+/// `to[j] += sum over i of weights[i][j] * values[i]`, in the order of `i`.
+#[inline(always)]
+fn add_product(to: &mut [f32], weights: &[f32], values: &[f32]) {
+    let width = to.len();
+    for (row, value) in weights.chunks_exact(width).zip(values) {
+        for (to, weight) in to.iter_mut().zip(row) {
+            *to += weight * value;
+        }
+    }
+}
+
+/// Logits to probabilities, the same on every machine.
+#[inline]
+pub fn softmax(values: &mut [f32]) {
+    let most = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let mut sum = 0.0;
+    for value in values.iter_mut() {
+        *value = exp(*value - most);
+        sum += *value;
+    }
+    for value in values.iter_mut() {
+        *value /= sum;
+    }
+}
+
+/// The exponential of a number that is not positive, to 2e-7 of its value; 0 below -87. Only additions and
+/// multiplications, so that every processor gives the same (the standard library's may differ in the last bit).
+#[inline(always)]
+fn exp(x: f32) -> f32 {
+    // Cody and Waite's reduction and the polynomial of Cephes' expf (S. Moshier).
+    let x = x.max(-87.0);
+    let n = (x * std::f32::consts::LOG2_E - 0.5) as i32;
+    let r = x - n as f32 * 0.693_359_4 - n as f32 * -2.121_944_4e-4;
+    let mut p = 1.987_569_2e-4;
+    for term in [
+        1.398_199_9e-3,
+        8.333_452e-3,
+        4.166_579_6e-2,
+        1.666_666_5e-1,
+        0.5,
+    ] {
+        p = p * r + term;
+    }
+    let value = p * r * r + r + 1.0;
+    if x > -87.0 {
+        value * f32::from_bits(((n + 127) as u32) << 23)
+    } else {
+        0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+    use crate::sparse::train::step::{self, Chunk, ValueTarget, Workspace};
+
+    const SHAPE: Shape = Shape {
+        policy: 192,
+        value: 128,
+        hidden: 7,
+    };
+
+    /// Weights with something in every section.
+    fn weights() -> Vec<f32> {
+        let mut rng = SmallRng::seed_from_u64(3);
+        let mut weights = SHAPE.start(3);
+        for weight in &mut weights {
+            *weight += rng.random_range(-0.05..0.05);
+        }
+        weights
+    }
+
+    fn inputs(rng: &mut SmallRng) -> Vec<u16> {
+        let count = rng.random_range(3..34);
+        (0..count)
+            .map(|_| rng.random_range(0..INPUTS as u16))
+            .collect()
+    }
+
+    fn rows(rng: &mut SmallRng) -> Vec<u16> {
+        let count = rng.random_range(1..60);
+        (0..count)
+            .map(|_| rng.random_range(0..ROWS as u16))
+            .collect()
+    }
+
+    #[test]
+    fn every_instruction_set_gives_the_same_bits() {
+        let mut rng = SmallRng::seed_from_u64(8);
+        let network = Network::quantize(SHAPE, &weights());
+        assert!(network.is_consistent() && network.shape() == SHAPE);
+        let scratch = &mut Scratch::default();
+        for _ in 0..50 {
+            let (inputs, rows) = (inputs(&mut rng), rows(&mut rng));
+            let mut plain = vec![0.0; rows.len()];
+            network.policy(Level::PLAIN, &inputs, &rows, &mut plain, scratch);
+            let value = network.value(Level::PLAIN, &inputs, scratch);
+            assert!(plain.iter().any(|logit| logit.abs() > 0.01));
+            for level in Level::available() {
+                let mut logits = vec![0.0; rows.len()];
+                network.policy(level, &inputs, &rows, &mut logits, scratch);
+                assert_eq!(logits, plain, "{}", level.name());
+                assert_eq!(network.value(level, &inputs, scratch), value);
+            }
+        }
+    }
+
+    #[test]
+    fn integers_agree_with_the_network_that_was_trained() {
+        let mut rng = SmallRng::seed_from_u64(9);
+        let weights = weights();
+        let network = Network::quantize(SHAPE, &weights);
+        let scratch = &mut Scratch::default();
+        for _ in 0..50 {
+            let (inputs, rows) = (inputs(&mut rng), rows(&mut rng));
+            let mut chunk = Chunk::default();
+            chunk.policy_inputs.push(&inputs);
+            chunk.rows.push(&rows);
+            chunk.shares = vec![0.0; rows.len()];
+            chunk.value_inputs.push(&inputs);
+            chunk.values.push(ValueTarget::default());
+            let mut expected = Workspace::default();
+            step::run(Level::PLAIN, SHAPE, &weights, &chunk, None, &mut expected);
+            let mut policy = vec![0.0; rows.len()];
+            network.policy(Level::PLAIN, &inputs, &rows, &mut policy, scratch);
+            softmax(&mut policy);
+            for (found, expected) in policy.iter().zip(&expected.policy) {
+                assert!((found - expected).abs() < 0.03 * expected + 1e-3);
+            }
+            let value = network.value(Level::PLAIN, &inputs, scratch);
+            let [win, draw, loss, plies] = expected.values[0];
+            for (found, expected) in value.wdl.iter().zip([win, draw, loss]) {
+                assert!((found - expected).abs() < 0.02, "{value:?}");
+            }
+            assert!((value.plies - (plies * PLIES_UNIT).max(0.0)).abs() < 1.0);
+        }
+    }
+
+    #[test]
+    fn the_exponential_is_one() {
+        for step in 0..8700 {
+            let x = -0.01 * step as f32;
+            let expected = f64::from(x).exp();
+            let error = (f64::from(exp(x)) - expected).abs();
+            assert!(error <= 3e-7 * expected, "{x}: {error}");
+        }
+        assert_eq!(
+            (exp(0.0), exp(-87.5), exp(f32::NEG_INFINITY)),
+            (1.0, 0.0, 0.0)
+        );
+    }
+
+    #[test]
+    fn a_part_of_the_wrong_size_is_noticed() {
+        let mut network = Network::quantize(SHAPE, &weights());
+        network.rows_bias.pop();
+        assert!(!network.is_consistent());
+    }
+}

@@ -1,0 +1,225 @@
+//! The network: its shape and its weights while it is trained.
+//!
+//! Policy and value are two networks with the same inputs and nothing else in common:
+//!
+//! ```text
+//! inputs (about 30 of 3092 are 1) -> 512, clipped to 0..1 -> products of pairs, 256 -> policy: a row for each legal move
+//! inputs -> 512, clipped to 0..1 -> products of pairs, 256 -> 32 -> 32 -> win, draw, loss, plies left (+ a sum over the inputs)
+//! ```
+//!
+//! Weights that are stored in 8 bits later are kept within their range in training ([`Section::limit`]), so that nothing but rounding is
+//! lost. All weights lie in one vector, which makes optimizers and files simple; [`Shape::sections`] says where what is. A first
+//! layer is stored in blocks of 64 columns (32 and their partners in the products): a block of the whole table fits into a
+//! processor's cache.
+
+use std::ops::Range;
+
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use serde::{Deserialize, Serialize};
+
+use super::features::INPUTS;
+use super::moves::ROWS;
+
+/// Columns of a block of a first layer.
+pub const BLOCK: usize = 64;
+/// Products of a block: column `i` by column `PAIRS + i`.
+pub const PAIRS: usize = BLOCK / 2;
+/// Outputs of the value network: win, draw, loss (logits), plies left.
+pub const OUTPUTS: usize = 4;
+/// The value network gives the plies that are left in this unit.
+pub const PLIES_UNIT: f32 = 20.0;
+
+/// What an activation of 1 is in integers before the products.
+pub const ACTIVATION_ONE: i32 = 255;
+/// What the product of two activations of 1 is in integers.
+pub const PRODUCT_ONE: i32 = 127;
+/// Products are divided by 2 to this power: 255 x 255 >> 9 = 127.
+pub const PRODUCT_SHIFT: u32 = 9;
+/// What a weight of 1 is in integers, behind the products.
+pub const WEIGHT_ONE: i32 = 64;
+
+/// The sizes of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shape {
+    /// Columns of the policy's first layer, a multiple of 64.
+    pub policy: usize,
+    /// Columns of the value's first layer, a multiple of 64.
+    pub value: usize,
+    /// Units of the value's hidden layers.
+    pub hidden: usize,
+}
+
+impl Default for Shape {
+    fn default() -> Shape {
+        Shape {
+            policy: 512,
+            value: 512,
+            hidden: 32,
+        }
+    }
+}
+
+/// A part of the weights.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Section {
+    /// Where it lies.
+    pub range: Range<usize>,
+    /// No weight is larger: what 8 bits can hold. Infinite for those that are stored in 32.
+    pub limit: f32,
+    /// Weights at the start are random up to this.
+    start: f32,
+    /// And have this added.
+    offset: f32,
+}
+
+/// Where what is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sections {
+    /// [block][input][column]
+    pub policy_in: Section,
+    /// [block][column]
+    pub policy_bias: Section,
+    /// [row][product]
+    pub rows: Section,
+    /// [row]
+    pub rows_bias: Section,
+    /// [block][input][column]
+    pub value_in: Section,
+    /// [block][column]
+    pub value_bias: Section,
+    /// [product][unit]
+    pub hidden: Section,
+    /// [unit]
+    pub hidden_bias: Section,
+    /// [unit][unit]
+    pub second: Section,
+    /// [unit]
+    pub second_bias: Section,
+    /// [unit][output]
+    pub out: Section,
+    /// [output]
+    pub out_bias: Section,
+    /// [input][output]
+    pub direct: Section,
+    /// How many weights there are.
+    pub total: usize,
+}
+
+impl Shape {
+    /// Whether such a network can be built.
+    pub fn is_valid(self) -> bool {
+        let layer = |width: usize| (BLOCK..=4096).contains(&width) && width.is_multiple_of(BLOCK);
+        layer(self.policy) && layer(self.value) && (1..=256).contains(&self.hidden)
+    }
+
+    /// Where which weights lie.
+    pub fn sections(self) -> Sections {
+        let mut next = 0;
+        let mut section = |len: usize, limit: f32, start: f32, offset: f32| {
+            let range = next..next + len;
+            next += len;
+            Section {
+                range,
+                limit,
+                start,
+                offset,
+            }
+        };
+        let free = f32::INFINITY;
+        let first = PRODUCT_ONE as f32 / ACTIVATION_ONE as f32;
+        let later = PRODUCT_ONE as f32 / WEIGHT_ONE as f32;
+        let hidden_start = 2.0 / (self.value as f32 / 2.0).sqrt();
+        let second_start = 1.5 / (self.hidden as f32).sqrt();
+        let mut sections = Sections {
+            policy_in: section(INPUTS * self.policy, first, 0.1, 0.0),
+            policy_bias: section(self.policy, free, 0.0, 0.25),
+            rows: section(ROWS * self.policy / 2, later, 0.05, 0.0),
+            rows_bias: section(ROWS, free, 0.0, 0.0),
+            value_in: section(INPUTS * self.value, first, 0.1, 0.0),
+            value_bias: section(self.value, free, 0.0, 0.25),
+            hidden: section(self.value / 2 * self.hidden, later, hidden_start, 0.0),
+            hidden_bias: section(self.hidden, free, 0.0, 0.25),
+            second: section(self.hidden * self.hidden, free, second_start, 0.0),
+            second_bias: section(self.hidden, free, 0.0, 0.25),
+            out: section(self.hidden * OUTPUTS, free, second_start, 0.0),
+            out_bias: section(OUTPUTS, free, 0.0, 0.0),
+            direct: section(INPUTS * OUTPUTS, free, 0.0, 0.0),
+            total: 0,
+        };
+        sections.total = sections.direct.range.end;
+        sections
+    }
+
+    /// Random weights to start from.
+    pub fn start(self, seed: u64) -> Vec<f32> {
+        let sections = self.sections();
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut weights = vec![0.0; sections.total];
+        for section in sections.all() {
+            for weight in &mut weights[section.range.clone()] {
+                *weight = section.offset + section.start * rng.random_range(-1.0..1.0_f32);
+            }
+        }
+        weights
+    }
+}
+
+impl Sections {
+    /// All of them, in the order of the vector.
+    pub fn all(&self) -> [&Section; 13] {
+        [
+            &self.policy_in,
+            &self.policy_bias,
+            &self.rows,
+            &self.rows_bias,
+            &self.value_in,
+            &self.value_bias,
+            &self.hidden,
+            &self.hidden_bias,
+            &self.second,
+            &self.second_bias,
+            &self.out,
+            &self.out_bias,
+            &self.direct,
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_follow_each_other_without_gaps() {
+        let sections = Shape::default().sections();
+        let mut end = 0;
+        for section in sections.all() {
+            assert_eq!(section.range.start, end);
+            end = section.range.end;
+        }
+        assert_eq!(end, sections.total);
+        assert!((5_100_000..5_200_000).contains(&sections.total), "{end}");
+    }
+
+    #[test]
+    fn the_same_seed_starts_the_same_network() {
+        let shape = Shape {
+            policy: 64,
+            value: 64,
+            hidden: 4,
+        };
+        assert_eq!(shape.start(1), shape.start(1));
+        assert_ne!(shape.start(1), shape.start(2));
+        let sections = shape.sections();
+        let start = shape.start(1);
+        let largest = |section: &Section| {
+            start[section.range.clone()]
+                .iter()
+                .fold(0.0_f32, |most, weight| most.max(weight.abs()))
+        };
+        for section in sections.all() {
+            assert!(largest(section) <= section.limit);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The optimizer: AdamW (Loshchilov and Hutter 2019) that leaves alone what a batch did not touch, and the average of the weights.
+//!
+//! Most rows of a sparse network have no gradient in a batch. Their moments would only decay; skipping them, sixteen weights at a
+//! time, saves most of the work and memory traffic. Weights are kept within what their integers can hold.
+
+use crate::sparse::network::Sections;
+use crate::sparse::simd::{Isa, Kernel, Level};
+
+/// Decay of the first moment.
+const BETA1: f32 = 0.9;
+/// Decay of the second moment.
+const BETA2: f32 = 0.999;
+const EPSILON: f32 = 1e-8;
+/// Decay of the weights, times the rate.
+const WEIGHT_DECAY: f32 = 0.01;
+/// Weights that are skipped or updated together.
+const GROUP: usize = 16;
+
+/// Weights and all that belongs to each of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    /// The weights.
+    pub weights: Vec<f32>,
+    /// Mean of the gradient.
+    pub first: Vec<f32>,
+    /// Mean of its square.
+    pub second: Vec<f32>,
+    /// Exponential average of the weights.
+    pub average: Vec<f32>,
+}
+
+impl State {
+    /// The start of a run.
+    pub fn new(weights: Vec<f32>) -> State {
+        State {
+            first: vec![0.0; weights.len()],
+            second: vec![0.0; weights.len()],
+            average: weights.clone(),
+            weights,
+        }
+    }
+
+    /// One step with the sum of the gradients, which are 0 afterwards. `step` counts from 1.
+    pub fn update(
+        &mut self,
+        level: Level,
+        sections: &Sections,
+        gradients: &mut [Vec<f32>],
+        rate: f32,
+        step: u64,
+    ) {
+        let corrections = Corrections::at(step);
+        // Each thread takes a part of every section. Sections are long; parts are whole groups.
+        let threads = gradients.len();
+        std::thread::scope(|scope| {
+            let mut state = Parts {
+                weights: &mut self.weights,
+                first: &mut self.first,
+                second: &mut self.second,
+                gradients: gradients.iter_mut().map(|all| &mut all[..]).collect(),
+            };
+            let mut tasks: Vec<Vec<Update<'_>>> = (0..threads).map(|_| Vec::new()).collect();
+            for section in sections.all() {
+                let part = section
+                    .range
+                    .len()
+                    .div_ceil(threads)
+                    .next_multiple_of(GROUP);
+                let mut left = section.range.len();
+                for task in &mut tasks {
+                    let parts = state.split_off(part.min(left));
+                    left -= parts.weights.len();
+                    task.push(Update {
+                        parts,
+                        rate,
+                        limit: section.limit,
+                        corrections,
+                    });
+                }
+            }
+            let mut tasks = tasks.into_iter();
+            let own = tasks.next();
+            for task in tasks {
+                scope.spawn(move || task.into_iter().for_each(|update| level.run(update)));
+            }
+            own.into_iter()
+                .flatten()
+                .for_each(|update| level.run(update));
+        });
+    }
+
+    /// Moves the average towards the weights by a share.
+    pub fn average_in(&mut self, level: Level, share: f32) {
+        level.run(Average {
+            average: &mut self.average,
+            weights: &self.weights,
+            share,
+        });
+    }
+}
+
+/// Moments start at 0: these make up for it.
+#[derive(Clone, Copy)]
+struct Corrections {
+    first: f32,
+    second: f32,
+}
+
+impl Corrections {
+    fn at(step: u64) -> Corrections {
+        let step = i32::try_from(step).unwrap_or(i32::MAX);
+        Corrections {
+            first: 1.0 / (1.0 - BETA1.powi(step)),
+            second: 1.0 / (1.0 - BETA2.powi(step)),
+        }
+    }
+}
+
+struct Parts<'a> {
+    weights: &'a mut [f32],
+    first: &'a mut [f32],
+    second: &'a mut [f32],
+    gradients: Vec<&'a mut [f32]>,
+}
+
+impl<'a> Parts<'a> {
+    /// Takes the first `len` of everything.
+    fn split_off(&mut self, len: usize) -> Parts<'a> {
+        let take = |slice: &mut &'a mut [f32]| {
+            let (head, rest) = std::mem::take(slice).split_at_mut(len);
+            *slice = rest;
+            head
+        };
+        Parts {
+            weights: take(&mut self.weights),
+            first: take(&mut self.first),
+            second: take(&mut self.second),
+            gradients: self.gradients.iter_mut().map(take).collect(),
+        }
+    }
+}
+
+struct Update<'a> {
+    parts: Parts<'a>,
+    rate: f32,
+    limit: f32,
+    corrections: Corrections,
+}
+
+impl Kernel for Update<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: Isa>(mut self, _: I) {
+        let whole = self.parts.weights.len() / GROUP * GROUP;
+        for start in (0..whole).step_by(GROUP) {
+            self.group::<GROUP>(start);
+        }
+        for at in whole..self.parts.weights.len() {
+            self.group::<1>(at);
+        }
+    }
+}
+
+impl Update<'_> {
+    #[inline(always)]
+    fn group<const N: usize>(&mut self, start: usize) {
+        let mut gradient = [0.0; N];
+        for part in &mut self.parts.gradients {
+            for (sum, slope) in gradient.iter_mut().zip(&part[start..start + N]) {
+                *sum += slope;
+            }
+        }
+        if gradient == [0.0; N] {
+            return;
+        }
+        for part in &mut self.parts.gradients {
+            part[start..start + N].fill(0.0);
+        }
+        let weights = &mut self.parts.weights[start..start + N];
+        let first = &mut self.parts.first[start..start + N];
+        let second = &mut self.parts.second[start..start + N];
+        for at in 0..N {
+            let slope = gradient[at];
+            first[at] += (1.0 - BETA1) * (slope - first[at]);
+            second[at] += (1.0 - BETA2) * (slope * slope - second[at]);
+            let spread = (second[at] * self.corrections.second).sqrt() + EPSILON;
+            let step = first[at] * self.corrections.first / spread + WEIGHT_DECAY * weights[at];
+            weights[at] = (weights[at] - self.rate * step).clamp(-self.limit, self.limit);
+        }
+    }
+}
+
+struct Average<'a> {
+    average: &'a mut [f32],
+    weights: &'a [f32],
+    share: f32,
+}
+
+impl Kernel for Average<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: Isa>(self, _: I) {
+        for (average, weight) in self.average.iter_mut().zip(self.weights) {
+            *average += self.share * (weight - *average);
+        }
+    }
+}

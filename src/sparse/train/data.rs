@@ -1,0 +1,277 @@
+//! Positions to learn from: a mixture of record files, drawn at random, the same for the same seed, step and files.
+//!
+//! Records are drawn with replacement and one by one: neighbours in a file come from the same game. Files may grow while they are
+//! read; [`Mixture::reopen`] looks how long they are now. Held-out positions are never drawn for training, and only they for
+//! measuring.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context, Result, bail, ensure};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use shakmaty::{Chess, Color, Position};
+
+use crate::dataset::record::{NO_SCORE, Record, RecordFile};
+use crate::sparse::features::{Attacks, Features, View};
+use crate::sparse::moves::Rows;
+
+use super::step::Chunk;
+use super::targets;
+
+/// A record file and its share of every batch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// The file.
+    pub path: PathBuf,
+    /// Its share, in proportion to those of the others.
+    pub share: f64,
+}
+
+impl FromStr for Part {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Part> {
+        let (path, share) = text
+            .rsplit_once(':')
+            .with_context(|| format!("{text}: FILE:SHARE expected"))?;
+        let share: f64 = share
+            .parse()
+            .with_context(|| format!("{text}: the share is not a number"))?;
+        ensure!(
+            share > 0.0 && share.is_finite(),
+            "{text}: the share is not positive"
+        );
+        Ok(Part {
+            path: path.into(),
+            share,
+        })
+    }
+}
+
+/// Record files as a stream of chunks.
+#[derive(Debug)]
+pub struct Mixture {
+    parts: Vec<Part>,
+    /// How long each file was when it was looked at last.
+    counts: Vec<u64>,
+    seed: u64,
+    /// Weight of the result as the value of a position without a score.
+    result_weight: f64,
+}
+
+/// What a thread needs to draw from a mixture: its own file handles.
+#[derive(Debug)]
+pub struct Drawer {
+    files: Vec<RecordFile>,
+}
+
+impl Mixture {
+    /// The mixture of these files.
+    ///
+    /// # Errors
+    /// When one is missing, empty or no record file.
+    pub fn new(parts: Vec<Part>, seed: u64, result_weight: f64) -> Result<Mixture> {
+        ensure!(
+            !parts.is_empty(),
+            "there is nothing to learn from: name --data"
+        );
+        let mut mixture = Mixture {
+            parts,
+            counts: Vec::new(),
+            seed,
+            result_weight,
+        };
+        mixture.reopen()?;
+        Ok(mixture)
+    }
+
+    /// Looks at the files again.
+    ///
+    /// # Errors
+    /// When one is missing, empty or no record file.
+    pub fn reopen(&mut self) -> Result<()> {
+        self.counts.clear();
+        for part in &self.parts {
+            let count = RecordFile::open(&part.path)?.count;
+            ensure!(count > 0, "{} holds no records", part.path.display());
+            self.counts.push(count);
+        }
+        Ok(())
+    }
+
+    /// The files' lengths, for the log.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
+    /// File handles for a thread.
+    ///
+    /// # Errors
+    /// When a file cannot be opened.
+    pub fn drawer(&self) -> Result<Drawer> {
+        let files = self.parts.iter().map(|part| RecordFile::open(&part.path));
+        Ok(Drawer {
+            files: files.collect::<Result<_>>()?,
+        })
+    }
+
+    /// Draws `size` positions: chunk `index` of a step.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or nearly nothing in it is fit to learn from.
+    pub fn draw(
+        &self,
+        drawer: &mut Drawer,
+        (step, index): (u64, u64),
+        size: usize,
+        chunk: &mut Chunk,
+    ) -> Result<()> {
+        let mut rng = generator(self.seed, step, index);
+        chunk.clear();
+        for part in self.sizes(size, &mut rng).into_iter().enumerate() {
+            let (part, mut left) = part;
+            let mut patience = 1000 + 100 * left;
+            while left > 0 {
+                if patience == 0 {
+                    let path = self.parts[part].path.display();
+                    bail!("{path}: nothing to train on, its positions are held out or a book's");
+                }
+                patience -= 1;
+                let at = rng.random_range(0..self.counts[part]);
+                let record = drawer.files[part].get(at)?;
+                if !record.held_out() && self.add(&record, &mut rng, chunk) {
+                    left -= 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many positions each file gives; fractions by lot.
+    fn sizes(&self, size: usize, rng: &mut SmallRng) -> Vec<usize> {
+        let total: f64 = self.parts.iter().map(|part| part.share).sum();
+        let mut sizes = Vec::with_capacity(self.parts.len());
+        let (mut sum, mut given) = (0.0, 0);
+        let lot = rng.random_range(0.0..1.0);
+        for part in &self.parts {
+            sum += part.share / total * size as f64;
+            let until = ((sum + lot) as usize).min(size);
+            sizes.push(until - given);
+            given = until;
+        }
+        sizes[0] += size - given;
+        sizes
+    }
+
+    /// Adds a record to a chunk; `false` if it is good for nothing.
+    fn add(&self, record: &Record, rng: &mut SmallRng, chunk: &mut Chunk) -> bool {
+        // A result alone is a noisy target: instead of counting each a little, few of them are taken.
+        let with_value = record.score != NO_SCORE || rng.random_bool(self.result_weight);
+        let value = with_value
+            .then(|| targets::value(record, 1.0, false))
+            .flatten();
+        add(record, value, chunk)
+    }
+}
+
+/// Adds a record with its policy target and the value target given; `false` if it is good for nothing.
+fn add(record: &Record, value: Option<super::step::ValueTarget>, chunk: &mut Chunk) -> bool {
+    if !targets::is_useful(record) {
+        return false;
+    }
+    let Ok(position) = record.position() else {
+        return false;
+    };
+    let view = View::of(&position);
+    let attacks = Attacks::of(&position);
+    let features = Features::with(&position, view, &attacks);
+    let with_policy = add_policy(
+        record,
+        &position,
+        Rows::new(&position, view, &attacks),
+        chunk,
+    );
+    if with_policy {
+        chunk.policy_inputs.push(features.as_slice());
+    }
+    if let Some(value) = value {
+        chunk.value_inputs.push(features.as_slice());
+        chunk.values.push(value);
+    }
+    with_policy || value.is_some()
+}
+
+/// Adds rows and shares of the legal moves, if the record has one of them.
+fn add_policy(record: &Record, position: &Chess, rows: Rows<'_>, chunk: &mut Chunk) -> bool {
+    let wanted = targets::policy(record);
+    if wanted.is_empty() {
+        return false;
+    }
+    let moves = position.legal_moves();
+    let start = chunk.shares.len();
+    let mut list = Vec::with_capacity(moves.len());
+    for &m in &moves {
+        let packed = Record::pack_move(m, Color::White);
+        let share = wanted.iter().find(|(m, _)| *m == packed);
+        chunk.shares.push(share.map_or(0.0, |(_, share)| *share));
+        list.push(rows.row(m));
+    }
+    let sum: f32 = chunk.shares[start..].iter().sum();
+    if sum <= 0.0 {
+        chunk.shares.truncate(start);
+        return false;
+    }
+    chunk.shares[start..]
+        .iter_mut()
+        .for_each(|share| *share /= sum);
+    chunk.rows.push(&list);
+    true
+}
+
+/// Random numbers of a chunk.
+fn generator(seed: u64, step: u64, index: u64) -> SmallRng {
+    // Different steps and chunks must not share a seed: constants of splitmix64.
+    let mixed = seed
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .wrapping_add(step)
+        .wrapping_mul(0xbf58_476d_1ce4_e5b9)
+        .wrapping_add(index)
+        .wrapping_mul(0x94d0_49bb_1331_11eb);
+    SmallRng::seed_from_u64(mixed ^ mixed >> 31)
+}
+
+/// Held-out records of a file, at random: at most `count`, fewer if there are not so many.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn held_out(path: &Path, count: usize, seed: u64) -> Result<Vec<Record>> {
+    let mut file = RecordFile::open(path)?;
+    let mut rng = generator(seed, 0, 0);
+    let (mut found, mut seen) = (Vec::new(), HashSet::new());
+    let most = file.count.min(200 * count as u64);
+    for _ in 0..most {
+        if found.len() == count {
+            break;
+        }
+        let at = rng.random_range(0..file.count);
+        let record = file.get(at)?;
+        if record.held_out() && targets::is_useful(&record) && seen.insert(at) {
+            found.push(record);
+        }
+    }
+    Ok(found)
+}
+
+/// Records as chunks to be measured: scores without results where there are scores, results otherwise, nothing left out.
+pub fn chunks(records: &[Record]) -> Vec<Chunk> {
+    let chunks = records.chunks(512).map(|records| {
+        let mut chunk = Chunk::default();
+        for record in records {
+            add(record, targets::value(record, 1.0, true), &mut chunk);
+        }
+        chunk
+    });
+    chunks.collect()
+}

@@ -1,0 +1,556 @@
+//! Learning: from record files to the weights of a sparse network, on a CPU.
+//!
+//! A step draws a batch ([`data`]), cuts it into chunks that the threads take one after the other ([`step`]: outputs, losses,
+//! gradients), and changes the weights ([`adam`]). The rate is constant after a warm-up, so a run can go on as long as there is
+//! time; a decay is a copy of a run whose rate falls to zero, which is where the best network comes from. A run can be
+//! stopped at any time: it goes on from its last checkpoint, which is never half written. With one thread the same seed and files
+//! give the same network bit by bit; with several, the order in which gradients are added up differs from run to run.
+
+pub mod adam;
+pub mod checkpoint;
+pub mod data;
+pub mod measure;
+pub mod step;
+pub mod targets;
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use self::adam::State;
+use self::checkpoint::{Checkpoint, Progress};
+use self::data::{Drawer, Mixture, Part};
+use self::measure::{Floating, Integers, Measures};
+use self::step::{Chunk, Losses, Scales, Workspace};
+use super::features::INPUTS;
+use super::file;
+use super::infer::{self, Scratch};
+use super::moves::ROWS;
+use super::network::{Sections, Shape};
+use super::simd::Level;
+use crate::files::output::open_to_continue;
+
+/// Steps after which the average of the weights is moved.
+const AVERAGE_EVERY: u64 = 8;
+/// The average's horizon: this share of the run so far, at most so many steps.
+const AVERAGE_SHARE: f64 = 0.1;
+const AVERAGE_MOST: f64 = 2000.0;
+/// The name of a run's checkpoint in its folder.
+const CHECKPOINT: &str = "checkpoint";
+
+/// What a run is told.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Checkpoint and log lie here.
+    pub folder: PathBuf,
+    /// Files to learn from.
+    pub data: Vec<Part>,
+    /// Files whose held-out positions to measure on.
+    pub test: Vec<PathBuf>,
+    /// Positions of each of them.
+    pub test_positions: usize,
+    /// Sizes of the network; `None`: the usual ones, or those of the checkpoint.
+    pub shape: Option<Shape>,
+    /// Positions a step.
+    pub batch: usize,
+    /// Positions that a thread takes at a time.
+    pub chunk: usize,
+    /// The learning rate.
+    pub rate: f64,
+    /// Steps over which it rises from 0.
+    pub warmup: u64,
+    /// The run ends at this step.
+    pub steps: u64,
+    /// Or after so many minutes (of the decay, if it is one).
+    pub minutes: f64,
+    /// Start from this checkpoint and let the rate fall to 0.
+    pub decay: Option<PathBuf>,
+    /// Weight of a position's result where there is no score.
+    pub result_weight: f64,
+    /// Weight of the plies left beside the value.
+    pub plies_weight: f64,
+    /// Seed of weights and data.
+    pub seed: u64,
+    /// Threads.
+    pub threads: usize,
+    /// Steps between checkpoints.
+    pub save_every: u64,
+    /// Steps between measurements.
+    pub test_every: u64,
+    /// Steps between lines of the log.
+    pub log_every: u64,
+}
+
+/// A run in progress.
+struct Run<'a> {
+    settings: &'a Settings,
+    shape: Shape,
+    sections: Sections,
+    level: Level,
+    state: State,
+    progress: Progress,
+    mixture: Mixture,
+    workers: Vec<Worker>,
+    gradients: Vec<Vec<f32>>,
+    tests: Vec<(String, Vec<Chunk>)>,
+    /// Locked, so that no other program trains in this folder.
+    log: File,
+}
+
+/// What a thread owns.
+struct Worker {
+    drawer: Drawer,
+    chunk: Chunk,
+    workspace: Workspace,
+}
+
+/// Trains, or goes on with it, and returns how far it came. `report` is given the lines of the log.
+///
+/// # Errors
+/// When files cannot be read or written, or the loss is not finite.
+pub fn run(settings: &Settings, report: &mut dyn FnMut(&str)) -> Result<Progress> {
+    ensure!(
+        settings.shape.is_none_or(Shape::is_valid),
+        "first layers have a multiple of {} columns, up to 4096, hidden layers 1 to 256 units",
+        super::network::BLOCK
+    );
+    ensure!(
+        settings.batch > 0 && settings.chunk > 0 && settings.threads > 0,
+        "sizes must be positive"
+    );
+    std::fs::create_dir_all(&settings.folder)
+        .with_context(|| format!("cannot make {}", settings.folder.display()))?;
+    let mut run = Run::begin(settings)?;
+    run.go(report)?;
+    Ok(run.progress)
+}
+
+impl<'a> Run<'a> {
+    fn begin(settings: &'a Settings) -> Result<Run<'a>> {
+        let mut log = open_to_continue(&settings.folder.join("log.txt"), &[])?;
+        log.seek(SeekFrom::End(0))?;
+        let own = settings.folder.join(CHECKPOINT);
+        let start = if own.exists() {
+            Some(&own)
+        } else {
+            settings.decay.as_ref()
+        };
+        let saved = start.map(|path| Checkpoint::load(path)).transpose()?;
+        let is_fresh_decay = settings.decay.is_some() && start != Some(&own);
+        let checkpoint = match saved {
+            Some(saved) => saved,
+            None => {
+                let shape = settings.shape.unwrap_or_default();
+                Checkpoint {
+                    shape,
+                    progress: Progress::default(),
+                    state: State::new(shape.start(settings.seed)),
+                }
+            }
+        };
+        ensure!(
+            settings.shape.is_none_or(|shape| shape == checkpoint.shape),
+            "the checkpoint holds a network of other sizes: {:?}",
+            checkpoint.shape
+        );
+        let (shape, mut progress) = (checkpoint.shape, checkpoint.progress);
+        if is_fresh_decay {
+            progress.decay_step = progress.step;
+            progress.decay_seconds = progress.seconds;
+        }
+        let mixture = Mixture::new(settings.data.clone(), settings.seed, settings.result_weight)?;
+        let worker = || -> Result<Worker> {
+            Ok(Worker {
+                drawer: mixture.drawer()?,
+                chunk: Chunk::default(),
+                workspace: Workspace::default(),
+            })
+        };
+        let workers = (0..settings.threads)
+            .map(|_| worker())
+            .collect::<Result<_>>()?;
+        let test = |path: &PathBuf| -> Result<(String, Vec<Chunk>)> {
+            let records = data::held_out(path, settings.test_positions, 1)?;
+            Ok((path.display().to_string(), data::chunks(&records)))
+        };
+        let sections = shape.sections();
+        Ok(Run {
+            settings,
+            shape,
+            level: Level::detect(),
+            gradients: vec![vec![0.0; sections.total]; settings.threads],
+            sections,
+            state: checkpoint.state,
+            progress,
+            mixture,
+            workers,
+            log,
+            tests: settings.test.iter().map(test).collect::<Result<_>>()?,
+        })
+    }
+
+    fn go(&mut self, report: &mut dyn FnMut(&str)) -> Result<()> {
+        let (start, before) = (Instant::now(), self.progress.seconds);
+        let (mut losses, mut since) = (Losses::default(), Instant::now());
+        let mut counted = self.progress.positions;
+        while self.progress.step < self.settings.steps && !self.is_over(start.elapsed()) {
+            let found = self.step()?;
+            losses += found;
+            self.progress.seconds = before + start.elapsed().as_secs_f64();
+            let step = self.progress.step;
+            if step.is_multiple_of(self.settings.log_every) {
+                let seen = self.progress.positions - counted;
+                let speed = seen as f64 / since.elapsed().as_secs_f64();
+                self.log(&format!("{} speed {speed:.0}/s", text_of(&losses)), report)?;
+                (losses, since, counted) =
+                    (Losses::default(), Instant::now(), self.progress.positions);
+            }
+            if step.is_multiple_of(self.settings.save_every) {
+                self.save()?;
+                self.mixture.reopen()?;
+            }
+            if step.is_multiple_of(self.settings.test_every) {
+                self.test(report)?;
+            }
+        }
+        self.save()?;
+        self.test(report)
+    }
+
+    fn is_over(&self, elapsed: Duration) -> bool {
+        let seconds = match self.settings.decay {
+            Some(_) => self.progress.seconds - self.progress.decay_seconds,
+            None => elapsed.as_secs_f64(),
+        };
+        seconds >= 60.0 * self.settings.minutes
+    }
+
+    /// One batch.
+    fn step(&mut self) -> Result<Losses> {
+        let settings = self.settings;
+        let step = self.progress.step;
+        let chunks = settings.batch.div_ceil(settings.chunk) as u64;
+        let scales = Scales {
+            policy: 1.0 / settings.batch as f32,
+            value: 1.0 / settings.batch as f32,
+            plies: settings.plies_weight as f32 / settings.batch as f32,
+        };
+        let next = AtomicU64::new(0);
+        let (level, shape, mixture) = (self.level, self.shape, &self.mixture);
+        let weights = &self.state.weights;
+        let work = |worker: &mut Worker, gradient: &mut Vec<f32>| -> Result<Losses> {
+            let mut losses = Losses::default();
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= chunks {
+                    return Ok(losses);
+                }
+                let size = settings
+                    .chunk
+                    .min(settings.batch - index as usize * settings.chunk);
+                mixture.draw(&mut worker.drawer, (step, index), size, &mut worker.chunk)?;
+                let gradient = Some((&mut gradient[..], scales));
+                let workspace = &mut worker.workspace;
+                losses += step::run(level, shape, weights, &worker.chunk, gradient, workspace);
+            }
+        };
+        let losses = in_parallel(&mut self.workers, &mut self.gradients, &work)?;
+        let total = losses.policy + losses.value + losses.plies;
+        ensure!(total.is_finite(), "the loss is not finite at step {step}");
+        self.progress.step += 1;
+        self.progress.positions += settings.batch as u64;
+        let (rate, step) = (self.rate(), self.progress.step);
+        self.state
+            .update(level, &self.sections, &mut self.gradients, rate, step);
+        if step.is_multiple_of(AVERAGE_EVERY) {
+            let steps = (step - self.progress.decay_step) as f64;
+            let horizon = (AVERAGE_SHARE * steps).clamp(AVERAGE_EVERY as f64, AVERAGE_MOST);
+            self.state
+                .average_in(level, (AVERAGE_EVERY as f64 / horizon) as f32);
+        }
+        Ok(losses)
+    }
+
+    /// The learning rate of the step: rising, constant, or falling in a decay.
+    fn rate(&self) -> f32 {
+        let (settings, progress) = (self.settings, &self.progress);
+        let rate = if settings.decay.is_some() {
+            let steps = settings.steps.saturating_sub(progress.decay_step).max(1);
+            let by_steps = (progress.step - progress.decay_step) as f64 / steps as f64;
+            let seconds = progress.seconds - progress.decay_seconds;
+            let by_time = seconds / (60.0 * settings.minutes);
+            settings.rate * (1.0 - by_steps.max(by_time)).max(0.0)
+        } else {
+            settings.rate * (progress.step as f64 / settings.warmup.max(1) as f64).min(1.0)
+        };
+        rate as f32
+    }
+
+    fn save(&self) -> Result<()> {
+        let path = self.settings.folder.join(CHECKPOINT);
+        checkpoint::save(&path, self.shape, self.progress, &self.state)
+    }
+
+    fn test(&self, report: &mut dyn FnMut(&str)) -> Result<()> {
+        for (name, chunks) in &self.tests {
+            let measures = measure_floating(self.shape, &self.state.average, chunks);
+            self.log(&format!("held out {name}: {measures}"), report)?;
+        }
+        Ok(())
+    }
+
+    fn log(&self, text: &str, report: &mut dyn FnMut(&str)) -> Result<()> {
+        let Progress {
+            step,
+            positions,
+            seconds,
+            ..
+        } = self.progress;
+        let millions = positions as f64 / 1e6;
+        let line = format!("{seconds:.0} s step {step} positions {millions:.2}M {text}");
+        report(&line);
+        writeln!(&self.log, "{line}")
+            .with_context(|| format!("cannot write the log in {}", self.settings.folder.display()))
+    }
+}
+
+/// The means of losses, for the log.
+fn text_of(losses: &Losses) -> String {
+    let mean = |sum: f64, count: f64| sum / count.max(1.0);
+    format!(
+        "policy {:.4} value {:.4} plies {:.4}",
+        mean(losses.policy, losses.policy_count),
+        mean(losses.value, losses.value_count),
+        mean(losses.plies, losses.plies_count),
+    )
+}
+
+/// Has every worker work, each with a gradient of its own, and adds up the losses.
+fn in_parallel(
+    workers: &mut [Worker],
+    gradients: &mut [Vec<f32>],
+    work: &(impl Fn(&mut Worker, &mut Vec<f32>) -> Result<Losses> + Sync),
+) -> Result<Losses> {
+    std::thread::scope(|scope| {
+        let mut pairs = workers.iter_mut().zip(gradients);
+        let own = pairs.next();
+        let others: Vec<_> = pairs
+            .map(|(worker, gradient)| scope.spawn(move || work(worker, gradient)))
+            .collect();
+        let mut losses = Losses::default();
+        if let Some((worker, gradient)) = own {
+            losses += work(worker, gradient)?;
+        }
+        for other in others {
+            losses += other
+                .join()
+                .map_err(|_| anyhow::anyhow!("a thread panicked"))??;
+        }
+        Ok(losses)
+    })
+}
+
+fn measure_floating(shape: Shape, weights: &[f32], chunks: &[Chunk]) -> Measures {
+    let level = Level::detect();
+    let mut network = Floating {
+        shape,
+        weights,
+        level,
+    };
+    measure::measure(&mut network, chunks)
+}
+
+/// How good the averaged weights of a checkpoint are: as trained, and in integers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quality {
+    /// In floating point.
+    pub floating: Measures,
+    /// As it is played with.
+    pub integers: Measures,
+}
+
+/// Measures a checkpoint on held-out positions of a file; `None` if there are none.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn measure_file(checkpoint: &Checkpoint, path: &Path, count: usize) -> Result<Option<Quality>> {
+    let records = data::held_out(path, count, 1)?;
+    let chunks = data::chunks(&records);
+    let (shape, weights) = (checkpoint.shape, &checkpoint.state.average);
+    let mut integers = Integers {
+        network: &infer::Network::quantize(shape, weights),
+        level: Level::detect(),
+        scratch: Scratch::default(),
+    };
+    let quality = Quality {
+        floating: measure_floating(shape, weights, &chunks),
+        integers: measure::measure(&mut integers, &chunks),
+    };
+    Ok((!records.is_empty()).then_some(quality))
+}
+
+/// The file of a checkpoint's averaged weights in integers, with more metadata (who made it, of what).
+pub fn export(checkpoint: &Checkpoint, metadata: &[(&str, &str)]) -> Vec<u8> {
+    let network = infer::Network::quantize(checkpoint.shape, &checkpoint.state.average);
+    file::write(&network, metadata)
+}
+
+#[cfg(test)]
+mod tests {
+    use shakmaty::{Chess, Color, Position};
+
+    use super::*;
+    use crate::dataset::record::{Layout, Record, RecordWriter, Source};
+
+    const TINY: Shape = Shape {
+        policy: 64,
+        value: 64,
+        hidden: 8,
+    };
+
+    /// A few positions of a game of first moves, each with the move wanted and an evaluation; every eighth is held out.
+    fn write(path: &Path, count: usize) {
+        let mut writer = RecordWriter::create(path, Layout::Plain).unwrap();
+        let mut position = Chess::default();
+        for index in 0..count {
+            let moves = position.legal_moves();
+            let Some(&m) = moves.get(index * 7 % moves.len().max(1)) else {
+                break;
+            };
+            let mut record = Record::new(&position, position.turn() == Color::Black, Source::Real);
+            record.best = Record::pack_move(m, position.turn());
+            record.score = (index as i16 * 137) % 500 - 250;
+            record.plies_left = (count - index) as u16;
+            if index % 8 == 7 {
+                record.flags |= Record::HELD_OUT;
+            }
+            writer.write(&record).unwrap();
+            position.play_unchecked(m);
+        }
+        assert_eq!(writer.finish().unwrap(), count as u64);
+    }
+
+    fn settings(folder: &Path, data: &Path) -> Settings {
+        Settings {
+            folder: folder.into(),
+            data: vec![Part {
+                path: data.into(),
+                share: 1.0,
+            }],
+            test: vec![data.into()],
+            test_positions: 100,
+            shape: Some(TINY),
+            batch: 32,
+            chunk: 16,
+            rate: 5e-3,
+            warmup: 10,
+            steps: 20,
+            minutes: 10.0,
+            decay: None,
+            result_weight: 0.1,
+            plies_weight: 0.02,
+            seed: 1,
+            threads: 1,
+            save_every: 1000,
+            test_every: 1000,
+            log_every: 10,
+        }
+    }
+
+    fn weights(folder: &Path) -> Checkpoint {
+        let mut checkpoint = Checkpoint::load(&folder.join(CHECKPOINT)).unwrap();
+        // The time a run took is not the same twice.
+        checkpoint.progress.seconds = 0.0;
+        checkpoint
+    }
+
+    #[test]
+    fn a_stopped_run_goes_on_as_if_it_had_not_been_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("x.rec");
+        write(&data, 24);
+        let (whole, parts) = (folder.path().join("whole"), folder.path().join("parts"));
+        run(&settings(&whole, &data), &mut |_| {}).unwrap();
+        let mut first = settings(&parts, &data);
+        first.steps = 7;
+        run(&first, &mut |_| {}).unwrap();
+        let progress = run(&settings(&parts, &data), &mut |_| {}).unwrap();
+        assert_eq!((progress.step, progress.positions), (20, 640));
+        assert!(weights(&whole) == weights(&parts));
+    }
+
+    #[test]
+    fn a_few_positions_are_learned_by_heart_and_a_decay_ends_the_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("x.rec");
+        write(&data, 10);
+        let main = folder.path().join("main");
+        let mut run_settings = settings(&main, &data);
+        (run_settings.steps, run_settings.rate) = (250, 1e-2);
+        run(&run_settings, &mut |_| {}).unwrap();
+        let mut decay = settings(&folder.path().join("end"), &data);
+        decay.decay = Some(main.join(CHECKPOINT));
+        (decay.steps, decay.rate) = (450, 1e-2);
+        decay.threads = 2;
+        let mut lines = Vec::new();
+        let progress = run(&decay, &mut |line| lines.push(line.to_owned())).unwrap();
+        assert_eq!((progress.step, progress.decay_step), (450, 250));
+        let last = lines.iter().rfind(|line| line.contains("speed")).unwrap();
+        let number = |name: &str| -> f64 {
+            let rest = last.split(&format!("{name} ")).nth(1).unwrap();
+            rest.split(' ').next().unwrap().parse().unwrap()
+        };
+        assert!(number("policy") < 0.1, "{last}");
+        let held_out = lines.last().unwrap();
+        assert!(
+            held_out.contains("held out") && held_out.contains("(1)"),
+            "{held_out}"
+        );
+        // What was learned by heart is in the average, which is what is used.
+        let checkpoint = Checkpoint::load(&folder.path().join("end").join(CHECKPOINT)).unwrap();
+        let records = crate::dataset::record::read_all(&data).unwrap();
+        let learned: Vec<Record> = records.into_iter().filter(|r| !r.held_out()).collect();
+        let weights = &checkpoint.state.average;
+        let measures = measure_floating(TINY, weights, &data::chunks(&learned));
+        assert!(measures.top1 == 1.0 && measures.policy < 0.1, "{measures}");
+        assert!(measures.error < 0.05, "{measures}");
+        // So it is in integers and in the file.
+        let quality = measure_file(&checkpoint, &data, 100).unwrap().unwrap();
+        assert_eq!(quality.integers.moves, 1.0);
+        assert!((quality.integers.error - quality.floating.error).abs() < 0.02);
+        let bytes = export(&checkpoint, &[("name", "by heart")]);
+        let network = file::read(&bytes).unwrap();
+        let mut integers = Integers {
+            network: &network,
+            level: Level::detect(),
+            scratch: Scratch::default(),
+        };
+        let measures = measure::measure(&mut integers, &data::chunks(&learned));
+        assert!(measures.top1 == 1.0 && measures.error < 0.06, "{measures}");
+    }
+
+    #[test]
+    fn what_cannot_be_learned_from_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("x.rec");
+        write(&data, 8);
+        let mut run_settings = settings(&folder.path().join("run"), &data);
+        run_settings.data.clear();
+        let error = run(&run_settings, &mut |_| {}).unwrap_err().to_string();
+        assert!(error.contains("--data"), "{error}");
+        let mut records = crate::dataset::record::read_all(&data).unwrap();
+        let data = folder.path().join("held-out.rec");
+        let mut writer = RecordWriter::create(&data, Layout::Plain).unwrap();
+        for record in &mut records {
+            record.flags |= Record::HELD_OUT;
+            writer.write(record).unwrap();
+        }
+        writer.finish().unwrap();
+        let error = run(&settings(&folder.path().join("run"), &data), &mut |_| {}).unwrap_err();
+        assert!(error.to_string().contains("held out"), "{error}");
+    }
+}

@@ -1,0 +1,732 @@
+//! One pass over a few hundred positions: outputs, losses, gradients.
+//!
+//! The first layers take most of the time and are bound by memory. So they are computed block by block of columns for all
+//! positions of the chunk, forwards and backwards: the block's part of the table stays in the cache. Everything else goes position by
+//! position. Losses are the cross-entropy of the policy over the legal moves, that of W/D/L, and Huber's of the plies left.
+
+use crate::sparse::features::INPUTS;
+use crate::sparse::network::{BLOCK, OUTPUTS, PAIRS, Section, Sections, Shape};
+use crate::sparse::simd::{Isa, Kernel, Level};
+
+/// What the value of a position should be.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ValueTarget {
+    /// Win, draw, loss; sums to 1.
+    pub wdl: [f32; 3],
+    /// How much it counts.
+    pub weight: f32,
+    /// Plies left, in the network's unit.
+    pub plies: f32,
+    /// How much those count; 0: unknown.
+    pub plies_weight: f32,
+}
+
+/// Lists of different lengths, one after the other.
+#[derive(Clone, Debug)]
+pub struct Lists {
+    items: Vec<u16>,
+    ends: Vec<usize>,
+}
+
+impl Default for Lists {
+    fn default() -> Lists {
+        Lists {
+            items: Vec::new(),
+            ends: vec![0],
+        }
+    }
+}
+
+impl Lists {
+    /// Adds a list.
+    pub fn push(&mut self, list: &[u16]) {
+        self.items.extend_from_slice(list);
+        self.ends.push(self.items.len());
+    }
+
+    /// How many lists there are.
+    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    pub fn len(&self) -> usize {
+        self.ends.len() - 1
+    }
+
+    /// Where a list's items lie among those of all.
+    #[inline(always)]
+    pub fn range(&self, index: usize) -> std::ops::Range<usize> {
+        self.ends[index]..self.ends[index + 1]
+    }
+
+    /// A list.
+    #[inline(always)]
+    pub fn get(&self, index: usize) -> &[u16] {
+        &self.items[self.range(index)]
+    }
+
+    fn clear(&mut self) {
+        self.items.clear();
+        self.ends.truncate(1);
+    }
+}
+
+/// Positions to learn from together: those for the policy and those for the value.
+#[derive(Clone, Debug, Default)]
+pub struct Chunk {
+    /// Inputs of the policy's positions.
+    pub policy_inputs: Lists,
+    /// Rows of their legal moves.
+    pub rows: Lists,
+    /// What each of these moves should have; sums to 1 over a position.
+    pub shares: Vec<f32>,
+    /// Inputs of the value's positions.
+    pub value_inputs: Lists,
+    /// What those should have.
+    pub values: Vec<ValueTarget>,
+}
+
+impl Chunk {
+    /// Forgets all positions, keeps the memory.
+    pub fn clear(&mut self) {
+        self.policy_inputs.clear();
+        self.rows.clear();
+        self.shares.clear();
+        self.value_inputs.clear();
+        self.values.clear();
+    }
+}
+
+/// Sums of losses over positions.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Losses {
+    /// Cross-entropy of the policy, and over how many positions.
+    pub policy: f64,
+    /// Positions with a policy target.
+    pub policy_count: f64,
+    /// Cross-entropy of W/D/L, weighted.
+    pub value: f64,
+    /// Weights of the positions with a value target.
+    pub value_count: f64,
+    /// Huber's loss of the plies left.
+    pub plies: f64,
+    /// Positions whose plies are known.
+    pub plies_count: f64,
+}
+
+impl std::ops::AddAssign for Losses {
+    fn add_assign(&mut self, other: Losses) {
+        self.policy += other.policy;
+        self.policy_count += other.policy_count;
+        self.value += other.value;
+        self.value_count += other.value_count;
+        self.plies += other.plies;
+        self.plies_count += other.plies_count;
+    }
+}
+
+/// How the losses count.
+#[derive(Clone, Copy, Debug)]
+pub struct Scales {
+    /// Of a position's policy gradient.
+    pub policy: f32,
+    /// Of a position's value gradient.
+    pub value: f32,
+    /// Of a position's plies gradient.
+    pub plies: f32,
+}
+
+/// Memory for what lies between inputs and outputs, and the outputs of the last chunk.
+#[derive(Clone, Debug, Default)]
+pub struct Workspace {
+    /// Probabilities of all moves, in the order of the chunk's rows.
+    pub policy: Vec<f32>,
+    /// Probabilities of W, D, L and the plies left, for each of the value's positions.
+    pub values: Vec<[f32; OUTPUTS]>,
+    clipped: Vec<f32>,
+    products: Vec<f32>,
+    slopes: Vec<f32>,
+}
+
+/// Computes a chunk's outputs and losses; with `gradient` (as long as the weights) adds the gradient to it.
+pub fn run(
+    level: Level,
+    shape: Shape,
+    weights: &[f32],
+    chunk: &Chunk,
+    gradient: Option<(&mut [f32], Scales)>,
+    workspace: &mut Workspace,
+) -> Losses {
+    let sections = &shape.sections();
+    level.run(Pass {
+        shape,
+        sections,
+        weights,
+        chunk,
+        gradient,
+        workspace,
+    })
+}
+
+struct Pass<'a> {
+    shape: Shape,
+    sections: &'a Sections,
+    weights: &'a [f32],
+    chunk: &'a Chunk,
+    gradient: Option<(&'a mut [f32], Scales)>,
+    workspace: &'a mut Workspace,
+}
+
+impl Kernel for Pass<'_> {
+    type Output = Losses;
+
+    #[inline(always)]
+    fn run<I: Isa>(mut self, _: I) -> Losses {
+        let mut losses = Losses::default();
+        self.policy(&mut losses);
+        self.value(&mut losses);
+        losses
+    }
+}
+
+impl Pass<'_> {
+    #[inline(always)]
+    fn policy(&mut self, losses: &mut Losses) {
+        let (s, ws, chunk) = (self.sections, &mut *self.workspace, self.chunk);
+        let width = self.shape.policy;
+        let layer = FirstLayer::new(width, self.weights, &s.policy_in, &s.policy_bias);
+        layer.forward(&chunk.policy_inputs, ws);
+        let rows = &self.weights[s.rows.range.clone()];
+        let biases = &self.weights[s.rows_bias.range.clone()];
+        ws.policy.clear();
+        ws.policy.resize(chunk.shares.len(), 0.0);
+        ws.slopes.clear();
+        ws.slopes.resize(ws.products.len(), 0.0);
+        for index in 0..chunk.policy_inputs.len() {
+            let (list, range) = (chunk.rows.get(index), chunk.rows.range(index));
+            let products = &ws.products[index * width / 2..(index + 1) * width / 2];
+            let logits = &mut ws.policy[range.clone()];
+            for (logit, &row) in logits.iter_mut().zip(list) {
+                let row = usize::from(row);
+                *logit = biases[row] + dot(&rows[row * width / 2..(row + 1) * width / 2], products);
+            }
+            let shares = &chunk.shares[range];
+            losses.policy += f64::from(cross_entropy(logits, shares));
+            losses.policy_count += 1.0;
+            let Some((gradient, scales)) = &mut self.gradient else {
+                continue;
+            };
+            let slopes = &mut ws.slopes[index * width / 2..(index + 1) * width / 2];
+            // `logits` are now probabilities.
+            for ((probability, share), &row) in logits.iter().zip(shares).zip(list) {
+                let slope = scales.policy * (probability - share);
+                let row = usize::from(row);
+                let at = row * width / 2..(row + 1) * width / 2;
+                add_scaled(slopes, &rows[at.clone()], slope);
+                let start = s.rows.range.start;
+                add_scaled(&mut gradient[start..][at], products, slope);
+                gradient[s.rows_bias.range.start + row] += slope;
+            }
+        }
+        if let Some((gradient, _)) = &mut self.gradient {
+            let (inputs, bias) = (&s.policy_in, &s.policy_bias);
+            backward(width, gradient, inputs, bias, &chunk.policy_inputs, ws);
+        }
+    }
+
+    #[inline(always)]
+    fn value(&mut self, losses: &mut Losses) {
+        let (s, ws, chunk) = (self.sections, &mut *self.workspace, self.chunk);
+        let width = self.shape.value;
+        let layer = FirstLayer::new(width, self.weights, &s.value_in, &s.value_bias);
+        layer.forward(&chunk.value_inputs, ws);
+        ws.values.clear();
+        ws.slopes.clear();
+        ws.slopes.resize(ws.products.len(), 0.0);
+        let mut tail = Tail::new(self.shape.hidden, s, self.weights);
+        for (index, target) in chunk.values.iter().enumerate() {
+            let inputs = chunk.value_inputs.get(index);
+            let at = index * width / 2..(index + 1) * width / 2;
+            let output = tail.forward(inputs, &ws.products[at.clone()]);
+            ws.values.push(output);
+            let (loss, plies_loss) = value_losses(&output, target);
+            losses.value += f64::from(loss * target.weight);
+            losses.value_count += f64::from(target.weight);
+            losses.plies += f64::from(plies_loss * target.plies_weight);
+            losses.plies_count += f64::from(target.plies_weight);
+            if let Some((gradient, scales)) = &mut self.gradient {
+                let slopes = output_slopes(&output, target, *scales);
+                let (products, below) = (&ws.products[at.clone()], &mut ws.slopes[at]);
+                tail.backward(gradient, inputs, products, slopes, below);
+            }
+        }
+        if let Some((gradient, _)) = &mut self.gradient {
+            let (inputs, bias) = (&s.value_in, &s.value_bias);
+            backward(width, gradient, inputs, bias, &chunk.value_inputs, ws);
+        }
+    }
+}
+
+/// A first layer: a table of rows to be summed, in blocks of columns.
+struct FirstLayer<'a> {
+    width: usize,
+    table: &'a [[f32; BLOCK]],
+    bias: &'a [[f32; BLOCK]],
+}
+
+impl<'a> FirstLayer<'a> {
+    #[inline(always)]
+    fn new(width: usize, weights: &'a [f32], table: &Section, bias: &Section) -> FirstLayer<'a> {
+        FirstLayer {
+            width,
+            table: weights[table.range.clone()].as_chunks().0,
+            bias: weights[bias.range.clone()].as_chunks().0,
+        }
+    }
+
+    /// Fills the workspace with the clipped sums [block][position][column] and their products [position][product].
+    #[inline(always)]
+    fn forward(&self, lists: &Lists, ws: &mut Workspace) {
+        let (count, half) = (lists.len(), self.width / 2);
+        ws.clipped.resize(count * self.width, 0.0);
+        ws.products.resize(count * half, 0.0);
+        let clipped = ws.clipped.as_chunks_mut::<BLOCK>().0;
+        for (block, bias) in self.bias.iter().enumerate() {
+            let table = &self.table[block * INPUTS..(block + 1) * INPUTS];
+            for index in 0..count {
+                let mut sums = *bias;
+                for &input in lists.get(index) {
+                    let row = &table[usize::from(input)];
+                    for (sum, weight) in sums.iter_mut().zip(row) {
+                        *sum += weight;
+                    }
+                }
+                for sum in &mut sums {
+                    *sum = sum.clamp(0.0, 1.0);
+                }
+                let start = index * half + block * PAIRS;
+                let products = &mut ws.products[start..start + PAIRS];
+                for pair in 0..PAIRS {
+                    products[pair] = sums[pair] * sums[PAIRS + pair];
+                }
+                clipped[block * count + index] = sums;
+            }
+        }
+    }
+}
+
+/// Adds the gradient of a first layer, from the slopes of its products.
+#[inline(always)]
+fn backward(
+    width: usize,
+    gradient: &mut [f32],
+    table: &Section,
+    bias: &Section,
+    lists: &Lists,
+    ws: &Workspace,
+) {
+    let (count, half) = (lists.len(), width / 2);
+    let clipped = ws.clipped.as_chunks::<BLOCK>().0;
+    for block in 0..width / BLOCK {
+        let mut bias_slopes = [0.0; BLOCK];
+        let start = table.range.start + block * INPUTS * BLOCK;
+        let table = gradient[start..start + INPUTS * BLOCK]
+            .as_chunks_mut::<BLOCK>()
+            .0;
+        for index in 0..count {
+            let values = &clipped[block * count + index];
+            let at = index * half + block * PAIRS;
+            let slopes = &ws.slopes[at..at + PAIRS];
+            let mut sums = [0.0; BLOCK];
+            for pair in 0..PAIRS {
+                let (first, second) = (values[pair], values[PAIRS + pair]);
+                // Where the sum is clipped it has no slope.
+                let is_free = |value: f32| f32::from(u8::from(value > 0.0 && value < 1.0));
+                sums[pair] = slopes[pair] * second * is_free(first);
+                sums[PAIRS + pair] = slopes[pair] * first * is_free(second);
+            }
+            for &input in lists.get(index) {
+                let row = &mut table[usize::from(input)];
+                for (place, slope) in row.iter_mut().zip(&sums) {
+                    *place += slope;
+                }
+            }
+            for (place, slope) in bias_slopes.iter_mut().zip(&sums) {
+                *place += slope;
+            }
+        }
+        let start = bias.range.start + block * BLOCK;
+        for (place, slope) in gradient[start..start + BLOCK].iter_mut().zip(&bias_slopes) {
+            *place += slope;
+        }
+    }
+}
+
+/// The value network behind its first layer.
+struct Tail<'a> {
+    units: usize,
+    sections: &'a Sections,
+    weights: &'a [f32],
+    /// Hidden layers: sums clipped to 0..1, and their squares.
+    first: Vec<f32>,
+    first_squares: Vec<f32>,
+    second: Vec<f32>,
+    second_squares: Vec<f32>,
+    slopes: Vec<f32>,
+    slopes_below: Vec<f32>,
+}
+
+impl<'a> Tail<'a> {
+    #[inline(always)]
+    fn new(units: usize, sections: &'a Sections, weights: &'a [f32]) -> Tail<'a> {
+        let zeros = || vec![0.0; units];
+        Tail {
+            units,
+            sections,
+            weights,
+            first: zeros(),
+            first_squares: zeros(),
+            second: zeros(),
+            second_squares: zeros(),
+            slopes: zeros(),
+            slopes_below: zeros(),
+        }
+    }
+
+    /// Probabilities of W, D, L, and plies left.
+    #[inline(always)]
+    fn forward(&mut self, inputs: &[u16], products: &[f32]) -> [f32; OUTPUTS] {
+        let (s, weights) = (self.sections, self.weights);
+        let part = |section: &Section| &weights[section.range.clone()];
+        self.first.copy_from_slice(part(&s.hidden_bias));
+        add_product(&mut self.first, part(&s.hidden), products);
+        square_clipped(&mut self.first, &mut self.first_squares);
+        self.second.copy_from_slice(part(&s.second_bias));
+        add_product(&mut self.second, part(&s.second), &self.first_squares);
+        square_clipped(&mut self.second, &mut self.second_squares);
+        let mut outputs = [0.0; OUTPUTS];
+        outputs.copy_from_slice(part(&s.out_bias));
+        add_product(&mut outputs, part(&s.out), &self.second_squares);
+        let direct = part(&s.direct).as_chunks::<OUTPUTS>().0;
+        for &input in inputs {
+            for (output, weight) in outputs.iter_mut().zip(&direct[usize::from(input)]) {
+                *output += weight;
+            }
+        }
+        let most = outputs[0].max(outputs[1]).max(outputs[2]);
+        let wdl = [0, 1, 2].map(|at| (outputs[at] - most).exp());
+        let sum: f32 = wdl.iter().sum();
+        [wdl[0] / sum, wdl[1] / sum, wdl[2] / sum, outputs[3]]
+    }
+
+    /// Adds the gradient for the position that went forward last; writes the slopes of its products to `below`.
+    #[inline(always)]
+    fn backward(
+        &mut self,
+        gradient: &mut [f32],
+        inputs: &[u16],
+        products: &[f32],
+        outputs: [f32; OUTPUTS],
+        below: &mut [f32],
+    ) {
+        let (s, weights) = (self.sections, self.weights);
+        let part = |section: &Section| &weights[section.range.clone()];
+        let start = s.direct.range.start;
+        for &input in inputs {
+            let at = start + usize::from(input) * OUTPUTS;
+            add_scaled(&mut gradient[at..at + OUTPUTS], &outputs, 1.0);
+        }
+        add_scaled(&mut gradient[s.out_bias.range.clone()], &outputs, 1.0);
+        let place = &mut gradient[s.out.range.clone()];
+        add_outer(place, &self.second_squares, &outputs);
+        back_product(&mut self.slopes, part(&s.out), &outputs);
+        unsquare(&mut self.slopes, &self.second);
+        add_scaled(
+            &mut gradient[s.second_bias.range.clone()],
+            &self.slopes,
+            1.0,
+        );
+        let place = &mut gradient[s.second.range.clone()];
+        add_outer(place, &self.first_squares, &self.slopes);
+        back_product(&mut self.slopes_below, part(&s.second), &self.slopes);
+        unsquare(&mut self.slopes_below, &self.first);
+        let slopes = &self.slopes_below;
+        add_scaled(&mut gradient[s.hidden_bias.range.clone()], slopes, 1.0);
+        add_outer(&mut gradient[s.hidden.range.clone()], products, slopes);
+        back_product(below, part(&s.hidden), slopes);
+        debug_assert_eq!(self.units, slopes.len());
+    }
+}
+
+/// Turns logits into probabilities; their cross-entropy to the shares.
+#[inline(always)]
+fn cross_entropy(logits: &mut [f32], shares: &[f32]) -> f32 {
+    let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let expected: f32 = logits.iter().zip(shares).map(|(l, s)| (l - most) * s).sum();
+    let shares: f32 = shares.iter().sum();
+    let mut sum = 0.0;
+    for logit in logits.iter_mut() {
+        *logit = (*logit - most).exp();
+        sum += *logit;
+    }
+    for probability in logits.iter_mut() {
+        *probability /= sum;
+    }
+    sum.ln() * shares - expected
+}
+
+/// Cross-entropy of W/D/L, and Huber's loss of the plies left.
+#[inline(always)]
+fn value_losses(output: &[f32; OUTPUTS], target: &ValueTarget) -> (f32, f32) {
+    let terms = target.wdl.iter().zip(output);
+    let value = -terms.map(|(t, p)| t * p.max(1e-9).ln()).sum::<f32>();
+    let error = (output[3] - target.plies).abs();
+    let plies = if error < 1.0 {
+        error * error / 2.0
+    } else {
+        error - 0.5
+    };
+    (value, plies)
+}
+
+/// The slopes of the losses by the outputs before the softmax.
+#[inline(always)]
+fn output_slopes(output: &[f32; OUTPUTS], target: &ValueTarget, scales: Scales) -> [f32; OUTPUTS] {
+    let value = |at: usize| scales.value * target.weight * (output[at] - target.wdl[at]);
+    let error = (output[3] - target.plies).clamp(-1.0, 1.0);
+    let plies = scales.plies * target.plies_weight * error;
+    [value(0), value(1), value(2), plies]
+}
+
+/// The product of two vectors whose length is a multiple of 16.
+#[inline(always)]
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let mut sums = [0.0; 16];
+    for (a, b) in a.as_chunks::<16>().0.iter().zip(b.as_chunks::<16>().0) {
+        for lane in 0..16 {
+            sums[lane] += a[lane] * b[lane];
+        }
+    }
+    sums.iter().sum()
+}
+
+/// `to += scale * values`
+#[inline(always)]
+fn add_scaled(to: &mut [f32], values: &[f32], scale: f32) {
+    for (to, value) in to.iter_mut().zip(values) {
+        *to += scale * value;
+    }
+}
+
+/// `to[j] += sum over i of weights[i][j] * values[i]`
+#[inline(always)]
+fn add_product(to: &mut [f32], weights: &[f32], values: &[f32]) {
+    let width = to.len();
+    for (row, value) in weights.chunks_exact(width).zip(values) {
+        if *value != 0.0 {
+            add_scaled(to, row, *value);
+        }
+    }
+}
+
+/// `gradient[i][j] += values[i] * slopes[j]`
+#[inline(always)]
+fn add_outer(gradient: &mut [f32], values: &[f32], slopes: &[f32]) {
+    for (row, value) in gradient.chunks_exact_mut(slopes.len()).zip(values) {
+        if *value != 0.0 {
+            add_scaled(row, slopes, *value);
+        }
+    }
+}
+
+/// `below[i] = sum over j of weights[i][j] * slopes[j]`
+#[inline(always)]
+fn back_product(below: &mut [f32], weights: &[f32], slopes: &[f32]) {
+    let width = slopes.len();
+    for (below, row) in below.iter_mut().zip(weights.chunks_exact(width)) {
+        *below = if width.is_multiple_of(16) {
+            dot(row, slopes)
+        } else {
+            row.iter().zip(slopes).map(|(w, s)| w * s).sum()
+        };
+    }
+}
+
+/// Clips to 0..1 in place, and squares.
+#[inline(always)]
+fn square_clipped(values: &mut [f32], squares: &mut [f32]) {
+    for (value, square) in values.iter_mut().zip(squares) {
+        *value = value.clamp(0.0, 1.0);
+        *square = *value * *value;
+    }
+}
+
+/// From slopes by squares to slopes by what was clipped and squared.
+#[inline(always)]
+fn unsquare(slopes: &mut [f32], clipped: &[f32]) {
+    for (slope, value) in slopes.iter_mut().zip(clipped) {
+        *slope *= if *value < 1.0 { 2.0 * value } else { 0.0 };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+    use crate::sparse::moves::ROWS;
+
+    const TINY: Shape = Shape {
+        policy: 64,
+        value: 128,
+        hidden: 5,
+    };
+
+    /// Positions that are not of chess, but touch few rows.
+    fn chunk(rng: &mut SmallRng) -> Chunk {
+        let mut chunk = Chunk::default();
+        for index in 0..6 {
+            let inputs: Vec<u16> = (0..4 + index).map(|_| rng.random_range(0..40)).collect();
+            let rows: Vec<u16> = (0..5).map(|at| ROWS as u16 - 1 - 7 * at - index).collect();
+            chunk.policy_inputs.push(&inputs);
+            chunk.rows.push(&rows);
+            chunk.shares.extend([0.0, 0.7, 0.0, 0.3, 0.0]);
+            chunk.value_inputs.push(&inputs[1..]);
+            chunk.values.push(ValueTarget {
+                wdl: [0.5, 0.3, 0.2],
+                weight: 0.5 + f32::from(index),
+                plies: f32::from(index) - 2.0,
+                plies_weight: f32::from(index % 2),
+            });
+        }
+        chunk
+    }
+
+    const SCALES: Scales = Scales {
+        policy: 1.0,
+        value: 0.7,
+        plies: 0.3,
+    };
+
+    fn total(weights: &[f32], chunk: &Chunk) -> f64 {
+        let losses = run(
+            Level::PLAIN,
+            TINY,
+            weights,
+            chunk,
+            None,
+            &mut Workspace::default(),
+        );
+        losses.policy + 0.7 * losses.value + 0.3 * losses.plies
+    }
+
+    #[test]
+    fn every_gradient_agrees_with_finite_differences() {
+        let mut rng = SmallRng::seed_from_u64(5);
+        let chunk = chunk(&mut rng);
+        let mut weights = TINY.start(1);
+        let sections = TINY.sections();
+        // Nothing may be 0 by accident.
+        for weight in &mut weights[sections.out.range.start..] {
+            *weight += rng.random_range(-0.2..0.2);
+        }
+        let mut gradient = vec![0.0; weights.len()];
+        let ws = &mut Workspace::default();
+        run(
+            Level::PLAIN,
+            TINY,
+            &weights,
+            &chunk,
+            Some((&mut gradient, SCALES)),
+            ws,
+        );
+        for (name, section) in [
+            ("policy_in", &sections.policy_in),
+            ("policy_bias", &sections.policy_bias),
+            ("rows", &sections.rows),
+            ("rows_bias", &sections.rows_bias),
+            ("value_in", &sections.value_in),
+            ("value_bias", &sections.value_bias),
+            ("hidden", &sections.hidden),
+            ("hidden_bias", &sections.hidden_bias),
+            ("second", &sections.second),
+            ("second_bias", &sections.second_bias),
+            ("out", &sections.out),
+            ("out_bias", &sections.out_bias),
+            ("direct", &sections.direct),
+        ] {
+            let touched: Vec<usize> = section
+                .range
+                .clone()
+                .filter(|&at| gradient[at] != 0.0)
+                .collect();
+            assert!(!touched.is_empty(), "{name} has no gradient");
+            let (mut difference, mut size) = (0.0, 0.0);
+            for _ in 0..40 {
+                let at = touched[rng.random_range(0..touched.len())];
+                let (kept, step) = (weights[at], 1e-3);
+                weights[at] = kept + step;
+                let above = total(&weights, &chunk);
+                weights[at] = kept - step;
+                let below = total(&weights, &chunk);
+                weights[at] = kept;
+                let expected = (above - below) / f64::from(2.0 * step);
+                difference += (expected - f64::from(gradient[at])).powi(2);
+                size += expected * expected;
+            }
+            assert!(difference < 1e-3 * size, "{name}: {difference} of {size}");
+        }
+    }
+
+    #[test]
+    fn untouched_weights_have_no_gradient() {
+        let mut rng = SmallRng::seed_from_u64(5);
+        let chunk = chunk(&mut rng);
+        let weights = TINY.start(1);
+        let mut gradient = vec![0.0; weights.len()];
+        let ws = &mut Workspace::default();
+        run(
+            Level::PLAIN,
+            TINY,
+            &weights,
+            &chunk,
+            Some((&mut gradient, SCALES)),
+            ws,
+        );
+        let table = TINY.sections().policy_in.range;
+        let rows = gradient[table].as_chunks::<BLOCK>().0;
+        assert!(rows[40..INPUTS].iter().all(|row| row == &[0.0; BLOCK]));
+    }
+
+    #[test]
+    fn every_instruction_set_gives_the_same_gradient() {
+        let chunk = chunk(&mut SmallRng::seed_from_u64(5));
+        let weights = TINY.start(1);
+        let gradient = |level: Level| {
+            let mut gradient = vec![0.0; weights.len()];
+            let ws = &mut Workspace::default();
+            run(
+                level,
+                TINY,
+                &weights,
+                &chunk,
+                Some((&mut gradient, SCALES)),
+                ws,
+            );
+            gradient
+        };
+        let plain = gradient(Level::PLAIN);
+        for level in Level::available() {
+            assert_eq!(gradient(level), plain, "{}", level.name());
+        }
+    }
+
+    #[test]
+    fn the_value_outputs_are_probabilities() {
+        let chunk = chunk(&mut SmallRng::seed_from_u64(9));
+        let mut ws = Workspace::default();
+        run(Level::PLAIN, TINY, &TINY.start(2), &chunk, None, &mut ws);
+        assert_eq!(ws.values.len(), 6);
+        for [win, draw, loss, _] in ws.values {
+            assert!((win + draw + loss - 1.0).abs() < 1e-6 && win.min(draw).min(loss) > 0.0);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! `scorn train` as a user runs it: from games to a network's file.
+
+#[allow(dead_code, reason = "each test file uses a part of it")]
+#[path = "common/session.rs"]
+mod session;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use session::Session;
+
+/// Games of an engine against itself.
+const GAMES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/training-smoke.pgn");
+
+fn scorn(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
+    command.args(arguments).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn games_become_a_network() {
+    let folder = tempfile::tempdir().unwrap();
+    let [records, run, end, network] =
+        ["x.rec", "run", "end", "x.onnx"].map(|name| folder.path().join(name));
+    let records = text(&records);
+    said(&scorn(&[
+        "dataset",
+        "pgn",
+        GAMES,
+        "--out",
+        records,
+        "--held-out",
+        "20",
+    ]));
+    let data = format!("{records}:1");
+    let sizes = [
+        "--policy-width",
+        "64",
+        "--value-width",
+        "64",
+        "--hidden",
+        "8",
+    ];
+    let common = [
+        "--data", &data, "--test", records, "--batch", "128", "--chunk", "64",
+    ];
+    let train = |folder: &Path, more: &[&str]| {
+        let arguments = [
+            "train",
+            "run",
+            "--folder",
+            text(folder),
+            "--log-every",
+            "10",
+        ];
+        said(&scorn(&[&arguments[..], &common, more].concat()))
+    };
+    let first = train(
+        &run,
+        &[&["--steps", "20", "--warmup", "5"], &sizes[..]].concat(),
+    );
+    assert!(
+        first.contains("step 20 positions") && first.contains("held out"),
+        "{first}"
+    );
+    let others = ["--steps", "30", "--hidden", "16"];
+    let arguments = ["train", "run", "--folder", text(&run)];
+    let output = scorn(&[&arguments[..], &common, &others].concat());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && errors.contains("other sizes"),
+        "{errors}"
+    );
+    let more = train(&run, &["--steps", "30"]);
+    assert!(
+        more.contains("step 30") && !more.contains("step 20"),
+        "{more}"
+    );
+    let checkpoint = run.join("checkpoint");
+    train(
+        &end,
+        &[
+            "--decay",
+            text(&checkpoint),
+            "--steps",
+            "40",
+            "--threads",
+            "2",
+        ],
+    );
+    let checkpoint = end.join("checkpoint");
+    let measured = said(&scorn(&["train", "measure", text(&checkpoint), records]));
+    assert!(
+        measured.contains("in integers") && measured.contains("top-1"),
+        "{measured}"
+    );
+    let export = [
+        "train",
+        "export",
+        text(&checkpoint),
+        text(&network),
+        "--name",
+        "tiny",
+    ];
+    assert!(said(&scorn(&export)).contains("x.onnx"));
+    let described = said(&scorn(&["describe", text(&network)]));
+    assert!(
+        described.contains("sparse-1: 3092 inputs; first layers 64 wide"),
+        "{described}"
+    );
+    let bytes = std::fs::read(&network).unwrap();
+    let read = scorn::sparse::file::read(&bytes).unwrap();
+    assert_eq!((read.policy.width, read.tail.units), (64, 8));
+    played_with(&network);
+    let metadata = scorn::sparse::file::metadata(&bytes).unwrap();
+    let positions = (40 * 128).to_string();
+    assert!(metadata.contains(&("name".to_owned(), "tiny".to_owned())));
+    assert!(metadata.contains(&("positions_seen".to_owned(), positions)));
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    for (data, expected) in [
+        ("x.rec", "FILE:SHARE expected"),
+        ("x.rec:-1", "the share is not positive"),
+        ("/nowhere/x.rec:1", "/nowhere/x.rec"),
+    ] {
+        let output = scorn(&["train", "run", "--folder", text(&run), "--data", data]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && errors.contains(expected),
+            "{errors}"
+        );
+    }
+    let output = scorn(&["train", "measure", GAMES, GAMES]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && errors.contains("is no checkpoint"),
+        "{errors}"
+    );
+}
+
+/// The engine plays with the file, by itself in integers; another backend finds the same.
+fn played_with(network: &Path) {
+    let weights = format!("--weights={}", text(network));
+    let session = |options: &[&str]| {
+        let mut session = Session::with(
+            &[
+                &[&weights[..], "--minibatch-size=1", "--threads=1"],
+                options,
+            ]
+            .concat(),
+        );
+        let lines = session.ask("ucinewgame");
+        (session, lines)
+    };
+    let search = |options: &[&str]| {
+        let (mut session, mut lines) = session(options);
+        let (best, more) = session.go("go nodes 40");
+        lines.extend(more);
+        (best, lines)
+    };
+    let (best, lines) = search(&[]);
+    assert!(
+        lines.iter().any(|line| line.contains("sparse (CPU")),
+        "{lines:?}"
+    );
+    let checked = [
+        "--backend=check",
+        "--backend-opts=sparse(),rten(),tolerance=0.001",
+    ];
+    let (same, lines) = search(&checked);
+    assert!(
+        best == same && !lines.iter().any(|line| line.contains("error")),
+        "{lines:?}"
+    );
+    let mut refused = Session::with(&["--backend=sparse"]);
+    let lines = refused.ask("ucinewgame");
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.contains("not a sparse network")),
+        "{lines:?}"
+    );
+}
