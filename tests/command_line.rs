@@ -28,6 +28,8 @@ fn help_and_version() {
         &["--version"],
         &["analyze", "--help"],
         &["bench", "--help"],
+        &["match", "--help"],
+        &["stats", "--help"],
     ] {
         let output = scorn(arguments);
         assert!(output.status.success(), "{arguments:?}");

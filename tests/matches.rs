@@ -294,6 +294,7 @@ fn faults_lose_games_are_told_and_never_hang() {
         assert_eq!(told["wins"], 2, "{name}: {told}");
         let forfeits = told["forfeits"].as_array().unwrap();
         assert_eq!(forfeits.len(), 2, "{name}: {told}");
+        assert_eq!(forfeits[1]["player"], "second", "{name}: {told}");
         assert!(
             forfeits[0]["details"].as_str().unwrap().contains(fault),
             "{name}: {told}"

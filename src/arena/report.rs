@@ -136,8 +136,8 @@ impl Report {
         }
         for forfeit in &self.forfeits {
             lines.push(format!(
-                "FORFEIT in game {}: {}",
-                forfeit.round, forfeit.details
+                "FORFEIT of the {} in game {}: {}",
+                forfeit.player, forfeit.round, forfeit.details
             ));
         }
         if self.left > 0 {
@@ -315,7 +315,7 @@ mod tests {
             "Elo +190.8",
             "SPRT of 200 against 0",
             "checkmate 10, forfeit 1, stalemate 9",
-            "FORFEIT in game 4.2",
+            "in game 4.2",
             "2 games were not played",
         ] {
             assert!(text.contains(part), "{part}: {text}");

@@ -47,6 +47,8 @@ impl Round {
 pub struct ForfeitNote {
     /// Which game.
     pub round: String,
+    /// Whose engine: `first` or `second`.
+    pub player: &'static str,
     /// What happened.
     pub details: String,
 }
@@ -103,6 +105,7 @@ impl Tally {
         if is_forfeit {
             self.forfeits.push(ForfeitNote {
                 round: round.text(),
+                player: if points == 0 { "first" } else { "second" },
                 details: ending.to_owned(),
             });
         }

@@ -336,4 +336,31 @@ mod tests {
         }
         assert_eq!(endings, [None, None, None, Some(Ending::Length)]);
     }
+
+    #[test]
+    fn tables_end_a_game_right_after_a_capture_or_pawn_move() {
+        let Some(folder) = crate::shared::shared("syzygy") else {
+            return;
+        };
+        let tables = Tables::open(folder.to_str().unwrap()).unwrap();
+        let rules = Rules {
+            tables: Some(Arc::new(tables)),
+            ..Rules::default()
+        };
+        let told = |fen: &str, moves: &str| {
+            let verdict = Adjudicator::new(&rules).after_move(&game(Some(fen), moves), None);
+            verdict.map(|verdict| (verdict.outcome, verdict.ending))
+        };
+        let win = |winner| Some((KnownOutcome::Decisive { winner }, Ending::Tablebase));
+        // White takes the last pawn with a queen, or Black with a rook.
+        let queen = "8/8/8/5k2/8/p7/8/Q3K3 w - - 9 50";
+        assert_eq!(told(queen, "a1a3"), win(Color::White));
+        assert_eq!(told(queen, "a1b1"), None);
+        assert_eq!(
+            told("r3k3/8/8/8/P7/8/8/4K3 b - - 9 50", "a8a4"),
+            win(Color::Black)
+        );
+        let draw = Some((KnownOutcome::Draw, Ending::Tablebase));
+        assert_eq!(told("6k1/8/8/8/8/6n1/r7/R3K3 w - - 9 50", "a1a2"), draw);
+    }
 }

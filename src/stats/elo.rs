@@ -61,8 +61,9 @@ impl<const N: usize> Counts<N> {
         let (score, variance) = self.mean_and_variance()?;
         let deviation = (variance / self.total() as f64).sqrt();
         let margin = Z95 * deviation;
-        // Per game, as if the games of a sample were independent.
+        // Per game, as if the games of a sample were independent. Without spread there is no unit: 0 stays 0.
         let scale = NELO / (Self::games_each() * variance).sqrt();
+        let nelo = |score: f64| if score == 0.0 { 0.0 } else { score * scale };
         let los = if deviation > 0.0 {
             (1.0 + libm::erf((score - 0.5) / (2.0_f64.sqrt() * deviation))) / 2.0
         } else {
@@ -75,8 +76,8 @@ impl<const N: usize> Counts<N> {
             elo_error: (elo(score + margin) - elo(score - margin)) / 2.0,
             elo_low: elo(score - margin),
             elo_high: elo(score + margin),
-            nelo: (score - 0.5) * scale,
-            nelo_error: margin * scale,
+            nelo: nelo(score - 0.5),
+            nelo_error: nelo(margin),
             los: if score == 0.5 { 0.5 } else { los },
         })
     }
@@ -107,7 +108,8 @@ pub struct Estimate {
 
 /// The difference in Elo that a score (0 to 1) stands for: the logistic curve turned round. Infinite at 0 and 1 and beyond.
 pub fn elo(score: f64) -> f64 {
-    -400.0 * (1.0 / score.clamp(0.0, 1.0) - 1.0).log10()
+    // Added to 0 it is never the -0 that people wonder about.
+    0.0 - 400.0 * (1.0 / score.clamp(0.0, 1.0) - 1.0).log10()
 }
 
 /// The score that a difference in Elo stands for.
@@ -275,5 +277,7 @@ pub(super) mod tests {
         assert_eq!((lost.elo, lost.los), (f64::NEG_INFINITY, 0.0));
         let drawn = Counts([0, 0, 9, 0, 0]).estimate().unwrap();
         assert_eq!((drawn.elo, drawn.elo_error, drawn.los), (0.0, 0.0, 0.5));
+        assert_eq!((drawn.nelo, drawn.nelo_error), (0.0, 0.0));
+        assert!(drawn.elo.is_sign_positive());
     }
 }

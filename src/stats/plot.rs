@@ -44,7 +44,7 @@ pub type Point = (f64, f64, Option<(f64, f64)>);
 /// One row of values.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// For the legend.
+    /// For the legend; without one it is not named there.
     pub name: String,
     /// How it is shown.
     pub style: Style,
@@ -218,16 +218,18 @@ where
         let line = values().map(|(x, y, _)| (x, y));
         chart.draw_series(LineSeries::new(line, color.stroke_width(width)))?
     };
-    let style = series.style;
-    annotation
-        .label(&series.name)
-        .legend(move |(x, y)| match style {
-            Style::Points => {
-                PathElement::new([(x + 8, y - 3), (x + 8, y + 3)], color.stroke_width(6))
-            }
-            Style::Line => PathElement::new([(x, y), (x + 16, y)], color.stroke_width(3)),
-            Style::Thin => PathElement::new([(x, y), (x + 16, y)], color.stroke_width(1)),
-        });
+    if !series.name.is_empty() {
+        let style = series.style;
+        annotation
+            .label(&series.name)
+            .legend(move |(x, y)| match style {
+                Style::Points => {
+                    PathElement::new([(x + 8, y - 3), (x + 8, y + 3)], color.stroke_width(6))
+                }
+                Style::Line => PathElement::new([(x, y), (x + 16, y)], color.stroke_width(3)),
+                Style::Thin => PathElement::new([(x, y), (x + 16, y)], color.stroke_width(1)),
+            });
+    }
     let bars = values().filter_map(|(x, _, bar)| {
         let (low, high) = bar.filter(|(low, high)| low.is_finite() && high.is_finite())?;
         Some(PathElement::new(
