@@ -246,6 +246,19 @@ fn ratio_text(summary: &Summary) -> String {
     }
 }
 
+/// The columns of the page's table.
+const COLUMNS: [&str; 9] = [
+    "file",
+    "ScLimit",
+    "games",
+    "1-0",
+    "drawn",
+    "0-1",
+    "(w+l)/d (95 %)",
+    "plies",
+    "openings of 4 moves",
+];
+
 /// The page: a table, then the paper's figures.
 fn page(files: &[Told]) -> Result<String> {
     let mut page = Page::new("Games");
@@ -264,18 +277,7 @@ fn page(files: &[Told]) -> Result<String> {
             summary.openings[&4].distinct.to_string(),
         ]
     };
-    let columns = [
-        "file",
-        "ScLimit",
-        "games",
-        "1-0",
-        "drawn",
-        "0-1",
-        "(w+l)/d (95 %)",
-        "plies",
-        "openings of 4 moves",
-    ];
-    page.table(&columns, &files.iter().map(row).collect::<Vec<_>>());
+    page.table(&COLUMNS, &files.iter().map(row).collect::<Vec<_>>());
     page.heading("Decisive games for each draw, by ScLimit (figure 2)");
     page.figure(
         &figure2(files).svg()?,
