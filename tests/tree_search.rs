@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use common::position;
 use scorn::{
-    chess::{History, moves::legal_moves},
-    network::{Batch, Evaluator, hash::HashEvaluator},
+    chess::{History, PackedMove, Ply, moves::legal_moves},
+    network::{
+        Batch, EvaluateError, Evaluator, Immediate, Value, cache::Cached, hash::HashEvaluator,
+    },
     options::Options,
-    search::{Job, Limits, MoveStat, Params, Tree, TreeSearch},
+    search::{Job, Limits, MoveStat, Params, Silent, StopSignal, SystemClock, Tree, TreeSearch},
 };
 use shakmaty::{Color, Position};
 
@@ -58,7 +60,7 @@ fn search(
 }
 
 /// What a search found: the visits and values of all moves, and the one it chose.
-fn found(search: &TreeSearch) -> (Option<scorn::chess::PackedMove>, Vec<MoveStat>) {
+fn found(search: &TreeSearch) -> (Option<PackedMove>, Vec<MoveStat>) {
     search.tree().assert_consistent();
     let (outcome, stats) = search.outcome();
     (outcome.best, stats)
@@ -116,14 +118,14 @@ fn a_threaded_search_of_one_thread_finds_the_same() {
     for (number, history) in positions().iter().enumerate().step_by(17) {
         let alone = run_alone(search(number, history, &options, &params));
         let mut tree = Tree::default();
-        let (stop, clock) = Default::default();
+        let (stop, clock) = (StopSignal::default(), SystemClock::default());
         let outcome = scorn::search::run(
             &mut tree,
             &HashEvaluator,
             alone.job(),
             &stop,
-            &clock as &scorn::search::SystemClock,
-            &mut scorn::search::Silent,
+            &clock,
+            &mut Silent,
         )
         .unwrap();
         assert_eq!(outcome.best, alone.outcome().0.best);
@@ -206,4 +208,119 @@ fn what_could_not_be_evaluated_is_taken_back() {
     }
     let alone = run_alone(search(100, &position("startpos"), &options, &params));
     assert_eq!(found(&cancelled), found(&alone));
+}
+
+/// The hash evaluator, one position at a time and the policy only when it is asked for.
+struct OneByOne;
+
+impl OneByOne {
+    fn batch(line: &[Ply], moves: &[PackedMove]) -> Batch {
+        let mut batch = Batch::default();
+        HashEvaluator.queue(line, moves, &mut batch);
+        HashEvaluator.evaluate(&mut batch).unwrap();
+        batch
+    }
+}
+
+impl Evaluator for OneByOne {
+    fn evaluate(&self, _: &mut Batch) -> Result<(), EvaluateError> {
+        panic!("nothing is left for batches")
+    }
+    fn immediate(&self) -> Option<&dyn Immediate> {
+        Some(self)
+    }
+}
+
+impl Immediate for OneByOne {
+    fn value(&self, line: &[Ply]) -> Value {
+        OneByOne::batch(line, &[]).value(0)
+    }
+    fn policy(&self, line: &[Ply], moves: &[PackedMove], temperature: f32, policy: &mut [f32]) {
+        assert_eq!(temperature, 1.0);
+        policy.copy_from_slice(OneByOne::batch(line, moves).policy(0));
+    }
+}
+
+#[test]
+fn a_policy_that_comes_with_the_second_visit_changes_nothing() {
+    for sc_limit in [1_000_000_000, 10] {
+        let options = Arc::new(Options {
+            minibatch_size: 1,
+            ..(*options(sc_limit)).clone()
+        });
+        let params = Arc::new(Params::for_evaluator(&options, &HashEvaluator));
+        for (number, history) in positions().iter().enumerate().step_by(13) {
+            let at_once = run_alone(search(number, history, &options, &params));
+            let mut later = search(number, history, &options, &params);
+            let mut batch = Batch::default();
+            while !later.is_over() {
+                later.gather(&OneByOne, &mut batch);
+                assert!(batch.is_empty());
+                later.apply(&batch);
+            }
+            later.tree().assert_consistent();
+            let nodes = |search: &TreeSearch| {
+                let mut nodes = Vec::new();
+                search
+                    .tree()
+                    .for_each(|node, depth| nodes.push((depth, node.n, node.wl)));
+                nodes
+            };
+            if sc_limit == 10 {
+                // Draws that are owed come later, so that only their numbers agree.
+                assert_eq!(later.report().nodes, at_once.report().nodes);
+            } else {
+                assert_eq!(nodes(&later), nodes(&at_once), "position {number}");
+            }
+        }
+    }
+}
+
+#[test]
+fn several_threads_with_a_policy_on_the_second_visit_add_up() {
+    for threads in [1, 2, 4] {
+        let options = Arc::new(Options {
+            threads,
+            minibatch_size: 1,
+            ..(*options(1_000_000_000)).clone()
+        });
+        let limits = Limits {
+            nodes: Some(3000),
+            ..Limits::default()
+        };
+        let job = Job::new(position("startpos"), limits, options);
+        let mut tree = Tree::default();
+        let clock = SystemClock::default();
+        let stop = StopSignal::default();
+        let outcome = scorn::search::run(&mut tree, &OneByOne, &job, &stop, &clock, &mut Silent);
+        assert_eq!(outcome.unwrap().report.nodes, 3000);
+        tree.assert_consistent();
+    }
+}
+
+#[test]
+fn a_root_that_is_in_the_cache_is_searched_like_any_other() {
+    let options = Arc::new(Options {
+        minibatch_size: 1,
+        ..(*options(1_000_000_000)).clone()
+    });
+    let params = Arc::new(Params::for_evaluator(&options, &HashEvaluator));
+    let cached = Cached::new(Arc::new(HashEvaluator), 10_000);
+    let mut found = Vec::new();
+    for _ in 0..2 {
+        let mut search = search(170, &position("startpos"), &options, &params);
+        let mut batch = Batch::default();
+        while !search.is_over() {
+            batch.clear();
+            search.gather(&cached, &mut batch);
+            cached.evaluate(&mut batch).unwrap();
+            search.apply(&batch);
+        }
+        let mut visits = Vec::new();
+        search
+            .tree()
+            .for_each(|node, depth| visits.push((depth, node.n)));
+        found.push(visits);
+    }
+    assert_eq!(found[0], found[1]);
 }

@@ -76,6 +76,12 @@ pub trait Evaluator: Send + Sync {
         }
     }
 
+    /// For evaluators that are as fast alone as in batches: the same answers at once, each when it is asked for. A decorator
+    /// that wants to pass this on must say so, because it would have to change the answers as it changes those of batches.
+    fn immediate(&self) -> Option<&dyn Immediate> {
+        None
+    }
+
     /// Runs once whatever is slow the first time (a GPU's kernels for each batch size), so that a search need not wait
     /// for it later. Evaluating goes on meanwhile. `go_on` is asked before each run: it may wait, or end it.
     ///
@@ -105,6 +111,16 @@ pub trait Evaluator: Send + Sync {
     fn cache_permille(&self) -> u32 {
         self.inner().map_or(0, Evaluator::cache_permille)
     }
+}
+
+/// An evaluator that judges one position at a time, and its value without its policy: a search asks for the policy only when
+/// it comes to the position a second time, which it does not to most of them.
+pub trait Immediate: Send + Sync {
+    /// The value of the current position of a line, from the point of view of its side to move.
+    fn value(&self, line: &[Ply]) -> Value;
+
+    /// The probabilities of its legal moves (in generation order), with the policy's softmax at `temperature`.
+    fn policy(&self, line: &[Ply], moves: &[PackedMove], temperature: f32, policy: &mut [f32]);
 }
 
 impl Default for Advice {

@@ -30,7 +30,7 @@ pub use self::{
     backend::hash,
     batch::Batch,
     compose::{cache, opponent},
-    evaluator::{Advice, EvaluateError, Evaluator, cores},
+    evaluator::{Advice, EvaluateError, Evaluator, Immediate, cores},
 };
 pub use crate::chess::wdl::Value;
 

@@ -37,9 +37,12 @@ impl Paths {
         state.tree.edges.install(&mut visits.writer);
         state.progress.tb_hits += std::mem::take(&mut visits.tb_hits);
         let is_due = |state: &VisitState| match state {
-            VisitState::Ready(_) => true,
+            VisitState::Ready(_) | VisitState::Expanded(_) => true,
             VisitState::Settled | VisitState::Collision => finish,
-            VisitState::Claimed | VisitState::Queued(_) | VisitState::Done => false,
+            VisitState::Claimed
+            | VisitState::Unexpanded
+            | VisitState::Queued(_)
+            | VisitState::Done => false,
         };
         self.follow(&state.tree, visits, is_due);
         for (index, path) in self.iter() {
@@ -52,6 +55,11 @@ impl Paths {
                 }
                 VisitState::Settled => {
                     revisit(state, params, path, steps);
+                    state.progress.claimed -= 1;
+                }
+                VisitState::Expanded(edges) => {
+                    state.tree.set_edges(path[path.len() - 1], *edges);
+                    cancel(&mut state.tree, path, steps);
                     state.progress.claimed -= 1;
                 }
                 _ => cancel(&mut state.tree, path, steps),

@@ -63,7 +63,8 @@ pub(super) struct Oracles<'a> {
 }
 
 impl Oracles<'_> {
-    /// Finds out about every claimed leaf: it becomes ready (terminal or cached) or is queued for the network in `batch`.
+    /// Finds out about every claimed leaf: it becomes ready (terminal, cached or judged at once) or is queued for the network
+    /// in `batch`. Positions that were judged before get their moves.
     ///
     /// # Errors
     /// When the tree has no room for the moves of a leaf, which then stays claimed.
@@ -80,30 +81,68 @@ impl Oracles<'_> {
             writer,
             ..
         } = visits;
-        for visit in list
-            .iter_mut()
-            .filter(|visit| matches!(visit.state, VisitState::Claimed))
-        {
+        for visit in list {
+            let is_claimed = matches!(visit.state, VisitState::Claimed);
+            if !is_claimed && !matches!(visit.state, VisitState::Unexpanded) {
+                continue;
+            }
             let steps = &steps[visit.steps.clone()];
             replay.go_to(steps.iter().map(|step| step.m));
+            if !is_claimed {
+                self.ask_policy(replay);
+                let edges = writer.write_moves(&replay.moves, &replay.policy)?;
+                visit.state = VisitState::Expanded(edges);
+                continue;
+            }
             if let Some(leaf) = self.known_result(replay, steps.len()) {
                 let is_table = matches!(leaf.terminal, Some((_, Origin::Tablebase)));
                 *tb_hits += u64::from(is_table);
                 visit.state = VisitState::Ready(leaf);
                 continue;
             }
-            let plies = replay.history.plies();
-            replay.policy.resize(replay.moves.len(), 0.0);
-            visit.state = match self.evaluator.probe(plies, &mut replay.policy) {
-                Some(value) => VisitState::Ready(Leaf {
+            visit.state = match self.value_now(replay, steps.len()) {
+                Some((value, has_policy)) => VisitState::Ready(Leaf {
                     value,
                     terminal: None,
-                    edges: writer.write_moves(&replay.moves, &replay.policy)?,
+                    edges: match has_policy {
+                        true => writer.write_moves(&replay.moves, &replay.policy)?,
+                        false => EdgeRange::default(),
+                    },
                 }),
-                None => VisitState::Queued(self.evaluator.queue(plies, &replay.moves, batch)),
+                None => {
+                    let plies = replay.history.plies();
+                    VisitState::Queued(self.evaluator.queue(plies, &replay.moves, batch))
+                }
             };
         }
         Ok(())
+    }
+
+    /// The value of a leaf, `depth` plies below the root, if it can be had at once: from an evaluator that needs no batches,
+    /// or from the cache. Also tells whether `replay.policy` holds the priors. The root gets them at once, every other position
+    /// when a second visit comes.
+    fn value_now(&self, replay: &mut Replay, depth: usize) -> Option<(Value, bool)> {
+        if let Some(immediate) = self.evaluator.immediate() {
+            let is_root = depth == 0;
+            if is_root {
+                self.ask_policy(replay);
+            }
+            return Some((immediate.value(replay.history.plies()), is_root));
+        }
+        replay.policy.resize(replay.moves.len(), 0.0);
+        let plies = replay.history.plies();
+        let value = self.evaluator.probe(plies, &mut replay.policy)?;
+        Some((value, true))
+    }
+
+    /// Asks an evaluator that needs no batches for the priors.
+    fn ask_policy(&self, replay: &mut Replay) {
+        replay.policy.clear();
+        replay.policy.resize(replay.moves.len(), 0.0);
+        if let Some(immediate) = self.evaluator.immediate() {
+            let plies = replay.history.plies();
+            immediate.policy(plies, &replay.moves, 1.0, &mut replay.policy);
+        }
     }
 
     /// The leaf, `depth` plies below the root, if the rules or the tables know its result. The root is searched even where

@@ -31,6 +31,8 @@ use super::{
 enum End {
     /// At a position nobody has evaluated yet.
     Leaf,
+    /// At a position that was judged but has no moves yet.
+    Unexpanded,
     /// At a leaf that another visit has claimed.
     Collision,
     /// At a node whose value is taken as it is: it is certain, or there is no memory for what lies below.
@@ -230,6 +232,11 @@ impl Descent {
             }
         } else if (node.is_proven() || is_dead_end) && !is_root {
             self.ends[group.visits].fill(End::Settled);
+        } else if node.n_edges == 0 {
+            // The first to come sees to its moves; the others come again.
+            if node.in_flight as usize == group.visits.len() {
+                self.ends[group.visits.start] = End::Unexpanded;
+            }
         } else {
             self.next.push(group);
         }
@@ -316,6 +323,7 @@ impl Descent {
             let head = self.heads[index];
             let visit_state = match self.ends[index] {
                 End::Leaf => VisitState::Claimed,
+                End::Unexpanded => VisitState::Unexpanded,
                 End::Settled if params.out_of_order => {
                     self.trace(state.tree.root, head);
                     backup::revisit(state, params, &self.path, &self.steps);

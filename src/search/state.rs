@@ -8,6 +8,7 @@ use super::{
     search_contempt::Rule,
     tree::{Tree, node::Node, reroot::reroot},
 };
+use crate::chess::PackedMove;
 
 /// The tree as one search sees it.
 #[derive(Default)]
@@ -46,13 +47,25 @@ impl SearchState {
         self.root().n_edges > 0
     }
 
+    /// Whether the moves that may be played were chosen.
+    pub fn has_root_moves(&self) -> bool {
+        self.root_moves.len() > 0
+    }
+
     /// Once the root is expanded: chooses the moves that are searched, and adds noise to their priors.
     pub fn choose_root_moves(&mut self, job: &Job) {
-        if self.is_root_expanded() && self.root_moves.len() == 0 {
-            let mut rng = job.rng(stream::NOISE);
-            let wanted = job.wanted_root_moves();
-            self.root_moves = RootMoves::new(&self.tree, &wanted, &job.options, &mut rng);
+        if !self.is_root_expanded() || self.has_root_moves() {
+            return;
         }
+        let mut rng = job.rng(stream::NOISE);
+        let mut choose =
+            |wanted: &[PackedMove]| RootMoves::new(&self.tree, wanted, &job.options, &mut rng);
+        let mut chosen = choose(&job.wanted_root_moves());
+        if chosen.len() == 0 {
+            // None of those that were asked for is legal.
+            chosen = choose(&[]);
+        }
+        self.root_moves = chosen;
     }
 
     /// The root's children that may be played.
@@ -104,7 +117,7 @@ impl SearchState {
     pub fn allow(&mut self, edges: &[u8]) {
         use rand::SeedableRng;
 
-        use crate::{chess::PackedMove, options::Options};
+        use crate::options::Options;
 
         let root = self.tree.edges(self.root());
         let wanted: Vec<PackedMove> = edges.iter().map(|&edge| root.at(edge).m()).collect();

@@ -28,7 +28,7 @@ pub(super) struct Leaf {
     pub value: Value,
     /// For terminal positions: the result for the side to move (-1, 0, 1) and why.
     pub terminal: Option<(i8, Origin)>,
-    /// Its moves with priors.
+    /// Its moves with priors; none yet, if the evaluator tells them only when they are needed.
     pub edges: EdgeRange,
 }
 
@@ -37,6 +37,10 @@ pub(super) struct Leaf {
 pub(super) enum VisitState {
     /// A leaf was claimed; its position is not known yet.
     Claimed,
+    /// It came to a position that was judged but has no moves yet, and claimed it.
+    Unexpanded,
+    /// These are that position's moves: the visit itself is undone, and comes again.
+    Expanded(EdgeRange),
     /// It waits for the network, at this place of the batch.
     Queued(usize),
     /// It can be backed up.
@@ -105,7 +109,8 @@ impl Visits {
 
     /// How many of the visits from number `first` on can be backed up already.
     pub fn ready(&self, first: usize) -> usize {
-        let is_ready = |visit: &&Visit| matches!(visit.state, VisitState::Ready(_));
+        let is_ready =
+            |visit: &&Visit| matches!(visit.state, VisitState::Ready(_) | VisitState::Expanded(_));
         self.list[first..].iter().filter(is_ready).count()
     }
 

@@ -61,6 +61,10 @@ impl Worker {
         self.paths.back_up(state, params, &mut self.visits, false);
         self.first = self.visits.list.len();
         self.waiting = self.visits.waiting();
+        if state.is_root_expanded() && !state.has_root_moves() {
+            // The root came out of the cache a moment ago: its moves are chosen before the next batch.
+            return Ok(());
+        }
         let want = params.minibatch - self.waiting;
         let allowed = params.collisions(state.root().n);
         let selection = Selection {

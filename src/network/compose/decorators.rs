@@ -8,7 +8,8 @@ use super::{
     role::{Role, is_wanted},
 };
 use crate::{
-    network::{Batch, EvaluateError, Evaluator, backend::hash::is_hash},
+    chess::{PackedMove, Ply},
+    network::{Batch, EvaluateError, Evaluator, Immediate, Value, backend::hash::is_hash},
     options::Options,
 };
 
@@ -66,8 +67,23 @@ impl Decorators {
             temperature: self.temperature,
         });
         match self.cache {
+            // What is asked one position at a time is faster than a cache.
+            _ if tempered.immediate().is_some() => tempered,
             0 => tempered,
             entries => Arc::new(Cached::new(tempered, entries)),
+        }
+    }
+}
+
+impl Immediate for Tempered {
+    fn value(&self, line: &[Ply]) -> Value {
+        let inner = self.inner.immediate();
+        inner.map_or(Value::default(), |inner| inner.value(line))
+    }
+
+    fn policy(&self, line: &[Ply], moves: &[PackedMove], temperature: f32, policy: &mut [f32]) {
+        if let Some(inner) = self.inner.immediate() {
+            inner.policy(line, moves, temperature * self.temperature, policy);
         }
     }
 }
@@ -86,5 +102,9 @@ impl Evaluator for Tempered {
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
         batch.set_policy_temperature(self.temperature);
         self.inner.evaluate(batch)
+    }
+
+    fn immediate(&self) -> Option<&dyn Immediate> {
+        self.inner.immediate().map(|_| self as &dyn Immediate)
     }
 }
