@@ -25,6 +25,7 @@ use crate::{
         describe::{self, DescribeArgs},
         r#match::{self, MatchArgs},
         runtime::{self, RuntimeArgs},
+        selfplay::{self, SelfplayArgs},
         stats::{self, StatsArgs},
         train::{self, TrainArgs},
         tune::{self, TuneArgs},
@@ -48,6 +49,7 @@ const WITH_OPTIONS: &[&[&str]] = &[
     &["runtime"],
     &["tune"],
     &["dataset", "visit"],
+    &["selfplay"],
 ];
 
 /// Flags that have a short form, as in lc0.
@@ -90,6 +92,7 @@ enum Command {
     Convert(ConvertArgs),
     Describe(DescribeArgs),
     Dataset(DatasetArgs),
+    Selfplay(Box<SelfplayArgs>),
     Stats(StatsArgs),
     Match(Box<MatchArgs>),
     Train(TrainArgs),
@@ -137,6 +140,7 @@ fn dispatch(command: Option<Command>, options: Options) -> Result<()> {
         Some(Command::Convert(args)) => convert::convert_with(&args, &calibrate),
         Some(Command::Describe(args)) => describe::describe(&args),
         Some(Command::Dataset(args)) => dataset::run(&args, &options, &load(tell_aside)),
+        Some(Command::Selfplay(args)) => selfplay::command(&args, &options, &load(tell_aside)),
         Some(Command::Stats(args)) => stats::command(&args),
         Some(Command::Match(args)) => r#match::command(&args),
         Some(Command::Train(args)) => train::run(&args),

@@ -6,9 +6,9 @@
 //! [`search`] gathers leaves into a batch (select, expand), has a [`network`] evaluate it and backs the values up;
 //! the reports come back to [`uci`] as text. [`chess`] holds the rules around `shakmaty`, [`lc0`] turns lc0's
 //! weight files into ONNX, [`options`] is the one table of everything that can be set. [`dataset`] makes the
-//! records that networks are trained on, [`sparse`] trains a kind of them and computes it, [`stats`] counts games,
-//! which [`pgn`] reads and writes and an [`arena`] has engines play by the rules of [`selfplay`]. [`commands`] holds the
-//! subcommands, one file each.
+//! records that networks are trained on, [`sparse`] trains a kind of them and computes it, [`selfplay`] plays games,
+//! many at once, [`stats`] counts games, which [`pgn`] reads and writes and an [`arena`] has engines play. [`commands`]
+//! holds the subcommands, one file each.
 //!
 //! # Boundaries
 //! * `network` never imports `search`; `lc0` knows neither; `search` never prints.

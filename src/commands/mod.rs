@@ -9,6 +9,7 @@ pub mod dataset;
 pub mod describe;
 pub mod r#match;
 pub mod runtime;
+pub mod selfplay;
 pub mod stats;
 pub mod train;
 pub mod tune;

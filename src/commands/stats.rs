@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{
     files::{self, output::NewFile},
-    pgn::{ReadError, Reader},
+    pgn::{LIMIT_TAG, ReadError, Reader},
     stats::{
         games::{GameStats, Summary},
         page::Page,
@@ -20,9 +20,6 @@ use crate::{
     },
     terminal,
 };
-
-/// The tag in which self-play tells the search-contempt limit of its games.
-pub const LIMIT_TAG: &str = "ScLimit";
 
 /// How many broken games of a file are named.
 const NAMED_ERRORS: u64 = 20;

@@ -6,3 +6,6 @@ pub mod text;
 pub mod write;
 
 pub use read::{Game, ReadError, Reader};
+
+/// The tag in which self-play tells the search-contempt limit of its games.
+pub const LIMIT_TAG: &str = "ScLimit";

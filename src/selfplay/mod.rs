@@ -1,5 +1,12 @@
-//! Games that the program plays by itself or has others play: where they begin ([`openings`]) and when they end
+//! Games that the program plays by itself or has others play: where they begin ([`openings`], [`odds`]) and when they end
 //! ([`adjudicate`]).
+//!
+//! Self-play proper: a [`game`] is a search after another, each on its side's own tree; the [`driver`] plays many games at
+//! once, so that their leaves fill the network's batches; a [`store`] keeps what was played on disk in such a way that a run
+//! that was killed goes on to the same bytes, and the [`manifest`] says what it was played with.
+//!
+//! A game depends on the run's seed and its own number only, never on its neighbours: its trees, random numbers and the size
+//! of its minibatches are its own, and there is no cache that other games could fill.
 
 #![cfg_attr(
     not(test),
@@ -7,4 +14,11 @@
 )]
 
 pub mod adjudicate;
+pub mod driver;
+pub mod game;
+pub mod manifest;
+pub mod odds;
 pub mod openings;
+pub mod plan;
+pub mod played;
+pub mod store;

@@ -1,0 +1,588 @@
+//! `scorn selfplay`: games of the program against itself, for statistics and for training.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use shakmaty::Color;
+
+use crate::{
+    network::opponent::{self, Networks},
+    options::Options,
+    player::Load,
+    selfplay::{
+        adjudicate::{DrawRule, Rules, WinRule},
+        driver::{self, Progress},
+        manifest,
+        openings::Book,
+        plan::{
+            Colors, Contestant, MINIBATCH, Plan, PlayoutCap, RandomPlies, Resign, Starts, Terms,
+        },
+        played::{By, Played, Seat},
+        store::{GameFacts, Store, StoredGame, Tally},
+    },
+    syzygy::Tables,
+    terminal::tell,
+};
+
+/// Play games against itself.
+///
+/// Both sides search with the engine's options; --a and --b change them for one side. Each side has a tree of its own. The
+/// same seed, networks and options give the same files, whatever --parallel, --batch and --threads are. There is no cache:
+/// NNCacheSize means nothing here. In the folder, files appear when they are whole; a run that was interrupted goes on with
+/// --resume.
+///
+/// Examples:
+///   scorn selfplay --games 100 --nodes 1000 --sc-limit 5 --tau tau1 --out sc5
+///   scorn selfplay --games 500 --nodes 800 --odds queen --a ScLimit=28 --b NodeLimit=100 --out odds
+///   scorn selfplay --games 10000 --nodes 800 --book openings.epd --a-plays both --noise-epsilon 0.25 --out data
+#[derive(Clone, Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct SelfplayArgs {
+    /// Games.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub games: u64,
+    /// Nodes a move; a side's NodeLimit counts more.
+    #[arg(long, value_name = "N", default_value_t = 800, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub nodes: u64,
+    /// The folder to write.
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Go on with the run that is in the folder.
+    #[arg(long)]
+    pub resume: bool,
+    /// Games at a time; 0 takes what fills two batches.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    pub parallel: u32,
+    /// Positions in a network batch, of all games together; 0 takes what the backend advises. (MinibatchSize is what one
+    /// game's tree adds at a time, 8 if it is not given.)
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=65_536))]
+    pub batch: u32,
+    /// Options of the first side, as in "ScLimit=5;Temperature=1".
+    #[arg(long, value_name = "OPTION=VALUE;...", default_value = "")]
+    pub a: String,
+    /// Options of the second side.
+    #[arg(long, value_name = "OPTION=VALUE;...", default_value = "")]
+    pub b: String,
+    /// The first side's colour; both: in turn, so that every opening is played twice.
+    #[arg(long, value_enum, default_value = "white")]
+    pub a_plays: ColorChoice,
+    /// A temperature schedule. tau1: 1 in the first moves, falling to 0 over 10; tau2: 1 for the whole game. (The paper on
+    /// search-contempt compares a low and a high one without giving numbers: these are ours.)
+    #[arg(long, value_enum)]
+    pub tau: Option<Tau>,
+    /// Openings: positions (EPD) or games (PGN); may be .gz or .zst.
+    #[arg(long, value_name = "FILE", conflicts_with = "odds")]
+    pub book: Option<PathBuf>,
+    /// Take the openings as they stand in the file, not in an order that the seed decides.
+    #[arg(long, requires = "book")]
+    pub in_order: bool,
+    /// The first side gives odds: queen, rook, knight, bishop, pawn, several as in rook+knight, or a FEN in which White
+    /// gives them.
+    #[arg(long, value_name = "PIECES|FEN")]
+    pub odds: Option<String>,
+    /// Random moves in the first plies after the opening. They are no training samples.
+    #[arg(long, value_name = "PLIES", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub random_plies: u16,
+    /// With which probability each of them is random.
+    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = share)]
+    pub random_share: f64,
+    /// Nodes of fast searches (playout-cap randomisation): they have no noise and are no training samples.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub fast_nodes: Option<u64>,
+    /// The share of searches with all nodes, beside fast ones.
+    #[arg(long, value_name = "P", default_value_t = 0.25, value_parser = share, requires = "fast_nodes")]
+    pub full_share: f64,
+    /// A side keeps its tree from move to move; its nodes then count as far as they are there.
+    #[arg(long)]
+    pub reuse_tree: bool,
+    /// A side resigns when its expected score is below so many per cent.
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub resign: Option<f64>,
+    /// The share of games that are played on nevertheless, in per cent: they tell how often resigning is wrong.
+    #[arg(long, value_name = "PERCENT", default_value_t = 10.0, value_parser = percent, requires = "resign")]
+    pub resign_playthrough: f64,
+    /// A game is won when all evaluations (W-L, -1..1) of so many plies say so: PLIES,VALUE.
+    #[arg(long, value_name = "PLIES,VALUE", value_parser = win_rule)]
+    pub win_rule: Option<WinRule>,
+    /// A game is drawn when all evaluations of so many plies are this small, from a move number on: MOVE,PLIES,VALUE.
+    #[arg(long, value_name = "MOVE,PLIES,VALUE", value_parser = draw_rule)]
+    pub draw_rule: Option<DrawRule>,
+    /// Games that get longer are drawn.
+    #[arg(long, value_name = "PLIES", default_value_t = 450, value_parser = clap::value_parser!(u32).range(1..))]
+    pub longest: u32,
+    /// End games whose result the tables of SyzygyPath know.
+    #[arg(long)]
+    pub tables_decide: bool,
+    /// Games of a file.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub games_per_file: u32,
+    /// Play only part I of N of the games; I counts from 1. All parts together are the whole run.
+    #[arg(long, value_name = "I/N", value_parser = shard, default_value = "1/1")]
+    pub shard: Shard,
+    /// Print what came of it as one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The first side's colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ColorChoice {
+    /// Always White.
+    White,
+    /// Always Black.
+    Black,
+    /// In turn.
+    Both,
+}
+
+/// Temperature schedules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Tau {
+    /// Low.
+    Tau1,
+    /// High.
+    Tau2,
+}
+
+impl Tau {
+    fn settings(self) -> [(&'static str, &'static str); 3] {
+        let decay = match self {
+            Tau::Tau1 => "10",
+            Tau::Tau2 => "0",
+        };
+        [
+            ("Temperature", "1"),
+            ("TempDecayMoves", decay),
+            ("TempCutoffMove", "0"),
+        ]
+    }
+}
+
+/// Part `index` (from 0) of `count` of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    index: u64,
+    count: u64,
+}
+
+fn shard(text: &str) -> Result<Shard, String> {
+    let error = || format!("'{text}' is not as in 2/8");
+    let (index, count) = text.split_once('/').ok_or_else(error)?;
+    let index: u64 = index.parse().map_err(|_| error())?;
+    let count: u64 = count.parse().map_err(|_| error())?;
+    if index == 0 || index > count {
+        return Err(error());
+    }
+    Ok(Shard {
+        index: index - 1,
+        count,
+    })
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let value = text
+        .parse()
+        .ok()
+        .filter(|value| (0.0..=1.0).contains(value));
+    value.ok_or_else(|| format!("'{text}' is not a number from 0 to 1"))
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let value = text
+        .parse()
+        .ok()
+        .filter(|value| (0.0..=100.0).contains(value));
+    value.ok_or_else(|| format!("'{text}' is not a number from 0 to 100"))
+}
+
+fn win_rule(text: &str) -> Result<WinRule, String> {
+    let rule = text.split_once(',').and_then(|(plies, value)| {
+        Some(WinRule {
+            plies: plies.trim().parse().ok().filter(|&plies| plies > 0)?,
+            value: value
+                .trim()
+                .parse()
+                .ok()
+                .filter(|value| (0.0..=1.0).contains(value))?,
+        })
+    });
+    rule.ok_or_else(|| format!("'{text}' is not as in 6,0.95"))
+}
+
+fn draw_rule(text: &str) -> Result<DrawRule, String> {
+    let rule = text.split_once(',').and_then(|(from_move, rest)| {
+        let WinRule { plies, value } = win_rule(rest).ok()?;
+        Some(DrawRule {
+            from_move: from_move.trim().parse().ok()?,
+            plies,
+            value,
+        })
+    });
+    rule.ok_or_else(|| format!("'{text}' is not as in 35,16,0.02"))
+}
+
+/// Runs `scorn selfplay`.
+///
+/// # Errors
+/// When the options, the book, a network or the folder cannot be used; the folder stays as it is then.
+pub fn command(args: &SelfplayArgs, options: &Options, load: &Load) -> Result<()> {
+    ensure!(
+        options.ram_limit_mb == 0 && options.nps_limit == 0.0,
+        "RamLimitMb and NodesPerSecondLimit mean nothing to self-play: memory grows with --parallel and --nodes"
+    );
+    let plan = plan(args, options, load)?;
+    let work = work(args, options, &plan);
+    let numbers: Vec<u64> = (0..args.games)
+        .filter(|number| number % args.shard.count == args.shard.index)
+        .collect();
+    ensure!(!numbers.is_empty(), "this part has no games");
+    let mut manifest = manifest::of(&plan)?;
+    manifest.insert("games".into(), json!(args.games));
+    manifest.insert("games_per_file".into(), json!(args.games_per_file));
+    let shard = format!("{}/{}", args.shard.index + 1, args.shard.count);
+    manifest.insert("shard".into(), json!(shard));
+    let part_size = args.games_per_file as usize;
+    let mut store = Store::open(
+        &args.out,
+        &manifest,
+        numbers.clone(),
+        part_size,
+        args.resume,
+    )?;
+    let mut display = Display::new(numbers.len() as u64);
+    store
+        .facts()
+        .values()
+        .for_each(|game| display.tally.add(game));
+    display.bar.set_position(store.facts().len() as u64);
+    display.bar.reset_eta();
+    play(&plan, &numbers, work, &mut store, &mut display)?;
+    display.bar.finish_and_clear();
+    let sum = store.finish()?;
+    report(args, &display, &sum)
+}
+
+/// Plays those of the games that are not there yet.
+fn play(
+    plan: &Plan,
+    numbers: &[u64],
+    work: driver::Load,
+    store: &mut Store,
+    display: &mut Display,
+) -> Result<()> {
+    let missing: Vec<u64> = numbers
+        .iter()
+        .copied()
+        .filter(|number| !store.facts().contains_key(number))
+        .collect();
+    let progress = Arc::clone(&display.progress);
+    driver::play(plan, &missing, work, &progress, |played| {
+        let game = stored(plan, &played);
+        store.add(&game)?;
+        display.add(&game.facts);
+        Ok(())
+    })
+}
+
+/// What is kept of a game.
+fn stored(plan: &Plan, played: &Played) -> StoredGame {
+    let seat = |player: usize| {
+        let player = &plan.players[player];
+        Seat {
+            name: &player.name,
+            nodes: player.nodes,
+            sc_limit: player.options.sc_limit,
+        }
+    };
+    StoredGame {
+        facts: GameFacts {
+            number: played.number,
+            result: played.outcome.as_str().to_owned(),
+            white: played.white,
+            plies: played.moves.len(),
+            searches: played
+                .moves
+                .iter()
+                .filter(|m| matches!(m.by, By::Search(_)))
+                .count(),
+            nodes: played.nodes,
+            would_resign: played.would_resign.is_some(),
+            false_resignation: played.is_false_resignation(),
+        },
+        pgn: played.pgn([seat(played.white), seat(1 - played.white)]),
+    }
+}
+
+fn plan(args: &SelfplayArgs, options: &Options, load: &Load) -> Result<Plan> {
+    let mut both = options.clone();
+    for (name, value) in args.tau.iter().flat_map(|tau| tau.settings()) {
+        both.set(name, value)?;
+    }
+    if both.minibatch_size == 0 {
+        both.minibatch_size = MINIBATCH;
+    }
+    let side =
+        |text: &str, name| side_options(&both, text).with_context(|| format!("--{name} {text}"));
+    let sides = [side(&args.a, "a")?, side(&args.b, "b")?];
+    let starts = match (&args.book, &args.odds) {
+        (Some(path), _) => {
+            let seed = (!args.in_order).then_some(options.seed);
+            Starts::book(&Book::open(path)?, seed)
+        }
+        (None, Some(odds)) => Starts::odds(odds)?,
+        (None, None) => Starts::book(&Book::standard(), None),
+    };
+    let terms = terms(args, options)?;
+    let networks = networks(&sides, load)?;
+    let [first, second] = &sides;
+    let names = if first == second {
+        ["Scorn", "Scorn"]
+    } else {
+        ["Scorn A", "Scorn B"]
+    };
+    let mut players = [
+        Contestant::new(
+            names[0],
+            first.clone(),
+            nodes(args, first),
+            networks[0].clone(),
+        ),
+        Contestant::new(
+            names[1],
+            second.clone(),
+            nodes(args, second),
+            networks[1].clone(),
+        ),
+    ];
+    for player in &mut players {
+        player.tables = tables(&player.options.syzygy_path)?;
+    }
+    let colors = match args.a_plays {
+        ColorChoice::White => Colors::Fixed(Color::White),
+        ColorChoice::Black => Colors::Fixed(Color::Black),
+        ColorChoice::Both => Colors::Both,
+    };
+    Ok(Plan::new(players, colors, starts, terms, options.seed))
+}
+
+/// The options of one side. What concerns the whole run cannot be a side's.
+fn side_options(both: &Options, text: &str) -> Result<Options> {
+    let mut options = both.clone();
+    for setting in text
+        .split(';')
+        .map(str::trim)
+        .filter(|text| !text.is_empty())
+    {
+        let (name, value) = setting
+            .split_once('=')
+            .with_context(|| format!("'{setting}' is not as in Option=value"))?;
+        options.set(name.trim(), value.trim())?;
+    }
+    ensure!(
+        (options.seed, options.threads) == (both.seed, both.threads),
+        "Seed and Threads are the run's"
+    );
+    ensure!(
+        options.ram_limit_mb == 0 && options.nps_limit == 0.0,
+        "RamLimitMb and NodesPerSecondLimit mean nothing to self-play"
+    );
+    if let Some(reason) = opponent::why_idle(&options) {
+        tell(format_args!("scorn: {reason}"));
+    }
+    Ok(options)
+}
+
+fn nodes(args: &SelfplayArgs, options: &Options) -> u64 {
+    match options.node_limit {
+        0 => args.nodes,
+        limit => limit,
+    }
+}
+
+/// The networks of both sides; if both ask for the same they share them, so that their positions fill one batch.
+fn networks(sides: &[Options; 2], load: &Load) -> Result<[Networks; 2]> {
+    // A cache would let games depend on their neighbours.
+    let sides = sides.clone().map(|options| Options {
+        nn_cache_size: 0,
+        ..options
+    });
+    let networks_of = |options: &Options| Networks::load(options, |role| load(options, role));
+    let first = networks_of(&sides[0])?;
+    let [a, b] = &sides;
+    let is_same = a.invalidated_since(b) < crate::options::Invalidates::OpponentNetwork
+        && a.policy_temperature == b.policy_temperature
+        && a.opponent_policy_temperature == b.opponent_policy_temperature;
+    let second = if is_same {
+        first.clone()
+    } else {
+        networks_of(&sides[1])?
+    };
+    Ok([first, second])
+}
+
+fn tables(path: &str) -> Result<Option<Arc<Tables>>> {
+    if path.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(Tables::open(path)?)))
+}
+
+fn terms(args: &SelfplayArgs, options: &Options) -> Result<Terms> {
+    let tables = match args.tables_decide {
+        true => Some(tables(&options.syzygy_path)?.context("--tables-decide needs SyzygyPath")?),
+        false => None,
+    };
+    Ok(Terms {
+        rules: Rules {
+            draw: args.draw_rule,
+            win: args.win_rule,
+            longest: Some(args.longest as usize),
+            tables,
+        },
+        resign: args.resign.map(|percent| Resign {
+            below: (percent / 100.0) as f32,
+            playthrough: args.resign_playthrough / 100.0,
+        }),
+        random: (args.random_plies > 0).then_some(RandomPlies {
+            plies: usize::from(args.random_plies),
+            share: args.random_share,
+        }),
+        cap: args.fast_nodes.map(|nodes| PlayoutCap {
+            nodes,
+            full: args.full_share,
+        }),
+        reuse_tree: args.reuse_tree,
+    })
+}
+
+/// How much to do at a time.
+fn work(args: &SelfplayArgs, options: &Options, plan: &Plan) -> driver::Load {
+    let advice = plan.evaluators[0].advice();
+    let threads = match options.threads {
+        0 => advice.threads.max(1),
+        threads => threads,
+    };
+    let batch = match args.batch {
+        0 => advice.minibatch.max(1),
+        batch => batch as usize,
+    };
+    let parallel = match args.parallel {
+        0 => (2 * threads * batch).div_ceil(MINIBATCH).max(threads),
+        parallel => parallel as usize,
+    };
+    driver::Load {
+        parallel,
+        threads,
+        batch,
+    }
+}
+
+/// What is shown while games are played.
+struct Display {
+    bar: ProgressBar,
+    progress: Arc<Progress>,
+    tally: Tally,
+    searches: u64,
+    nodes: u64,
+}
+
+impl Display {
+    fn new(games: u64) -> Display {
+        let template = "{bar:20} {pos}/{len} games, {msg}, {elapsed} elapsed, {eta} to go";
+        let style = ProgressStyle::with_template(template);
+        let bar = ProgressBar::new(games);
+        let bar = match style {
+            Ok(style) => bar.with_style(style),
+            Err(_) => bar,
+        };
+        bar.enable_steady_tick(Duration::from_secs(1));
+        Display {
+            bar,
+            progress: Arc::default(),
+            tally: Tally::default(),
+            searches: 0,
+            nodes: 0,
+        }
+    }
+
+    fn add(&mut self, game: &GameFacts) {
+        self.tally.add(game);
+        self.searches += game.searches as u64;
+        self.nodes += game.nodes;
+        let tally = &self.tally;
+        let ratio = ratio_text(tally);
+        let (evaluations, moves) = (
+            self.evaluations_per_second(),
+            self.per_second(self.searches),
+        );
+        self.bar.set_message(format!(
+            "+{} ={} -{}, (w+l)/d {ratio}, {moves:.1} moves/s, {evaluations:.0} evaluations/s",
+            tally.white, tally.draws, tally.black
+        ));
+        self.bar.inc(1);
+    }
+
+    fn evaluations(&self) -> u64 {
+        self.progress.positions.load(Ordering::Relaxed)
+    }
+
+    fn per_second(&self, count: u64) -> f64 {
+        count as f64 / self.bar.elapsed().as_secs_f64().max(1e-3)
+    }
+
+    fn evaluations_per_second(&self) -> f64 {
+        self.per_second(self.evaluations())
+    }
+}
+
+fn ratio_text(tally: &Tally) -> String {
+    tally
+        .decisive_per_draw()
+        .map_or("-".to_owned(), |ratio| format!("{ratio:.2}"))
+}
+
+/// The end, for people or programs.
+fn report(args: &SelfplayArgs, display: &Display, sum: &str) -> Result<()> {
+    let tally = &display.tally;
+    let (evaluations, nodes) = (
+        display.evaluations_per_second(),
+        display.per_second(display.nodes),
+    );
+    let batches = display.progress.batches.load(Ordering::Relaxed).max(1);
+    let mean_batch = display.evaluations() as f64 / batches as f64;
+    if args.json {
+        let report = json!({
+            "games": tally.games,
+            "white": tally.white,
+            "draws": tally.draws,
+            "black": tally.black,
+            "a": tally.first,
+            "b": tally.second,
+            "decisive_per_draw": tally.decisive_per_draw(),
+            "sha256": sum,
+            "evaluations_per_second": evaluations,
+            "nodes_per_second": nodes,
+            "mean_batch": mean_batch,
+        });
+        say!("{report}");
+        return Ok(());
+    }
+    say!(
+        "{} games: White won {}, drawn {}, Black won {}; (w+l)/d {}",
+        tally.games,
+        tally.white,
+        tally.draws,
+        tally.black,
+        ratio_text(tally)
+    );
+    say!("A won {}, B won {}", tally.first, tally.second);
+    say!("{evaluations:.0} evaluations/s in batches of {mean_batch:.1}, {nodes:.0} nodes/s");
+    say!("sha256 {sum}");
+    Ok(())
+}

@@ -1,0 +1,367 @@
+//! Many games at once: each thread plays its share of them round by round, and in a round all games that wait for the same
+//! network fill its batches together. What comes of a game does not depend on how many there are.
+
+use std::sync::{
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    mpsc::{Receiver, Sender, channel},
+};
+
+use anyhow::{Context, Result, anyhow};
+
+use super::{game::Game, plan::Plan, played::Played};
+use crate::network::{Batch, Evaluator};
+
+/// How much is done at a time. Decides how fast games are played, and nothing else.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Games at a time, over all threads.
+    pub parallel: usize,
+    /// Threads.
+    pub threads: usize,
+    /// Positions of a batch, as far as the games have that many.
+    pub batch: usize,
+}
+
+/// What was done so far, to be looked at from elsewhere.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Positions that were evaluated.
+    pub positions: AtomicU64,
+    /// Batches.
+    pub batches: AtomicU64,
+}
+
+/// The games that nobody has begun yet.
+struct Queue<'q> {
+    numbers: &'q [u64],
+    next: AtomicUsize,
+    is_stopped: AtomicBool,
+}
+
+impl Queue<'_> {
+    fn take(&self) -> Option<u64> {
+        let index = self.next.fetch_add(1, Ordering::Relaxed);
+        self.numbers.get(index).copied()
+    }
+
+    fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Plays the games with these numbers; `done` gets each as soon as it is over, in any order.
+///
+/// # Errors
+/// When a network cannot evaluate, or what `done` returns; games that are under way are dropped then.
+pub fn play(
+    plan: &Plan,
+    numbers: &[u64],
+    load: Load,
+    progress: &Progress,
+    mut done: impl FnMut(Played) -> Result<()>,
+) -> Result<()> {
+    let queue = Queue {
+        numbers,
+        next: AtomicUsize::new(0),
+        is_stopped: AtomicBool::new(false),
+    };
+    let parallel = load.parallel.clamp(1, numbers.len().max(1));
+    let threads = load.threads.clamp(1, parallel);
+    let (sender, games) = channel();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|index| {
+                let share = parallel / threads + usize::from(index < parallel % threads);
+                let worker = Worker {
+                    plan,
+                    queue: &queue,
+                    progress,
+                    share,
+                    batch: load.batch,
+                };
+                let sender = sender.clone();
+                scope.spawn(move || {
+                    let result = worker.run(&sender);
+                    if result.is_err() {
+                        worker.queue.stop();
+                    }
+                    result
+                })
+            })
+            .collect();
+        drop(sender);
+        let received = receive(&games, &queue, &mut done);
+        let mut result = Ok(());
+        for worker in workers {
+            let crash = |_| Err(anyhow!("a thread of self-play crashed; please report this"));
+            result = result.and(worker.join().unwrap_or_else(crash));
+        }
+        result.and(received)
+    })
+}
+
+/// Hands the games on until the workers are gone. After an error they are told to stop.
+fn receive(
+    games: &Receiver<Played>,
+    queue: &Queue<'_>,
+    done: &mut impl FnMut(Played) -> Result<()>,
+) -> Result<()> {
+    for game in games {
+        if let Err(error) = done(game) {
+            queue.stop();
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// One thread.
+struct Worker<'a> {
+    plan: &'a Plan,
+    queue: &'a Queue<'a>,
+    progress: &'a Progress,
+    /// Games at a time.
+    share: usize,
+    batch: usize,
+}
+
+impl Worker<'_> {
+    fn run(&self, sender: &Sender<Played>) -> Result<()> {
+        let mut games = Vec::with_capacity(self.share);
+        let mut batch = Batch::default();
+        while !self.queue.is_stopped.load(Ordering::Relaxed) {
+            while games.len() < self.share
+                && let Some(number) = self.queue.take()
+            {
+                let game = Game::new(self.plan, number);
+                games.push(game.with_context(|| format!("game {number}"))?);
+            }
+            if games.is_empty() {
+                break;
+            }
+            for (index, evaluator) in self.plan.evaluators.iter().enumerate() {
+                self.round(&mut games, index, &**evaluator, &mut batch)?;
+            }
+            for game in games.extract_if(.., |game| game.is_over()) {
+                if let Some(played) = game.finish() {
+                    // Nobody receives any more after an error, which is told elsewhere.
+                    let _ = sender.send(played);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One batch or more for the games that wait for an evaluator.
+    fn round(
+        &self,
+        games: &mut [Game<'_>],
+        index: usize,
+        evaluator: &dyn Evaluator,
+        batch: &mut Batch,
+    ) -> Result<()> {
+        let waits = |game: &&mut Game<'_>| game.evaluator() == Some(index);
+        let mut waiting: Vec<&mut Game<'_>> = games.iter_mut().filter(waits).collect();
+        let mut waiting = &mut waiting[..];
+        while !waiting.is_empty() {
+            batch.clear();
+            let mut count = 0;
+            while count < waiting.len() && batch.len() < self.batch {
+                waiting[count].gather(evaluator, batch);
+                count += 1;
+            }
+            if !batch.is_empty() {
+                evaluator.evaluate(batch)?;
+                let positions = batch.len() as u64;
+                self.progress
+                    .positions
+                    .fetch_add(positions, Ordering::Relaxed);
+                self.progress.batches.fetch_add(1, Ordering::Relaxed);
+            }
+            let (ready, rest) = waiting.split_at_mut(count);
+            for game in ready {
+                game.apply(batch)?;
+            }
+            waiting = rest;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, sync::Arc};
+
+    use super::*;
+    use crate::{
+        network::{compose::opponent::Networks, hash::HashEvaluator},
+        options::Options,
+        selfplay::{
+            adjudicate::Rules,
+            plan::{Colors, Contestant, PlayoutCap, RandomPlies, Resign, Starts, Terms},
+            played::{By, Reason, Seat},
+        },
+    };
+
+    fn plan(terms: Terms, settings: &[(&str, &str)]) -> Plan {
+        let player = |name: &str, extra: &[(&str, &str)]| {
+            let mut options = Options::default();
+            let usual = [
+                ("Backend", "hash"),
+                ("MinibatchSize", "4"),
+                ("Temperature", "1"),
+            ];
+            for (name, value) in usual.iter().chain(extra) {
+                options.set(name, value).unwrap();
+            }
+            let networks = Networks {
+                main: Arc::new(HashEvaluator),
+                opponent: None,
+            };
+            Contestant::new(name, options, 20, networks)
+        };
+        let starts = Starts::odds("knight").unwrap();
+        let players = [player("a", settings), player("b", &[])];
+        Plan::new(players, Colors::Both, starts, terms, 7)
+    }
+
+    fn short() -> Terms {
+        Terms {
+            rules: Rules {
+                longest: Some(40),
+                ..Rules::default()
+            },
+            ..Terms::default()
+        }
+    }
+
+    fn texts(
+        plan: &Plan,
+        games: u64,
+        parallel: usize,
+        threads: usize,
+        batch: usize,
+    ) -> Vec<String> {
+        let numbers: Vec<u64> = (0..games).collect();
+        let (load, progress) = (
+            Load {
+                parallel,
+                threads,
+                batch,
+            },
+            Progress::default(),
+        );
+        let mut texts = BTreeMap::new();
+        let seat = Seat {
+            name: "x",
+            nodes: 20,
+            sc_limit: 5,
+        };
+        play(plan, &numbers, load, &progress, |played| {
+            assert!(texts.insert(played.number, played.pgn([seat; 2])).is_none());
+            Ok(())
+        })
+        .unwrap();
+        assert!(progress.positions.into_inner() > 100);
+        texts.into_values().collect()
+    }
+
+    #[test]
+    fn a_game_does_not_depend_on_its_neighbours() {
+        let terms = Terms {
+            reuse_tree: true,
+            cap: Some(PlayoutCap {
+                nodes: 6,
+                full: 0.4,
+            }),
+            random: Some(RandomPlies {
+                plies: 3,
+                share: 0.5,
+            }),
+            ..short()
+        };
+        let plan = plan(
+            terms,
+            &[("ScLimit", "5"), ("DirichletNoiseEpsilon", "0.25")],
+        );
+        let alone = texts(&plan, 6, 1, 1, 1);
+        assert_eq!(alone.len(), 6);
+        assert_ne!(alone[0], alone[2]);
+        assert!(alone.iter().any(|text| text.contains("{random}")));
+        for (parallel, threads, batch) in [(6, 1, 256), (3, 2, 5), (100, 4, 9)] {
+            assert_eq!(texts(&plan, 6, parallel, threads, batch), alone);
+        }
+    }
+
+    #[test]
+    fn sides_have_their_own_nodes_and_resign_or_play_on() {
+        let resign = |playthrough| Terms {
+            resign: Some(Resign {
+                below: 0.49,
+                playthrough,
+            }),
+            ..short()
+        };
+        let play_one = |terms| {
+            let mut plan = plan(terms, &[]);
+            plan.players[1].set_limits(1_000_000_000, 33);
+            let mut games = Vec::new();
+            let load = Load {
+                parallel: 4,
+                threads: 1,
+                batch: 16,
+            };
+            play(&plan, &[0, 1, 2, 3], load, &Progress::default(), |played| {
+                games.push(played);
+                Ok(())
+            })
+            .unwrap();
+            games
+        };
+        let resigned = play_one(resign(0.0));
+        assert!(
+            resigned
+                .iter()
+                .any(|game| game.reason == Reason::Resignation)
+        );
+        let played_on = play_one(resign(1.0));
+        assert!(
+            played_on
+                .iter()
+                .all(|game| game.reason != Reason::Resignation)
+        );
+        assert!(played_on.iter().any(|game| game.would_resign.is_some()));
+        for game in played_on {
+            for (ply, played) in game.moves.iter().enumerate() {
+                let By::Search(thought) = &played.by else {
+                    panic!("a move without a search");
+                };
+                let player = if ply % 2 == 0 {
+                    game.white
+                } else {
+                    1 - game.white
+                };
+                let is_sure = thought.moves.iter().any(|m| m.proven().is_some());
+                assert!(is_sure || thought.visits == [20, 33][player]);
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_ends_everything() {
+        let plan = plan(short(), &[]);
+        let load = Load {
+            parallel: 4,
+            threads: 2,
+            batch: 16,
+        };
+        let numbers: Vec<u64> = (0..100).collect();
+        let mut count = 0;
+        let played = play(&plan, &numbers, load, &Progress::default(), |_| {
+            count += 1;
+            anyhow::bail!("the disk is full")
+        });
+        assert_eq!(played.unwrap_err().to_string(), "the disk is full");
+        assert_eq!(count, 1);
+    }
+}

@@ -1,0 +1,271 @@
+//! One game: the searches of both sides in turn, each on its own tree, and whatever ends it.
+//!
+//! A [`Game`] is driven from outside: whoever owns it asks which evaluator it waits for, lets it gather leaves into a batch
+//! that may hold other games' leaves too, and gives the batch back when it is evaluated.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
+use shakmaty::{Color, KnownOutcome, Position};
+
+use super::{
+    adjudicate::{Adjudicator, by_rules},
+    plan::{Contestant, Plan},
+    played::{By, Played, PlayedMove, Raw, Reason, Thought},
+};
+use crate::{
+    chess::{History, PackedMove, moves::legal_moves},
+    hashing::mix,
+    network::{Batch, Evaluator},
+    player::contempt_side,
+    search::{Job, Limits, Tree, TreeSearch},
+};
+
+/// A game that is being played.
+pub struct Game<'p> {
+    plan: &'p Plan,
+    number: u64,
+    seed: u64,
+    rng: Xoshiro256PlusPlus,
+    /// The player who has White.
+    white: usize,
+    history: History,
+    moves: Vec<PlayedMove>,
+    /// What the players keep from one search to the next.
+    trees: [Tree; 2],
+    search: Option<TreeSearch>,
+    /// Whether that search has all its nodes.
+    is_full: bool,
+    /// What the network said about its root, if it was asked.
+    raw: Option<(f32, f32)>,
+    adjudicator: Adjudicator<'p>,
+    /// Whether nobody resigns in this game.
+    plays_on: bool,
+    would_resign: Option<Color>,
+    nodes: u64,
+    end: Option<(KnownOutcome, Reason)>,
+}
+
+impl<'p> Game<'p> {
+    /// The game of this number, which waits for its first evaluation or is over already.
+    ///
+    /// # Errors
+    /// When the search breaks.
+    pub fn new(plan: &'p Plan, number: u64) -> Result<Game<'p>> {
+        let seed = plan.game_seed(number);
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let opening = plan.opening(number);
+        let resign = plan.terms.resign.as_ref();
+        let plays_on = resign.is_some_and(|resign| rng.random::<f64>() < resign.playthrough);
+        let book = |&m: &PackedMove| PlayedMove { m, by: By::Book };
+        let history = opening.history();
+        let mut game = Game {
+            plan,
+            number,
+            seed,
+            rng,
+            white: plan.white(number),
+            end: by_rules(&history).map(|end| (end.outcome, Reason::Ended(end.ending))),
+            history,
+            moves: opening.moves.iter().map(book).collect(),
+            trees: Default::default(),
+            search: None,
+            is_full: true,
+            raw: None,
+            adjudicator: Adjudicator::new(&plan.terms.rules),
+            plays_on,
+            would_resign: None,
+            nodes: 0,
+        };
+        game.go_on()?;
+        Ok(game)
+    }
+
+    /// The evaluator that it waits for; `None` when it is over.
+    pub fn evaluator(&self) -> Option<usize> {
+        let side = self.history.position().turn();
+        self.search
+            .as_ref()
+            .map(|_| self.plan.players[self.player(side)].evaluator(side))
+    }
+
+    /// Adds leaves to the batch, which must come back with [`Game::apply`] before the next call.
+    pub fn gather(&mut self, evaluator: &dyn Evaluator, batch: &mut Batch) {
+        if let Some(search) = &mut self.search {
+            search.gather(evaluator, batch);
+        }
+    }
+
+    /// Takes what the network said, and plays the move if the search is over.
+    ///
+    /// # Errors
+    /// When the search breaks.
+    pub fn apply(&mut self, batch: &Batch) -> Result<()> {
+        if let Some(search) = &mut self.search {
+            search.apply(batch);
+            let tree = search.tree();
+            let root = tree.node(tree.root());
+            if root.n == 1 {
+                self.raw = Some((root.d, root.m));
+            }
+        }
+        self.go_on()
+    }
+
+    /// The game, if it is over.
+    pub fn finish(self) -> Option<Played> {
+        let (outcome, reason) = self.end?;
+        Some(Played {
+            number: self.number,
+            seed: self.seed,
+            white: self.white,
+            start: self.plan.opening(self.number).start.clone(),
+            moves: self.moves,
+            outcome,
+            reason,
+            would_resign: self.would_resign,
+            nodes: self.nodes,
+        })
+    }
+
+    /// Whether it is over.
+    pub fn is_over(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// The index of the player who has `side`.
+    fn player(&self, side: Color) -> usize {
+        side.fold_wb(self.white, 1 - self.white)
+    }
+
+    /// Plays moves for as long as that needs no evaluation.
+    fn go_on(&mut self) -> Result<()> {
+        while self.end.is_none() {
+            match self.search.take_if(|search| search.is_over()) {
+                Some(search) => self.finish_move(search)?,
+                None if self.search.is_some() => return Ok(()),
+                None => match self.random_move() {
+                    Some(m) => self.play(m, By::Chance, None),
+                    None => self.begin_search(),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_search(&mut self) {
+        let plan = self.plan;
+        let side = self.history.position().turn();
+        let index = self.player(side);
+        let player = &plan.players[index];
+        let cap = plan.terms.cap.as_ref();
+        let fast = cap.filter(|cap| self.rng.random::<f64>() >= cap.full);
+        self.is_full = fast.is_none();
+        self.raw = None;
+        let job = self.job(player, side, fast.map(|cap| cap.nodes));
+        let tree = std::mem::take(&mut self.trees[index]);
+        self.search = Some(TreeSearch::new(tree, job, player.params()));
+    }
+
+    fn job(&self, player: &Contestant, side: Color, fast: Option<u64>) -> Job {
+        let nodes = Some(fast.map_or(player.nodes, |nodes| nodes.min(player.nodes)));
+        let options = if fast.is_some() {
+            &player.fast_options
+        } else {
+            &player.options
+        };
+        let limits = if options.nodes_as_playouts {
+            Limits {
+                playouts: nodes,
+                ..Limits::default()
+            }
+        } else {
+            Limits {
+                nodes,
+                ..Limits::default()
+            }
+        };
+        Job {
+            contempt_side: contempt_side(options, side),
+            tables: player.tables.clone(),
+            // Each search has random numbers of its own, also in a position that comes up again.
+            seed: mix(self.seed ^ mix(self.moves.len() as u64 + 1)),
+            ..Job::new(self.history.clone(), limits, Arc::clone(options))
+        }
+    }
+
+    /// Plays the move that a search has chosen, or resigns.
+    fn finish_move(&mut self, search: TreeSearch) -> Result<()> {
+        let side = self.history.position().turn();
+        let (outcome, mut moves) = search.outcome();
+        let m = outcome.best.context("a search found no move")?;
+        let line = outcome.report.lines.first();
+        let score = line.context("a search has no line")?.score;
+        let root = moves.pop().context("a search has no statistics")?;
+        let best = moves.last().and_then(|stat| stat.m).unwrap_or(m);
+        self.nodes += outcome.report.playouts;
+        let thought = Thought {
+            root: root.value.unwrap_or_default(),
+            raw: Raw {
+                wl: root.v.unwrap_or_default(),
+                rest: self.raw.take(),
+            },
+            visits: root.n,
+            best,
+            score,
+            depth: outcome.report.depth,
+            is_full: self.is_full,
+            moves,
+        };
+        if self.plan.terms.reuse_tree {
+            self.trees[self.player(side)] = search.into_tree();
+        }
+        if self.resigns(&thought, side) {
+            let winner = !side;
+            self.end = Some((KnownOutcome::Decisive { winner }, Reason::Resignation));
+            return Ok(());
+        }
+        let value = f64::from(thought.value(m).wl);
+        self.play(
+            m,
+            By::Search(Box::new(thought)),
+            Some(side.fold_wb(value, -value)),
+        );
+        Ok(())
+    }
+
+    /// Whether a side gives up. In games that are played on it is only noted.
+    fn resigns(&mut self, thought: &Thought, side: Color) -> bool {
+        let Some(resign) = &self.plan.terms.resign else {
+            return false;
+        };
+        let expected = (thought.value(thought.best).wl + 1.0) / 2.0;
+        let is_hopeless = expected < resign.below;
+        if is_hopeless && self.plays_on {
+            self.would_resign.get_or_insert(side);
+        }
+        is_hopeless && !self.plays_on
+    }
+
+    /// A move without thought, in the first plies after the opening.
+    fn random_move(&mut self) -> Option<PackedMove> {
+        let random = self.plan.terms.random.as_ref()?;
+        let played = self.moves.len() - self.plan.opening(self.number).moves.len();
+        if played >= random.plies || self.rng.random::<f64>() >= random.share {
+            return None;
+        }
+        let moves: Vec<PackedMove> = legal_moves(self.history.position()).collect();
+        moves
+            .get(self.rng.random_range(0..moves.len().max(1)))
+            .copied()
+    }
+
+    /// Plays a move about which its side has told White's value, W-L.
+    fn play(&mut self, m: PackedMove, by: By, value: Option<f64>) {
+        self.history.push(m);
+        self.moves.push(PlayedMove { m, by });
+        let verdict = self.adjudicator.after_move(&self.history, value);
+        self.end = verdict.map(|verdict| (verdict.outcome, Reason::Ended(verdict.ending)));
+    }
+}

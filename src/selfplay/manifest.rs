@@ -1,0 +1,211 @@
+//! What a run says about itself: everything that decides its games, so that anybody can play them again.
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value, json};
+use shakmaty::{EnPassantMode, Position, fen::Fen};
+
+use super::{
+    openings::Opening,
+    plan::{Colors, Contestant, Plan, Starts},
+    store::hex,
+};
+use crate::{
+    chess::setup,
+    chess::{History, moves::legal_moves},
+    lc0,
+    network::{
+        Batch, Evaluator,
+        backend::hash::is_hash,
+        load::weights::{AUTODISCOVER, BUILT_IN, embedded},
+        opponent,
+    },
+    options::Options,
+};
+use sha2::{Digest, Sha256};
+
+/// Options that say where and how fast, not what.
+const WITHOUT_EFFECT: &[&str] = &[
+    "Threads",
+    "NNCacheSize",
+    "RamLimitMb",
+    "NodesPerSecondLimit",
+    "OnnxRuntimePath",
+    "LogFile",
+    "Seed",
+    "Ponder",
+    "MoveOverheadMs",
+    "Slowmover",
+    "MultiPV",
+    "PerPVCounters",
+    "ScoreType",
+    "UCI_ShowWDL",
+    "UCI_ShowMovesLeft",
+    "ShowObjective",
+    "VerboseMoveStats",
+    "WeightsFile",
+    "OpponentWeights",
+    "SyzygyPath",
+];
+
+/// The manifest of a plan, as far as the plan says it.
+///
+/// # Errors
+/// When a network cannot be read.
+pub fn of(plan: &Plan) -> Result<Map<String, Value>> {
+    let mut manifest = Map::new();
+    let mut set = |name: &str, value: Value| {
+        manifest.insert(name.to_owned(), value);
+    };
+    set(
+        "program",
+        json!(concat!("scorn ", env!("CARGO_PKG_VERSION"))),
+    );
+    set("seed", json!(plan.seed));
+    set("a", player(&plan.players[0])?);
+    set("b", player(&plan.players[1])?);
+    let colors = match plan.colors {
+        Colors::Fixed(color) => color.to_string(),
+        Colors::Both => "both".to_owned(),
+    };
+    set("a_plays", json!(colors));
+    set("starts", starts(&plan.starts));
+    set("terms", terms(plan));
+    let invariant = plan.evaluators.iter().map(|e| is_batch_invariant(&**e));
+    let invariant = invariant.collect::<Result<Vec<bool>>>()?;
+    set(
+        "evaluations_depend_on_the_batch",
+        json!(!invariant.into_iter().all(|is| is)),
+    );
+    Ok(manifest)
+}
+
+fn player(player: &Contestant) -> Result<Value> {
+    let options: Map<String, Value> = player
+        .options
+        .rows()
+        .into_iter()
+        .filter(|row| !WITHOUT_EFFECT.contains(&row.name))
+        .map(|row| (row.name.to_owned(), json!(row.default)))
+        .collect();
+    let options_of = &player.options;
+    let opponent = match opponent::is_wanted(options_of) {
+        true => Some(network(&options_of.opponent_weights, options_of)?),
+        false => None,
+    };
+    Ok(json!({
+        "name": player.name,
+        "nodes": player.nodes,
+        "network": network(&options_of.weights_file, options_of)?,
+        "opponent_network": opponent,
+        "tables": player.tables.as_ref().map(|tables| tables.describe()),
+        "options": options,
+    }))
+}
+
+/// SHA-256 of a network's file.
+fn network(weights: &str, options: &Options) -> Result<String> {
+    if is_hash(&options.backend) {
+        return Ok("none: the hash evaluator".to_owned());
+    }
+    match weights.trim() {
+        "" | BUILT_IN => {
+            let bytes = embedded().context("this program has no built-in network")?;
+            Ok(hex(&Sha256::digest(bytes)))
+        }
+        AUTODISCOVER => {
+            bail!("a run must name its network: {AUTODISCOVER} may find another one next time")
+        }
+        path => Ok(hex(&Sha256::digest(lc0::read_file(path.as_ref())?))),
+    }
+}
+
+fn starts(starts: &Starts) -> Value {
+    let mut hash = Sha256::new();
+    for opening in starts.all() {
+        hash.update(opening_text(opening));
+        hash.update("\n");
+    }
+    let openings = starts.all();
+    let kind = match starts {
+        Starts::Book(_) => "book",
+        Starts::Odds(_) => "odds",
+    };
+    json!({
+        "kind": kind,
+        "count": openings.len(),
+        "first": openings.first().map(opening_text),
+        "sha256": hex(&hash.finalize()),
+    })
+}
+
+/// FEN and moves.
+fn opening_text(opening: &Opening) -> String {
+    let mut text = Fen::from_position(&opening.start, EnPassantMode::Legal).to_string();
+    let mut position = opening.start.clone();
+    for &m in &opening.moves {
+        text += " ";
+        text += &setup::move_text(&position, m, true);
+        let m = m.unpack(&position);
+        position.play_unchecked(m);
+    }
+    text
+}
+
+fn terms(plan: &Plan) -> Value {
+    let terms = &plan.terms;
+    let rules = &terms.rules;
+    json!({
+        "win": rules.win.map(|rule| json!({ "plies": rule.plies, "value": rule.value })),
+        "draw": rules.draw.map(|rule| {
+            json!({ "from_move": rule.from_move, "plies": rule.plies, "value": rule.value })
+        }),
+        "longest": rules.longest,
+        "tables": rules.tables.as_ref().map(|tables| tables.describe()),
+        "resign": terms.resign.map(|resign| {
+            json!({ "below": resign.below, "playthrough": resign.playthrough })
+        }),
+        "random": terms.random.map(|random| {
+            json!({ "plies": random.plies, "share": random.share })
+        }),
+        "cap": terms.cap.map(|cap| json!({ "nodes": cap.nodes, "full": cap.full })),
+        "reuse_tree": terms.reuse_tree,
+    })
+}
+
+/// Whether a position gets the same values, to the last bit, alone and among others: asked, not believed.
+fn is_batch_invariant(evaluator: &dyn Evaluator) -> Result<bool> {
+    let mut game = History::default();
+    let mut games = vec![game.clone()];
+    for index in 0..20 {
+        let moves: Vec<_> = legal_moves(game.position()).collect();
+        let Some(&m) = moves.get((7 * index + 3) % moves.len().max(1)) else {
+            break;
+        };
+        game.push(m);
+        games.push(game.clone());
+    }
+    let evaluated = |games: &[History]| -> Result<Vec<(Vec<f32>, [f32; 3])>> {
+        let mut batch = Batch::default();
+        for game in games {
+            let moves: Vec<_> = legal_moves(game.position()).collect();
+            evaluator.queue(game.plies(), &moves, &mut batch);
+        }
+        evaluator.evaluate(&mut batch)?;
+        let answer = |index| {
+            let value = batch.value(index);
+            (batch.policy(index).to_vec(), [value.wl, value.d, value.m])
+        };
+        Ok((0..games.len()).map(answer).collect())
+    };
+    let together = evaluated(&games)?;
+    for size in [1, 2, 5, 8] {
+        let mut apart = Vec::new();
+        for some in games.chunks(size) {
+            apart.extend(evaluated(some)?);
+        }
+        if apart != together {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,153 @@
+//! Starts with odds: the normal position without some of one side's pieces.
+
+use shakmaty::{
+    Bitboard, CastlingMode, Chess, Color, EnPassantMode, File, FromSetup, Position, Rank, Role,
+    Setup, Square,
+};
+use thiserror::Error;
+
+use super::openings::Opening;
+use crate::chess::setup::{self, SetupError};
+
+/// Why a text is no odds.
+#[derive(Debug, Error)]
+pub enum OddsError {
+    /// A word that is no piece.
+    #[error(
+        "odds '{0}': pieces as in queen, rook+knight or QRN, or a FEN in which White gives odds, expected"
+    )]
+    Word(String),
+    /// More pieces of a kind than there are.
+    #[error("odds '{0}': there are not so many of these pieces")]
+    TooMany(String),
+    /// The FEN.
+    #[error(transparent)]
+    Fen(#[from] SetupError),
+    /// The position that is left.
+    #[error("odds '{0}' leave no legal position")]
+    Position(String),
+}
+
+/// The start in which `giver` gives the odds that the text names: pieces (`queen`, `rook+knight`, `QRN`; the queen's rook,
+/// knight and bishop go first, of the pawns that of the f-file), or the FEN of a position in which White gives them. For
+/// Black a FEN is mirrored, colours and all; after pieces White moves first.
+///
+/// # Errors
+/// When the text names no odds.
+pub fn start(text: &str, giver: Color) -> Result<Opening, OddsError> {
+    let text = text.trim();
+    let mut setup = if text.contains('/') {
+        setup::position_from_fen(text)?.to_setup(EnPassantMode::Legal)
+    } else {
+        without(&pieces(text)?, text)?
+    };
+    if giver.is_black() {
+        setup.mirror();
+    }
+    if !text.contains('/') {
+        setup.turn = Color::White;
+    }
+    let mode = CastlingMode::detect(&setup);
+    let start = Chess::from_setup(setup, mode).map_err(|_| OddsError::Position(text.to_owned()))?;
+    if start.is_game_over() {
+        return Err(OddsError::Position(text.to_owned()));
+    }
+    Ok(Opening {
+        start,
+        moves: Vec::new(),
+    })
+}
+
+/// The pieces that a text without a FEN names.
+fn pieces(text: &str) -> Result<Vec<Role>, OddsError> {
+    let mut roles = Vec::new();
+    for word in text.split(['+', ',', ' ']).filter(|word| !word.is_empty()) {
+        match word.to_ascii_lowercase().as_str() {
+            "queen" => roles.push(Role::Queen),
+            "rook" => roles.push(Role::Rook),
+            "bishop" => roles.push(Role::Bishop),
+            "knight" => roles.push(Role::Knight),
+            "pawn" => roles.push(Role::Pawn),
+            letters => {
+                for letter in letters.chars() {
+                    let role = Role::from_char(letter).filter(|&role| role != Role::King);
+                    roles.push(role.ok_or_else(|| OddsError::Word(word.to_owned()))?);
+                }
+            }
+        }
+    }
+    if roles.is_empty() {
+        return Err(OddsError::Word(text.to_owned()));
+    }
+    Ok(roles)
+}
+
+/// The normal start without these pieces of White.
+fn without(roles: &[Role], text: &str) -> Result<Setup, OddsError> {
+    let mut setup = Setup::initial();
+    for &role in roles {
+        let file = if role == Role::Pawn { File::F } else { File::A };
+        let preferred = Square::from_coords(file, Rank::Second);
+        let own = setup.board.by_piece(role.of(Color::White));
+        let square = Some(preferred)
+            .filter(|&square| own.contains(square))
+            .or(own.first())
+            .ok_or_else(|| OddsError::TooMany(text.to_owned()))?;
+        setup.board.discard_piece_at(square);
+        setup.castling_rights &= !Bitboard::from_square(square);
+    }
+    Ok(setup)
+}
+
+#[cfg(test)]
+mod tests {
+    use shakmaty::fen::Fen;
+
+    use super::*;
+
+    fn fen(text: &str, giver: Color) -> String {
+        let opening = start(text, giver).unwrap();
+        Fen::from_position(&opening.start, EnPassantMode::Legal).to_string()
+    }
+
+    #[test]
+    fn pieces_go_and_castling_rights_with_them() {
+        for (text, giver, expected) in [
+            (
+                "queen",
+                Color::White,
+                "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1",
+            ),
+            (
+                "Queen",
+                Color::Black,
+                "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+            ),
+            (
+                "rook+knight",
+                Color::White,
+                "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/2BQKBNR w Kkq - 0 1",
+            ),
+            (
+                "rr",
+                Color::Black,
+                "1nbqkbn1/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQ - 0 1",
+            ),
+            (
+                "pawn",
+                Color::Black,
+                "rnbqkbnr/ppppp1pp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+            ),
+            (
+                "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNB1KBNR b KQkq - 0 1",
+                Color::Black,
+                "rnb1kbnr/pppp1ppp/8/4p3/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+            ),
+        ] {
+            assert_eq!(fen(text, giver), expected, "{text}");
+        }
+        for bad in ["", "king", "horse", "qq", "8/8/8", "nnn"] {
+            assert!(start(bad, Color::White).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,525 @@
+//! The folder of a run. Games are kept one by one as they end, and gathered into files of many in the order of their
+//! numbers; every file appears whole or not at all.
+//!
+//! ```text
+//! manifest.json             what the run was begun with; a run goes on with the same only
+//! games-00001.pgn           games of one part
+//! part-00001.json           written last: the part is there; its results and checksums
+//! unfinished/000000042.game a game that is over and whose part is not full
+//! summary.json              written at the end: counts, and the checksums of all files
+//! ```
+//!
+//! A process that is killed loses the games that it was playing, and those are played again: the same game comes out.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{ErrorKind, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use shakmaty::{Color, KnownOutcome};
+
+use crate::files::output;
+
+/// A manifest is not longer than this, in bytes.
+const LONGEST_JSON: u64 = 1 << 28;
+/// Nor is the file of one game.
+const LONGEST_GAME: u64 = 1 << 28;
+/// Bytes of a checksum.
+const SUM: usize = 32;
+
+/// What is counted of a game.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GameFacts {
+    /// Its number within the run, from 0.
+    pub number: u64,
+    /// `1-0`, `0-1` or `1/2-1/2`.
+    pub result: String,
+    /// Which player had White: 0 or 1.
+    pub white: usize,
+    /// Plies, those of the opening included.
+    pub plies: usize,
+    /// Moves that were searched.
+    pub searches: usize,
+    /// Visits of all searches.
+    pub nodes: u64,
+    /// Whether a side would have resigned in a game that was played on.
+    pub would_resign: bool,
+    /// Whether that would have been a mistake.
+    pub false_resignation: bool,
+}
+
+impl GameFacts {
+    /// Who won.
+    pub fn outcome(&self) -> KnownOutcome {
+        match self.result.as_str() {
+            "1-0" => KnownOutcome::Decisive {
+                winner: Color::White,
+            },
+            "0-1" => KnownOutcome::Decisive {
+                winner: Color::Black,
+            },
+            _ => KnownOutcome::Draw,
+        }
+    }
+}
+
+/// Results.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// Games.
+    pub games: u64,
+    /// Won by White.
+    pub white: u64,
+    /// Drawn.
+    pub draws: u64,
+    /// Won by Black.
+    pub black: u64,
+    /// Won by the first player.
+    pub first: u64,
+    /// Won by the second player.
+    pub second: u64,
+}
+
+impl Tally {
+    /// Counts a game.
+    pub fn add(&mut self, game: &GameFacts) {
+        self.games += 1;
+        match game.outcome() {
+            KnownOutcome::Draw => self.draws += 1,
+            KnownOutcome::Decisive { winner } => {
+                *winner.fold_wb(&mut self.white, &mut self.black) += 1;
+                let player = winner.fold_wb(game.white, 1 - game.white);
+                *(if player == 0 {
+                    &mut self.first
+                } else {
+                    &mut self.second
+                }) += 1;
+            }
+        }
+    }
+
+    /// Decisive games for each draw, (w+l)/d; `None` without draws.
+    pub fn decisive_per_draw(&self) -> Option<f64> {
+        let decisive = (self.white + self.black) as f64;
+        (self.draws > 0).then(|| decisive / self.draws as f64)
+    }
+}
+
+/// A game as it is stored: what is counted of it, and what goes into the files of its part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredGame {
+    /// What is counted.
+    pub facts: GameFacts,
+    /// Its text.
+    pub pgn: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct GameHead {
+    facts: GameFacts,
+    pgn: usize,
+}
+
+impl StoredGame {
+    /// A line of JSON, the text, and a checksum of both.
+    fn to_bytes(&self) -> Result<Vec<u8>> {
+        let head = GameHead {
+            facts: self.facts.clone(),
+            pgn: self.pgn.len(),
+        };
+        let mut bytes = serde_json::to_vec(&head)?;
+        bytes.push(b'\n');
+        bytes.extend_from_slice(self.pgn.as_bytes());
+        let sum = Sha256::digest(&bytes);
+        bytes.extend_from_slice(&sum);
+        Ok(bytes)
+    }
+
+    /// `None` if the file is not whole: the machine went down, and the game is played again.
+    fn from_bytes(bytes: &[u8]) -> Option<StoredGame> {
+        let (body, sum) = bytes.split_at_checked(bytes.len().checked_sub(SUM)?)?;
+        if Sha256::digest(body)[..] != *sum {
+            return None;
+        }
+        let line = body.iter().position(|&byte| byte == b'\n')?;
+        let head: GameHead = serde_json::from_slice(&body[..line]).ok()?;
+        let pgn = body.get(line + 1..)?.get(..head.pgn)?;
+        Some(StoredGame {
+            facts: head.facts,
+            pgn: String::from_utf8(pgn.to_vec()).ok()?,
+        })
+    }
+}
+
+/// What `part-N.json` says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Part {
+    games: Vec<GameFacts>,
+    /// SHA-256 of each of its files.
+    files: BTreeMap<String, String>,
+}
+
+/// What `summary.json` says. Nothing in it depends on how fast the games were played.
+#[derive(Serialize)]
+struct Summary<'a> {
+    #[serde(flatten)]
+    tally: Tally,
+    decisive_per_draw: Option<f64>,
+    plies: u64,
+    nodes: u64,
+    played_on: u64,
+    false_resignations: u64,
+    files: &'a BTreeMap<String, String>,
+    sha256: &'a str,
+}
+
+/// An open folder. While it is open no other process can write it.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    /// The numbers of the run's games, in order.
+    numbers: Vec<u64>,
+    /// Games of a part.
+    part_size: usize,
+    /// How many parts are there.
+    parts: usize,
+    /// Games that are over, by number.
+    facts: BTreeMap<u64, GameFacts>,
+    /// Checksums of the files of parts.
+    files: BTreeMap<String, String>,
+    _lock: File,
+}
+
+impl Store {
+    /// Opens the folder of a run that plays the games with these numbers, in this order.
+    ///
+    /// # Errors
+    /// When another process has it, when it holds a run and `resume` is not set, or another run than this manifest's;
+    /// nothing is changed then.
+    pub fn open(
+        folder: &Path,
+        manifest: &Map<String, Value>,
+        numbers: Vec<u64>,
+        part_size: usize,
+        resume: bool,
+    ) -> Result<Store> {
+        let name = folder.display();
+        fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {name}"))?;
+        let lock = lock(folder)?;
+        let path = folder.join("manifest.json");
+        match read(&path, LONGEST_JSON)? {
+            Some(_) if !resume => bail!("{name} holds a run already: --resume goes on with it"),
+            Some(text) => check_manifest(&path, &text, manifest)?,
+            None => {
+                check_is_empty(folder)?;
+                write_json(&path, manifest)?;
+            }
+        }
+        let mut store = Store {
+            folder: folder.to_owned(),
+            numbers,
+            part_size: part_size.max(1),
+            parts: 0,
+            facts: BTreeMap::new(),
+            files: BTreeMap::new(),
+            _lock: lock,
+        };
+        make_folder(&store.unfinished())?;
+        remove_partial(folder)?;
+        remove_partial(&store.unfinished())?;
+        store.read_parts()?;
+        if let Some(numbers) = store
+            .parts
+            .checked_sub(1)
+            .and_then(|last| store.numbers_of(last))
+        {
+            // Some are left of a process that was killed when it had just written a part.
+            store.remove_games(numbers)?;
+        }
+        store.read_unfinished()?;
+        store.gather()?;
+        Ok(store)
+    }
+
+    /// The games that are over, by number.
+    pub fn facts(&self) -> &BTreeMap<u64, GameFacts> {
+        &self.facts
+    }
+
+    /// Keeps a game; when it completes a part, writes that.
+    ///
+    /// # Errors
+    /// When it cannot be written; what was written before stays.
+    pub fn add(&mut self, game: &StoredGame) -> Result<()> {
+        let path = self.game_path(game.facts.number);
+        write_unsynced(&path, &game.to_bytes()?)?;
+        self.facts.insert(game.facts.number, game.facts.clone());
+        self.gather()
+    }
+
+    /// Writes a further file, which must be the same whenever the run is repeated.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_file(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        output::write(&self.folder.join(name), bytes, true, &[])?;
+        self.files
+            .insert(name.to_owned(), hex(&Sha256::digest(bytes)));
+        Ok(())
+    }
+
+    /// Ends the run: writes the summary, and returns the checksum of all that was written.
+    ///
+    /// # Errors
+    /// When games are missing, or it cannot be written.
+    pub fn finish(&mut self) -> Result<String> {
+        ensure!(
+            self.parts == self.numbers.chunks(self.part_size).len(),
+            "games are missing"
+        );
+        let mut all = Sha256::new();
+        for (name, sum) in &self.files {
+            all.update(format!("{sum}  {name}\n"));
+        }
+        let sha256 = hex(&all.finalize());
+        let mut tally = Tally::default();
+        self.facts.values().for_each(|game| tally.add(game));
+        let sum = |of: fn(&GameFacts) -> u64| self.facts.values().map(of).sum();
+        let summary = Summary {
+            decisive_per_draw: tally.decisive_per_draw(),
+            tally,
+            plies: sum(|game| game.plies as u64),
+            nodes: sum(|game| game.nodes),
+            played_on: sum(|game| u64::from(game.would_resign)),
+            false_resignations: sum(|game| u64::from(game.false_resignation)),
+            files: &self.files,
+            sha256: &sha256,
+        };
+        write_json(&self.folder.join("summary.json"), &summary)?;
+        // Empty by now.
+        let _ = fs::remove_dir(self.unfinished());
+        Ok(sha256)
+    }
+
+    fn unfinished(&self) -> PathBuf {
+        self.folder.join("unfinished")
+    }
+
+    fn game_path(&self, number: u64) -> PathBuf {
+        self.unfinished().join(format!("{number:09}.game"))
+    }
+
+    fn part_path(&self, part: usize) -> PathBuf {
+        self.folder.join(format!("part-{:05}.json", part + 1))
+    }
+
+    /// The games of a part; `None` after the last.
+    fn numbers_of(&self, part: usize) -> Option<&[u64]> {
+        self.numbers.chunks(self.part_size).nth(part)
+    }
+
+    /// Reads what is said of parts that are there.
+    fn read_parts(&mut self) -> Result<()> {
+        while let Some(numbers) = self.numbers_of(self.parts) {
+            let path = self.part_path(self.parts);
+            let Some(text) = read(&path, LONGEST_JSON)? else {
+                break;
+            };
+            let name = path.display();
+            let part: Part =
+                serde_json::from_slice(&text).with_context(|| format!("{name} is damaged"))?;
+            let found = part.games.iter().map(|game| game.number);
+            ensure!(
+                found.eq(numbers.iter().copied()),
+                "{name} has other games than it should"
+            );
+            for file in part.files.keys() {
+                let is_there = self.folder.join(file).is_file();
+                ensure!(is_there, "{file} is missing, which {name} tells of");
+            }
+            self.files.extend(part.files);
+            let games = part.games.into_iter().map(|game| (game.number, game));
+            self.facts.extend(games);
+            self.parts += 1;
+        }
+        Ok(())
+    }
+
+    /// Reads the single games of parts that are not there.
+    fn read_unfinished(&mut self) -> Result<()> {
+        for &number in &self.numbers[(self.parts * self.part_size).min(self.numbers.len())..] {
+            if let Some(game) = self.read_game(number)? {
+                self.facts.insert(number, game.facts);
+            }
+        }
+        Ok(())
+    }
+
+    fn read_game(&self, number: u64) -> Result<Option<StoredGame>> {
+        let bytes = read(&self.game_path(number), LONGEST_GAME)?;
+        let game = bytes.and_then(|bytes| StoredGame::from_bytes(&bytes));
+        Ok(game.filter(|game| game.facts.number == number))
+    }
+
+    /// Writes the parts whose games are all there.
+    fn gather(&mut self) -> Result<()> {
+        while let Some(numbers) = self.numbers_of(self.parts) {
+            let numbers = numbers.to_vec();
+            // Cheap to see in most cases.
+            let needed = self.parts * self.part_size + numbers.len();
+            let is_there = |number| self.facts.contains_key(number);
+            if self.facts.len() < needed || !numbers.iter().all(is_there) {
+                break;
+            }
+            self.write_part(&numbers)?;
+            self.parts += 1;
+            self.remove_games(&numbers)?;
+        }
+        Ok(())
+    }
+
+    /// What is in a part is not needed any more.
+    fn remove_games(&self, numbers: &[u64]) -> Result<()> {
+        numbers
+            .iter()
+            .try_for_each(|&number| remove(&self.game_path(number)))
+    }
+
+    fn write_part(&mut self, numbers: &[u64]) -> Result<()> {
+        let (mut text, mut facts) = (String::new(), Vec::new());
+        for &number in numbers {
+            let game = self.read_game(number)?;
+            let game = game.with_context(|| {
+                format!("{} is damaged or gone", self.game_path(number).display())
+            })?;
+            text += &game.pgn;
+            facts.push(game.facts);
+        }
+        let name = format!("games-{:05}.pgn", self.parts + 1);
+        self.write_file(&name, text.as_bytes())?;
+        let mut files = BTreeMap::new();
+        if let Some(sum) = self.files.get(&name) {
+            files.insert(name, sum.clone());
+        }
+        let part = Part {
+            games: facts,
+            files,
+        };
+        write_json(&self.part_path(self.parts), &part)
+    }
+}
+
+/// Takes the folder for this process.
+fn lock(folder: &Path) -> Result<File> {
+    output::open_to_continue(&folder.join(".lock"), &[])
+        .with_context(|| format!("{} is in use by another run", folder.display()))
+}
+
+/// A folder without a manifest must not hold what a run would write.
+fn check_is_empty(folder: &Path) -> Result<()> {
+    let name = folder.display();
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {name}"))? {
+        let entry = entry.with_context(|| format!("cannot read {name}"))?;
+        let file = entry.file_name();
+        let file = file.to_string_lossy();
+        let is_ours = file == ".lock" || is_partial(&file);
+        ensure!(
+            is_ours,
+            "{name} is not empty ({file} is in it) and holds no manifest.json: name another folder"
+        );
+    }
+    Ok(())
+}
+
+fn check_manifest(path: &Path, text: &[u8], manifest: &Map<String, Value>) -> Result<()> {
+    let name = path.display();
+    let read = serde_json::from_slice::<Map<String, Value>>;
+    let earlier = read(text).with_context(|| format!("{name} is damaged"))?;
+    // Numbers are compared as they are read back.
+    let manifest = read(&serde_json::to_vec(manifest)?)?;
+    let mut different: Vec<&str> = manifest
+        .keys()
+        .chain(earlier.keys())
+        .filter(|&key| manifest.get(key) != earlier.get(key))
+        .map(String::as_str)
+        .collect();
+    different.sort_unstable();
+    different.dedup();
+    ensure!(
+        different.is_empty(),
+        "{name} is of another run ({} differs): go on as it was begun, or name another folder",
+        different.join(", ")
+    );
+    Ok(())
+}
+
+fn make_folder(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).with_context(|| format!("cannot make the folder {}", path.display()))
+}
+
+/// The bytes of a file; `None` if there is none.
+fn read(path: &Path, most: u64) -> Result<Option<Vec<u8>>> {
+    match crate::files::read(path, most) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_partial(name: &str) -> bool {
+    name.ends_with(".partial")
+}
+
+/// Removes what a process that was killed had not finished to write.
+pub(super) fn remove_partial(folder: &Path) -> Result<()> {
+    let name = folder.display();
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {name}"))? {
+        let entry = entry.with_context(|| format!("cannot read {name}"))?;
+        if is_partial(&entry.file_name().to_string_lossy()) {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
+    let mut text = serde_json::to_vec_pretty(value)?;
+    text.push(b'\n');
+    output::write(path, &text, true, &[])
+}
+
+/// Writes a file that is whole or not there, without waiting for the disk: it carries a checksum, so one that a power cut
+/// has spoilt is noticed.
+pub(super) fn write_unsynced(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = Path::new(&partial);
+    let written = File::create(partial)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| fs::rename(partial, path));
+    if written.is_err() {
+        // Not more than a leftover: the error is told anyway.
+        let _ = fs::remove_file(partial);
+    }
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// In hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
