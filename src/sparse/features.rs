@@ -218,6 +218,12 @@ impl Features {
         features
     }
 
+    /// The same in the order of their numbers, in which masks have them: sums of floats depend on the order.
+    pub fn sorted(mut self) -> Features {
+        self.list[..usize::from(self.len)].sort_unstable();
+        self
+    }
+
     /// The numbers of the inputs, each below [`INPUTS`].
     #[inline(always)]
     pub fn as_slice(&self) -> &[u16] {

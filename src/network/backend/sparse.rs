@@ -9,16 +9,21 @@ use parking_lot::Mutex;
 
 use super::pool::Label;
 use crate::{
+    chess::{PackedMove, Ply},
     network::{
-        Advice, Batch, EvaluateError, Evaluator, Value, cores,
+        Advice, Batch, EvaluateError, Evaluator, Immediate, Value, cores,
         input::{Encoding, View},
     },
     sparse::{
-        features::Features,
+        features::{self, Attacks, Features},
         infer::{Network, Scratch, softmax},
+        moves::Rows,
         simd::Level,
     },
 };
+
+/// No legal position has more moves.
+const MOST_MOVES: usize = 256;
 
 /// Evaluates positions with a sparse network.
 pub struct SparseEvaluator {
@@ -57,19 +62,8 @@ impl SparseEvaluator {
         let (inputs, _, policy) = batch.answer_mut(index);
         let features = Features::of_masks(inputs.masks(Encoding::Sparse.layout(), index));
         let (features, rows) = (features.as_slice(), inputs.move_rows(index));
-        let network = &self.network;
-        network.policy(self.level, features, rows, policy, scratch);
-        for logit in policy.iter_mut() {
-            *logit /= temperature;
-        }
-        softmax(policy);
-        let value = network.value(self.level, features, scratch);
-        let [win, draw, loss] = value.wdl;
-        let value = Value {
-            wl: win - loss,
-            d: draw,
-            m: value.plies,
-        };
+        self.policy_of(features, rows, temperature, policy, scratch);
+        let value = self.value_of(features, scratch);
         if !(value.wl.is_finite() && value.d.is_finite() && value.m.is_finite()) {
             return Err(EvaluateError::NotFinite {
                 network: self.label.network.clone(),
@@ -81,7 +75,76 @@ impl SparseEvaluator {
     }
 }
 
+impl SparseEvaluator {
+    /// The value of a position with these features.
+    fn value_of(&self, features: &[u16], scratch: &mut Scratch) -> Value {
+        let value = self.network.value(self.level, features, scratch);
+        let [win, draw, loss] = value.wdl;
+        Value {
+            wl: win - loss,
+            d: draw,
+            m: value.plies,
+        }
+    }
+
+    /// The probabilities of moves with these rows.
+    fn policy_of(
+        &self,
+        features: &[u16],
+        rows: &[u16],
+        temperature: f32,
+        policy: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        self.network
+            .policy(self.level, features, rows, policy, scratch);
+        for logit in policy.iter_mut() {
+            *logit /= temperature;
+        }
+        softmax(policy);
+    }
+
+    /// Lends memory to `work`.
+    fn with_scratch<R>(&self, work: impl FnOnce(&mut Scratch) -> R) -> R {
+        let mut scratch = self.scratch.lock().pop().unwrap_or_default();
+        let result = work(&mut scratch);
+        self.scratch.lock().push(scratch);
+        result
+    }
+}
+
+impl Immediate for SparseEvaluator {
+    fn value(&self, line: &[Ply]) -> Value {
+        let Some(last) = line.last() else {
+            return Value::default();
+        };
+        let features = Features::of(&last.position).sorted();
+        self.with_scratch(|scratch| self.value_of(features.as_slice(), scratch))
+    }
+
+    fn policy(&self, line: &[Ply], moves: &[PackedMove], temperature: f32, policy: &mut [f32]) {
+        let Some(Ply { position, .. }) = line.last() else {
+            return;
+        };
+        let (view, attacks) = (features::View::of(position), Attacks::of(position));
+        let features = Features::with(position, view, &attacks);
+        let rows = Rows::new(position, view, &attacks);
+        let mut of_moves = [0; MOST_MOVES];
+        let of_moves = &mut of_moves[..moves.len()];
+        for (row, m) in of_moves.iter_mut().zip(moves) {
+            *row = rows.row(m.unpack(position));
+        }
+        self.with_scratch(|scratch| {
+            self.policy_of(features.as_slice(), of_moves, temperature, policy, scratch);
+        });
+    }
+}
+
 impl Evaluator for SparseEvaluator {
+    fn immediate(&self) -> Option<&dyn Immediate> {
+        Some(self)
+    }
+
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
         if batch.inputs().len() != batch.len() {
             return Err(EvaluateError::Backend {
@@ -90,11 +153,9 @@ impl Evaluator for SparseEvaluator {
                 message: format!("only {} positions have inputs", batch.inputs().len()),
             });
         }
-        let mut scratch = self.scratch.lock().pop().unwrap_or_default();
-        let mut positions = 0..batch.len();
-        let done = positions.try_for_each(|index| self.evaluate_one(batch, index, &mut scratch));
-        self.scratch.lock().push(scratch);
-        done
+        self.with_scratch(|scratch| {
+            (0..batch.len()).try_for_each(|index| self.evaluate_one(batch, index, scratch))
+        })
     }
 
     fn view(&self) -> &View {
@@ -124,7 +185,7 @@ mod tests {
     use super::*;
     use crate::{
         chess::moves::legal_moves,
-        network::{input::key::HistoryRead, tests::game},
+        network::{compose::decorators::Decorators, input::key::HistoryRead, tests::game},
         options::HistoryFill,
         sparse::network::Shape,
     };
@@ -204,6 +265,28 @@ mod tests {
             most.push(batch.policy(0).iter().copied().fold(0.0, f32::max));
         }
         assert!(most[1] < most[0] && most[1] >= 1.0 / moves.len() as f32);
+    }
+
+    #[test]
+    fn what_is_asked_for_at_once_is_what_batches_say() {
+        let decorators = Decorators {
+            temperature: 1.4,
+            cache: 1000,
+        };
+        let evaluator = decorators.over(Arc::new(evaluator(Level::detect())));
+        let immediate = evaluator.immediate().unwrap();
+        let start = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1";
+        for moves in GAMES {
+            let game = game(start, moves);
+            let moves: Vec<_> = legal_moves(game.position()).collect();
+            let mut batch = Batch::default();
+            evaluator.queue(game.plies(), &moves, &mut batch);
+            evaluator.evaluate(&mut batch).unwrap();
+            assert_eq!(immediate.value(game.plies()), batch.value(0));
+            let mut policy = vec![0.0; moves.len()];
+            immediate.policy(game.plies(), &moves, 1.0, &mut policy);
+            assert_eq!(policy, batch.policy(0));
+        }
     }
 
     #[test]
