@@ -9,7 +9,11 @@ use std::{
     time::Duration,
 };
 
-use scorn::pgn::Reader;
+use scorn::{
+    pgn::Reader,
+    selfplay::chunk::{self, V6, VALUES},
+};
+use serde_json::Value;
 
 /// A run of a few short games on the hash evaluator.
 fn command(out: &Path, arguments: &[&str]) -> Command {
@@ -79,6 +83,10 @@ const GAMES: &[&str] = &[
     "6",
     "--resign",
     "30",
+    "--records",
+    "--chunks",
+    "--record-side",
+    "a",
 ];
 
 fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
@@ -105,6 +113,8 @@ fn the_same_files_at_any_speed_and_every_game_can_be_read() {
     assert_eq!(runs[0], runs[2]);
     let names: Vec<&str> = runs[0].keys().map(String::as_str).collect();
     for name in [
+        "positions-00001.vis",
+        "lc0/game_000000029.gz",
         "manifest.json",
         "summary.json",
         "games-00001.pgn",
@@ -301,4 +311,298 @@ fn bad_input_is_named_and_nothing_is_written() {
             "{arguments:?}"
         );
     }
+}
+
+#[test]
+fn chunks_read_back_field_by_field_without_our_reader() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let games = [
+        "--games",
+        "4",
+        "--nodes",
+        "30",
+        "--longest",
+        "60",
+        "--temperature",
+        "1",
+        "--sc-limit",
+        "4",
+    ];
+    let more = [
+        "--odds",
+        "rook",
+        "--a-plays",
+        "both",
+        "--chunks",
+        "--records",
+        "--reuse-tree",
+    ];
+    ok(&run(&out, &[&games[..], &more].concat()));
+    let chunks: Vec<_> = (0..4)
+        .map(|n| out.join(format!("lc0/game_{n:09}.gz")))
+        .collect();
+    let checked = scorn(&["chunk", "--json"], &chunks);
+    ok(&checked);
+    let summary: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_eq!(
+        (&summary["chunks"], &summary["bad"]),
+        (&4.into(), &0.into())
+    );
+    let shown = scorn(&["chunk", "--print"], &chunks);
+    ok(&shown);
+    assert_eq!(
+        text(&shown.stdout).lines().count() as u64,
+        summary["positions"].as_u64().unwrap()
+    );
+    let ours: Vec<V6> = chunks
+        .iter()
+        .flat_map(|path| chunk::read(&fs::read(path).unwrap()).unwrap())
+        .collect();
+    assert_eq!(ours.len() as u64, summary["positions"].as_u64().unwrap());
+    let folder_summary: Value =
+        serde_json::from_slice(&fs::read(out.join("summary.json")).unwrap()).unwrap();
+    assert_eq!(folder_summary["samples"], summary["positions"]);
+    assert!(folder_summary["frozen_samples"].as_u64().unwrap() > 0);
+    // What is damaged is named.
+    let mut bytes = Vec::new();
+    let mut bad = ours[0].clone();
+    bad.probabilities[0] = 0.5;
+    bad.write(&mut bytes);
+    let path = folder.path().join("bad.chunk");
+    fs::write(&path, &bytes).unwrap();
+    let output = scorn(&["chunk"], std::slice::from_ref(&path));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("position 1: entry 0 of the policy is 0.5"));
+    fs::write(&path, &bytes[..1000]).unwrap();
+    assert_eq!(scorn(&["chunk"], &[path]).status.code(), Some(1));
+    compare_with_python(&chunks, &ours);
+}
+
+fn scorn(arguments: &[&str], files: &[std::path::PathBuf]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
+    command.args(arguments).args(files).output().unwrap()
+}
+
+/// Every field as a reader that knows only the layout sees it.
+fn compare_with_python(chunks: &[std::path::PathBuf], ours: &[V6]) {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python/read_chunk.py");
+    let Ok(read) = Command::new("python3").arg(script).args(chunks).output() else {
+        eprintln!("SKIPPED: there is no python3");
+        return;
+    };
+    ok(&read);
+    let lines: Vec<&str> = text(&read.stdout).lines().collect();
+    assert_eq!(lines.len(), ours.len());
+    for (line, ours) in lines.iter().zip(ours) {
+        let read: Value = serde_json::from_str(line).unwrap();
+        let same = |value: &Value, float: f32| match value.as_f64() {
+            Some(value) => value as f32 == float,
+            None => float.is_nan(),
+        };
+        assert_eq!((&read["version"], &read["dummy"]), (&6.into(), &0.into()));
+        assert_eq!(read["input_format"], ours.input_format);
+        let probabilities = read["probabilities"].as_array().unwrap();
+        assert_eq!(probabilities.len(), 1858);
+        assert!(
+            probabilities
+                .iter()
+                .zip(&ours.probabilities)
+                .all(|(p, &own)| same(p, own))
+        );
+        let planes = ours.planes.map(|plane| plane.to_string());
+        assert_eq!(read["planes"], serde_json::to_value(&planes[..]).unwrap());
+        assert_eq!(
+            read["castling"],
+            serde_json::to_value(ours.castling).unwrap()
+        );
+        for (name, own) in [
+            ("black", ours.black),
+            ("rule50", ours.rule50),
+            ("invariance_info", ours.invariance_info),
+        ] {
+            assert_eq!(read[name], own, "{name}");
+        }
+        for (name, own) in VALUES.iter().zip(ours.values) {
+            assert!(same(&read["values"][name], own), "{name}");
+        }
+        assert_eq!(read["visits"], ours.visits);
+        assert_eq!(
+            (&read["played_idx"], &read["best_idx"]),
+            (&ours.played_idx.into(), &ours.best_idx.into())
+        );
+        assert!(same(&read["policy_kld"], ours.policy_kld) && same(&read["q_st"], ours.q_st));
+    }
+}
+
+#[test]
+fn records_hold_every_visit_and_only_the_chosen_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, side: &str| {
+        let out = folder.path().join(name);
+        let games = [
+            "--games",
+            "3",
+            "--nodes",
+            "20",
+            "--longest",
+            "30",
+            "--sc-limit",
+            "3",
+            "--temperature",
+            "1",
+        ];
+        let more = ["--random-plies", "4", "--records", "--record-side", side];
+        ok(&run(&out, &[&games[..], &more].concat()));
+        fs::read(out.join("positions-00001.vis")).unwrap()
+    };
+    let (all, own) = (file("all", "both"), file("own", "a"));
+    let number = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .rev()
+            .fold(0_u64, |n, &byte| n << 8 | u64::from(byte))
+    };
+    let count = |file: &[u8]| number(&file[24..32]) as usize;
+    let is_black = |position: &[u8]| position[32] & 16 != 0;
+    for file in [&all, &own] {
+        assert_eq!((&file[..8], number(&file[8..12])), (&b"SCORNVIS"[..], 1));
+        let (positions, entries) = (count(file), number(&file[32..40]) as usize);
+        assert_eq!(file.len(), 64 + 64 * positions + 6 * entries);
+        let (mut next, mut frozen) = (0, 0);
+        for position in file[64..][..64 * positions].chunks(64) {
+            assert_eq!(number(&position[48..52]) as usize, next);
+            let moves = number(&position[52..54]) as usize;
+            let entries = &file[64 + 64 * positions + 6 * next..][..6 * moves];
+            let visits: u64 = entries.chunks(6).map(|entry| number(&entry[2..])).sum();
+            assert_eq!(visits + 1, number(&position[56..60]));
+            let names: Vec<u64> = entries
+                .chunks(6)
+                .map(|entry| number(&entry[..2]) & 0x7fff)
+                .collect();
+            for m in [&position[36..38], &position[54..56]] {
+                assert!(names.contains(&number(m)));
+            }
+            frozen += entries
+                .chunks(6)
+                .filter(|entry| entry[1] & 0x80 != 0)
+                .count();
+            next += moves;
+        }
+        assert_eq!(next, entries);
+        assert!(frozen > 0);
+    }
+    // 30 plies less 4 random ones, in 3 games.
+    assert_eq!((count(&all), count(&own)), (78, 39));
+    assert!(
+        own[64..][..64 * 39]
+            .chunks(64)
+            .all(|position| !is_black(position))
+    );
+}
+
+#[test]
+fn a_balanced_run_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let games = [
+        "--games",
+        "24",
+        "--nodes",
+        "12",
+        "--longest",
+        "24",
+        "--balance",
+        "1",
+        "--balance-games",
+        "6",
+    ];
+    for odds in [&[][..], &["--odds", "queen", "--a-plays", "both"]] {
+        let arguments = [&games[..], odds, &["--games-per-file", "8", "--resume"]].concat();
+        let out = folder.path().join(odds.len().to_string());
+        ok(&run(&out, &arguments));
+        let whole = files(&out);
+        let path = text(&whole["balance.jsonl"]);
+        let steps: Vec<Value> = path
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(steps.len(), 4);
+        // Random play of this length ends in draws, so the limit falls.
+        assert_eq!(
+            (&steps[0]["sc_limit"], &steps[3]["sc_limit"]),
+            (&5.into(), &1.into())
+        );
+        let last = &whole["games-00003.pgn"];
+        for game in Reader::new(&last[..]) {
+            let game = game.unwrap();
+            let round: usize = game.tag("Round").unwrap().parse().unwrap();
+            let limit = steps[(round - 1) / 6]["sc_limit"].to_string();
+            if odds.is_empty() {
+                assert_eq!(game.tag("ScLimit"), Some(&*limit));
+            } else {
+                let receiver = if round % 2 == 1 { "Black" } else { "White" };
+                assert_eq!(game.tag(&format!("{receiver}Nodes")), Some(&*limit));
+                assert_eq!(game.tag(&format!("{receiver}ScLimit")), Some("1000000000"));
+            }
+        }
+        for name in [
+            "summary.json",
+            "balance.jsonl",
+            "part-00002.json",
+            "part-00003.json",
+            "games-00003.pgn",
+        ] {
+            fs::remove_file(out.join(name)).unwrap();
+        }
+        ok(&run(&out, &[&arguments[..], &["--parallel", "2"]].concat()));
+        assert_eq!(files(&out), whole);
+    }
+}
+
+/// Unmounts when it is dropped.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn new() -> Option<SmallDisk> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount
+            .args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"])
+            .arg(folder.path());
+        let is_mounted = mount
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
+        is_mounted.then(|| SmallDisk(folder))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_and_what_is_there_stays() {
+    let Some(disk) = SmallDisk::new() else {
+        eprintln!("SKIPPED: no small disk can be mounted here");
+        return;
+    };
+    let out = disk.0.path().join("run");
+    let output = run(&out, GAMES);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(
+        error.contains("No space left") && !error.contains("panicked"),
+        "{error}"
+    );
+    let mut remount = Command::new("mount");
+    remount.args(["-o", "remount,size=64m"]).arg(disk.0.path());
+    assert!(remount.status().unwrap().success());
+    ok(&run(&out, &with(&["--resume"])));
+    let folder = tempfile::tempdir().unwrap();
+    let whole = folder.path().join("whole");
+    ok(&run(&whole, GAMES));
+    assert_eq!(files(&out), files(&whole));
 }

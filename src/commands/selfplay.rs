@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use shakmaty::Color;
 
 use crate::{
@@ -17,18 +17,26 @@ use crate::{
     player::Load,
     selfplay::{
         adjudicate::{DrawRule, Rules, WinRule},
+        chunk,
+        controller::{Aim, Controller},
         driver::{self, Progress},
         manifest,
         openings::Book,
         plan::{
             Colors, Contestant, MINIBATCH, Plan, PlayoutCap, RandomPlies, Resign, Starts, Terms,
         },
-        played::{By, Played, Seat},
+        played::{By, Played, PlayedMove, Seat},
+        records::{Samples, Sides, for_each_sample},
         store::{GameFacts, Store, StoredGame, Tally},
     },
     syzygy::Tables,
     terminal::tell,
 };
+
+/// Where `--balance` begins: the paper's first limit.
+const FIRST_LIMIT: u32 = 5;
+/// From here on there is no search-contempt (the default of `ScLimit`).
+const PLAIN_PUCT: u32 = 1_000_000_000;
 
 /// Play games against itself.
 ///
@@ -40,7 +48,8 @@ use crate::{
 /// Examples:
 ///   scorn selfplay --games 100 --nodes 1000 --sc-limit 5 --tau tau1 --out sc5
 ///   scorn selfplay --games 500 --nodes 800 --odds queen --a ScLimit=28 --b NodeLimit=100 --out odds
-///   scorn selfplay --games 10000 --nodes 800 --book openings.epd --a-plays both --noise-epsilon 0.25 --out data
+///   scorn selfplay --games 10000 --book openings.epd --a-plays both --noise-epsilon 0.25 --records --chunks --out data
+///   scorn selfplay --games 10000 --nodes 1000 --balance 1 --double-nodes 4000 --tau tau1 --records --out figure5
 #[derive(Clone, Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct SelfplayArgs {
@@ -125,6 +134,26 @@ pub struct SelfplayArgs {
     /// Play only part I of N of the games; I counts from 1. All parts together are the whole run.
     #[arg(long, value_name = "I/N", value_parser = shard, default_value = "1/1")]
     pub shard: Shard,
+    /// Write training positions with all visits (positions-*.vis; the layout stands in the library's documentation,
+    /// selfplay::records).
+    #[arg(long)]
+    pub records: bool,
+    /// Write training chunks in lc0's format V6, one a game (lc0/*.gz).
+    #[arg(long)]
+    pub chunks: bool,
+    /// Whose positions --records and --chunks write.
+    #[arg(long, value_enum, default_value = "both")]
+    pub record_side: RecordSide,
+    /// Hold (w+l)/d at this: between batches of games ScLimit moves (from 5, or what --sc-limit says). With --odds the
+    /// first side gives them with this limit, and the second searches as many nodes without search-contempt.
+    #[arg(long, value_name = "RATIO", value_parser = ratio)]
+    pub balance: Option<f64>,
+    /// Games of a batch for --balance.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..), requires = "balance")]
+    pub balance_games: u64,
+    /// Double the nodes, up to so many, whenever --balance has settled.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000), requires = "balance")]
+    pub double_nodes: Option<u64>,
     /// Print what came of it as one JSON object.
     #[arg(long)]
     pub json: bool,
@@ -139,6 +168,23 @@ pub enum ColorChoice {
     Black,
     /// In turn.
     Both,
+}
+
+/// Whose positions are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum RecordSide {
+    /// The first side's.
+    A,
+    /// The second side's.
+    B,
+    /// All.
+    Both,
+}
+
+impl RecordSide {
+    fn sides(self) -> Sides {
+        Sides([self != RecordSide::B, self != RecordSide::A])
+    }
 }
 
 /// Temperature schedules.
@@ -201,6 +247,14 @@ fn percent(text: &str) -> Result<f64, String> {
     value.ok_or_else(|| format!("'{text}' is not a number from 0 to 100"))
 }
 
+fn ratio(text: &str) -> Result<f64, String> {
+    let value = text
+        .parse()
+        .ok()
+        .filter(|value| (0.01..=100.0).contains(value));
+    value.ok_or_else(|| format!("'{text}' is not a number from 0.01 to 100"))
+}
+
 fn win_rule(text: &str) -> Result<WinRule, String> {
     let rule = text.split_once(',').and_then(|(plies, value)| {
         Some(WinRule {
@@ -236,86 +290,205 @@ pub fn command(args: &SelfplayArgs, options: &Options, load: &Load) -> Result<()
         options.ram_limit_mb == 0 && options.nps_limit == 0.0,
         "RamLimitMb and NodesPerSecondLimit mean nothing to self-play: memory grows with --parallel and --nodes"
     );
-    let plan = plan(args, options, load)?;
+    let mut plan = plan(args, options, load)?;
+    let mut balance = balance(args, &mut plan)?;
     let work = work(args, options, &plan);
     let numbers: Vec<u64> = (0..args.games)
         .filter(|number| number % args.shard.count == args.shard.index)
         .collect();
     ensure!(!numbers.is_empty(), "this part has no games");
-    let mut manifest = manifest::of(&plan)?;
-    manifest.insert("games".into(), json!(args.games));
-    manifest.insert("games_per_file".into(), json!(args.games_per_file));
-    let shard = format!("{}/{}", args.shard.index + 1, args.shard.count);
-    manifest.insert("shard".into(), json!(shard));
+    let manifest = manifest(args, &plan)?;
     let part_size = args.games_per_file as usize;
-    let mut store = Store::open(
+    let store = Store::open(
         &args.out,
         &manifest,
         numbers.clone(),
         part_size,
         args.resume,
     )?;
-    let mut display = Display::new(numbers.len() as u64);
-    store
-        .facts()
-        .values()
-        .for_each(|game| display.tally.add(game));
-    display.bar.set_position(store.facts().len() as u64);
-    display.bar.reset_eta();
-    play(&plan, &numbers, work, &mut store, &mut display)?;
-    display.bar.finish_and_clear();
-    let sum = store.finish()?;
-    report(args, &display, &sum)
-}
-
-/// Plays those of the games that are not there yet.
-fn play(
-    plan: &Plan,
-    numbers: &[u64],
-    work: driver::Load,
-    store: &mut Store,
-    display: &mut Display,
-) -> Result<()> {
-    let missing: Vec<u64> = numbers
-        .iter()
-        .copied()
-        .filter(|number| !store.facts().contains_key(number))
-        .collect();
-    let progress = Arc::clone(&display.progress);
-    driver::play(plan, &missing, work, &progress, |played| {
-        let game = stored(plan, &played);
-        store.add(&game)?;
-        display.add(&game.facts);
-        Ok(())
-    })
-}
-
-/// What is kept of a game.
-fn stored(plan: &Plan, played: &Played) -> StoredGame {
-    let seat = |player: usize| {
-        let player = &plan.players[player];
-        Seat {
-            name: &player.name,
-            nodes: player.nodes,
-            sc_limit: player.options.sc_limit,
-        }
+    let mut run = Run {
+        args,
+        display: Display::new(numbers.len() as u64),
+        store,
     };
-    StoredGame {
-        facts: GameFacts {
+    run.display.begin(&run.store);
+    let batch = balance
+        .as_ref()
+        .map_or(numbers.len(), |_| args.balance_games as usize);
+    for numbers in numbers.chunks(batch) {
+        if let Some(controller) = &balance {
+            set_limits(&mut plan, controller, args.odds.is_some());
+        }
+        run.play(&plan, numbers, work)?;
+        if let Some(controller) = &mut balance {
+            run.update(controller, numbers)?;
+        }
+    }
+    run.display.bar.finish_and_clear();
+    let sum = run.store.finish()?;
+    report(args, &run, balance.as_ref(), &sum)
+}
+
+/// The controller that was asked for.
+fn balance(args: &SelfplayArgs, plan: &mut Plan) -> Result<Option<Controller>> {
+    let Some(target) = args.balance else {
+        return Ok(None);
+    };
+    let [first, second] = &plan.players;
+    let limit = first.options.sc_limit;
+    ensure!(
+        args.odds.is_some() || (limit == second.options.sc_limit && first.nodes == second.nodes),
+        "--balance moves the limit and the nodes of both sides together: they must begin alike"
+    );
+    ensure!(limit >= 0, "--balance needs a positive ScLimit");
+    let start = match limit as u32 {
+        PLAIN_PUCT.. => FIRST_LIMIT,
+        limit => limit,
+    };
+    let aim = Aim {
+        target,
+        games: args.balance_games,
+        most_nodes: args.double_nodes,
+    };
+    let controller = Controller::new(aim, start, first.nodes);
+    set_limits(plan, &controller, args.odds.is_some());
+    Ok(Some(controller))
+}
+
+/// Both sides with the same limit and nodes; or the giver of odds with the limit, and the receiver with so many nodes.
+fn set_limits(plan: &mut Plan, controller: &Controller, is_odds: bool) {
+    let (limit, nodes) = (controller.sc_limit(), controller.nodes());
+    let [first, second] = &mut plan.players;
+    first.set_limits(limit as i32, nodes);
+    if is_odds {
+        second.set_limits(PLAIN_PUCT as i32, u64::from(limit));
+    } else {
+        second.set_limits(limit as i32, nodes);
+    }
+}
+
+fn manifest(args: &SelfplayArgs, plan: &Plan) -> Result<Map<String, Value>> {
+    let mut manifest = manifest::of(plan)?;
+    let shard = format!("{}/{}", args.shard.index + 1, args.shard.count);
+    let sides = args.record_side.sides().0;
+    let balance = args.balance.map(|target| {
+        json!({
+            "target": target,
+            "games": args.balance_games,
+            "most_nodes": args.double_nodes,
+            "odds": args.odds.is_some(),
+        })
+    });
+    let training = json!({
+        "records": args.records,
+        "chunks": args.chunks,
+        "a": sides[0],
+        "b": sides[1],
+        "frozen": "bit 15 of a visit entry's move; frozen_samples in summary.json",
+    });
+    for (name, value) in [
+        ("games", json!(args.games)),
+        ("games_per_file", json!(args.games_per_file)),
+        ("shard", json!(shard)),
+        ("balance", json!(balance)),
+        ("training", training),
+    ] {
+        manifest.insert(name.to_owned(), value);
+    }
+    Ok(manifest)
+}
+
+/// A run under way.
+struct Run<'a> {
+    args: &'a SelfplayArgs,
+    store: Store,
+    display: Display,
+}
+
+impl Run<'_> {
+    /// Plays those of the games that are not there yet.
+    fn play(&mut self, plan: &Plan, numbers: &[u64], work: driver::Load) -> Result<()> {
+        let is_missing = |number: &u64| !self.store.facts().contains_key(number);
+        let missing: Vec<u64> = numbers.iter().copied().filter(is_missing).collect();
+        let progress = Arc::clone(&self.display.progress);
+        driver::play(plan, &missing, work, &progress, |played| {
+            let (game, chunk) = self.stored(plan, &played)?;
+            self.display.add(&game.facts);
+            self.store.add(game, chunk.as_deref())
+        })
+    }
+
+    /// What is kept of a game, and its chunk.
+    fn stored(&self, plan: &Plan, played: &Played) -> Result<(StoredGame, Option<Vec<u8>>)> {
+        let (args, sides) = (self.args, self.args.record_side.sides());
+        let fill = [0, 1].map(|player: usize| plan.players[player].options.history_fill);
+        let chunk = match args.chunks {
+            true => chunk::of_game(played, sides, fill)?,
+            false => None,
+        };
+        let samples = match args.records {
+            true => Samples::of(played, sides),
+            false => Samples::default(),
+        };
+        let (mut count, mut frozen) = (0, 0);
+        if args.records || args.chunks {
+            for_each_sample(played, sides, |sample| {
+                count += 1;
+                frozen += u64::from(sample.is_frozen());
+            });
+        }
+        let is_search = |played: &&PlayedMove| matches!(played.by, By::Search(_));
+        let facts = GameFacts {
             number: played.number,
             result: played.outcome.as_str().to_owned(),
             white: played.white,
             plies: played.moves.len(),
-            searches: played
-                .moves
-                .iter()
-                .filter(|m| matches!(m.by, By::Search(_)))
-                .count(),
+            searches: played.moves.iter().filter(is_search).count(),
             nodes: played.nodes,
             would_resign: played.would_resign.is_some(),
             false_resignation: played.is_false_resignation(),
-        },
-        pgn: played.pgn([seat(played.white), seat(1 - played.white)]),
+            samples: count,
+            frozen_samples: frozen,
+            chunk: None,
+        };
+        let pgn = played.pgn([seat(plan, played.white), seat(plan, 1 - played.white)]);
+        Ok((
+            StoredGame {
+                facts,
+                pgn,
+                samples,
+            },
+            chunk,
+        ))
+    }
+
+    /// Tells the controller how a batch ended, and keeps its path.
+    fn update(&mut self, controller: &mut Controller, numbers: &[u64]) -> Result<()> {
+        let mut tally = Tally::default();
+        let games = numbers
+            .iter()
+            .filter_map(|number| self.store.facts().get(number));
+        games.for_each(|game| tally.add(game));
+        controller.update(tally.white + tally.black, tally.draws);
+        if let Some(step) = controller.path().last() {
+            let (batch, limit, nodes) = (step.batch, step.next_sc_limit, step.next_nodes);
+            let text = format!(
+                "batch {batch}: (w+l)/d {:.2}, next ScLimit {limit}, nodes {nodes}",
+                step.ratio
+            );
+            self.display.bar.println(text);
+        }
+        let lines = controller.lines()?;
+        self.store.write_file("balance.jsonl", lines.as_bytes())
+    }
+}
+
+fn seat(plan: &Plan, player: usize) -> Seat<'_> {
+    let player = &plan.players[player];
+    Seat {
+        name: &player.name,
+        nodes: player.nodes,
+        sc_limit: player.options.sc_limit,
     }
 }
 
@@ -511,6 +684,13 @@ impl Display {
         }
     }
 
+    /// Counts the games that are there already.
+    fn begin(&mut self, store: &Store) {
+        store.facts().values().for_each(|game| self.tally.add(game));
+        self.bar.set_position(store.facts().len() as u64);
+        self.bar.reset_eta();
+    }
+
     fn add(&mut self, game: &GameFacts) {
         self.tally.add(game);
         self.searches += game.searches as u64;
@@ -548,7 +728,13 @@ fn ratio_text(tally: &Tally) -> String {
 }
 
 /// The end, for people or programs.
-fn report(args: &SelfplayArgs, display: &Display, sum: &str) -> Result<()> {
+fn report(
+    args: &SelfplayArgs,
+    run: &Run<'_>,
+    balance: Option<&Controller>,
+    sum: &str,
+) -> Result<()> {
+    let display = &run.display;
     let tally = &display.tally;
     let (evaluations, nodes) = (
         display.evaluations_per_second(),
@@ -565,6 +751,7 @@ fn report(args: &SelfplayArgs, display: &Display, sum: &str) -> Result<()> {
             "a": tally.first,
             "b": tally.second,
             "decisive_per_draw": tally.decisive_per_draw(),
+            "sc_limit": balance.map(Controller::sc_limit),
             "sha256": sum,
             "evaluations_per_second": evaluations,
             "nodes_per_second": nodes,
@@ -583,6 +770,10 @@ fn report(args: &SelfplayArgs, display: &Display, sum: &str) -> Result<()> {
     );
     say!("A won {}, B won {}", tally.first, tally.second);
     say!("{evaluations:.0} evaluations/s in batches of {mean_batch:.1}, {nodes:.0} nodes/s");
+    if let Some(controller) = balance {
+        let (limit, nodes) = (controller.sc_limit(), controller.nodes());
+        say!("the next ScLimit would be {limit}, with {nodes} nodes (balance.jsonl has the path)");
+    }
     say!("sha256 {sum}");
     Ok(())
 }

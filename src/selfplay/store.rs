@@ -4,6 +4,9 @@
 //! ```text
 //! manifest.json             what the run was begun with; a run goes on with the same only
 //! games-00001.pgn           games of one part
+//! positions-00001.vis       their training positions (see [`records`](super::records)), if there are any
+//! lc0/game_000000042.gz     a game's training chunk in lc0's format
+//! balance.jsonl             the path of the controller, if there is one
 //! part-00001.json           written last: the part is there; its results and checksums
 //! unfinished/000000042.game a game that is over and whose part is not full
 //! summary.json              written at the end: counts, and the checksums of all files
@@ -24,12 +27,15 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use shakmaty::{Color, KnownOutcome};
 
+use super::records::Samples;
 use crate::files::output;
 
 /// A manifest is not longer than this, in bytes.
 const LONGEST_JSON: u64 = 1 << 28;
 /// Nor is the file of one game.
 const LONGEST_GAME: u64 = 1 << 28;
+/// The folder of chunks.
+const CHUNKS: &str = "lc0";
 /// Bytes of a checksum.
 const SUM: usize = 32;
 
@@ -52,6 +58,13 @@ pub struct GameFacts {
     pub would_resign: bool,
     /// Whether that would have been a mistake.
     pub false_resignation: bool,
+    /// Training positions.
+    pub samples: u64,
+    /// Those of them in which search-contempt had frozen replies.
+    pub frozen_samples: u64,
+    /// SHA-256 of its chunk, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chunk: Option<String>,
 }
 
 impl GameFacts {
@@ -118,24 +131,33 @@ pub struct StoredGame {
     pub facts: GameFacts,
     /// Its text.
     pub pgn: String,
+    /// Its training positions.
+    pub samples: Samples,
 }
 
 #[derive(Serialize, Deserialize)]
 struct GameHead {
     facts: GameFacts,
-    pgn: usize,
+    /// Bytes of the text, the positions and the visit entries.
+    lengths: [usize; 3],
 }
 
 impl StoredGame {
-    /// A line of JSON, the text, and a checksum of both.
+    /// A line of JSON, text, positions and visit entries, and a checksum of all.
     fn to_bytes(&self) -> Result<Vec<u8>> {
         let head = GameHead {
             facts: self.facts.clone(),
-            pgn: self.pgn.len(),
+            lengths: [
+                self.pgn.len(),
+                self.samples.positions.len(),
+                self.samples.entries.len(),
+            ],
         };
         let mut bytes = serde_json::to_vec(&head)?;
         bytes.push(b'\n');
         bytes.extend_from_slice(self.pgn.as_bytes());
+        bytes.extend_from_slice(&self.samples.positions);
+        bytes.extend_from_slice(&self.samples.entries);
         let sum = Sha256::digest(&bytes);
         bytes.extend_from_slice(&sum);
         Ok(bytes)
@@ -149,10 +171,17 @@ impl StoredGame {
         }
         let line = body.iter().position(|&byte| byte == b'\n')?;
         let head: GameHead = serde_json::from_slice(&body[..line]).ok()?;
-        let pgn = body.get(line + 1..)?.get(..head.pgn)?;
+        let [pgn, positions, entries] = head.lengths;
+        let (pgn, rest) = body.get(line + 1..)?.split_at_checked(pgn)?;
+        let (positions, rest) = rest.split_at_checked(positions)?;
+        let samples = Samples {
+            positions: positions.to_vec(),
+            entries: rest.get(..entries)?.to_vec(),
+        };
         Some(StoredGame {
             facts: head.facts,
             pgn: String::from_utf8(pgn.to_vec()).ok()?,
+            samples,
         })
     }
 }
@@ -173,6 +202,8 @@ struct Summary<'a> {
     decisive_per_draw: Option<f64>,
     plies: u64,
     nodes: u64,
+    samples: u64,
+    frozen_samples: u64,
     played_on: u64,
     false_resignations: u64,
     files: &'a BTreeMap<String, String>,
@@ -233,6 +264,9 @@ impl Store {
         make_folder(&store.unfinished())?;
         remove_partial(folder)?;
         remove_partial(&store.unfinished())?;
+        if store.chunks().is_dir() {
+            remove_partial(&store.chunks())?;
+        }
         store.read_parts()?;
         if let Some(numbers) = store
             .parts
@@ -252,14 +286,20 @@ impl Store {
         &self.facts
     }
 
-    /// Keeps a game; when it completes a part, writes that.
+    /// Keeps a game, with its chunk if it has one; when it completes a part, writes that.
     ///
     /// # Errors
     /// When it cannot be written; what was written before stays.
-    pub fn add(&mut self, game: &StoredGame) -> Result<()> {
+    pub fn add(&mut self, mut game: StoredGame, chunk: Option<&[u8]>) -> Result<()> {
+        if let Some(chunk) = chunk {
+            make_folder(&self.chunks())?;
+            let name = chunk_name(game.facts.number);
+            write_unsynced(&self.folder.join(name), chunk)?;
+            game.facts.chunk = Some(hex(&Sha256::digest(chunk)));
+        }
         let path = self.game_path(game.facts.number);
         write_unsynced(&path, &game.to_bytes()?)?;
-        self.facts.insert(game.facts.number, game.facts.clone());
+        self.facts.insert(game.facts.number, game.facts);
         self.gather()
     }
 
@@ -296,6 +336,8 @@ impl Store {
             tally,
             plies: sum(|game| game.plies as u64),
             nodes: sum(|game| game.nodes),
+            samples: sum(|game| game.samples),
+            frozen_samples: sum(|game| game.frozen_samples),
             played_on: sum(|game| u64::from(game.would_resign)),
             false_resignations: sum(|game| u64::from(game.false_resignation)),
             files: &self.files,
@@ -309,6 +351,10 @@ impl Store {
 
     fn unfinished(&self) -> PathBuf {
         self.folder.join("unfinished")
+    }
+
+    fn chunks(&self) -> PathBuf {
+        self.folder.join(CHUNKS)
     }
 
     fn game_path(&self, number: u64) -> PathBuf {
@@ -354,7 +400,9 @@ impl Store {
     /// Reads the single games of parts that are not there.
     fn read_unfinished(&mut self) -> Result<()> {
         for &number in &self.numbers[(self.parts * self.part_size).min(self.numbers.len())..] {
-            if let Some(game) = self.read_game(number)? {
+            if let Some(game) = self.read_game(number)?
+                && self.has_chunk(&game.facts)?
+            {
                 self.facts.insert(number, game.facts);
             }
         }
@@ -365,6 +413,15 @@ impl Store {
         let bytes = read(&self.game_path(number), LONGEST_GAME)?;
         let game = bytes.and_then(|bytes| StoredGame::from_bytes(&bytes));
         Ok(game.filter(|game| game.facts.number == number))
+    }
+
+    /// Whether the chunk that a game should have is there and whole.
+    fn has_chunk(&self, game: &GameFacts) -> Result<bool> {
+        let Some(sum) = &game.chunk else {
+            return Ok(true);
+        };
+        let chunk = read(&self.folder.join(chunk_name(game.number)), LONGEST_GAME)?;
+        Ok(chunk.is_some_and(|chunk| hex(&Sha256::digest(&chunk)) == *sum))
     }
 
     /// Writes the parts whose games are all there.
@@ -392,27 +449,41 @@ impl Store {
     }
 
     fn write_part(&mut self, numbers: &[u64]) -> Result<()> {
-        let (mut text, mut facts) = (String::new(), Vec::new());
+        let (mut text, mut samples) = (String::new(), Samples::default());
+        let (mut facts, mut files) = (Vec::new(), BTreeMap::new());
         for &number in numbers {
             let game = self.read_game(number)?;
             let game = game.with_context(|| {
                 format!("{} is damaged or gone", self.game_path(number).display())
             })?;
             text += &game.pgn;
+            samples.append(&game.samples)?;
+            if let Some(sum) = &game.facts.chunk {
+                files.insert(chunk_name(number), sum.clone());
+            }
             facts.push(game.facts);
         }
-        let name = format!("games-{:05}.pgn", self.parts + 1);
-        self.write_file(&name, text.as_bytes())?;
-        let mut files = BTreeMap::new();
-        if let Some(sum) = self.files.get(&name) {
-            files.insert(name, sum.clone());
+        let part = self.parts + 1;
+        let mut write = |name: String, bytes: &[u8]| {
+            files.insert(name.clone(), hex(&Sha256::digest(bytes)));
+            output::write(&self.folder.join(name), bytes, true, &[])
+        };
+        if !samples.is_empty() {
+            write(format!("positions-{part:05}.vis"), &samples.to_file())?;
         }
+        write(format!("games-{part:05}.pgn"), text.as_bytes())?;
+        self.files.extend(files.clone());
         let part = Part {
             games: facts,
             files,
         };
         write_json(&self.part_path(self.parts), &part)
     }
+}
+
+/// The name of a game's chunk.
+fn chunk_name(number: u64) -> String {
+    format!("{CHUNKS}/game_{number:09}.gz")
 }
 
 /// Takes the folder for this process.

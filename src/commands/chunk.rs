@@ -1,0 +1,177 @@
+//! `scorn chunk`: what is in lc0's training chunks.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+
+use crate::{
+    files,
+    network::input::policy_map,
+    selfplay::chunk::{self, V6, VALUES},
+    terminal::tell,
+};
+
+/// A chunk is not larger than this, in bytes.
+const LARGEST: u64 = 1 << 28;
+
+/// Check and show training chunks of lc0's format V6 (.gz or unpacked).
+///
+/// Every position is checked: its moves against those that are legal, shares, indices and values against their ranges.
+///
+/// Examples:
+///   scorn chunk data/lc0/*.gz
+///   scorn chunk game_000000000.gz --print
+#[derive(Clone, Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct ChunkArgs {
+    /// Files.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Print every position as a JSON object.
+    #[arg(long)]
+    pub print: bool,
+    /// Print the summary as one JSON object.
+    #[arg(long, conflicts_with = "print")]
+    pub json: bool,
+}
+
+#[derive(Default)]
+struct Summary {
+    chunks: u64,
+    positions: u64,
+    /// Lost, drawn, won for the side to move.
+    results: [u64; 3],
+    visits: u64,
+    kld: f64,
+    entropy: f64,
+}
+
+impl Summary {
+    fn add(&mut self, position: &V6) {
+        self.positions += 1;
+        self.results[(position.value("result_q") + 1.0) as usize % 3] += 1;
+        self.visits += u64::from(position.visits);
+        self.kld += f64::from(position.policy_kld);
+        let terms = position.probabilities.iter().filter(|&&p| p > 0.0);
+        self.entropy -= terms
+            .map(|&p| f64::from(p) * f64::from(p).ln())
+            .sum::<f64>();
+    }
+
+    fn mean(&self, sum: f64) -> f64 {
+        sum / self.positions.max(1) as f64
+    }
+}
+
+/// Runs `scorn chunk`.
+///
+/// # Errors
+/// When some files are no chunks or hold wrong positions; the others are counted and told nevertheless.
+pub fn command(args: &ChunkArgs) -> Result<()> {
+    let (mut summary, mut bad) = (Summary::default(), 0_u64);
+    for path in &args.files {
+        match read(path) {
+            Ok(positions) => {
+                summary.chunks += 1;
+                for position in &positions {
+                    summary.add(position);
+                    if args.print {
+                        say!("{}", shown(position));
+                    }
+                }
+            }
+            Err(error) => {
+                bad += 1;
+                tell(format_args!("scorn: {error:#}"));
+            }
+        }
+    }
+    if args.json {
+        say!("{}", to_json(&summary, bad));
+    } else if !args.print {
+        say!("{}", text(&summary));
+    }
+    if bad > 0 {
+        bail!("{bad} of {} files are not right", args.files.len());
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Vec<V6>> {
+    let name = || path.display().to_string();
+    let positions = files::read(path, LARGEST)
+        .map_err(anyhow::Error::from)
+        .and_then(|bytes| chunk::read(&bytes))
+        .with_context(name)?;
+    for (index, position) in positions.iter().enumerate() {
+        let checked = position.verify();
+        checked.with_context(|| format!("{}: position {}", name(), index + 1))?;
+    }
+    Ok(positions)
+}
+
+fn text(summary: &Summary) -> String {
+    let [lost, drawn, won] = summary.results;
+    format!(
+        "{} chunks, {} positions, all of them valid\n\
+         results of the side to move: won {won}, drawn {drawn}, lost {lost}\n\
+         visits {:.1}, entropy of the visits {:.3}, divergence from the priors {:.3} (means)",
+        summary.chunks,
+        summary.positions,
+        summary.mean(summary.visits as f64),
+        summary.mean(summary.entropy),
+        summary.mean(summary.kld),
+    )
+}
+
+fn to_json(summary: &Summary, bad: u64) -> serde_json::Value {
+    let [lost, drawn, won] = summary.results;
+    json!({
+        "chunks": summary.chunks,
+        "bad": bad,
+        "positions": summary.positions,
+        "won": won,
+        "drawn": drawn,
+        "lost": lost,
+        "mean_visits": summary.mean(summary.visits as f64),
+        "mean_entropy": summary.mean(summary.entropy),
+        "mean_kld": summary.mean(summary.kld),
+    })
+}
+
+/// A position for programs: moves are the side to move's view of them, as everything in a chunk.
+fn shown(position: &V6) -> serde_json::Value {
+    let name = |index: usize| {
+        let m = policy_map::move_at(index, false, 0);
+        m.map_or("?".to_owned(), |m| {
+            let promotion = m
+                .promotion()
+                .map_or(String::new(), |role| role.char().to_string());
+            format!("{}{}{promotion}", m.from(), m.to())
+        })
+    };
+    let visited = position.probabilities.iter().enumerate();
+    let policy: serde_json::Map<_, _> = visited
+        .filter(|&(_, &p)| p >= 0.0)
+        .map(|(index, &p)| (name(index), json!(p)))
+        .collect();
+    let values: serde_json::Map<_, _> = VALUES
+        .iter()
+        .zip(position.values)
+        .map(|(name, value)| ((*name).to_owned(), json!(value)))
+        .collect();
+    json!({
+        "input_format": position.input_format,
+        "black": position.black == 1,
+        "castling": position.castling,
+        "rule50": position.rule50,
+        "invariance_info": position.invariance_info,
+        "visits": position.visits,
+        "played": name(usize::from(position.played_idx)),
+        "best": name(usize::from(position.best_idx)),
+        "policy_kld": position.policy_kld,
+        "values": values,
+        "policy": policy,
+    })
+}

@@ -1,0 +1,275 @@
+//! Holds the number of decisive games for each draw, (w+l)/d, at a target by moving `ScLimit` between batches of games:
+//! figure 5 of the paper on search-contempt, and the author's rule that d/2 < w+l < 2d. When the limit has settled, the
+//! nodes of a move can be doubled, and the limit climbs on.
+//!
+//! Larger limits make fewer decisive games. In figure 2 the logarithm of the ratio falls by about 0.7 when that of the limit
+//! grows by 1, so that is what a step assumes; a step is damped while the ratio is within the author's bounds, where most of
+//! what is seen is chance, and never more than a factor of 2.
+
+use serde::Serialize;
+
+/// How fast the logarithm of the ratio falls with that of the limit.
+const SLOPE: f64 = 0.7;
+/// The part of the step that is taken within the bounds.
+const DAMPING: f64 = 0.4;
+/// The limit has settled after so many batches in a row within the bounds...
+const STEADY: usize = 4;
+/// ...in which it was never further than this factor from where it is, ...
+const DRIFT: f64 = 1.6;
+/// ...and the ratio of all their games together no further than this from the target.
+const CLOSE: f64 = 1.25;
+/// The largest limit: beyond it there is hardly anything left to freeze.
+const LARGEST: f64 = 1_000_000.0;
+
+/// What is aimed at.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Aim {
+    /// Decisive games for each draw.
+    pub target: f64,
+    /// Games of a batch.
+    pub games: u64,
+    /// The nodes up to which they are doubled, if they are.
+    pub most_nodes: Option<u64>,
+}
+
+/// A batch of games on the controller's path.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Step {
+    /// Counts from 1.
+    pub batch: usize,
+    /// Nodes a move.
+    pub nodes: u64,
+    /// With this limit.
+    pub sc_limit: u32,
+    /// Games that somebody won.
+    pub decisive: u64,
+    /// The others.
+    pub draws: u64,
+    /// Decisive games for each draw, with half a game added to both.
+    pub ratio: f64,
+    /// Whether the ratio is within half and twice the target.
+    pub is_balanced: bool,
+    /// Whether the limit has settled.
+    pub is_settled: bool,
+    /// What comes next.
+    pub next_sc_limit: u32,
+    /// Its nodes.
+    pub next_nodes: u64,
+}
+
+/// The controller.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    aim: Aim,
+    /// Logarithm of the limit.
+    log_limit: f64,
+    nodes: u64,
+    /// Batches with these nodes.
+    since_doubling: usize,
+    path: Vec<Step>,
+}
+
+impl Controller {
+    /// Begins with this limit and these nodes.
+    pub fn new(aim: Aim, sc_limit: u32, nodes: u64) -> Controller {
+        Controller {
+            aim,
+            log_limit: libm::log(f64::from(sc_limit.max(1)).min(LARGEST)),
+            nodes,
+            since_doubling: 0,
+            path: Vec::new(),
+        }
+    }
+
+    /// The limit for the next batch.
+    pub fn sc_limit(&self) -> u32 {
+        libm::exp(self.log_limit).round().clamp(1.0, LARGEST) as u32
+    }
+
+    /// The nodes for the next batch.
+    pub fn nodes(&self) -> u64 {
+        self.nodes
+    }
+
+    /// Every batch so far.
+    pub fn path(&self) -> &[Step] {
+        &self.path
+    }
+
+    /// Takes the results of a batch.
+    pub fn update(&mut self, decisive: u64, draws: u64) {
+        let (sc_limit, nodes) = (self.sc_limit(), self.nodes);
+        let ratio = (decisive as f64 + 0.5) / (draws as f64 + 0.5);
+        let error = libm::log(ratio / self.aim.target);
+        let bound = std::f64::consts::LN_2;
+        let is_balanced = error.abs() < bound;
+        let gain = if is_balanced { DAMPING } else { 1.0 };
+        let step = (gain * error / SLOPE).clamp(-bound, bound);
+        self.log_limit = (self.log_limit + step).clamp(0.0, libm::log(LARGEST));
+        self.since_doubling += 1;
+        self.path.push(Step {
+            batch: self.path.len() + 1,
+            nodes,
+            sc_limit,
+            decisive,
+            draws,
+            ratio,
+            is_balanced,
+            is_settled: false,
+            next_sc_limit: self.sc_limit(),
+            next_nodes: nodes,
+        });
+        let is_settled = self.is_settled();
+        let most = self.aim.most_nodes.unwrap_or(0);
+        if is_settled && self.nodes.saturating_mul(2) <= most {
+            self.nodes *= 2;
+            self.since_doubling = 0;
+        }
+        if let Some(last) = self.path.last_mut() {
+            (last.is_settled, last.next_nodes) = (is_settled, self.nodes);
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        let now = f64::from(self.sc_limit());
+        let is_near = |limit: u32| (now / DRIFT..=now * DRIFT).contains(&f64::from(limit));
+        let recent = &self.path[self.path.len().saturating_sub(STEADY)..];
+        let sum = |of: fn(&Step) -> u64| recent.iter().map(of).sum::<u64>() as f64 + 0.5;
+        let ratio = sum(|step| step.decisive) / sum(|step| step.draws) / self.aim.target;
+        self.since_doubling >= STEADY
+            && (1.0 / CLOSE..=CLOSE).contains(&ratio)
+            && recent
+                .iter()
+                .all(|step| step.is_balanced && is_near(step.sc_limit))
+    }
+
+    /// The path as a line of JSON for each batch.
+    ///
+    /// # Errors
+    /// When a number cannot be written, which JSON gives no reason for.
+    pub fn lines(&self) -> serde_json::Result<String> {
+        let mut text = String::new();
+        for step in &self.path {
+            text += &serde_json::to_string(step)?;
+            text.push('\n');
+        }
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
+
+    use super::*;
+
+    /// Figure 2, between its points a straight line of logarithms; harder to balance with more nodes.
+    fn response(sc_limit: u32, nodes: u64) -> f64 {
+        let points = [
+            (1.0, 2.57),
+            (5.0, 1.38),
+            (10.0, 0.78),
+            (20.0, 0.52),
+            (32.0, 0.32),
+            (1e6, 0.09),
+        ];
+        let x = (f64::from(sc_limit) / (nodes as f64 / 1000.0))
+            .max(0.1)
+            .ln();
+        let index = points[1..5]
+            .iter()
+            .take_while(|(n, _): &&(f64, f64)| n.ln() < x)
+            .count();
+        let ((n0, r0), (n1, r1)): ((f64, f64), (f64, f64)) = (points[index], points[index + 1]);
+        let along = (x - n0.ln()) / (n1.ln() - n0.ln());
+        (r0.ln() + along * (r1.ln() - r0.ln())).exp()
+    }
+
+    fn simulate(controller: &mut Controller, batches: usize, seed: u64) {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        for _ in 0..batches {
+            let ratio = response(controller.sc_limit(), controller.nodes());
+            let games = controller.aim.games;
+            let is_decisive = |_: &u64| rng.random::<f64>() < ratio / (1.0 + ratio);
+            let decisive = (0..games).filter(is_decisive).count() as u64;
+            controller.update(decisive, games - decisive);
+        }
+    }
+
+    fn aim(target: f64, most_nodes: Option<u64>) -> Aim {
+        Aim {
+            target,
+            games: 100,
+            most_nodes,
+        }
+    }
+
+    #[test]
+    fn the_ratio_is_held_from_wherever_it_begins() {
+        // The curve crosses 1 near 8, 0.5 near 21.
+        for (target, start, low, high) in [
+            (1.0, 1, 5.5, 10.5),
+            (1.0, 5, 5.5, 10.5),
+            (1.0, 1000, 5.5, 10.5),
+            (0.5, 5, 15.0, 27.0),
+        ] {
+            for seed in 0..10 {
+                let mut controller = Controller::new(aim(target, None), start, 1000);
+                simulate(&mut controller, 60, seed);
+                let late = &controller.path()[20..];
+                let mean: f64 =
+                    late.iter().map(|s| f64::from(s.sc_limit)).sum::<f64>() / late.len() as f64;
+                assert!(
+                    (low..=high).contains(&mean),
+                    "{target} {start} {seed}: {mean}"
+                );
+                let decisive: u64 = late.iter().map(|step| step.decisive).sum();
+                let draws: u64 = late.iter().map(|step| step.draws).sum();
+                let ratio = decisive as f64 / draws as f64 / target;
+                assert!(
+                    (0.8..=1.25).contains(&ratio),
+                    "{target} {start} {seed}: {ratio}"
+                );
+                assert!(late.iter().filter(|step| step.is_balanced).count() >= 36);
+                assert!(late.iter().any(|step| step.is_settled));
+            }
+        }
+    }
+
+    #[test]
+    fn nodes_double_when_the_limit_has_settled_and_the_limit_follows() {
+        let mut controller = Controller::new(aim(1.0, Some(4000)), 5, 1000);
+        simulate(&mut controller, 80, 3);
+        let nodes: Vec<u64> = controller.path().iter().map(|step| step.nodes).collect();
+        assert!(nodes.is_sorted());
+        for (nodes, least) in [(1000, 4.0), (2000, 9.0), (4000, 18.0)] {
+            let at: Vec<&Step> = controller
+                .path()
+                .iter()
+                .filter(|s| s.nodes == nodes)
+                .collect();
+            assert!(at.len() >= STEADY, "{nodes}");
+            let last = at[at.len() - 1];
+            assert!(f64::from(last.sc_limit) > least, "{nodes}: {last:?}");
+            assert!(last.is_settled || nodes == 4000);
+        }
+        assert_eq!(controller.nodes(), 4000);
+    }
+
+    #[test]
+    fn extremes_stay_in_range_and_a_path_can_be_read() {
+        let mut controller = Controller::new(aim(1.0, None), 0, 10);
+        for _ in 0..5 {
+            controller.update(0, 100);
+        }
+        assert_eq!(controller.sc_limit(), 1);
+        for _ in 0..50 {
+            controller.update(100, 0);
+        }
+        assert_eq!(controller.sc_limit(), 1_000_000);
+        let lines = controller.lines().unwrap();
+        assert_eq!(lines.lines().count(), 55);
+        let first: serde_json::Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+        assert_eq!((&first["batch"], &first["draws"]), (&1.into(), &100.into()));
+    }
+}
