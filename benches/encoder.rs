@@ -13,6 +13,7 @@ use scorn::{
         cache::Cached,
         hash::HashEvaluator,
         input::{
+            Encoding, Inputs,
             encoder::{INPUT_SIZE, encode, expand},
             key::{HistoryRead, position_key},
             policy_map::{POLICY_SIZE, softmax},
@@ -46,6 +47,21 @@ fn leaf(c: &mut Criterion) {
     let mut floats = vec![0.0; INPUT_SIZE];
     c.bench_function("expand", |b| {
         b.iter(|| expand(black_box(&planes), &mut floats))
+    });
+    let encoding = Encoding::Lc0(InputFormat::Classical112);
+    let (layout, mut inputs) = (encoding.layout(), Inputs::default());
+    encoding.encode(
+        plies,
+        &legal_moves(game.position()).collect::<Vec<_>>(),
+        HistoryFill::FenOnly,
+        &mut inputs,
+    );
+    let (mut masks, mut scalars) = (vec![0; 8 * layout.planes], [0.0]);
+    c.bench_function("expand to bits only", |b| {
+        b.iter(|| {
+            let rows = black_box(&inputs).rows(layout, 0..1);
+            rows.write_packed(&mut masks, &mut scalars);
+        });
     });
     let moves: Vec<_> = legal_moves(game.position()).collect();
     let logits: Vec<f32> = (0..POLICY_SIZE).map(|i| (i % 17) as f32 / 5.0).collect();

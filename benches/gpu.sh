@@ -35,10 +35,10 @@ if [ ! -x "$engine" ] || [ ! -d "$runtime" ] || [ ${#networks[@]} -eq 0 ]; then
 fi
 
 case "$backend" in
-    cuda) precisions=(fp16 tf32 fp32) sessions=(1 2 4) sizes=1,8,64,256,512,1024 threads=(1 2 4) batches=(64 256 1024) ;;
-    tensorrt) precisions=(fp16 tf32) sessions=(1 2 4) sizes=1,8,64,256 threads=(1 2 4) batches=(64 256) ;;
+    cuda) precisions=(fp16 tf32 fp32) packed=("fp32,packed") sessions=(1 2 4) sizes=1,8,64,256,512,1024 threads=(1 2 4) batches=(64 256 1024) games=512 visits=100 ;;
+    tensorrt) precisions=(fp16 tf32) packed=() sessions=(1 2 4) sizes=1,8,64,256 threads=(1 2 4) batches=(64 256) games=512 visits=100 ;;
     # A processor: fewer and smaller measurements of the same kind.
-    *) precisions=(fp32) sessions=() sizes=1,16 threads=(1 2) batches=(1 16) ;;
+    *) precisions=(fp32) packed=() sessions=() sizes=1,16 threads=(1 2) batches=(1 16) games=2 visits=5 ;;
 esac
 
 failures=0
@@ -111,8 +111,8 @@ echo
 echo "| network | precision | tolerance | result |"
 echo "|---|---|---|---|"
 for network in "${networks[@]}"; do
-    for precision in "${precisions[@]}"; do
-        case "$precision" in fp32) tolerance=0.002 ;; *) tolerance=0.03 ;; esac
+    for precision in "${precisions[@]}" "${packed[@]}"; do
+        case "$precision" in fp32*) tolerance=0.002 ;; *) tolerance=0.03 ;; esac
         case "$backend" in
             onnx-cpu) groups="onnx-cpu(),rten(),tolerance=$tolerance" ;;
             *) groups="$backend(precision=$precision),onnx-cpu(),tolerance=$tolerance" ;;
@@ -157,8 +157,11 @@ if [ ${#sessions[@]} -gt 0 ]; then
             bench "$network" "sessions=$count" --sizes 256 --bench-threads 4 |
                 rows evals_per_second,ms_per_batch "| $(name "$network") | $count" | sed "s/\$/ $(memory) |/"
         done
-        [ "$backend" = cuda ] && bench "$network" nhwc --sizes 256 --bench-threads 2 |
-            rows evals_per_second,ms_per_batch "| $(name "$network") | 2, nhwc" | sed 's/$/ |/'
+        [ "$backend" = cuda ] || continue
+        for setting in nhwc packed; do
+            bench "$network" "$setting" --sizes 256 --bench-threads 2 |
+                rows evals_per_second,ms_per_batch "| $(name "$network") | 2, $setting" | sed 's/$/ |/'
+        done
     done
 fi
 
@@ -197,9 +200,10 @@ echo
 if "$engine" selfplay --help >/dev/null 2>&1; then
     folder=$(mktemp -d)
     echo '```'
-    # As long as a few measurements; what is not finished by then does not count.
-    timeout 60 "$engine" --onnxruntime-path "$runtime" --weights "${networks[0]}" --backend "$backend" \
-        selfplay --games 64 --nodes 100 --output "$folder/games" 2>&1 | tail -8
+    begun=$SECONDS
+    timeout 90 "$engine" --onnxruntime-path "$runtime" --weights "${networks[0]}" --backend "$backend" \
+        selfplay --games "$games" --nodes "$visits" --out "$folder/games" 2>&1 | tail -12
+    echo "$games games of $visits nodes a move: $((SECONDS - begun)) seconds (at most 90)"
     echo '```'
     rm -rf "$folder"
 else

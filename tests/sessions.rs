@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use scorn::{
     chess::{History, moves::legal_moves},
-    lc0::{OnnxModel, read_onnx},
+    lc0::{OnnxModel, pack_input, read_onnx},
     network::{
         backend::{
             ort::{
@@ -85,5 +85,40 @@ fn a_session_for_each_batch_size_says_what_one_for_all_says() {
         let mut small = create(&runtime, &model, &self::settings(&[2], session_per_size)).unwrap();
         let error = small.run(too_many, &mut Outputs::default()).unwrap_err();
         assert!(error.contains("8 positions"), "{error}");
+    }
+}
+
+#[test]
+fn a_model_that_unpacks_its_planes_says_the_same() {
+    let runtime = match Runtime::open("") {
+        Ok(runtime) => runtime,
+        Err(error) => return common::skipped(&error.to_string()),
+    };
+    for file in [
+        "tests/data/networks/tiny.onnx",
+        "networks/scorn-default.onnx",
+    ] {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+        let plain = Arc::new(read_onnx(&std::fs::read(path).unwrap()).unwrap());
+        let layout = Encoding::of(&plain).layout();
+        let packed = pack_input(&plain, layout.planes, layout.scalar_planes).unwrap();
+        assert!(packed.packed.is_some() && plain.packed.is_none());
+        let packed = Arc::new(packed);
+        let inputs = positions(Encoding::of(&plain), 24);
+        for sizes in [&[][..], &[32]] {
+            let settings = settings(sizes, false);
+            let mut one = create(&runtime, &plain, &settings).unwrap();
+            let mut other = create(&runtime, &packed, &settings).unwrap();
+            for rows in [24, 3] {
+                let expected = policy(&mut one, &plain, &inputs, rows);
+                let found = policy(&mut other, &packed, &inputs, rows);
+                let differences = expected.iter().zip(&found).map(|(a, b)| (a - b).abs());
+                let largest = differences.fold(0.0, f32::max);
+                assert!(
+                    expected.len() == found.len() && largest < 1e-4,
+                    "{file}: {largest}"
+                );
+            }
+        }
     }
 }

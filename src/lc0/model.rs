@@ -78,6 +78,15 @@ pub struct ConvertOptions {
     pub calibration: Option<Calibration>,
 }
 
+/// The inputs of a model that takes planes as bits; see [`pack_input`](super::pack_input).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackedInput {
+    /// A byte for each rank of each plane, the a-file as bit 0: \[batch, planes, 8\], uint8.
+    pub masks: String,
+    /// What the squares of the planes that hold a number hold: \[batch, such planes\], float32.
+    pub scalars: String,
+}
+
 /// An ONNX model with lc0's inputs and outputs, and the names of its tensors.
 #[derive(Clone, Debug)]
 pub struct OnnxModel {
@@ -85,6 +94,8 @@ pub struct OnnxModel {
     pub bytes: Vec<u8>,
     /// The input tensor, \[batch, 112, 8, 8\], float32.
     pub input: String,
+    /// The inputs in its place, if planes are given as bits.
+    pub packed: Option<PackedInput>,
     /// The planes of it that the model reads.
     pub planes_read: PlaneSet,
     /// Whether the model works out shapes while it runs. GPUs leave that to the CPU.
@@ -116,6 +127,7 @@ impl OnnxModel {
         OnnxModel {
             bytes: Vec::new(),
             input: tensor_name::INPUT.to_owned(),
+            packed: None,
             planes_read: PlaneSet::ALL,
             computes_shapes: false,
             has_convolutions: false,

@@ -3,6 +3,7 @@
 mod bounds;
 pub(crate) mod graph;
 pub(crate) mod inspect;
+pub(crate) mod pack;
 pub(crate) mod proto;
 pub(crate) mod read;
 

@@ -169,6 +169,18 @@ impl InputRows<'_> {
         self.count == 0
     }
 
+    /// Writes them as they are: for each position a byte for each rank of each plane, and the numbers of its scalar planes.
+    /// What lies beyond them in `masks` and `scalars` stays.
+    pub fn write_packed(&self, masks: &mut [u8], scalars: &mut [f32]) {
+        let (bytes, _) = masks.as_chunks_mut::<8>();
+        for (mask, bytes) in self.masks.iter().zip(bytes) {
+            *bytes = mask.to_le_bytes();
+        }
+        for (scalar, out) in self.scalars.iter().zip(scalars) {
+            *out = *scalar;
+        }
+    }
+
     /// Writes them as floats, position by position; what `floats` holds beyond them stays.
     pub fn write(&self, floats: &mut [f32]) {
         let (planes, scalars) = (self.layout.planes, self.layout.scalar_planes.len());

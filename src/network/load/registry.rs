@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     chess::{History, moves::legal_moves},
-    lc0::{ConvertOptions, DataType, OnnxModel},
+    lc0::{ConvertOptions, DataType, OnnxModel, pack_input},
     network::{
         Advice, Batch, EvaluateError, Evaluator,
         backend::{
@@ -328,7 +328,10 @@ fn onnx(name: &'static str, wanted: Wanted<'_>) -> Result<NetworkEvaluator, Load
     })?;
     let setup = |error| LoadError::of_setup(name, error);
     let mut plan = targets::plan(name, &runtime, wanted.options).map_err(setup)?;
-    let network = read(config, plan.data_type)?;
+    let mut network = read(config, plan.data_type)?;
+    if plan.packed {
+        network.onnx = packed(&network.onnx)?;
+    }
     gpu::fit(&mut plan, wanted.options, &network.onnx).map_err(setup)?;
     engines(&runtime, &mut plan, &network, &wanted)?;
     let device = format!(
@@ -347,6 +350,21 @@ fn onnx(name: &'static str, wanted: Wanted<'_>) -> Result<NetworkEvaluator, Load
     let sessions = session_counts(config, plan.advice, plan.max_sessions);
     let made = NetworkEvaluator::new(label, encoding, view, plan.advice, sessions, factory);
     made.map_err(refused)
+}
+
+/// The model with its planes as bits.
+fn packed(model: &OnnxModel) -> Result<OnnxModel, LoadError> {
+    let layout = Encoding::of(model).layout();
+    if layout.scalar_planes.is_empty() {
+        return Err(OptionsError::BadValue {
+            key: "packed".into(),
+            value: "true".into(),
+            expected: "possible for this kind of network; it is for lc0's planes",
+        }
+        .into());
+    }
+    let packed = pack_input(model, layout.planes, layout.scalar_planes);
+    Ok(packed.map_err(WeightsError::from)?)
 }
 
 /// Finds out by one batch which size suits the card.

@@ -90,7 +90,10 @@ impl GpuPrecision {
 /// When a setting is wrong.
 pub fn cuda(options: &BackendOptions) -> Result<Plan, BackendSetupError> {
     use GpuPrecision::{Bf16, Fp16, Fp32, Tf32};
-    options.only("cuda", &["gpu", "batch", "precision", "sessions", "nhwc"])?;
+    options.only(
+        "cuda",
+        &["gpu", "batch", "precision", "sessions", "nhwc", "packed"],
+    )?;
     let known = [Fp16, Bf16, Tf32, Fp32];
     let precision = GpuPrecision::of(options, &known, "fp16, bf16, tf32 or fp32")?;
     let shown = match precision {
@@ -188,6 +191,7 @@ fn plan(
         },
         data_type,
         max_sessions,
+        packed: flag(options, "packed")?,
     })
 }
 
@@ -307,6 +311,7 @@ mod tests {
             assert!(!settings.nhwc);
         }
         assert!(cuda_settings("nhwc,gpu=1").1.nhwc);
+        assert!(cuda(&options("packed")).unwrap().packed && !cuda(&options("")).unwrap().packed);
         let error = cuda(&options("precision=int4")).unwrap_err().to_string();
         assert!(error.contains("fp16, bf16, tf32 or fp32"), "{error}");
     }

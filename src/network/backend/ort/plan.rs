@@ -84,6 +84,8 @@ pub struct Plan {
     pub data_type: DataType,
     /// The most sessions there may be, however many threads evaluate.
     pub max_sessions: usize,
+    /// Whether the model is to take its planes as bits.
+    pub packed: bool,
 }
 
 /// A setting with a value that it cannot have.

@@ -26,7 +26,7 @@ use crate::{
     lc0::OnnxModel,
     network::{
         backend::pool::{DeviceSession, Outputs},
-        input::{Encoding, InputRows},
+        input::{Encoding, InputRows, Inputs, planes::PlaneLayout},
     },
 };
 
@@ -73,13 +73,18 @@ pub fn create(
 }
 
 /// Inputs are given by position, which costs nothing, so there must be no doubt which one is meant.
-fn only_input(session: &OrtSession, input: &str) -> Result<(), String> {
-    let names: Vec<&str> = session.inputs().iter().map(|input| input.name()).collect();
-    match names[..] {
-        [name] if name == input => Ok(()),
-        _ => Err(format!(
-            "it has the inputs {}, but only {input} is expected",
-            names.join(", ")
+fn only_inputs(session: &OrtSession, model: &OnnxModel) -> Result<(), String> {
+    let found: Vec<&str> = session.inputs().iter().map(|input| input.name()).collect();
+    let expected = match &model.packed {
+        None => vec![model.input.as_str()],
+        Some(packed) => vec![packed.masks.as_str(), packed.scalars.as_str()],
+    };
+    match found == expected {
+        true => Ok(()),
+        false => Err(format!(
+            "it has the inputs {}, but only {} is expected",
+            found.join(", "),
+            expected.join(", ")
         )),
     }
 }
@@ -104,7 +109,7 @@ fn build(
         (_, built) => built,
     };
     let session = built?;
-    only_input(&session, &onnx.input)?;
+    only_inputs(&session, onnx)?;
     Ok(session)
 }
 
@@ -283,10 +288,56 @@ pub struct OnnxSession {
 /// copies are fast.
 struct Prepared {
     size: usize,
-    input: Tensor<f32>,
+    input: PreparedInput,
     options: RunOptions<HasSelectedOutputs>,
     /// Whether this size was never run: the first time is slow on some devices.
     is_cold: bool,
+}
+
+/// The input planes.
+enum PreparedInput {
+    /// As floats.
+    Floats(Tensor<f32>),
+    /// As bits, and the numbers of scalar planes.
+    Packed(Tensor<u8>, Tensor<f32>),
+}
+
+impl PreparedInput {
+    /// For `size` positions on which nothing is set.
+    fn new(
+        allocator: &Allocator,
+        size: usize,
+        layout: PlaneLayout,
+        is_packed: bool,
+    ) -> Result<PreparedInput, String> {
+        let empty = || Inputs::empty(layout, size);
+        let mut input = match is_packed {
+            false => {
+                let shape = [size, layout.planes, 8, 8];
+                PreparedInput::Floats(Tensor::new(allocator, shape).map_err(text)?)
+            }
+            true => PreparedInput::Packed(
+                Tensor::new(allocator, [size, layout.planes, 8]).map_err(text)?,
+                Tensor::new(allocator, [size, layout.scalar_planes.len()]).map_err(text)?,
+            ),
+        };
+        input.write(empty().rows(layout, 0..size))?;
+        Ok(input)
+    }
+
+    /// Writes the planes of some positions; what is beyond them stays, and its results are ignored.
+    fn write(&mut self, rows: InputRows<'_>) -> Result<(), String> {
+        match self {
+            PreparedInput::Floats(floats) => {
+                rows.write(floats.try_extract_tensor_mut::<f32>().map_err(text)?.1);
+            }
+            PreparedInput::Packed(masks, scalars) => rows.write_packed(
+                masks.try_extract_tensor_mut::<u8>().map_err(text)?.1,
+                scalars.try_extract_tensor_mut::<f32>().map_err(text)?.1,
+            ),
+        }
+        Ok(())
+    }
 }
 
 /// Floats per position of each head, in the order of [`OnnxSession::heads`].
@@ -348,10 +399,8 @@ impl OnnxSession {
                 outputs = outputs.with(name).preallocate(name, tensor);
             }
         }
-        let planes = encoding.layout().planes;
-        let mut input = Tensor::<f32>::new(&allocator, [size, planes, 8, 8]).map_err(text)?;
-        let floats = input.try_extract_tensor_mut::<f32>();
-        floats.map_err(text)?.1.fill(0.0);
+        let is_packed = self.model.packed.is_some();
+        let input = PreparedInput::new(&allocator, size, encoding.layout(), is_packed)?;
         self.prepared.push(Prepared {
             size,
             input,
@@ -438,15 +487,20 @@ impl DeviceSession for OnnxSession {
         let key = if self.has_session_per_size() { size } else { 0 };
         let prepared = &mut self.prepared[place];
         prepared.is_cold = false;
-        let floats = prepared.input.try_extract_tensor_mut::<f32>();
-        // What is beyond the rows stays, and its results are ignored.
-        inputs.write(floats.map_err(text)?.1);
+        prepared.input.write(inputs)?;
         let mut sessions = self.sessions.iter_mut();
         let session = sessions.find(|(of, _)| *of == key);
         let (_, session) = session.ok_or_else(|| format!("no session for {size} positions"))?;
-        let results = session
-            .run_with_options(ort::inputs![&prepared.input], &prepared.options)
-            .map_err(text)?;
+        let options = &prepared.options;
+        let results = match &prepared.input {
+            PreparedInput::Floats(floats) => {
+                session.run_with_options(ort::inputs![floats], options)
+            }
+            PreparedInput::Packed(masks, scalars) => {
+                session.run_with_options(ort::inputs![masks, scalars], options)
+            }
+        };
+        let results = results.map_err(text)?;
         read(&results, &self.heads, widths(self.encoding), size, outputs)
     }
 

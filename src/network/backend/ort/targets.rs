@@ -59,6 +59,7 @@ fn cpu(options: &BackendOptions) -> Result<Plan, BackendSetupError> {
         },
         data_type,
         max_sessions: MAX_SESSIONS,
+        packed: false,
     })
 }
 
@@ -120,6 +121,7 @@ fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, Backend
             _ => DataType::Float32,
         },
         max_sessions: MAX_SESSIONS,
+        packed: false,
     })
 }
 
