@@ -1,12 +1,16 @@
-//! Tells the compiler whether there is a network to embed.
+//! Tells the compiler which networks there are to embed.
 
 use std::path::Path;
 
 fn main() {
-    let network = "networks/scorn-default.onnx";
-    println!("cargo::rustc-check-cfg=cfg(scorn_embedded_network)");
-    println!("cargo::rerun-if-changed={network}");
-    if Path::new(network).exists() {
-        println!("cargo::rustc-cfg=scorn_embedded_network");
+    for (network, cfg) in [
+        ("networks/scorn-default.onnx", "scorn_embedded_network"),
+        ("networks/scorn-sparse.onnx", "scorn_embedded_sparse"),
+    ] {
+        println!("cargo::rustc-check-cfg=cfg({cfg})");
+        println!("cargo::rerun-if-changed={network}");
+        if Path::new(network).exists() {
+            println!("cargo::rustc-cfg={cfg}");
+        }
     }
 }

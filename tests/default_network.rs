@@ -4,6 +4,14 @@ use std::path::Path;
 
 use rten::{Model, ModelOptions, ValueOrView};
 use rten_tensor::{AsView, NdTensorView};
+use scorn::{
+    chess::{History, moves::legal_moves, setup},
+    network::{
+        Batch,
+        load::{self, NetworkConfig},
+    },
+    options::Options,
+};
 use shakmaty::{CastlingMode, CastlingSide, Chess, Color, Position, fen::Fen};
 
 const PLANE: usize = 64;
@@ -63,6 +71,19 @@ fn run(model: &Model, input: &[f32]) -> [Vec<f32>; 3] {
     std::array::from_fn(|_| values.next().unwrap())
 }
 
+/// From the side to move: it lacks a queen, rook, knight, pawn, nothing; the opponent lacks a pawn, knight, rook, queen.
+const ODDS: [&str; 9] = [
+    "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1",
+    "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/1NBQKBNR w Kkq - 0 1",
+    "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/R1BQKBNR w KQkq - 0 1",
+    "rnbqkbnr/pppppppp/8/8/8/8/PPPPP1PP/RNBQKBNR w KQkq - 0 1",
+    "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+    "rnbqkbnr/ppppp1pp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+    "r1bqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+    "1nbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQk - 0 1",
+    "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+];
+
 #[test]
 fn the_default_network_loads_and_puts_odds_in_order() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("networks/scorn-default.onnx");
@@ -70,18 +91,7 @@ fn the_default_network_loads_and_puts_odds_in_order() {
     assert!(bytes.len() < 8 << 20, "{} bytes", bytes.len());
     let model = ModelOptions::with_all_ops().load(bytes).unwrap();
 
-    // From the side to move: it lacks a queen, rook, knight, pawn, nothing; the opponent lacks a pawn, knight, rook, queen.
-    let positions = [
-        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1",
-        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/1NBQKBNR w Kkq - 0 1",
-        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/R1BQKBNR w KQkq - 0 1",
-        "rnbqkbnr/pppppppp/8/8/8/8/PPPPP1PP/RNBQKBNR w KQkq - 0 1",
-        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
-        "rnbqkbnr/ppppp1pp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
-        "r1bqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
-        "1nbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQk - 0 1",
-        "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
-    ];
+    let positions = ODDS;
     let input: Vec<f32> = positions.iter().flat_map(|fen| planes(fen)).collect();
     let [policy, wdl, mlh] = run(&model, &input);
     let n = positions.len();
@@ -103,5 +113,47 @@ fn the_default_network_loads_and_puts_odds_in_order() {
             .zip(&policy[index * 1858..])
             .all(|(a, b)| (a - b).abs() < 1e-3);
         assert!(same, "{fen} alone and in a batch");
+    }
+}
+
+#[test]
+fn the_sparse_network_is_taken_by_its_own_backend_and_puts_odds_in_order() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("networks/scorn-sparse.onnx");
+    assert!(std::fs::metadata(path).unwrap().len() < 12 << 20);
+    let mut options = Options::default();
+    options.set("WeightsFile", "<built in sparse>").unwrap();
+    let evaluator = load::load(&NetworkConfig::from(&options)).unwrap();
+    assert!(
+        evaluator.describe().starts_with("sparse ("),
+        "{}",
+        evaluator.describe()
+    );
+    let immediate = evaluator.immediate().unwrap();
+    let mut last = -1.0;
+    for fen in ODDS {
+        let history = History::new(setup::position_from_fen(fen).unwrap());
+        let value = immediate.value(history.plies());
+        assert!(value.wl > last, "{fen}: {value:?}");
+        last = value.wl;
+        let moves: Vec<_> = legal_moves(history.position()).collect();
+        let mut policy = vec![0.0; moves.len()];
+        immediate.policy(history.plies(), &moves, 1.0, &mut policy);
+        assert!((policy.iter().sum::<f32>() - 1.0).abs() < 1e-4);
+    }
+    assert!(last > 0.9);
+    // The same network by the backend of dense ones: the file is one for all.
+    options.set("Backend", "rten").unwrap();
+    let dense = load::load(&NetworkConfig::from(&options)).unwrap();
+    for fen in ODDS {
+        let history = History::new(setup::position_from_fen(fen).unwrap());
+        let moves: Vec<_> = legal_moves(history.position()).collect();
+        let mut batch = Batch::default();
+        dense.queue(history.plies(), &moves, &mut batch);
+        dense.evaluate(&mut batch).unwrap();
+        let (ours, theirs) = (immediate.value(history.plies()), batch.value(0));
+        assert!(
+            (ours.wl - theirs.wl).abs() < 0.05,
+            "{fen}: {ours:?} {theirs:?}"
+        );
     }
 }

@@ -178,7 +178,7 @@ impl Style<'_> {
             "info string {name:<5} ({index:<4}) N: {:>7} (+{:>2}) (P: {:>5.2}%) ",
             stat.n,
             stat.in_flight,
-            f64::from(stat.p) * 100.0
+            f64::from(positive_zero(stat.p)) * 100.0
         );
         match stat.value {
             Some(value) => push(

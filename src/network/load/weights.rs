@@ -16,6 +16,10 @@ use crate::{
 
 /// The value of `WeightsFile` that means the network inside the program.
 pub const BUILT_IN: &str = "<built in>";
+/// The same by what it is, whichever is the default.
+pub const BUILT_IN_DENSE: &str = "<built in dense>";
+/// The value of `WeightsFile` that means the sparse network inside the program, made for processors without libraries.
+pub const BUILT_IN_SPARSE: &str = "<built in sparse>";
 /// The value of `WeightsFile` that means the newest network file here or beside the executable.
 pub const AUTODISCOVER: &str = "<autodiscover>";
 
@@ -72,15 +76,34 @@ static EMBEDDED: Option<&[u8]> = Some(include_bytes!("../../../networks/scorn-de
 #[cfg(not(scorn_embedded_network))]
 static EMBEDDED: Option<&[u8]> = None;
 
+/// The sparse network inside the program.
+#[cfg(scorn_embedded_sparse)]
+static EMBEDDED_SPARSE: Option<&[u8]> = Some(include_bytes!("../../../networks/scorn-sparse.onnx"));
+#[cfg(not(scorn_embedded_sparse))]
+static EMBEDDED_SPARSE: Option<&[u8]> = None;
+
 /// The bytes of the network inside the program, an ONNX model; `None` if it was built without one.
 pub fn embedded() -> Option<&'static [u8]> {
     EMBEDDED
 }
 
+/// A network inside the program, if `weights` names one: its name and bytes, which are `None` if the program was built without
+/// it.
+fn built_in(weights: &str) -> Option<(&'static str, Option<&'static [u8]>)> {
+    match weights {
+        "" | BUILT_IN | BUILT_IN_DENSE => Some(("built in", EMBEDDED)),
+        BUILT_IN_SPARSE => Some(("built in, sparse", EMBEDDED_SPARSE)),
+        _ => None,
+    }
+}
+
 /// Whether `weights` names a sparse network. What cannot be read is none: [`read`] says why.
 pub fn is_sparse(weights: &str) -> bool {
-    let path = match weights.trim() {
-        "" | BUILT_IN => return embedded().is_some_and(file::is_sparse),
+    let weights = weights.trim();
+    if let Some((_, bytes)) = built_in(weights) {
+        return bytes.is_some_and(file::is_sparse);
+    }
+    let path = match weights {
         AUTODISCOVER => discover(),
         path => Ok(PathBuf::from(path)),
     };
@@ -99,11 +122,12 @@ fn is_onnx(path: &Path) -> bool {
 /// # Errors
 /// When there is no such file or it is not a network; the message names the file.
 pub fn read(weights: &str, options: &ConvertOptions) -> Result<Network, WeightsError> {
-    match weights.trim() {
-        "" | BUILT_IN => {
-            let bytes = embedded().ok_or(WeightsError::NoBuiltIn)?;
-            onnx_network(bytes, "built in".to_owned(), Path::new(BUILT_IN), options)
-        }
+    let weights = weights.trim();
+    if let Some((name, bytes)) = built_in(weights) {
+        let bytes = bytes.ok_or(WeightsError::NoBuiltIn)?;
+        return onnx_network(bytes, name.to_owned(), Path::new(BUILT_IN), options);
+    }
+    match weights {
         AUTODISCOVER => read_file(&discover()?, options),
         path => read_file(Path::new(path), options),
     }
