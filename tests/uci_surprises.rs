@@ -42,6 +42,20 @@ fn after_a_refused_position_no_other_game_is_played_on() {
     }
 }
 
+#[test]
+fn a_refused_position_is_about_the_searches_after_it() {
+    for bad in ["position nonsense", "position startpos moves e2e5"] {
+        let mut session = Session::new();
+        for line in ["go infinite", "go nodes 10", bad, "go nodes 10", "stop"] {
+            session.send(line);
+        }
+        for has_move in [true, true, false] {
+            let best = session.until("bestmove").pop().unwrap();
+            assert_eq!(best != "bestmove (none)", has_move, "{bad}: {best}");
+        }
+    }
+}
+
 /// The moves of a short game of the engine with itself.
 fn game(session: &mut Session, nodes: u32) -> Vec<String> {
     session.send("ucinewgame");

@@ -131,8 +131,8 @@ fn value(child: &Node) -> Value {
 
 /// What is certain about the move to a child, for the side to move at the root.
 pub(super) fn score(child: &Node) -> Score {
-    // Plies to the end, the move itself included.
-    let plies = child.m.round() as i32 + 1;
+    // Plies to the end, the move itself included. A damaged network may expect any number of them.
+    let plies = child.m.clamp(0.0, 1e6).round() as i32 + 1;
     match Certainty::of(child) {
         Certainty::Mates => Score::Mate((plies + 1) / 2),
         Certainty::WinsByTable => Score::Tablebase(plies),
@@ -304,6 +304,14 @@ mod tests {
 
     fn proven(n: u32, result: i8, origin: Origin, m: f32) -> Node {
         child(n, f64::from(result), Bounds::exact(result), origin, m)
+    }
+
+    #[test]
+    fn a_network_may_expect_any_number_of_moves() {
+        for m in [f32::MAX, f32::INFINITY, f32::NAN, f32::MIN] {
+            let child = Node { m, ..Node::EMPTY };
+            assert!(matches!(score(&child), Score::Open));
+        }
     }
 
     /// The edges of the root's moves, best first.

@@ -52,6 +52,8 @@ enum Waiting {
     Command(Command),
     /// The search that a `ponderhit` has made of one that was pondering.
     Search(Asked),
+    /// A `position` that is not written as one, and why: the searches before it have theirs.
+    NoPosition(String),
 }
 
 impl Waiting {
@@ -147,7 +149,11 @@ impl Session {
             Err(error) => {
                 self.output.note(&error.to_string());
                 if line.split_whitespace().next() == Some("position") {
-                    self.engine.refuse_position(error.to_string());
+                    let reason = error.to_string();
+                    match self.waiting.is_empty() {
+                        true => self.engine.refuse_position(reason),
+                        false => self.waiting.push_back(Waiting::NoPosition(reason)),
+                    }
                 }
                 Next::Continue
             }
@@ -279,6 +285,7 @@ impl Session {
             match self.waiting.pop_front() {
                 Some(Waiting::Command(command)) => self.obey(command),
                 Some(Waiting::Search(asked)) => self.engine.search(asked),
+                Some(Waiting::NoPosition(reason)) => self.engine.refuse_position(reason),
                 None => break,
             }
         }

@@ -17,7 +17,7 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::files::output::open_log;
+use crate::{files::output::open_log, terminal::printable};
 
 /// Lines that may wait for the reader; beyond that, mere information is left out.
 const MOST_WAITING: usize = 10_000;
@@ -126,7 +126,7 @@ impl Output {
     /// Sends something for people to read, on one line whatever it contains.
     pub fn note(&self, text: &str) {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        self.line(&format!("info string {text}"));
+        self.line(&format!("info string {}", printable(&text)));
     }
 
     /// Notes a line that came in.

@@ -1,0 +1,253 @@
+//! Damaged files of every kind that is read, given to the real program, which runs in little memory: it may refuse them,
+//! with one of its own exit codes, and nothing else.
+
+use std::{
+    fs,
+    io::Write,
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use rand::{RngExt, SeedableRng};
+
+use crate::{
+    hostile::{Rng, amount, damage_bytes, program, seed},
+    synth::{self, Body, Policy, Spec},
+};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+/// Address space, in KiB: what the largest of the undamaged files needs, and half as much again.
+const MEMORY_KIB: u32 = 1 << 20;
+/// Processor seconds that are more than enough.
+const SECONDS: u32 = 60;
+
+/// Runs the program in little memory.
+fn scorn(arguments: &[&str], path: &Path, rest: &[&str]) -> Output {
+    let limited = format!("ulimit -v {MEMORY_KIB} && ulimit -t {SECONDS} && exec \"$0\" \"$@\"");
+    let mut command = Command::new("sh");
+    command.args(["-c", &limited]).arg(program());
+    command
+        .args(arguments)
+        .arg(path)
+        .args(rest)
+        .output()
+        .unwrap()
+}
+
+/// Files of one kind.
+struct Kind {
+    name: &'static str,
+    undamaged: Vec<u8>,
+    /// What is done with a file: arguments before and after its name.
+    uses: Vec<(Vec<&'static str>, Vec<&'static str>)>,
+}
+
+const HASH: [&str; 6] = ["-b", "hash", "-t", "1", "analyze", "--nodes"];
+
+fn kind(
+    name: &'static str,
+    undamaged: Vec<u8>,
+    uses: &[(&[&'static str], &[&'static str])],
+) -> Kind {
+    let uses = uses
+        .iter()
+        .map(|(before, after)| (before.to_vec(), after.to_vec()));
+    Kind {
+        name,
+        undamaged,
+        uses: uses.collect(),
+    }
+}
+
+fn kinds(folder: &Path) -> Vec<Kind> {
+    let read = |name: &str| fs::read(Path::new(ROOT).join(name)).unwrap();
+    let pgn = {
+        let all = read("tests/data/training-smoke.pgn");
+        let end = all
+            .windows(8)
+            .skip(100)
+            .position(|part| part == b"\n[Event ");
+        all[..end.map_or(all.len(), |end| end + 100)].to_vec()
+    };
+    let epd = b"6k1/5ppp/8/8/8/8/8/R5K1 w - - bm Ra8#; id \"mate\";\n\
+        4k3/8/8/8/8/8/8/4K2R w K - 3 40 am Kd1+!; id \"quiet\";\n"
+        .to_vec();
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gz.write_all(&pgn).unwrap();
+    let zst =
+        ruzstd::encoding::compress_to_vec(&pgn[..], ruzstd::encoding::CompressionLevel::Fastest);
+    let lc0 = synth::file(&Spec {
+        body: Body::Conv {
+            blocks: 1,
+            filters: 2,
+            squeeze_excite: Some(1),
+        },
+        policy: Policy::Convolution,
+        moves_left: Some(1),
+        value_channels: 1,
+        value_hidden: 2,
+        ..Default::default()
+    });
+    let resumed = folder.join("resumed.jsonl");
+    let position = ["1", "--fen", "8/8/8/8/8/4k3/4p3/4K3 b - - 0 1", "--output"];
+    let made = scorn(&[&HASH[..], &position].concat(), &resumed, &[]);
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    let records = folder.join("games.rec");
+    let smoke = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/training-smoke.pgn");
+    let made = scorn(
+        &["dataset", "pgn", smoke, "--limit", "1", "-o"],
+        &records,
+        &[],
+    );
+    assert!(made.status.success());
+    let run = [
+        "-t", "1", "-b", "rten", "analyze", "--nodes", "2", "--fen", "startpos", "-w",
+    ];
+    let games: &[(&[&str], &[&str])] = &[
+        (
+            &["-b", "hash", "-t", "1", "analyze", "--nodes", "1", "--pgn"],
+            &[],
+        ),
+        (&["dataset", "pgn", "--force", "-o", "OUT"], &[]),
+        (&["stats"], &[]),
+    ];
+    let analysis: &[&str] = &["-b", "hash", "-t", "1", "analyze", "--nodes", "1", "--epd"];
+    let resume: &[&str] = &[
+        "-b",
+        "hash",
+        "-t",
+        "1",
+        "analyze",
+        "--nodes",
+        "1",
+        "--fen",
+        "8/8/8/8/8/4k3/4p3/4K3 b - - 0 1",
+        "--output",
+    ];
+    vec![
+        kind("x.pb", lc0, &[(&["describe"], &[]), (&run, &[])]),
+        kind(
+            "x.onnx",
+            read("tests/data/networks/tiny.onnx"),
+            &[(&["describe"], &[]), (&run, &[])],
+        ),
+        kind("x.pgn", pgn, games),
+        kind("x.pgn.gz", gz.finish().unwrap(), games),
+        kind("x.pgn.zst", zst, games),
+        kind("x.epd", epd, &[(analysis, &[])]),
+        kind(
+            "x.config",
+            b"# mine\n--cpuct=2.5\nMultiPV=3\nno-two-fold-draws\n--sc-limit=20\n--draw-score=-0.5\n".to_vec(),
+            &[(
+                &["-b", "hash", "-t", "1", "analyze", "--fen", "startpos", "--nodes", "5", "-c"],
+                &[],
+            )],
+        ),
+        kind(
+            "x.rec",
+            fs::read(&records).unwrap(),
+            &[
+                (&["dataset", "stats"], &[]),
+                (&["dataset", "sample", "--force", "--count", "3", "-o", "OUT"], &[]),
+            ],
+        ),
+        kind("x.jsonl", fs::read(&resumed).unwrap(), &[(resume, &[])]),
+    ]
+}
+
+/// Tablebases, where there are some: the files beside the checkout that `SCORN_SHARED` names.
+fn tablebase() -> Option<PathBuf> {
+    let shared = PathBuf::from(std::env::var_os("SCORN_SHARED")?);
+    let files = fs::read_dir(shared.join("syzygy")).ok()?.flatten();
+    let mut tables: Vec<PathBuf> = files
+        .map(|file| file.path())
+        .filter(|path| path.file_name().is_some_and(|name| name == "KQvK.rtbw"))
+        .collect();
+    tables.pop()
+}
+
+fn check(name: &str, output: &Output, damaged: &[u8]) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let ended_well = matches!(output.status.code(), Some(0 | 1)) && !said.contains("panicked");
+    if !ended_well {
+        let kept = std::env::temp_dir().join(format!("scorn-fuzz-{}-{name}", std::process::id()));
+        fs::write(&kept, damaged).unwrap();
+        panic!(
+            "{}: code {:?}, signal {:?}: {said}",
+            kept.display(),
+            output.status.code(),
+            output.status.signal()
+        );
+    }
+}
+
+#[test]
+fn damaged_files_are_read_or_refused_in_little_memory() {
+    let total = amount("SCORN_FUZZ_FILES", 54);
+    let mut rng = Rng::seed_from_u64(seed());
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let kinds = kinds(folder.path());
+    let run = |kind: &Kind, which: usize, path: &Path| {
+        let (before, after) = &kind.uses[which];
+        let out = out.to_str().unwrap();
+        let put = |word: &&'static str| {
+            if *word == "OUT" {
+                out.to_owned()
+            } else {
+                (*word).to_owned()
+            }
+        };
+        let before: Vec<String> = before.iter().map(put).collect();
+        let before: Vec<&str> = before.iter().map(String::as_str).collect();
+        scorn(&before, path, after)
+    };
+    let mut refused = 0;
+    for kind in &kinds {
+        let path = folder.path().join(kind.name);
+        for which in 0..kind.uses.len() {
+            fs::write(&path, &kind.undamaged).unwrap();
+            let output = run(kind, which, &path);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{} {which}: {said}", kind.name);
+        }
+    }
+    for round in 0..total {
+        let kind = &kinds[round % kinds.len()];
+        let mut bytes = kind.undamaged.clone();
+        damage_bytes(&mut rng, &mut bytes);
+        let path = folder.path().join(kind.name);
+        fs::write(&path, &bytes).unwrap();
+        let output = run(kind, rng.random_range(0..kind.uses.len()), &path);
+        check(kind.name, &output, &bytes);
+        refused += usize::from(!output.status.success());
+    }
+    assert!(refused > total / 10, "{refused} of {total} were refused");
+    println!("{total} damaged files, {refused} refused");
+}
+
+#[test]
+fn damaged_tablebases_are_read_or_refused() {
+    let Some(table) = tablebase() else {
+        println!("SKIPPED: no tablebases (SCORN_SHARED)");
+        return;
+    };
+    let total = amount("SCORN_FUZZ_FILES", 54).div_ceil(9);
+    let mut rng = Rng::seed_from_u64(seed() + 1);
+    let folder = tempfile::tempdir().unwrap();
+    let undamaged = fs::read(&table).unwrap();
+    for _ in 0..total {
+        let mut bytes = undamaged.clone();
+        damage_bytes(&mut rng, &mut bytes);
+        fs::write(folder.path().join("KQvK.rtbw"), &bytes).unwrap();
+        let queen = "8/8/8/8/8/2k5/8/KQ6 w - - 0 1";
+        let before = [&HASH[..], &["20", "--fen", queen, "--syzygy-paths"]].concat();
+        check("KQvK.rtbw", &scorn(&before, folder.path(), &[]), &bytes);
+    }
+    println!("{total} damaged tablebases");
+}

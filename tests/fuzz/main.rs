@@ -1,0 +1,13 @@
+//! Attacks with chance: on the library, on the program as a GUI drives it, and on whatever reads files.
+//!
+//! `cargo test` runs a short form. Long ones, as in `docs/reliability.md`:
+//! `SCORN_FUZZ_LINES=1000000 SCORN_FUZZ_FILES=100000 cargo test --release --test fuzz`.
+
+#[cfg(target_os = "linux")]
+mod files;
+mod hostile;
+mod library;
+mod program;
+#[cfg(target_os = "linux")]
+#[path = "../lc0/synth.rs"]
+mod synth;
