@@ -527,7 +527,7 @@ options! {
         nps_limit:                          f32 [0.0, 1000000.0]          = 0.0;
 
     // Network.
-    /// Network file: lc0 .pb or .pb.gz, or ONNX; or one of those inside: `<built in>`, `<built in sparse>`.
+    /// Network file: lc0 .pb or .pb.gz, or ONNX; or one of those inside: `<built in>`, `<built in dense>`.
     "WeightsFile"                         "weights",                      drops Network
         weights_file:                       String                        = "<built in>";
     /// What evaluates the network: auto (the first that works of these), sparse (for sparse networks, and what

@@ -233,6 +233,8 @@ fn a_copy_of_the_same_network_at_the_same_temperature_changes_nothing() {
         "-v",
         "-b",
         "rten",
+        "-w",
+        DEFAULT,
         "--threads",
         "1",
         "--sc-limit",

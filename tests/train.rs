@@ -186,7 +186,7 @@ fn played_with(network: &Path) {
         best == same && !lines.iter().any(|line| line.contains("error")),
         "{lines:?}"
     );
-    let mut refused = Session::with(&["--backend=sparse"]);
+    let mut refused = Session::with(&["--backend=sparse", "--weights=<built in dense>"]);
     let lines = refused.ask("ucinewgame");
     assert!(
         lines

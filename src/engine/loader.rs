@@ -19,6 +19,7 @@ use crate::{
     network::{
         Evaluator,
         compose::decorators::Decorators,
+        load::weights,
         opponent::{Networks, Role, is_wanted},
     },
     options::{Invalidates, Options},
@@ -256,8 +257,12 @@ impl Loader {
         if let Some(networks) = self.slot.state.lock().stand_in.clone() {
             return Some(networks);
         }
+        let backend = match weights::is_sparse(weights::BUILT_IN) {
+            true => "sparse",
+            false => "rten",
+        };
         let options = Options {
-            backend: "rten".into(),
+            backend: backend.into(),
             ..Options::default()
         };
         let main = self.load_one(&options, Role::Main).ok()?;

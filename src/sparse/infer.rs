@@ -25,9 +25,9 @@ const LANES: usize = 64;
 pub struct First {
     /// Columns: the first half is multiplied by the second.
     pub width: usize,
-    /// [input][column], 255 is 1.
+    /// `[input][column]`, 255 is 1.
     pub weights: Vec<i8>,
-    /// [column], 255 is 1.
+    /// `[column]`, 255 is 1.
     pub bias: Vec<i16>,
 }
 
@@ -36,19 +36,19 @@ pub struct First {
 pub struct ValueTail {
     /// Units of the hidden layers.
     pub units: usize,
-    /// [unit][product], 64 is 1.
+    /// `[unit][product]`, 64 is 1.
     pub hidden: Vec<i8>,
-    /// [unit], 127 x 64 is 1.
+    /// `[unit]`, 127 x 64 is 1.
     pub hidden_bias: Vec<i32>,
-    /// [unit][unit], as trained.
+    /// `[unit][unit]`, as trained.
     pub second: Vec<f32>,
-    /// [unit]
+    /// `[unit]`
     pub second_bias: Vec<f32>,
-    /// [unit][output]
+    /// `[unit][output]`
     pub out: Vec<f32>,
-    /// [output]
+    /// `[output]`
     pub out_bias: [f32; OUTPUTS],
-    /// [input][output]
+    /// `[input][output]`
     pub direct: Vec<[f32; OUTPUTS]>,
 }
 
@@ -57,9 +57,9 @@ pub struct ValueTail {
 pub struct Network {
     /// The policy's first layer.
     pub policy: First,
-    /// [row][product], 64 is 1.
+    /// `[row][product]`, 64 is 1.
     pub rows: Vec<i8>,
-    /// [row], 127 x 64 is 1.
+    /// `[row]`, 127 x 64 is 1.
     pub rows_bias: Vec<i32>,
     /// The value's first layer.
     pub value: First,

@@ -76,31 +76,31 @@ pub struct Section {
 /// Where what is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sections {
-    /// [block][input][column]
+    /// `[block][input][column]`
     pub policy_in: Section,
-    /// [block][column]
+    /// `[block][column]`
     pub policy_bias: Section,
-    /// [row][product]
+    /// `[row][product]`
     pub rows: Section,
-    /// [row]
+    /// `[row]`
     pub rows_bias: Section,
-    /// [block][input][column]
+    /// `[block][input][column]`
     pub value_in: Section,
-    /// [block][column]
+    /// `[block][column]`
     pub value_bias: Section,
-    /// [product][unit]
+    /// `[product][unit]`
     pub hidden: Section,
-    /// [unit]
+    /// `[unit]`
     pub hidden_bias: Section,
-    /// [unit][unit]
+    /// `[unit][unit]`
     pub second: Section,
-    /// [unit]
+    /// `[unit]`
     pub second_bias: Section,
-    /// [unit][output]
+    /// `[unit][output]`
     pub out: Section,
-    /// [output]
+    /// `[output]`
     pub out_bias: Section,
-    /// [input][output]
+    /// `[input][output]`
     pub direct: Section,
     /// How many weights there are.
     pub total: usize,

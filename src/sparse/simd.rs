@@ -5,7 +5,7 @@
 //!
 //! Two things here are unsafe, and nothing else about sparse networks is: entering such a copy, and calling an instruction from
 //! code that is generic over the instruction sets. Both are sound because a [`Level`] other than `PLAIN` comes from
-//! [`Level::detect`] and [`Level::available`] alone, which ask the processor, and a token ([`Avx2`], [`Avx512`]) is only made inside
+//! [`Level::detect`] and [`Level::available`] alone, which ask the processor, and a token (`Avx2`, `Avx512`) is only made inside
 //! a function that was entered through such a level.
 
 #![allow(

@@ -16,9 +16,9 @@ use crate::{
 
 /// The value of `WeightsFile` that means the network inside the program.
 pub const BUILT_IN: &str = "<built in>";
-/// The same by what it is, whichever is the default.
+/// The value of `WeightsFile` that means the dense network inside the program, which knows more and is slower.
 pub const BUILT_IN_DENSE: &str = "<built in dense>";
-/// The value of `WeightsFile` that means the sparse network inside the program, made for processors without libraries.
+/// The value of `WeightsFile` that means the sparse network inside the program, made for processors and the default.
 pub const BUILT_IN_SPARSE: &str = "<built in sparse>";
 /// The value of `WeightsFile` that means the newest network file here or beside the executable.
 pub const AUTODISCOVER: &str = "<autodiscover>";
@@ -70,7 +70,7 @@ pub struct Network {
     pub is_converted: bool,
 }
 
-/// The network inside the program.
+/// The dense network inside the program.
 #[cfg(scorn_embedded_network)]
 static EMBEDDED: Option<&[u8]> = Some(include_bytes!("../../../networks/scorn-default.onnx"));
 #[cfg(not(scorn_embedded_network))]
@@ -82,16 +82,18 @@ static EMBEDDED_SPARSE: Option<&[u8]> = Some(include_bytes!("../../../networks/s
 #[cfg(not(scorn_embedded_sparse))]
 static EMBEDDED_SPARSE: Option<&[u8]> = None;
 
-/// The bytes of the network inside the program, an ONNX model; `None` if it was built without one.
+/// The bytes of the default network inside the program, an ONNX model: the sparse one, unless the program was built without it.
+/// `None` if there is none at all.
 pub fn embedded() -> Option<&'static [u8]> {
-    EMBEDDED
+    EMBEDDED_SPARSE.or(EMBEDDED)
 }
 
 /// A network inside the program, if `weights` names one: its name and bytes, which are `None` if the program was built without
 /// it.
 fn built_in(weights: &str) -> Option<(&'static str, Option<&'static [u8]>)> {
     match weights {
-        "" | BUILT_IN | BUILT_IN_DENSE => Some(("built in", EMBEDDED)),
+        "" | BUILT_IN => Some(("built in", embedded())),
+        BUILT_IN_DENSE => Some(("built in, dense", EMBEDDED)),
         BUILT_IN_SPARSE => Some(("built in, sparse", EMBEDDED_SPARSE)),
         _ => None,
     }

@@ -1,6 +1,6 @@
 //! The state of a run on disk. A file appears under its name only when it is whole.
 //!
-//! A line of JSON ([`Header`]), then the vectors of [`State`] as little-endian 32-bit floats.
+//! A line of JSON (`Header`), then the vectors of [`State`] as little-endian 32-bit floats.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
