@@ -154,7 +154,7 @@ struct Board<'a> {
     terms: &'a Terms,
     history: History,
     adjudicator: Adjudicator<'a>,
-    clocks: [Clock; 2],
+    clocks: [PlayerClock; 2],
     /// As engines are told.
     position: String,
     moves: Vec<(PackedMove, String)>,
@@ -167,7 +167,7 @@ impl<'a> Board<'a> {
             terms,
             history: opening.history(),
             adjudicator: Adjudicator::new(&terms.rules),
-            clocks: limits.map(Clock::new),
+            clocks: limits.map(PlayerClock::new),
             position: position_text(opening, terms.chess960),
             moves: moves.collect(),
         }
@@ -255,20 +255,20 @@ fn position_text(opening: &Opening, chess960: bool) -> String {
 
 /// What a side has left.
 #[derive(Clone, Copy, Debug)]
-struct Clock {
+struct PlayerClock {
     limit: Limit,
     left: Duration,
     /// Moves to the next time control.
     moves_left: Option<u32>,
 }
 
-impl Clock {
-    fn new(limit: Limit) -> Clock {
+impl PlayerClock {
+    fn new(limit: Limit) -> PlayerClock {
         let (left, moves_left) = match limit {
             Limit::Clock { base, moves, .. } => (base, moves),
             Limit::Nodes(_) | Limit::Time(_) => (Duration::ZERO, None),
         };
-        Clock {
+        PlayerClock {
             limit,
             left,
             moves_left,
@@ -321,7 +321,7 @@ impl Clock {
 }
 
 /// The question for the side at `index`. A side without a clock is told of as if it had the other's.
-fn go(clocks: &[Clock; 2], index: usize) -> Go {
+fn go(clocks: &[PlayerClock; 2], index: usize) -> Go {
     let own = clocks[index];
     match own.limit {
         Limit::Nodes(nodes) => Go::Nodes(nodes),
@@ -353,7 +353,7 @@ fn pawns(score: Score, side: Color) -> f64 {
 /// `[%eval 0.31,12] [%nodes 800] [%clk 0:00:59.5]`: evaluation for White and depth, nodes, what is left on the clock (or,
 /// where there is none, the time that the move took). A game with fixed nodes says nothing about time, so that it is the
 /// same every time.
-fn comment(answer: &Answer, side: Color, clock: &Clock) -> String {
+fn comment(answer: &Answer, side: Color, clock: &PlayerClock) -> String {
     let Thoughts {
         score,
         depth,
@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn clocks_run_and_are_wound_up() {
         let second = Duration::from_secs(1);
-        let mut clock = Clock::new("clock=2/10+1".parse().unwrap());
+        let mut clock = PlayerClock::new("clock=2/10+1".parse().unwrap());
         clock.press(3 * second);
         assert_eq!((clock.left, clock.moves_left), (8 * second, Some(1)));
         clock.press(3 * second);
@@ -400,7 +400,7 @@ mod tests {
         // Within the margin more may be used than there is.
         clock.press(17 * second);
         assert_eq!(clock.left, second);
-        let other = Clock::new(Limit::Nodes(5));
+        let other = PlayerClock::new(Limit::Nodes(5));
         let asked = go(&[clock, other], 0);
         let expected = Go::Clock {
             left: [second; 2],
@@ -422,8 +422,8 @@ mod tests {
                 nodes: None,
             },
         };
-        let nodes = Clock::new(Limit::Nodes(1));
-        let time = Clock::new(Limit::Time(Duration::from_secs(1)));
+        let nodes = PlayerClock::new(Limit::Nodes(1));
+        let time = PlayerClock::new(Limit::Time(Duration::from_secs(1)));
         let text = comment(&answer(Score::Centipawns(31)), Color::Black, &nodes);
         assert_eq!(text, "[%eval -0.31,7]");
         let text = comment(&answer(Score::Mate(-2)), Color::Black, &time);

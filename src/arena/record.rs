@@ -26,7 +26,7 @@ pub type Settings = Map<String, Value>;
 
 /// An open file of games.
 #[derive(Debug)]
-pub struct Record {
+pub struct GameRecord {
     file: File,
     path: PathBuf,
     /// Bytes of whole games.
@@ -44,7 +44,7 @@ pub struct Labels<'a> {
     pub chess960: bool,
 }
 
-impl Record {
+impl GameRecord {
     /// Opens the file of a match, or begins it; games that it holds go into the tally. `inputs` are never written.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl Record {
         openings: &[Opening],
         inputs: &[PathBuf],
         tally: &mut Tally,
-    ) -> Result<Record> {
+    ) -> Result<GameRecord> {
         let name = path.display();
         let is_packed = path.extension().is_some_and(|e| e == "gz" || e == "zst");
         ensure!(
@@ -73,7 +73,7 @@ impl Record {
             let text = serde_json::to_string_pretty(settings)? + "\n";
             output::write(&settings_path(path), text.as_bytes(), true, inputs)?;
         }
-        let mut record = Record {
+        let mut record = GameRecord {
             file,
             path: path.to_owned(),
             length: length as u64,
@@ -298,7 +298,7 @@ mod tests {
         let path = folder.path().join("a.pgn");
         let openings = vec![Opening::standard(); 2];
         let mut tally = Tally::new(true);
-        let mut record = Record::open(&path, &settings(1), &openings, &[], &mut tally).unwrap();
+        let mut record = GameRecord::open(&path, &settings(1), &openings, &[], &mut tally).unwrap();
         let start = Chess::default();
         let round = Round { pair: 0, half: 0 };
         record
@@ -306,7 +306,7 @@ mod tests {
             .unwrap();
         let before = fs::read(&path).unwrap();
         drop(record);
-        let mut record = Record::open(&path, &settings(1), &openings, &[], &mut tally).unwrap();
+        let mut record = GameRecord::open(&path, &settings(1), &openings, &[], &mut tally).unwrap();
         assert_eq!(tally.games().total(), 1);
         assert_eq!(record.length, before.len() as u64);
         // A file that cannot be written is the nearest thing to a full disk that every system has.
@@ -317,7 +317,7 @@ mod tests {
             .unwrap_err();
         assert!(error.to_string().contains("a.pgn"));
         assert_eq!(fs::read(&path).unwrap(), before);
-        let other = Record::open(&path, &settings(2), &openings, &[], &mut tally);
+        let other = GameRecord::open(&path, &settings(2), &openings, &[], &mut tally);
         assert!(other.unwrap_err().to_string().contains("(seed differs)"));
         assert_eq!(fs::read(&path).unwrap(), before);
     }

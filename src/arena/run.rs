@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::{
     game::{self, Played, Termination, Terms},
     player::Player,
-    record::{Labels, Record},
+    record::{GameRecord, Labels},
     tally::{Round, Tally},
 };
 use crate::{
@@ -38,7 +38,7 @@ pub struct Match {
 struct Shared<'a> {
     games: VecDeque<Round>,
     tally: &'a mut Tally,
-    record: Option<&'a mut Record>,
+    record: Option<&'a mut GameRecord>,
     report: &'a mut (dyn FnMut(&Tally, Round, &Played) + Send),
     failure: Option<anyhow::Error>,
 }
@@ -81,7 +81,7 @@ impl Match {
         &self,
         engines: Engines,
         tally: &mut Tally,
-        record: Option<&mut Record>,
+        record: Option<&mut GameRecord>,
         report: &mut (dyn FnMut(&Tally, Round, &Played) + Send),
     ) -> Result<()> {
         let games: VecDeque<Round> = self.rounds().filter(|&round| !tally.has(round)).collect();

@@ -19,7 +19,7 @@ use crate::{
     arena::{
         game::{Played, Termination, Terms},
         player::{Limit, Player},
-        record::{Record, Settings},
+        record::{GameRecord, Settings},
         report::{self, Report},
         run::Match,
         tally::{Round, Tally},
@@ -277,7 +277,7 @@ pub fn command(args: &MatchArgs) -> Result<()> {
     // Engines first: a match that cannot be played leaves no file.
     let engines = game.start_engines()?;
     let mut record = match &args.pgn {
-        Some(path) => Some(Record::open(
+        Some(path) => Some(GameRecord::open(
             path,
             &settings,
             &game.openings,

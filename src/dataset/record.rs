@@ -557,7 +557,7 @@ impl Header {
 
 /// A job whose output can be continued: what it does, as far as that decides what it writes, and the first records of its
 /// inputs.
-pub struct Job {
+pub struct RecordJob {
     /// What its files keep of records.
     pub layout: Layout,
     /// Files are continued after their last whole group of so many records.
@@ -566,19 +566,24 @@ pub struct Job {
     fingerprint: u64,
 }
 
-impl Job {
+impl RecordJob {
     /// The job with these settings on these inputs.
     ///
     /// # Errors
     /// When an input cannot be read.
-    pub fn new(settings: &str, inputs: &[PathBuf], layout: Layout, group: u64) -> Result<Job> {
+    pub fn new(
+        settings: &str,
+        inputs: &[PathBuf],
+        layout: Layout,
+        group: u64,
+    ) -> Result<RecordJob> {
         let mut fingerprint = fnv1a(0, settings.as_bytes());
         for input in inputs {
             for record in RecordReader::open(input)?.take(64) {
                 fingerprint = fnv1a(fingerprint, &record?.to_bytes());
             }
         }
-        Ok(Job {
+        Ok(RecordJob {
             layout,
             group,
             inputs: inputs.to_vec(),
@@ -626,7 +631,7 @@ impl RecordWriter {
     /// # Errors
     /// When the file cannot be written, is one of the inputs, is another job's or is just being written by somebody else;
     /// then it stays as it is.
-    pub fn append(path: &Path, job: &Job) -> Result<RecordWriter> {
+    pub fn append(path: &Path, job: &RecordJob) -> Result<RecordWriter> {
         let name = path.display();
         let context = || format!("cannot write {name}");
         let layout = job.layout;
@@ -751,7 +756,8 @@ mod tests {
         let path = dir.path().join("x.rec");
         let mut record = Record::new(&Chess::new(), false, Source::Game);
         record.alternatives[3] = Alternative { m: 9, score: 1 };
-        let job = |settings: &str, layout, group| Job::new(settings, &[], layout, group).unwrap();
+        let job =
+            |settings: &str, layout, group| RecordJob::new(settings, &[], layout, group).unwrap();
         let ranked = |group| job("settings", Layout::Ranked, group);
         let mut writer = RecordWriter::append(&path, &ranked(1)).unwrap();
         for _ in 0..3 {
@@ -769,7 +775,7 @@ mod tests {
         writer.write(&record).unwrap();
         writer.finish().unwrap();
         assert_eq!(read_all(&path).unwrap(), vec![record; 3]);
-        let own_input = Job::new("settings", slice::from_ref(&path), Layout::Ranked, 1);
+        let own_input = RecordJob::new("settings", slice::from_ref(&path), Layout::Ranked, 1);
         for (other, reason) in [
             (job("settings", Layout::Plain, 1), "was not begun"),
             (job("others", Layout::Ranked, 1), "was not begun"),
@@ -789,7 +795,7 @@ mod tests {
         let mut writer = RecordWriter::create(&path, Layout::Plain).unwrap();
         writer.write(&record).unwrap();
         writer.finish().unwrap();
-        let job = Job::new("settings", slice::from_ref(&path), Layout::Plain, 16).unwrap();
+        let job = RecordJob::new("settings", slice::from_ref(&path), Layout::Plain, 16).unwrap();
         assert!(RecordWriter::append(&path, &job).is_err());
         assert_eq!(read_all(&path).unwrap(), [record]);
     }

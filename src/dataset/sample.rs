@@ -18,7 +18,7 @@ use shakmaty::{
 use super::record::{Record, Source, read_all};
 
 /// Attempts that may come to nothing, one after the other, before that is an error.
-const PATIENCE: u32 = 100_000;
+const MOST_FAILED_ATTEMPTS: u32 = 100_000;
 
 /// Makes positions out of those of games; seed and games decide them.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Sampler {
     /// # Errors
     /// When none can be made.
     pub fn next_position(&mut self) -> Result<Record> {
-        for _ in 0..PATIENCE {
+        for _ in 0..MOST_FAILED_ATTEMPTS {
             let source = SOURCES[draw(&self.shares, &mut self.rng)];
             let base = self.games.choose(&mut self.rng).context("no positions")?;
             if let Some(record) = make(base, source, &mut self.rng) {
@@ -71,7 +71,7 @@ impl Sampler {
             }
         }
         bail!(
-            "{PATIENCE} attempts, one after the other, came to nothing: the input files hold no positions from which such \
+            "{MOST_FAILED_ATTEMPTS} attempts, one after the other, came to nothing: the input files hold no positions from which such \
              can be made"
         )
     }

@@ -8,7 +8,7 @@ use super::record::{MATE, NO_RESULT, NO_SCORE, RecordReader, Source};
 
 /// Counts of one source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Line {
+pub struct StatsLine {
     /// Records.
     pub records: u64,
     /// Those of held-out games.
@@ -29,8 +29,8 @@ pub struct Line {
 ///
 /// # Errors
 /// When a file cannot be read.
-pub fn count(inputs: &[PathBuf]) -> Result<[Line; Source::ALL.len()]> {
-    let mut lines = [Line::default(); Source::ALL.len()];
+pub fn count(inputs: &[PathBuf]) -> Result<[StatsLine; Source::ALL.len()]> {
+    let mut lines = [StatsLine::default(); Source::ALL.len()];
     for path in inputs {
         for record in RecordReader::open(path)? {
             let record = record?;
@@ -53,7 +53,7 @@ pub fn count(inputs: &[PathBuf]) -> Result<[Line; Source::ALL.len()]> {
 }
 
 /// The counts as text.
-pub fn table(lines: &[Line; Source::ALL.len()]) -> String {
+pub fn table(lines: &[StatsLine; Source::ALL.len()]) -> String {
     let mut text = format!(
         "{:21}{:>11}{:>10}{:>11}{:>13}{:>11}{:>9}{:>11}{:>11}{:>11}\n",
         "source",

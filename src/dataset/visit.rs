@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Searches that may yield too little, one after the other, before that is an error.
-const PATIENCE: u32 = 1000;
+const MOST_POOR_SEARCHES: u32 = 1000;
 
 /// What every search uses.
 pub struct Searcher {
@@ -43,7 +43,7 @@ impl Searcher {
     /// When a search fails, or too many of them find fewer positions than are to be taken.
     pub fn draw(&self, games: &[Record], count: usize, seed: u64) -> Result<Vec<Record>> {
         let mut rng = SmallRng::seed_from_u64(seed);
-        for _ in 0..PATIENCE {
+        for _ in 0..MOST_POOR_SEARCHES {
             let base = games.choose(&mut rng).context("no positions")?;
             let root = History::new(base.position().context("a position to search")?);
             let lines = self.visited(&root)?;
@@ -53,7 +53,7 @@ impl Searcher {
             }
         }
         anyhow::bail!(
-            "{PATIENCE} searches, one after the other, visited fewer than {count} undecided positions: \
+            "{MOST_POOR_SEARCHES} searches, one after the other, visited fewer than {count} undecided positions: \
              lower --per-search or raise --nodes"
         )
     }

@@ -21,7 +21,7 @@ use thiserror::Error;
 const START: Duration = Duration::from_secs(120);
 
 /// How long it has to answer `stop`.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long it has to end after `quit`.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -294,7 +294,7 @@ impl Client {
         let mut answer = self.until("bestmove", "go", started + longest, &mut hear);
         if let Err(ClientError::Silent { .. }) = answer {
             self.send("stop")?;
-            answer = self.until("bestmove", "go", Instant::now() + PATIENCE, &mut hear);
+            answer = self.until("bestmove", "go", Instant::now() + ANSWER_TIMEOUT, &mut hear);
         }
         let (at, line) = answer?;
         Ok(Answer {

@@ -12,7 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use shakmaty::Color;
 
 pub use self::input::{Item, Items, from_epd, from_pgn};
-use self::output::{Record, Writer};
+use self::output::{PositionRecord, ResultWriter};
 use crate::{
     lc0,
     network::opponent,
@@ -119,7 +119,7 @@ impl AnalyzeArgs {
 pub fn command(args: &AnalyzeArgs, options: Options, load: &Load) -> Result<()> {
     let count = args.count()?;
     let settings = args.settings(&options);
-    let mut writer = Writer::new(args, &settings)?;
+    let mut writer = ResultWriter::new(args, &settings)?;
     let options = Options {
         show_objective: true,
         ..options
@@ -173,7 +173,7 @@ pub fn command(args: &AnalyzeArgs, options: Options, load: &Load) -> Result<()> 
 ///
 /// # Errors
 /// When the evaluator fails.
-fn analyze(item: &Item, player: &Player, limits: &Limits, moves: bool) -> Result<Record> {
+fn analyze(item: &Item, player: &Player, limits: &Limits, moves: bool) -> Result<PositionRecord> {
     let job = player.job(item.history.clone(), limits.clone());
     let mut tree = Tree::default();
     let clock = SystemClock::default();
@@ -183,7 +183,7 @@ fn analyze(item: &Item, player: &Player, limits: &Limits, moves: bool) -> Result
         .search(&mut tree, &job, &stop, &clock, &mut collector)
         .with_context(|| format!("analysing {}", item.name))?;
     let stats = moves.then_some(&collector.stats[..]);
-    Ok(Record::new(item, &outcome, &player.options, stats))
+    Ok(PositionRecord::new(item, &outcome, &player.options, stats))
 }
 
 /// Keeps the statistics of the moves.

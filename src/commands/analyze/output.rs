@@ -26,7 +26,7 @@ use crate::{
 
 /// The result for one position. Values are from the point of view of the side to move, except `white`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Record {
+pub struct PositionRecord {
     /// The position's name: line or move number, id.
     pub name: String,
     /// The position.
@@ -117,19 +117,19 @@ pub struct MoveRecord {
     pub frozen: bool,
 }
 
-impl Record {
+impl PositionRecord {
     /// Puts the outcome of a search into words and numbers.
     pub fn new(
         item: &Item,
         outcome: &Outcome,
         options: &Options,
         stats: Option<&[MoveStat]>,
-    ) -> Record {
+    ) -> PositionRecord {
         let position = item.history.position();
         let report = &outcome.report;
         let text = |m: PackedMove| setup::move_text(position, m, options.chess960);
         let wl = report.lines.first().map_or(0.0, |line| line.value.wl);
-        Record {
+        PositionRecord {
             name: item.name.clone(),
             fen: item.fen(),
             settings: String::new(),
@@ -222,7 +222,7 @@ fn sans(position: &Chess, moves: &[PackedMove]) -> Vec<String> {
 }
 
 /// Where the records go. In a file, those of an earlier run come first.
-pub struct Writer {
+pub struct ResultWriter {
     to: Box<dyn Write>,
     json: bool,
     settings: String,
@@ -231,12 +231,12 @@ pub struct Writer {
     met: usize,
 }
 
-impl Writer {
+impl ResultWriter {
     /// Opens the output, and reads what an earlier run has left in it.
     ///
     /// # Errors
     /// When the file cannot be opened, is an input, holds something else or is just being written by somebody else.
-    pub fn new(args: &AnalyzeArgs, settings: &str) -> Result<Writer> {
+    pub fn new(args: &AnalyzeArgs, settings: &str) -> Result<ResultWriter> {
         let inputs: Vec<PathBuf> = args.epd.iter().chain(&args.pgn).cloned().collect();
         let (to, json, done): (Box<dyn Write>, _, _) = match &args.output {
             None => (Box::new(Printed), args.json, Vec::new()),
@@ -248,7 +248,7 @@ impl Writer {
                 }
             },
         };
-        Ok(Writer {
+        Ok(ResultWriter {
             to,
             json,
             settings: settings.to_owned(),
@@ -296,7 +296,7 @@ impl Writer {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn write(&mut self, record: &Record, item: &Item) -> Result<()> {
+    pub fn write(&mut self, record: &PositionRecord, item: &Item) -> Result<()> {
         let text = if self.json {
             serde_json::to_string(record)? + "\n"
         } else {
@@ -328,7 +328,7 @@ pub struct Earlier {
     name: String,
     fen: String,
     settings: String,
-    /// As [`Record::solved`].
+    /// As [`PositionRecord::solved`].
     pub solved: Option<bool>,
 }
 
@@ -351,7 +351,7 @@ fn read_records(file: &mut File, path: &Path) -> Result<Vec<Earlier>> {
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let record: Record = serde_json::from_slice(&line).with_context(context)?;
+        let record: PositionRecord = serde_json::from_slice(&line).with_context(context)?;
         records.push(Earlier {
             name: record.name,
             fen: record.fen,
@@ -372,7 +372,7 @@ fn read_records(file: &mut File, path: &Path) -> Result<Vec<Earlier>> {
     Ok(records)
 }
 
-fn for_people(record: &Record, item: &Item) -> String {
+fn for_people(record: &PositionRecord, item: &Item) -> String {
     let mut text = format!("{}\n", record.name);
     if record.name != record.fen {
         text += &format!("  {}\n", record.fen);

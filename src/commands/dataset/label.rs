@@ -11,7 +11,7 @@ use shakmaty::Chess;
 use super::progress_records;
 use crate::dataset::{
     label::{Teacher, apply},
-    record::{ALTERNATIVES, Job, Layout, Record, RecordReader, RecordWriter},
+    record::{ALTERNATIVES, Layout, Record, RecordJob, RecordReader, RecordWriter},
 };
 
 /// Options of `dataset label`.
@@ -54,7 +54,7 @@ pub fn run(args: &LabelArgs) -> Result<u64> {
         options.push(format!("MultiPV={}", args.multipv));
     }
     let settings = format!("label {} {options:?}", args.nodes);
-    let job = Job::new(&settings, std::slice::from_ref(&args.input), layout, 1)?;
+    let job = RecordJob::new(&settings, std::slice::from_ref(&args.input), layout, 1)?;
     let mut writer = RecordWriter::append(&args.out, &job)?;
     let total = reader.count;
     ensure!(

@@ -8,7 +8,7 @@ use clap::Args;
 use super::progress_records;
 use crate::{
     dataset::{
-        record::{Job, Layout, RecordWriter},
+        record::{Layout, RecordJob, RecordWriter},
         sample::read_games,
         visit::Searcher,
     },
@@ -60,7 +60,7 @@ pub fn run(args: &VisitArgs, options: &Options, load: &Load) -> Result<u64> {
     );
     let games = read_games(&args.inputs)?;
     let settings = format!("visit {} {} {options:?}", args.sample_seed, args.nodes);
-    let job = Job::new(&settings, &args.inputs, Layout::Plain, args.per_search)?;
+    let job = RecordJob::new(&settings, &args.inputs, Layout::Plain, args.per_search)?;
     let mut writer = RecordWriter::append(&args.out, &job)?;
     let searcher = Searcher::new(args.nodes, options, load)?;
     let bar = progress_records(args.count, "searching");
