@@ -16,6 +16,7 @@ use shakmaty::{
 };
 
 use super::record::{Record, Source, read_all};
+use crate::random::weighted_index;
 
 /// Attempts that may come to nothing, one after the other, before that is an error.
 const MOST_FAILED_ATTEMPTS: u32 = 100_000;
@@ -64,7 +65,8 @@ impl Sampler {
     /// When none can be made.
     pub fn next_position(&mut self) -> Result<Record> {
         for _ in 0..MOST_FAILED_ATTEMPTS {
-            let source = SOURCES[draw(&self.shares, &mut self.rng)];
+            let source =
+                SOURCES[weighted_index(self.shares.iter().copied(), &mut self.rng).unwrap_or(0)];
             let base = self.games.choose(&mut self.rng).context("no positions")?;
             if let Some(record) = make(base, source, &mut self.rng) {
                 return Ok(record);
@@ -92,18 +94,6 @@ pub fn read_games(inputs: &[PathBuf]) -> Result<Vec<Record>> {
         "the input files hold no positions of standard chess"
     );
     Ok(games)
-}
-
-/// An index with probability proportional to its share.
-fn draw(shares: &[f64], rng: &mut SmallRng) -> usize {
-    let mut rest = rng.random_range(0.0..shares.iter().sum());
-    for (index, share) in shares.iter().enumerate() {
-        rest -= share;
-        if rest < 0.0 {
-            return index;
-        }
-    }
-    0
 }
 
 /// A position made from `base`, unless what came out is not legal or the game is over.
