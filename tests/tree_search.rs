@@ -278,10 +278,10 @@ fn a_policy_that_comes_with_the_second_visit_changes_nothing() {
 
 #[test]
 fn several_threads_with_a_policy_on_the_second_visit_add_up() {
-    for threads in [1, 2, 4] {
+    for (threads, minibatch_size) in [(1, 1), (2, 1), (4, 1), (2, 64), (2, 1024), (4, 1024)] {
         let options = Arc::new(Options {
             threads,
-            minibatch_size: 1,
+            minibatch_size,
             ..(*options(1_000_000_000)).clone()
         });
         let limits = Limits {

@@ -58,7 +58,10 @@ impl Paths {
                     state.progress.claimed -= 1;
                 }
                 VisitState::Expanded(edges) => {
-                    state.tree.set_edges(path[path.len() - 1], *edges);
+                    let id = path[path.len() - 1];
+                    if state.tree.node(id).n_edges == 0 {
+                        state.tree.set_edges(id, *edges);
+                    }
                     cancel(&mut state.tree, path, steps);
                     state.progress.claimed -= 1;
                 }

@@ -233,10 +233,9 @@ impl Descent {
         } else if (node.is_proven() || is_dead_end) && !is_root {
             self.ends[group.visits].fill(End::Settled);
         } else if node.n_edges == 0 {
-            // The first to come sees to its moves; the others come again.
-            if node.in_flight as usize == group.visits.len() {
-                self.ends[group.visits.start] = End::Unexpanded;
-            }
+            // One sees to its moves, the others come again. Another thread may be at it, too: waiting for each other, both could
+            // come again for ever.
+            self.ends[group.visits.start] = End::Unexpanded;
         } else {
             self.next.push(group);
         }
