@@ -26,6 +26,20 @@ pub(super) struct RootMove {
     pub child: Node,
 }
 
+impl RootMove {
+    /// The move of an edge of the root, with this prior.
+    fn of(tree: &Tree, edge: u8, p: f32) -> RootMove {
+        let root = tree.node(tree.root);
+        let slot = tree.slot_of_edge(root, edge);
+        RootMove {
+            edge,
+            m: tree.edges(root).at(edge).m(),
+            p,
+            child: slot.map_or(Node::EMPTY, |slot| tree.children(root)[usize::from(slot)]),
+        }
+    }
+}
+
 /// The allowed root moves, best first.
 pub(super) fn ranked(state: &SearchState, params: &Params) -> Vec<RootMove> {
     let tree = &state.tree;
@@ -34,16 +48,7 @@ pub(super) fn ranked(state: &SearchState, params: &Params) -> Vec<RootMove> {
     let mut moves: Vec<RootMove> = state
         .root_moves
         .allowed()
-        .map(|(edge, p)| {
-            let slot = tree.slot_of_edge(root, edge);
-            let child = slot.map_or(Node::EMPTY, |slot| tree.children(root)[usize::from(slot)]);
-            RootMove {
-                edge,
-                m: tree.edges(root).at(edge).m(),
-                p,
-                child,
-            }
-        })
+        .map(|(edge, p)| RootMove::of(tree, edge, p))
         .collect();
     // Where no more than a draw is to be had, what is not a sure draw can only be worse, however often it was visited.
     let is_drawn = root.bounds().result() == Some(0);
@@ -155,15 +160,7 @@ fn excluded(state: &SearchState) -> Vec<RootMove> {
     let edges = (0..).zip(tree.edges(root).iter());
     edges
         .filter(|(edge, _)| !is_allowed(*edge))
-        .map(|(index, edge)| {
-            let slot = tree.slot_of_edge(root, index);
-            RootMove {
-                edge: index,
-                m: edge.m(),
-                p: edge.p(),
-                child: slot.map_or(Node::EMPTY, |slot| tree.children(root)[usize::from(slot)]),
-            }
-        })
+        .map(|(index, edge)| RootMove::of(tree, index, edge.p()))
         .collect()
 }
 
