@@ -4,8 +4,8 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use scorn::sparse::{
-    features::{Attacks, Features, View},
-    infer::{Network, Scratch},
+    features::{ActiveFeatures, Attacks, SquareView},
+    infer::{IntegerNetwork, Scratch},
     moves::Rows,
     network::Shape,
     simd::Level,
@@ -26,10 +26,10 @@ fn bench(c: &mut Criterion) {
         fen.into_position(CastlingMode::Standard).unwrap()
     });
     let shape = Shape::default();
-    let network = Network::quantize(shape, &shape.start(1));
+    let network = IntegerNetwork::quantize(shape, &shape.start(1));
     let seen = positions.each_ref().map(|position| {
-        let (view, attacks) = (View::of(position), Attacks::of(position));
-        let features = Features::with(position, view, &attacks);
+        let (view, attacks) = (SquareView::of(position), Attacks::of(position));
+        let features = ActiveFeatures::with(position, view, &attacks);
         let rows = Rows::new(position, view, &attacks);
         let moves = position.legal_moves();
         let rows: Vec<u16> = moves.iter().map(|&m| rows.row(m)).collect();
@@ -40,7 +40,7 @@ fn bench(c: &mut Criterion) {
         b.iter(|| {
             positions
                 .each_ref()
-                .map(|position| Features::of(black_box(position)))
+                .map(|position| ActiveFeatures::of(black_box(position)))
         });
     });
     let moves = positions.each_ref().map(|position| position.legal_moves());
@@ -48,7 +48,7 @@ fn bench(c: &mut Criterion) {
         b.iter(|| {
             let mut sum = 0;
             for (position, moves) in positions.iter().zip(&moves) {
-                let rows = Rows::new(position, View::of(position), &Attacks::of(position));
+                let rows = Rows::new(position, SquareView::of(position), &Attacks::of(position));
                 sum += moves.iter().map(|&m| u32::from(rows.row(m))).sum::<u32>();
             }
             sum

@@ -33,7 +33,7 @@ use crate::{
     },
     files,
     network::load::{self, NetworkConfig, calibrate::calibrate},
-    options::{Kind, OptionError, Options, Row, is_only_in_lc0},
+    options::{OptionError, OptionKind, OptionRow, Options, is_only_in_lc0},
     player::Load,
     terminal::tell,
     uci::{self, output::Output},
@@ -78,11 +78,11 @@ struct Cli {
     #[arg(long, short, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<CliCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     /// Speak UCI (what happens without a command, too).
     Uci,
     Analyze(AnalyzeArgs),
@@ -125,28 +125,28 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn dispatch(command: Option<Command>, options: Options) -> Result<()> {
+fn dispatch(command: Option<CliCommand>, options: Options) -> Result<()> {
     match command {
-        None | Some(Command::Uci) => {
+        None | Some(CliCommand::Uci) => {
             let output = Output::new(Box::new(io::stdout()));
             let aside = output.clone();
             let load = load(move |text| aside.note(text));
             uci::run(BufReader::new(io::stdin()), &output, options, load);
             Ok(())
         }
-        Some(Command::Analyze(args)) => analyze::command(&args, options, &load(tell_aside)),
-        Some(Command::Bench(args)) => bench::command(&args),
-        Some(Command::Backendbench(args)) => backendbench::backendbench(&args, &options),
-        Some(Command::Runtime(args)) => runtime::runtime(&args, &options),
-        Some(Command::Tune(args)) => tune::tune(&args, &options),
-        Some(Command::Convert(args)) => convert::convert_with(&args, &calibrate),
-        Some(Command::Describe(args)) => describe::describe(&args),
-        Some(Command::Dataset(args)) => dataset::run(&args, &options, &load(tell_aside)),
-        Some(Command::Chunk(args)) => chunk::command(&args),
-        Some(Command::Selfplay(args)) => selfplay::command(&args, &options, &load(tell_aside)),
-        Some(Command::Stats(args)) => stats::command(&args),
-        Some(Command::Match(args)) => r#match::command(&args),
-        Some(Command::Train(args)) => train::run(&args),
+        Some(CliCommand::Analyze(args)) => analyze::command(&args, options, &load(tell_aside)),
+        Some(CliCommand::Bench(args)) => bench::command(&args),
+        Some(CliCommand::Backendbench(args)) => backendbench::backendbench(&args, &options),
+        Some(CliCommand::Runtime(args)) => runtime::runtime(&args, &options),
+        Some(CliCommand::Tune(args)) => tune::tune(&args, &options),
+        Some(CliCommand::Convert(args)) => convert::convert_with(&args, &calibrate),
+        Some(CliCommand::Describe(args)) => describe::describe(&args),
+        Some(CliCommand::Dataset(args)) => dataset::run(&args, &options, &load(tell_aside)),
+        Some(CliCommand::Chunk(args)) => chunk::command(&args),
+        Some(CliCommand::Selfplay(args)) => selfplay::command(&args, &options, &load(tell_aside)),
+        Some(CliCommand::Stats(args)) => stats::command(&args),
+        Some(CliCommand::Match(args)) => r#match::command(&args),
+        Some(CliCommand::Train(args)) => train::run(&args),
     }
 }
 
@@ -199,7 +199,7 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::
 }
 
 /// The command line with a flag for every option, before and after the subcommand.
-fn command(rows: &[Row]) -> clap::Command {
+fn command(rows: &[OptionRow]) -> clap::Command {
     let command = with_options(Cli::command(), &[], rows);
     WITH_OPTIONS
         .iter()
@@ -207,7 +207,7 @@ fn command(rows: &[Row]) -> clap::Command {
 }
 
 /// The command with the flags added to the subcommand that the names lead to.
-fn with_options(command: clap::Command, path: &[&str], rows: &[Row]) -> clap::Command {
+fn with_options(command: clap::Command, path: &[&str], rows: &[OptionRow]) -> clap::Command {
     match path {
         [] => command.args(rows.iter().flat_map(arguments_of)),
         [name, rest @ ..] => command.mut_subcommand(name, |inner| with_options(inner, rest, rows)),
@@ -215,7 +215,7 @@ fn with_options(command: clap::Command, path: &[&str], rows: &[Row]) -> clap::Co
 }
 
 /// The flags of one row: `--flag VALUE`, or `--flag` and `--no-flag`.
-fn arguments_of(row: &Row) -> Vec<Arg> {
+fn arguments_of(row: &OptionRow) -> Vec<Arg> {
     let mut help = row.help.to_owned();
     if !row.default.is_empty() {
         help += &format!(" [default: {}]", row.default);
@@ -230,12 +230,12 @@ fn arguments_of(row: &Row) -> Vec<Arg> {
         Some((_, short)) => arg.short(*short),
         None => arg,
     };
-    if row.kind != Kind::Check {
+    if row.kind != OptionKind::Check {
         let value = match row.kind {
-            Kind::Spin { .. } => "N",
-            Kind::Float { .. } => "X",
-            Kind::Combo(_) => "WORD",
-            Kind::Check | Kind::Text => "TEXT",
+            OptionKind::Spin { .. } => "N",
+            OptionKind::Float { .. } => "X",
+            OptionKind::Combo(_) => "WORD",
+            OptionKind::Check | OptionKind::Text => "TEXT",
         };
         return vec![arg.value_name(value).allow_hyphen_values(true)];
     }
@@ -260,7 +260,7 @@ fn subcommand_path(matches: &ArgMatches) -> Vec<&str> {
 }
 
 /// What was given for an option; a flag after the subcommand counts more than one before it.
-fn value_of(row: &Row, matches: &ArgMatches) -> Option<String> {
+fn value_of(row: &OptionRow, matches: &ArgMatches) -> Option<String> {
     let inner = matches
         .subcommand()
         .and_then(|(_, inner)| value_of(row, inner));
@@ -269,14 +269,14 @@ fn value_of(row: &Row, matches: &ArgMatches) -> Option<String> {
     }
     // An error here means that this subcommand has no such flag.
     let is_negative = matches.try_get_one(row.negative_flag).ok().flatten();
-    if row.kind == Kind::Check && is_negative == Some(&true) {
+    if row.kind == OptionKind::Check && is_negative == Some(&true) {
         return Some("false".into());
     }
     matches.try_get_one::<String>(row.name).ok()?.cloned()
 }
 
 /// Reads the configuration file that was named, or the one beside the program if there is one.
-fn read_config(named: Option<&Path>, options: &mut Options, rows: &[Row]) -> Result<()> {
+fn read_config(named: Option<&Path>, options: &mut Options, rows: &[OptionRow]) -> Result<()> {
     let beside = || Some(std::env::current_exe().ok()?.parent()?.join(CONFIG_FILE));
     let path = match named {
         Some(path) => path.to_owned(),
@@ -294,7 +294,7 @@ fn read_config(named: Option<&Path>, options: &mut Options, rows: &[Row]) -> Res
 }
 
 /// One line: `--flag=value`, `--flag`, `--no-flag`; with the option's UCI name too, and without the dashes.
-fn set_from_line(line: &str, options: &mut Options, rows: &[Row]) -> Result<()> {
+fn set_from_line(line: &str, options: &mut Options, rows: &[OptionRow]) -> Result<()> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
         return Ok(());

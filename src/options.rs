@@ -10,7 +10,7 @@ use thiserror::Error;
 
 /// What kind of value an option takes, with its range.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum OptionKind {
     /// `true` or `false`.
     Check,
     /// An integer.
@@ -48,17 +48,17 @@ pub enum Invalidates {
 
 /// One row of the table, for listings.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct OptionRow {
     /// The UCI name.
     pub name: &'static str,
     /// Other UCI names for the same setting.
     pub aliases: &'static [&'static str],
     /// The command-line flag, without the dashes.
     pub flag: &'static str,
-    /// The flag that says no, for [`Kind::Check`].
+    /// The flag that says no, for [`OptionKind::Check`].
     pub negative_flag: &'static str,
     /// Type and range.
-    pub kind: Kind,
+    pub kind: OptionKind,
     /// The default, as text.
     pub default: String,
     /// One or two sentences.
@@ -85,12 +85,12 @@ pub enum OptionError {
 
 /// Types that an option can have.
 trait Setting: Sized {
-    fn parse(text: &str, kind: Kind) -> Option<Self>;
+    fn parse(text: &str, kind: OptionKind) -> Option<Self>;
     fn show(&self) -> String;
 }
 
 impl Setting for bool {
-    fn parse(text: &str, _: Kind) -> Option<bool> {
+    fn parse(text: &str, _: OptionKind) -> Option<bool> {
         match text.to_ascii_lowercase().as_str() {
             "true" | "on" | "yes" | "1" => Some(true),
             "false" | "off" | "no" | "0" => Some(false),
@@ -105,10 +105,10 @@ impl Setting for bool {
 macro_rules! integer_setting {
     ($($t:ty),*) => {$(
         impl Setting for $t {
-            fn parse(text: &str, kind: Kind) -> Option<$t> {
+            fn parse(text: &str, kind: OptionKind) -> Option<$t> {
                 let value: i64 = text.trim().parse().ok()?;
                 match kind {
-                    Kind::Spin { min, max } if !(min..=max).contains(&value) => None,
+                    OptionKind::Spin { min, max } if !(min..=max).contains(&value) => None,
                     _ => value.try_into().ok(),
                 }
             }
@@ -121,10 +121,10 @@ macro_rules! integer_setting {
 integer_setting!(i32, u32, u64, usize);
 
 impl Setting for f32 {
-    fn parse(text: &str, kind: Kind) -> Option<f32> {
+    fn parse(text: &str, kind: OptionKind) -> Option<f32> {
         let value: f64 = text.trim().parse().ok()?;
         match kind {
-            Kind::Float { min, max } if !(min..=max).contains(&value) => None,
+            OptionKind::Float { min, max } if !(min..=max).contains(&value) => None,
             _ => Some(value as f32),
         }
     }
@@ -134,7 +134,7 @@ impl Setting for f32 {
 }
 
 impl Setting for String {
-    fn parse(text: &str, _: Kind) -> Option<String> {
+    fn parse(text: &str, _: OptionKind) -> Option<String> {
         // UCI writes an empty string as "<empty>".
         Some(if text == "<empty>" {
             String::new()
@@ -158,7 +158,7 @@ macro_rules! combo {
             pub const WORDS: &'static [&'static str] = &[$($text),*];
         }
         impl Setting for $name {
-            fn parse(text: &str, _: Kind) -> Option<$name> {
+            fn parse(text: &str, _: OptionKind) -> Option<$name> {
                 $(if text.eq_ignore_ascii_case($text) { return Some($name::$variant); })*
                 None
             }
@@ -251,25 +251,25 @@ combo! {
 
 macro_rules! kind {
     (bool) => {
-        Kind::Check
+        OptionKind::Check
     };
     (String) => {
-        Kind::Text
+        OptionKind::Text
     };
     (f32, $min:literal, $max:literal) => {
-        Kind::Float {
+        OptionKind::Float {
             min: $min as f64,
             max: $max as f64,
         }
     };
     ($t:ident, $min:literal, $max:literal) => {
-        Kind::Spin {
+        OptionKind::Spin {
             min: $min as i64,
             max: $max as i64,
         }
     };
     ($t:ident) => {
-        Kind::Combo($t::WORDS)
+        OptionKind::Combo($t::WORDS)
     };
 }
 
@@ -337,8 +337,8 @@ macro_rules! options {
             }
 
             /// The table, with the current values as defaults.
-            pub fn rows(&self) -> Vec<Row> {
-                vec![$(Row {
+            pub fn rows(&self) -> Vec<OptionRow> {
+                vec![$(OptionRow {
                     name: $name,
                     aliases: &[$($alias),*],
                     flag: $flag,
@@ -352,17 +352,17 @@ macro_rules! options {
     };
 }
 
-fn expected(kind: Kind) -> String {
+fn expected(kind: OptionKind) -> String {
     match kind {
-        Kind::Check => "true or false".into(),
-        Kind::Spin { min, max } => format!("an integer from {min} to {max}"),
-        Kind::Float { min, max } => format!("a number from {min} to {max}"),
-        Kind::Combo(words) => format!("one of {}", words.join(", ")),
-        Kind::Text => "text".into(),
+        OptionKind::Check => "true or false".into(),
+        OptionKind::Spin { min, max } => format!("an integer from {min} to {max}"),
+        OptionKind::Float { min, max } => format!("a number from {min} to {max}"),
+        OptionKind::Combo(words) => format!("one of {}", words.join(", ")),
+        OptionKind::Text => "text".into(),
     }
 }
 
-impl Row {
+impl OptionRow {
     /// The lines that announce this option, and its aliases, to a GUI.
     pub fn uci_lines(&self) -> Vec<String> {
         let default = if self.default.is_empty() {
@@ -371,12 +371,12 @@ impl Row {
             &self.default
         };
         let rest = match self.kind {
-            Kind::Check => format!("check default {default}"),
-            Kind::Spin { min, max } => format!("spin default {default} min {min} max {max}"),
-            Kind::Combo(words) => {
+            OptionKind::Check => format!("check default {default}"),
+            OptionKind::Spin { min, max } => format!("spin default {default} min {min} max {max}"),
+            OptionKind::Combo(words) => {
                 format!("combo default {default} var {}", words.join(" var "))
             }
-            Kind::Float { .. } | Kind::Text => format!("string default {default}"),
+            OptionKind::Float { .. } | OptionKind::Text => format!("string default {default}"),
         };
         std::iter::once(&self.name)
             .chain(self.aliases)
@@ -387,11 +387,11 @@ impl Row {
     /// The range or the choices, for listings; empty for text.
     pub fn range(&self) -> String {
         match self.kind {
-            Kind::Check => "true, false".into(),
-            Kind::Spin { min, max } => format!("{min} to {max}"),
-            Kind::Float { min, max } => format!("{min} to {max}"),
-            Kind::Combo(words) => words.join(", "),
-            Kind::Text => String::new(),
+            OptionKind::Check => "true, false".into(),
+            OptionKind::Spin { min, max } => format!("{min} to {max}"),
+            OptionKind::Float { min, max } => format!("{min} to {max}"),
+            OptionKind::Combo(words) => words.join(", "),
+            OptionKind::Text => String::new(),
         }
     }
 }
@@ -834,7 +834,7 @@ mod tests {
         let lines: Vec<_> = Options::default()
             .rows()
             .iter()
-            .flat_map(Row::uci_lines)
+            .flat_map(OptionRow::uci_lines)
             .collect();
         for line in [
             "option name Hash type spin default 0 min 0 max 100000000",

@@ -2,7 +2,7 @@
 
 use std::{env, fs, path::Path};
 
-use scorn::options::{BUTTONS, Kind, Options};
+use scorn::options::{BUTTONS, OptionKind, Options};
 
 const BEGIN: &str = "<!-- options: written by tests/options_doc.rs -->\n";
 const END: &str = "<!-- end of options -->\n";
@@ -25,7 +25,7 @@ fn table() -> String {
             name += &format!(" (`{alias}`)");
         }
         let flag = match row.kind {
-            Kind::Check => format!("`--{0}`, `--no-{0}`", row.flag),
+            OptionKind::Check => format!("`--{0}`, `--no-{0}`", row.flag),
             _ => format!("`--{}`", row.flag),
         };
         let (values, default, help) = (cell(&row.range()), cell(&row.default), cell(row.help));

@@ -11,7 +11,7 @@ use crate::{
         adjudicate::{Adjudicator, Ending, Rules, Verdict, by_rules},
         openings::Opening,
     },
-    uci::client::{Answer, Client, ClientError, Go, Score, Thoughts},
+    uci::client::{Client, ClientError, EngineAnswer, EngineScore, GoLimits, Thoughts},
 };
 
 /// What a mate counts as, in pawns.
@@ -19,7 +19,7 @@ const MATE_PAWNS: f64 = 1000.0;
 
 /// How a match is played, the same for all games.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct MatchTerms {
     /// When games end early.
     pub rules: Rules,
     /// Castling by Chess960's rules.
@@ -110,7 +110,7 @@ impl Termination {
 
 /// A game that was played.
 #[derive(Clone, Debug)]
-pub struct Played {
+pub struct MatchGame {
     /// Every move, those of the opening included, with a comment on what its engine thought.
     pub moves: Vec<(PackedMove, String)>,
     /// Who won.
@@ -124,8 +124,8 @@ pub fn play(
     mut engines: [&mut Client; 2],
     limits: [Limit; 2],
     opening: &Opening,
-    terms: &Terms,
-) -> Played {
+    terms: &MatchTerms,
+) -> MatchGame {
     let mut board = Board::new(opening, limits, terms);
     let ended = board.play(&mut engines);
     let (outcome, termination) = match ended {
@@ -139,7 +139,7 @@ pub fn play(
             (KnownOutcome::Decisive { winner: !side }, termination)
         }
     };
-    Played {
+    MatchGame {
         moves: board.moves,
         outcome,
         termination,
@@ -151,7 +151,7 @@ type Forfeit = (Color, Fault, String);
 
 /// A game that is being played.
 struct Board<'a> {
-    terms: &'a Terms,
+    terms: &'a MatchTerms,
     history: History,
     adjudicator: Adjudicator<'a>,
     clocks: [PlayerClock; 2],
@@ -161,7 +161,7 @@ struct Board<'a> {
 }
 
 impl<'a> Board<'a> {
-    fn new(opening: &Opening, limits: [Limit; 2], terms: &'a Terms) -> Board<'a> {
+    fn new(opening: &Opening, limits: [Limit; 2], terms: &'a MatchTerms) -> Board<'a> {
         let moves = opening.moves.iter().map(|&m| (m, String::new()));
         Board {
             terms,
@@ -276,7 +276,7 @@ impl PlayerClock {
     }
 
     /// How long the next move may take.
-    fn longest(&self, terms: &Terms) -> Duration {
+    fn longest(&self, terms: &MatchTerms) -> Duration {
         match self.limit {
             Limit::Nodes(_) => terms.stall,
             Limit::Time(time) => time + terms.margin,
@@ -321,17 +321,17 @@ impl PlayerClock {
 }
 
 /// The question for the side at `index`. A side without a clock is told of as if it had the other's.
-fn go(clocks: &[PlayerClock; 2], index: usize) -> Go {
+fn go(clocks: &[PlayerClock; 2], index: usize) -> GoLimits {
     let own = clocks[index];
     match own.limit {
-        Limit::Nodes(nodes) => Go::Nodes(nodes),
-        Limit::Time(time) => Go::MoveTime(time),
+        Limit::Nodes(nodes) => GoLimits::Nodes(nodes),
+        Limit::Time(time) => GoLimits::MoveTime(time),
         Limit::Clock { .. } => {
             let shown = clocks.map(|clock| match clock.limit {
                 Limit::Clock { .. } => clock,
                 Limit::Nodes(_) | Limit::Time(_) => own,
             });
-            Go::Clock {
+            GoLimits::Clock {
                 left: shown.map(|clock| clock.left),
                 increment: shown.map(|clock| clock.increment()),
                 moves: own.moves_left,
@@ -341,11 +341,11 @@ fn go(clocks: &[PlayerClock; 2], index: usize) -> Go {
 }
 
 /// White's value in pawns of a score of `side`.
-fn pawns(score: Score, side: Color) -> f64 {
+fn pawns(score: EngineScore, side: Color) -> f64 {
     let pawns = match score {
-        Score::Centipawns(centipawns) => f64::from(centipawns) / 100.0,
-        Score::Mate(moves) if moves > 0 => MATE_PAWNS,
-        Score::Mate(_) => -MATE_PAWNS,
+        EngineScore::Centipawns(centipawns) => f64::from(centipawns) / 100.0,
+        EngineScore::Mate(moves) if moves > 0 => MATE_PAWNS,
+        EngineScore::Mate(_) => -MATE_PAWNS,
     };
     side.fold_wb(pawns, -pawns)
 }
@@ -353,7 +353,7 @@ fn pawns(score: Score, side: Color) -> f64 {
 /// `[%eval 0.31,12] [%nodes 800] [%clk 0:00:59.5]`: evaluation for White and depth, nodes, what is left on the clock (or,
 /// where there is none, the time that the move took). A game with fixed nodes says nothing about time, so that it is the
 /// same every time.
-fn comment(answer: &Answer, side: Color, clock: &PlayerClock) -> String {
+fn comment(answer: &EngineAnswer, side: Color, clock: &PlayerClock) -> String {
     let Thoughts {
         score,
         depth,
@@ -362,8 +362,8 @@ fn comment(answer: &Answer, side: Color, clock: &PlayerClock) -> String {
     let mut parts = Vec::new();
     if let Some(score) = score {
         let value = match score {
-            Score::Centipawns(_) => format!("{:.2}", pawns(score, side)),
-            Score::Mate(moves) => format!("#{}", side.fold_wb(moves, -moves)),
+            EngineScore::Centipawns(_) => format!("{:.2}", pawns(score, side)),
+            EngineScore::Mate(moves) => format!("#{}", side.fold_wb(moves, -moves)),
         };
         let depth = depth.map_or(String::new(), |depth| format!(",{depth}"));
         parts.push(format!("[%eval {value}{depth}]"));
@@ -402,18 +402,18 @@ mod tests {
         assert_eq!(clock.left, second);
         let other = PlayerClock::new(Limit::Nodes(5));
         let asked = go(&[clock, other], 0);
-        let expected = Go::Clock {
+        let expected = GoLimits::Clock {
             left: [second; 2],
             increment: [second; 2],
             moves: Some(1),
         };
         assert_eq!(asked, expected);
-        assert_eq!(go(&[clock, other], 1), Go::Nodes(5));
+        assert_eq!(go(&[clock, other], 1), GoLimits::Nodes(5));
     }
 
     #[test]
     fn comments_are_for_white() {
-        let answer = |score| Answer {
+        let answer = |score| EngineAnswer {
             best: String::new(),
             time: Duration::from_millis(61_250),
             thoughts: Thoughts {
@@ -424,11 +424,11 @@ mod tests {
         };
         let nodes = PlayerClock::new(Limit::Nodes(1));
         let time = PlayerClock::new(Limit::Time(Duration::from_secs(1)));
-        let text = comment(&answer(Score::Centipawns(31)), Color::Black, &nodes);
+        let text = comment(&answer(EngineScore::Centipawns(31)), Color::Black, &nodes);
         assert_eq!(text, "[%eval -0.31,7]");
-        let text = comment(&answer(Score::Mate(-2)), Color::Black, &time);
+        let text = comment(&answer(EngineScore::Mate(-2)), Color::Black, &time);
         assert_eq!(text, "[%eval #2,7] [%emt 0:01:01.2]");
-        assert_eq!(pawns(Score::Mate(3), Color::Black), -MATE_PAWNS);
+        assert_eq!(pawns(EngineScore::Mate(3), Color::Black), -MATE_PAWNS);
     }
 
     #[test]

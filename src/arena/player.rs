@@ -109,7 +109,7 @@ impl fmt::Display for Limit {
 
 /// An engine with its options.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Player {
+pub struct Competitor {
     /// As it was given: its name in games and reports.
     pub text: String,
     /// The program; `None` is this one.
@@ -121,13 +121,13 @@ pub struct Player {
     pub limit: Limit,
 }
 
-impl Player {
+impl Competitor {
     /// Reads `command;Option=value;...`. The command may have arguments, in a shell's quotation marks if needed; `self` is
     /// this program.
     ///
     /// # Errors
     /// When there is no command.
-    pub fn new(text: &str, limit: Limit) -> Result<Player, PlayerError> {
+    pub fn new(text: &str, limit: Limit) -> Result<Competitor, PlayerError> {
         let mut parts = text.split(';').map(str::trim);
         let command = parts.next().unwrap_or_default();
         let error = || PlayerError::Command(text.to_owned());
@@ -143,7 +143,7 @@ impl Player {
             Some((name, value)) => (name.trim().to_owned(), Some(value.trim().to_owned())),
             None => (part.to_owned(), None),
         });
-        Ok(Player {
+        Ok(Competitor {
             text: text.to_owned(),
             program: (program != SELF).then(|| PathBuf::from(program)),
             arguments: arguments.to_vec(),
@@ -214,7 +214,7 @@ mod tests {
     fn commands_have_arguments_and_options() {
         let limit = Limit::Nodes(1);
         let player =
-            Player::new("'my engine' -x \"a b\"; Skill Level = 3;Clear Hash;", limit).unwrap();
+            Competitor::new("'my engine' -x \"a b\"; Skill Level = 3;Clear Hash;", limit).unwrap();
         assert_eq!(player.program, Some("my engine".into()));
         assert_eq!(player.arguments, ["-x", "a b"]);
         let options = [
@@ -222,9 +222,9 @@ mod tests {
             ("Clear Hash".to_owned(), None),
         ];
         assert_eq!(player.options, options);
-        assert_eq!(Player::new("self", limit).unwrap().program, None);
+        assert_eq!(Competitor::new("self", limit).unwrap().program, None);
         for text in ["", ";Hash=1", "'open"] {
-            assert!(Player::new(text, limit).is_err(), "{text}");
+            assert!(Competitor::new(text, limit).is_err(), "{text}");
         }
     }
 }

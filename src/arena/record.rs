@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use shakmaty::{Chess, KnownOutcome};
 
 use super::{
-    game::Played,
+    game::MatchGame,
     tally::{Round, Tally},
 };
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// What decides the games of a match, by name.
-pub type Settings = Map<String, Value>;
+pub type MatchSettings = Map<String, Value>;
 
 /// An open file of games.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl GameRecord {
     /// When it cannot be read or written, or is of another match; it is not touched then.
     pub fn open(
         path: &Path,
-        settings: &Settings,
+        settings: &MatchSettings,
         openings: &[Opening],
         inputs: &[PathBuf],
         tally: &mut Tally,
@@ -105,7 +105,7 @@ impl GameRecord {
         &mut self,
         round: Round,
         start: &Chess,
-        played: &Played,
+        played: &MatchGame,
         labels: &Labels<'_>,
     ) -> Result<()> {
         let text = game_text(round, start, played, labels);
@@ -125,7 +125,7 @@ impl GameRecord {
 }
 
 /// The game as PGN.
-pub fn game_text(round: Round, start: &Chess, played: &Played, labels: &Labels<'_>) -> String {
+pub fn game_text(round: Round, start: &Chess, played: &MatchGame, labels: &Labels<'_>) -> String {
     let result = played.outcome.as_str();
     let [white, black] = labels.players.map(str::to_owned);
     let [white_limit, black_limit] = labels.limits.map(str::to_owned);
@@ -162,7 +162,7 @@ fn settings_path(path: &Path) -> PathBuf {
 }
 
 /// Whether the match that was begun in this file, if one was, is this one.
-fn check_settings(path: &Path, is_begun: bool, settings: &Settings) -> Result<()> {
+fn check_settings(path: &Path, is_begun: bool, settings: &MatchSettings) -> Result<()> {
     let (name, beside) = (path.display(), settings_path(path));
     if !is_begun && !beside.exists() {
         return Ok(());
@@ -170,7 +170,7 @@ fn check_settings(path: &Path, is_begun: bool, settings: &Settings) -> Result<()
     let text = files::read_text(&beside).with_context(|| {
         format!("{name} holds games, but nothing tells of which match: name another file")
     })?;
-    let earlier: Option<Settings> = serde_json::from_str(&text).ok();
+    let earlier: Option<MatchSettings> = serde_json::from_str(&text).ok();
     let earlier = earlier.filter(|earlier| earlier.contains_key("first"));
     let earlier = earlier.with_context(|| {
         format!(
@@ -252,9 +252,9 @@ mod tests {
     use crate::{arena::game::Termination, chess::setup, selfplay::adjudicate::Ending};
     use shakmaty::Color;
 
-    fn played(start: &Chess) -> Played {
+    fn played(start: &Chess) -> MatchGame {
         let m = setup::parse_move(start, "e2e4").unwrap();
-        Played {
+        MatchGame {
             moves: vec![(m, "[%eval 0.10]".into())],
             outcome: KnownOutcome::Decisive {
                 winner: Color::White,
@@ -269,8 +269,8 @@ mod tests {
         chess960: false,
     };
 
-    fn settings(seed: u64) -> Settings {
-        let mut settings = Settings::new();
+    fn settings(seed: u64) -> MatchSettings {
+        let mut settings = MatchSettings::new();
         settings.insert("first".into(), "a".into());
         settings.insert("seed".into(), seed.into());
         settings

@@ -9,8 +9,8 @@ use super::tally::{ForfeitNote, Standing, Tally};
 use crate::stats::{
     elo::{Estimate, Games, Pairs},
     page::Page,
-    plot::{Plot, Series, Style},
-    sprt::{Sprt, Verdict},
+    plot::{MarkStyle, Plot, Series},
+    sprt::{Sprt, SprtVerdict},
 };
 
 /// Points of a plot over games.
@@ -18,7 +18,7 @@ const PLOTTED: usize = 400;
 
 /// The result of a match, seen from the first player. As JSON, numbers that do not exist are null.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
+pub struct MatchReport {
     /// As they were given.
     pub players: [String; 2],
     /// What a move may cost them.
@@ -58,10 +58,10 @@ pub struct SprtReport {
     /// Where H1 is taken.
     pub upper: f64,
     /// What is taken.
-    pub verdict: Verdict,
+    pub verdict: SprtVerdict,
 }
 
-impl Report {
+impl MatchReport {
     /// The report on a tally.
     pub fn new(
         players: [String; 2],
@@ -69,7 +69,7 @@ impl Report {
         tally: &Tally,
         left: u64,
         sprt: Option<&Sprt>,
-    ) -> Report {
+    ) -> MatchReport {
         let standing = tally.standing(sprt);
         let Games {
             0: [losses, draws, wins],
@@ -85,7 +85,7 @@ impl Report {
                 verdict: test.verdict(llr),
             }
         });
-        Report {
+        MatchReport {
             players,
             limits,
             games: standing.games,
@@ -203,9 +203,9 @@ pub fn estimate_text(estimate: &Estimate) -> String {
 
 fn sprt_text(sprt: &SprtReport) -> String {
     let verdict = match sprt.verdict {
-        Verdict::H0 => "H0 is taken",
-        Verdict::H1 => "H1 is taken",
-        Verdict::Continue => "not decided",
+        SprtVerdict::H0 => "H0 is taken",
+        SprtVerdict::H1 => "H1 is taken",
+        SprtVerdict::Continue => "not decided",
     };
     format!(
         "SPRT of {} against {} ({:?}): LLR {:.2} ({:.2} to {:.2}), {verdict}",
@@ -227,16 +227,16 @@ fn elo_plot(course: &[Standing]) -> Plot {
         is_log: false,
         x_labels: Vec::new(),
         series: vec![
-            Series::new("Elo", Style::Line, 0, line(|estimate| estimate.elo)),
+            Series::new("Elo", MarkStyle::Line, 0, line(|estimate| estimate.elo)),
             Series::new(
                 "95 %, low",
-                Style::Thin,
+                MarkStyle::Thin,
                 1,
                 line(|estimate| estimate.elo_low),
             ),
             Series::new(
                 "95 %, high",
-                Style::Thin,
+                MarkStyle::Thin,
                 1,
                 line(|estimate| estimate.elo_high),
             ),
@@ -255,9 +255,9 @@ fn ratio_plot(course: &[Standing], sprt: &SprtReport) -> Plot {
         is_log: false,
         x_labels: Vec::new(),
         series: vec![
-            Series::new("LLR", Style::Line, 0, points),
-            Series::new("bounds", Style::Thin, 1, bound(sprt.lower)),
-            Series::new("", Style::Thin, 1, bound(sprt.upper)),
+            Series::new("LLR", MarkStyle::Line, 0, points),
+            Series::new("bounds", MarkStyle::Thin, 1, bound(sprt.lower)),
+            Series::new("", MarkStyle::Thin, 1, bound(sprt.upper)),
         ],
     }
 }
@@ -270,7 +270,7 @@ fn pairs_plot(pairs: &Pairs) -> Plot {
         y_name: "pairs".into(),
         is_log: false,
         x_labels: ["0", "1/2", "1", "3/2", "2"].map(str::to_owned).to_vec(),
-        series: vec![Series::new("pairs", Style::Points, 0, points)],
+        series: vec![Series::new("pairs", MarkStyle::Points, 0, points)],
     }
 }
 
@@ -306,7 +306,7 @@ mod tests {
         let sprt: Sprt = "0,200,0.05,0.05".parse().unwrap();
         let tally = tally(true);
         let names = || ["a".to_owned(), "b".to_owned()];
-        let report = Report::new(names(), names(), &tally, 2, Some(&sprt));
+        let report = MatchReport::new(names(), names(), &tally, 2, Some(&sprt));
         let text = report.text();
         for part in [
             "20 games: +10 =10 -0",
@@ -331,13 +331,13 @@ mod tests {
     #[test]
     fn without_pairs_or_games_there_is_less_to_tell() {
         let names = || ["a".to_owned(), "b".to_owned()];
-        let report = Report::new(names(), names(), &tally(false), 0, None);
+        let report = MatchReport::new(names(), names(), &tally(false), 0, None);
         assert!(report.text().contains("10 games: +10 =0 -0"));
         assert_eq!(report.pairs, None);
         let json = serde_json::to_value(&report).unwrap();
         assert!(json["estimate"]["elo"].is_null());
         let nothing = Tally::new(true);
-        let report = Report::new(names(), names(), &nothing, 4, None);
+        let report = MatchReport::new(names(), names(), &nothing, 4, None);
         assert!(report.page(&[]).is_ok());
         assert_eq!(report.estimate, None);
     }

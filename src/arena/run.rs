@@ -6,14 +6,14 @@ use anyhow::{Context, Result};
 use parking_lot::Mutex;
 
 use super::{
-    game::{self, Played, Termination, Terms},
-    player::Player,
+    game::{self, MatchGame, MatchTerms, Termination},
+    player::Competitor,
     record::{GameRecord, Labels},
     tally::{Round, Tally},
 };
 use crate::{
     selfplay::openings::Opening,
-    stats::sprt::{Sprt, Verdict},
+    stats::sprt::{Sprt, SprtVerdict},
     uci::client::Client,
 };
 
@@ -21,13 +21,13 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Match {
     /// The first and the second player.
-    pub players: [Player; 2],
+    pub players: [Competitor; 2],
     /// The openings in order.
     pub openings: Vec<Opening>,
     /// Whether each is played with both colours.
     pub is_paired: bool,
     /// How games are played.
-    pub terms: Terms,
+    pub terms: MatchTerms,
     /// Ends the match as soon as it is decided.
     pub sprt: Option<Sprt>,
     /// Games at a time.
@@ -35,11 +35,11 @@ pub struct Match {
 }
 
 /// What the threads share.
-struct Shared<'a> {
+struct SharedMatch<'a> {
     games: VecDeque<Round>,
     tally: &'a mut Tally,
     record: Option<&'a mut GameRecord>,
-    report: &'a mut (dyn FnMut(&Tally, Round, &Played) + Send),
+    report: &'a mut (dyn FnMut(&Tally, Round, &MatchGame) + Send),
     failure: Option<anyhow::Error>,
 }
 
@@ -68,7 +68,7 @@ impl Match {
     pub fn is_decided(&self, tally: &Tally) -> bool {
         self.sprt.is_some_and(|sprt| {
             let ratio = tally.standing(Some(&sprt)).ratio;
-            ratio.is_some_and(|ratio| sprt.verdict(ratio) != Verdict::Continue)
+            ratio.is_some_and(|ratio| sprt.verdict(ratio) != SprtVerdict::Continue)
         })
     }
 
@@ -82,11 +82,11 @@ impl Match {
         engines: Engines,
         tally: &mut Tally,
         record: Option<&mut GameRecord>,
-        report: &mut (dyn FnMut(&Tally, Round, &Played) + Send),
+        report: &mut (dyn FnMut(&Tally, Round, &MatchGame) + Send),
     ) -> Result<()> {
         let games: VecDeque<Round> = self.rounds().filter(|&round| !tally.has(round)).collect();
         let threads = self.concurrency.clamp(1, games.len().max(1));
-        let shared = Mutex::new(Shared {
+        let shared = Mutex::new(SharedMatch {
             games,
             tally,
             record,
@@ -104,7 +104,7 @@ impl Match {
         shared.into_inner().failure.map_or(Ok(()), Err)
     }
 
-    fn work(&self, mut engines: Engines, shared: &Mutex<Shared<'_>>) {
+    fn work(&self, mut engines: Engines, shared: &Mutex<SharedMatch<'_>>) {
         while let Some(round) = self.next(shared) {
             let played = self.play(round, &mut engines);
             let mut shared = shared.lock();
@@ -114,7 +114,7 @@ impl Match {
             });
             match done {
                 Ok(played) => {
-                    let Shared { tally, report, .. } = &mut *shared;
+                    let SharedMatch { tally, report, .. } = &mut *shared;
                     report(tally, round, &played);
                 }
                 Err(error) => {
@@ -125,7 +125,7 @@ impl Match {
     }
 
     /// The next game, unless the match is over.
-    fn next(&self, shared: &Mutex<Shared<'_>>) -> Option<Round> {
+    fn next(&self, shared: &Mutex<SharedMatch<'_>>) -> Option<Round> {
         let mut shared = shared.lock();
         if shared.failure.is_some() || self.is_decided(shared.tally) {
             return None;
@@ -133,7 +133,7 @@ impl Match {
         shared.games.pop_front()
     }
 
-    fn write(&self, round: Round, played: &Played, shared: &mut Shared<'_>) -> Result<()> {
+    fn write(&self, round: Round, played: &MatchGame, shared: &mut SharedMatch<'_>) -> Result<()> {
         let [white, black] = self.seats(round);
         let limits = [white, black].map(|player| self.players[player].limit.to_string());
         let labels = Labels {
@@ -156,7 +156,7 @@ impl Match {
         round.first_side().fold_wb([0, 1], [1, 0])
     }
 
-    fn play(&self, round: Round, engines: &mut Engines) -> Result<Played> {
+    fn play(&self, round: Round, engines: &mut Engines) -> Result<MatchGame> {
         for (engine, player) in engines.iter_mut().zip(&self.players) {
             if engine.is_none() {
                 let started = player.start(self.terms.chess960);

@@ -72,7 +72,7 @@ pub fn command(args: &BenchArgs) -> Result<()> {
 /// # Errors
 /// When a search fails; the hash evaluator gives it no reason to.
 pub fn run(nodes: u64) -> Result<Measured> {
-    let mut visits = Visits::default();
+    let mut visits = VisitHash::default();
     let mut total = Duration::ZERO;
     let clock = SystemClock::default();
     for sc_limit in SC_LIMITS {
@@ -110,21 +110,21 @@ pub fn run(nodes: u64) -> Result<Measured> {
 }
 
 /// Hashes the statistics of the root moves (FNV-1a).
-struct Visits {
+struct VisitHash {
     hash: u64,
     nodes: u64,
 }
 
-impl Default for Visits {
-    fn default() -> Visits {
-        Visits {
+impl Default for VisitHash {
+    fn default() -> VisitHash {
+        VisitHash {
             hash: fnv1a(0, &[]),
             nodes: 0,
         }
     }
 }
 
-impl Reporter for Visits {
+impl Reporter for VisitHash {
     fn report(&mut self, _: &Report) {}
 
     fn move_stats(&mut self, stats: &[MoveStat]) {

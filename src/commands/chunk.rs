@@ -37,7 +37,7 @@ pub struct ChunkArgs {
 }
 
 #[derive(Default)]
-struct Summary {
+struct ChunkSummary {
     chunks: u64,
     positions: u64,
     /// Lost, drawn, won for the side to move.
@@ -47,7 +47,7 @@ struct Summary {
     entropy: f64,
 }
 
-impl Summary {
+impl ChunkSummary {
     fn add(&mut self, position: &V6) {
         self.positions += 1;
         self.results[(position.value("result_q") + 1.0) as usize % 3] += 1;
@@ -69,7 +69,7 @@ impl Summary {
 /// # Errors
 /// When some files are no chunks or hold wrong positions; the others are counted and told nevertheless.
 pub fn command(args: &ChunkArgs) -> Result<()> {
-    let (mut summary, mut bad) = (Summary::default(), 0_u64);
+    let (mut summary, mut bad) = (ChunkSummary::default(), 0_u64);
     for path in &args.files {
         match read(path) {
             Ok(positions) => {
@@ -111,7 +111,7 @@ fn read(path: &Path) -> Result<Vec<V6>> {
     Ok(positions)
 }
 
-fn text(summary: &Summary) -> String {
+fn text(summary: &ChunkSummary) -> String {
     let [lost, drawn, won] = summary.results;
     format!(
         "{} chunks, {} positions, all of them valid\n\
@@ -125,7 +125,7 @@ fn text(summary: &Summary) -> String {
     )
 }
 
-fn to_json(summary: &Summary, bad: u64) -> serde_json::Value {
+fn to_json(summary: &ChunkSummary, bad: u64) -> serde_json::Value {
     let [lost, drawn, won] = summary.results;
     json!({
         "chunks": summary.chunks,

@@ -17,10 +17,10 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     arena::{
-        game::{Played, Termination, Terms},
-        player::{Limit, Player},
-        record::{GameRecord, Settings},
-        report::{self, Report},
+        game::{MatchGame, MatchTerms, Termination},
+        player::{Competitor, Limit},
+        record::{GameRecord, MatchSettings},
+        report::{self, MatchReport},
         run::Match,
         tally::{Round, Tally},
     },
@@ -133,10 +133,10 @@ pub enum Order {
 }
 
 impl MatchArgs {
-    fn players(&self) -> Result<[Player; 2]> {
+    fn players(&self) -> Result<[Competitor; 2]> {
         let second_limit = self.second_limit.unwrap_or(self.limit);
-        let first = Player::new(&self.first, self.limit)?;
-        Ok([first, Player::new(&self.second, second_limit)?])
+        let first = Competitor::new(&self.first, self.limit)?;
+        Ok([first, Competitor::new(&self.second, second_limit)?])
     }
 
     fn openings(&self) -> Result<Vec<Opening>> {
@@ -176,7 +176,7 @@ impl MatchArgs {
     }
 
     /// What decides the games, by name; how many are played is not among it.
-    fn settings(&self, game: &Match) -> Result<Settings> {
+    fn settings(&self, game: &Match) -> Result<MatchSettings> {
         let [first, second] = &game.players;
         let book = match &self.book {
             Some(path) => Some(digest(path)?),
@@ -258,7 +258,7 @@ pub fn command(args: &MatchArgs) -> Result<()> {
         players: args.players()?,
         openings: args.openings()?,
         is_paired: !args.first_is_white,
-        terms: Terms {
+        terms: MatchTerms {
             rules: args.rules()?,
             chess960: args.chess960,
             margin: Duration::from_millis(args.margin),
@@ -287,7 +287,7 @@ pub fn command(args: &MatchArgs) -> Result<()> {
         None => None,
     };
     let bar = progress_bar(&game, &tally);
-    let mut show = |tally: &Tally, round: Round, played: &Played| {
+    let mut show = |tally: &Tally, round: Round, played: &MatchGame| {
         let line = line(tally, sprt.as_ref());
         if let Termination::Forfeit { .. } = played.termination {
             let details = played.termination.details();
@@ -325,7 +325,7 @@ fn tell(args: &MatchArgs, game: &Match, tally: &Tally, html: Option<NewFile>) ->
         .players
         .each_ref()
         .map(|player| player.limit.to_string());
-    let report = Report::new(names, limits, tally, left as u64, sprt);
+    let report = MatchReport::new(names, limits, tally, left as u64, sprt);
     if args.json {
         say!("{}", serde_json::to_string(&report)?);
     } else {

@@ -19,7 +19,7 @@ use crate::{
         adjudicate::{DrawRule, Rules, WinRule},
         chunk,
         controller::{Aim, Controller},
-        driver::{self, Progress},
+        driver::{self, GamesProgress},
         manifest,
         openings::Book,
         plan::{
@@ -27,7 +27,7 @@ use crate::{
         },
         played::{By, Played, PlayedMove, Seat},
         records::{Samples, Sides, for_each_sample},
-        store::{GameFacts, Store, StoredGame, Tally},
+        store::{GameFacts, GameTally, Store, StoredGame},
     },
     syzygy::Tables,
     terminal::tell,
@@ -306,7 +306,7 @@ pub fn command(args: &SelfplayArgs, options: &Options, load: &Load) -> Result<()
         part_size,
         args.resume,
     )?;
-    let mut run = Run {
+    let mut run = SelfplayRun {
         args,
         display: Display::new(numbers.len() as u64),
         store,
@@ -399,15 +399,15 @@ fn manifest(args: &SelfplayArgs, plan: &Plan) -> Result<Map<String, Value>> {
 }
 
 /// A run under way.
-struct Run<'a> {
+struct SelfplayRun<'a> {
     args: &'a SelfplayArgs,
     store: Store,
     display: Display,
 }
 
-impl Run<'_> {
+impl SelfplayRun<'_> {
     /// Plays those of the games that are not there yet.
-    fn play(&mut self, plan: &Plan, numbers: &[u64], work: driver::Load) -> Result<()> {
+    fn play(&mut self, plan: &Plan, numbers: &[u64], work: driver::Workload) -> Result<()> {
         let is_missing = |number: &u64| !self.store.facts().contains_key(number);
         let missing: Vec<u64> = numbers.iter().copied().filter(is_missing).collect();
         let progress = Arc::clone(&self.display.progress);
@@ -464,7 +464,7 @@ impl Run<'_> {
 
     /// Tells the controller how a batch ended, and keeps its path.
     fn update(&mut self, controller: &mut Controller, numbers: &[u64]) -> Result<()> {
-        let mut tally = Tally::default();
+        let mut tally = GameTally::default();
         let games = numbers
             .iter()
             .filter_map(|number| self.store.facts().get(number));
@@ -635,7 +635,7 @@ fn terms(args: &SelfplayArgs, options: &Options) -> Result<Terms> {
 }
 
 /// How much to do at a time.
-fn work(args: &SelfplayArgs, options: &Options, plan: &Plan) -> driver::Load {
+fn work(args: &SelfplayArgs, options: &Options, plan: &Plan) -> driver::Workload {
     let advice = plan.evaluators[0].advice();
     let threads = match options.threads {
         0 => advice.threads.max(1),
@@ -649,7 +649,7 @@ fn work(args: &SelfplayArgs, options: &Options, plan: &Plan) -> driver::Load {
         0 => (2 * threads * batch).div_ceil(MINIBATCH).max(threads),
         parallel => parallel as usize,
     };
-    driver::Load {
+    driver::Workload {
         parallel,
         threads,
         batch,
@@ -659,8 +659,8 @@ fn work(args: &SelfplayArgs, options: &Options, plan: &Plan) -> driver::Load {
 /// What is shown while games are played.
 struct Display {
     bar: ProgressBar,
-    progress: Arc<Progress>,
-    tally: Tally,
+    progress: Arc<GamesProgress>,
+    tally: GameTally,
     searches: u64,
     nodes: u64,
 }
@@ -678,7 +678,7 @@ impl Display {
         Display {
             bar,
             progress: Arc::default(),
-            tally: Tally::default(),
+            tally: GameTally::default(),
             searches: 0,
             nodes: 0,
         }
@@ -721,7 +721,7 @@ impl Display {
     }
 }
 
-fn ratio_text(tally: &Tally) -> String {
+fn ratio_text(tally: &GameTally) -> String {
     tally
         .decisive_per_draw()
         .map_or("-".to_owned(), |ratio| format!("{ratio:.2}"))
@@ -730,7 +730,7 @@ fn ratio_text(tally: &Tally) -> String {
 /// The end, for people or programs.
 fn report(
     args: &SelfplayArgs,
-    run: &Run<'_>,
+    run: &SelfplayRun<'_>,
     balance: Option<&Controller>,
     sum: &str,
 ) -> Result<()> {

@@ -16,7 +16,7 @@ use crate::{
         games::{GameStats, Summary},
         page::Page,
         paper,
-        plot::{Plot, Point, Series, Style},
+        plot::{MarkStyle, Plot, Point, Series},
     },
     terminal,
 };
@@ -62,7 +62,7 @@ struct Counted {
 
 /// What is told about a file, or about all.
 #[derive(Serialize)]
-struct Told {
+struct FileStats {
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,7 +73,7 @@ struct Told {
     broken: u64,
     /// Each file, if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    files: Vec<Told>,
+    files: Vec<FileStats>,
 }
 
 /// Runs `scorn stats`.
@@ -158,12 +158,12 @@ fn count(path: &Path) -> Result<Counted> {
 }
 
 /// All files as one; each of them too, if there are several.
-fn tell(counted: &[Counted]) -> Told {
+fn tell(counted: &[Counted]) -> FileStats {
     let mut all = GameStats::default();
     let mut files = Vec::new();
     for one in counted {
         all.append(&one.stats);
-        files.push(Told {
+        files.push(FileStats {
             file: Some(one.name.clone()),
             sc_limit: one.sc_limit,
             summary: one.stats.summary(),
@@ -174,7 +174,7 @@ fn tell(counted: &[Counted]) -> Told {
     if files.len() == 1 {
         return files.remove(0);
     }
-    Told {
+    FileStats {
         file: None,
         sc_limit: None,
         summary: all.summary(),
@@ -184,7 +184,7 @@ fn tell(counted: &[Counted]) -> Told {
 }
 
 /// For people.
-fn text(told: &Told) -> String {
+fn text(told: &FileStats) -> String {
     let summary = &told.summary;
     let name = told.file.as_deref().unwrap_or("all files");
     let share = |count: u64| 100.0 * count as f64 / summary.games.max(1) as f64;
@@ -257,9 +257,9 @@ const COLUMNS: [&str; 9] = [
 ];
 
 /// The page: a table, then the paper's figures.
-fn page(files: &[Told]) -> Result<String> {
+fn page(files: &[FileStats]) -> Result<String> {
     let mut page = Page::new("Games");
-    let row = |told: &Told| {
+    let row = |told: &FileStats| {
         let summary = &told.summary;
         vec![
             told.file.clone().unwrap_or_default(),
@@ -309,18 +309,18 @@ fn page(files: &[Told]) -> Result<String> {
 }
 
 /// A file's ratio with its error bar; an end without a bound is drawn at the ratio.
-fn ratio_point(told: &Told, x: f64) -> Option<Point> {
+fn ratio_point(told: &FileStats, x: f64) -> Option<Point> {
     let ratio = told.summary.decisive_per_draw?;
     let (low, high) = told.summary.decisive_per_draw_interval;
     let bar = (low.unwrap_or(ratio), high.unwrap_or(ratio));
     Some((x, ratio, Some(bar)))
 }
 
-fn figure2(files: &[Told]) -> Plot {
+fn figure2(files: &[FileStats]) -> Plot {
     let points = files
         .iter()
         .filter_map(|told| ratio_point(told, told.sc_limit.filter(|&n| n > 0)? as f64));
-    let mut ours = Series::new("these games", Style::Points, 1, []);
+    let mut ours = Series::new("these games", MarkStyle::Points, 1, []);
     ours.values = points.collect();
     Plot {
         x_name: "ScLimit".into(),
@@ -328,16 +328,16 @@ fn figure2(files: &[Told]) -> Plot {
         is_log: true,
         x_labels: Vec::new(),
         series: vec![
-            Series::new("published", Style::Line, 0, paper::DECISIVE_BY_LIMIT),
+            Series::new("published", MarkStyle::Line, 0, paper::DECISIVE_BY_LIMIT),
             ours,
         ],
     }
 }
 
-fn figure3(files: &[Told]) -> Plot {
+fn figure3(files: &[FileStats]) -> Plot {
     let published = paper::DECISIVE_BY_SCHEDULE;
     let mut x_labels: Vec<String> = published.iter().map(|(name, _)| name.to_string()).collect();
-    let mut ours = Series::new("these games", Style::Points, 1, []);
+    let mut ours = Series::new("these games", MarkStyle::Points, 1, []);
     for told in files {
         ours.values.extend(ratio_point(told, x_labels.len() as f64));
         x_labels.push(short_name(told));
@@ -351,17 +351,17 @@ fn figure3(files: &[Told]) -> Plot {
         y_name: "(w+l)/d".into(),
         is_log: false,
         x_labels,
-        series: vec![Series::new("published", Style::Points, 0, values), ours],
+        series: vec![Series::new("published", MarkStyle::Points, 0, values), ours],
     }
 }
 
-fn figure4(files: &[Told]) -> Plot {
+fn figure4(files: &[FileStats]) -> Plot {
     let mut series = Vec::new();
     for (index, (name, shares)) in paper::REPEATED.iter().enumerate() {
         let values = paper::REPEATED_AT.iter().zip(shares);
         let values = values.map(|(&k, &share)| (k as f64, share));
         let name = format!("published, {name}");
-        series.push(Series::new(name, Style::Thin, index, values));
+        series.push(Series::new(name, MarkStyle::Thin, index, values));
     }
     for (index, told) in files.iter().enumerate() {
         let values = told
@@ -370,7 +370,12 @@ fn figure4(files: &[Told]) -> Plot {
             .iter()
             .map(|(&k, &share)| (k as f64, share));
         let color = paper::REPEATED.len() + index;
-        series.push(Series::new(short_name(told), Style::Line, color, values));
+        series.push(Series::new(
+            short_name(told),
+            MarkStyle::Line,
+            color,
+            values,
+        ));
     }
     Plot {
         x_name: "move number".into(),
@@ -382,7 +387,7 @@ fn figure4(files: &[Told]) -> Plot {
 }
 
 /// The file's name without its folder.
-fn short_name(told: &Told) -> String {
+fn short_name(told: &FileStats) -> String {
     let name = told.file.clone().unwrap_or_default();
     let path = Path::new(&name);
     let short = path

@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 use crate::files::output;
 use crate::sparse::network::Shape;
 use crate::sparse::train::checkpoint::Checkpoint;
-use crate::sparse::train::data::Part;
-use crate::sparse::train::{self, Settings, measure_file};
+use crate::sparse::train::data::MixPart;
+use crate::sparse::train::{self, TrainingSettings, measure_file};
 
 /// Train sparse networks on the CPU, from the records of `dataset`.
 #[derive(Args, Debug)]
@@ -35,7 +35,7 @@ struct RunArgs {
     folder: PathBuf,
     /// A record file to learn from and its share; repeat for others
     #[arg(long, required = true, value_name = "FILE:SHARE")]
-    data: Vec<Part>,
+    data: Vec<MixPart>,
     /// A record file whose held-out positions to measure on; repeat for others
     #[arg(long, value_name = "FILE")]
     test: Vec<PathBuf>,
@@ -198,8 +198,8 @@ fn shape(args: &RunArgs) -> Option<Shape> {
     })
 }
 
-fn settings(args: &RunArgs) -> Settings {
-    Settings {
+fn settings(args: &RunArgs) -> TrainingSettings {
+    TrainingSettings {
         folder: args.folder.clone(),
         data: args.data.clone(),
         test: args.test.clone(),

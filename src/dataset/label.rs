@@ -16,7 +16,7 @@ use super::record::{ALTERNATIVES, Alternative, MATE, NO_SCORE, Record};
 
 /// Puts a label on a record, in place of one that it may have; a mated or otherwise unanswerable position keeps what it
 /// has.
-pub fn apply(record: &mut Record, pos: &Chess, answer: &Answer) {
+pub fn apply(record: &mut Record, pos: &Chess, answer: &TeacherReply) {
     let Some(best) = pack(&answer.best, pos) else {
         return;
     };
@@ -52,13 +52,13 @@ fn pack(text: &str, pos: &Chess) -> Option<u16> {
 
 /// What the engine said last.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct TeacherReply {
     best: String,
     /// By rank.
     lines: Vec<ScoredLine>,
 }
 
-impl Answer {
+impl TeacherReply {
     /// Takes a line into account. A search that ends while it widens its window tells a bound: then the move has its rank,
     /// but the score that was exact before is nearer to the truth, if there was one.
     fn hear(&mut self, mut line: ScoredLine) {
@@ -146,8 +146,8 @@ impl Teacher {
     ///
     /// # Errors
     /// When the program ended.
-    pub fn answer(&mut self) -> Result<Answer> {
-        let mut answer = Answer::default();
+    pub fn answer(&mut self) -> Result<TeacherReply> {
+        let mut answer = TeacherReply::default();
         loop {
             let line = self.read_line()?;
             if let Some(rest) = line.strip_prefix("bestmove ") {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     fn answer(lines: &[&str], best: &str) -> Record {
-        let mut answer = Answer {
+        let mut answer = TeacherReply {
             best: best.into(),
             lines: Vec::new(),
         };

@@ -10,8 +10,8 @@ use crate::hashing::fnv1a;
 use crate::pgn::read::{castling_of_variant, longest_tag, start_position};
 
 /// A legal game.
-pub struct Game {
-    /// One record a move; [`Game::finish`] completes them.
+pub struct GameRecords {
+    /// One record a move; [`GameRecords::finish`] completes them.
     pub records: Vec<Record>,
     outcome: Option<KnownOutcome>,
     chess960: bool,
@@ -21,7 +21,7 @@ pub struct Game {
     is_whole: bool,
 }
 
-impl Game {
+impl GameRecords {
     /// Tells the records what is known only at the end: number, source, result, and whether they are held out of training.
     pub fn finish(&mut self, number: u32, held_out: bool) {
         let plies = self.records.len();
@@ -48,7 +48,7 @@ impl Game {
 }
 
 /// Reads the games of a text that [`Texts`](crate::pgn::text::Texts) has cut out; what is wrong with a game is told in words.
-pub fn read_games(text: &[u8]) -> impl Iterator<Item = Result<Game, String>> {
+pub fn read_games(text: &[u8]) -> impl Iterator<Item = Result<GameRecords, String>> {
     let mut reader = Reader::build(text)
         .set_supported_tag_line_length(longest_tag(text.len()))
         .finish();
@@ -57,7 +57,7 @@ pub fn read_games(text: &[u8]) -> impl Iterator<Item = Result<Game, String>> {
         if !is_readable {
             return None;
         }
-        match reader.read_game(&mut GameVisitor) {
+        match reader.read_game(&mut RecordVisitor) {
             Ok(game) => game,
             Err(error) => {
                 is_readable = false;
@@ -67,7 +67,7 @@ pub fn read_games(text: &[u8]) -> impl Iterator<Item = Result<Game, String>> {
     })
 }
 
-struct GameVisitor;
+struct RecordVisitor;
 
 /// What the tags say.
 #[derive(Default)]
@@ -79,13 +79,13 @@ struct Tags {
 
 struct Movetext {
     pos: Chess,
-    game: Game,
+    game: GameRecords,
 }
 
-impl Visitor for GameVisitor {
+impl Visitor for RecordVisitor {
     type Tags = Tags;
     type Movetext = Movetext;
-    type Output = Result<Game, String>;
+    type Output = Result<GameRecords, String>;
 
     fn begin_tags(&mut self) -> ControlFlow<Self::Output, Tags> {
         ControlFlow::Continue(Tags::default())
@@ -125,7 +125,7 @@ impl Visitor for GameVisitor {
             Some(Err(error)) => return ControlFlow::Break(Err(error)),
         };
         hash = fnv1a(hash, b"|");
-        let game = Game {
+        let game = GameRecords {
             records: Vec::with_capacity(120),
             outcome: tags.outcome,
             chess960: tags.chess960,
@@ -224,7 +224,7 @@ fn eval(comment: &[u8]) -> Option<i16> {
 mod tests {
     use super::*;
 
-    fn read_one(text: &str) -> Game {
+    fn read_one(text: &str) -> GameRecords {
         read_games(text.as_bytes()).next().unwrap().unwrap()
     }
 

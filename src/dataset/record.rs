@@ -396,7 +396,7 @@ impl RecordReader {
     pub fn open(path: &Path) -> Result<RecordReader> {
         let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
         let mut file = io::BufReader::with_capacity(1 << 20, file);
-        let header = Header::read(&mut file, path)?;
+        let header = FileHeader::read(&mut file, path)?;
         Ok(RecordReader {
             file,
             path: path.into(),
@@ -455,7 +455,7 @@ impl RecordFile {
     pub fn open(path: &Path) -> Result<RecordFile> {
         let mut file =
             File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-        let header = Header::read(&mut file, path)?;
+        let header = FileHeader::read(&mut file, path)?;
         Ok(RecordFile {
             file,
             path: path.into(),
@@ -491,50 +491,50 @@ pub fn read_all(path: &Path) -> Result<Vec<Record>> {
 
 /// A file to write records to.
 #[derive(Debug)]
-enum Target {
+enum RecordTarget {
     New(NewFile),
     Continued(File),
 }
 
-impl Write for Target {
+impl Write for RecordTarget {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Target::New(file) => file.write(bytes),
-            Target::Continued(file) => file.write(bytes),
+            RecordTarget::New(file) => file.write(bytes),
+            RecordTarget::Continued(file) => file.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Target::New(file) => file.flush(),
-            Target::Continued(file) => file.flush(),
+            RecordTarget::New(file) => file.flush(),
+            RecordTarget::Continued(file) => file.flush(),
         }
     }
 }
 
 /// What a record file says about itself.
-struct Header {
+struct FileHeader {
     layout: Layout,
     fingerprint: u64,
     /// Number of whole records after it.
     records: u64,
 }
 
-impl Header {
-    fn read(reader: &mut impl Read, path: &Path) -> Result<Header> {
+impl FileHeader {
+    fn read(reader: &mut impl Read, path: &Path) -> Result<FileHeader> {
         let length = std::fs::metadata(path)?.len();
         let mut start = [0; RANKED_BYTES];
         let (plain, rest) = start.split_at_mut(PLAIN_BYTES);
         let too_short = || format!("{} is too short for a record file", path.display());
         reader.read_exact(plain).with_context(too_short)?;
-        let layout = Header::parse(plain, length, path)?.layout;
+        let layout = FileHeader::parse(plain, length, path)?.layout;
         let rest = &mut rest[..layout.bytes() - PLAIN_BYTES];
         reader.read_exact(rest).with_context(too_short)?;
-        Header::parse(&start, length, path)
+        FileHeader::parse(&start, length, path)
     }
 
     /// Understands the first bytes of a file with this many.
-    fn parse(start: &[u8], length: u64, path: &Path) -> Result<Header> {
+    fn parse(start: &[u8], length: u64, path: &Path) -> Result<FileHeader> {
         let name = path.display();
         ensure!(
             start.len() >= PLAIN_BYTES,
@@ -547,7 +547,7 @@ impl Header {
         };
         let mut fingerprint = [0; 8];
         fingerprint.copy_from_slice(&start[16..24]);
-        Ok(Header {
+        Ok(FileHeader {
             layout,
             fingerprint: u64::from_le_bytes(fingerprint),
             records: (length / layout.bytes() as u64).saturating_sub(1),
@@ -595,7 +595,7 @@ impl RecordJob {
 /// Writes a record file. A new file appears under its name only when it is finished.
 #[derive(Debug)]
 pub struct RecordWriter {
-    file: BufWriter<Target>,
+    file: BufWriter<RecordTarget>,
     path: PathBuf,
     layout: Layout,
     /// Records written, those of an earlier run included.
@@ -617,7 +617,7 @@ impl RecordWriter {
     /// When it cannot be written.
     pub fn new(file: NewFile, path: &Path, layout: Layout) -> Result<RecordWriter> {
         let mut writer = RecordWriter {
-            file: BufWriter::new(Target::New(file)),
+            file: BufWriter::new(RecordTarget::New(file)),
             path: path.into(),
             layout,
             count: 0,
@@ -647,7 +647,7 @@ impl RecordWriter {
             file.rewind().with_context(context)?;
             file.write_all(&ours).with_context(context)?;
         } else {
-            let header = Header::parse(&start, file.metadata()?.len(), path)?;
+            let header = FileHeader::parse(&start, file.metadata()?.len(), path)?;
             ensure!(
                 (header.layout, header.fingerprint) == (layout, job.fingerprint),
                 "{name} exists and was not begun with the same inputs and settings: go on as it was begun, or name \
@@ -660,7 +660,7 @@ impl RecordWriter {
                 .with_context(context)?;
         }
         Ok(RecordWriter {
-            file: BufWriter::new(Target::Continued(file)),
+            file: BufWriter::new(RecordTarget::Continued(file)),
             path: path.into(),
             layout,
             count,
@@ -690,8 +690,8 @@ impl RecordWriter {
         self.flush()?;
         let file = self.file.into_inner().map_err(|error| error.into_error());
         match file.with_context(|| format!("cannot write {}", self.path.display()))? {
-            Target::New(file) => file.finish()?,
-            Target::Continued(_) => {}
+            RecordTarget::New(file) => file.finish()?,
+            RecordTarget::Continued(_) => {}
         }
         Ok(self.count)
     }

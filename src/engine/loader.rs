@@ -56,11 +56,11 @@ pub struct Loader {
 }
 
 struct Slot {
-    state: Mutex<State>,
+    state: Mutex<LoaderState>,
     changed: Condvar,
 }
 
-struct State {
+struct LoaderState {
     /// The options that the result belongs to; `None` before the first request.
     wanted: Option<Options>,
     result: Result<Networks, NotLoaded>,
@@ -100,7 +100,7 @@ impl Loaded {
     }
 }
 
-impl State {
+impl LoaderState {
     fn loaded(&mut self, role: Role) -> &mut Option<Loaded> {
         match role {
             Role::Main => &mut self.main,
@@ -120,7 +120,7 @@ fn is_same(new: &Options, old: &Options) -> bool {
 impl Loader {
     /// Nothing is loaded before the first [`Loader::request`].
     pub fn new(load: Load) -> Loader {
-        let state = Mutex::new(State {
+        let state = Mutex::new(LoaderState {
             wanted: None,
             result: Err(NotLoaded::NotYet),
             is_incomplete: false,
@@ -397,12 +397,12 @@ mod tests {
 
     /// How often each network was loaded.
     #[derive(Default)]
-    struct Counts {
+    struct LoadCounts {
         main: AtomicUsize,
         opponent: AtomicUsize,
     }
 
-    impl Counts {
+    impl LoadCounts {
         fn get(&self) -> (usize, usize) {
             let (main, opponent) = (&self.main, &self.opponent);
             (
@@ -412,8 +412,8 @@ mod tests {
         }
     }
 
-    fn loader() -> (Loader, Arc<Counts>) {
-        let counts = Arc::new(Counts::default());
+    fn loader() -> (Loader, Arc<LoadCounts>) {
+        let counts = Arc::new(LoadCounts::default());
         let counted = Arc::clone(&counts);
         let load = move |options: &Options, role: Role| {
             let count = match role {

@@ -362,7 +362,7 @@ struct Builder<'a> {
 impl<'a> Architecture<'a> {
     /// Reads and checks a network, with the heads of these names (or the default ones).
     pub(crate) fn read(
-        net: &'a proto::Net,
+        net: &'a proto::ProtoNet,
         format: Format,
         policy_head: Option<&str>,
         value_head: Option<&str>,
@@ -434,7 +434,7 @@ impl<'a> Builder<'a> {
 
     fn residual(
         &self,
-        block: &'a proto::Residual,
+        block: &'a proto::ProtoResidual,
         index: usize,
         filters: usize,
     ) -> Result<Residual<'a>, NetError> {
@@ -627,7 +627,7 @@ impl<'a> Builder<'a> {
 
     fn smolgen(
         &self,
-        smolgen: &'a Option<proto::Smolgen>,
+        smolgen: &'a Option<proto::ProtoSmolgen>,
         encoder: &str,
         width: usize,
         heads: usize,

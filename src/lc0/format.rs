@@ -265,7 +265,7 @@ const NETWORK_AB_LEGACY_WITH_MULTIHEADFORMAT: i32 = 134;
 
 impl Format {
     /// Reads a network's format, as lc0 would after updating old files.
-    pub(crate) fn of(net: &proto::Net) -> Result<Format, NetError> {
+    pub(crate) fn of(net: &proto::ProtoNet) -> Result<Format, NetError> {
         let mut raw = net
             .format
             .as_ref()
@@ -342,9 +342,9 @@ fn update_old_format(format: &mut proto::NetworkFormat, weights: Option<&proto::
 mod tests {
     use super::*;
 
-    fn net(format: Option<proto::NetworkFormat>, weights: proto::Weights) -> proto::Net {
-        proto::Net {
-            format: format.map(|network_format| proto::Format {
+    fn net(format: Option<proto::NetworkFormat>, weights: proto::Weights) -> proto::ProtoNet {
+        proto::ProtoNet {
+            format: format.map(|network_format| proto::ProtoFormat {
                 weights_encoding: Some(1),
                 network_format: Some(network_format),
             }),

@@ -24,7 +24,7 @@ const MAX_BYTES: u64 = i32::MAX as u64;
 /// A network file, parsed and validated: formats are known, and every layer that the default heads need is there and
 /// has the size its neighbours ask for.
 pub struct Net {
-    proto: proto::Net,
+    proto: proto::ProtoNet,
     format: Format,
     name: Option<String>,
     sha256: String,
@@ -33,10 +33,11 @@ pub struct Net {
 impl Net {
     /// Reads a network from the bytes of a file, compressed or not.
     pub fn parse(bytes: &[u8]) -> Result<Net, NetError> {
-        let message = proto::Net::decode(unpack(bytes)?).map_err(|error| NetError::Protobuf {
-            what: "network",
-            error,
-        })?;
+        let message =
+            proto::ProtoNet::decode(unpack(bytes)?).map_err(|error| NetError::Protobuf {
+                what: "network",
+                error,
+            })?;
         if message.magic() != MAGIC {
             return Err(not_a_network(bytes));
         }
@@ -80,12 +81,12 @@ impl Net {
     }
 
     /// The file's message.
-    pub(crate) fn proto(&self) -> &proto::Net {
+    pub(crate) fn proto(&self) -> &proto::ProtoNet {
         &self.proto
     }
 
     /// The model of a `NETWORK_ONNX` file.
-    pub(crate) fn embedded_onnx(&self) -> Result<&proto::OnnxModel, NetError> {
+    pub(crate) fn embedded_onnx(&self) -> Result<&proto::ProtoOnnxModel, NetError> {
         let model = self.proto.onnx_model.as_ref();
         model
             .filter(|model| !model.model().is_empty())

@@ -24,7 +24,7 @@ pub struct Weights {
     #[prost(message, optional, tag = "1")]
     pub input: Option<ConvBlock>,
     #[prost(message, repeated, tag = "2")]
-    pub residual: Vec<Residual>,
+    pub residual: Vec<ProtoResidual>,
     #[prost(message, optional, tag = "3")]
     pub policy: Option<ConvBlock>,
     #[prost(message, optional, tag = "4")]
@@ -158,7 +158,7 @@ pub struct SeUnit {
 
 /// A residual block: two convolutions and possibly squeeze-and-excite.
 #[derive(Clone, PartialEq, Message)]
-pub struct Residual {
+pub struct ProtoResidual {
     #[prost(message, optional, tag = "1")]
     pub conv1: Option<ConvBlock>,
     #[prost(message, optional, tag = "2")]
@@ -169,7 +169,7 @@ pub struct Residual {
 
 /// Generates attention logits from the whole board.
 #[derive(Clone, PartialEq, Message)]
-pub struct Smolgen {
+pub struct ProtoSmolgen {
     #[prost(message, optional, tag = "1")]
     pub compress: Option<Layer>,
     #[prost(message, optional, tag = "2")]
@@ -210,7 +210,7 @@ pub struct Mha {
     #[prost(message, optional, tag = "8")]
     pub dense_b: Option<Layer>,
     #[prost(message, optional, tag = "9")]
-    pub smolgen: Option<Smolgen>,
+    pub smolgen: Option<ProtoSmolgen>,
     #[prost(message, optional, tag = "10")]
     pub rpe_q: Option<Layer>,
     #[prost(message, optional, tag = "11")]
@@ -397,7 +397,7 @@ pub struct NetworkFormat {
 
 /// How layers are encoded and what they mean.
 #[derive(Clone, PartialEq, Message)]
-pub struct Format {
+pub struct ProtoFormat {
     #[prost(int32, optional, tag = "1")]
     pub weights_encoding: Option<i32>,
     #[prost(message, optional, tag = "2")]
@@ -406,7 +406,7 @@ pub struct Format {
 
 /// An embedded ONNX model and the names of its tensors.
 #[derive(Clone, PartialEq, Message)]
-pub struct OnnxModel {
+pub struct ProtoOnnxModel {
     #[prost(bytes = "bytes", optional, tag = "1")]
     pub model: Option<Bytes>,
     #[prost(int32, optional, tag = "2")]
@@ -425,7 +425,7 @@ pub struct OnnxModel {
 
 /// The whole file.
 #[derive(Clone, PartialEq, Message)]
-pub struct Net {
+pub struct ProtoNet {
     #[prost(fixed32, optional, tag = "1")]
     pub magic: Option<u32>,
     #[prost(string, optional, tag = "2")]
@@ -433,13 +433,13 @@ pub struct Net {
     #[prost(message, optional, tag = "3")]
     pub min_version: Option<EngineVersion>,
     #[prost(message, optional, tag = "4")]
-    pub format: Option<Format>,
+    pub format: Option<ProtoFormat>,
     #[prost(message, optional, tag = "5")]
     pub training_params: Option<TrainingParams>,
     #[prost(message, optional, tag = "10")]
     pub weights: Option<Weights>,
     #[prost(message, optional, tag = "11")]
-    pub onnx_model: Option<OnnxModel>,
+    pub onnx_model: Option<ProtoOnnxModel>,
 }
 
 /// Something that contains layers.
@@ -484,8 +484,8 @@ layers_in! {
         ip_emb_ffn_ln_gammas ip_emb_ffn_ln_betas value_heads policy_heads;
     ConvBlock: weights biases bn_means bn_stddivs bn_gammas bn_betas;
     SeUnit: w1 b1 w2 b2;
-    Residual: conv1 conv2 se;
-    Smolgen: compress dense1_w dense1_b ln1_gammas ln1_betas dense2_w dense2_b ln2_gammas ln2_betas;
+    ProtoResidual: conv1 conv2 se;
+    ProtoSmolgen: compress dense1_w dense1_b ln1_gammas ln1_betas dense2_w dense2_b ln2_gammas ln2_betas;
     Mha: q_w q_b k_w k_b v_w v_b dense_w dense_b smolgen rpe_q rpe_k rpe_v;
     Ffn: dense1_w dense1_b dense2_w dense2_b;
     EncoderLayer: mha ln1_gammas ln1_betas ffn ln2_gammas ln2_betas;

@@ -146,7 +146,7 @@ pub(crate) struct LayerReader {
 
 impl LayerReader {
     /// A reader for this file. Files older than the field use LINEAR16.
-    pub(crate) fn new(net: &proto::Net) -> LayerReader {
+    pub(crate) fn new(net: &proto::ProtoNet) -> LayerReader {
         let encoding = net
             .format
             .as_ref()
@@ -428,7 +428,7 @@ mod tests {
     }
 
     fn reader() -> LayerReader {
-        LayerReader::new(&proto::Net::default())
+        LayerReader::new(&proto::ProtoNet::default())
     }
 
     #[test]

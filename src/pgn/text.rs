@@ -155,9 +155,9 @@ fn fault_in_moves(text: &[u8]) -> Option<String> {
     let mut plies = 0;
     while let Some(word) = words.next_word() {
         match kind(word) {
-            Kind::Move => plies += 1,
-            Kind::Other => {}
-            Kind::Unreadable => {
+            TokenKind::Move => plies += 1,
+            TokenKind::Other => {}
+            TokenKind::Unreadable => {
                 let is_last = words.text.trim_ascii().is_empty();
                 let word = String::from_utf8_lossy(&word[..word.len().min(40)]);
                 return Some(match is_last {
@@ -173,29 +173,29 @@ fn fault_in_moves(text: &[u8]) -> Option<String> {
     None
 }
 
-enum Kind {
+enum TokenKind {
     Move,
     /// Numbers, results, signs.
     Other,
     Unreadable,
 }
 
-fn kind(word: &[u8]) -> Kind {
+fn kind(word: &[u8]) -> TokenKind {
     if word.starts_with(b"0-0") {
-        return Kind::Move;
+        return TokenKind::Move;
     }
     // Numbers of moves may stand before them without a space; results begin with digits too.
     let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let word = &word[digits..];
     if SanPlus::from_ascii(word).is_ok() {
-        return Kind::Move;
+        return TokenKind::Move;
     }
     let first = String::from_utf8_lossy(word).chars().next();
     let is_figurine = |c: char| ('\u{2654}'..='\u{265f}').contains(&c);
     match first {
-        _ if word == b"ep" => Kind::Other,
-        Some(c) if c.is_alphabetic() || is_figurine(c) => Kind::Unreadable,
-        _ => Kind::Other,
+        _ if word == b"ep" => TokenKind::Other,
+        Some(c) if c.is_alphabetic() || is_figurine(c) => TokenKind::Unreadable,
+        _ => TokenKind::Other,
     }
 }
 

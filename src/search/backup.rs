@@ -9,7 +9,7 @@ use super::{
         Tree,
         node::{Node, NodeId},
     },
-    visits::{Leaf, Step, VisitState, Visits},
+    visits::{Leaf, PathStep, VisitState, Visits},
 };
 
 /// The node ids on the ways of visits, valid until the tree grows; scratch of backup.
@@ -123,7 +123,7 @@ impl Paths {
 }
 
 /// Takes a visit's in-flight marks back.
-fn cancel(tree: &mut Tree, path: &[NodeId], steps: &[Step]) {
+fn cancel(tree: &mut Tree, path: &[NodeId], steps: &[PathStep]) {
     for &id in path {
         tree.node_mut(id).in_flight -= 1;
     }
@@ -137,7 +137,12 @@ fn cancel(tree: &mut Tree, path: &[NodeId], steps: &[Step]) {
 }
 
 /// Backs up one more visit to a node whose value is taken as it is.
-pub(super) fn revisit(state: &mut SearchState, params: &Params, path: &[NodeId], steps: &[Step]) {
+pub(super) fn revisit(
+    state: &mut SearchState,
+    params: &Params,
+    path: &[NodeId],
+    steps: &[PathStep],
+) {
     let leaf = state.tree.node(path[path.len() - 1]);
     let value = BackupValue::of(leaf);
     back_up(state, params, path, steps, value, false);
@@ -147,7 +152,7 @@ fn back_up_leaf(
     state: &mut SearchState,
     params: &Params,
     path: &[NodeId],
-    steps: &[Step],
+    steps: &[PathStep],
     leaf: &Leaf,
 ) {
     let id = path[path.len() - 1];
@@ -199,7 +204,7 @@ fn back_up(
     state: &mut SearchState,
     params: &Params,
     path: &[NodeId],
-    steps: &[Step],
+    steps: &[PathStep],
     mut value: BackupValue,
     is_proof: bool,
 ) {
@@ -294,7 +299,7 @@ mod tests {
             for id in path {
                 tree.node_mut(id).in_flight = 2;
             }
-            let step = |slot, m| Step {
+            let step = |slot, m| PathStep {
                 slot,
                 drawn: false,
                 m,

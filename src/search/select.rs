@@ -23,7 +23,7 @@ use super::{
     search_contempt::Reply,
     state::SearchState,
     tree::{Full, Tree, node::NodeId},
-    visits::{Step, Visit, VisitState, Visits},
+    visits::{PathStep, Visit, VisitState, Visits},
 };
 
 /// Where a visit ended.
@@ -46,7 +46,7 @@ struct Link {
     previous: u32,
     /// The child's id, valid during the pass.
     id: NodeId,
-    step: Step,
+    step: PathStep,
 }
 
 /// The link before the first: the root.
@@ -89,13 +89,13 @@ pub(super) struct Selection<'a> {
 }
 
 /// A selection at the ply that its visits have reached.
-struct Ply<'a, 'b> {
+struct SelectionAt<'a, 'b> {
     selection: &'a mut Selection<'b>,
     /// Who moves.
     turn: Color,
 }
 
-impl Ply<'_, '_> {
+impl SelectionAt<'_, '_> {
     fn tree(&mut self) -> &mut Tree {
         &mut self.selection.state.tree
     }
@@ -141,7 +141,7 @@ pub(super) struct Descent {
     choices: Vec<Choice>,
     /// One way, from the root.
     path: Vec<NodeId>,
-    steps: Vec<Step>,
+    steps: Vec<PathStep>,
 }
 
 impl Descent {
@@ -200,7 +200,7 @@ impl Descent {
         };
         self.arrive(tree, root);
         let turn = tree.root_turn;
-        let mut ply = Ply { selection, turn };
+        let mut ply = SelectionAt { selection, turn };
         let mut result = Ok(());
         while !self.next.is_empty() {
             let mut level = std::mem::replace(&mut self.next, std::mem::take(&mut self.spare));
@@ -242,7 +242,7 @@ impl Descent {
     }
 
     /// Has the only visit at a node choose a move and go on. If it finds none it stays where it is.
-    fn go_alone(&mut self, ply: &mut Ply<'_, '_>, group: Group) -> Result<(), Full> {
+    fn go_alone(&mut self, ply: &mut SelectionAt<'_, '_>, group: Group) -> Result<(), Full> {
         let (slot, drawn) = match ply.reply(group.id) {
             Reply::Draw(slot) => (slot, true),
             Reply::Search => (ply.best_move(group.id)?, false),
@@ -259,7 +259,7 @@ impl Descent {
 
     /// Has each visit of a group choose a move, one after the other, and go on with those that chose the same. Visits that
     /// find none stay where they are.
-    fn go_together(&mut self, ply: &mut Ply<'_, '_>, group: Group) -> Result<(), Full> {
+    fn go_together(&mut self, ply: &mut SelectionAt<'_, '_>, group: Group) -> Result<(), Full> {
         let id = group.id;
         self.choices.clear();
         self.ranking.clear();
@@ -386,7 +386,7 @@ impl Descent {
     }
 
     /// Appends the steps of the visit whose last link is `head`, first step first.
-    fn write_steps(&self, head: u32, steps: &mut Vec<Step>) -> Range<usize> {
+    fn write_steps(&self, head: u32, steps: &mut Vec<PathStep>) -> Range<usize> {
         let start = steps.len();
         steps.extend(self.way_back(head).map(|link| link.step));
         steps[start..].reverse();
@@ -409,7 +409,7 @@ fn step_down(tree: &mut Tree, id: NodeId, slot: u8, drawn: bool, head: u32) -> L
     Link {
         previous: head,
         id: child_id,
-        step: Step {
+        step: PathStep {
             slot,
             drawn,
             m: tree.edges(tree.node(id)).at(edge).m(),

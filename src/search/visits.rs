@@ -12,7 +12,7 @@ use crate::{
 
 /// One step of a way from the root: which child, and how it was chosen.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Step {
+pub(super) struct PathStep {
     /// The child's slot, which stays valid while the child's id may change.
     pub slot: u8,
     /// Whether search-contempt drew the move.
@@ -66,7 +66,7 @@ pub(super) struct Visit {
 #[derive(Default)]
 pub(super) struct Visits {
     pub list: Vec<Visit>,
-    pub steps: Vec<Step>,
+    pub steps: Vec<PathStep>,
     /// Collisions so far.
     pub collisions: usize,
     /// Tablebase probes that hit, not yet counted in the tree.

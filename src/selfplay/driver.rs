@@ -8,12 +8,12 @@ use std::sync::{
 
 use anyhow::{Context, Result, anyhow};
 
-use super::{game::Game, plan::Plan, played::Played};
+use super::{game::GameInPlay, plan::Plan, played::Played};
 use crate::network::{Batch, Evaluator};
 
 /// How much is done at a time. Decides how fast games are played, and nothing else.
 #[derive(Clone, Copy, Debug)]
-pub struct Load {
+pub struct Workload {
     /// Games at a time, over all threads.
     pub parallel: usize,
     /// Threads.
@@ -24,7 +24,7 @@ pub struct Load {
 
 /// What was done so far, to be looked at from elsewhere.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct GamesProgress {
     /// Positions that were evaluated.
     pub positions: AtomicU64,
     /// Batches.
@@ -32,13 +32,13 @@ pub struct Progress {
 }
 
 /// The games that nobody has begun yet.
-struct Queue<'q> {
+struct GameQueue<'q> {
     numbers: &'q [u64],
     next: AtomicUsize,
     is_stopped: AtomicBool,
 }
 
-impl Queue<'_> {
+impl GameQueue<'_> {
     fn take(&self) -> Option<u64> {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
         self.numbers.get(index).copied()
@@ -56,11 +56,11 @@ impl Queue<'_> {
 pub fn play(
     plan: &Plan,
     numbers: &[u64],
-    load: Load,
-    progress: &Progress,
+    load: Workload,
+    progress: &GamesProgress,
     mut done: impl FnMut(Played) -> Result<()>,
 ) -> Result<()> {
-    let queue = Queue {
+    let queue = GameQueue {
         numbers,
         next: AtomicUsize::new(0),
         is_stopped: AtomicBool::new(false),
@@ -72,7 +72,7 @@ pub fn play(
         let workers: Vec<_> = (0..threads)
             .map(|index| {
                 let share = parallel / threads + usize::from(index < parallel % threads);
-                let worker = Worker {
+                let worker = GamesWorker {
                     plan,
                     queue: &queue,
                     progress,
@@ -103,7 +103,7 @@ pub fn play(
 /// Hands the games on until the workers are gone. After an error they are told to stop.
 fn receive(
     games: &Receiver<Played>,
-    queue: &Queue<'_>,
+    queue: &GameQueue<'_>,
     done: &mut impl FnMut(Played) -> Result<()>,
 ) -> Result<()> {
     for game in games {
@@ -116,16 +116,16 @@ fn receive(
 }
 
 /// One thread.
-struct Worker<'a> {
+struct GamesWorker<'a> {
     plan: &'a Plan,
-    queue: &'a Queue<'a>,
-    progress: &'a Progress,
+    queue: &'a GameQueue<'a>,
+    progress: &'a GamesProgress,
     /// Games at a time.
     share: usize,
     batch: usize,
 }
 
-impl Worker<'_> {
+impl GamesWorker<'_> {
     fn run(&self, sender: &Sender<Played>) -> Result<()> {
         let mut games = Vec::with_capacity(self.share);
         let mut batch = Batch::default();
@@ -133,7 +133,7 @@ impl Worker<'_> {
             while games.len() < self.share
                 && let Some(number) = self.queue.take()
             {
-                let game = Game::new(self.plan, number);
+                let game = GameInPlay::new(self.plan, number);
                 games.push(game.with_context(|| format!("game {number}"))?);
             }
             if games.is_empty() {
@@ -155,13 +155,13 @@ impl Worker<'_> {
     /// One batch or more for the games that wait for an evaluator.
     fn round(
         &self,
-        games: &mut [Game<'_>],
+        games: &mut [GameInPlay<'_>],
         index: usize,
         evaluator: &dyn Evaluator,
         batch: &mut Batch,
     ) -> Result<()> {
-        let waits = |game: &&mut Game<'_>| game.evaluator() == Some(index);
-        let mut waiting: Vec<&mut Game<'_>> = games.iter_mut().filter(waits).collect();
+        let waits = |game: &&mut GameInPlay<'_>| game.evaluator() == Some(index);
+        let mut waiting: Vec<&mut GameInPlay<'_>> = games.iter_mut().filter(waits).collect();
         let mut waiting = &mut waiting[..];
         while !waiting.is_empty() {
             batch.clear();
@@ -244,12 +244,12 @@ mod tests {
     ) -> Vec<String> {
         let numbers: Vec<u64> = (0..games).collect();
         let (load, progress) = (
-            Load {
+            Workload {
                 parallel,
                 threads,
                 batch,
             },
-            Progress::default(),
+            GamesProgress::default(),
         );
         let mut texts = BTreeMap::new();
         let seat = Seat {
@@ -306,15 +306,21 @@ mod tests {
             let mut plan = plan(terms, &[]);
             plan.players[1].set_limits(1_000_000_000, 33);
             let mut games = Vec::new();
-            let load = Load {
+            let load = Workload {
                 parallel: 4,
                 threads: 1,
                 batch: 16,
             };
-            play(&plan, &[0, 1, 2, 3], load, &Progress::default(), |played| {
-                games.push(played);
-                Ok(())
-            })
+            play(
+                &plan,
+                &[0, 1, 2, 3],
+                load,
+                &GamesProgress::default(),
+                |played| {
+                    games.push(played);
+                    Ok(())
+                },
+            )
             .unwrap();
             games
         };
@@ -350,14 +356,14 @@ mod tests {
     #[test]
     fn an_error_ends_everything() {
         let plan = plan(short(), &[]);
-        let load = Load {
+        let load = Workload {
             parallel: 4,
             threads: 2,
             batch: 16,
         };
         let numbers: Vec<u64> = (0..100).collect();
         let mut count = 0;
-        let played = play(&plan, &numbers, load, &Progress::default(), |_| {
+        let played = play(&plan, &numbers, load, &GamesProgress::default(), |_| {
             count += 1;
             anyhow::bail!("the disk is full")
         });

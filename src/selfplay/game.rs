@@ -1,6 +1,6 @@
 //! One game: the searches of both sides in turn, each on its own tree, and whatever ends it.
 //!
-//! A [`Game`] is driven from outside: whoever owns it asks which evaluator it waits for, lets it gather leaves into a batch
+//! A [`GameInPlay`] is driven from outside: whoever owns it asks which evaluator it waits for, lets it gather leaves into a batch
 //! that may hold other games' leaves too, and gives the batch back when it is evaluated.
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// A game that is being played.
-pub struct Game<'p> {
+pub struct GameInPlay<'p> {
     plan: &'p Plan,
     number: u64,
     seed: u64,
@@ -47,12 +47,12 @@ pub struct Game<'p> {
     end: Option<(KnownOutcome, Reason)>,
 }
 
-impl<'p> Game<'p> {
+impl<'p> GameInPlay<'p> {
     /// The game of this number, which waits for its first evaluation or is over already.
     ///
     /// # Errors
     /// When the search breaks.
-    pub fn new(plan: &'p Plan, number: u64) -> Result<Game<'p>> {
+    pub fn new(plan: &'p Plan, number: u64) -> Result<GameInPlay<'p>> {
         let seed = plan.game_seed(number);
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let opening = plan.opening(number);
@@ -60,7 +60,7 @@ impl<'p> Game<'p> {
         let plays_on = resign.is_some_and(|resign| rng.random::<f64>() < resign.playthrough);
         let book = |&m: &PackedMove| PlayedMove { m, by: By::Book };
         let history = opening.history();
-        let mut game = Game {
+        let mut game = GameInPlay {
             plan,
             number,
             seed,
@@ -90,7 +90,7 @@ impl<'p> Game<'p> {
             .map(|_| self.plan.players[self.player(side)].evaluator(side))
     }
 
-    /// Adds leaves to the batch, which must come back with [`Game::apply`] before the next call.
+    /// Adds leaves to the batch, which must come back with [`GameInPlay::apply`] before the next call.
     pub fn gather(&mut self, evaluator: &dyn Evaluator, batch: &mut Batch) {
         if let Some(search) = &mut self.search {
             search.gather(evaluator, batch);

@@ -84,7 +84,7 @@ impl GameFacts {
 
 /// Results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Tally {
+pub struct GameTally {
     /// Games.
     pub games: u64,
     /// Won by White.
@@ -99,7 +99,7 @@ pub struct Tally {
     pub second: u64,
 }
 
-impl Tally {
+impl GameTally {
     /// Counts a game.
     pub fn add(&mut self, game: &GameFacts) {
         self.games += 1;
@@ -188,7 +188,7 @@ impl StoredGame {
 
 /// What `part-N.json` says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Part {
+struct PartFile {
     games: Vec<GameFacts>,
     /// SHA-256 of each of its files.
     files: BTreeMap<String, String>,
@@ -196,9 +196,9 @@ struct Part {
 
 /// What `summary.json` says. Nothing in it depends on how fast the games were played.
 #[derive(Serialize)]
-struct Summary<'a> {
+struct RunSummary<'a> {
     #[serde(flatten)]
-    tally: Tally,
+    tally: GameTally,
     decisive_per_draw: Option<f64>,
     plies: u64,
     nodes: u64,
@@ -328,10 +328,10 @@ impl Store {
             all.update(format!("{sum}  {name}\n"));
         }
         let sha256 = hex(&all.finalize());
-        let mut tally = Tally::default();
+        let mut tally = GameTally::default();
         self.facts.values().for_each(|game| tally.add(game));
         let sum = |of: fn(&GameFacts) -> u64| self.facts.values().map(of).sum();
-        let summary = Summary {
+        let summary = RunSummary {
             decisive_per_draw: tally.decisive_per_draw(),
             tally,
             plies: sum(|game| game.plies as u64),
@@ -378,7 +378,7 @@ impl Store {
                 break;
             };
             let name = path.display();
-            let part: Part =
+            let part: PartFile =
                 serde_json::from_slice(&text).with_context(|| format!("{name} is damaged"))?;
             let found = part.games.iter().map(|game| game.number);
             ensure!(
@@ -473,7 +473,7 @@ impl Store {
         }
         write(format!("games-{part:05}.pgn"), text.as_bytes())?;
         self.files.extend(files.clone());
-        let part = Part {
+        let part = PartFile {
             games: facts,
             files,
         };

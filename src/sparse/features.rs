@@ -28,18 +28,18 @@ pub const MOST_ACTIVE: usize = 64 + 4 + 1 + 1;
 
 /// How squares are seen: by the side to move, its king on files e to h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct View {
+pub struct SquareView {
     flip: u8,
 }
 
-impl View {
+impl SquareView {
     /// The view of the side to move.
-    pub fn of(position: &Chess) -> View {
+    pub fn of(position: &Chess) -> SquareView {
         let us = position.turn();
         let king = position.board().king_of(us).unwrap_or(Square::E1);
         let ranks = if us == Color::Black { 56 } else { 0 };
         let files = if king.file() < File::E { 7 } else { 0 };
-        View {
+        SquareView {
             flip: ranks | files,
         }
     }
@@ -114,20 +114,20 @@ fn pawn_attacks(pawns: Bitboard, color: Color) -> Bitboard {
 
 /// The inputs that are 1, in a fixed order.
 #[derive(Clone, Copy, Debug)]
-pub struct Features {
+pub struct ActiveFeatures {
     len: u8,
     list: [u16; MOST_ACTIVE],
 }
 
-impl Features {
+impl ActiveFeatures {
     /// Those of a position.
-    pub fn of(position: &Chess) -> Features {
-        Features::with(position, View::of(position), &Attacks::of(position))
+    pub fn of(position: &Chess) -> ActiveFeatures {
+        ActiveFeatures::with(position, SquareView::of(position), &Attacks::of(position))
     }
 
     /// Those of a position whose view and attacks are known.
-    pub fn with(position: &Chess, view: View, attacks: &Attacks) -> Features {
-        let mut features = Features {
+    pub fn with(position: &Chess, view: SquareView, attacks: &Attacks) -> ActiveFeatures {
+        let mut features = ActiveFeatures {
             len: 0,
             list: [0; MOST_ACTIVE],
         };
@@ -160,7 +160,7 @@ impl Features {
         features
     }
 
-    fn push_others(&mut self, position: &Chess, view: View) {
+    fn push_others(&mut self, position: &Chess, view: SquareView) {
         let us = position.turn();
         if position.castles().any() {
             for (base, color) in [(CASTLING, us), (CASTLING + 2, !us)] {
@@ -201,8 +201,8 @@ impl Features {
     }
 
     /// The inputs of masks, in order. What is no input is left out.
-    pub fn of_masks(masks: &[u64]) -> Features {
-        let mut features = Features {
+    pub fn of_masks(masks: &[u64]) -> ActiveFeatures {
+        let mut features = ActiveFeatures {
             len: 0,
             list: [0; MOST_ACTIVE],
         };
@@ -219,7 +219,7 @@ impl Features {
     }
 
     /// The same in the order of their numbers, in which masks have them: sums of floats depend on the order.
-    pub fn sorted(mut self) -> Features {
+    pub fn sorted(mut self) -> ActiveFeatures {
         self.list[..usize::from(self.len)].sort_unstable();
         self
     }
@@ -242,7 +242,7 @@ mod tests {
     }
 
     fn sorted(fen: &str) -> Vec<u16> {
-        let mut list = Features::of(&position(fen)).as_slice().to_vec();
+        let mut list = ActiveFeatures::of(&position(fen)).as_slice().to_vec();
         list.sort_unstable();
         list
     }
@@ -269,12 +269,12 @@ mod tests {
             "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 95 80",
             "rnbqkbnr/ppp1p1pp/8/3pPp2/8/8/PPPP1PPP/RNBQKBNR w KQkq f6 0 3",
         ] {
-            let features = Features::of(&position(fen));
-            let again = Features::of_masks(&features.masks());
+            let features = ActiveFeatures::of(&position(fen));
+            let again = ActiveFeatures::of_masks(&features.masks());
             assert_eq!(again.as_slice(), sorted(fen));
         }
         // What is beyond the last input is none.
-        let none = Features::of_masks(&[[0; PLANES - 1].as_slice(), &[1 << 63]].concat());
+        let none = ActiveFeatures::of_masks(&[[0; PLANES - 1].as_slice(), &[1 << 63]].concat());
         assert!(none.as_slice().is_empty());
     }
 

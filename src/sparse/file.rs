@@ -18,7 +18,7 @@ use prost::{Message, bytes::Bytes};
 use thiserror::Error;
 
 use super::features::{INPUTS, PLANES};
-use super::infer::{First, Network, ValueTail};
+use super::infer::{First, IntegerNetwork, ValueTail};
 use super::moves::ROWS;
 use super::network::{
     ACTIVATION_ONE, OUTPUTS, PLIES_UNIT, PRODUCT_ONE, PRODUCT_SHIFT, Shape, WEIGHT_ONE,
@@ -69,7 +69,7 @@ pub enum FileError {
 pub type Metadata = Vec<(String, String)>;
 
 /// The ONNX model of a network, with more metadata (who made it, of what) after the encoding.
-pub fn write(network: &Network, metadata: &[(&str, &str)]) -> Vec<u8> {
+pub fn write(network: &IntegerNetwork, metadata: &[(&str, &str)]) -> Vec<u8> {
     let mut graph = Graph::new("sparse network", Precision::Float32);
     let g = &mut graph;
     let planes = g.input(INPUT, None, &[PLANES, 8, 8]);
@@ -234,7 +234,7 @@ pub fn model(bytes: &[u8]) -> Result<OnnxModel, FileError> {
 ///
 /// # Errors
 /// When it is no such model, or damaged.
-pub fn read(bytes: &[u8]) -> Result<Network, FileError> {
+pub fn read(bytes: &[u8]) -> Result<IntegerNetwork, FileError> {
     let model = ModelProto::decode(Bytes::copy_from_slice(bytes))?;
     let entries = metadata_of(&model);
     let encoding = entries.iter().find(|(key, _)| key == ENCODING_KEY);
@@ -258,7 +258,7 @@ pub fn read(bytes: &[u8]) -> Result<Network, FileError> {
     let mut out_bias = [0.0; OUTPUTS];
     out_bias.copy_from_slice(&tensors.floats("/value/out/bias", &[OUTPUTS])?);
     let direct = tensors.floats("/value/direct/weights", &[INPUTS, OUTPUTS])?;
-    let network = Network {
+    let network = IntegerNetwork {
         rows: tensors.bytes("/policy/rows/weights", &[ROWS, shape.policy / 2])?,
         rows_bias: sums(&tensors.floats("/policy/rows/bias", &[ROWS])?),
         tail: ValueTail {
@@ -396,13 +396,13 @@ mod tests {
         hidden: 8,
     };
 
-    fn network() -> Network {
+    fn network() -> IntegerNetwork {
         let mut weights = SHAPE.start(4);
         // Nothing may be 0 everywhere, or its place in the graph would not matter.
         for (at, weight) in weights.iter_mut().enumerate() {
             *weight += 0.03 * (at as f32 * 0.7).sin();
         }
-        Network::quantize(SHAPE, &weights)
+        IntegerNetwork::quantize(SHAPE, &weights)
     }
 
     #[test]

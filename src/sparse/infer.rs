@@ -54,7 +54,7 @@ pub struct ValueTail {
 
 /// A network of integers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Network {
+pub struct IntegerNetwork {
     /// The policy's first layer.
     pub policy: First,
     /// `[row][product]`, 64 is 1.
@@ -69,7 +69,7 @@ pub struct Network {
 
 /// What the value network says: probabilities for the side to move, and plies.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Value {
+pub struct ValueLayers {
     /// Win, draw, loss; sums to 1.
     pub wdl: [f32; 3],
     /// Plies left, not negative.
@@ -85,9 +85,9 @@ pub struct Scratch {
     second: Vec<f32>,
 }
 
-impl Network {
+impl IntegerNetwork {
     /// Rounds weights (see [`Shape::sections`]) to integers.
-    pub fn quantize(shape: Shape, weights: &[f32]) -> Network {
+    pub fn quantize(shape: Shape, weights: &[f32]) -> IntegerNetwork {
         let s = shape.sections();
         let part = |section: &Section| &weights[section.range.clone()];
         let (rows, units) = (part(&s.rows), shape.hidden);
@@ -97,7 +97,7 @@ impl Network {
         let hidden = (0..units * half).map(|at| hidden[at % half * units + at / half]);
         let mut out_bias = [0.0; OUTPUTS];
         out_bias.copy_from_slice(part(&s.out_bias));
-        Network {
+        IntegerNetwork {
             policy: first(shape.policy, part(&s.policy_in), part(&s.policy_bias)),
             rows: rows
                 .iter()
@@ -154,7 +154,7 @@ impl Network {
     }
 
     /// The value of a position with these inputs.
-    pub fn value(&self, level: Level, inputs: &[u16], scratch: &mut Scratch) -> Value {
+    pub fn value(&self, level: Level, inputs: &[u16], scratch: &mut Scratch) -> ValueLayers {
         level.run(ValueKernel {
             network: self,
             inputs,
@@ -244,7 +244,7 @@ impl First {
 }
 
 struct PolicyKernel<'a> {
-    network: &'a Network,
+    network: &'a IntegerNetwork,
     inputs: &'a [u16],
     rows: &'a [u16],
     logits: &'a mut [f32],
@@ -271,16 +271,16 @@ impl Kernel for PolicyKernel<'_> {
 }
 
 struct ValueKernel<'a> {
-    network: &'a Network,
+    network: &'a IntegerNetwork,
     inputs: &'a [u16],
     scratch: &'a mut Scratch,
 }
 
 impl Kernel for ValueKernel<'_> {
-    type Output = Value;
+    type Output = ValueLayers;
 
     #[inline(always)]
-    fn run<I: Isa>(self, isa: I) -> Value {
+    fn run<I: Isa>(self, isa: I) -> ValueLayers {
         let (tail, scratch) = (&self.network.tail, self.scratch);
         let layer = &self.network.value;
         layer.products(self.inputs, &mut scratch.sums, &mut scratch.products);
@@ -307,7 +307,7 @@ impl Kernel for ValueKernel<'_> {
         }
         let mut wdl = [outputs[0], outputs[1], outputs[2]];
         softmax(&mut wdl);
-        Value {
+        ValueLayers {
             wdl,
             plies: (outputs[3] * PLIES_UNIT).max(0.0),
         }
@@ -412,7 +412,7 @@ mod tests {
     #[test]
     fn every_instruction_set_gives_the_same_bits() {
         let mut rng = SmallRng::seed_from_u64(8);
-        let network = Network::quantize(SHAPE, &weights());
+        let network = IntegerNetwork::quantize(SHAPE, &weights());
         assert!(network.is_consistent() && network.shape() == SHAPE);
         let scratch = &mut Scratch::default();
         for _ in 0..50 {
@@ -434,7 +434,7 @@ mod tests {
     fn integers_agree_with_the_network_that_was_trained() {
         let mut rng = SmallRng::seed_from_u64(9);
         let weights = weights();
-        let network = Network::quantize(SHAPE, &weights);
+        let network = IntegerNetwork::quantize(SHAPE, &weights);
         let scratch = &mut Scratch::default();
         for _ in 0..50 {
             let (inputs, rows) = (inputs(&mut rng), rows(&mut rng));
@@ -477,7 +477,7 @@ mod tests {
 
     #[test]
     fn a_part_of_the_wrong_size_is_noticed() {
-        let mut network = Network::quantize(SHAPE, &weights());
+        let mut network = IntegerNetwork::quantize(SHAPE, &weights());
         network.rows_bias.pop();
         assert!(!network.is_consistent());
     }

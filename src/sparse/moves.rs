@@ -1,13 +1,13 @@
 //! Which row of the policy a move has.
 //!
-//! A row stands for a piece (by its role) going from one square to another, as seen ([`View`]), once for moves that keep
+//! A row stands for a piece (by its role) going from one square to another, as seen ([`SquareView`]), once for moves that keep
 //! their material and once for those that lose more than a pawn in the exchange they begin ([`see`]): so the network need not
 //! learn to count exchanges. Promotions and castling have rows of their own. The policy of a position is the softmax over
 //! the rows of its legal moves.
 
 use shakmaty::{Chess, Move, Position, Role, Square};
 
-use super::features::{Attacks, View};
+use super::features::{Attacks, SquareView};
 use super::see;
 
 /// Exchanges that end below this many centipawns belong to the second half of the rows (Monty's threshold).
@@ -72,7 +72,7 @@ const CASTLING: u16 = PROMOTIONS + 8 * 3 * 4;
 
 /// The row of a legal move, without regard to exchanges: below [`KINDS`].
 #[inline(always)]
-fn kind(view: View, m: Move) -> u16 {
+fn kind(view: SquareView, m: Move) -> u16 {
     let (from, to) = match m {
         Move::Castle { king, rook } => {
             let right = view.square(rook) % 8 > view.square(king) % 8;
@@ -95,14 +95,14 @@ fn kind(view: View, m: Move) -> u16 {
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     position: &'a Chess,
-    view: View,
+    view: SquareView,
     /// Squares that the other side attacks.
     attacked: shakmaty::Bitboard,
 }
 
 impl<'a> Rows<'a> {
     /// For the moves of a position whose view and attacks are known.
-    pub fn new(position: &'a Chess, view: View, attacks: &Attacks) -> Rows<'a> {
+    pub fn new(position: &'a Chess, view: SquareView, attacks: &Attacks) -> Rows<'a> {
         Rows {
             position,
             view,
@@ -132,7 +132,7 @@ impl<'a> Rows<'a> {
 
 /// The rows of all legal moves of a position, in `shakmaty`'s order, and the moves.
 pub fn of(position: &Chess) -> Vec<(Move, u16)> {
-    let rows = Rows::new(position, View::of(position), &Attacks::of(position));
+    let rows = Rows::new(position, SquareView::of(position), &Attacks::of(position));
     let moves = position.legal_moves();
     moves.into_iter().map(|m| (m, rows.row(m))).collect()
 }
@@ -187,7 +187,7 @@ mod tests {
     fn rows_mean_what_the_moves_do() {
         for fen in FENS {
             let position = position(fen);
-            let view = View::of(&position);
+            let view = SquareView::of(&position);
             for (m, row) in of(&position) {
                 let seen = |square| Square::new(view.square(square) as u32);
                 let expected = (!m.is_promotion() && !m.is_castle())

@@ -15,10 +15,10 @@
 
 /// Vector instructions that code can be compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Level(Kind);
+pub struct Level(InstructionSet);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum InstructionSet {
     Plain,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -43,7 +43,7 @@ pub trait Isa: Copy {
 
 impl Level {
     /// What every processor of this architecture can do (on aarch64 that includes NEON).
-    pub const PLAIN: Level = Level(Kind::Plain);
+    pub const PLAIN: Level = Level(InstructionSet::Plain);
 
     /// The best that this processor can do.
     pub fn detect() -> Level {
@@ -58,10 +58,10 @@ impl Level {
                 && is_x86_feature_detected!("avx512vl")
                 && is_x86_feature_detected!("avx512vnni")
             {
-                return Level(Kind::Avx512);
+                return Level(InstructionSet::Avx512);
             }
             if avx2 {
-                return Level(Kind::Avx2);
+                return Level(InstructionSet::Avx2);
             }
         }
         Level::PLAIN
@@ -72,9 +72,11 @@ impl Level {
         let mut levels = vec![Level::PLAIN];
         #[cfg(target_arch = "x86_64")]
         match Level::detect().0 {
-            Kind::Plain => {}
-            Kind::Avx2 => levels.push(Level(Kind::Avx2)),
-            Kind::Avx512 => levels.extend([Level(Kind::Avx2), Level(Kind::Avx512)]),
+            InstructionSet::Plain => {}
+            InstructionSet::Avx2 => levels.push(Level(InstructionSet::Avx2)),
+            InstructionSet::Avx512 => {
+                levels.extend([Level(InstructionSet::Avx2), Level(InstructionSet::Avx512)])
+            }
         }
         levels
     }
@@ -82,12 +84,12 @@ impl Level {
     /// The name, for people.
     pub fn name(self) -> &'static str {
         match self.0 {
-            Kind::Plain if cfg!(target_arch = "aarch64") => "NEON",
-            Kind::Plain => "plain",
+            InstructionSet::Plain if cfg!(target_arch = "aarch64") => "NEON",
+            InstructionSet::Plain => "plain",
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => "AVX2",
+            InstructionSet::Avx2 => "AVX2",
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => "AVX-512 VNNI",
+            InstructionSet::Avx512 => "AVX-512 VNNI",
         }
     }
 
@@ -95,13 +97,13 @@ impl Level {
     #[inline]
     pub fn run<K: Kernel>(self, kernel: K) -> K::Output {
         match self.0 {
-            Kind::Plain => kernel.run(Plain),
+            InstructionSet::Plain => kernel.run(Plain),
             // SAFETY: a level with this kind exists only where the processor was found to have AVX2 and FMA.
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => unsafe { x86::avx2(kernel) },
+            InstructionSet::Avx2 => unsafe { x86::avx2(kernel) },
             // SAFETY: a level with this kind exists only where the processor was found to have all of these.
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => unsafe { x86::avx512(kernel) },
+            InstructionSet::Avx512 => unsafe { x86::avx512(kernel) },
         }
     }
 }

@@ -29,7 +29,7 @@ const COLORS: [RGBColor; 8] = [
 
 /// How the values of a series are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
+pub enum MarkStyle {
     /// A line.
     Line,
     /// A thin line, for what is compared with.
@@ -47,7 +47,7 @@ pub struct Series {
     /// For the legend; without one it is not named there.
     pub name: String,
     /// How it is shown.
-    pub style: Style,
+    pub style: MarkStyle,
     /// Index of its colour; series may share one.
     pub color: usize,
     /// Its points.
@@ -58,7 +58,7 @@ impl Series {
     /// A series without error bars.
     pub fn new(
         name: impl Into<String>,
-        style: Style,
+        style: MarkStyle,
         color: usize,
         values: impl IntoIterator<Item = (f64, f64)>,
     ) -> Series {
@@ -210,11 +210,15 @@ where
         let finite = |&&(x, y, _): &&(f64, f64, _)| x.is_finite() && y.is_finite();
         series.values.iter().filter(finite).copied()
     };
-    let annotation = if series.style == Style::Points {
+    let annotation = if series.style == MarkStyle::Points {
         let points = values().map(|(x, y, _)| Circle::new((x, y), 5, color.filled()));
         chart.draw_series(points)?
     } else {
-        let width = if series.style == Style::Line { 3 } else { 1 };
+        let width = if series.style == MarkStyle::Line {
+            3
+        } else {
+            1
+        };
         let line = values().map(|(x, y, _)| (x, y));
         chart.draw_series(LineSeries::new(line, color.stroke_width(width)))?
     };
@@ -223,11 +227,11 @@ where
         annotation
             .label(&series.name)
             .legend(move |(x, y)| match style {
-                Style::Points => {
+                MarkStyle::Points => {
                     PathElement::new([(x + 8, y - 3), (x + 8, y + 3)], color.stroke_width(6))
                 }
-                Style::Line => PathElement::new([(x, y), (x + 16, y)], color.stroke_width(3)),
-                Style::Thin => PathElement::new([(x, y), (x + 16, y)], color.stroke_width(1)),
+                MarkStyle::Line => PathElement::new([(x, y), (x + 16, y)], color.stroke_width(3)),
+                MarkStyle::Thin => PathElement::new([(x, y), (x + 16, y)], color.stroke_width(1)),
             });
     }
     let bars = values().filter_map(|(x, _, bar)| {
@@ -269,7 +273,7 @@ mod tests {
     use super::*;
 
     fn plot(is_log: bool, x_labels: &[&str], values: Vec<(f64, f64)>) -> String {
-        let mut series = Series::new("ours", Style::Points, 0, values.clone());
+        let mut series = Series::new("ours", MarkStyle::Points, 0, values.clone());
         if let Some(first) = series.values.first_mut() {
             first.2 = Some((first.1 - 0.5, first.1 + 0.5));
         }
@@ -278,7 +282,7 @@ mod tests {
             y_name: "(w+l)/d".into(),
             is_log,
             x_labels: x_labels.iter().map(|&label| label.into()).collect(),
-            series: vec![series, Series::new("published", Style::Thin, 1, values)],
+            series: vec![series, Series::new("published", MarkStyle::Thin, 1, values)],
         };
         plot.svg().unwrap()
     }

@@ -44,7 +44,7 @@ pub struct Sprt {
 /// What the test says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum SprtVerdict {
     /// The ratio has reached the lower bound.
     H0,
     /// It has reached the upper bound.
@@ -99,14 +99,14 @@ impl Sprt {
     }
 
     /// What a ratio means.
-    pub fn verdict(&self, ratio: f64) -> Verdict {
+    pub fn verdict(&self, ratio: f64) -> SprtVerdict {
         let (lower, upper) = self.bounds();
         if ratio >= upper {
-            Verdict::H1
+            SprtVerdict::H1
         } else if ratio <= lower {
-            Verdict::H0
+            SprtVerdict::H0
         } else {
-            Verdict::Continue
+            SprtVerdict::Continue
         }
     }
 
@@ -220,9 +220,9 @@ mod tests {
         let test: Sprt = "0,5,0.05,0.1".parse().unwrap();
         let (lower, upper) = test.bounds();
         assert!((lower + 2.251_292).abs() < 1e-6 && (upper - 2.890_372).abs() < 1e-6);
-        assert_eq!(test.verdict(upper), Verdict::H1);
-        assert_eq!(test.verdict(lower), Verdict::H0);
-        assert_eq!(test.verdict(0.0), Verdict::Continue);
+        assert_eq!(test.verdict(upper), SprtVerdict::H1);
+        assert_eq!(test.verdict(lower), SprtVerdict::H0);
+        assert_eq!(test.verdict(0.0), SprtVerdict::Continue);
         assert_eq!(test.ratio(&Pairs::default()), 0.0);
         assert!(test.ratio(&Counts([0, 0, 0, 0, 50])) > test.ratio(&Counts([0, 0, 0, 0, 5])));
         assert!(test.ratio(&Counts([50, 0, 0]) as &Games) < 0.0);

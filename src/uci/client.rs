@@ -76,7 +76,7 @@ pub enum ClientError {
 
 /// What an engine may spend on a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Go {
+pub enum GoLimits {
     /// Nodes.
     Nodes(u64),
     /// Time for this move.
@@ -92,13 +92,13 @@ pub enum Go {
     },
 }
 
-impl Go {
+impl GoLimits {
     fn text(&self) -> String {
         let ms = |time: &Duration| time.as_millis();
         match self {
-            Go::Nodes(nodes) => format!("go nodes {nodes}"),
-            Go::MoveTime(time) => format!("go movetime {}", ms(time)),
-            Go::Clock {
+            GoLimits::Nodes(nodes) => format!("go nodes {nodes}"),
+            GoLimits::MoveTime(time) => format!("go movetime {}", ms(time)),
+            GoLimits::Clock {
                 left: [white, black],
                 increment: [winc, binc],
                 moves,
@@ -114,7 +114,7 @@ impl Go {
 
 /// A score for the side to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Score {
+pub enum EngineScore {
     /// In what the engine calls centipawns.
     Centipawns(i32),
     /// Mate in so many moves; negative if the side to move is mated.
@@ -125,7 +125,7 @@ pub enum Score {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Thoughts {
     /// The score; a bound does not count.
-    pub score: Option<Score>,
+    pub score: Option<EngineScore>,
     /// Depth in plies.
     pub depth: Option<u32>,
     /// Nodes searched.
@@ -134,7 +134,7 @@ pub struct Thoughts {
 
 /// An engine's move.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct EngineAnswer {
     /// As it was said: nobody has checked it.
     pub best: String,
     /// From the question to the answer.
@@ -281,9 +281,9 @@ impl Client {
     pub fn go(
         &mut self,
         position: &str,
-        go: &Go,
+        go: &GoLimits,
         longest: Duration,
-    ) -> Result<Answer, ClientError> {
+    ) -> Result<EngineAnswer, ClientError> {
         // What is left of an earlier search says nothing about this one.
         while self.lines.try_recv().is_ok() {}
         self.send(&format!("position {position}"))?;
@@ -297,7 +297,7 @@ impl Client {
             answer = self.until("bestmove", "go", Instant::now() + ANSWER_TIMEOUT, &mut hear);
         }
         let (at, line) = answer?;
-        Ok(Answer {
+        Ok(EngineAnswer {
             best: line
                 .split_whitespace()
                 .nth(1)
@@ -396,8 +396,8 @@ impl Thoughts {
         self.nodes = value_after(&words, "nodes").or(self.nodes);
         let is_bound = words.contains(&"lowerbound") || words.contains(&"upperbound");
         if !is_bound {
-            let centipawns = value_after(&words, "cp").map(Score::Centipawns);
-            let mate = value_after(&words, "mate").map(Score::Mate);
+            let centipawns = value_after(&words, "cp").map(EngineScore::Centipawns);
+            let mate = value_after(&words, "mate").map(EngineScore::Mate);
             self.score = centipawns.or(mate).or(self.score);
         }
     }
@@ -533,13 +533,13 @@ mod tests {
             thoughts.hear(line);
         }
         let expected = Thoughts {
-            score: Some(Score::Centipawns(-31)),
+            score: Some(EngineScore::Centipawns(-31)),
             depth: Some(4),
             nodes: Some(400),
         };
         assert_eq!(thoughts, expected);
         thoughts.hear("info depth 5 score mate -3");
-        assert_eq!(thoughts.score, Some(Score::Mate(-3)));
+        assert_eq!(thoughts.score, Some(EngineScore::Mate(-3)));
     }
 
     #[test]
@@ -569,9 +569,9 @@ mod tests {
     #[test]
     fn questions_are_those_of_the_protocol() {
         let second = Duration::from_secs(1);
-        assert_eq!(Go::Nodes(5).text(), "go nodes 5");
-        assert_eq!(Go::MoveTime(second / 2).text(), "go movetime 500");
-        let clock = Go::Clock {
+        assert_eq!(GoLimits::Nodes(5).text(), "go nodes 5");
+        assert_eq!(GoLimits::MoveTime(second / 2).text(), "go movetime 500");
+        let clock = GoLimits::Clock {
             left: [second, Duration::ZERO],
             increment: [Duration::ZERO, second],
             moves: Some(7),

@@ -27,7 +27,7 @@ const MOST_WAITING: usize = 10_000;
 pub struct Output(Arc<Owner>);
 
 /// Ends the writing thread with the last clone.
-struct Owner(Arc<Shared>);
+struct Owner(Arc<SharedOutput>);
 
 impl Drop for Owner {
     fn drop(&mut self) {
@@ -36,8 +36,8 @@ impl Drop for Owner {
     }
 }
 
-struct Shared {
-    queue: Mutex<Queue>,
+struct SharedOutput {
+    queue: Mutex<LineQueue>,
     changed: Condvar,
     log: Mutex<Option<Box<dyn Write + Send>>>,
     closed: AtomicBool,
@@ -45,7 +45,7 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct Queue {
+struct LineQueue {
     lines: VecDeque<String>,
     /// Whether a line is being written.
     is_writing: bool,
@@ -53,7 +53,7 @@ struct Queue {
     is_over: bool,
 }
 
-impl Shared {
+impl SharedOutput {
     /// Writes line after line until there will be no more.
     fn write(&self, mut to: Box<dyn Write + Send>) {
         let mut queue = self.queue.lock();
@@ -82,7 +82,7 @@ impl Shared {
 impl Output {
     /// Writes to `to`.
     pub fn new(to: Box<dyn Write + Send>) -> Output {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedOutput {
             queue: Mutex::default(),
             changed: Condvar::new(),
             log: Mutex::new(None),
@@ -94,7 +94,7 @@ impl Output {
         Output(Arc::new(Owner(shared)))
     }
 
-    fn shared(&self) -> &Shared {
+    fn shared(&self) -> &SharedOutput {
         &self.0.0
     }
 

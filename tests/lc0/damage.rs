@@ -142,7 +142,7 @@ fn mutated_onnx_never_panics() {
     }
 }
 
-fn refusal(change: impl FnOnce(&mut proto::Net)) -> String {
+fn refusal(change: impl FnOnce(&mut proto::ProtoNet)) -> String {
     let mut net = synth::network(&Spec {
         body: Body::Attention {
             layers: 1,
@@ -169,7 +169,7 @@ fn refusal(change: impl FnOnce(&mut proto::Net)) -> String {
 
 #[test]
 fn refusals_name_the_place() {
-    let format = |net: &mut proto::Net, change: fn(&mut proto::NetworkFormat)| {
+    let format = |net: &mut proto::ProtoNet, change: fn(&mut proto::NetworkFormat)| {
         change(
             net.format
                 .as_mut()
@@ -179,7 +179,7 @@ fn refusals_name_the_place() {
                 .unwrap(),
         );
     };
-    let encoder = |net: &mut proto::Net, change: fn(&mut proto::EncoderLayer)| {
+    let encoder = |net: &mut proto::ProtoNet, change: fn(&mut proto::EncoderLayer)| {
         change(&mut net.weights.as_mut().unwrap().encoder[0]);
     };
     for (message, expected) in [
@@ -351,9 +351,9 @@ fn half_precision_inputs_and_outputs_are_widened() {
 fn embedded_onnx_passes_through() {
     let inner = Net::parse(&small_networks()[0]).unwrap();
     let inner = to_onnx(&inner, &ConvertOptions::default()).unwrap();
-    let mut outer = proto::Net {
+    let mut outer = proto::ProtoNet {
         magic: Some(0x1c0),
-        format: Some(proto::Format {
+        format: Some(proto::ProtoFormat {
             weights_encoding: None,
             network_format: Some(proto::NetworkFormat {
                 input: Some(3),
@@ -361,7 +361,7 @@ fn embedded_onnx_passes_through() {
                 ..Default::default()
             }),
         }),
-        onnx_model: Some(proto::OnnxModel {
+        onnx_model: Some(proto::ProtoOnnxModel {
             model: Some(inner.bytes.clone().into()),
             input_planes: Some(inner.input.clone()),
             output_policy: Some(inner.policy.clone()),

@@ -131,7 +131,7 @@ pub struct Naive<'a> {
 }
 
 impl<'a> Naive<'a> {
-    pub fn new(net: &'a proto::Net) -> Naive<'a> {
+    pub fn new(net: &'a proto::ProtoNet) -> Naive<'a> {
         let format = net
             .format
             .as_ref()
@@ -322,7 +322,7 @@ impl<'a> Naive<'a> {
             .collect()
     }
 
-    fn smolgen(&self, x: &Tokens, smolgen: &proto::Smolgen, heads: usize) -> Vec<Vec<f32>> {
+    fn smolgen(&self, x: &Tokens, smolgen: &proto::ProtoSmolgen, heads: usize) -> Vec<Vec<f32>> {
         let activation = match self.format.smolgen_activation() {
             0 => self.default,
             other => other,

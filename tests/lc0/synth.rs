@@ -134,13 +134,13 @@ impl Rng {
 }
 
 /// A network of this kind.
-pub fn network(spec: &Spec) -> proto::Net {
+pub fn network(spec: &Spec) -> proto::ProtoNet {
     let mut maker = Maker {
         rng: Rng(spec.seed),
         spec: *spec,
     };
     let weights = maker.weights();
-    proto::Net {
+    proto::ProtoNet {
         magic: Some(0x1c0),
         license: Some("CC0-1.0".to_owned()),
         min_version: Some(proto::EngineVersion {
@@ -148,7 +148,7 @@ pub fn network(spec: &Spec) -> proto::Net {
             minor: Some(33),
             patch: Some(0),
         }),
-        format: Some(proto::Format {
+        format: Some(proto::ProtoFormat {
             weights_encoding: Some(spec.encoding as i32),
             network_format: Some(format(spec)),
         }),
@@ -240,8 +240,8 @@ impl Maker {
         })
     }
 
-    fn residual(&mut self, filters: usize, squeeze_excite: Option<usize>) -> proto::Residual {
-        proto::Residual {
+    fn residual(&mut self, filters: usize, squeeze_excite: Option<usize>) -> proto::ProtoResidual {
+        proto::ProtoResidual {
             conv1: self.conv(filters, filters, 3),
             conv2: self.conv(filters, filters, 3),
             se: squeeze_excite.map(|hidden| {
@@ -263,12 +263,12 @@ impl Maker {
         })
     }
 
-    fn smolgen(&mut self, width: usize, heads: usize, smolgen: Smolgen) -> proto::Smolgen {
+    fn smolgen(&mut self, width: usize, heads: usize, smolgen: Smolgen) -> proto::ProtoSmolgen {
         let (dense1_w, dense1_b) = self.dense(64 * smolgen.compress, smolgen.hidden);
         let (dense2_w, dense2_b) = self.dense(smolgen.hidden, heads * smolgen.generator);
         let (ln1_gammas, ln1_betas) = self.norm(smolgen.hidden);
         let (ln2_gammas, ln2_betas) = self.norm(heads * smolgen.generator);
-        proto::Smolgen {
+        proto::ProtoSmolgen {
             compress: self.dense(width, smolgen.compress).0,
             dense1_w,
             dense1_b,

@@ -34,7 +34,7 @@ enum DatasetCommand {
     /// Ask a UCI engine for the best move and score of every record
     Label(label::LabelArgs),
     /// Count what record files hold
-    Stats(stats::StatsArgs),
+    Stats(stats::DatasetStatsArgs),
 }
 
 /// Runs one of the subcommands; the options and networks are for those that search.

@@ -9,7 +9,7 @@ use clap::Args;
 use super::progress_bytes;
 use crate::{
     dataset::{
-        pgn::{Game, read_games},
+        pgn::{GameRecords, read_games},
         record::{Layout, RecordWriter},
     },
     files::{self, output::NewFile},
@@ -44,14 +44,14 @@ pub struct PgnArgs {
 }
 
 impl PgnArgs {
-    fn is_enough(&self, counts: &Counts) -> bool {
+    fn is_enough(&self, counts: &ConversionCounts) -> bool {
         self.limit.is_some_and(|limit| counts.games >= limit)
     }
 }
 
 /// What became of the games.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct ConversionCounts {
     /// Games written.
     pub games: u64,
     /// Records written.
@@ -66,10 +66,10 @@ pub struct Counts {
 ///
 /// # Errors
 /// When a file cannot be read or written.
-pub fn run(args: &PgnArgs) -> Result<Counts> {
+pub fn run(args: &PgnArgs) -> Result<ConversionCounts> {
     let file = NewFile::create(&args.out, args.force, &args.inputs)?;
     let mut writer = RecordWriter::new(file, &args.out, Layout::Plain)?;
-    let mut counts = Counts::default();
+    let mut counts = ConversionCounts::default();
     for path in &args.inputs {
         if args.is_enough(&counts) {
             break;
@@ -85,7 +85,7 @@ fn convert(
     path: &Path,
     args: &PgnArgs,
     writer: &mut RecordWriter,
-    counts: &mut Counts,
+    counts: &mut ConversionCounts,
 ) -> Result<()> {
     let name = || format!("cannot read {}", path.display());
     // Nothing is known about the length of a pipe.
@@ -126,10 +126,10 @@ fn convert(
 }
 
 fn write(
-    mut game: Game,
+    mut game: GameRecords,
     held_out: f64,
     writer: &mut RecordWriter,
-    counts: &mut Counts,
+    counts: &mut ConversionCounts,
 ) -> Result<()> {
     let held_out = (game.hash % 100_000) as f64 / 1000.0 < held_out;
     game.finish(counts.games as u32, held_out);
@@ -178,7 +178,7 @@ mod tests {
         let counts = run(&args(&input, &out)).unwrap();
         assert_eq!(
             counts,
-            Counts {
+            ConversionCounts {
                 games: 1,
                 records: 4,
                 corrupt: 4,

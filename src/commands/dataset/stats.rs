@@ -6,7 +6,7 @@ use clap::Args;
 
 /// Options of `dataset stats`.
 #[derive(Args, Debug)]
-pub struct StatsArgs {
+pub struct DatasetStatsArgs {
     /// Record files
     #[arg(required = true)]
     pub inputs: Vec<PathBuf>,

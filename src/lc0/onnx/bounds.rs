@@ -32,7 +32,7 @@ const GROWING: &[(&str, &[usize])] = &[
 ];
 
 #[derive(Clone, PartialEq, Message)]
-struct Node {
+struct NodeBounds {
     #[prost(string, repeated, tag = "1")]
     input: Vec<String>,
     #[prost(string, repeated, tag = "2")]
@@ -62,7 +62,7 @@ struct Attribute {
 
 /// A constant with all the ways of holding its values.
 #[derive(Clone, PartialEq, Message)]
-struct Tensor {
+struct TensorBounds {
     #[prost(int64, repeated, tag = "1")]
     dims: Vec<i64>,
     #[prost(int32, optional, tag = "2")]
@@ -96,7 +96,7 @@ pub(super) fn check(graph: &GraphProto) -> Result<(), NetError> {
 fn check_graph(graph: &GraphProto, nested: usize) -> Result<(), NetError> {
     let mut constants = HashMap::new();
     for tensor in &graph.initializer {
-        let tensor: Tensor = decode(tensor)?;
+        let tensor: TensorBounds = decode(tensor)?;
         check_tensor(&tensor, tensor.name())?;
         if let Some(numbers) = numbers(&tensor) {
             constants.insert(tensor.name().to_owned(), numbers);
@@ -105,11 +105,11 @@ fn check_graph(graph: &GraphProto, nested: usize) -> Result<(), NetError> {
     if !graph.sparse_initializer.is_empty() {
         return Err(no_sparse("an initializer"));
     }
-    let nodes: Vec<Node> = graph.node.iter().map(decode).collect::<Result<_, _>>()?;
+    let nodes: Vec<NodeBounds> = graph.node.iter().map(decode).collect::<Result<_, _>>()?;
     for node in &nodes {
         for attribute in &node.attribute {
             for tensor in attribute.tensor.iter().chain(&attribute.tensors) {
-                let tensor: Tensor = decode(tensor)?;
+                let tensor: TensorBounds = decode(tensor)?;
                 check_tensor(&tensor, name_of(node))?;
                 if let (Some(numbers), Some(output)) = (numbers(&tensor), node.output.first()) {
                     constants.insert(output.clone(), numbers);
@@ -149,14 +149,14 @@ fn no_sparse(name: &str) -> NetError {
 }
 
 /// What a node is called in messages: many have no name, but all have an output.
-fn name_of(node: &Node) -> &str {
+fn name_of(node: &NodeBounds) -> &str {
     let output = || node.output.first().map_or("", |name| name);
     Some(node.name())
         .filter(|name| !name.is_empty())
         .unwrap_or_else(output)
 }
 
-fn too_deep(node: &Node, what: &str, most: usize) -> NetError {
+fn too_deep(node: &NodeBounds, what: &str, most: usize) -> NetError {
     NetError::Unsupported {
         field: format!("the depth of the ONNX model at node '{}'", name_of(node)),
         found: format!("more than {most} {what}"),
@@ -165,7 +165,7 @@ fn too_deep(node: &Node, what: &str, most: usize) -> NetError {
 }
 
 /// Whether a constant holds as many values as its shape says.
-fn check_tensor(tensor: &Tensor, name: &str) -> Result<(), NetError> {
+fn check_tensor(tensor: &TensorBounds, name: &str) -> Result<(), NetError> {
     let wrong = |found: String, expected: &str| NetError::TensorShape {
         tensor: name.to_owned(),
         found,
@@ -192,7 +192,7 @@ fn check_tensor(tensor: &Tensor, name: &str) -> Result<(), NetError> {
 }
 
 /// The values that a constant holds; of types whose values are no whole bytes, so many as it should.
-fn values_held(tensor: &Tensor, size: u64) -> u64 {
+fn values_held(tensor: &TensorBounds, size: u64) -> u64 {
     let Some(raw) = &tensor.raw_data else {
         let lengths = [
             tensor.float_data.len(),
@@ -235,7 +235,7 @@ fn element_bytes(data_type: i32) -> Option<u64> {
 }
 
 /// The numbers of a small constant, such as a shape.
-fn numbers(tensor: &Tensor) -> Option<Vec<f64>> {
+fn numbers(tensor: &TensorBounds) -> Option<Vec<f64>> {
     let size: i64 = tensor.dims.iter().product();
     if size > 64 {
         return None;
@@ -267,7 +267,7 @@ fn numbers(tensor: &Tensor) -> Option<Vec<f64>> {
 }
 
 /// Refuses a node that makes too much of constant numbers.
-fn check_growth(node: &Node, constants: &HashMap<String, Vec<f64>>) -> Result<(), NetError> {
+fn check_growth(node: &NodeBounds, constants: &HashMap<String, Vec<f64>>) -> Result<(), NetError> {
     let growing = GROWING.iter().find(|(op, _)| *op == node.op_type());
     let inputs = growing.map_or(&[][..], |(_, inputs)| inputs);
     let names = inputs.iter().filter_map(|&index| node.input.get(index));
@@ -286,7 +286,7 @@ fn check_growth(node: &Node, constants: &HashMap<String, Vec<f64>>) -> Result<()
 
 /// Refuses a graph with too many nodes one after the other, or one that leads back to itself. By Kahn's algorithm, for
 /// recursion would need the stack that is to be spared.
-fn check_depth(nodes: &[Node]) -> Result<(), NetError> {
+fn check_depth(nodes: &[NodeBounds]) -> Result<(), NetError> {
     let mut makers = HashMap::new();
     for (index, node) in nodes.iter().enumerate() {
         for output in node.output.iter().filter(|name| !name.is_empty()) {
@@ -345,8 +345,8 @@ mod tests {
     use super::*;
     use crate::lc0::onnx::proto::TensorProto;
 
-    fn node(op: &str, input: &str, output: &str) -> Node {
-        Node {
+    fn node(op: &str, input: &str, output: &str) -> NodeBounds {
+        NodeBounds {
             input: vec![input.into()],
             output: vec![output.into()],
             op_type: Some(op.into()),
@@ -354,7 +354,7 @@ mod tests {
         }
     }
 
-    fn graph(nodes: &[Node], constants: &[TensorProto]) -> GraphProto {
+    fn graph(nodes: &[NodeBounds], constants: &[TensorProto]) -> GraphProto {
         GraphProto {
             node: nodes
                 .iter()
@@ -368,7 +368,7 @@ mod tests {
         }
     }
 
-    fn chain(length: usize) -> Vec<Node> {
+    fn chain(length: usize) -> Vec<NodeBounds> {
         (0..length)
             .map(|at| node("Relu", &format!("t{at}"), &format!("t{}", at + 1)))
             .collect()
@@ -384,7 +384,7 @@ mod tests {
         }
     }
 
-    fn refused(nodes: &[Node], constants: &[TensorProto]) -> String {
+    fn refused(nodes: &[NodeBounds], constants: &[TensorProto]) -> String {
         check(&graph(nodes, constants)).unwrap_err().to_string()
     }
 

@@ -1,6 +1,6 @@
 //! Policy, value and moves-left heads.
 
-use super::{Emitter, Features, attention::Stack};
+use super::{BodyOutput, Emitter, attention::Stack};
 use crate::lc0::{
     architecture::{AttentionPolicy, HeadInput, Policy, SQUARES, ScalarHead},
     error::NetError,
@@ -18,7 +18,7 @@ impl Emitter {
     pub(super) fn policy(
         &mut self,
         policy: &Policy<'_>,
-        features: &Features,
+        features: &BodyOutput,
     ) -> Result<String, NetError> {
         let output = tensor_name::POLICY;
         let name = match self.graph.precision() {
@@ -32,7 +32,7 @@ impl Emitter {
             }
             (
                 Policy::Convolution { conv1, conv2 },
-                Features::Board(board) | Features::Tokens(board),
+                BodyOutput::Board(board) | BodyOutput::Tokens(board),
             ) => {
                 let y = self.conv_activated("/policy/conv1", board, conv1)?;
                 let y = self.conv("/policy/conv2", &y, conv2)?;
@@ -42,7 +42,7 @@ impl Emitter {
             }
             (
                 Policy::Classical { conv, dense },
-                Features::Board(board) | Features::Tokens(board),
+                BodyOutput::Board(board) | BodyOutput::Tokens(board),
             ) => {
                 let y = self.conv_activated("/policy/conv", board, conv)?;
                 let y = self
@@ -68,7 +68,7 @@ impl Emitter {
     fn attention_policy(
         &mut self,
         head: &AttentionPolicy<'_>,
-        features: &Features,
+        features: &BodyOutput,
     ) -> Result<GraphValue, NetError> {
         // Before there were attention bodies, attention policies had an activation of their own.
         let activation = match self.format.structure.is_attention() {
@@ -76,8 +76,8 @@ impl Emitter {
             false => Activation::Selu,
         };
         let tokens = match features {
-            Features::Tokens(tokens) => tokens.clone(),
-            Features::Board(board) => {
+            BodyOutput::Tokens(tokens) => tokens.clone(),
+            BodyOutput::Board(board) => {
                 self.board_to_tokens("/policy/board", board, head.embedding.inputs)
             }
         };
@@ -154,7 +154,7 @@ impl Emitter {
     pub(super) fn value(
         &mut self,
         head: &ScalarHead<'_>,
-        features: &Features,
+        features: &BodyOutput,
     ) -> Result<(Option<String>, Option<String>), NetError> {
         let logits = self.scalar_head("/value", head, features)?;
         Ok(match self.format.value {
@@ -175,7 +175,7 @@ impl Emitter {
     pub(super) fn moves_left(
         &mut self,
         head: &ScalarHead<'_>,
-        features: &Features,
+        features: &BodyOutput,
     ) -> Result<String, NetError> {
         let plies = self.scalar_head("/mlh", head, features)?;
         let plies = self.graph.relu(tensor_name::MLH, &plies);
@@ -183,19 +183,19 @@ impl Emitter {
         Ok(plies.name().to_owned())
     }
 
-    /// Features narrowed, flattened, and through two dense layers; the result is float32.
+    /// BodyOutput narrowed, flattened, and through two dense layers; the result is float32.
     fn scalar_head(
         &mut self,
         name: &str,
         head: &ScalarHead<'_>,
-        features: &Features,
+        features: &BodyOutput,
     ) -> Result<GraphValue, NetError> {
         let activation = self.format.default_activation;
         let narrow = match (&head.input, features) {
-            (HeadInput::Conv(conv), Features::Board(x) | Features::Tokens(x)) => {
+            (HeadInput::Conv(conv), BodyOutput::Board(x) | BodyOutput::Tokens(x)) => {
                 self.conv_activated(&format!("{name}/conv"), x, conv)?
             }
-            (HeadInput::Dense(dense), Features::Board(x) | Features::Tokens(x)) => {
+            (HeadInput::Dense(dense), BodyOutput::Board(x) | BodyOutput::Tokens(x)) => {
                 self.dense_activated(&format!("{name}/embedding"), x, dense, activation)?
             }
         };

@@ -170,7 +170,7 @@ fn metadata(
 }
 
 /// The features of the body, in the layout the body computes them in.
-enum Features {
+enum BodyOutput {
     /// \[batch, channels, 8, 8\]
     Board(GraphValue),
     /// \[batch x 64, width\]
@@ -186,10 +186,10 @@ struct Emitter {
 }
 
 impl Emitter {
-    fn body(&mut self, body: &Body<'_>, planes: GraphValue) -> Result<Features, NetError> {
+    fn body(&mut self, body: &Body<'_>, planes: GraphValue) -> Result<BodyOutput, NetError> {
         Ok(match body {
-            Body::Conv(tower) => Features::Board(self.tower(tower, planes)?),
-            Body::Attention(body) => Features::Tokens(self.attention_body(body, planes)?),
+            Body::Conv(tower) => BodyOutput::Board(self.tower(tower, planes)?),
+            Body::Attention(body) => BodyOutput::Tokens(self.attention_body(body, planes)?),
         })
     }
 

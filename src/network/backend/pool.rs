@@ -103,7 +103,7 @@ pub struct NetworkEvaluator {
 
 #[derive(Default)]
 struct Pool {
-    idle: Vec<Worker>,
+    idle: Vec<PoolWorker>,
     /// Sessions made, idle or not.
     made: usize,
     /// Those that are being warmed up: each comes back after one run.
@@ -114,12 +114,12 @@ struct Pool {
 /// place to another.
 struct Lease<'a> {
     from: &'a NetworkEvaluator,
-    worker: Option<Worker>,
+    worker: Option<PoolWorker>,
     is_warming: bool,
 }
 
 impl<'a> Lease<'a> {
-    fn new(from: &'a NetworkEvaluator, worker: Option<Worker>) -> Lease<'a> {
+    fn new(from: &'a NetworkEvaluator, worker: Option<PoolWorker>) -> Lease<'a> {
         Lease {
             from,
             worker,
@@ -145,14 +145,14 @@ impl Drop for Lease<'_> {
     }
 }
 
-struct Worker {
+struct PoolWorker {
     session: Box<dyn DeviceSession>,
     outputs: Outputs,
 }
 
-impl Worker {
-    fn new(session: Box<dyn DeviceSession>) -> Worker {
-        Worker {
+impl PoolWorker {
+    fn new(session: Box<dyn DeviceSession>) -> PoolWorker {
+        PoolWorker {
             session,
             outputs: Outputs::default(),
         }
@@ -175,7 +175,7 @@ impl NetworkEvaluator {
     ) -> Result<NetworkEvaluator, String> {
         let mut pool = Pool::default();
         for _ in 0..ready.clamp(1, limit.max(1)) {
-            pool.idle.push(Worker::new(factory()?));
+            pool.idle.push(PoolWorker::new(factory()?));
             pool.made += 1;
         }
         Ok(NetworkEvaluator {
@@ -244,7 +244,7 @@ impl NetworkEvaluator {
                 pool.made += 1;
                 drop(pool);
                 let mut lease = Lease::new(self, None);
-                lease.worker = Some(Worker::new((self.factory)()?));
+                lease.worker = Some(PoolWorker::new((self.factory)()?));
                 return Ok(lease);
             }
             self.returned.wait(&mut pool);
@@ -255,7 +255,7 @@ impl NetworkEvaluator {
     fn warm_up_once(&self) -> Option<Result<(), EvaluateError>> {
         let (mut lease, size) = {
             let mut pool = self.pool.lock();
-            let cold = |worker: &Worker| worker.session.cold_size(self.advice.minibatch);
+            let cold = |worker: &PoolWorker| worker.session.cold_size(self.advice.minibatch);
             let place = pool.idle.iter().position(|worker| cold(worker).is_some())?;
             let size = cold(&pool.idle[place])?;
             pool.warming += 1;
@@ -286,7 +286,7 @@ impl NetworkEvaluator {
         }
     }
 
-    fn run(&self, worker: &mut Worker, batch: &mut Batch) -> Result<(), EvaluateError> {
+    fn run(&self, worker: &mut PoolWorker, batch: &mut Batch) -> Result<(), EvaluateError> {
         let total = batch.len();
         let mut start = 0;
         while start < total {

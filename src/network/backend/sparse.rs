@@ -15,8 +15,8 @@ use crate::{
         input::{Encoding, View},
     },
     sparse::{
-        features::{self, Attacks, Features},
-        infer::{Network, Scratch, softmax},
+        features::{self, ActiveFeatures, Attacks},
+        infer::{IntegerNetwork, Scratch, softmax},
         moves::Rows,
         simd::Level,
     },
@@ -28,7 +28,7 @@ const MOST_MOVES: usize = 256;
 /// Evaluates positions with a sparse network.
 pub struct SparseEvaluator {
     label: Label,
-    network: Arc<Network>,
+    network: Arc<IntegerNetwork>,
     view: View,
     level: Level,
     /// Memory for as many threads as have evaluated at once.
@@ -37,7 +37,12 @@ pub struct SparseEvaluator {
 
 impl SparseEvaluator {
     /// An evaluator that uses these instructions, and sees what the view says.
-    pub fn new(label: Label, network: Arc<Network>, view: View, level: Level) -> SparseEvaluator {
+    pub fn new(
+        label: Label,
+        network: Arc<IntegerNetwork>,
+        view: View,
+        level: Level,
+    ) -> SparseEvaluator {
         SparseEvaluator {
             label,
             network,
@@ -60,7 +65,7 @@ impl SparseEvaluator {
     ) -> Result<(), EvaluateError> {
         let temperature = batch.policy_temperature();
         let (inputs, _, policy) = batch.answer_mut(index);
-        let features = Features::of_masks(inputs.masks(Encoding::Sparse.layout(), index));
+        let features = ActiveFeatures::of_masks(inputs.masks(Encoding::Sparse.layout(), index));
         let (features, rows) = (features.as_slice(), inputs.move_rows(index));
         self.policy_of(features, rows, temperature, policy, scratch);
         let value = self.value_of(features, scratch);
@@ -118,7 +123,7 @@ impl Immediate for SparseEvaluator {
         let Some(last) = line.last() else {
             return Value::default();
         };
-        let features = Features::of(&last.position).sorted();
+        let features = ActiveFeatures::of(&last.position).sorted();
         self.with_scratch(|scratch| self.value_of(features.as_slice(), scratch))
     }
 
@@ -126,8 +131,8 @@ impl Immediate for SparseEvaluator {
         let Some(Ply { position, .. }) = line.last() else {
             return;
         };
-        let (view, attacks) = (features::View::of(position), Attacks::of(position));
-        let features = Features::with(position, view, &attacks);
+        let (view, attacks) = (features::SquareView::of(position), Attacks::of(position));
+        let features = ActiveFeatures::with(position, view, &attacks);
         let rows = Rows::new(position, view, &attacks);
         let mut of_moves = [0; MOST_MOVES];
         let of_moves = &mut of_moves[..moves.len()];
@@ -200,7 +205,7 @@ mod tests {
         for (at, weight) in weights.iter_mut().enumerate() {
             *weight += 0.03 * (at as f32 * 0.7).sin();
         }
-        let network = Arc::new(Network::quantize(shape, &weights));
+        let network = Arc::new(IntegerNetwork::quantize(shape, &weights));
         let view = View {
             encoding: Some(Encoding::Sparse),
             fill: HistoryFill::FenOnly,

@@ -34,7 +34,7 @@ const MAX_SPARED: usize = 16;
 /// An evaluator with a memory.
 pub struct Cached {
     inner: Arc<dyn Evaluator>,
-    shards: Vec<Mutex<Shard>>,
+    shards: Vec<Mutex<CacheShard>>,
     limit: usize,
     entries: AtomicUsize,
 }
@@ -47,7 +47,7 @@ impl Cached {
         Cached {
             inner,
             shards: (0..shards)
-                .map(|_| Mutex::new(Shard::new(per_shard)))
+                .map(|_| Mutex::new(CacheShard::new(per_shard)))
                 .collect(),
             limit: per_shard * shards,
             entries: AtomicUsize::new(0),
@@ -77,7 +77,7 @@ impl Cached {
         self.entries.store(0, Ordering::Relaxed);
     }
 
-    fn shard(&self, key: u64) -> &Mutex<Shard> {
+    fn shard(&self, key: u64) -> &Mutex<CacheShard> {
         // The top bits; the index inside a shard uses the lower ones.
         &self.shards[(key >> 58) as usize % self.shards.len()]
     }
@@ -114,7 +114,7 @@ impl Evaluator for Cached {
 }
 
 /// A queue of records and an index into it (open addressing with linear probing).
-struct Shard {
+struct CacheShard {
     records: VecDeque<u16>,
     /// Where the queue's front is, counted in words since the shard was empty.
     front: usize,
@@ -124,9 +124,9 @@ struct Shard {
     limit: usize,
 }
 
-impl Shard {
-    fn new(limit: usize) -> Shard {
-        Shard {
+impl CacheShard {
+    fn new(limit: usize) -> CacheShard {
+        CacheShard {
             records: VecDeque::new(),
             front: 0,
             index: Vec::new(),
@@ -136,7 +136,7 @@ impl Shard {
     }
 
     fn clear(&mut self) {
-        *self = Shard::new(self.limit);
+        *self = CacheShard::new(self.limit);
     }
 
     fn word(&self, position: usize) -> u16 {
@@ -358,7 +358,7 @@ mod tests {
     #[test]
     fn the_index_survives_any_order() {
         // Keys that all want the same few slots.
-        let mut shard = Shard::new(50);
+        let mut shard = CacheShard::new(50);
         for i in 0..5000u64 {
             let key = ((i * 7919 % 101) << 32) | (i % 3);
             shard.insert(
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn a_position_takes_less_than_a_hundred_bytes() {
-        let mut shard = Shard::new(100_000);
+        let mut shard = CacheShard::new(100_000);
         for i in 0..100_000 {
             shard.insert(mixed(i), Value::default(), &[0.03; 30]);
         }

@@ -15,7 +15,7 @@ use crate::{
     options::HistoryFill,
     sparse::{
         self,
-        features::{self, Attacks, Features},
+        features::{self, ActiveFeatures, Attacks},
         moves::{ROWS, Rows},
     },
 };
@@ -89,8 +89,11 @@ impl Encoding {
 
 /// Adds a position as a sparse network sees it, and the rows of its moves.
 fn encode_sparse(position: &Chess, moves: &[PackedMove], inputs: &mut Inputs) {
-    let (view, attacks) = (sparse::features::View::of(position), Attacks::of(position));
-    let features = Features::with(position, view, &attacks);
+    let (view, attacks) = (
+        sparse::features::SquareView::of(position),
+        Attacks::of(position),
+    );
+    let features = ActiveFeatures::with(position, view, &attacks);
     inputs.push(&features.masks(), &[], Orientation::default());
     let rows = Rows::new(position, view, &attacks);
     let row = |m: &PackedMove| rows.row(m.unpack(position));

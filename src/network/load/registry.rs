@@ -22,7 +22,7 @@ use crate::{
             ort::{
                 engine_cache::EngineCache,
                 gpu, nvidia,
-                plan::{Plan, Target},
+                plan::{SessionPlan, Target},
                 runtime::Runtime,
                 session, targets,
             },
@@ -381,7 +381,7 @@ fn advise(evaluator: &mut NetworkEvaluator) -> Result<(), EvaluateError> {
 /// it leaves TensorRT alone until there is an engine.
 fn engines(
     runtime: &Runtime,
-    plan: &mut Plan,
+    plan: &mut SessionPlan,
     network: &Network,
     wanted: &Wanted<'_>,
 ) -> Result<(), LoadError> {

@@ -18,7 +18,7 @@ const GROUP: usize = 16;
 
 /// Weights and all that belongs to each of them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct State {
+pub struct Moments {
     /// The weights.
     pub weights: Vec<f32>,
     /// Mean of the gradient.
@@ -29,10 +29,10 @@ pub struct State {
     pub average: Vec<f32>,
 }
 
-impl State {
+impl Moments {
     /// The start of a run.
-    pub fn new(weights: Vec<f32>) -> State {
-        State {
+    pub fn new(weights: Vec<f32>) -> Moments {
+        Moments {
             first: vec![0.0; weights.len()],
             second: vec![0.0; weights.len()],
             average: weights.clone(),

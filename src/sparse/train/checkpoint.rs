@@ -1,6 +1,6 @@
 //! The state of a run on disk. A file appears under its name only when it is whole.
 //!
-//! A line of JSON (`Header`), then the vectors of [`State`] as little-endian 32-bit floats.
+//! A line of JSON (`Header`), then the vectors of [`Moments`] as little-endian 32-bit floats.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::adam::State;
+use super::adam::Moments;
 use crate::{files::output::NewFile, sparse::network::Shape};
 
 /// The first word of a checkpoint's header.
@@ -17,7 +17,7 @@ const FORMAT: &str = "scorn-sparse-checkpoint-1";
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Progress {
+pub struct TrainingProgress {
     /// Steps done.
     pub step: u64,
     /// Positions seen.
@@ -32,12 +32,12 @@ pub struct Progress {
 
 /// What a checkpoint says of itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Header {
+struct CheckpointHeader {
     format: String,
     shape: Shape,
     inputs: usize,
     rows: usize,
-    progress: Progress,
+    progress: TrainingProgress,
 }
 
 /// A run, as saved.
@@ -46,9 +46,9 @@ pub struct Checkpoint {
     /// The network's sizes.
     pub shape: Shape,
     /// How far the run is.
-    pub progress: Progress,
+    pub progress: TrainingProgress,
     /// Weights and moments.
-    pub state: State,
+    pub state: Moments,
 }
 
 impl Checkpoint {
@@ -70,7 +70,7 @@ impl Checkpoint {
         let mut file = BufReader::with_capacity(1 << 20, file);
         let mut line = Vec::new();
         (&mut file).take(4096).read_until(b'\n', &mut line)?;
-        let header: Header =
+        let header: CheckpointHeader =
             serde_json::from_slice(&line).with_context(|| format!("{name} is no checkpoint"))?;
         ensure!(header.format == FORMAT, "{name} is no checkpoint");
         let here = (super::INPUTS, super::ROWS);
@@ -80,7 +80,7 @@ impl Checkpoint {
         );
         let total = header.shape.sections().total;
         let mut vector = || read(&mut file, total).with_context(|| format!("{name} is damaged"));
-        let state = State {
+        let state = Moments {
             weights: vector()?,
             first: vector()?,
             second: vector()?,
@@ -98,9 +98,9 @@ impl Checkpoint {
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn save(path: &Path, shape: Shape, progress: Progress, state: &State) -> Result<()> {
+pub fn save(path: &Path, shape: Shape, progress: TrainingProgress, state: &Moments) -> Result<()> {
     let mut file = BufWriter::with_capacity(1 << 20, NewFile::create(path, true, &[])?);
-    let header = Header {
+    let header = CheckpointHeader {
         format: FORMAT.into(),
         shape,
         inputs: super::INPUTS,
@@ -140,14 +140,14 @@ mod tests {
             value: 64,
             hidden: 4,
         };
-        let mut state = State::new(shape.start(3));
+        let mut state = Moments::new(shape.start(3));
         state.first[5] = 0.5;
         state.average[7] = -2.0;
-        let progress = Progress {
+        let progress = TrainingProgress {
             step: 7,
             positions: 99,
             seconds: 1.5,
-            ..Progress::default()
+            ..TrainingProgress::default()
         };
         let checkpoint = Checkpoint {
             shape,

@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 use shakmaty::{Chess, Color, Position};
 
 use crate::dataset::record::{NO_SCORE, Record, RecordFile};
-use crate::sparse::features::{Attacks, Features, View};
+use crate::sparse::features::{ActiveFeatures, Attacks, SquareView};
 use crate::sparse::moves::Rows;
 
 use super::step::Chunk;
@@ -22,17 +22,17 @@ use super::targets;
 
 /// A record file and its share of every batch.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Part {
+pub struct MixPart {
     /// The file.
     pub path: PathBuf,
     /// Its share, in proportion to those of the others.
     pub share: f64,
 }
 
-impl FromStr for Part {
+impl FromStr for MixPart {
     type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> Result<Part> {
+    fn from_str(text: &str) -> Result<MixPart> {
         let (path, share) = text
             .rsplit_once(':')
             .with_context(|| format!("{text}: FILE:SHARE expected"))?;
@@ -43,7 +43,7 @@ impl FromStr for Part {
             share > 0.0 && share.is_finite(),
             "{text}: the share is not positive"
         );
-        Ok(Part {
+        Ok(MixPart {
             path: path.into(),
             share,
         })
@@ -53,7 +53,7 @@ impl FromStr for Part {
 /// Record files as a stream of chunks.
 #[derive(Debug)]
 pub struct Mixture {
-    parts: Vec<Part>,
+    parts: Vec<MixPart>,
     /// How long each file was when it was looked at last.
     counts: Vec<u64>,
     seed: u64,
@@ -72,7 +72,7 @@ impl Mixture {
     ///
     /// # Errors
     /// When one is missing, empty or no record file.
-    pub fn new(parts: Vec<Part>, seed: u64, result_weight: f64) -> Result<Mixture> {
+    pub fn new(parts: Vec<MixPart>, seed: u64, result_weight: f64) -> Result<Mixture> {
         ensure!(
             !parts.is_empty(),
             "there is nothing to learn from: name --data"
@@ -184,9 +184,9 @@ fn add(record: &Record, value: Option<super::step::ValueTarget>, chunk: &mut Chu
     let Ok(position) = record.position() else {
         return false;
     };
-    let view = View::of(&position);
+    let view = SquareView::of(&position);
     let attacks = Attacks::of(&position);
-    let features = Features::with(&position, view, &attacks);
+    let features = ActiveFeatures::with(&position, view, &attacks);
     let with_policy = add_policy(
         record,
         &position,

@@ -46,7 +46,7 @@ impl fmt::Display for Measures {
 }
 
 /// Whoever gives probabilities of the moves and values for a chunk.
-pub trait Network {
+pub trait MeasuredNetwork {
     /// Fills the workspace's policy and values.
     fn outputs(&mut self, chunk: &Chunk, workspace: &mut Workspace);
 }
@@ -62,7 +62,7 @@ pub struct Floating<'a> {
     pub level: Level,
 }
 
-impl Network for Floating<'_> {
+impl MeasuredNetwork for Floating<'_> {
     fn outputs(&mut self, chunk: &Chunk, workspace: &mut Workspace) {
         step::run(self.level, self.shape, self.weights, chunk, None, workspace);
     }
@@ -72,14 +72,14 @@ impl Network for Floating<'_> {
 #[derive(Clone, Debug)]
 pub struct Integers<'a> {
     /// The network.
-    pub network: &'a infer::Network,
+    pub network: &'a infer::IntegerNetwork,
     /// Instructions to use.
     pub level: Level,
     /// Memory.
     pub scratch: Scratch,
 }
 
-impl Network for Integers<'_> {
+impl MeasuredNetwork for Integers<'_> {
     fn outputs(&mut self, chunk: &Chunk, workspace: &mut Workspace) {
         let Integers {
             network,
@@ -105,7 +105,7 @@ impl Network for Integers<'_> {
 }
 
 /// Measures a network on chunks.
-pub fn measure(network: &mut impl Network, chunks: &[Chunk]) -> Measures {
+pub fn measure(network: &mut impl MeasuredNetwork, chunks: &[Chunk]) -> Measures {
     let mut sums = Measures::default();
     let mut losses = Losses::default();
     let mut workspace = Workspace::default();

@@ -21,9 +21,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use self::adam::State;
-use self::checkpoint::{Checkpoint, Progress};
-use self::data::{Drawer, Mixture, Part};
+use self::adam::Moments;
+use self::checkpoint::{Checkpoint, TrainingProgress};
+use self::data::{Drawer, MixPart, Mixture};
 use self::measure::{Floating, Integers, Measures};
 use self::step::{Chunk, Losses, Scales, Workspace};
 use super::features::INPUTS;
@@ -44,11 +44,11 @@ const CHECKPOINT: &str = "checkpoint";
 
 /// What a run is told.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct TrainingSettings {
     /// Checkpoint and log lie here.
     pub folder: PathBuf,
     /// Files to learn from.
-    pub data: Vec<Part>,
+    pub data: Vec<MixPart>,
     /// Files whose held-out positions to measure on.
     pub test: Vec<PathBuf>,
     /// Positions of each of them.
@@ -86,15 +86,15 @@ pub struct Settings {
 }
 
 /// A run in progress.
-struct Run<'a> {
-    settings: &'a Settings,
+struct TrainingRun<'a> {
+    settings: &'a TrainingSettings,
     shape: Shape,
     sections: Sections,
     level: Level,
-    state: State,
-    progress: Progress,
+    state: Moments,
+    progress: TrainingProgress,
     mixture: Mixture,
-    workers: Vec<Worker>,
+    workers: Vec<TrainWorker>,
     gradients: Vec<Vec<f32>>,
     tests: Vec<(String, Vec<Chunk>)>,
     /// Locked, so that no other program trains in this folder.
@@ -102,7 +102,7 @@ struct Run<'a> {
 }
 
 /// What a thread owns.
-struct Worker {
+struct TrainWorker {
     drawer: Drawer,
     chunk: Chunk,
     workspace: Workspace,
@@ -112,7 +112,7 @@ struct Worker {
 ///
 /// # Errors
 /// When files cannot be read or written, or the loss is not finite.
-pub fn run(settings: &Settings, report: &mut dyn FnMut(&str)) -> Result<Progress> {
+pub fn run(settings: &TrainingSettings, report: &mut dyn FnMut(&str)) -> Result<TrainingProgress> {
     ensure!(
         settings.shape.is_none_or(Shape::is_valid),
         "first layers have a multiple of {} columns, up to 4096, hidden layers 1 to 256 units",
@@ -124,13 +124,13 @@ pub fn run(settings: &Settings, report: &mut dyn FnMut(&str)) -> Result<Progress
     );
     std::fs::create_dir_all(&settings.folder)
         .with_context(|| format!("cannot make {}", settings.folder.display()))?;
-    let mut run = Run::begin(settings)?;
+    let mut run = TrainingRun::begin(settings)?;
     run.go(report)?;
     Ok(run.progress)
 }
 
-impl<'a> Run<'a> {
-    fn begin(settings: &'a Settings) -> Result<Run<'a>> {
+impl<'a> TrainingRun<'a> {
+    fn begin(settings: &'a TrainingSettings) -> Result<TrainingRun<'a>> {
         let mut log = open_to_continue(&settings.folder.join("log.txt"), &[])?;
         log.seek(SeekFrom::End(0))?;
         let own = settings.folder.join(CHECKPOINT);
@@ -147,8 +147,8 @@ impl<'a> Run<'a> {
                 let shape = settings.shape.unwrap_or_default();
                 Checkpoint {
                     shape,
-                    progress: Progress::default(),
-                    state: State::new(shape.start(settings.seed)),
+                    progress: TrainingProgress::default(),
+                    state: Moments::new(shape.start(settings.seed)),
                 }
             }
         };
@@ -163,8 +163,8 @@ impl<'a> Run<'a> {
             progress.decay_seconds = progress.seconds;
         }
         let mixture = Mixture::new(settings.data.clone(), settings.seed, settings.result_weight)?;
-        let worker = || -> Result<Worker> {
-            Ok(Worker {
+        let worker = || -> Result<TrainWorker> {
+            Ok(TrainWorker {
                 drawer: mixture.drawer()?,
                 chunk: Chunk::default(),
                 workspace: Workspace::default(),
@@ -178,7 +178,7 @@ impl<'a> Run<'a> {
             Ok((path.display().to_string(), data::chunks(&records)))
         };
         let sections = shape.sections();
-        Ok(Run {
+        Ok(TrainingRun {
             settings,
             shape,
             level: Level::detect(),
@@ -242,7 +242,7 @@ impl<'a> Run<'a> {
         let next = AtomicU64::new(0);
         let (level, shape, mixture) = (self.level, self.shape, &self.mixture);
         let weights = &self.state.weights;
-        let work = |worker: &mut Worker, gradient: &mut Vec<f32>| -> Result<Losses> {
+        let work = |worker: &mut TrainWorker, gradient: &mut Vec<f32>| -> Result<Losses> {
             let mut losses = Losses::default();
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
@@ -304,7 +304,7 @@ impl<'a> Run<'a> {
     }
 
     fn log(&self, text: &str, report: &mut dyn FnMut(&str)) -> Result<()> {
-        let Progress {
+        let TrainingProgress {
             step,
             positions,
             seconds,
@@ -331,9 +331,9 @@ fn text_of(losses: &Losses) -> String {
 
 /// Has every worker work, each with a gradient of its own, and adds up the losses.
 fn in_parallel(
-    workers: &mut [Worker],
+    workers: &mut [TrainWorker],
     gradients: &mut [Vec<f32>],
-    work: &(impl Fn(&mut Worker, &mut Vec<f32>) -> Result<Losses> + Sync),
+    work: &(impl Fn(&mut TrainWorker, &mut Vec<f32>) -> Result<Losses> + Sync),
 ) -> Result<Losses> {
     std::thread::scope(|scope| {
         let mut pairs = workers.iter_mut().zip(gradients);
@@ -382,7 +382,7 @@ pub fn measure_file(checkpoint: &Checkpoint, path: &Path, count: usize) -> Resul
     let chunks = data::chunks(&records);
     let (shape, weights) = (checkpoint.shape, &checkpoint.state.average);
     let mut integers = Integers {
-        network: &infer::Network::quantize(shape, weights),
+        network: &infer::IntegerNetwork::quantize(shape, weights),
         level: Level::detect(),
         scratch: Scratch::default(),
     };
@@ -395,7 +395,7 @@ pub fn measure_file(checkpoint: &Checkpoint, path: &Path, count: usize) -> Resul
 
 /// The file of a checkpoint's averaged weights in integers, with more metadata (who made it, of what).
 pub fn export(checkpoint: &Checkpoint, metadata: &[(&str, &str)]) -> Vec<u8> {
-    let network = infer::Network::quantize(checkpoint.shape, &checkpoint.state.average);
+    let network = infer::IntegerNetwork::quantize(checkpoint.shape, &checkpoint.state.average);
     file::write(&network, metadata)
 }
 
@@ -434,10 +434,10 @@ mod tests {
         assert_eq!(writer.finish().unwrap(), count as u64);
     }
 
-    fn settings(folder: &Path, data: &Path) -> Settings {
-        Settings {
+    fn settings(folder: &Path, data: &Path) -> TrainingSettings {
+        TrainingSettings {
             folder: folder.into(),
-            data: vec![Part {
+            data: vec![MixPart {
                 path: data.into(),
                 share: 1.0,
             }],

@@ -11,7 +11,7 @@ use std::{env, time::Duration};
 
 use super::{
     errors::BackendSetupError,
-    plan::{CudaSettings, Plan, SessionSettings, Target, bad_value, batch_sizes},
+    plan::{CudaSettings, SessionPlan, SessionSettings, Target, bad_value, batch_sizes},
 };
 use crate::{
     lc0::{DataType, OnnxModel},
@@ -88,7 +88,7 @@ impl GpuPrecision {
 ///
 /// # Errors
 /// When a setting is wrong.
-pub fn cuda(options: &BackendOptions) -> Result<Plan, BackendSetupError> {
+pub fn cuda(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
     use GpuPrecision::{Bf16, Fp16, Fp32, Tf32};
     options.only(
         "cuda",
@@ -120,13 +120,16 @@ pub fn cuda(options: &BackendOptions) -> Result<Plan, BackendSetupError> {
 ///
 /// # Errors
 /// When a setting is wrong.
-pub fn tensorrt(options: &BackendOptions) -> Result<Plan, BackendSetupError> {
+pub fn tensorrt(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
     let is_exact = env::var(TF32_OVERRIDE).is_ok_and(|value| value == "0");
     tensorrt_with(options, is_exact)
 }
 
 /// The same, where the environment does or does not forbid TF32.
-fn tensorrt_with(options: &BackendOptions, is_exact: bool) -> Result<Plan, BackendSetupError> {
+fn tensorrt_with(
+    options: &BackendOptions,
+    is_exact: bool,
+) -> Result<SessionPlan, BackendSetupError> {
     use GpuPrecision::{Fp16, Fp32, Tf32};
     let known = ["gpu", "batch", "precision", "sessions", "cache"];
     options.only("tensorrt", &known)?;
@@ -169,7 +172,7 @@ fn plan(
     data_type: DataType,
     device: String,
     sizes: &[usize],
-) -> Result<Plan, BackendSetupError> {
+) -> Result<SessionPlan, BackendSetupError> {
     let max_sessions = match options.number("sessions")? {
         None => SESSIONS,
         Some(sessions @ 1..=MOST_SESSIONS) => sessions,
@@ -177,7 +180,7 @@ fn plan(
             return Err(bad_value("sessions", &sessions.to_string(), "1 to 4"));
         }
     };
-    Ok(Plan {
+    Ok(SessionPlan {
         settings: SessionSettings {
             target,
             threads: 1,
@@ -201,7 +204,7 @@ fn plan(
 /// # Errors
 /// When the GPU could not compute the model.
 pub fn fit(
-    plan: &mut Plan,
+    plan: &mut SessionPlan,
     options: &BackendOptions,
     model: &OnnxModel,
 ) -> Result<(), BackendSetupError> {

@@ -73,7 +73,7 @@ pub struct SessionSettings {
 
 /// How a backend is set up.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct SessionPlan {
     /// For the sessions.
     pub settings: SessionSettings,
     /// The device, for people; that weights were converted to 16 or 8 bits is not said here.

@@ -4,7 +4,7 @@
 use super::{
     errors::BackendSetupError,
     gpu, nvidia,
-    plan::{Plan, SessionSettings, Target, bad_value, batch_sizes},
+    plan::{SessionPlan, SessionSettings, Target, bad_value, batch_sizes},
     runtime::{OPENVINO_EP, Runtime},
     session::devices,
 };
@@ -28,7 +28,7 @@ pub fn plan(
     name: &'static str,
     runtime: &Runtime,
     options: &BackendOptions,
-) -> Result<Plan, BackendSetupError> {
+) -> Result<SessionPlan, BackendSetupError> {
     match name {
         "openvino" => openvino(runtime, options),
         "cuda" => nvidia::require(runtime, name).and_then(|()| gpu::cuda(options)),
@@ -37,7 +37,7 @@ pub fn plan(
     }
 }
 
-fn cpu(options: &BackendOptions) -> Result<Plan, BackendSetupError> {
+fn cpu(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
     options.only("onnx-cpu", &["threads", "batch", "precision"])?;
     let threads = options.threads()?;
     let data_type = match options.text("precision").unwrap_or("fp32") {
@@ -45,7 +45,7 @@ fn cpu(options: &BackendOptions) -> Result<Plan, BackendSetupError> {
         "int8" => DataType::Int8,
         other => return Err(bad_value("precision", other, "fp32 or int8")),
     };
-    Ok(Plan {
+    Ok(SessionPlan {
         settings: SessionSettings {
             target: Target::Cpu,
             threads,
@@ -63,7 +63,7 @@ fn cpu(options: &BackendOptions) -> Result<Plan, BackendSetupError> {
     })
 }
 
-fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, BackendSetupError> {
+fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
     options.only("openvino", &["threads", "batch", "device", "precision"])?;
     runtime
         .register_openvino()
@@ -101,7 +101,7 @@ fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<Plan, Backend
     } else {
         precision
     };
-    Ok(Plan {
+    Ok(SessionPlan {
         device: format!("OpenVINO {device}, {shown}, {threads} thread(s) a session"),
         settings: SessionSettings {
             target: Target::OpenVino {
