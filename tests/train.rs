@@ -129,6 +129,71 @@ fn games_become_a_network() {
 }
 
 #[test]
+fn self_play_becomes_a_network_that_plays_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let [games, start, run, network, again] =
+        ["games", "start", "run", "x.onnx", "again"].map(|name| folder.path().join(name));
+    let sizes = "--policy-width 64 --value-width 64 --hidden 8 --seed 3";
+    let start_of = |out: &Path, more: &str| {
+        let arguments = ["train", "start", text(out)].into_iter();
+        said(&scorn(
+            &arguments.chain(more.split(' ')).collect::<Vec<_>>(),
+        ))
+    };
+    start_of(&start, sizes);
+    let refused = scorn(&["train", "start", text(&start)]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--force"));
+    said(&scorn(&["train", "export", text(&start), text(&network)]));
+    let weights = format!("--weights={}", text(&network));
+    let play = "--games 4 --nodes 8 --longest 30 --temperature 1 --records --out";
+    let arguments = ["selfplay", &weights].into_iter();
+    let arguments = arguments.chain(play.split(' ')).chain([text(&games)]);
+    said(&scorn(&arguments.collect::<Vec<_>>()));
+    let positions = games.join("positions-00001.vis");
+    let data = format!("{}:1", text(&positions));
+    std::fs::create_dir(&run).unwrap();
+    std::fs::copy(&start, run.join("checkpoint")).unwrap();
+    let train = "--steps 20 --batch 64 --chunk 16 --warmup 5 --log-every 10 --result-share 0.2,0.8 --threads 2 --fixed-order";
+    let arguments = ["train", "run", "--folder", text(&run), "--data", &data];
+    let arguments = arguments.into_iter().chain(train.split(' '));
+    let arguments = arguments.chain(["--test", text(&positions)]);
+    let log = said(&scorn(&arguments.collect::<Vec<_>>()));
+    let kl = |line: &str| -> f64 {
+        let rest = line.split(" kl ").nth(1).unwrap();
+        rest.split(' ').next().unwrap().parse().unwrap()
+    };
+    let lines: Vec<&str> = log.lines().collect();
+    assert_eq!(lines.len(), 3, "{log}");
+    assert!(kl(lines[1]) < kl(lines[0]) && kl(lines[1]) > 0.0, "{log}");
+    assert!(
+        lines[2].contains("held out") && !lines[2].contains("(0)"),
+        "{log}"
+    );
+    let checkpoint = run.join("checkpoint");
+    said(&scorn(&[
+        "train",
+        "export",
+        text(&checkpoint),
+        text(&network),
+        "--force",
+    ]));
+    // From the network's file one can go on as well.
+    start_of(&again, &format!("--network {}", text(&network)));
+    let other = folder.path().join("other.onnx");
+    said(&scorn(&["train", "export", text(&again), text(&other)]));
+    let [ours, theirs] = [&network, &other].map(|path| std::fs::read(path).unwrap());
+    let read = |bytes: &[u8]| scorn::sparse::file::read(bytes).unwrap();
+    assert!(read(&ours) == read(&theirs));
+    std::fs::write(&positions, &std::fs::read(&positions).unwrap()[..1000]).unwrap();
+    let refused = scorn(&["train", "measure", text(&checkpoint), text(&positions)]);
+    let errors = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        errors.contains("positions-00001.vis is damaged"),
+        "{errors}"
+    );
+}
+
+#[test]
 fn what_is_wrong_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");

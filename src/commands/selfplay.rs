@@ -135,7 +135,7 @@ pub struct SelfplayArgs {
     #[arg(long, value_name = "I/N", value_parser = shard, default_value = "1/1")]
     pub shard: Shard,
     /// Write training positions with all visits (positions-*.vis; the layout stands in the library's documentation,
-    /// selfplay::records).
+    /// dataset::searched; `scorn train` learns from them).
     #[arg(long)]
     pub records: bool,
     /// Write training chunks in lc0's format V6, one a game (lc0/*.gz).

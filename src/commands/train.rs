@@ -2,16 +2,20 @@
 
 use std::{path::PathBuf, slice};
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
 
-use crate::files::output;
+use crate::files::{self, output};
 use crate::sparse::network::Shape;
 use crate::sparse::train::checkpoint::Checkpoint;
 use crate::sparse::train::data::MixPart;
+use crate::sparse::train::targets::ResultShare;
 use crate::sparse::train::{self, TrainingSettings, measure_file};
 
-/// Train sparse networks on the CPU, from the records of `dataset`.
+/// No sparse network is larger, in bytes.
+const LARGEST_NETWORK: u64 = 1 << 30;
+
+/// Train sparse networks on the CPU, from the records of `dataset` and the positions of `selfplay`
 #[derive(Args, Debug)]
 pub struct TrainArgs {
     #[command(subcommand)]
@@ -22,7 +26,9 @@ pub struct TrainArgs {
 enum TrainCommand {
     /// Train, or go on training: the same command continues from the folder's checkpoint
     Run(RunArgs),
-    /// Measure a checkpoint on the held-out positions of record files
+    /// Write a checkpoint to train from: random weights, or those of a sparse network
+    Start(StartArgs),
+    /// Measure a checkpoint on the held-out positions of record files, or any of self-play's files
     Measure(MeasureArgs),
     /// Write the network of a checkpoint, an ONNX file
     Export(ExportArgs),
@@ -33,10 +39,10 @@ struct RunArgs {
     /// Folder of the checkpoint and the log
     #[arg(long)]
     folder: PathBuf,
-    /// A record file to learn from and its share; repeat for others
+    /// A record file (of dataset, or positions-*.vis of selfplay) to learn from and its share; repeat for others
     #[arg(long, required = true, value_name = "FILE:SHARE")]
     data: Vec<MixPart>,
-    /// A record file whose held-out positions to measure on; repeat for others
+    /// A record file whose held-out positions to measure on (of self-play's files, any); repeat for others
     #[arg(long, value_name = "FILE")]
     test: Vec<PathBuf>,
     /// Held-out positions of each file
@@ -80,6 +86,10 @@ struct RunArgs {
     /// Weight of a game's result where a position has no score
     #[arg(long, default_value_t = 0.1, value_name = "X")]
     result_weight: f64,
+    /// For positions of self-play: share of the game's result in the value's target beside what the search found, or the
+    /// shares at the game's first position and at its end, between which it goes in a straight line
+    #[arg(long, default_value = "1", value_name = "X[,Y]")]
+    result_share: ResultShare,
     /// Weight of the plies left beside the value
     #[arg(long, default_value_t = 0.02, value_name = "X")]
     plies_weight: f64,
@@ -89,6 +99,9 @@ struct RunArgs {
     /// Threads
     #[arg(long, default_value_t = 1, value_name = "N")]
     threads: usize,
+    /// Each thread takes the same positions every time: the same number of threads gives the same network, a little later
+    #[arg(long)]
+    fixed_order: bool,
     /// Steps between checkpoints
     #[arg(long, default_value_t = 500, value_name = "N")]
     save_every: u64,
@@ -101,6 +114,30 @@ struct RunArgs {
 }
 
 #[derive(Args, Debug)]
+struct StartArgs {
+    /// The checkpoint to write
+    out: PathBuf,
+    /// Replace the file if it is there
+    #[arg(long)]
+    force: bool,
+    /// The sparse network (an ONNX file) whose weights to take; without it they are random
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy_width", "value_width", "hidden"])]
+    network: Option<PathBuf>,
+    /// Columns of the policy's first layer, a multiple of 64
+    #[arg(long, value_name = "N", default_value_t = Shape::default().policy)]
+    policy_width: usize,
+    /// Columns of the value's first layer, a multiple of 64
+    #[arg(long, value_name = "N", default_value_t = Shape::default().value)]
+    value_width: usize,
+    /// Units of the value's hidden layers
+    #[arg(long, value_name = "N", default_value_t = Shape::default().hidden)]
+    hidden: usize,
+    /// Seed of random weights
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+}
+
+#[derive(Args, Debug)]
 struct MeasureArgs {
     /// The checkpoint
     checkpoint: PathBuf,
@@ -110,6 +147,9 @@ struct MeasureArgs {
     /// Held-out positions of each file
     #[arg(long, default_value_t = 50_000, value_name = "N")]
     count: usize,
+    /// As for train run
+    #[arg(long, default_value = "1", value_name = "X[,Y]")]
+    result_share: ResultShare,
 }
 
 #[derive(Args, Debug)]
@@ -144,10 +184,11 @@ pub fn run(args: &TrainArgs) -> Result<()> {
                 let _ = std::io::Write::write_fmt(&mut std::io::stdout(), format_args!("{line}\n"));
             })?;
         }
+        TrainCommand::Start(args) => start(args)?,
         TrainCommand::Measure(args) => {
             let checkpoint = Checkpoint::load(&args.checkpoint)?;
             for path in &args.files {
-                match measure_file(&checkpoint, path, args.count)? {
+                match measure_file(&checkpoint, path, args.count, args.result_share)? {
                     Some(quality) => {
                         say!("{}: {}", path.display(), quality.floating);
                         say!("{}: {} in integers", path.display(), quality.integers);
@@ -158,6 +199,33 @@ pub fn run(args: &TrainArgs) -> Result<()> {
         }
         TrainCommand::Export(args) => export(args)?,
     }
+    Ok(())
+}
+
+fn start(args: &StartArgs) -> Result<()> {
+    let checkpoint = match &args.network {
+        Some(path) => {
+            let bytes = files::read(path, LARGEST_NETWORK)
+                .with_context(|| format!("cannot read {}", path.display()))?;
+            train::start_from(&bytes).with_context(|| format!("{}", path.display()))?
+        }
+        None => {
+            let shape = Shape {
+                policy: args.policy_width,
+                value: args.value_width,
+                hidden: args.hidden,
+            };
+            train::check_shape(shape)?;
+            train::random_start(shape, args.seed)
+        }
+    };
+    ensure!(
+        args.force || !args.out.exists(),
+        "{} exists: --force replaces it",
+        args.out.display()
+    );
+    checkpoint.save(&args.out)?;
+    say!("{}: {:?}", args.out.display(), checkpoint.shape);
     Ok(())
 }
 
@@ -213,9 +281,11 @@ fn settings(args: &RunArgs) -> TrainingSettings {
         minutes: args.minutes,
         decay: args.decay.clone(),
         result_weight: args.result_weight,
+        result_share: args.result_share,
         plies_weight: args.plies_weight,
         seed: args.seed,
         threads: args.threads,
+        fixed_order: args.fixed_order,
         save_every: args.save_every.max(1),
         test_every: args.test_every.max(1),
         log_every: args.log_every.max(1),

@@ -2,6 +2,7 @@
 //!
 //! `scorn dataset pgn` turns games into records, `sample` makes positions that games lack, `visit` takes those that our
 //! own search visits, `label` asks a teacher about them, `stats` counts. `networks/training` reads the records.
+//! Self-play leaves positions with all visits ([`searched`]).
 //! Everything but a label is decided by seed and inputs. What was begun is only continued with the same ones, and bad games
 //! and records are named.
 
@@ -9,5 +10,6 @@ pub mod label;
 pub mod pgn;
 pub mod record;
 pub mod sample;
+pub mod searched;
 pub mod stats;
 pub mod visit;

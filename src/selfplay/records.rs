@@ -1,36 +1,6 @@
 //! Training positions with all visits: what self-play leaves for learning.
 //!
-//! A file is a header, the positions, then the visits of their moves. Positions have a fixed size, so the file can be
-//! memory-mapped and indexed at random. Everything is little-endian and seen from the side to move, as in
-//! [`dataset::record`](crate::dataset::record), whose first 48 bytes a position has:
-//!
-//! | bytes of the header | field |
-//! |---|---|
-//! | 0..8 | `SCORNVIS` |
-//! | 8..12 | version, 1 |
-//! | 12..16 | bytes of a position, 64 |
-//! | 16..20 | bytes of a visit entry, 6 |
-//! | 20..24 | 0 |
-//! | 24..32 | number of positions |
-//! | 32..40 | number of visit entries |
-//! | 40..64 | 0 |
-//!
-//! | bytes of a position | field | meaning |
-//! |---|---|---|
-//! | 0..48 | | board, state, ... plies left as there; `move` is the move played, `score` the search's, `game` the game's number in the run |
-//! | 48..52 | first | its first visit entry |
-//! | 52..54 | moves | how many entries it has: one for each legal move |
-//! | 54..56 | best | the move that the search preferred |
-//! | 56..60 | visits | of the root |
-//! | 60..62 | q | W-L of the root times 32767, signed |
-//! | 62..64 | d | draw probability of the root times 65535 |
-//!
-//! | bytes of an entry | field | meaning |
-//! |---|---|---|
-//! | 0..2 | move | as a position's move; bit 15: search-contempt had frozen the replies to it |
-//! | 2..6 | visits | of the move |
-//!
-//! Fast searches and random moves are no positions of such a file.
+//! The layout stands in [`dataset::searched`](crate::dataset::searched), which reads what is written here.
 
 use anyhow::{Result, ensure};
 use shakmaty::{KnownOutcome, Position};
@@ -38,18 +8,13 @@ use shakmaty::{KnownOutcome, Position};
 use super::played::{By, Played, PlayedMove, Thought};
 use crate::{
     chess::{History, wdl},
-    dataset::record::{MATE, Record, Source},
+    dataset::{
+        record::{MATE, Record, Source},
+        searched::{ENTRY, FROZEN, POSITION, SHARED, header},
+    },
     options::ScoreType,
     search::Score,
 };
-
-const MAGIC: &[u8; 8] = b"SCORNVIS";
-/// Bytes of a position, and of the header.
-pub const POSITION: usize = 64;
-/// Bytes of a visit entry.
-pub const ENTRY: usize = 6;
-/// Bit of an entry's move: the reply to it is drawn from frozen counts.
-pub const FROZEN: u16 = 1 << 15;
 
 /// Which players' moves become training positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +116,7 @@ impl Samples {
         }
         let q = (thought.root.wl.clamp(-1.0, 1.0) * 32767.0).round() as i16;
         let d = (thought.root.d.clamp(0.0, 1.0) * 65535.0).round() as u16;
-        self.positions.extend(&record.to_bytes()[..48]);
+        self.positions.extend(&record.to_bytes()[..SHARED]);
         self.positions.extend(first.to_le_bytes());
         self.positions.extend(count.to_le_bytes());
         self.positions.extend(pack(thought.best).to_le_bytes());
@@ -184,14 +149,7 @@ impl Samples {
 
     /// The bytes of a file.
     pub fn to_file(&self) -> Vec<u8> {
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend(1_u32.to_le_bytes());
-        bytes.extend((POSITION as u32).to_le_bytes());
-        bytes.extend((ENTRY as u32).to_le_bytes());
-        bytes.extend(0_u32.to_le_bytes());
-        bytes.extend((self.len() as u64).to_le_bytes());
-        bytes.extend(u64::from(self.entry_count()).to_le_bytes());
-        bytes.resize(POSITION, 0);
+        let mut bytes = header(self.len() as u64, u64::from(self.entry_count()));
         bytes.extend(&self.positions);
         bytes.extend(&self.entries);
         bytes

@@ -124,6 +124,56 @@ impl IntegerNetwork {
         }
     }
 
+    /// The weights that are rounded to this network: to go on training with it.
+    pub fn weights(&self) -> Vec<f32> {
+        let s = self.shape().sections();
+        let mut weights = vec![0.0; s.total];
+        let mut set = |section: &Section, at: usize, weight: f32| {
+            weights[section.range.clone()][at] = weight;
+        };
+        for (layer, table, bias) in [
+            (&self.policy, &s.policy_in, &s.policy_bias),
+            (&self.value, &s.value_in, &s.value_bias),
+        ] {
+            for (at, &weight) in layer.weights.iter().enumerate() {
+                let (input, column) = (at / layer.width, at % layer.width);
+                let (block, place) = place(layer.width, column);
+                let weight = f32::from(weight) / ACTIVATION_ONE as f32;
+                set(table, (block * INPUTS + input) * BLOCK + place, weight);
+            }
+            for (column, &weight) in layer.bias.iter().enumerate() {
+                let (block, place) = place(layer.width, column);
+                let weight = f32::from(weight) / ACTIVATION_ONE as f32;
+                set(bias, block * BLOCK + place, weight);
+            }
+        }
+        for (at, &weight) in self.rows.iter().enumerate() {
+            set(&s.rows, at, f32::from(weight) / WEIGHT_ONE as f32);
+        }
+        for (at, &bias) in self.rows_bias.iter().enumerate() {
+            set(&s.rows_bias, at, bias as f32 / SUM_ONE);
+        }
+        let tail = &self.tail;
+        let half = self.value.width / 2;
+        for (at, &weight) in tail.hidden.iter().enumerate() {
+            let place = at % half * tail.units + at / half;
+            set(&s.hidden, place, f32::from(weight) / WEIGHT_ONE as f32);
+        }
+        for (at, &bias) in tail.hidden_bias.iter().enumerate() {
+            set(&s.hidden_bias, at, bias as f32 / SUM_ONE);
+        }
+        for (section, values) in [
+            (&s.second, &tail.second[..]),
+            (&s.second_bias, &tail.second_bias),
+            (&s.out, &tail.out),
+            (&s.out_bias, &tail.out_bias),
+            (&s.direct, tail.direct.as_flattened()),
+        ] {
+            weights[section.range.clone()].copy_from_slice(values);
+        }
+        weights
+    }
+
     /// The sizes.
     pub fn shape(&self) -> Shape {
         Shape {
@@ -189,23 +239,24 @@ fn to_sum(bias: f32) -> i32 {
     (bias * SUM_ONE).round() as i32
 }
 
+/// Where a column of a first layer is in a row of blocks: block and place in it.
+fn place(width: usize, column: usize) -> (usize, usize) {
+    let half = width / 2;
+    let (partner, pair) = (column / half, column % half);
+    (pair / PAIRS, partner * PAIRS + pair % PAIRS)
+}
+
 /// A first layer as trained (in blocks) with its columns in order.
 fn first(width: usize, table: &[f32], bias: &[f32]) -> First {
-    let half = width / 2;
-    // Where column `column` is in a row of blocks: block and place in it.
-    let place = |column: usize| {
-        let (partner, pair) = (column / half, column % half);
-        (pair / PAIRS, partner * PAIRS + pair % PAIRS)
-    };
     let mut weights = vec![0; INPUTS * width];
     for (input, row) in weights.chunks_exact_mut(width).enumerate() {
         for (column, weight) in row.iter_mut().enumerate() {
-            let (block, at) = place(column);
+            let (block, at) = place(width, column);
             *weight = to_i8(table[(block * INPUTS + input) * BLOCK + at], ACTIVATION_ONE);
         }
     }
     let bias = (0..width).map(|column| {
-        let (block, at) = place(column);
+        let (block, at) = place(width, column);
         (bias[block * BLOCK + at] * ACTIVATION_ONE as f32).round() as i16
     });
     First {

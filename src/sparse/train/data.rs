@@ -1,10 +1,14 @@
 //! Positions to learn from: a mixture of record files, drawn at random, the same for the same seed, step and files.
 //!
+//! A file has records of `scorn dataset`, or positions with all visits of `scorn selfplay`
+//! ([`searched`](crate::dataset::searched)). Of the latter nothing is held out but what is marked: to measure, take a file that
+//! is not learned from.
+//!
 //! Records are drawn with replacement and one by one: neighbours in a file come from the same game. Files may grow while they are
 //! read; [`Mixture::reopen`] looks how long they are now. Held-out positions are never drawn for training, and only they for
 //! measuring.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -14,11 +18,12 @@ use rand::{RngExt, SeedableRng};
 use shakmaty::{Chess, Color, Position};
 
 use crate::dataset::record::{NO_SCORE, Record, RecordFile};
+use crate::dataset::searched::{Searched, SearchedFile, is_searched};
 use crate::sparse::features::{ActiveFeatures, Attacks, SquareView};
 use crate::sparse::moves::Rows;
 
 use super::step::Chunk;
-use super::targets;
+use super::targets::{self, ResultShare};
 
 /// A record file and its share of every batch.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,12 +64,62 @@ pub struct Mixture {
     seed: u64,
     /// Weight of the result as the value of a position without a score.
     result_weight: f64,
+    /// Share of the result beside what the search found.
+    result_share: ResultShare,
+    /// How long the games of each file are; only for files of visits, and where the share grows with the plies.
+    lengths: Vec<HashMap<u32, u16>>,
 }
 
 /// What a thread needs to draw from a mixture: its own file handles.
 #[derive(Debug)]
 pub struct Drawer {
-    files: Vec<RecordFile>,
+    files: Vec<PositionFile>,
+}
+
+/// A file of either kind.
+#[derive(Debug)]
+enum PositionFile {
+    Records(RecordFile),
+    Searched(SearchedFile),
+}
+
+/// A position of either kind.
+#[derive(Debug)]
+enum DrawnPosition {
+    Record(Record),
+    Searched(Searched),
+}
+
+impl PositionFile {
+    fn open(path: &Path) -> Result<PositionFile> {
+        Ok(match is_searched(path)? {
+            true => PositionFile::Searched(SearchedFile::open(path)?),
+            false => PositionFile::Records(RecordFile::open(path)?),
+        })
+    }
+
+    fn count(&self) -> u64 {
+        match self {
+            PositionFile::Records(file) => file.count,
+            PositionFile::Searched(file) => file.count,
+        }
+    }
+
+    fn get(&mut self, index: u64) -> Result<DrawnPosition> {
+        Ok(match self {
+            PositionFile::Records(file) => DrawnPosition::Record(file.get(index)?),
+            PositionFile::Searched(file) => DrawnPosition::Searched(file.get(index)?),
+        })
+    }
+}
+
+impl DrawnPosition {
+    fn record(&self) -> &Record {
+        match self {
+            DrawnPosition::Record(record) => record,
+            DrawnPosition::Searched(searched) => &searched.record,
+        }
+    }
 }
 
 impl Mixture {
@@ -72,7 +127,12 @@ impl Mixture {
     ///
     /// # Errors
     /// When one is missing, empty or no record file.
-    pub fn new(parts: Vec<MixPart>, seed: u64, result_weight: f64) -> Result<Mixture> {
+    pub fn new(
+        parts: Vec<MixPart>,
+        seed: u64,
+        result_weight: f64,
+        result_share: ResultShare,
+    ) -> Result<Mixture> {
         ensure!(
             !parts.is_empty(),
             "there is nothing to learn from: name --data"
@@ -82,6 +142,8 @@ impl Mixture {
             counts: Vec::new(),
             seed,
             result_weight,
+            result_share,
+            lengths: Vec::new(),
         };
         mixture.reopen()?;
         Ok(mixture)
@@ -94,9 +156,16 @@ impl Mixture {
     pub fn reopen(&mut self) -> Result<()> {
         self.counts.clear();
         for part in &self.parts {
-            let count = RecordFile::open(&part.path)?.count;
-            ensure!(count > 0, "{} holds no records", part.path.display());
-            self.counts.push(count);
+            let file = PositionFile::open(&part.path)?;
+            ensure!(file.count() > 0, "{} holds no records", part.path.display());
+            self.counts.push(file.count());
+            // Files of visits do not grow.
+            if self.lengths.len() < self.counts.len() {
+                self.lengths.push(match file {
+                    PositionFile::Searched(file) if self.result_share.grows() => file.lengths()?,
+                    _ => HashMap::new(),
+                });
+            }
         }
         Ok(())
     }
@@ -111,7 +180,7 @@ impl Mixture {
     /// # Errors
     /// When a file cannot be opened.
     pub fn drawer(&self) -> Result<Drawer> {
-        let files = self.parts.iter().map(|part| RecordFile::open(&part.path));
+        let files = self.parts.iter().map(|part| PositionFile::open(&part.path));
         Ok(Drawer {
             files: files.collect::<Result<_>>()?,
         })
@@ -140,10 +209,18 @@ impl Mixture {
                 }
                 patience -= 1;
                 let at = rng.random_range(0..self.counts[part]);
-                let record = drawer.files[part].get(at)?;
-                if !record.held_out() && self.add(&record, &mut rng, chunk) {
-                    left -= 1;
+                let drawn = drawer.files[part].get(at)?;
+                if drawn.record().held_out() {
+                    continue;
                 }
+                let is_added = match &drawn {
+                    DrawnPosition::Record(record) => self.add(record, &mut rng, chunk),
+                    DrawnPosition::Searched(searched) => {
+                        let share = self.result_share.of(&searched.record, &self.lengths[part]);
+                        add_searched(searched, share, chunk)
+                    }
+                };
+                left -= usize::from(is_added);
             }
         }
         Ok(())
@@ -187,12 +264,8 @@ fn add(record: &Record, value: Option<super::step::ValueTarget>, chunk: &mut Chu
     let view = SquareView::of(&position);
     let attacks = Attacks::of(&position);
     let features = ActiveFeatures::with(&position, view, &attacks);
-    let with_policy = add_policy(
-        record,
-        &position,
-        Rows::new(&position, view, &attacks),
-        chunk,
-    );
+    let rows = Rows::new(&position, view, &attacks);
+    let with_policy = add_policy(&targets::policy(record), &position, rows, chunk);
     if with_policy {
         chunk.policy_inputs.push(features.as_slice());
     }
@@ -203,9 +276,28 @@ fn add(record: &Record, value: Option<super::step::ValueTarget>, chunk: &mut Chu
     with_policy || value.is_some()
 }
 
-/// Adds rows and shares of the legal moves, if the record has one of them.
-fn add_policy(record: &Record, position: &Chess, rows: Rows<'_>, chunk: &mut Chunk) -> bool {
-    let wanted = targets::policy(record);
+/// Adds a position that was searched, in whose value target the result has this share; `false` if it is good for nothing.
+fn add_searched(searched: &Searched, result_share: f32, chunk: &mut Chunk) -> bool {
+    let Ok(position) = searched.record.position() else {
+        return false;
+    };
+    let view = SquareView::of(&position);
+    let attacks = Attacks::of(&position);
+    let rows = Rows::new(&position, view, &attacks);
+    if !add_policy(&targets::visits(searched), &position, rows, chunk) {
+        return false;
+    }
+    let features = ActiveFeatures::with(&position, view, &attacks);
+    chunk.policy_inputs.push(features.as_slice());
+    chunk.value_inputs.push(features.as_slice());
+    chunk
+        .values
+        .push(targets::searched_value(searched, result_share));
+    true
+}
+
+/// Adds rows and shares of the legal moves, if one of them is wanted.
+fn add_policy(wanted: &[(u16, f32)], position: &Chess, rows: Rows<'_>, chunk: &mut Chunk) -> bool {
     if wanted.is_empty() {
         return false;
     }
@@ -242,13 +334,51 @@ fn generator(seed: u64, step: u64, index: u64) -> SmallRng {
     SmallRng::seed_from_u64(mixed ^ mixed >> 31)
 }
 
-/// Held-out records of a file, at random: at most `count`, fewer if there are not so many.
+/// Positions to measure on as chunks: held-out records with scores without results where there are scores, or any
+/// positions of a file of visits. At most `count`, at random; fewer if there are not so many.
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn held_out(path: &Path, count: usize, seed: u64) -> Result<Vec<Record>> {
-    let mut file = RecordFile::open(path)?;
-    let mut rng = generator(seed, 0, 0);
+pub fn held_out(path: &Path, count: usize, share: ResultShare) -> Result<Vec<Chunk>> {
+    match PositionFile::open(path)? {
+        PositionFile::Records(mut file) => Ok(chunks(&held_out_records(&mut file, count)?)),
+        PositionFile::Searched(mut file) => {
+            let lengths = file.lengths()?;
+            let mut chunks = Vec::new();
+            for some in places(file.count, count).chunks(512) {
+                let mut chunk = Chunk::default();
+                for &at in some {
+                    let searched = file.get(at)?;
+                    let share = share.of(&searched.record, &lengths);
+                    add_searched(&searched, share, &mut chunk);
+                }
+                chunks.push(chunk);
+            }
+            Ok(chunks)
+        }
+    }
+}
+
+/// `wanted` different places of `count` at random, or all of them in order.
+fn places(count: u64, wanted: usize) -> Vec<u64> {
+    if count <= wanted as u64 {
+        return (0..count).collect();
+    }
+    let mut rng = generator(1, 0, 0);
+    let mut seen = HashSet::new();
+    let mut places = Vec::with_capacity(wanted);
+    while places.len() < wanted {
+        let at = rng.random_range(0..count);
+        if seen.insert(at) {
+            places.push(at);
+        }
+    }
+    places
+}
+
+/// Held-out records of a file, at random: at most `count`, fewer if there are not so many.
+fn held_out_records(file: &mut RecordFile, count: usize) -> Result<Vec<Record>> {
+    let mut rng = generator(1, 0, 0);
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
     let most = file.count.min(200 * count as u64);
     for _ in 0..most {
@@ -265,7 +395,7 @@ pub fn held_out(path: &Path, count: usize, seed: u64) -> Result<Vec<Record>> {
 }
 
 /// Records as chunks to be measured: scores without results where there are scores, results otherwise, nothing left out.
-pub fn chunks(records: &[Record]) -> Vec<Chunk> {
+pub(super) fn chunks(records: &[Record]) -> Vec<Chunk> {
     let chunks = records.chunks(512).map(|records| {
         let mut chunk = Chunk::default();
         for record in records {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::step::{self, Chunk, Losses, Workspace};
+use super::step::{self, Chunk, Losses, Workspace, entropy};
 use crate::sparse::infer::{self, Scratch, softmax};
 use crate::sparse::network::{PLIES_UNIT, Shape};
 use crate::sparse::simd::Level;
@@ -12,8 +12,10 @@ use crate::sparse::simd::Level;
 pub struct Measures {
     /// Positions with a policy target.
     pub moves: f64,
-    /// Cross-entropy of the policy over the legal moves.
+    /// Cross-entropy of the policy over the legal moves, for the most wanted one alone.
     pub policy: f64,
+    /// KL divergence of the policy from the target: where several moves have a share of it.
+    pub divergence: f64,
     /// Share of positions whose most probable move is the wanted one.
     pub top1: f64,
     /// Positions with a value target.
@@ -32,8 +34,9 @@ impl fmt::Display for Measures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "policy {:.4} top-1 {:.2} % ({}) value {:.4} (floor {:.4}) |q error| {:.4} ({}) plies {:.4}",
+            "policy {:.4} kl {:.4} top-1 {:.2} % ({}) value {:.4} (floor {:.4}) |q error| {:.4} ({}) plies {:.4}",
             self.policy,
+            self.divergence,
             100.0 * self.top1,
             self.moves,
             self.value,
@@ -117,6 +120,7 @@ pub fn measure(network: &mut impl MeasuredNetwork, chunks: &[Chunk]) -> Measures
     let (moves, values) = (sums.moves.max(1.0), sums.values.max(1.0));
     Measures {
         policy: sums.policy / moves,
+        divergence: sums.divergence / moves,
         top1: sums.top1 / moves,
         value: sums.value / values,
         floor: sums.floor / values,
@@ -134,6 +138,9 @@ fn policy(chunk: &Chunk, probabilities: &[f32], sums: &mut Measures) {
         let wanted = shares.iter().enumerate();
         let best = wanted.max_by(|a, b| a.1.total_cmp(b.1));
         let best = best.map_or(0.0, |(at, _)| probabilities[at]);
+        let terms = shares.iter().zip(probabilities);
+        let crossed = terms.map(|(s, p)| s * p.max(f32::MIN_POSITIVE).ln());
+        sums.divergence -= f64::from(crossed.sum::<f32>() + entropy(shares));
         sums.moves += 1.0;
         sums.policy -= f64::from(best.max(f32::MIN_POSITIVE)).ln();
         sums.top1 += if best == most { 1.0 } else { 0.0 };

@@ -26,6 +26,7 @@ use self::checkpoint::{Checkpoint, TrainingProgress};
 use self::data::{Drawer, MixPart, Mixture};
 use self::measure::{Floating, Integers, Measures};
 use self::step::{Chunk, Losses, Scales, Workspace};
+use self::targets::ResultShare;
 use super::features::INPUTS;
 use super::file;
 use super::infer::{self, Scratch};
@@ -71,12 +72,16 @@ pub struct TrainingSettings {
     pub decay: Option<PathBuf>,
     /// Weight of a position's result where there is no score.
     pub result_weight: f64,
+    /// Share of the result beside what the search found, for positions of self-play.
+    pub result_share: ResultShare,
     /// Weight of the plies left beside the value.
     pub plies_weight: f64,
     /// Seed of weights and data.
     pub seed: u64,
     /// Threads.
     pub threads: usize,
+    /// Each thread takes the same chunks every time, so that the same number of threads gives the same network.
+    pub fixed_order: bool,
     /// Steps between checkpoints.
     pub save_every: u64,
     /// Steps between measurements.
@@ -108,16 +113,25 @@ struct TrainWorker {
     workspace: Workspace,
 }
 
+/// Whether there is a network of these sizes.
+///
+/// # Errors
+/// When there is none, with what is possible.
+pub fn check_shape(shape: Shape) -> Result<()> {
+    ensure!(
+        shape.is_valid(),
+        "first layers have a multiple of {} columns, up to 4096, hidden layers 1 to 256 units",
+        super::network::BLOCK
+    );
+    Ok(())
+}
+
 /// Trains, or goes on with it, and returns how far it came. `report` is given the lines of the log.
 ///
 /// # Errors
 /// When files cannot be read or written, or the loss is not finite.
 pub fn run(settings: &TrainingSettings, report: &mut dyn FnMut(&str)) -> Result<TrainingProgress> {
-    ensure!(
-        settings.shape.is_none_or(Shape::is_valid),
-        "first layers have a multiple of {} columns, up to 4096, hidden layers 1 to 256 units",
-        super::network::BLOCK
-    );
+    settings.shape.map_or(Ok(()), check_shape)?;
     ensure!(
         settings.batch > 0 && settings.chunk > 0 && settings.threads > 0,
         "sizes must be positive"
@@ -143,14 +157,7 @@ impl<'a> TrainingRun<'a> {
         let is_fresh_decay = settings.decay.is_some() && start != Some(&own);
         let checkpoint = match saved {
             Some(saved) => saved,
-            None => {
-                let shape = settings.shape.unwrap_or_default();
-                Checkpoint {
-                    shape,
-                    progress: TrainingProgress::default(),
-                    state: Moments::new(shape.start(settings.seed)),
-                }
-            }
+            None => random_start(settings.shape.unwrap_or_default(), settings.seed),
         };
         ensure!(
             settings.shape.is_none_or(|shape| shape == checkpoint.shape),
@@ -162,9 +169,14 @@ impl<'a> TrainingRun<'a> {
             progress.decay_step = progress.step;
             progress.decay_seconds = progress.seconds;
         }
-        let mixture = Mixture::new(settings.data.clone(), settings.seed, settings.result_weight)?;
-        let worker = || -> Result<TrainWorker> {
-            Ok(TrainWorker {
+        let mixture = Mixture::new(
+            settings.data.clone(),
+            settings.seed,
+            settings.result_weight,
+            settings.result_share,
+        )?;
+        let worker = || -> Result<Worker> {
+            Ok(Worker {
                 drawer: mixture.drawer()?,
                 chunk: Chunk::default(),
                 workspace: Workspace::default(),
@@ -174,8 +186,9 @@ impl<'a> TrainingRun<'a> {
             .map(|_| worker())
             .collect::<Result<_>>()?;
         let test = |path: &PathBuf| -> Result<(String, Vec<Chunk>)> {
-            let records = data::held_out(path, settings.test_positions, 1)?;
-            Ok((path.display().to_string(), data::chunks(&records)))
+            let share = settings.result_share;
+            let chunks = data::held_out(path, settings.test_positions, share)?;
+            Ok((path.display().to_string(), chunks))
         };
         let sections = shape.sections();
         Ok(TrainingRun {
@@ -242,10 +255,14 @@ impl<'a> TrainingRun<'a> {
         let next = AtomicU64::new(0);
         let (level, shape, mixture) = (self.level, self.shape, &self.mixture);
         let weights = &self.state.weights;
-        let work = |worker: &mut TrainWorker, gradient: &mut Vec<f32>| -> Result<Losses> {
+        let work = |number: u64, worker: &mut Worker, gradient: &mut Vec<f32>| -> Result<Losses> {
             let mut losses = Losses::default();
+            let mut own = (number..).step_by(settings.threads);
             loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
+                let index = match settings.fixed_order {
+                    true => own.next().unwrap_or(chunks),
+                    false => next.fetch_add(1, Ordering::Relaxed),
+                };
                 if index >= chunks {
                     return Ok(losses);
                 }
@@ -322,8 +339,9 @@ impl<'a> TrainingRun<'a> {
 fn text_of(losses: &Losses) -> String {
     let mean = |sum: f64, count: f64| sum / count.max(1.0);
     format!(
-        "policy {:.4} value {:.4} plies {:.4}",
+        "policy {:.4} kl {:.4} value {:.4} plies {:.4}",
         mean(losses.policy, losses.policy_count),
+        mean(losses.policy - losses.entropy, losses.policy_count),
         mean(losses.value, losses.value_count),
         mean(losses.plies, losses.plies_count),
     )
@@ -333,17 +351,17 @@ fn text_of(losses: &Losses) -> String {
 fn in_parallel(
     workers: &mut [TrainWorker],
     gradients: &mut [Vec<f32>],
-    work: &(impl Fn(&mut TrainWorker, &mut Vec<f32>) -> Result<Losses> + Sync),
+    work: &(impl Fn(u64, &mut Worker, &mut Vec<f32>) -> Result<Losses> + Sync),
 ) -> Result<Losses> {
     std::thread::scope(|scope| {
-        let mut pairs = workers.iter_mut().zip(gradients);
+        let mut pairs = (0..).zip(workers.iter_mut().zip(gradients));
         let own = pairs.next();
         let others: Vec<_> = pairs
-            .map(|(worker, gradient)| scope.spawn(move || work(worker, gradient)))
+            .map(|(number, (worker, gradient))| scope.spawn(move || work(number, worker, gradient)))
             .collect();
         let mut losses = Losses::default();
-        if let Some((worker, gradient)) = own {
-            losses += work(worker, gradient)?;
+        if let Some((number, (worker, gradient))) = own {
+            losses += work(number, worker, gradient)?;
         }
         for other in others {
             losses += other
@@ -373,13 +391,17 @@ pub struct Quality {
     pub integers: Measures,
 }
 
-/// Measures a checkpoint on held-out positions of a file; `None` if there are none.
+/// Measures a checkpoint on positions of a file that are held out (see [`data::held_out`]); `None` if there are none.
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn measure_file(checkpoint: &Checkpoint, path: &Path, count: usize) -> Result<Option<Quality>> {
-    let records = data::held_out(path, count, 1)?;
-    let chunks = data::chunks(&records);
+pub fn measure_file(
+    checkpoint: &Checkpoint,
+    path: &Path,
+    count: usize,
+    result_share: ResultShare,
+) -> Result<Option<Quality>> {
+    let chunks = data::held_out(path, count, result_share)?;
     let (shape, weights) = (checkpoint.shape, &checkpoint.state.average);
     let mut integers = Integers {
         network: &infer::IntegerNetwork::quantize(shape, weights),
@@ -390,7 +412,32 @@ pub fn measure_file(checkpoint: &Checkpoint, path: &Path, count: usize) -> Resul
         floating: measure_floating(shape, weights, &chunks),
         integers: measure::measure(&mut integers, &chunks),
     };
-    Ok((!records.is_empty()).then_some(quality))
+    let is_any = chunks
+        .iter()
+        .any(|chunk| !chunk.values.is_empty() || !chunk.shares.is_empty());
+    Ok(is_any.then_some(quality))
+}
+
+/// A checkpoint before the first step: random weights.
+pub fn random_start(shape: Shape, seed: u64) -> Checkpoint {
+    Checkpoint {
+        shape,
+        progress: TrainingProgress::default(),
+        state: Moments::new(shape.start(seed)),
+    }
+}
+
+/// A checkpoint before the first step, with the weights of a network's file.
+///
+/// # Errors
+/// When it is no sparse network.
+pub fn start_from(bytes: &[u8]) -> Result<Checkpoint> {
+    let network = file::read(bytes)?;
+    Ok(Checkpoint {
+        shape: network.shape(),
+        progress: TrainingProgress::default(),
+        state: Moments::new(network.weights()),
+    })
 }
 
 /// The file of a checkpoint's averaged weights in integers, with more metadata (who made it, of what).
@@ -452,9 +499,11 @@ mod tests {
             minutes: 10.0,
             decay: None,
             result_weight: 0.1,
+            result_share: ResultShare::default(),
             plies_weight: 0.02,
             seed: 1,
             threads: 1,
+            fixed_order: false,
             save_every: 1000,
             test_every: 1000,
             log_every: 10,
@@ -519,7 +568,9 @@ mod tests {
         assert!(measures.top1 == 1.0 && measures.policy < 0.1, "{measures}");
         assert!(measures.error < 0.05, "{measures}");
         // So it is in integers and in the file.
-        let quality = measure_file(&checkpoint, &data, 100).unwrap().unwrap();
+        let share = ResultShare::default();
+        let quality = measure_file(&checkpoint, &data, 100, share);
+        let quality = quality.unwrap().unwrap();
         assert_eq!(quality.integers.moves, 1.0);
         assert!((quality.integers.error - quality.floating.error).abs() < 0.02);
         let bytes = export(&checkpoint, &[("name", "by heart")]);
@@ -531,6 +582,40 @@ mod tests {
         };
         let measures = measure::measure(&mut integers, &data::chunks(&learned));
         assert!(measures.top1 == 1.0 && measures.error < 0.06, "{measures}");
+    }
+
+    #[test]
+    fn threads_in_a_fixed_order_give_the_same_network() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("x.rec");
+        write(&data, 24);
+        let trained = |name: &str| {
+            let mut settings = settings(&folder.path().join(name), &data);
+            (settings.threads, settings.fixed_order, settings.chunk) = (3, true, 4);
+            run(&settings, &mut |_| {}).unwrap();
+            weights(&settings.folder)
+        };
+        assert!(trained("a") == trained("b"));
+    }
+
+    #[test]
+    fn a_network_in_a_file_is_a_start() {
+        let random = random_start(TINY, 5);
+        let bytes = export(&random, &[]);
+        let again = start_from(&bytes).unwrap();
+        assert_eq!(again.shape, TINY);
+        // What is rounded once is not rounded again.
+        assert!(export(&again, &[]) == bytes);
+        let near = |(a, b): (&f32, &f32)| (a - b).abs() < 0.01;
+        assert!(
+            again
+                .state
+                .weights
+                .iter()
+                .zip(&random.state.weights)
+                .all(near)
+        );
+        assert!(start_from(b"no network").is_err());
     }
 
     #[test]

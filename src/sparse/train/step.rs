@@ -101,6 +101,8 @@ pub struct Losses {
     pub policy: f64,
     /// Positions with a policy target.
     pub policy_count: f64,
+    /// The entropy of those targets: what is left of the cross-entropy is the KL divergence.
+    pub entropy: f64,
     /// Cross-entropy of W/D/L, weighted.
     pub value: f64,
     /// Weights of the positions with a value target.
@@ -115,6 +117,7 @@ impl std::ops::AddAssign for Losses {
     fn add_assign(&mut self, other: Losses) {
         self.policy += other.policy;
         self.policy_count += other.policy_count;
+        self.entropy += other.entropy;
         self.value += other.value;
         self.value_count += other.value_count;
         self.plies += other.plies;
@@ -210,6 +213,7 @@ impl Pass<'_> {
             let shares = &chunk.shares[range];
             losses.policy += f64::from(cross_entropy(logits, shares));
             losses.policy_count += 1.0;
+            losses.entropy += f64::from(entropy(shares));
             let Some((gradient, scales)) = &mut self.gradient else {
                 continue;
             };
@@ -470,6 +474,14 @@ fn cross_entropy(logits: &mut [f32], shares: &[f32]) -> f32 {
         *probability /= sum;
     }
     sum.ln() * shares - expected
+}
+
+/// The entropy of shares.
+#[inline(always)]
+pub fn entropy(shares: &[f32]) -> f32 {
+    // One move that has everything, and those that have nothing, need no logarithm.
+    let counted = shares.iter().filter(|share| **share > 0.0 && **share < 1.0);
+    -counted.map(|share| share * share.ln()).sum::<f32>()
 }
 
 /// Cross-entropy of W/D/L, and Huber's loss of the plies left.

@@ -2,7 +2,12 @@
 //!
 //! The same rules as those of the dense networks (`networks/training/README.md`, "What is learned, and from what").
 
+use std::{collections::HashMap, str::FromStr};
+
+use anyhow::{Context, Result, ensure};
+
 use crate::dataset::record::{MATE, NO_PLIES, NO_RESULT, NO_SCORE, Record, Source};
+use crate::dataset::searched::Searched;
 use crate::sparse::network::PLIES_UNIT;
 
 use super::step::ValueTarget;
@@ -96,6 +101,88 @@ pub fn value(record: &Record, result_weight: f32, score_alone: bool) -> Option<V
     })
 }
 
+/// The share k of a game's result z in the value target k z + (1 - k) q of a position that was searched, q being what the
+/// search found. It goes in a straight line over the plies of a game (V. Prasad, "Lessons from AlphaZero", part 4, has z and
+/// q; CGZero has k grow).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ResultShare {
+    /// At the first position of a game, 0..=1.
+    pub first: f32,
+    /// At its end, 0..=1.
+    pub last: f32,
+}
+
+impl Default for ResultShare {
+    /// AlphaZero's: the result alone.
+    fn default() -> ResultShare {
+        ResultShare {
+            first: 1.0,
+            last: 1.0,
+        }
+    }
+}
+
+impl FromStr for ResultShare {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<ResultShare> {
+        let number = |text: &str| -> Result<f32> {
+            let share = text.trim().parse::<f32>();
+            let share = share.with_context(|| format!("'{text}' is not a number"))?;
+            ensure!((0.0..=1.0).contains(&share), "{share} is not from 0 to 1");
+            Ok(share)
+        };
+        let (first, last) = text.split_once(',').unwrap_or((text, text));
+        Ok(ResultShare {
+            first: number(first)?,
+            last: number(last)?,
+        })
+    }
+}
+
+impl ResultShare {
+    /// Whether it is not the same all the time, so that the lengths of games matter.
+    pub fn grows(self) -> bool {
+        self.first != self.last
+    }
+
+    /// The share in a position of a game whose first position has so many plies left.
+    pub fn of(self, record: &Record, lengths: &HashMap<u32, u16>) -> f32 {
+        let length = lengths.get(&record.game).copied().unwrap_or(0);
+        let left = f32::from(record.plies_left.min(length)) / f32::from(length.max(1));
+        self.last + (self.first - self.last) * left
+    }
+}
+
+/// The value of a position that was searched, in which its result has this share (0 where it is not known).
+pub fn searched_value(searched: &Searched, result_share: f32) -> ValueTarget {
+    let record = &searched.record;
+    let has_result = record.result <= 2;
+    let has_plies = record.plies_left != NO_PLIES;
+    let share = if has_result { result_share } else { 0.0 };
+    let mut wdl = searched.wdl.map(|p| (1.0 - share) * p);
+    if has_result {
+        wdl[usize::from(2 - record.result)] += share;
+    }
+    ValueTarget {
+        wdl,
+        weight: 1.0,
+        plies: f32::from(record.plies_left.min(MOST_PLIES)) / PLIES_UNIT,
+        plies_weight: if has_plies { 1.0 } else { 0.0 },
+    }
+}
+
+/// Moves and their shares of the policy: as they were visited. Empty: none was.
+pub fn visits(searched: &Searched) -> Vec<(u16, f32)> {
+    let sum: u64 = searched.moves.iter().map(|(_, n)| u64::from(*n)).sum();
+    if sum == 0 {
+        return Vec::new();
+    }
+    let share = |n: u32| (f64::from(n) / sum as f64) as f32;
+    let moves = searched.moves.iter();
+    moves.map(|&(m, n)| (m, share(n))).collect()
+}
+
 /// Moves and their shares of the policy: the best one, and where a teacher has scored others, those too. Empty: unknown.
 pub fn policy(record: &Record) -> Vec<(u16, f32)> {
     if record.best == 0 {
@@ -179,6 +266,38 @@ mod tests {
         let mixed = value(&record, 0.1, false).unwrap();
         assert!((mixed.wdl[0] - (0.8 * 0.2188 + 0.2)).abs() < 1e-3);
         assert_eq!(value(&record, 0.1, true).unwrap().wdl[0], wdl(0.0)[0]);
+    }
+
+    #[test]
+    fn what_was_searched_is_learned_as_visits_and_a_mixture_of_result_and_value() {
+        let mut searched = Searched {
+            record: record(START, 30),
+            best: 7,
+            visits: 100,
+            wdl: [0.5, 0.3, 0.2],
+            moves: vec![(7, 60), (8, 20), (9, 0)],
+        };
+        assert_eq!(visits(&searched), [(7, 0.75), (8, 0.25), (9, 0.0)]);
+        assert_eq!(searched_value(&searched, 1.0).wdl, [0.5, 0.3, 0.2]);
+        (searched.record.result, searched.record.plies_left) = (0, 30);
+        let target = searched_value(&searched, 0.5);
+        assert_eq!((target.wdl, target.weight), ([0.25, 0.15, 0.6], 1.0));
+        assert_eq!(target.plies, 30.0 / PLIES_UNIT);
+        let share: ResultShare = "0.2, 0.8".parse().unwrap();
+        let lengths = HashMap::from([(0, 40)]);
+        assert!(share.grows());
+        for (plies, expected) in [(40, 0.2), (30, 0.35), (0, 0.8)] {
+            searched.record.plies_left = plies;
+            assert!((share.of(&searched.record, &lengths) - expected).abs() < 1e-6);
+        }
+        let constant: ResultShare = "0.3".parse().unwrap();
+        assert!(!constant.grows());
+        assert_eq!(constant.of(&searched.record, &HashMap::new()), 0.3);
+        for wrong in ["", "1.5", "0.1,x", "-1,1"] {
+            assert!(wrong.parse::<ResultShare>().is_err(), "{wrong}");
+        }
+        searched.moves.clear();
+        assert!(visits(&searched).is_empty());
     }
 
     #[test]
