@@ -175,8 +175,8 @@ impl<'a> TrainingRun<'a> {
             settings.result_weight,
             settings.result_share,
         )?;
-        let worker = || -> Result<Worker> {
-            Ok(Worker {
+        let worker = || -> Result<TrainWorker> {
+            Ok(TrainWorker {
                 drawer: mixture.drawer()?,
                 chunk: Chunk::default(),
                 workspace: Workspace::default(),
@@ -255,26 +255,27 @@ impl<'a> TrainingRun<'a> {
         let next = AtomicU64::new(0);
         let (level, shape, mixture) = (self.level, self.shape, &self.mixture);
         let weights = &self.state.weights;
-        let work = |number: u64, worker: &mut Worker, gradient: &mut Vec<f32>| -> Result<Losses> {
-            let mut losses = Losses::default();
-            let mut own = (number..).step_by(settings.threads);
-            loop {
-                let index = match settings.fixed_order {
-                    true => own.next().unwrap_or(chunks),
-                    false => next.fetch_add(1, Ordering::Relaxed),
-                };
-                if index >= chunks {
-                    return Ok(losses);
+        let work =
+            |number: u64, worker: &mut TrainWorker, gradient: &mut Vec<f32>| -> Result<Losses> {
+                let mut losses = Losses::default();
+                let mut own = (number..).step_by(settings.threads);
+                loop {
+                    let index = match settings.fixed_order {
+                        true => own.next().unwrap_or(chunks),
+                        false => next.fetch_add(1, Ordering::Relaxed),
+                    };
+                    if index >= chunks {
+                        return Ok(losses);
+                    }
+                    let size = settings
+                        .chunk
+                        .min(settings.batch - index as usize * settings.chunk);
+                    mixture.draw(&mut worker.drawer, (step, index), size, &mut worker.chunk)?;
+                    let gradient = Some((&mut gradient[..], scales));
+                    let workspace = &mut worker.workspace;
+                    losses += step::run(level, shape, weights, &worker.chunk, gradient, workspace);
                 }
-                let size = settings
-                    .chunk
-                    .min(settings.batch - index as usize * settings.chunk);
-                mixture.draw(&mut worker.drawer, (step, index), size, &mut worker.chunk)?;
-                let gradient = Some((&mut gradient[..], scales));
-                let workspace = &mut worker.workspace;
-                losses += step::run(level, shape, weights, &worker.chunk, gradient, workspace);
-            }
-        };
+            };
         let losses = in_parallel(&mut self.workers, &mut self.gradients, &work)?;
         let total = losses.policy + losses.value + losses.plies;
         ensure!(total.is_finite(), "the loss is not finite at step {step}");
@@ -351,7 +352,7 @@ fn text_of(losses: &Losses) -> String {
 fn in_parallel(
     workers: &mut [TrainWorker],
     gradients: &mut [Vec<f32>],
-    work: &(impl Fn(u64, &mut Worker, &mut Vec<f32>) -> Result<Losses> + Sync),
+    work: &(impl Fn(u64, &mut TrainWorker, &mut Vec<f32>) -> Result<Losses> + Sync),
 ) -> Result<Losses> {
     std::thread::scope(|scope| {
         let mut pairs = (0..).zip(workers.iter_mut().zip(gradients));
