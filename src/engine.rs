@@ -6,6 +6,7 @@ mod go;
 mod listener;
 pub mod loader;
 mod think;
+mod timing;
 
 use std::{
     sync::{
@@ -26,6 +27,7 @@ pub use self::{
 use self::{
     loader::{Loader, Retry},
     think::Task,
+    timing::Timing,
 };
 use crate::{
     chess::{
@@ -35,7 +37,7 @@ use crate::{
     network::opponent,
     options::{Invalidates, OptionError, Options},
     player::{self, Load},
-    search::{Clock, StopSignal, SystemClock, Tree},
+    search::{self, Clock, Limits, StopSignal, SystemClock, Tree, time::ClockState},
     syzygy::Tables,
 };
 
@@ -51,6 +53,7 @@ pub struct Engine {
     /// The tablebases that are open, and the path that they were opened from.
     tables: (String, Option<Arc<Tables>>),
     clock: Arc<dyn Clock>,
+    timing: Timing,
     listener: Arc<dyn Listener>,
     /// What the loader has said and nobody has been told yet: GUIs expect such lines during a search only.
     announcement: Arc<Mutex<Option<String>>>,
@@ -110,6 +113,7 @@ impl Engine {
         on_finished: impl Fn(Ended) + Send + Sync + 'static,
     ) -> Engine {
         Engine {
+            timing: Timing::new(&options),
             options,
             game: Ok(History::default()),
             tree: Arc::default(),
@@ -149,6 +153,7 @@ impl Engine {
     /// Forgets all that was searched and evaluated.
     pub fn new_game(&mut self) {
         self.clear_tree();
+        self.timing.new_game();
         self.loader.clear_caches();
         self.prepare(Retry::No);
     }
@@ -160,6 +165,7 @@ impl Engine {
     pub fn set_position(&mut self, fen: Option<&str>, moves: &[String]) -> Result<(), SetupError> {
         let game = setup::history_from(fen, moves)
             .and_then(|game| setup::check_castling(game, self.options.chess960));
+        self.timing.position_set(self.clock.now());
         self.game = game.as_ref().map_err(ToString::to_string).cloned();
         game.map(|_| ())
     }
@@ -190,15 +196,20 @@ impl Engine {
 
     /// Says that it is ready: at once during a search, otherwise when the network is loaded or has failed.
     pub fn answer_when_ready(&self) {
+        let (listener, clock) = (Arc::clone(&self.listener), Arc::clone(&self.clock));
+        let mark = self.timing.ready_mark();
+        let tell = move || {
+            mark.set(clock.now());
+            listener.ready();
+        };
         if self.running.is_some() || !self.loader.is_loading() {
-            self.listener.ready();
-            return;
+            return tell();
         }
-        let (loader, listener) = (self.loader.clone(), Arc::clone(&self.listener));
+        let loader = self.loader.clone();
         thread::spawn(move || {
             // Ready or broken: the GUI gets its answer, and the reason was told before.
             let _ = loader.wait(&StopSignal::default(), None);
-            listener.ready();
+            tell();
         });
     }
 
@@ -241,13 +252,15 @@ impl Engine {
         if root_moves.is_empty() && !go.search_moves.is_empty() {
             return self.refuse("no search: none of the searchmoves is legal here");
         }
-        let received = go.received.unwrap_or_else(|| self.clock.now());
+        let now = self.clock.now();
+        let started = self.timing.started(self.options.strict_timing, now);
+        let received = go.received.unwrap_or(started);
         self.prepare(Retry::Yes);
         // Also right when the position before this one is searched to ponder: it is the side the engine plays.
         let contempt_side = player::contempt_side(&self.options, game.position().turn());
         self.forget_what_is_outdated(contempt_side, &root_moves);
         self.note_if_idle();
-        let limits = go.limits(&self.options, game);
+        let limits = self.limits(go, game, received);
         let (stop, silent) = (StopSignal::default(), Arc::default());
         let endless = limits.infinite;
         let task = Task {
@@ -275,6 +288,19 @@ impl Engine {
         };
         let ponder = go.ponder.then_some(asked);
         self.start(stop, silent, ponder, endless, move || task.run());
+    }
+
+    /// When the search ends: by what was asked for, and by the clock.
+    fn limits(&mut self, go: &Go, game: &History, received: Duration) -> Limits {
+        let clock = go.clock_state(&self.options, game);
+        let by_clock = clock.map(|clock| {
+            let clock = ClockState {
+                known_nodes: search::visits_known(&self.tree.lock(), game),
+                ..clock
+            };
+            self.timing.plan(&self.options, game, clock, received)
+        });
+        go.limits(&self.options, by_clock)
     }
 
     /// Tells the search that is running to answer.
@@ -310,6 +336,10 @@ impl Engine {
         // How it ended is known already.
         let _ = running.thread.join();
         self.loader.set_searching(false);
+        if let Ended::With(..) = ended {
+            let nodes = self.tree.lock().root_visits();
+            self.timing.ended(self.clock.now(), nodes);
+        }
         match ended {
             Ended::Silently => {}
             Ended::With(subject, answer) => self.listener.answer(&subject, answer),

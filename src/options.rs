@@ -6,7 +6,11 @@
 //! command-line flags and the table in the README, so that they cannot differ. rustfmt does not touch it: columns are
 //! aligned by hand.
 
+pub mod time_manager;
+
 use thiserror::Error;
+
+use self::time_manager::{Legacy, TimeManagerChoice, TimeManagerError};
 
 /// What kind of value an option takes, with its range.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -81,12 +85,24 @@ pub enum OptionError {
         /// What would have been accepted.
         expected: String,
     },
+    /// The value has a form of its own, and this is wrong with it.
+    #[error("option {name}: {reason}")]
+    Malformed {
+        /// The option's UCI name.
+        name: &'static str,
+        /// What is wrong, and where.
+        reason: String,
+    },
 }
 
 /// Types that an option can have.
 trait Setting: Sized {
     fn parse(text: &str, kind: OptionKind) -> Option<Self>;
     fn show(&self) -> String;
+    /// What is wrong with a text that is refused, where a range does not say it.
+    fn fault(_: &str) -> Option<String> {
+        None
+    }
 }
 
 impl Setting for bool {
@@ -144,6 +160,19 @@ impl Setting for String {
     }
     fn show(&self) -> String {
         self.clone()
+    }
+}
+
+impl Setting for TimeManagerChoice {
+    fn parse(text: &str, _: OptionKind) -> Option<TimeManagerChoice> {
+        text.parse().ok()
+    }
+    fn show(&self) -> String {
+        self.to_string()
+    }
+    fn fault(text: &str) -> Option<String> {
+        let error: TimeManagerError = text.parse::<TimeManagerChoice>().err()?;
+        Some(error.to_string())
     }
 }
 
@@ -256,6 +285,9 @@ macro_rules! kind {
     (String) => {
         OptionKind::Text
     };
+    (TimeManagerChoice) => {
+        OptionKind::Text
+    };
     (f32, $min:literal, $max:literal) => {
         OptionKind::Float {
             min: $min as f64,
@@ -317,10 +349,15 @@ macro_rules! options {
             pub fn set(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
                 $(if name.eq_ignore_ascii_case($name) $(|| name.eq_ignore_ascii_case($alias))* {
                     let kind = kind!($t $(, $min, $max)?);
-                    self.$field = Setting::parse(value, kind).ok_or_else(|| OptionError::BadValue {
-                        name: $name,
-                        value: value.to_owned(),
-                        expected: expected(kind),
+                    self.$field = Setting::parse(value, kind).ok_or_else(|| {
+                        match <$t as Setting>::fault(value) {
+                            Some(reason) => OptionError::Malformed { name: $name, reason },
+                            None => OptionError::BadValue {
+                                name: $name,
+                                value: value.to_owned(),
+                                expected: expected(kind),
+                            },
+                        }
                     })?;
                     return Ok(());
                 })*
@@ -425,12 +462,6 @@ const ONLY_IN_LC0: &[(&str, &str)] = &[
     ("WDLDrawRateTarget", "wdl-draw-rate-target"),
     ("WDLDrawRateReference", "wdl-draw-rate-reference"),
     ("WDLBookExitBias", "wdl-book-exit-bias"),
-    (
-        "SmartPruningMinimumBatches",
-        "smart-pruning-minimum-batches",
-    ),
-    ("TimeManager", "time-manager"),
-    ("StrictTiming", "strict-uci-timing"),
     ("MaxConcurrentSearchers", "max-concurrent-searchers"),
     ("TaskWorkers", "task-workers"),
     ("MinimumProcessingWork", "minimum-processing-work"),
@@ -563,6 +594,14 @@ options! {
     /// Multiplies the time spent on a move.
     "Slowmover"                           "slowmover"
         slowmover:                          f32 [0.0, 100.0]              = 1.0;
+    /// How the clock is divided among the moves: legacy, smooth, simple or alphazero, with parameters as in
+    /// legacy(steepness=7,first-move-bonus=0); see docs/time.md.
+    "TimeManager"                         "time-manager"
+        time_manager:                       TimeManagerChoice             = TimeManagerChoice::Legacy(Legacy::default());
+    /// The GUI starts the clock with "go", after it has got its "readyok"; without this the clock is taken to run since
+    /// "position".
+    "StrictTiming"                        "strict-uci-timing"
+        strict_timing:                      bool                          = false;
     /// A search ends at this many nodes, as if the GUI had sent "go nodes"; for GUIs that cannot. 0: no limit.
     "NodeLimit"                           "node-limit"
         node_limit:                         u64 [0, 2147483647]           = 0;
@@ -573,6 +612,12 @@ options! {
     /// best move cannot be overtaken in the time that is left, divided by this. 0: never.
     "SmartPruningFactor"                  "smart-pruning-factor"
         smart_pruning_factor:               f32 [0.0, 10.0]               = 1.33;
+    /// Batches before which no search ends because its best move cannot be overtaken.
+    "SmartPruningMinimumBatches"          "smart-pruning-minimum-batches"
+        smart_pruning_minimum_batches:      u32 [0, 10000]                = 0;
+    /// End searches with a limit of nodes, too, when the best move cannot be overtaken in those that are left.
+    "SmartPruningNodes"                   "smart-pruning-nodes"
+        smart_pruning_nodes:                bool                          = false;
     /// A search that is not infinite ends when its nodes gain less information than this each. 0: never.
     "MinimumKLDGainPerNode"               "minimum-kldgain-per-node"
         minimum_kldgain_per_node:           f32 [0.0, 1.0]                = 0.0;

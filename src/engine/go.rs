@@ -7,7 +7,10 @@ use shakmaty::{Color, Position};
 use crate::{
     chess::History,
     options::Options,
-    search::{Limits, time},
+    search::{
+        Limits,
+        time::{self, ClockState},
+    },
 };
 
 /// What `go` asks for.
@@ -62,9 +65,14 @@ impl Go {
         self.infinite || self.ponder
     }
 
-    /// The limits of the search of the position at the end of `history`.
-    pub fn limits(&self, options: &Options, history: &History) -> Limits {
-        let mut limits = self.time_limits(options, history);
+    /// The limits of a search; `by_clock` are those that the clock sets (see [`Go::clock_state`]).
+    pub fn limits(&self, options: &Options, by_clock: Option<Limits>) -> Limits {
+        let mut limits = by_clock.unwrap_or_default();
+        if let Some(exact) = self.movetime.filter(|_| !self.is_endless()) {
+            let overhead = Duration::from_millis(options.move_overhead_ms);
+            let exact = time::fixed(exact, overhead);
+            limits.movetime = Some(limits.movetime.map_or(exact, |hard| hard.min(exact)));
+        }
         limits.depth = self.depth;
         limits.mate = self.mate;
         let option = Some(options.node_limit).filter(|&n| n > 0 && !self.is_endless());
@@ -91,30 +99,25 @@ impl Go {
         clock.into_iter().chain(movetime).min()
     }
 
-    fn time_limits(&self, options: &Options, history: &History) -> Limits {
-        let overhead = Duration::from_millis(options.move_overhead_ms);
-        let mut limits = Limits::default();
-        if self.is_endless() {
-            return limits;
+    /// The clock of the side to move at the end of `history`, if the search is to mind it. What was learnt in the game so
+    /// far is not in it yet.
+    pub fn clock_state(&self, options: &Options, history: &History) -> Option<ClockState> {
+        if self.is_endless() || self.wtime.or(self.btime).is_none() {
+            return None;
         }
         let position = history.position();
         let (remaining, increment) = self.clock(position.turn());
-        if self.wtime.or(self.btime).is_some() {
-            limits = time::plan(&time::ClockState {
-                // A clock that only the other side has is a mistake somewhere; being quick is the safe answer.
-                remaining: remaining.unwrap_or_default(),
-                increment,
-                moves_to_go: self.moves_to_go,
-                ply: (u32::from(position.fullmoves()) - 1).saturating_mul(2),
-                overhead,
-                slowmover: options.slowmover,
-                ponder: options.ponder,
-            });
-        }
-        if let Some(exact) = self.movetime {
-            let exact = time::fixed(exact, overhead);
-            limits.movetime = Some(limits.movetime.map_or(exact, |hard| hard.min(exact)));
-        }
-        limits
+        Some(ClockState {
+            // A clock that only the other side has is a mistake somewhere; being quick is the safe answer.
+            remaining: remaining.unwrap_or_default(),
+            increment,
+            moves_to_go: self.moves_to_go,
+            ply: (u32::from(position.fullmoves()) - 1).saturating_mul(2),
+            overhead: Duration::from_millis(options.move_overhead_ms),
+            lag: None,
+            slowmover: options.slowmover,
+            ponder: options.ponder,
+            known_nodes: 0,
+        })
     }
 }

@@ -13,6 +13,8 @@ pub struct Limits {
     pub movetime: Option<Duration>,
     /// Time that the search should take if nothing is gained by going on; smart pruning may end it earlier.
     pub budget: Option<Duration>,
+    /// Time beyond the budget, for a search whose choice is still open then.
+    pub bank: Option<Bank>,
     /// Mean depth of the visited leaves (`go depth`).
     pub depth: Option<u32>,
     /// A proven mate in at most this many moves (`go mate`).
@@ -21,4 +23,20 @@ pub struct Limits {
     pub tree_bytes: Option<usize>,
     /// Search until stopped, even when the result is certain (`go infinite`, `go ponder`).
     pub infinite: bool,
+}
+
+/// Time beyond the budget. The choice is open if the most visited move is not the one with the best value, or if another one is
+/// about to overtake it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bank {
+    /// How much there is.
+    pub time: Duration,
+    /// Time from the start of the search until which it is used whatever was found.
+    pub forced: Duration,
+    /// Time over which the pace of the root's moves is measured.
+    pub period: Duration,
+    /// What is expected of the best move's pace, as a multiple of what was measured.
+    pub best_pace: f64,
+    /// The same for the other moves.
+    pub other_pace: f64,
 }

@@ -2,8 +2,8 @@
 //!
 //! One iteration of a worker is: `select` leaves (by `puct`) under the tree's lock, `expand` them without it, have them
 //! evaluated together, and `backup` their values. [`search_contempt`] is the opponent model, `bounds` the proofs, [`tree`]
-//! the data, `root` the choice of the move, `objective` a second look at what was found, [`limits`] and `stopper` the
-//! reasons to end, [`time`] what a clock allows.
+//! the data, `root` the choice of the move, `objective` a second look at what was found, [`limits`], `stopper` and `open_choice`
+//! the reasons to end, [`time`] what a clock allows.
 //!
 //! [`run`] searches one position with several threads until a limit or a stop signal ends it; [`TreeSearch`] is the seam
 //! below it, for drivers that have many trees fill one batch. Neither prints: what there is to say goes to a
@@ -19,6 +19,7 @@ mod expand;
 mod job;
 pub mod limits;
 mod objective;
+mod open_choice;
 mod outcome;
 mod params;
 mod progress;
@@ -41,7 +42,7 @@ pub use self::{
     error::SearchError,
     job::{Clock, Job, StopSignal, SystemClock},
     limits::Limits,
-    outcome::line_after,
+    outcome::{line_after, visits_known},
     params::Params,
     report::{MoveStat, Objective, Outcome, Proven, PvLine, Report, Reporter, Score, Silent},
     tree::{Full, Tree},

@@ -97,3 +97,25 @@ pub fn line_after(tree: &Tree, options: &Options, history: &History) -> Vec<Pack
     let line = tree.principal_variation(first, child, &params);
     line.into_iter().skip(1).collect()
 }
+
+/// The visits that a tree has of the position at the end of `history`: those that the next search there begins with.
+pub fn visits_known(tree: &Tree, history: &History) -> u64 {
+    let Some(known) = tree.history() else {
+        return 0;
+    };
+    let Some(plies) = history.plies_since(known) else {
+        return 0;
+    };
+    let mut node = *tree.node(tree.root);
+    for index in history.len() - 1 - plies..history.len() - 1 {
+        let m = history.move_after(index);
+        let edge = tree
+            .edges(&node)
+            .iter()
+            .position(|edge| Some(edge.m()) == m);
+        let slot = edge.and_then(|edge| tree.slot_of_edge(&node, edge as u8));
+        let Some(slot) = slot else { return 0 };
+        node = tree.children(&node)[usize::from(slot)];
+    }
+    u64::from(node.n)
+}

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use shakmaty::{Color, Position};
+
 use super::{
-    job::Job, limits::Limits, report::Score, root::score, state::SearchState, tree::node::Node,
+    job::Job, limits::Limits, open_choice::OpenChoice, report::Score, root::score,
+    state::SearchState, tree::node::Node,
 };
 use crate::options::Options;
 
@@ -19,6 +22,14 @@ pub(super) struct Stopper {
     limits: Limits,
     /// Smart pruning's factor; 0 turns it off.
     pruning_factor: f64,
+    /// Batches before which it does nothing.
+    pruning_batches: u32,
+    /// Whether it also holds for limits of nodes.
+    prunes_nodes: bool,
+    /// Batches backed up so far, and the visits after the last of them.
+    batches: (u32, u64),
+    /// Watched if there is time beyond the budget.
+    open_choice: Option<OpenChoice>,
     minimum_kld_gain: f32,
     kld_interval: u64,
     kld_previous: Vec<(u8, u32)>,
@@ -31,7 +42,16 @@ impl Stopper {
     /// For one search.
     pub fn new(job: &Job) -> Stopper {
         let options: &Options = &job.options;
+        let draw_score = match job.history.position().turn() {
+            Color::White => options.draw_score,
+            Color::Black => -options.draw_score,
+        };
+        let bank = job.limits.bank.clone();
         Stopper {
+            pruning_batches: options.smart_pruning_minimum_batches,
+            prunes_nodes: options.smart_pruning_nodes,
+            batches: (0, 0),
+            open_choice: bank.map(|bank| OpenChoice::new(bank, draw_score)),
             limits: job.limits.clone(),
             pruning_factor: f64::from(options.smart_pruning_factor),
             minimum_kld_gain: options.minimum_kldgain_per_node,
@@ -46,7 +66,14 @@ impl Stopper {
     pub fn is_over(&mut self, state: &mut SearchState, elapsed: Duration) -> bool {
         let bytes = self.limits.tree_bytes;
         state.is_at_memory_limit = bytes.is_some_and(|bytes| state.tree.memory() >= bytes);
-        let first = *self.first.get_or_insert((elapsed, state.progress.playouts));
+        let playouts = state.progress.playouts;
+        let first = *self.first.get_or_insert((elapsed, playouts));
+        if playouts != self.batches.1 {
+            self.batches = (self.batches.0 + 1, playouts);
+        }
+        if let Some(watch) = &mut self.open_choice {
+            watch.look(state, elapsed);
+        }
         if self.is_limit_reached(state, elapsed) {
             return true;
         }
@@ -65,11 +92,31 @@ impl Stopper {
         let has_visits_left = progress.visits_left(state.root().n) > 0 || progress.claimed > 0;
         !has_visits_left
             || is_past(limits.movetime)
-            || is_past(limits.budget)
+            || self
+                .deadline(elapsed)
+                .is_some_and(|end| elapsed >= end || self.is_budget_enough(state, elapsed, end))
             || limits
                 .depth
                 .is_some_and(|depth| progress.playouts > 1 && progress.mean_depth() >= depth)
             || limits.mate.is_some_and(|moves| has_mate(state, moves))
+    }
+
+    /// When the budget is used up, or the bank after it.
+    fn deadline(&self, elapsed: Duration) -> Option<Duration> {
+        let budget = self.limits.budget?;
+        Some(match &self.open_choice {
+            Some(watch) if elapsed >= budget => budget + watch.bank(),
+            _ => budget,
+        })
+    }
+
+    /// Whether the budget is used up and the bank, which lasts until `end`, is closed.
+    fn is_budget_enough(&self, state: &SearchState, elapsed: Duration, end: Duration) -> bool {
+        self.limits.budget.is_some_and(|budget| elapsed >= budget)
+            && self
+                .open_choice
+                .as_ref()
+                .is_none_or(|watch| !watch.is_open(state, elapsed, end))
     }
 
     /// A certain result, of the moves that are allowed, or (in a game) only one move that can be played.
@@ -96,24 +143,32 @@ impl Stopper {
         self.limits.budget.is_some() && moves <= 1 + losing
     }
 
-    /// Smart pruning, for searches that manage their time: the remaining visits cannot change the choice.
+    /// Smart pruning, for searches that manage their time (and, as an option, for those with a limit of nodes): the
+    /// remaining visits cannot change the choice.
     fn is_hopeless_to_change(
         &self,
         state: &mut SearchState,
         elapsed: Duration,
         first: (Duration, u64),
     ) -> bool {
-        let (Some(budget), true) = (self.limits.budget, self.pruning_factor > 0.0) else {
-            return false;
-        };
-        let since_first = elapsed.saturating_sub(first.0);
-        if since_first < SETTLING_TIME {
+        if self.pruning_factor <= 0.0 || self.batches.0 < self.pruning_batches {
             return false;
         }
-        let speed =
-            state.progress.playouts.saturating_sub(first.1) as f64 / since_first.as_secs_f64();
-        let remaining = speed * budget.saturating_sub(elapsed).as_secs_f64();
-        let remaining = (remaining as u64).min(state.progress.visits_left(state.root().n));
+        let left = state.progress.visits_left(state.root().n);
+        let has_node_limit = self.limits.nodes.or(self.limits.playouts).is_some();
+        let remaining = match self.deadline(elapsed) {
+            Some(end) => {
+                let since_first = elapsed.saturating_sub(first.0);
+                if since_first < SETTLING_TIME {
+                    return false;
+                }
+                let done = state.progress.playouts.saturating_sub(first.1);
+                let speed = done as f64 / since_first.as_secs_f64();
+                left.min((speed * end.saturating_sub(elapsed).as_secs_f64()) as u64)
+            }
+            None if self.prunes_nodes && has_node_limit => left,
+            None => return false,
+        };
         let catch_up = (remaining as f64 / self.pruning_factor) as u64;
         state.progress.catch_up = catch_up;
         let mut visits: Vec<u32> = state.contenders().map(|child| child.n).collect();
@@ -243,6 +298,77 @@ mod tests {
         };
         let job = Job::new(History::default(), limits, Arc::default());
         Stopper::new(&job).is_decided(state)
+    }
+
+    #[test]
+    fn node_limits_are_pruned_if_that_is_asked_for_and_not_too_early() {
+        let is_over = |nodes: u64, settings: &[(&str, &str)]| {
+            let mut options = Options::default();
+            for (name, value) in settings {
+                options.set(name, value).unwrap();
+            }
+            let limits = Limits {
+                nodes: Some(nodes),
+                ..Limits::default()
+            };
+            let job = Job::new(History::default(), limits.clone(), Arc::new(options));
+            let children = [child(700, ROOT), child(300, ROOT)];
+            let mut state = SearchState::with_children(&children);
+            state.progress = Progress::new(&limits);
+            let mut stopper = Stopper::new(&job);
+            let mut look = |playouts: u64| {
+                state.progress.playouts = playouts;
+                stopper.is_over(&mut state, Duration::from_millis(playouts))
+            };
+            (1..=3).map(|batch| look(batch * 100)).collect::<Vec<_>>()
+        };
+        let on = ("SmartPruningNodes", "true");
+        let root_visits = 1001;
+        assert_eq!(is_over(root_visits + 500, &[]), [false; 3]);
+        assert_eq!(is_over(root_visits + 500, &[on]), [true; 3]);
+        assert_eq!(is_over(root_visits + 700, &[on]), [false; 3]);
+        let later = ("SmartPruningMinimumBatches", "3");
+        assert_eq!(
+            is_over(root_visits + 500, &[on, later]),
+            [false, false, true]
+        );
+    }
+
+    #[test]
+    fn the_bank_is_used_while_the_choice_is_open() {
+        let run = |wl: [f64; 2], at: u64| {
+            let limits = Limits {
+                budget: Some(Duration::from_secs(10)),
+                bank: Some(crate::search::limits::Bank {
+                    time: Duration::from_secs(5),
+                    forced: Duration::from_secs(1),
+                    period: Duration::from_secs(3),
+                    best_pace: 1.0,
+                    other_pace: 1.0,
+                }),
+                ..Limits::default()
+            };
+            let job = Job::new(History::default(), limits, Arc::default());
+            let nodes = [(wl[0], 6000), (wl[1], 5000)].map(|(wl, n)| Node {
+                n,
+                wl,
+                ..Node::EMPTY
+            });
+            let mut state = SearchState::with_children(&nodes);
+            let mut stopper = Stopper::new(&job);
+            assert!(!stopper.is_over(&mut state, Duration::ZERO));
+            // 1000 visits a second: the leader could still be overtaken.
+            state.progress.playouts = at * 1000;
+            for second in [4, 8, at] {
+                if stopper.is_over(&mut state, Duration::from_secs(second)) {
+                    return true;
+                }
+            }
+            false
+        };
+        assert!(!run([0.1, 0.2], 11), "another move has the better value");
+        assert!(run([0.1, 0.2], 15), "the bank is empty");
+        assert!(run([0.2, 0.1], 11), "there is no doubt");
     }
 
     #[test]

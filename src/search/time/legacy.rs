@@ -1,161 +1,144 @@
-//! lc0's "legacy" time manager. A typical game is about 50 moves long; how many are still to come, after `p` moves,
-//! is estimated as `m (1 + 2 (p/m)^s)^(1/s) - p`, which starts at `m` and never falls to zero. The clock, with the
-//! increments of those moves, is shared out equally.
+//! lc0's "legacy" time manager. How many moves are still to come is estimated from how many were played; the clock, with
+//! the increments of those moves, is shared out equally. What smart pruning saves is saved for the next moves, and the first
+//! move of a game gets more, because nothing of its tree is there yet.
 
-use super::{ClockState, to_duration};
-use crate::search::Limits;
+use super::{ClockState, Spent, TimeManager, limits};
+use crate::{options::time_manager::Legacy, search::Limits};
 
-/// Moves of a typical game.
-const TYPICAL_GAME: f64 = 51.5;
-/// How sharply the estimate bends when a game becomes longer than that.
-const STEEPNESS: f64 = 7.0;
-/// A single move may take this many times its share before it is cut off.
-const HARD_FACTOR: f64 = 3.0;
-/// And at most this part of the clock, while other moves have to be made with it.
-const HARD_PART: f64 = 0.6;
-/// The overhead is a reserve for one bad moment; every move loses this part of it.
-const LAG_PART: f64 = 0.05;
-/// What is spent of a clock that is already below the overhead.
-const EMERGENCY_PART: f64 = 0.05;
+/// Plies of an opening book that count for the bonus of the first move.
+const MOST_BOOK_PLIES: u32 = 12;
 
-/// The time to aim at and the time never to exceed.
-pub fn plan(clock: &ClockState) -> Limits {
-    let remaining = clock.remaining.as_secs_f64();
-    let overhead = clock.overhead.as_secs_f64();
-    let moves = expected_moves(clock);
-    // What the clock gains, or loses to lag, with each of the moves after this one.
-    let gain = clock.increment.as_secs_f64() - overhead * LAG_PART;
-    let later = gain * (moves - 1.0);
-    let usable = (remaining - overhead + later.min(0.0)).max(remaining * EMERGENCY_PART);
-    let most = match clock.moves_to_go {
-        Some(1) => usable,
-        _ => usable * HARD_PART,
-    };
-    let total = (remaining - overhead + later).max(usable);
-    let ponder = if clock.ponder { 1.25 } else { 1.0 };
-    let share = total / moves * f64::from(clock.slowmover) * ponder;
-    Limits {
-        budget: Some(to_duration(share.min(most))),
-        movetime: Some(to_duration((share * HARD_FACTOR).min(most))),
-        ..Limits::default()
+/// The manager, with what it has saved so far.
+pub(super) struct LegacyManager {
+    parameters: Legacy,
+    /// Seconds that were planned and not used.
+    saved: f64,
+    /// The budget of the search that was planned last, in seconds.
+    budget: f64,
+    is_first: bool,
+}
+
+impl LegacyManager {
+    /// At the beginning of a game.
+    pub fn new(parameters: Legacy) -> LegacyManager {
+        LegacyManager {
+            parameters,
+            saved: 0.0,
+            budget: 0.0,
+            is_first: true,
+        }
+    }
+
+    /// Multiplies the share of the next move.
+    fn bonus(&self, ply: u32) -> f64 {
+        let parameters = &self.parameters;
+        match self.is_first {
+            true => {
+                let book = f64::from(ply.min(MOST_BOOK_PLIES)) * parameters.book_ply_bonus;
+                1.0 + parameters.first_move_bonus + book
+            }
+            false => 1.0,
+        }
     }
 }
 
-/// How many moves the clock has to last for.
-fn expected_moves(clock: &ClockState) -> f64 {
-    let played = f64::from(clock.ply) / 2.0;
-    let bend = 1.0 + 2.0 * (played / TYPICAL_GAME).powf(STEEPNESS);
-    let estimate = TYPICAL_GAME * bend.powf(1.0 / STEEPNESS) - played;
-    match clock.moves_to_go {
-        Some(moves) => estimate.min(f64::from(moves.max(1))),
-        None => estimate,
+impl TimeManager for LegacyManager {
+    fn plan(&mut self, clock: &ClockState) -> Limits {
+        let parameters = &self.parameters;
+        let moves = clock.expected_moves(parameters.midpoint_move, parameters.steepness);
+        let total = clock.total(moves);
+        // Time that the other moves count on is not there to be spent at once.
+        let extra = (self.saved * parameters.immediate_use).clamp(0.0, total / 2.0);
+        self.saved -= extra;
+        let factor = f64::from(clock.slowmover) * parameters.slowmover * clock.ponder_factor();
+        let share = (total - extra) / moves * factor * self.bonus(clock.ply) + extra;
+        let limits = limits(share, clock.most(moves));
+        self.is_first = false;
+        self.budget = limits.budget.unwrap_or_default().as_secs_f64();
+        limits
     }
-    .max(1.0)
+
+    fn learn(&mut self, spent: &Spent) {
+        self.saved = (self.saved + self.budget - spent.time.as_secs_f64()).max(0.0);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::*;
+    use super::{super::simulation::clock, *};
 
-    fn clock(remaining: u64, increment: u64, moves_to_go: Option<u32>, ply: u32) -> ClockState {
-        ClockState {
-            remaining: Duration::from_millis(remaining),
-            increment: Duration::from_millis(increment),
-            moves_to_go,
-            ply,
-            overhead: Duration::from_millis(200),
-            slowmover: 1.0,
-            ponder: false,
-        }
+    fn budget(manager: &mut LegacyManager, clock: &ClockState) -> u128 {
+        manager.plan(clock).budget.unwrap().as_millis()
     }
 
-    fn millis(limits: &Limits) -> (u128, u128) {
-        (
-            limits.budget.unwrap().as_millis(),
-            limits.movetime.unwrap().as_millis(),
-        )
+    /// In the middle of a game, with nothing saved.
+    fn manager() -> LegacyManager {
+        LegacyManager {
+            is_first: false,
+            ..LegacyManager::new(Legacy::default())
+        }
     }
 
     #[test]
     fn shares_are_sensible() {
-        for (clock, budget, hard) in [
-            // An hour: the first move takes a fiftieth.
-            (clock(3_600_000, 0, None, 0), 69_899, 209_697),
+        for (clock, expected) in [
+            // An hour: a move takes a fiftieth.
+            (clock(3_600_000, 0, None, 0), 69_899),
             // 10+0.1 at the start: about the share plus the increment.
-            (clock(10_000, 100, None, 0), 278, 835),
+            (clock(10_000, 100, None, 0), 278),
             // 40 moves in 10 s; the last of them may take all.
-            (clock(10_000, 0, Some(40), 0), 235, 705),
-            (clock(1_000, 0, Some(1), 78), 800, 800),
-            (clock(1_000, 0, Some(2), 76), 395, 474),
+            (clock(10_000, 0, Some(40), 0), 235),
+            (clock(1_000, 0, Some(1), 78), 800),
+            (clock(1_000, 0, Some(2), 76), 395),
             // The clock is below the overhead, or empty.
-            (clock(100, 0, None, 0), 1, 1),
-            (clock(0, 0, None, 0), 1, 1),
+            (clock(100, 0, None, 0), 1),
+            (clock(0, 0, None, 0), 1),
             // A very long game still gets a tenth.
-            (clock(60_000, 0, None, 400), 2_845, 8_537),
+            (clock(60_000, 0, None, 400), 2_845),
         ] {
-            let got = millis(&plan(&clock));
-            let near = |a: u128, b: u128| a.abs_diff(b) <= b / 50 + 1;
+            let got = budget(&mut manager(), &clock);
             assert!(
-                near(got.0, budget) && near(got.1, hard),
-                "{clock:?}: {got:?}"
+                got.abs_diff(expected) <= expected / 50 + 1,
+                "{clock:?}: {got}"
             );
         }
     }
 
     #[test]
-    fn never_more_than_there_is() {
-        for remaining in [0, 1, 10, 100, 199, 200, 201, 1000, 60_000, u64::MAX / 4] {
-            for increment in [0, 10, 1000, 3_600_000] {
-                for moves_to_go in [None, Some(0), Some(1), Some(2), Some(40), Some(u32::MAX)] {
-                    for ply in [0, 1, 60, 200, u32::MAX] {
-                        for slowmover in [0.0, 1.0, 100.0] {
-                            let mut clock = clock(remaining, increment, moves_to_go, ply);
-                            clock.slowmover = slowmover;
-                            let limits = plan(&clock);
-                            let (budget, hard) = (limits.budget.unwrap(), limits.movetime.unwrap());
-                            let usable = clock
-                                .remaining
-                                .saturating_sub(clock.overhead)
-                                .max(clock.remaining / 20)
-                                .max(Duration::from_millis(1));
-                            assert!(budget <= hard, "{clock:?}");
-                            assert!(
-                                hard <= usable + Duration::from_micros(1)
-                                    || hard - usable < usable / 1_000_000,
-                                "{clock:?}: {hard:?}"
-                            );
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    /// Plays whole games by the clock; every move takes its hard limit and `delay` more.
-    fn survives(mut clock: ClockState, refill: Option<(u32, u64)>, delay: u64) {
-        for number in 0..400 {
-            clock.ply = 2 * number;
-            if let Some((moves, time)) = refill {
-                if number > 0 && number % moves == 0 {
-                    clock.remaining += Duration::from_millis(time);
-                }
-                clock.moves_to_go = Some(moves - number % moves);
-            }
-            let used = plan(&clock).movetime.unwrap() + Duration::from_millis(delay);
-            assert!(used <= clock.remaining, "move {number}: {used:?} {clock:?}");
-            clock.remaining = clock.remaining - used + clock.increment;
-        }
+    fn what_is_saved_is_used_by_the_next_move() {
+        let clock = clock(100_000, 0, None, 20);
+        let mut manager = manager();
+        let usual = budget(&mut manager, &clock);
+        manager.learn(&Spent {
+            time: Duration::from_millis(usual as u64 - 500),
+            nodes: 1,
+        });
+        let more = budget(&mut manager, &clock);
+        assert!(
+            (usual + 480..=usual + 500).contains(&more),
+            "{usual} {more}"
+        );
+        // And only once.
+        manager.learn(&Spent {
+            time: Duration::from_millis(more as u64),
+            nodes: 1,
+        });
+        assert!(budget(&mut manager, &clock) <= usual + 1);
     }
 
     #[test]
-    fn no_game_is_lost_on_time() {
-        for delay in [0, 3, 8] {
-            survives(clock(1_000, 10, None, 0), None, delay);
-            survives(clock(10_000, 100, None, 0), None, delay);
-            survives(clock(10_000, 0, Some(40), 0), Some((40, 10_000)), delay);
+    fn the_first_move_has_more_time_and_more_after_a_book() {
+        let share = budget(&mut manager(), &clock(100_000, 0, None, 0)) as f64;
+        for (ply, factor) in [(0, 2.8), (4, 3.8), (12, 5.8)] {
+            let clock = clock(100_000, 0, None, ply);
+            let mut fresh = LegacyManager::new(Legacy::default());
+            let first = budget(&mut fresh, &clock) as f64;
+            // Each ply of the book leaves half a move fewer to come.
+            let moves = |ply: u32| 51.5 - f64::from(ply) / 2.0;
+            let expected = share * factor * moves(0) / moves(ply);
+            assert!((first / expected - 1.0).abs() < 0.01, "{first} {expected}");
         }
-        survives(clock(10_000, 100, None, 0), None, 80);
     }
 }

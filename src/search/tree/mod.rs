@@ -87,6 +87,13 @@ impl Tree {
         self.root
     }
 
+    /// Completed visits of the root.
+    pub fn root_visits(&self) -> u64 {
+        self.history
+            .as_ref()
+            .map_or(0, |_| u64::from(self.node(self.root).n))
+    }
+
     /// The side to move at the root.
     pub fn root_turn(&self) -> Color {
         self.root_turn

@@ -1,0 +1,162 @@
+//! Whether more time would help: the choice at the root is open if the most visited move is not the one with the best value,
+//! or if another one is about to overtake it. lc0's "smooth" time manager opens its bank then.
+
+use std::time::Duration;
+
+use super::{limits::Bank, state::SearchState};
+
+/// The visits of the root's moves (edge, visits) at a moment of the search.
+#[derive(Clone, Debug, Default)]
+struct Snapshot {
+    at: Duration,
+    visits: Vec<(u8, u32)>,
+}
+
+impl Snapshot {
+    fn visits_of(&self, edge: u8) -> u32 {
+        let known = self.visits.iter().find(|&&(other, _)| other == edge);
+        known.map_or(0, |&(_, n)| n)
+    }
+}
+
+/// Watches the visits of the root's moves during a search that has a bank.
+#[derive(Debug)]
+pub(super) struct OpenChoice {
+    bank: Bank,
+    /// What a draw is worth to the side to move at the root.
+    draw_score: f32,
+    /// Between one and two periods old, once the search is.
+    old: Snapshot,
+    recent: Snapshot,
+    now: Snapshot,
+}
+
+impl OpenChoice {
+    /// At the beginning of a search.
+    pub fn new(bank: Bank, draw_score: f32) -> OpenChoice {
+        OpenChoice {
+            bank,
+            draw_score,
+            old: Snapshot::default(),
+            recent: Snapshot::default(),
+            now: Snapshot::default(),
+        }
+    }
+
+    /// The time that there is beyond the budget.
+    pub fn bank(&self) -> Duration {
+        self.bank.time
+    }
+
+    /// Looks at the root; to be called after each batch.
+    pub fn look(&mut self, state: &SearchState, elapsed: Duration) {
+        let visits = state.contenders().map(|child| (child.edge, child.n));
+        self.now.at = elapsed;
+        self.now.visits.clear();
+        self.now.visits.extend(visits);
+        if elapsed.saturating_sub(self.recent.at) >= self.bank.period {
+            std::mem::swap(&mut self.old, &mut self.recent);
+            self.recent.clone_from(&self.now);
+        }
+    }
+
+    /// Whether a search that has used up its budget should take from the bank, which lasts until `end`.
+    pub fn is_open(&self, state: &SearchState, elapsed: Duration, end: Duration) -> bool {
+        elapsed < self.bank.forced
+            || self.is_best_in_doubt(state)
+            || self.is_overtaken(elapsed, end)
+    }
+
+    fn is_best_in_doubt(&self, state: &SearchState) -> bool {
+        let most = state.contenders().max_by_key(|child| child.n);
+        let Some(most) = most else { return false };
+        let q = most.q(self.draw_score);
+        let mut visited = state.contenders().filter(|child| child.n > 0);
+        visited.any(|child| child.q(self.draw_score) > q)
+    }
+
+    /// Whether at the pace of the last periods, corrected for what is usual, another move has more visits at `end`.
+    fn is_overtaken(&self, elapsed: Duration, end: Duration) -> bool {
+        let measured = elapsed.saturating_sub(self.old.at).as_secs_f64();
+        let left = end.saturating_sub(elapsed).as_secs_f64();
+        let Some(&(best, n)) = self.now.visits.iter().max_by_key(|&&(_, n)| n) else {
+            return false;
+        };
+        if measured <= 0.0 {
+            return false;
+        }
+        let at_end = |edge: u8, n: u32, factor: f64| {
+            let new = f64::from(n.saturating_sub(self.old.visits_of(edge)));
+            f64::from(n) + new / measured * left * factor
+        };
+        let best_at_end = at_end(best, n, self.bank.best_pace);
+        let mut others = self.now.visits.iter().filter(|&&(edge, _)| edge != best);
+        others.any(|&(edge, n)| at_end(edge, n, self.bank.other_pace) > best_at_end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::tree::node::{Bounds, Node, Origin};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn child(n: u32, wl: f64) -> Node {
+        Node {
+            n,
+            wl,
+            ..Node::EMPTY
+        }
+    }
+
+    fn watch() -> OpenChoice {
+        let bank = Bank {
+            time: 5 * SECOND,
+            forced: SECOND,
+            period: 3 * SECOND,
+            best_pace: 1.0,
+            other_pace: 1.0,
+        };
+        OpenChoice::new(bank, 0.0)
+    }
+
+    fn is_open(before: &[Node], now: &[Node]) -> bool {
+        let mut watch = watch();
+        watch.look(&SearchState::with_children(before), 4 * SECOND);
+        let state = SearchState::with_children(now);
+        watch.look(&state, 8 * SECOND);
+        watch.look(&state, 9 * SECOND);
+        watch.is_open(&state, 9 * SECOND, 14 * SECOND)
+    }
+
+    #[test]
+    fn a_clear_choice_is_closed() {
+        assert!(!is_open(
+            &[child(400, 0.2), child(100, 0.1)],
+            &[child(800, 0.2), child(200, 0.1)]
+        ));
+        let state = SearchState::with_children(&[child(400, 0.2), child(100, 0.1)]);
+        assert!(
+            watch().is_open(&state, SECOND / 2, 6 * SECOND),
+            "at first it is open"
+        );
+    }
+
+    #[test]
+    fn it_is_open_if_another_move_has_the_better_value() {
+        let mut moves = [child(800, 0.2), child(200, 0.3)];
+        assert!(is_open(&moves, &moves));
+        moves[1].set_bounds(Bounds::exact(-1), Origin::Children);
+        assert!(!is_open(&moves, &moves), "a lost move is no choice");
+    }
+
+    #[test]
+    fn it_is_open_if_another_move_is_catching_up() {
+        // 60 visits a second against none: 300 more until the end.
+        let now = |n: u32| [child(800, 0.2), child(n, 0.1)];
+        let before = |n: u32| [child(800, 0.2), child(n - 300, 0.1)];
+        assert!(is_open(&before(501), &now(501)));
+        assert!(!is_open(&before(420), &now(420)));
+    }
+}

@@ -1,0 +1,91 @@
+//! lc0's "simple" time manager: a percentage of the clock that grows with the game, a part of the increment, and what the
+//! move before left over.
+
+use super::{ClockState, Spent, TimeManager, limits};
+use crate::{options::time_manager::Simple, search::Limits};
+
+/// The manager, with what the last move left over.
+pub(super) struct SimpleManager {
+    parameters: Simple,
+    /// Seconds.
+    unused: f64,
+    /// The budget of the search that was planned last, in seconds.
+    budget: f64,
+    is_first: bool,
+}
+
+impl SimpleManager {
+    /// At the beginning of a game.
+    pub fn new(parameters: Simple) -> SimpleManager {
+        SimpleManager {
+            parameters,
+            unused: 0.0,
+            budget: 0.0,
+            is_first: true,
+        }
+    }
+}
+
+impl TimeManager for SimpleManager {
+    fn plan(&mut self, clock: &ClockState) -> Limits {
+        let parameters = &self.parameters;
+        let percent = parameters.base_pct + parameters.ply_pct * f64::from(clock.ply);
+        // What is left when the clock is filled up again is lost: no move before that takes less than its even share.
+        let even = clock
+            .moves_to_go
+            .map_or(0.0, |moves| 1.0 / f64::from(moves.max(1)));
+        let moves = clock.usual_moves();
+        let usable = clock.usable(moves);
+        let increment = clock.increment.as_secs_f64() * parameters.time_factor;
+        let increment = increment * usable / clock.remaining().max(1e-3);
+        let bonus = match self.is_first {
+            true => 1.0 + parameters.opening_bonus_pct / 100.0,
+            false => 1.0,
+        };
+        let factor = f64::from(clock.slowmover) * clock.ponder_factor() * bonus;
+        let share = usable * (percent / 100.0).max(even) + increment;
+        let limits = limits(share * factor + self.unused, clock.most(moves));
+        self.is_first = false;
+        self.budget = limits.budget.unwrap_or_default().as_secs_f64();
+        limits
+    }
+
+    fn learn(&mut self, spent: &Spent) {
+        self.unused = (self.budget - spent.time.as_secs_f64()).max(0.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{super::simulation::quiet, *};
+
+    #[test]
+    fn a_percentage_that_grows_and_what_was_left_over() {
+        let mut manager = SimpleManager::new(Simple {
+            opening_bonus_pct: 100.0,
+            ..Simple::default()
+        });
+        let mut budget = |clock: &ClockState, used: u64| {
+            let budget = manager.plan(clock).budget.unwrap();
+            manager.learn(&Spent {
+                time: Duration::from_millis(used),
+                nodes: 1,
+            });
+            budget.as_millis()
+        };
+        // 1.4 % of 100 s, twice because it is the first move.
+        assert_eq!(budget(&quiet(100_200, 0, None, 0), 800), 2_800);
+        // 1.4 + 2 * 0.049 percent, and the two seconds left over.
+        assert_eq!(budget(&quiet(100_200, 0, None, 2), 3_498), 3_498);
+        // With an increment of a second: one and a half more, less the overhead's share.
+        let with_increment = budget(&quiet(100_200, 1_000, None, 2), 10_000);
+        assert!(
+            (2_990..=2_998).contains(&with_increment),
+            "{with_increment}"
+        );
+        // An even share before the clock is filled up.
+        assert_eq!(budget(&quiet(100_200, 0, Some(10), 2), 10_000), 10_000);
+    }
+}

@@ -1,0 +1,217 @@
+//! Whole games by a simulated clock, for every manager and the time controls that matter: nobody loses on time, lag included,
+//! and the clock is used.
+
+use std::time::Duration;
+
+use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
+
+use super::{ClockState, Spent, TimeManager, lag::Lag, manager};
+use crate::search::Limits;
+
+/// A clock as engine tests need it; times in milliseconds.
+pub(super) fn clock(
+    remaining: u64,
+    increment: u64,
+    moves_to_go: Option<u32>,
+    ply: u32,
+) -> ClockState {
+    ClockState {
+        remaining: Duration::from_millis(remaining),
+        increment: Duration::from_millis(increment),
+        moves_to_go,
+        ply,
+        overhead: Duration::from_millis(200),
+        lag: None,
+        slowmover: 1.0,
+        ponder: false,
+        known_nodes: 0,
+    }
+}
+
+/// The same where moves are known to lose nothing on their way.
+pub(super) fn quiet(
+    remaining: u64,
+    increment: u64,
+    moves_to_go: Option<u32>,
+    ply: u32,
+) -> ClockState {
+    ClockState {
+        lag: Some(Duration::ZERO),
+        ..clock(remaining, increment, moves_to_go, ply)
+    }
+}
+
+const MANAGERS: [&str; 4] = ["legacy", "smooth", "simple", "alphazero"];
+
+/// Base and increment in milliseconds, and moves until the base is added again.
+const CONTROLS: [(u64, u64, Option<u32>); 4] = [
+    (1_000, 10, None),
+    (10_000, 100, None),
+    (10_000, 0, Some(40)),
+    (30_000, 0, None),
+];
+
+/// How a search uses its time.
+#[derive(Clone, Copy, Debug)]
+enum TimeUse {
+    /// All of its budget, and of the bank.
+    Everything,
+    /// A random part, as smart pruning leaves it, and the bank now and then.
+    Pruned,
+}
+
+/// A machine that searches, and loses time on the way to the GUI.
+struct Machine {
+    rng: Xoshiro256PlusPlus,
+    style: TimeUse,
+    /// Milliseconds that every move loses, and those that one in fifty loses.
+    lag: (u64, u64),
+    nodes: u64,
+}
+
+impl Machine {
+    fn search(&mut self, limits: &Limits) -> Duration {
+        let budget = limits.budget.unwrap();
+        let bank = limits
+            .bank
+            .as_ref()
+            .map_or(Duration::ZERO, |bank| bank.time);
+        let used = match self.style {
+            TimeUse::Everything => budget + bank,
+            TimeUse::Pruned if self.rng.random_bool(0.1) => budget + bank,
+            TimeUse::Pruned => budget.mul_f64(self.rng.random_range(0.2..1.0)),
+        };
+        self.nodes = self.nodes / 2 + (used.as_secs_f64() * 20_000.0) as u64;
+        // A batch may be under way when the time is over.
+        used + Duration::from_millis(1)
+    }
+
+    fn loses(&mut self) -> Duration {
+        let (usual, bad) = self.lag;
+        let bad = if self.rng.random_bool(0.02) { bad } else { 0 };
+        Duration::from_millis(self.rng.random_range(0..=usual) + bad)
+    }
+}
+
+/// Plays `moves` moves. Returns the part of all the time there was that is used up at the end of each.
+fn game(
+    manager: &mut dyn TimeManager,
+    (base, increment, refill): (u64, u64, Option<u32>),
+    machine: &mut Machine,
+    moves: u32,
+) -> Vec<f64> {
+    let mut state = clock(base, increment, refill, 0);
+    let mut lag = Lag::default();
+    let (mut given, mut parts) = (state.remaining, Vec::new());
+    for number in 0..moves {
+        if let Some(every) = refill {
+            if number > 0 && number % every == 0 {
+                state.remaining += Duration::from_millis(base);
+                given += Duration::from_millis(base);
+            }
+            state.moves_to_go = Some(every - number % every);
+        }
+        state.ply = 2 * number;
+        state.overhead = lag.overhead(Duration::from_millis(200));
+        state.lag = lag.mean();
+        state.known_nodes = machine.nodes / 2;
+        let limits = manager.plan(&state);
+        let (budget, most) = (limits.budget.unwrap(), limits.movetime.unwrap());
+        assert!(budget <= most && most <= state.remaining.max(Duration::from_millis(1)));
+        let used = machine.search(&limits);
+        manager.learn(&Spent {
+            time: used,
+            nodes: machine.nodes,
+        });
+        let charged = used + machine.loses();
+        let before = state.remaining;
+        state.remaining = before
+            .checked_sub(charged)
+            .unwrap_or_else(|| panic!("move {number} takes {charged:?} of {before:?}: {limits:?}"));
+        state.remaining += state.increment;
+        given += state.increment;
+        lag.see(before, state.increment, state.remaining, used);
+        parts.push(1.0 - state.remaining.as_secs_f64() / given.as_secs_f64());
+    }
+    parts
+}
+
+#[test]
+fn no_game_is_lost_on_time_and_the_clock_is_used() {
+    for name in MANAGERS {
+        for control in CONTROLS {
+            for style in [TimeUse::Everything, TimeUse::Pruned] {
+                for (seed, lag) in [(1, (0, 0)), (2, (4, 60)), (3, (8, 120))] {
+                    let mut machine = Machine {
+                        rng: Xoshiro256PlusPlus::seed_from_u64(seed),
+                        style,
+                        lag,
+                        nodes: 0,
+                    };
+                    let mut manager = manager(&name.parse().unwrap());
+                    let parts = game(&mut *manager, control, &mut machine, 120);
+                    let what = format!("{name} {control:?} {style:?} lag {lag:?}");
+                    let least = match style {
+                        TimeUse::Everything => 0.5,
+                        TimeUse::Pruned => 0.3,
+                    };
+                    assert!(parts[39] > least, "{what}: {:.2}", parts[39]);
+                    assert!(parts[79] > 0.7, "{what}: {:.2}", parts[79]);
+                    // Enough is left for the second half of a game.
+                    assert!(parts[19] < 0.85, "{what}: {:.2}", parts[19]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn never_more_than_there_is() {
+    for name in MANAGERS {
+        for remaining in [0, 1, 10, 100, 199, 200, 201, 1000, 60_000, u64::MAX / 4] {
+            for increment in [0, 10, 1000, 3_600_000] {
+                for moves_to_go in [None, Some(0), Some(1), Some(2), Some(40), Some(u32::MAX)] {
+                    for ply in [0, 1, 60, 200, u32::MAX] {
+                        for slowmover in [0.0, 1.0, 100.0] {
+                            let state = ClockState {
+                                slowmover,
+                                known_nodes: u64::from(ply),
+                                ..clock(remaining, increment, moves_to_go, ply)
+                            };
+                            let mut manager = manager(&name.parse().unwrap());
+                            fits(&state, &manager.plan(&state));
+                            // A second move, after one that took no time and one that took too much.
+                            for time in [0, remaining] {
+                                manager.learn(&Spent {
+                                    time: Duration::from_millis(time),
+                                    nodes: 1_000_000,
+                                });
+                                fits(&state, &manager.plan(&state));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A plan leaves the overhead, or most of a clock that is below it.
+fn fits(clock: &ClockState, limits: &Limits) {
+    let usable = clock
+        .remaining
+        .saturating_sub(clock.overhead)
+        .max(clock.remaining / 20)
+        .max(Duration::from_millis(1));
+    let (budget, hard) = (limits.budget.unwrap(), limits.movetime.unwrap());
+    let bank = limits
+        .bank
+        .as_ref()
+        .map_or(Duration::ZERO, |bank| bank.time);
+    assert!(budget <= hard, "{clock:?}");
+    for time in [hard, budget + bank] {
+        // Beyond the precision of a clock that was set for centuries.
+        let slack = usable / 1_000_000 + Duration::from_micros(1);
+        assert!(time <= usable + slack, "{clock:?}: {limits:?}");
+    }
+}

@@ -1,0 +1,211 @@
+//! lc0's "smooth" time manager: it aims at trees of equal size at every move, not at equal times. From the speed, the part of
+//! a tree that usually serves the next move, and the time that smart pruning usually leaves unused it works out how much time
+//! that takes. A part of each move's time goes to a bank, which is open to searches whose choice is open.
+
+use std::time::Duration;
+
+use super::{ClockState, Spent, TimeManager, limits, to_duration};
+use crate::{
+    options::time_manager::Smooth,
+    search::{Limits, limits::Bank},
+};
+
+/// The manager, with what it has seen of the game. Times are in seconds.
+pub(super) struct SmoothManager {
+    parameters: Smooth,
+    /// The part of a tree that serves the next move.
+    reuse: f64,
+    /// New visits per second, if any were made.
+    speed: Option<f64>,
+    /// The part of a budget that is used.
+    use_of_time: f64,
+    /// What is in the bank; nothing before the first move.
+    bank: Option<f64>,
+    last: Option<Last>,
+}
+
+/// The search that was planned last.
+struct Last {
+    budget: f64,
+    /// What each move of the rest of the game has on average.
+    mean: f64,
+    known_nodes: u64,
+    /// Once it has ended.
+    nodes: Option<u64>,
+}
+
+impl SmoothManager {
+    /// At the beginning of a game.
+    pub fn new(parameters: Smooth) -> SmoothManager {
+        SmoothManager {
+            reuse: parameters.init_tree_reuse.min(parameters.max_tree_reuse),
+            speed: None,
+            use_of_time: parameters.init_timeuse.max(parameters.min_timeuse),
+            bank: None,
+            last: None,
+            parameters,
+        }
+    }
+
+    /// Learns how much of the last tree has remained.
+    fn see_reuse(&mut self, known_nodes: u64) {
+        if let Some(nodes) = self.last.as_ref().and_then(|last| last.nodes) {
+            let seen = known_nodes as f64 / (nodes as f64).max(1.0);
+            let seen = seen.clamp(0.0, self.parameters.max_tree_reuse);
+            let rate = self.parameters.tree_reuse_update_rate;
+            self.reuse = approach(self.reuse, seen, 1.0 / rate);
+        }
+    }
+
+    /// The time that this move is worth, if each is to have a tree of the same size; `mean` is what moves have on average.
+    fn worth(&self, mean: f64, known_nodes: u64) -> f64 {
+        match self.speed {
+            Some(speed) => (mean / (1.0 - self.reuse) - known_nodes as f64 / speed).max(0.0),
+            None => mean,
+        }
+    }
+}
+
+/// From `from` half way to `to` in each of so many half-lives.
+fn approach(from: f64, to: f64, half_lives: f64) -> f64 {
+    to + (from - to) * 0.5_f64.powf(half_lives)
+}
+
+impl TimeManager for SmoothManager {
+    fn plan(&mut self, clock: &ClockState) -> Limits {
+        self.see_reuse(clock.known_nodes);
+        let parameters = &self.parameters;
+        let moves = clock.expected_moves(parameters.midpoint, parameters.steepness);
+        let total = clock.total(moves);
+        let most_in_bank = parameters.max_piggybank_moves * total / moves;
+        let first = clock.remaining() * parameters.init_piggybank;
+        // The last moves before the clock is filled up may take the rest.
+        let bank = self
+            .bank
+            .unwrap_or(first)
+            .min(most_in_bank)
+            .min(total * (1.0 - 1.0 / moves));
+        let mean = (total - bank) / moves;
+        let worth = self.worth(mean, clock.known_nodes);
+        let deposit = (worth * parameters.per_move_piggybank).min(most_in_bank - bank);
+        let deposit = if moves > 1.0 { deposit.max(0.0) } else { 0.0 };
+        let factor = f64::from(clock.slowmover) * clock.ponder_factor();
+        let budget = (worth - deposit) / self.use_of_time * factor;
+        let most = match moves > 1.0 {
+            true => clock
+                .most(moves)
+                .min(clock.remaining() * parameters.max_move_budget),
+            false => clock.most(moves),
+        };
+        let budget = budget.min(most);
+        self.bank = Some(bank + deposit);
+        self.last = Some(Last {
+            budget,
+            mean,
+            known_nodes: clock.known_nodes,
+            nodes: None,
+        });
+        let from_millis = |millis: f64| to_duration(millis / 1000.0);
+        let limits = limits(budget, most);
+        let rest = limits.movetime.unwrap_or_default() - limits.budget.unwrap_or_default();
+        let open = Duration::try_from_secs_f64(bank * parameters.max_piggybank_use);
+        Limits {
+            bank: Some(Bank {
+                time: open.unwrap_or(Duration::MAX).min(rest),
+                forced: from_millis(parameters.force_piggybank_ms),
+                period: from_millis(parameters.trend_nps_update_period_ms),
+                best_pace: parameters.bestmove_optimism,
+                other_pace: parameters.overtaker_optimism,
+            }),
+            ..limits
+        }
+    }
+
+    fn learn(&mut self, spent: &Spent) {
+        let Some(last) = &mut self.last else { return };
+        let parameters = &self.parameters;
+        let time = spent.time.as_secs_f64();
+        last.nodes = Some(spent.nodes);
+        let from_bank = (time - last.budget).max(0.0);
+        self.bank = self.bank.map(|bank| (bank - from_bank).max(0.0));
+        let seen = (time / last.budget.max(1e-3)).min(1.0);
+        let moves = time / last.mean.max(1e-3);
+        let half_lives = moves / parameters.timeuse_update_rate;
+        self.use_of_time = approach(self.use_of_time, seen, half_lives).max(parameters.min_timeuse);
+        let new = spent.nodes.saturating_sub(last.known_nodes) as f64;
+        if new > 0.0 && time > 0.0 {
+            let seen = new / time;
+            let half_lives = time / parameters.nps_update_period;
+            self.speed = Some(match self.speed {
+                Some(speed) => approach(speed, seen, half_lives),
+                None => seen,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::simulation::quiet, *};
+
+    const SPEED: u64 = 10_000;
+
+    /// Plans a move with a tree of which `known` nodes are there already, and takes all of its budget.
+    fn play(manager: &mut SmoothManager, known: u64) -> (f64, u64) {
+        let limits = manager.plan(&ClockState {
+            known_nodes: known,
+            ..quiet(100_200, 0, None, 40)
+        });
+        let time = limits.budget.unwrap();
+        let nodes = known + (time.as_secs_f64() * SPEED as f64) as u64;
+        manager.learn(&Spent { time, nodes });
+        (time.as_secs_f64(), nodes)
+    }
+
+    #[test]
+    fn trees_become_equal_not_times() {
+        let mut manager = SmoothManager::new(Smooth {
+            init_piggybank: 0.0,
+            per_move_piggybank: 0.0,
+            init_timeuse: 1.0,
+            tree_reuse_update_rate: 1e3,
+            ..Smooth::default()
+        });
+        play(&mut manager, 0);
+        let (without, size_without) = play(&mut manager, 0);
+        let (with, size_with) = play(&mut manager, size_without / 2);
+        assert!(
+            size_with.abs_diff(size_without) < size_without / 50,
+            "{size_with} {size_without}"
+        );
+        assert!((with / without - 0.5).abs() < 0.02, "{with} {without}");
+    }
+
+    #[test]
+    fn the_bank_takes_a_part_of_each_move_and_gives_it_back() {
+        let mut manager = SmoothManager::new(Smooth::default());
+        let clock = quiet(100_200, 0, None, 0);
+        let limits = manager.plan(&clock);
+        let bank = limits.bank.clone().unwrap();
+        // Nine percent of the clock, of which 94 percent may be used.
+        assert!((bank.time.as_secs_f64() - 100.2 * 0.09 * 0.94).abs() < 1e-6);
+        let before = manager.bank.unwrap();
+        assert!((before - 100.2 * 0.09) > 0.1);
+        let time = limits.budget.unwrap() + Duration::from_secs(3);
+        manager.learn(&Spent { time, nodes: 100 });
+        assert!((before - manager.bank.unwrap() - 3.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_use_of_time_is_learnt() {
+        let mut manager = SmoothManager::new(Smooth::default());
+        let clock = quiet(100_200, 0, None, 0);
+        let first = manager.plan(&clock).budget.unwrap();
+        for _ in 0..40 {
+            let time = manager.plan(&clock).budget.unwrap() / 2;
+            manager.learn(&Spent { time, nodes: 0 });
+        }
+        assert!((0.34..0.55).contains(&manager.use_of_time));
+        assert!(manager.plan(&clock).budget.unwrap() > first);
+    }
+}
