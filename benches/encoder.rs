@@ -53,7 +53,7 @@ fn leaf(c: &mut Criterion) {
     encoding.encode(
         plies,
         &legal_moves(game.position()).collect::<Vec<_>>(),
-        HistoryFill::FenOnly,
+        (HistoryFill::FenOnly, false),
         &mut inputs,
     );
     let (mut masks, mut scalars) = (vec![0; 8 * layout.planes], [0.0]);

@@ -2,6 +2,7 @@
 //! too, before or after the subcommand, and a line of the configuration file.
 
 use std::{
+    collections::BTreeSet,
     ffi::OsString,
     io::{self, BufReader},
     path::{Path, PathBuf},
@@ -33,6 +34,7 @@ use crate::{
     },
     files,
     network::load::{self, NetworkConfig, calibrate::calibrate},
+    odds::Profiles,
     options::{OptionError, OptionKind, OptionRow, Options, is_only_in_lc0},
     player::Load,
     terminal::tell,
@@ -115,7 +117,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    let done = options.and_then(|options| dispatch(cli.command, options));
+    let done = options.and_then(|given| dispatch(cli.command, given));
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -125,13 +127,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn dispatch(command: Option<CliCommand>, options: Options) -> Result<()> {
+fn dispatch(command: Option<CliCommand>, given: GivenOptions) -> Result<()> {
+    let GivenOptions { options, by_hand } = given;
     match command {
         None | Some(CliCommand::Uci) => {
+            Profiles::load(&options.profiles)?;
             let output = Output::new(Box::new(io::stdout()));
             let aside = output.clone();
             let load = load(move |text| aside.note(text));
-            uci::run(BufReader::new(io::stdin()), &output, options, load);
+            uci::run(BufReader::new(io::stdin()), &output, options, by_hand, load);
             Ok(())
         }
         Some(CliCommand::Analyze(args)) => analyze::command(&args, options, &load(tell_aside)),
@@ -163,7 +167,25 @@ fn tell_aside(text: &str) {
     eprintln!("scorn: {text}");
 }
 
-type Parsed = (Cli, Result<Options>);
+/// The options, and which of them somebody has set.
+#[derive(Debug, Default, PartialEq)]
+struct GivenOptions {
+    options: Options,
+    by_hand: BTreeSet<&'static str>,
+}
+
+impl GivenOptions {
+    /// Sets an option; tells what there is to tell about it.
+    fn set(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
+        if let Some(note) = self.options.set_as_in_lc0(name, value)? {
+            tell(format_args!("scorn: {note}"));
+        }
+        self.by_hand.extend(Options::name_of(name));
+        Ok(())
+    }
+}
+
+type Parsed = (Cli, Result<GivenOptions>);
 
 /// Reads the command line. What is wrong with the configuration file is an error of its own: it is no misuse of the
 /// command line.
@@ -181,21 +203,18 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::
         let text = format!("--{} means nothing to {}", row.flag, path.join(" "));
         return Err(command.error(ErrorKind::ArgumentConflict, text));
     }
-    let mut options = Options::default();
-    let config = read_config(cli.config.as_deref(), &mut options, &rows);
+    let mut given = GivenOptions::default();
+    let config = read_config(cli.config.as_deref(), &mut given, &rows);
     for row in &rows {
         let Some(value) = value_of(row, &matches) else {
             continue;
         };
-        let note = options.set_as_in_lc0(row.name, &value).map_err(|error| {
+        given.set(row.name, &value).map_err(|error| {
             let text = format!("--{}: {error}", row.flag);
             command.error(ErrorKind::ValueValidation, text)
         })?;
-        if let Some(note) = note {
-            tell(format_args!("scorn: {note}"));
-        }
     }
-    Ok((cli, config.map(|()| options)))
+    Ok((cli, config.map(|()| given)))
 }
 
 /// The command line with a flag for every option, before and after the subcommand.
@@ -276,7 +295,7 @@ fn value_of(row: &OptionRow, matches: &ArgMatches) -> Option<String> {
 }
 
 /// Reads the configuration file that was named, or the one beside the program if there is one.
-fn read_config(named: Option<&Path>, options: &mut Options, rows: &[OptionRow]) -> Result<()> {
+fn read_config(named: Option<&Path>, given: &mut GivenOptions, rows: &[OptionRow]) -> Result<()> {
     let beside = || Some(std::env::current_exe().ok()?.parent()?.join(CONFIG_FILE));
     let path = match named {
         Some(path) => path.to_owned(),
@@ -287,14 +306,14 @@ fn read_config(named: Option<&Path>, options: &mut Options, rows: &[OptionRow]) 
     };
     let text = files::read_text(&path).context("configuration")?;
     for (index, line) in text.lines().enumerate() {
-        set_from_line(line, options, rows)
+        set_from_line(line, given, rows)
             .with_context(|| format!("{}, line {}", path.display(), index + 1))?;
     }
     Ok(())
 }
 
 /// One line: `--flag=value`, `--flag`, `--no-flag`; with the option's UCI name too, and without the dashes.
-fn set_from_line(line: &str, options: &mut Options, rows: &[OptionRow]) -> Result<()> {
+fn set_from_line(line: &str, given: &mut GivenOptions, rows: &[OptionRow]) -> Result<()> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
         return Ok(());
@@ -315,8 +334,7 @@ fn set_from_line(line: &str, options: &mut Options, rows: &[OptionRow]) -> Resul
         None if is_only_in_lc0(name) => name,
         None => bail!("unknown option '{name}'"),
     };
-    match options.set_as_in_lc0(name, value) {
-        Ok(Some(note)) => tell(format_args!("scorn: {note}")),
+    match given.set(name, value) {
         // A flag of lc0's without a UCI name.
         Err(OptionError::Unknown(_)) => {}
         result => {
@@ -335,6 +353,7 @@ mod tests {
             .unwrap()
             .1
             .unwrap()
+            .options
     }
 
     #[test]
@@ -371,7 +390,7 @@ mod tests {
     #[test]
     fn configuration_files() {
         let rows = Options::default().rows();
-        let mut options = Options::default();
+        let mut given = GivenOptions::default();
         for line in [
             "# comment",
             "",
@@ -380,10 +399,12 @@ mod tests {
             "no-two-fold-draws",
             "chess960",
         ] {
-            set_from_line(line, &mut options, &rows).unwrap();
+            set_from_line(line, &mut given, &rows).unwrap();
         }
+        assert!(given.by_hand.contains("CPuct") && !given.by_hand.contains("ScLimit"));
+        let options = &given.options;
         assert_eq!((options.cpuct, options.cpuct_base), (3.0, 5.0));
         assert!(!options.two_fold_draws && options.chess960);
-        assert!(set_from_line("--what=1", &mut options, &rows).is_err());
+        assert!(set_from_line("--what=1", &mut given, &rows).is_err());
     }
 }

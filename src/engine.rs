@@ -2,6 +2,7 @@
 //! methods return at once; searching and loading happen on threads of their own. What it has to say goes to a
 //! [`Listener`], which finds the words.
 
+mod autopilot;
 mod go;
 mod listener;
 pub mod loader;
@@ -9,6 +10,7 @@ mod think;
 mod timing;
 
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -20,14 +22,15 @@ use std::{
 use parking_lot::Mutex;
 use shakmaty::{Color, EnPassantMode, Position, fen::Fen};
 
-pub use self::{
-    go::Go,
-    listener::{Answer, Listener, Subject},
-};
 use self::{
+    autopilot::Autopilot,
     loader::{Loader, Retry},
     think::Task,
     timing::Timing,
+};
+pub use self::{
+    go::Go,
+    listener::{Answer, Listener, Subject},
 };
 use crate::{
     chess::{
@@ -43,7 +46,11 @@ use crate::{
 
 /// The state of the engine between commands.
 pub struct Engine {
+    /// The options as they were set.
     options: Options,
+    /// The options as they are for this game: a profile may have set some.
+    in_force: Options,
+    autopilot: Autopilot,
     /// The game, or why there is none: the last one that was sent is not understood.
     game: Result<History, String>,
     tree: Arc<Mutex<Tree>>,
@@ -104,17 +111,24 @@ struct Running {
 }
 
 impl Engine {
-    /// An engine in the starting position. `load` makes networks; `on_finished` is called by each search thread at its
-    /// end, after which [`Engine::search_ended`] must be called.
+    /// An engine in the starting position. `by_hand` names the options that no profile may set; `load` makes networks;
+    /// `on_finished` is called by each search thread at its end, after which [`Engine::search_ended`] must be called.
     pub fn new(
         options: Options,
+        by_hand: BTreeSet<&'static str>,
         load: Load,
         listener: Arc<dyn Listener>,
         on_finished: impl Fn(Ended) + Send + Sync + 'static,
     ) -> Engine {
+        let mut autopilot = Autopilot::new(by_hand);
+        if let Err(error) = autopilot.load(&options.profiles) {
+            listener.note(&format!("error: {error}"));
+        }
         Engine {
             timing: Timing::new(&options),
+            in_force: options.clone(),
             options,
+            autopilot,
             game: Ok(History::default()),
             tree: Arc::default(),
             tree_made_with: None,
@@ -129,7 +143,7 @@ impl Engine {
         }
     }
 
-    /// The options as they are now.
+    /// The options as they were set.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -139,10 +153,31 @@ impl Engine {
     /// # Errors
     /// When there is no such option or the value does not fit.
     pub fn set_option(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
+        let before = self.options.clone();
         if let Some(note) = self.options.set_as_in_lc0(name, value)? {
             self.listener.note(&note);
         }
+        if self.options.profiles != before.profiles
+            && let Err(error) = self.autopilot.load(&self.options.profiles)
+        {
+            self.options = before;
+            self.listener.note(&format!("error: {error}"));
+            return Ok(());
+        }
+        if let Some(option) = Options::name_of(name) {
+            self.autopilot.set_by_hand(option);
+        }
+        self.put_in_force();
         Ok(())
+    }
+
+    /// Finds out which options count for this game, and says so when a profile changes some.
+    fn put_in_force(&mut self) {
+        let (in_force, announcement) = self.autopilot.in_force(&self.options);
+        self.in_force = in_force;
+        if let Some(text) = announcement {
+            self.listener.note(&text);
+        }
     }
 
     /// Drops the tree before the next search.
@@ -154,6 +189,8 @@ impl Engine {
     pub fn new_game(&mut self) {
         self.clear_tree();
         self.timing.new_game();
+        self.autopilot.new_game();
+        self.put_in_force();
         self.loader.clear_caches();
         self.prepare(Retry::No);
     }
@@ -166,6 +203,10 @@ impl Engine {
         let game = setup::history_from(fen, moves)
             .and_then(|game| setup::check_castling(game, self.options.chess960));
         self.timing.position_set(self.clock.now());
+        if let Ok(game) = &game {
+            self.autopilot.see_position(game);
+            self.put_in_force();
+        }
         self.game = game.as_ref().map_err(ToString::to_string).cloned();
         game.map(|_| ())
     }
@@ -191,7 +232,7 @@ impl Engine {
             Ok(description) => *announcement.lock() = Some(description),
             Err(error) => listener.note(&format!("error: {error}")),
         };
-        self.loader.request(&self.options, retry, tell);
+        self.loader.request(&self.in_force, retry, tell);
     }
 
     /// Says that it is ready: at once during a search, otherwise when the network is loaded or has failed.
@@ -253,11 +294,17 @@ impl Engine {
             return self.refuse("no search: none of the searchmoves is legal here");
         }
         let now = self.clock.now();
-        let started = self.timing.started(self.options.strict_timing, now);
+        let started = self.timing.started(self.in_force.strict_timing, now);
         let received = go.received.unwrap_or(started);
+        self.autopilot.see_clock(go, game);
+        self.put_in_force();
+        if go.infinite && !go.ponder {
+            // An analysis is no game.
+            self.in_force = self.options.clone();
+        }
         self.prepare(Retry::Yes);
         // Also right when the position before this one is searched to ponder: it is the side the engine plays.
-        let contempt_side = player::contempt_side(&self.options, game.position().turn());
+        let contempt_side = player::contempt_side(&self.in_force, game.position().turn());
         self.forget_what_is_outdated(contempt_side, &root_moves);
         self.note_if_idle();
         let limits = self.limits(go, game, received);
@@ -292,15 +339,15 @@ impl Engine {
 
     /// When the search ends: by what was asked for, and by the clock.
     fn limits(&mut self, go: &Go, game: &History, received: Duration) -> Limits {
-        let clock = go.clock_state(&self.options, game);
+        let clock = go.clock_state(&self.in_force, game);
         let by_clock = clock.map(|clock| {
             let clock = ClockState {
                 known_nodes: search::visits_known(&self.tree.lock(), game),
                 ..clock
             };
-            self.timing.plan(&self.options, game, clock, received)
+            self.timing.plan(&self.in_force, game, clock, received)
         });
-        go.limits(&self.options, by_clock)
+        go.limits(&self.in_force, by_clock)
     }
 
     /// Tells the search that is running to answer.
@@ -410,7 +457,7 @@ impl Engine {
 
     /// The options for a search: an analysis leaves nothing to chance.
     fn search_options(&self) -> Options {
-        let mut options = self.options.clone();
+        let mut options = self.in_force.clone();
         if options.analyse_mode {
             (options.temperature, options.temp_endgame) = (0.0, 0.0);
             options.noise_epsilon = 0.0;
@@ -420,7 +467,7 @@ impl Engine {
 
     /// The seed of the next search: a new one each time, unless one is given.
     fn seed(&self) -> u64 {
-        match self.options.seed {
+        match self.in_force.seed {
             0 => rand::random(),
             seed => seed,
         }
@@ -429,9 +476,9 @@ impl Engine {
     /// A tree that the options have outdated is dropped, on another thread because that takes time; so is one in which other
     /// moves were left out, for its visits are no fair start.
     fn forget_what_is_outdated(&mut self, contempt_side: Option<Color>, root_moves: &[PackedMove]) {
-        let opponent = opponent::side(&self.options, contempt_side);
+        let opponent = opponent::side(&self.in_force, contempt_side);
         let usable = self.tree_made_with.as_ref().is_some_and(|old| {
-            self.options.invalidated_since(&old.options) < Invalidates::Tree
+            self.in_force.invalidated_since(&old.options) < Invalidates::Tree
                 && opponent == old.opponent
                 && old.root_moves == root_moves
         });
@@ -442,7 +489,7 @@ impl Engine {
             });
         }
         self.tree_made_with = Some(MadeWith {
-            options: self.options.clone(),
+            options: self.in_force.clone(),
             opponent,
             root_moves: root_moves.to_vec(),
         });
@@ -450,7 +497,7 @@ impl Engine {
 
     /// Says once that a network which the user asked for plays no part.
     fn note_if_idle(&mut self) {
-        let idle = opponent::why_idle(&self.options);
+        let idle = opponent::why_idle(&self.in_force);
         if let Some(reason) = idle.filter(|_| idle != self.idle) {
             self.listener.note(reason);
         }
@@ -459,7 +506,7 @@ impl Engine {
 
     /// The tablebases that SyzygyPath asks for, opened when it changes. What is wrong with them is said once.
     fn tables(&mut self) -> Option<Arc<Tables>> {
-        let path = &self.options.syzygy_path;
+        let path = &self.in_force.syzygy_path;
         if *path != self.tables.0 {
             let opened = (!path.is_empty()).then(|| Tables::open(path));
             let opened = opened.and_then(|opened| match opened {
@@ -552,9 +599,15 @@ mod tests {
     fn engine(load: Load) -> (Engine, Arc<Memory>, Receiver<Ended>) {
         let memory = Arc::new(Memory::default());
         let (tell, told) = channel();
-        let engine = Engine::new(Options::default(), load, memory.clone(), move |ended| {
-            let _ = tell.send(ended);
-        });
+        let engine = Engine::new(
+            Options::default(),
+            BTreeSet::new(),
+            load,
+            memory.clone(),
+            move |ended| {
+                let _ = tell.send(ended);
+            },
+        );
         (engine, memory, told)
     }
 

@@ -5,7 +5,8 @@
 //! Follow one `go` command: [`uci`] parses it, [`engine`] owns position, tree and network and starts a search,
 //! [`search`] gathers leaves into a batch (select, expand), has a [`network`] evaluate it and backs the values up;
 //! the reports come back to [`uci`] as text. [`chess`] holds the rules around `shakmaty`, [`lc0`] turns lc0's
-//! weight files into ONNX, [`options`] is the one table of everything that can be set. [`dataset`] makes the
+//! weight files into ONNX, [`options`] is the one table of everything that can be set, [`odds`] what is set
+//! for a game at odds. [`dataset`] makes the
 //! records that networks are trained on, [`sparse`] trains a kind of them and computes it, [`selfplay`] plays games,
 //! many at once, [`stats`] counts games, which [`pgn`] reads and writes and an [`arena`] has engines play. [`commands`]
 //! holds the subcommands, one file each.
@@ -39,6 +40,7 @@ pub mod files;
 pub mod hashing;
 pub mod lc0;
 pub mod network;
+pub mod odds;
 pub mod options;
 pub mod pgn;
 pub mod player;

@@ -364,6 +364,14 @@ macro_rules! options {
                 Err(OptionError::Unknown(name.to_owned()))
             }
 
+            /// The name in the table of the option called `name`, in any case, or by another of its names.
+            pub fn name_of(name: &str) -> Option<&'static str> {
+                $(if name.eq_ignore_ascii_case($name) $(|| name.eq_ignore_ascii_case($alias))* {
+                    return Some($name);
+                })*
+                None
+            }
+
             /// What can no longer be used when these options replace `old`.
             pub fn invalidated_since(&self, old: &Options) -> Invalidates {
                 let mut worst = Invalidates::Nothing;
@@ -448,8 +456,6 @@ pub const BUTTONS: &[(&str, &str)] = &[
 /// lc0's options that have no counterpart here: their names and flags. Configurations that set them work as they are.
 const ONLY_IN_LC0: &[(&str, &str)] = &[
     ("UCI_ShowEPS", "show-eps"),
-    ("UCI_Opponent", ""),
-    ("UCI_RatingAdv", ""),
     ("CacheHistoryLength", "cache-history-length"),
     ("SolidTreeThreshold", "solid-tree-threshold"),
     ("MaxPrefetch", "max-prefetch"),
@@ -583,6 +589,11 @@ options! {
     /// What the network sees of the time before the first known position.
     "HistoryFill"                         "history-fill",                 drops Network
         history_fill:                       HistoryFill                   = HistoryFill::FenOnly;
+
+    /// The network sees every position with the colours exchanged: for networks that were trained as White only, while the
+    /// engine is Black. Those that see no colours see no difference.
+    "SwapColors"                          "swap-colors",                  drops Tree
+        swap_colors:                        bool                          = false;
 
     // Time and other limits.
     /// Pondering: the GUI will let the engine think on the opponent's time, so it may use more of its own.
@@ -772,6 +783,18 @@ options! {
     /// Added to each move's visits before drawing.
     "TempVisitOffset"                     "temp-visit-offset"
         temp_visit_offset:                  f32 [-1000.0, 1000.0]         = 0.0;
+
+    // The game.
+    /// Who sits on the other side: title or none, rating or none, computer or human, name.
+    "UCI_Opponent"                        "opponent"
+        opponent:                           String                        = "";
+    /// By how much the engine is rated higher than its opponent.
+    "UCI_RatingAdv"                       "rating-advantage"
+        rating_advantage:                   f32 [-10000.0, 10000.0]       = 0.0;
+    /// What sets options by itself, as odds, opponent and clock ask for, if they are not set by hand: a file of profiles
+    /// (see docs/profiles.md), `<built in>` or off.
+    "Profiles"                            "profiles"
+        profiles:                           String                        = "<built in>";
 
     // What is reported.
     /// Moves to report a line for.

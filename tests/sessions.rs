@@ -27,7 +27,12 @@ const TINY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/networks/tin
 fn positions(encoding: Encoding, count: usize) -> Inputs {
     let (mut game, mut inputs) = (History::default(), Inputs::default());
     for ply in 0..count {
-        encoding.encode(game.plies(), &[], HistoryFill::FenOnly, &mut inputs);
+        encoding.encode(
+            game.plies(),
+            &[],
+            (HistoryFill::FenOnly, false),
+            &mut inputs,
+        );
         let moves: Vec<_> = legal_moves(game.position()).collect();
         game.push(moves[ply * 7 % moves.len()]);
     }

@@ -150,7 +150,7 @@ fn configurations_of_lc0_work_as_they_are() {
     let mut session = Session::new();
     for (name, value) in [
         ("Contempt", "maia=100"),
-        ("UCI_Opponent", "none 2400 human Somebody"),
+        ("UCI_ShowEPS", "true"),
         ("MaxPrefetch", "32"),
         ("Backend", "random"),
     ] {

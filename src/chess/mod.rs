@@ -3,6 +3,7 @@
 
 pub mod history;
 pub mod moves;
+pub mod opponent;
 pub mod perft;
 pub mod setup;
 pub mod wdl;

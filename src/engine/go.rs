@@ -53,7 +53,7 @@ const WAITING_PART: u32 = 20;
 
 impl Go {
     /// What is left on a side's clock, if that is known, and its increment.
-    fn clock(&self, side: Color) -> (Option<Duration>, Duration) {
+    pub(super) fn clock(&self, side: Color) -> (Option<Duration>, Duration) {
         match side {
             Color::White => (self.wtime, self.winc),
             Color::Black => (self.btime, self.binc),

@@ -17,7 +17,7 @@ mod listener;
 pub mod output;
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     io::BufRead,
     sync::{
         Arc,
@@ -74,12 +74,18 @@ enum Next {
 }
 
 /// Speaks UCI until `quit` or the end of `input`. At the end of the input the running search is finished first, if it
-/// has an end.
-pub fn run(input: impl BufRead + Send + 'static, output: &Output, options: Options, load: Load) {
+/// has an end. `by_hand` names the options that were set on purpose, so that no profile sets them.
+pub fn run(
+    input: impl BufRead + Send + 'static,
+    output: &Output,
+    options: Options,
+    by_hand: BTreeSet<&'static str>,
+    load: Load,
+) {
     let (sender, events) = mpsc::channel();
     let reader = sender.clone();
     thread::spawn(move || read_lines(input, &reader));
-    Session::new(sender, output.clone(), options, load).run(&events);
+    Session::new(sender, output.clone(), options, by_hand, load).run(&events);
 }
 
 /// Sends all lines; what is not UTF-8 is replaced, and refused later as an unknown word.
@@ -108,13 +114,25 @@ struct Session {
 }
 
 impl Session {
-    fn new(sender: Sender<Event>, output: Output, options: Options, load: Load) -> Session {
+    fn new(
+        sender: Sender<Event>,
+        output: Output,
+        options: Options,
+        by_hand: BTreeSet<&'static str>,
+        load: Load,
+    ) -> Session {
         let log_file = options.log_file.clone();
         let on_finished = move |ended| {
             // The loop may be gone already.
             let _ = sender.send(Event::SearchEnded(ended));
         };
-        let engine = Engine::new(options, load, Arc::new(output.clone()), on_finished);
+        let engine = Engine::new(
+            options,
+            by_hand,
+            load,
+            Arc::new(output.clone()),
+            on_finished,
+        );
         let session = Session {
             engine,
             output,

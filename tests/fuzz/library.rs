@@ -122,7 +122,13 @@ fn an_engine_survives_random_commands() {
     let load = Arc::new(|_: &Options, _| -> anyhow::Result<_> {
         Ok(Arc::new(HashEvaluator) as Arc<dyn scorn::network::Evaluator>)
     });
-    uci::run(Cursor::new(input), &output, options, load);
+    uci::run(
+        Cursor::new(input),
+        &output,
+        options,
+        Default::default(),
+        load,
+    );
     let text = String::from_utf8(written.0.lock().clone()).unwrap();
     let answers = text.lines().filter(|l| l.starts_with("bestmove ")).count();
     assert!(!text.contains("crashed"));

@@ -208,6 +208,7 @@ mod tests {
         let network = Arc::new(IntegerNetwork::quantize(shape, &weights));
         let view = View {
             encoding: Some(Encoding::Sparse),
+            swap_colors: false,
             fill: HistoryFill::FenOnly,
             reads: HistoryRead::BOARD,
             moves_left: true,
@@ -275,6 +276,7 @@ mod tests {
     #[test]
     fn what_is_asked_for_at_once_is_what_batches_say() {
         let decorators = Decorators {
+            swap_colors: false,
             temperature: 1.4,
             cache: 1000,
         };

@@ -9,7 +9,11 @@ use super::{
 };
 use crate::{
     chess::{PackedMove, Ply},
-    network::{Batch, EvaluateError, Evaluator, Immediate, Value, backend::hash::is_hash},
+    network::{
+        Batch, EvaluateError, Evaluator, Immediate, Value,
+        backend::hash::is_hash,
+        input::{Encoding, View},
+    },
     options::Options,
 };
 
@@ -38,6 +42,8 @@ pub fn cache_entries(options: &Options) -> usize {
 pub struct Decorators {
     /// Softmax temperature of the policy.
     pub temperature: f32,
+    /// Whether the network sees White as Black and Black as White.
+    pub swap_colors: bool,
     /// Positions that the cache may hold; 0 is no cache.
     pub cache: usize,
 }
@@ -48,6 +54,7 @@ impl Decorators {
         if is_hash(&options.backend) {
             return Decorators {
                 temperature: 1.0,
+                swap_colors: false,
                 cache: 0,
             };
         }
@@ -56,12 +63,25 @@ impl Decorators {
                 Role::Main => options.policy_temperature,
                 Role::Opponent => options.opponent_policy_temperature,
             },
+            // The opponent's network was trained on both sides' moves.
+            swap_colors: options.swap_colors && role == Role::Main,
             cache: cache_entries(options),
         }
     }
 
     /// Puts them in front of a backend.
     pub fn over(&self, backend: Arc<dyn Evaluator>) -> Arc<dyn Evaluator> {
+        let sees_colors = matches!(backend.view().encoding, Some(Encoding::Lc0(_)));
+        let backend: Arc<dyn Evaluator> = match self.swap_colors && sees_colors {
+            true => Arc::new(Swapped {
+                view: View {
+                    swap_colors: true,
+                    ..*backend.view()
+                },
+                inner: backend,
+            }),
+            false => backend,
+        };
         let tempered = Arc::new(Tempered {
             inner: backend,
             temperature: self.temperature,
@@ -88,6 +108,31 @@ impl Immediate for Tempered {
     }
 }
 
+/// Shows a network every position with the colours exchanged. Stands behind the cache, which forgets everything when this
+/// changes.
+struct Swapped {
+    inner: Arc<dyn Evaluator>,
+    view: View,
+}
+
+impl Evaluator for Swapped {
+    fn inner(&self) -> Option<&dyn Evaluator> {
+        Some(&*self.inner)
+    }
+
+    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+        self.inner.evaluate(batch)
+    }
+
+    fn view(&self) -> &View {
+        &self.view
+    }
+
+    fn queue(&self, line: &[Ply], moves: &[PackedMove], batch: &mut Batch) -> usize {
+        self.view.queue(line, moves, batch)
+    }
+}
+
 /// Has a network's policy computed at a temperature. Stands behind the cache, which keeps what comes out.
 struct Tempered {
     inner: Arc<dyn Evaluator>,
@@ -106,5 +151,50 @@ impl Evaluator for Tempered {
 
     fn immediate(&self) -> Option<&dyn Immediate> {
         self.inner.immediate().map(|_| self as &dyn Immediate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        chess::{History, moves::legal_moves},
+        lc0::InputFormat,
+        network::hash::HashEvaluator,
+    };
+
+    /// Sees lc0's planes.
+    struct Seeing(View);
+
+    impl Evaluator for Seeing {
+        fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+            HashEvaluator.evaluate(batch)
+        }
+        fn view(&self) -> &View {
+            &self.0
+        }
+    }
+
+    #[test]
+    fn colours_are_exchanged_for_the_main_network_alone() {
+        /// All squares for Black to move, none for White.
+        const COLOR_PLANE: usize = 108;
+        let encoding = Encoding::Lc0(InputFormat::Classical112);
+        let mut options = Options::default();
+        options.set("SwapColors", "true").unwrap();
+        let game = History::default();
+        let moves: Vec<_> = legal_moves(game.position()).collect();
+        for (role, colour) in [(Role::Main, u64::MAX), (Role::Opponent, 0)] {
+            let backend: Arc<dyn Evaluator> = Arc::new(Seeing(View {
+                encoding: Some(encoding),
+                ..View::KEY_ONLY
+            }));
+            let evaluator = Decorators::of(&options, role).over(backend);
+            let mut batch = Batch::default();
+            evaluator.queue(game.plies(), &moves, &mut batch);
+            let masks = batch.inputs().masks(encoding.layout(), 0);
+            assert_eq!(masks[COLOR_PLANE], colour);
+            assert_eq!(masks[0], 0xff00, "the pawns of the side to move");
+        }
     }
 }

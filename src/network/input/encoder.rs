@@ -84,6 +84,18 @@ pub fn encode(line: &[Ply], format: InputFormat, fill: HistoryFill) -> Planes {
     planes
 }
 
+/// Makes them the planes of the same position with the colours exchanged and the board turned. Everything is seen by the
+/// side to move, so only what tells its colour differs.
+pub fn swap(planes: &mut Planes, format: InputFormat) {
+    let traits = Traits::of(format);
+    if !traits.canonical {
+        planes.masks[COLOR_OR_EN_PASSANT] = !planes.masks[COLOR_OR_EN_PASSANT];
+    }
+    if traits.armageddon {
+        planes.masks[ARMAGEDDON] = !planes.masks[ARMAGEDDON];
+    }
+}
+
 /// The planes after the history: castling, side to move or en passant, rule 50, constants.
 fn write_rights(planes: &mut Planes, last: &Ply, set_up: bool, traits: Traits) {
     let us = last.position.turn();
@@ -334,6 +346,37 @@ mod tests {
         let planes = planes(fen, "", InputFormat::Classical112);
         assert_eq!(planes.masks[6], 0x00ef_0010_0000_0000);
         assert_eq!(planes.masks[13 + 6], 0x00ff_0000_0000_0000);
+    }
+
+    #[test]
+    fn swapped_planes_are_those_of_the_mirrored_game() {
+        for (fen, moves, mirrored, mirrored_moves) in [
+            (
+                "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1",
+                "e2e4 e7e5 g1f3",
+                "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR b KQkq - 0 1",
+                "e7e5 e2e4 g8f6",
+            ),
+            (
+                "r3k2r/8/8/3pP3/8/8/8/R3K3 w Qk d6 0 9",
+                "",
+                "r3k3/8/8/8/3Pp3/8/8/R3K2R b Kq d3 0 9",
+                "",
+            ),
+        ] {
+            for format in [
+                InputFormat::Classical112,
+                InputFormat::WithCastlingPlane,
+                InputFormat::Canonical,
+                InputFormat::HectopliesArmageddon,
+            ] {
+                let mut swapped = planes(fen, moves, format);
+                swap(&mut swapped, format);
+                let mirror = planes(mirrored, mirrored_moves, format);
+                assert_eq!(swapped.masks, mirror.masks, "{format} {fen}");
+                assert_eq!(swapped.rule50, mirror.rule50);
+            }
+        }
     }
 
     #[test]

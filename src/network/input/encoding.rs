@@ -3,7 +3,7 @@
 //! is another variant here.
 
 use super::{
-    encoder::{RULE50_PLANE, encode},
+    encoder::{RULE50_PLANE, encode, swap},
     planes::{Inputs, Orientation, PLANES, PlaneLayout},
     policy_map::{self, POLICY_SIZE},
 };
@@ -61,17 +61,20 @@ impl Encoding {
     }
 
     /// Adds the last position of a line (see [`encode`]) to the inputs of a batch; its legal moves, where the policy depends
-    /// on more than their squares.
+    /// on more than their squares. With `swap_colors` White is seen as Black and Black as White, the board turned with them.
     pub fn encode(
         self,
         line: &[Ply],
         moves: &[PackedMove],
-        fill: HistoryFill,
+        (fill, swap_colors): (HistoryFill, bool),
         inputs: &mut Inputs,
     ) {
         match self {
             Encoding::Lc0(format) => {
-                let planes = encode(line, format, fill);
+                let mut planes = encode(line, format, fill);
+                if swap_colors {
+                    swap(&mut planes, format);
+                }
                 let orientation = Orientation {
                     black_to_move: planes.black_to_move,
                     transform: planes.transform,
@@ -164,7 +167,12 @@ mod tests {
         });
         let mut inputs = Inputs::default();
         for game in &games {
-            encoding.encode(game.plies(), &[], HistoryFill::FenOnly, &mut inputs);
+            encoding.encode(
+                game.plies(),
+                &[],
+                (HistoryFill::FenOnly, false),
+                &mut inputs,
+            );
         }
         assert_eq!((inputs.len(), layout.floats()), (3, 112 * 64));
         assert!(inputs.orientation(1).black_to_move && !inputs.orientation(0).black_to_move);

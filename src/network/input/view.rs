@@ -19,6 +19,8 @@ pub struct View {
     pub fill: HistoryFill,
     /// What is read of the history.
     pub reads: HistoryRead,
+    /// Whether positions are seen with the colours exchanged.
+    pub swap_colors: bool,
     /// Whether [`Value::m`](crate::network::Value::m) means anything.
     pub moves_left: bool,
 }
@@ -29,6 +31,7 @@ impl View {
         encoding: None,
         fill: HistoryFill::No,
         reads: HistoryRead::ALL,
+        swap_colors: false,
         moves_left: false,
     };
 
@@ -44,7 +47,8 @@ impl View {
     /// Adds the current position of a line, with its legal moves, to a batch; returns its index there.
     pub fn queue(&self, line: &[Ply], moves: &[PackedMove], batch: &mut Batch) -> usize {
         if let Some(encoding) = self.encoding {
-            encoding.encode(line, moves, self.fill, batch.inputs_mut());
+            let seen = (self.fill, self.swap_colors);
+            encoding.encode(line, moves, seen, batch.inputs_mut());
         }
         batch.push(self.key(line), moves)
     }

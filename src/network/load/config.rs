@@ -24,6 +24,8 @@ pub struct NetworkConfig {
     pub temperature: f32,
     /// `HistoryFill`.
     pub fill: HistoryFill,
+    /// `SwapColors`.
+    pub swap_colors: bool,
     /// `NNCacheSize`, in positions.
     pub cache: usize,
     /// `Threads`, 0 for the backend's advice.
@@ -42,6 +44,7 @@ impl From<&Options> for NetworkConfig {
             value_head: named(&options.value_head),
             temperature: options.policy_temperature,
             fill: options.history_fill,
+            swap_colors: options.swap_colors,
             cache: options.nn_cache_size,
             threads: options.threads,
         }
@@ -53,6 +56,7 @@ impl NetworkConfig {
     pub fn decorators(&self) -> Decorators {
         Decorators {
             temperature: self.temperature,
+            swap_colors: self.swap_colors,
             cache: self.cache,
         }
     }
@@ -68,6 +72,7 @@ impl NetworkConfig {
                 policy_head: None,
                 value_head: None,
                 temperature: options.opponent_policy_temperature,
+                swap_colors: false,
                 ..main
             },
         }

@@ -465,6 +465,7 @@ fn view(config: &NetworkConfig, model: &OnnxModel) -> View {
             true => HistoryRead::BOARD,
             false => HistoryRead::of(model.input_format, model.planes_read),
         },
+        swap_colors: false,
         moves_left: model.mlh.is_some(),
     }
 }

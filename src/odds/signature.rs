@@ -1,0 +1,147 @@
+//! What the material of a start position says about the odds that are given in it.
+
+use std::{fmt, str::FromStr};
+
+use shakmaty::{Chess, Color, Position, Role};
+use thiserror::Error;
+
+/// The pieces that can be given, and what they are worth in pawns.
+const PIECES: [(Role, char, i32); 5] = [
+    (Role::Queen, 'Q', 9),
+    (Role::Rook, 'R', 5),
+    (Role::Bishop, 'B', 3),
+    (Role::Knight, 'N', 3),
+    (Role::Pawn, 'P', 1),
+];
+
+/// With fewer pieces on the board a position is no start of a game at odds, but one from the middle of a game.
+const LEAST_PIECES: usize = 24;
+
+/// The material of one side against that of the other: of each kind of piece (queens, rooks, bishops, knights, pawns) how
+/// many the opponent has more than the engine. As text, `Qn` is the engine without its queen against an opponent without
+/// a knight; equal material is the empty text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Signature([i32; PIECES.len()]);
+
+/// Why a text is no signature.
+#[derive(Debug, Error, PartialEq)]
+#[error(
+    "'{0}' is no signature: pieces of QRBNP for what the engine lacks, of qrbnp for the opponent"
+)]
+pub struct SignatureError(String);
+
+impl Signature {
+    /// That of a start, for the engine on one side of it; `None` if it is no start but a position with few pieces.
+    pub fn of(start: &Chess, engine: Color) -> Option<Signature> {
+        let board = start.board();
+        let count = |role: Role, color| board.by_piece(role.of(color)).count() as i32;
+        (board.occupied().count() >= LEAST_PIECES).then(|| {
+            Signature(PIECES.map(|(role, _, _)| count(role, !engine) - count(role, engine)))
+        })
+    }
+
+    /// What the engine is behind, in pawns (queen 9, rook 5, bishop and knight 3); negative if it is ahead.
+    pub fn deficit(self) -> i32 {
+        let worth = self
+            .0
+            .iter()
+            .zip(PIECES)
+            .map(|(n, (_, _, pawns))| n * pawns);
+        worth.sum()
+    }
+
+    /// Whether both sides have the same.
+    pub fn is_even(self) -> bool {
+        self == Signature::default()
+    }
+}
+
+impl FromStr for Signature {
+    type Err = SignatureError;
+
+    fn from_str(text: &str) -> Result<Signature, SignatureError> {
+        let mut signature = Signature::default();
+        for letter in text.chars() {
+            let place = PIECES
+                .iter()
+                .position(|(_, piece, _)| letter.eq_ignore_ascii_case(piece))
+                .ok_or_else(|| SignatureError(text.to_owned()))?;
+            signature.0[place] += if letter.is_ascii_uppercase() { 1 } else { -1 };
+        }
+        Ok(signature)
+    }
+}
+
+impl fmt::Display for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for is_engine in [true, false] {
+            for (count, (_, letter, _)) in self.0.iter().zip(PIECES) {
+                let (count, letter) = match is_engine {
+                    true => (*count, letter),
+                    false => (-count, letter.to_ascii_lowercase()),
+                };
+                for _ in 0..count {
+                    write!(f, "{letter}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chess::setup::position_from_fen;
+
+    fn signature(fen: &str, engine: Color) -> String {
+        let start = position_from_fen(fen).unwrap();
+        Signature::of(&start, engine).map_or("-".into(), |signature| signature.to_string())
+    }
+
+    #[test]
+    fn material_tells_the_odds_for_either_side() {
+        for (fen, white, black) in [
+            (
+                "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+                "",
+                "",
+            ),
+            (
+                "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1",
+                "Q",
+                "q",
+            ),
+            (
+                "r1bqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1",
+                "Qn",
+                "Nq",
+            ),
+            (
+                "r2qk2r/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+                "bbnn",
+                "BBNN",
+            ),
+            // A pawn for a pawn is still queen odds.
+            (
+                "rnbqkbnr/ppp1pppp/8/8/8/8/PPPP1PPP/RNB1KBNR w KQkq - 0 3",
+                "Q",
+                "q",
+            ),
+            ("4k3/pppp4/8/8/8/8/PPPPP3/4K3 w - - 0 1", "-", "-"),
+        ] {
+            assert_eq!(signature(fen, Color::White), white, "{fen}");
+            assert_eq!(signature(fen, Color::Black), black, "{fen}");
+        }
+    }
+
+    #[test]
+    fn text_is_read_in_any_order() {
+        let read = |text: &str| text.parse::<Signature>();
+        assert_eq!(read("NQ").unwrap(), read("QN").unwrap());
+        assert_eq!(read("nNQ").unwrap(), read("Q").unwrap());
+        assert_eq!(read("QRRn").unwrap().deficit(), 9 + 10 - 3);
+        assert!(read("").unwrap().is_even());
+        assert!(read("QK").unwrap_err().to_string().contains("'QK'"));
+    }
+}
