@@ -707,6 +707,23 @@ options! {
     /// Propagate proven wins, draws and losses through the tree.
     "StickyEndgames"                      "sticky-endgames",              drops Tree
         sticky_endgames:                    bool                          = true;
+    /// Certainty propagation. 1: a new position is proven at once if one of its moves mates or all of them draw, and
+    /// proofs propagate even without StickyEndgames. 2: moves that are proven lost are not visited any more, either.
+    "CertaintyProp"                       "certainty-prop",               drops Tree
+        certainty_prop:                     u32 [0, 2]                    = 0;
+    /// A position with one legal move takes the value of the position after it, in the same visit.
+    "AutoExtend"                          "auto-extend",                  drops Tree
+        auto_extend:                        bool                          = false;
+    /// Moving-average Q: a visit's value V changes Q by (V - Q) / (BackpropagateBeta * N^BackpropagateGamma + 1). With
+    /// 1 and 1 Q is the mean of all visits; less than 1 makes the latest count more.
+    "BackpropagateGamma"                  "backpropagate-gamma",          drops Tree
+        backpropagate_gamma:                f32 [0.0, 10.0]               = 1.0;
+    /// See BackpropagateGamma.
+    "BackpropagateBeta"                   "backpropagate-beta",           drops Tree
+        backpropagate_beta:                 f32 [0.0, 10.0]               = 1.0;
+    /// Optimal selection. 1: selection adds 8^-depth to every prior, so that near the root every move is tried.
+    "OptimalSelect"                       "optimal-select"
+        optimal_select:                     u32 [0, 1]                    = 0;
     /// What a draw is worth to White, in -1..1.
     "DrawScore"                           "draw-score"
         draw_score:                         f32 [-1.0, 1.0]               = 0.0;

@@ -158,10 +158,20 @@ fn back_up_leaf(
     let id = path[path.len() - 1];
     let tree = &mut state.tree;
     tree.set_edges(id, leaf.edges);
+    let mut v = -leaf.value.wl;
     let node = tree.node_mut(id);
-    node.v = -leaf.value.wl;
+    node.v = v;
     if let Some((result, origin)) = leaf.terminal {
         bounds::prove(node, -result, leaf.value.m, origin);
+    }
+    // Positions that were passed through on the way here are judged as this one.
+    for &id in path[..path.len() - 1].iter().rev() {
+        let node = tree.node_mut(id);
+        if node.n > 0 {
+            break;
+        }
+        v = -v;
+        node.v = v;
     }
     let value = BackupValue {
         wl: f64::from(-leaf.value.wl),
@@ -205,10 +215,32 @@ fn back_up(
     params: &Params,
     path: &[NodeId],
     steps: &[PathStep],
-    mut value: BackupValue,
+    value: BackupValue,
     is_proof: bool,
 ) {
-    let mut propagate = is_proof && params.sticky_endgames;
+    let is_proof = is_proof && params.propagates_proofs;
+    let mean = |n| 1.0 / f64::from(n);
+    match params.moving_average {
+        None => back_up_by(state, path, steps, value, (is_proof, true), mean),
+        // What share a proven node's visits have in the averages above it is not known: those learn of it by visits.
+        Some(average) => {
+            let share = |n| average.share(n);
+            back_up_by(state, path, steps, value, (is_proof, false), share);
+        }
+    }
+}
+
+/// The same, where `share` says what part of a node's mean its latest visit is. The means of ancestors are corrected for
+/// proofs if `corrects` says so.
+#[inline(always)]
+fn back_up_by(
+    state: &mut SearchState,
+    path: &[NodeId],
+    steps: &[PathStep],
+    mut value: BackupValue,
+    (mut propagate, corrects): (bool, bool),
+    share: impl Fn(u32) -> f64,
+) {
     let mut correction = Correction::default();
     state.progress.add_visit(steps.len() as u32);
     let tree = &mut state.tree;
@@ -220,7 +252,7 @@ fn back_up(
             value = BackupValue::of(node);
         }
         node.in_flight -= 1;
-        node.add_visit(value.wl, value.d, value.m);
+        node.add_visit(value.wl, value.d, value.m, &share);
         if correction.visits > 0 && (is_root || !node.is_proven()) {
             correction.apply(node);
         }
@@ -238,7 +270,7 @@ fn back_up(
         } else if propagate {
             match bounds::update(tree, parent) {
                 None => propagate = false,
-                Some(proof) if proof.visits > 0 => correction = proof.flipped(),
+                Some(proof) if corrects && proof.visits > 0 => correction = proof.flipped(),
                 Some(_) => {}
             }
         }

@@ -4,6 +4,7 @@
 use shakmaty::Position;
 
 use super::{
+    look_ahead::look_ahead,
     params::Params,
     tree::{Full, edges::EdgeRange, node::Origin},
     visits::{Leaf, VisitState, Visits},
@@ -98,6 +99,19 @@ impl Oracles<'_> {
                 let is_table = matches!(leaf.terminal, Some((_, Origin::Tablebase)));
                 *tb_hits += u64::from(is_table);
                 visit.state = VisitState::Ready(leaf);
+                continue;
+            }
+            if self.params.looks_ahead
+                && !steps.is_empty()
+                && let Some(ahead) = look_ahead(&replay.history, &replay.moves)
+            {
+                visit.state = VisitState::Ready(ahead.into_leaf(writer)?);
+                continue;
+            }
+            if self.params.auto_extend && replay.moves.len() == 1 && !steps.is_empty() {
+                // With its one move, the position is passed through when the visit comes again.
+                let edges = writer.write_moves(&replay.moves, &[1.0])?;
+                visit.state = VisitState::Expanded(edges);
                 continue;
             }
             visit.state = match self.value_now(replay, steps.len()) {

@@ -1,9 +1,9 @@
 //! The search: a PUCT tree over a network, with search-contempt.
 //!
 //! One iteration of a worker is: `select` leaves (by `puct`) under the tree's lock, `expand` them without it, have them
-//! evaluated together, and `backup` their values. [`search_contempt`] is the opponent model, `bounds` the proofs, [`tree`]
-//! the data, `root` the choice of the move, `objective` a second look at what was found, [`limits`], `stopper` and `open_choice`
-//! the reasons to end, [`time`] what a clock allows.
+//! evaluated together, and `backup` their values. [`search_contempt`] is the opponent model, `bounds` the proofs (with
+//! `look_ahead`), [`tree`] the data, `root` the choice of the move, `objective` a second look at what was found, [`limits`],
+//! `stopper` and `open_choice` the reasons to end, [`time`] what a clock allows.
 //!
 //! [`run`] searches one position with several threads until a limit or a stop signal ends it; [`TreeSearch`] is the seam
 //! below it, for drivers that have many trees fill one batch. Neither prints: what there is to say goes to a
@@ -18,6 +18,7 @@ mod error;
 mod expand;
 mod job;
 pub mod limits;
+mod look_ahead;
 mod objective;
 mod open_choice;
 mod outcome;

@@ -99,6 +99,33 @@ impl MovesLeft {
     }
 }
 
+/// Moving-average Q (Videodr0me, after Gudmundsson and Bjornsson 2011): how much a visit changes Q.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MovingAverage {
+    beta: f64,
+    gamma: f64,
+}
+
+impl MovingAverage {
+    /// As the options say; `None` if Q is the plain mean.
+    fn new(options: &Options) -> Option<MovingAverage> {
+        let (beta, gamma) = (options.backpropagate_beta, options.backpropagate_gamma);
+        (beta != 1.0 || gamma != 1.0).then(|| MovingAverage {
+            beta: beta.into(),
+            gamma: gamma.into(),
+        })
+    }
+
+    /// The share of the difference that the `n`-th visit (from 1 on) closes. The first one always sets Q.
+    pub fn share(self, n: u32) -> f64 {
+        let before = f64::from(n - 1);
+        if before == 0.0 {
+            return 1.0;
+        }
+        1.0 / (self.beta * before.powf(self.gamma) + 1.0)
+    }
+}
+
 /// How many collisions end the gathering of a batch.
 #[derive(Clone, Copy, Debug)]
 struct CollisionLimits {
@@ -119,7 +146,18 @@ pub struct Params {
     /// What a draw is worth to White.
     draw_score: f32,
     pub(super) two_fold_draws: bool,
-    pub(super) sticky_endgames: bool,
+    /// Whether a proof may prove the positions before it.
+    pub(super) propagates_proofs: bool,
+    /// Whether a new position's moves are looked at for mates and draws.
+    pub(super) looks_ahead: bool,
+    /// Whether visits avoid moves that are proven lost.
+    pub(super) avoids_losses: bool,
+    /// Whether positions with one legal move are passed through.
+    pub(super) auto_extend: bool,
+    /// How Q follows the visits, unless it is their mean.
+    pub(super) moving_average: Option<MovingAverage>,
+    /// Whether selection adds to the priors near the root.
+    optimal_select: bool,
     pub(super) out_of_order: bool,
     /// Out-of-order visits per batch.
     pub(super) max_out_of_order: usize,
@@ -176,7 +214,12 @@ impl Params {
             moves_left: predicts_moves_left.then_some(moves_left),
             draw_score: options.draw_score,
             two_fold_draws: options.two_fold_draws,
-            sticky_endgames: options.sticky_endgames,
+            propagates_proofs: options.sticky_endgames || options.certainty_prop > 0,
+            looks_ahead: options.certainty_prop > 0,
+            avoids_losses: options.certainty_prop >= 2,
+            auto_extend: options.auto_extend,
+            moving_average: MovingAverage::new(options),
+            optimal_select: options.optimal_select > 0,
             out_of_order: options.out_of_order_eval,
             max_out_of_order: max_out_of_order.max(1),
             collisions: CollisionLimits {
@@ -211,6 +254,16 @@ impl Params {
         let scaled =
             1.0 + grown.powf(f64::from(limits.power)) * (f64::from(limits.visits) - 1.0).max(0.0);
         (scaled as usize).min(limits.events)
+    }
+
+    /// What selection adds to the priors of the moves of a node `depth` plies below the root (optimal selection: 1/8 at the
+    /// root, 1/64 a ply below, and so on).
+    #[inline]
+    pub(super) fn prior_bonus(&self, depth: i32) -> f32 {
+        match self.optimal_select {
+            false => 0.0,
+            true => 8.0_f32.powi(-(depth + 1)),
+        }
     }
 
     /// What a draw is worth to `side`.

@@ -54,6 +54,20 @@ impl Candidate {
     }
 }
 
+/// Taken off the value of a move that is proven lost where such moves are avoided: enough that any other comes first.
+const LOST: f32 = 50.0;
+
+/// What is the same for all nodes that selection comes to at one ply.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlyRules {
+    /// Who moves.
+    pub turn: Color,
+    /// Added to every prior.
+    pub prior_bonus: f32,
+    /// Whether moves that are proven lost are left alone.
+    pub avoids_losses: bool,
+}
+
 /// The slot of the move that one visit takes; its child is made if the move was never visited.
 ///
 /// # Errors
@@ -62,10 +76,10 @@ pub(super) fn best_move(
     state: &mut SearchState,
     params: &Params,
     id: NodeId,
-    turn: Color,
+    rules: PlyRules,
 ) -> Result<u8, Full> {
     let mut best = (f32::NEG_INFINITY, Pick::Unvisited(0));
-    for_each_candidate(state, params, id, turn, |candidate| {
+    for_each_candidate(state, params, id, rules, |candidate| {
         let score = candidate.score();
         if score > best.0 {
             best = (score, candidate.pick);
@@ -112,8 +126,8 @@ impl Ranking {
         self.ranks.clear();
     }
 
-    fn work_out(&mut self, state: &SearchState, params: &Params, id: NodeId, turn: Color) {
-        for_each_candidate(state, params, id, turn, |candidate| {
+    fn work_out(&mut self, state: &SearchState, params: &Params, id: NodeId, rules: PlyRules) {
+        for_each_candidate(state, params, id, rules, |candidate| {
             self.ranks
                 .push(rank(candidate.score(), self.candidates.len()));
             self.candidates.push(candidate);
@@ -129,10 +143,10 @@ impl Ranking {
         state: &mut SearchState,
         params: &Params,
         id: NodeId,
-        turn: Color,
+        rules: PlyRules,
     ) -> Result<u8, Full> {
         if self.candidates.is_empty() {
-            self.work_out(state, params, id, turn);
+            self.work_out(state, params, id, rules);
         }
         let tree = &mut state.tree;
         let best = index_of_best(&self.ranks);
@@ -145,19 +159,27 @@ impl Ranking {
         if let Pick::Unvisited(edge) = taken.pick
             && id != tree.root
         {
-            self.add_next(tree, params, id, taken.q, edge + 1);
+            let bonus = rules.prior_bonus;
+            self.add_next(tree, params, id, (taken.q, bonus), edge + 1);
         }
         Ok(slot)
     }
 
     /// Below the root, only the first unvisited move is a candidate: when it is taken, the next one becomes one.
-    fn add_next(&mut self, tree: &Tree, params: &Params, id: NodeId, fpu: f32, edge: u8) {
+    fn add_next(
+        &mut self,
+        tree: &Tree,
+        params: &Params,
+        id: NodeId,
+        (fpu, prior_bonus): (f32, f32),
+        edge: u8,
+    ) {
         let node = tree.node(id);
         if let Some(next) = tree.edges(node).get(usize::from(edge)) {
             let candidate = Candidate {
                 pick: Pick::Unvisited(edge),
                 q: fpu,
-                exploration: params.cpuct(false).exploration(node.n) * next.p(),
+                exploration: params.cpuct(false).exploration(node.n) * (next.p() + prior_bonus),
                 visits: 0,
             };
             self.ranks
@@ -173,32 +195,36 @@ fn for_each_candidate(
     state: &SearchState,
     params: &Params,
     id: NodeId,
-    turn: Color,
+    rules: PlyRules,
     consider: impl FnMut(Candidate),
 ) {
     let tree = &state.tree;
+    let node = tree.node(id);
+    // A node that is only passed through has no value of its own to stop at.
+    let may_grow = !state.is_at_memory_limit || node.n == 0;
     if id == tree.root {
-        for_each_at_root(state, params, turn, consider);
+        for_each_at_root(state, params, rules, consider);
+    } else if rules.avoids_losses {
+        for_each_below_root::<true>(tree, params, node, rules, may_grow, consider);
     } else {
-        let may_grow = !state.is_at_memory_limit;
-        for_each_below_root(tree, params, tree.node(id), turn, may_grow, consider);
+        for_each_below_root::<false>(tree, params, node, rules, may_grow, consider);
     }
 }
 
 /// Below the root the children are the first edges in order, for priors are sorted and unvisited moves share one Q. Unless
 /// the tree `may_grow`, only visited moves count, of which there is one at least.
 #[inline(always)]
-fn for_each_below_root(
+fn for_each_below_root<const AVOIDS_LOSSES: bool>(
     tree: &Tree,
     params: &Params,
     node: &Node,
-    turn: Color,
+    rules: PlyRules,
     may_grow: bool,
     mut consider: impl FnMut(Candidate),
 ) {
     let children = tree.children(node);
     let edges = tree.edges(node);
-    let draw_score = params.draw_score(turn);
+    let draw_score = params.draw_score(rules.turn);
     let exploration = params.cpuct(false).exploration(node.n);
     let parent_q = -node.q(-draw_score);
     let moves_left = params
@@ -217,10 +243,13 @@ fn for_each_below_root(
         if let Some(moves_left) = moves_left {
             q += moves_left.utility(q, child.m - node.m);
         }
+        if AVOIDS_LOSSES && child.bounds().result() == Some(-1) {
+            q -= LOST;
+        }
         consider(Candidate {
             pick: Pick::Child(slot as u8),
             q,
-            exploration: exploration * p,
+            exploration: exploration * (p + rules.prior_bonus),
             visits: child.n + child.in_flight,
         });
     }
@@ -229,7 +258,7 @@ fn for_each_below_root(
         consider(Candidate {
             pick,
             q: fpu,
-            exploration: exploration * p,
+            exploration: exploration * (p + rules.prior_bonus),
             visits,
         });
     };
@@ -250,12 +279,12 @@ fn for_each_below_root(
 fn for_each_at_root(
     state: &SearchState,
     params: &Params,
-    turn: Color,
+    rules: PlyRules,
     mut consider: impl FnMut(Candidate),
 ) {
     let tree = &state.tree;
     let node = state.root();
-    let draw_score = params.draw_score(turn);
+    let draw_score = params.draw_score(rules.turn);
     let exploration = params.cpuct(true).exploration(node.n);
     let parent_q = -node.q(-draw_score);
     let moves_left = params
@@ -277,11 +306,14 @@ fn for_each_at_root(
             if let Some(moves_left) = moves_left {
                 q += moves_left.utility(q, child.m - node.m);
             }
+            if rules.avoids_losses && child.bounds().result() == Some(-1) {
+                q -= LOST;
+            }
         }
         consider(Candidate {
             pick: slot.map_or(Pick::Unvisited(edge), Pick::Child),
             q,
-            exploration: exploration * p,
+            exploration: exploration * (p + rules.prior_bonus),
             visits: child.n + child.in_flight,
         });
     }
@@ -322,6 +354,15 @@ pub(super) mod tests {
         (search.into_state(), params)
     }
 
+    /// Those of plain PUCT.
+    fn rules(turn: Color) -> PlyRules {
+        PlyRules {
+            turn,
+            prior_bonus: 0.0,
+            avoids_losses: false,
+        }
+    }
+
     /// The root and its most visited children.
     fn busy_nodes(tree: &Tree) -> Vec<(NodeId, Color)> {
         let root = tree.node(tree.root);
@@ -344,8 +385,8 @@ pub(super) mod tests {
             for (id, turn) in busy_nodes(&one.tree) {
                 ranking.clear();
                 for visit in 0..100 {
-                    let alone = best_move(&mut one, &params, id, turn).unwrap();
-                    let together = ranking.take(&mut all, &params, id, turn).unwrap();
+                    let alone = best_move(&mut one, &params, id, rules(turn)).unwrap();
+                    let together = ranking.take(&mut all, &params, id, rules(turn)).unwrap();
                     assert_eq!(together, alone, "{nodes} nodes, node {id}, visit {visit}");
                     for tree in [&mut one.tree, &mut all.tree] {
                         let child = tree.child_id(tree.node(id), alone);
@@ -366,8 +407,8 @@ pub(super) mod tests {
         state.progress.catch_up = 0;
         let (root, turn) = (state.tree.root, state.tree.root_turn);
         let slot = state.tree.slot_of_edge(state.root(), last).unwrap();
-        assert_eq!(best_move(&mut state, &params, root, turn), Ok(slot));
-        let taken = Ranking::default().take(&mut state, &params, root, turn);
+        assert_eq!(best_move(&mut state, &params, root, rules(turn)), Ok(slot));
+        let taken = Ranking::default().take(&mut state, &params, root, rules(turn));
         assert_eq!(taken, Ok(slot));
     }
 

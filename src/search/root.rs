@@ -90,8 +90,17 @@ impl Tree {
             node = *best;
             turn = turn.other();
         }
+        // A position that was proven by looking a move ahead has that move.
+        if node.is_proven() && node.n_children == 0 {
+            pv.extend(proving_move(self, &node));
+        }
         pv
     }
+}
+
+/// The move by which look-ahead proved a position.
+fn proving_move(tree: &Tree, node: &Node) -> Option<PackedMove> {
+    tree.edges(node).get(0).map(|edge| edge.m())
 }
 
 /// The lines to report, best first; `best`, the move that is going to be played, leads them.
@@ -109,7 +118,7 @@ pub(super) fn lines(
     let root = tree.node(tree.root);
     let line = |m: &RootMove| PvLine {
         score: score(&m.child),
-        value: if m.child.n > 0 {
+        value: if m.child.n > 0 || m.child.is_proven() {
             value(&m.child)
         } else {
             Value {

@@ -111,8 +111,9 @@ impl Tree {
         let (limit, sampling) = (rule.limit, rule.sampling);
         let node = self.node(id);
         if !node.has_record() {
-            // No child has visits that did not pass through here: the exact sum is worth computing only from here on.
-            if node.n - 1 + node.in_flight - 1 < limit {
+            // No child has visits that did not pass through here, and this one has not arrived there yet: the exact sum is worth
+            // computing only from here on.
+            if node.n + node.in_flight - 1 < limit {
                 return Reply::Search;
             }
             let started: u32 = self

@@ -14,12 +14,11 @@
 use std::{hint::black_box, iter, ops::Range};
 
 use rand::rngs::Xoshiro256PlusPlus;
-use shakmaty::Color;
 
 use super::{
     backup,
     params::Params,
-    puct::{self, Ranking},
+    puct::{self, PlyRules, Ranking},
     search_contempt::Reply,
     state::SearchState,
     tree::{Full, Tree, node::NodeId},
@@ -91,11 +90,45 @@ pub(super) struct Selection<'a> {
 /// A selection at the ply that its visits have reached.
 struct SelectionAt<'a, 'b> {
     selection: &'a mut Selection<'b>,
-    /// Who moves.
-    turn: Color,
+    /// Plies below the root.
+    depth: i32,
+    rules: PlyRules,
 }
 
-impl SelectionAt<'_, '_> {
+impl<'a, 'b> SelectionAt<'a, 'b> {
+    /// The root's.
+    fn first(selection: &'a mut Selection<'b>) -> SelectionAt<'a, 'b> {
+        let turn = selection.state.tree.root_turn;
+        let params = selection.params;
+        SelectionAt {
+            rules: PlyRules {
+                turn,
+                prior_bonus: params.prior_bonus(0),
+                avoids_losses: params.looks_ahead,
+            },
+            depth: 0,
+            selection,
+        }
+    }
+
+    /// Goes on to the next one.
+    fn advance(&mut self) {
+        let Selection { state, params, .. } = &*self.selection;
+        let turn = self.rules.turn.other();
+        self.depth += 1;
+        // A modelled opponent has not seen what was proven: its counts are those of plain PUCT.
+        let is_modelled = state
+            .tree
+            .rule
+            .as_ref()
+            .is_some_and(|rule| rule.side == turn);
+        self.rules = PlyRules {
+            turn,
+            prior_bonus: params.prior_bonus(self.depth),
+            avoids_losses: params.avoids_losses && !is_modelled,
+        };
+    }
+
     fn tree(&mut self) -> &mut Tree {
         &mut self.selection.state.tree
     }
@@ -103,19 +136,19 @@ impl SelectionAt<'_, '_> {
     /// What search-contempt says about a visit at this node.
     fn reply(&mut self, id: NodeId) -> Reply {
         let Selection { state, rng, .. } = &mut *self.selection;
-        state.tree.reply(id, self.turn, rng)
+        state.tree.reply(id, self.rules.turn, rng)
     }
 
     /// The slot that PUCT takes for one visit.
     fn best_move(&mut self, id: NodeId) -> Result<u8, Full> {
         let Selection { state, params, .. } = &mut *self.selection;
-        puct::best_move(state, params, id, self.turn)
+        puct::best_move(state, params, id, self.rules)
     }
 
     /// The slot that PUCT takes for the next of several visits.
     fn next_move(&mut self, ranking: &mut Ranking, id: NodeId) -> Result<u8, Full> {
         let Selection { state, params, .. } = &mut *self.selection;
-        ranking.take(state, params, id, self.turn)
+        ranking.take(state, params, id, self.rules)
     }
 }
 
@@ -199,8 +232,7 @@ impl Descent {
             visits: 0..visits,
         };
         self.arrive(tree, root);
-        let turn = tree.root_turn;
-        let mut ply = SelectionAt { selection, turn };
+        let mut ply = SelectionAt::first(selection);
         let mut result = Ok(());
         while !self.next.is_empty() {
             let mut level = std::mem::replace(&mut self.next, std::mem::take(&mut self.spare));
@@ -215,7 +247,7 @@ impl Descent {
                 });
             }
             self.spare = level;
-            ply.turn = ply.turn.other();
+            ply.advance();
         }
         result
     }
@@ -224,8 +256,9 @@ impl Descent {
     fn arrive(&mut self, tree: &Tree, group: Group) {
         let node = tree.node(group.id);
         let is_root = group.id == tree.root;
-        let is_dead_end = self.is_at_memory_limit && node.n_children == 0;
-        if node.n == 0 {
+        let is_dead_end = self.is_at_memory_limit && node.n_children == 0 && node.n > 0;
+        // One that has moves already is passed through (`AutoExtend`).
+        if node.n == 0 && node.n_edges == 0 {
             // The first to come claims it: that is one of these, unless there were visits before.
             if node.in_flight as usize == group.visits.len() {
                 self.ends[group.visits.start] = End::Leaf;

@@ -2,11 +2,17 @@
 //! threads walk one tree, this is what is behind the lock.
 
 use super::{
+    bounds,
     job::{Job, stream},
+    look_ahead,
     progress::Progress,
     root_moves::RootMoves,
     search_contempt::Rule,
-    tree::{Tree, node::Node, reroot::reroot},
+    tree::{
+        Tree,
+        node::{Node, Origin},
+        reroot::reroot,
+    },
 };
 use crate::chess::PackedMove;
 
@@ -66,6 +72,33 @@ impl SearchState {
             chosen = choose(&[]);
         }
         self.root_moves = chosen;
+        if job.options.certainty_prop > 0 {
+            self.look_ahead_at_root(job);
+        }
+    }
+
+    /// Notes which of the root's moves mate: the root itself is no leaf, so nobody else looks.
+    fn look_ahead_at_root(&mut self, job: &Job) {
+        let tree = &mut self.tree;
+        let mates: Vec<u8> = self
+            .root_moves
+            .allowed()
+            .map(|(edge, _)| edge)
+            .filter(|&edge| {
+                let m = tree.edges(tree.node(tree.root)).at(edge).m();
+                look_ahead::mates(job.history.position(), m)
+            })
+            .collect();
+        for edge in mates {
+            let slot = tree.slot_of_edge(tree.node(tree.root), edge);
+            // Where there is no room for it, the search ends anyway.
+            let Some(slot) = slot.or_else(|| tree.add_child(tree.root, edge).ok()) else {
+                return;
+            };
+            let child = tree.child_id(tree.node(tree.root), slot);
+            bounds::prove(tree.node_mut(child), 1, 0.0, Origin::Rules);
+            let _ = bounds::update(tree, tree.root);
+        }
     }
 
     /// The root's children that may be played.

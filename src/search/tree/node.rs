@@ -194,11 +194,11 @@ impl Node {
         self.wl as f32 + draw_score * self.d
     }
 
-    /// Adds one visit to the means.
+    /// Adds one visit to the means, in which the visit of this number has this share.
     #[inline]
-    pub fn add_visit(&mut self, wl: f64, d: f32, m: f32) {
+    pub fn add_visit(&mut self, wl: f64, d: f32, m: f32, share: impl Fn(u32) -> f64) {
         self.n += 1;
-        let share = 1.0 / f64::from(self.n);
+        let share = share(self.n);
         self.wl += (wl - self.wl) * share;
         self.d += (d - self.d) * share as f32;
         self.m += (m - self.m) * share as f32;

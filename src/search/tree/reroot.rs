@@ -45,8 +45,11 @@ fn find(tree: &Tree, history: &History) -> Option<NodeId> {
         let edge = tree.edges(node).iter().position(|edge| edge.m() == m)?;
         id = tree.child_id(node, tree.slot_of_edge(node, edge as u8)?);
     }
-    // A position that ended a line (a repetition, say) has no moves to choose from: as a root it begins anew.
-    (tree.node(id).n_edges > 0).then_some(id)
+    // A position that ended a line (a repetition, say, or a mate that was seen a move ahead) does not have all its moves to
+    // choose from: as a root it begins anew. So does one that was only to be passed through.
+    let node = tree.node(id);
+    let has_ended = node.is_proven() && node.n_children == 0;
+    (node.n_edges > 0 && node.n > 0 && !has_ended).then_some(id)
 }
 
 /// A node that waits to be copied below its parent's copy.

@@ -1,0 +1,280 @@
+//! Look-ahead: which moves of a new position end the game?
+//!
+//! Videodr0me's certainty propagation tests the moves of a position as soon as it is reached, instead of waiting until a
+//! visit tries them. A move that mates proves the position won; if every move draws (stalemate, dead position, 50 moves,
+//! third repetition) it is proven drawn. Only moves that may give check can mate, and one move that does not draw settles
+//! the other question, so that nearly always no more than a few of a position's moves are played out.
+
+use shakmaty::{Bitboard, Chess, Color, Position, Role, Square, attacks};
+
+use super::{
+    tree::{Full, edges::EdgeWriter, node::Origin},
+    visits::Leaf,
+};
+use crate::{
+    chess::{History, PackedMove, moves::legal_moves},
+    network::Value,
+};
+
+/// What a position's moves say about it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Ahead {
+    /// This move mates.
+    Mates(PackedMove),
+    /// Every move draws at once, this one too.
+    Draws(PackedMove),
+}
+
+impl Ahead {
+    /// The proven leaf, whose one edge is the move that proves it.
+    ///
+    /// # Errors
+    /// When the tree has no room for the edge.
+    pub fn into_leaf(self, writer: &mut EdgeWriter) -> Result<Leaf, Full> {
+        let (m, result) = match self {
+            Ahead::Mates(m) => (m, 1),
+            Ahead::Draws(m) => (m, 0),
+        };
+        Ok(Leaf {
+            value: Value {
+                wl: f32::from(result),
+                d: f32::from(1 - result),
+                m: 1.0,
+            },
+            terminal: Some((result, Origin::Children)),
+            edges: writer.write_moves(&[m], &[1.0])?,
+        })
+    }
+}
+
+/// Looks at the legal moves, at least one, of the position at the end of `history`.
+pub(super) fn look_ahead(history: &History, moves: &[PackedMove]) -> Option<Ahead> {
+    let position = history.position();
+    let checks = Checks::new(position);
+    let is_mate =
+        |m: &&PackedMove| checks.are_possible(position, **m) && ends_in_mate(position, **m);
+    if let Some(&m) = moves.iter().find(is_mate) {
+        return Some(Ahead::Mates(m));
+    }
+    let first = *moves.first()?;
+    let mut game = Probe::new(history);
+    let are_draws = moves.iter().all(|&m| game.is_draw_after(m));
+    are_draws.then_some(Ahead::Draws(first))
+}
+
+/// Whether this legal move mates.
+pub(super) fn mates(position: &Chess, m: PackedMove) -> bool {
+    Checks::new(position).are_possible(position, m) && ends_in_mate(position, m)
+}
+
+fn ends_in_mate(position: &Chess, m: PackedMove) -> bool {
+    let mut after = position.clone();
+    after.play_unchecked(m.unpack(position));
+    after.is_checkmate()
+}
+
+/// From where the side to move would give check.
+struct Checks {
+    /// By role: squares from which it attacks the other king.
+    knight: Bitboard,
+    bishop: Bitboard,
+    rook: Bitboard,
+    pawn: Bitboard,
+    us: Color,
+}
+
+impl Checks {
+    fn new(position: &Chess) -> Checks {
+        let us = position.turn();
+        let occupied = position.board().occupied();
+        let king = position.board().king_of(us.other());
+        let from_king = |attacks: fn(Square, Bitboard) -> Bitboard| {
+            king.map_or(Bitboard::FULL, |king| attacks(king, occupied))
+        };
+        Checks {
+            knight: from_king(|king, _| attacks::knight_attacks(king)),
+            bishop: from_king(attacks::bishop_attacks),
+            rook: from_king(attacks::rook_attacks),
+            pawn: king.map_or(Bitboard::FULL, |king| {
+                attacks::pawn_attacks(us.other(), king)
+            }),
+            us,
+        }
+    }
+
+    /// Whether a move may give check: no move that does is left out.
+    fn are_possible(&self, position: &Chess, m: PackedMove) -> bool {
+        let (from, to) = (m.from(), m.to());
+        let board = position.board();
+        let lines = self.bishop | self.rook;
+        // Something behind it may come to bear on the king, and what it attacks from its new square may have been hidden behind it.
+        if lines.contains(from) {
+            return true;
+        }
+        let role = m.promotion().or_else(|| board.role_at(from));
+        match role {
+            Some(Role::Knight) => self.knight.contains(to),
+            Some(Role::Bishop) => self.bishop.contains(to),
+            Some(Role::Rook) => self.rook.contains(to),
+            Some(Role::Queen) => lines.contains(to),
+            // En passant opens a line by the pawn that it takes.
+            Some(Role::Pawn) => {
+                self.pawn.contains(to) || (from.file() != to.file() && board.role_at(to).is_none())
+            }
+            // A king gives check only from behind (see above), but for castling, which moves a rook as well.
+            Some(Role::King) => board.by_color(self.us).contains(to),
+            None => true,
+        }
+    }
+}
+
+/// A game in which moves are tried, copied only if one is.
+struct Probe<'a> {
+    history: &'a History,
+    copy: Option<History>,
+}
+
+impl<'a> Probe<'a> {
+    fn new(history: &'a History) -> Probe<'a> {
+        Probe {
+            history,
+            copy: None,
+        }
+    }
+
+    /// Whether the rules end the game in a draw after this legal move, which does not mate.
+    fn is_draw_after(&mut self, m: PackedMove) -> bool {
+        let position = self.history.position();
+        let mut after = position.clone();
+        after.play_unchecked(m.unpack(position));
+        if after.is_insufficient_material()
+            || after.halfmoves() >= 100
+            || legal_moves(&after).next().is_none()
+        {
+            return true;
+        }
+        // A third repetition needs eight reversible plies.
+        if after.halfmoves() < 8 {
+            return false;
+        }
+        let game = self.copy.get_or_insert_with(|| self.history.clone());
+        let len = game.len();
+        game.push(m);
+        let is_repeated = game.last().repetitions >= 2;
+        game.truncate(len);
+        is_repeated
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shakmaty::{CastlingMode, fen::Fen};
+
+    use super::*;
+
+    fn game(fen: &str) -> History {
+        let position = fen.parse::<Fen>().unwrap();
+        History::new(position.into_position(CastlingMode::Chess960).unwrap())
+    }
+
+    fn ahead(fen: &str) -> Option<(bool, String)> {
+        let game = game(fen);
+        let moves: Vec<PackedMove> = legal_moves(game.position()).collect();
+        let name = |m: PackedMove| {
+            m.to_uci(game.position(), CastlingMode::Standard)
+                .to_string()
+        };
+        look_ahead(&game, &moves).map(|ahead| match ahead {
+            Ahead::Mates(m) => (true, name(m)),
+            Ahead::Draws(m) => (false, name(m)),
+        })
+    }
+
+    #[test]
+    fn every_kind_of_mating_move_is_seen() {
+        for (fen, expected) in [
+            // Rook, queen, smothering knight, bishop, pawn.
+            ("6k1/5ppp/8/8/8/8/8/R3K3 w Q - 0 1", "a1a8"),
+            ("7k/8/5K2/6Q1/8/8/8/8 w - - 0 1", "g5g7"),
+            ("6rk/6pp/8/6N1/8/8/8/K7 w - - 0 1", "g5f7"),
+            // The king steps out of the bishop's way.
+            ("7k/7p/5K1N/8/8/8/1B6/8 w - - 0 1", "f6"),
+            // Promotion, and no mate at all.
+            ("6k1/P4ppp/8/8/8/8/8/4K3 w - - 0 1", "a7a8"),
+            ("7k/5K1p/6pP/8/8/8/6B1/8 w - - 0 1", ""),
+        ] {
+            match expected {
+                "" => assert_eq!(ahead(fen), None, "{fen}"),
+                _ => {
+                    let (mates, m) = ahead(fen).unwrap_or_default();
+                    assert!(mates && m.starts_with(expected), "{fen}: {m}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_check_is_left_out() {
+        for fen in [
+            "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
+            "n1n5/PPPk4/8/8/8/8/4Kppp/5N1N b - - 0 1",
+            "8/8/8/1k1pP2R/8/8/8/1B2K3 w - d6 0 1",
+            "5k2/8/8/8/8/8/8/4K2R w K - 0 1",
+            "r1bq2rk/pp3pbp/2p1p1pQ/7P/3P4/2PB1N2/PP3PPR/2KR4 w - - 0 1",
+            "8/2k5/8/4P3/3K4/8/1B6/8 w - - 0 1",
+        ] {
+            let game = game(fen);
+            let position = game.position();
+            let checks = Checks::new(position);
+            let (mut given, mut left_out) = (0, 0);
+            for m in legal_moves(position) {
+                let mut after = position.clone();
+                after.play_unchecked(m.unpack(position));
+                let is_possible = checks.are_possible(position, m);
+                assert!(is_possible || !after.is_check(), "{fen} {m:?}");
+                given += u32::from(after.is_check());
+                left_out += u32::from(!is_possible);
+            }
+            assert!(given + left_out > 0, "{fen}");
+        }
+    }
+
+    #[test]
+    fn a_position_is_drawn_if_all_its_moves_draw() {
+        // The king must take the last pawn.
+        assert_eq!(ahead("8/8/8/8/8/1k6/1p6/K7 w - - 0 1"), None);
+        assert_eq!(
+            ahead("7k/8/8/8/8/8/1p6/K7 w - - 0 1").map(|found| found.0),
+            None
+        );
+        let (mates, m) = ahead("7k/8/8/8/8/8/1q6/K7 w - - 0 1").unwrap();
+        assert!(!mates && m == "a1b2");
+        // On the 50th move anything draws that does not mate.
+        assert!(!ahead("7k/8/8/8/8/8/R7/K7 w - - 99 80").unwrap().0);
+        assert!(ahead("7k/8/6K1/8/8/8/R7/8 w - - 99 80").unwrap().0);
+        assert_eq!(ahead("7k/8/8/8/8/8/R7/K7 w - - 98 80"), None);
+    }
+
+    #[test]
+    fn a_third_repetition_draws() {
+        let mut game = game("7k/8/8/8/8/8/7r/K7 w - - 0 1");
+        let find = |game: &History, name: &str| {
+            let is_it = |m: &PackedMove| {
+                m.to_uci(game.position(), CastlingMode::Standard)
+                    .to_string()
+                    == name
+            };
+            legal_moves(game.position()).find(is_it).unwrap()
+        };
+        // White's only move is to and fro.
+        for name in [
+            "a1b1", "h2g2", "b1a1", "g2h2", "a1b1", "h2g2", "b1a1", "g2h2",
+        ] {
+            game.push(find(&game, name));
+        }
+        let moves: Vec<PackedMove> = legal_moves(game.position()).collect();
+        assert_eq!(moves.len(), 1);
+        let ahead = look_ahead(&game, &moves);
+        assert_eq!(ahead, Some(Ahead::Draws(moves[0])));
+    }
+}
