@@ -1,0 +1,511 @@
+#!/usr/bin/env python3
+"""Plays games through the real lichess-bot against a server on this machine that speaks lichess's bot API.
+
+usage: lichess_bridge.py SCORN [--games 20]
+
+The bridge is peers/lichess-bot.tar.zst in the folder that SCORN_SHARED names; without it, this says SKIPPED. The Python that
+runs this must have the bridge's libraries (chess, PyYAML, requests, backoff, rich). The configuration is
+docs/lichess-bot/config.yml; only the address, the program, the number of games at once and the thinking time are replaced.
+
+First the games: from the normal start and at odds, each position with both colours, ended by mate, resignation or the clock.
+Then what goes wrong: challenges that are refused, games that are aborted by either side, an opponent who leaves, streams that
+break off, an engine that is killed. Anything unexpected ends it with an error.
+"""
+
+import argparse
+import json
+import os
+import queue
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BOT = "ScornBot"
+TOKEN = "lip_test"
+PERFS = {speed: {"games": 10, "rating": 2000} for speed in ("bullet", "blitz", "rapid", "classical")}
+PROFILE = {"id": BOT.lower(), "username": BOT, "title": "BOT", "perfs": PERFS}
+ODDS = {
+    "standard start": None,
+    "queen": "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1",
+    "Black's queen": "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+    "rook": "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/1NBQKBNR w Kkq - 0 1",
+    "two knights": "r1bqkb1r/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+    "queen and rook": "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/1NB1KBNR w Kkq - 0 1",
+}
+PATIENCE = 60.0
+"""Seconds after which something has hung."""
+
+
+class Game:
+    """A game as lichess sees it, with an opponent who plays whatever is legal."""
+
+    def __init__(self, server, number, fen, bot_is_white, rating, ending, clock):
+        import chess
+
+        self.server, self.id, self.fen, self.bot_is_white = server, f"game{number:04}", fen, bot_is_white
+        self.rating, self.ending = rating, ending
+        self.board = chess.Board(fen) if fen else chess.Board()
+        self.limit, self.increment = clock
+        self.clock = {True: self.limit * 1000, False: self.limit * 1000}
+        self.status, self.winner = "started", None
+        self.streams = []
+        self.bot_moves = 0
+        self.since = time.monotonic()
+        self.random = random.Random(number)
+        self.lock = threading.RLock()
+        self.over = threading.Event()
+        self.times_streamed = 0
+
+    def bot_to_move(self):
+        return self.board.turn == self.bot_is_white
+
+    def state(self):
+        state = {
+            "type": "gameState",
+            "moves": " ".join(move.uci() for move in self.board.move_stack),
+            "wtime": int(self.clock[True]), "btime": int(self.clock[False]),
+            "winc": self.increment * 1000, "binc": self.increment * 1000,
+            "status": self.status,
+        }
+        return state | ({"winner": self.winner} if self.winner else {})
+
+    def full(self):
+        bot = {"id": BOT.lower(), "name": BOT, "title": "BOT", "rating": 2000}
+        opponent = {"id": "somebody", "name": "Somebody", "title": None, "rating": self.rating}
+        white, black = (bot, opponent) if self.bot_is_white else (opponent, bot)
+        return {
+            "type": "gameFull", "id": self.id, "rated": False,
+            "variant": {"key": "fromPosition", "name": "From Position"} if self.fen
+            else {"key": "standard", "name": "Standard"},
+            "clock": {"initial": self.limit * 1000, "increment": self.increment * 1000},
+            "speed": "blitz", "perf": {"name": "Blitz"}, "createdAt": int(time.time() * 1000),
+            "white": white, "black": black, "initialFen": self.fen or "startpos", "state": self.state(),
+        }
+
+    def brief(self):
+        return {"gameId": self.id, "fullId": self.id, "id": self.id, "speed": "blitz", "isMyTurn": self.bot_to_move(),
+                "opponent": {"id": "somebody", "username": "Somebody", "rating": self.rating}}
+
+    def send(self, line):
+        for stream in list(self.streams):
+            stream.put(line)
+
+    def end(self, status, winner=None):
+        with self.lock:
+            if self.status != "started":
+                return
+            self.status, self.winner = status, winner
+            self.send(self.state())
+            for stream in self.streams:
+                stream.put(None)
+            self.over.set()
+
+    def play(self, text, is_bot):
+        """Plays a move; what is wrong with it."""
+        import chess
+
+        with self.lock:
+            if self.status != "started":
+                return "the game is over"
+            if is_bot != self.bot_to_move():
+                return "not your turn"
+            try:
+                move = chess.Move.from_uci(text)
+            except ValueError:
+                return f"no move: {text}"
+            if move not in self.board.legal_moves:
+                return f"illegal: {text} in {self.board.fen()}"
+            side = self.board.turn
+            if len(self.board.move_stack) >= 2:
+                self.clock[side] -= (time.monotonic() - self.since) * 1000
+                if self.clock[side] <= 0:
+                    self.end("outoftime", "black" if side else "white")
+                    return "out of time"
+                self.clock[side] += self.increment * 1000
+            self.board.push(move)
+            self.since = time.monotonic()
+            self.bot_moves += is_bot
+            if self.board.is_checkmate():
+                self.end("mate", "white" if side else "black")
+            elif self.board.is_game_over(claim_draw=True):
+                self.end("draw")
+            else:
+                self.send(self.state())
+        if self.status == "started" and not self.bot_to_move():
+            threading.Thread(target=self.opponent, daemon=True).start()
+        return None
+
+    def opponent(self):
+        """The opponent's turn."""
+        name, at = self.ending
+        time.sleep(self.random.choice([0.0, 0.05, 0.3]))
+        if name == "gone" and self.bot_moves >= at:
+            self.send({"type": "opponentGone", "gone": True, "claimWinInSeconds": 1})
+            self.send({"type": "chatLine", "room": "player", "username": "lichess", "text": "Opponent left"})
+            time.sleep(1.5)
+            return self.end("timeout", "white" if self.bot_is_white else "black")
+        with self.lock:
+            if self.status != "started" or self.bot_to_move():
+                return
+            if self.bot_moves >= at:
+                bot, other = ("white", "black") if self.bot_is_white else ("black", "white")
+                if name == "resign":
+                    return self.end("resign", bot)
+                if name == "abort":
+                    return self.end("aborted")
+                if name == "time":
+                    self.clock[not self.bot_is_white] = 0
+                    return self.end("outoftime", bot)
+                if name == "drop":
+                    self.ending = ("resign", at + 4)
+                    self.server.drop_streams()
+                if name == "kill":
+                    self.ending = ("resign", at + 3)
+                    self.server.kill_engine()
+                if name == "silent":
+                    return None
+            move = self.random.choice(list(self.board.legal_moves))
+        return self.play(move.uci(), False)
+
+
+class Server:
+    """lichess, as far as a bot sees it."""
+
+    def __init__(self):
+        self.games, self.challenges = {}, {}
+        self.declined = {}
+        self.events = []
+        self.errors = []
+        self.reconnected = 0
+        self.number = 0
+        self.kill_engine = lambda: None
+        handler = type("Handler", (Handler,), {"lichess": self})
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self.http.daemon_threads = True
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.http.server_address[1]}/"
+
+    def challenge(self, fen=None, bot_is_white=True, rating=1500, ending=("resign", 8), clock=(60, 1), **changes):
+        """Challenges the bot; the game that follows if it accepts."""
+        self.number += 1
+        game = Game(self, self.number, fen, bot_is_white, rating, ending, clock)
+        key = "fromPosition" if fen else "standard"
+        challenge = {
+            "id": game.id, "status": "created", "rated": False, "speed": "blitz", "color": "random",
+            "finalColor": "black" if bot_is_white else "white",
+            "variant": {"key": key, "name": key}, "perf": {"name": "Blitz"},
+            "timeControl": {"type": "clock", "limit": clock[0], "increment": clock[1]},
+            "challenger": {"id": "somebody", "name": "Somebody", "title": None, "rating": rating},
+            "destUser": {"id": BOT.lower(), "name": BOT, "title": "BOT", "rating": 2000},
+        } | ({"initialFen": fen} if fen else {}) | changes
+        self.challenges[game.id] = game
+        self.event({"type": "challenge", "challenge": challenge})
+        return game
+
+    def event(self, event):
+        for stream in list(self.events):
+            stream.put(event)
+
+    def accept(self, name):
+        game = self.challenges.pop(name, None)
+        if not game:
+            return False
+        self.games[name] = game
+        self.event({"type": "gameStart", "game": game.brief()})
+        if not game.bot_to_move():
+            threading.Thread(target=game.opponent, daemon=True).start()
+        return True
+
+    def ongoing(self):
+        return [game for game in self.games.values() if game.status == "started"]
+
+    def drop_streams(self):
+        """The connection is gone."""
+        for stream in self.events + [stream for game in self.games.values() for stream in game.streams]:
+            stream.put(ConnectionError)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    protocol_version = "HTTP/1.1"
+    lichess = None
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self, value, status=200):
+        body = value.encode() if isinstance(value, str) else json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def stream(self, lines):
+        """Sends lines as they come, until None; an empty line a second keeps the connection."""
+        self.send_response(200)
+        self.send_header("Content-Type", "application/x-ndjson")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.close_connection = True
+        try:
+            while True:
+                try:
+                    line = lines.get(timeout=1)
+                    text = json.dumps(line) + "\n" if isinstance(line, dict) else ""
+                except queue.Empty:
+                    line, text = {}, "\n"
+                if line is ConnectionError:
+                    self.connection.close()
+                    return
+                if line is None:
+                    self.wfile.write(b"0\r\n\r\n")
+                    return
+                self.wfile.write(f"{len(text.encode()):x}\r\n{text}\r\n".encode())
+                self.wfile.flush()
+        except OSError:
+            pass
+
+    def do_GET(self):
+        path = self.path.split("?")[0]
+        lichess = self.lichess
+        if path == "/api/account":
+            self.answer(PROFILE)
+        elif path == "/api/account/playing":
+            self.answer({"nowPlaying": [game.brief() for game in lichess.ongoing()]})
+        elif path == "/api/users/status":
+            self.answer([{"id": BOT.lower(), "online": True}])
+        elif path == "/api/bot/online":
+            self.answer("")
+        elif path == "/api/stream/event":
+            lines = queue.Queue()
+            for game in lichess.ongoing():
+                lines.put({"type": "gameStart", "game": game.brief()})
+            lichess.reconnected += bool(lichess.events)
+            lichess.events = [lines]
+            self.stream(lines)
+        elif (found := re.fullmatch(r"/api/bot/game/stream/(\w+)", path)) and found[1] in lichess.games:
+            game = lichess.games[found[1]]
+            lines = queue.Queue()
+            with game.lock:
+                game.times_streamed += 1
+                lines.put(game.full())
+                if game.status != "started":
+                    lines.put(None)
+                game.streams = [lines]
+            self.stream(lines)
+        elif re.fullmatch(r"/game/export/\w+", path):
+            self.answer("*\n")
+        else:
+            lichess.errors.append(f"GET {path}")
+            self.answer({"error": "not found"}, 404)
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+        path = self.path.split("?")[0]
+        lichess = self.lichess
+        words = path.strip("/").split("/")
+        if path == "/api/token/test":
+            return self.answer({body: {"scopes": "bot:play", "userId": BOT.lower(), "expires": None}})
+        if words[:2] == ["api", "challenge"] and words[3] == "accept":
+            return self.answer({"ok": True}, 200 if lichess.accept(words[2]) else 404)
+        if words[:2] == ["api", "challenge"] and words[3] == "decline":
+            lichess.declined[words[2]] = body.removeprefix("reason=")
+            return self.answer({"ok": True})
+        game = lichess.games.get(words[3]) if words[:3] == ["api", "bot", "game"] else None
+        if not game:
+            lichess.errors.append(f"POST {path}")
+            return self.answer({"error": "not found"}, 404)
+        if words[4] == "move":
+            problem = game.play(words[5], True)
+            if problem and problem != "the game is over":
+                lichess.errors.append(f"{game.id}: {problem}")
+            return self.answer({"error": problem} if problem else {"ok": True}, 400 if problem else 200)
+        if words[4] == "abort":
+            game.end("aborted")
+        elif words[4] == "resign":
+            game.end("resign", "black" if game.bot_is_white else "white")
+        return self.answer({"ok": True})
+
+
+class Bridge:
+    """lichess-bot, running."""
+
+    def __init__(self, folder, server, scorn):
+        import yaml
+
+        config = yaml.safe_load((ROOT / "docs/lichess-bot/config.yml").read_text())
+        config |= {"token": TOKEN, "url": server.url, "abort_time": 4, "quit_after_all_games_finish": False}
+        config["engine"] |= {"dir": str(scorn.parent), "name": scorn.name}
+        self.engine_log = folder / "engine.log"
+        config["engine"]["uci_options"] |= {"NodeLimit": 150, "Threads": 1, "LogFile": str(self.engine_log)}
+        config["challenge"] |= {"concurrency": 3, "max_simultaneous_games_per_user": 9}
+        path = folder / "config.yml"
+        path.write_text(yaml.safe_dump(config))
+        self.log_path = folder / "bridge.log"
+        self.log = self.log_path.open("w")
+        command = [sys.executable, "lichess-bot.py", "--config", str(path), "--disable_auto_logging"]
+        environment = os.environ | {"COLUMNS": "250", "NO_COLOR": "1"}
+        self.process = subprocess.Popen(command, cwd=folder / "lichess-bot", stdout=self.log, stderr=subprocess.STDOUT,
+                                        stdin=subprocess.DEVNULL, env=environment, start_new_session=True)
+        self.scorn = scorn
+
+    def text(self):
+        return self.log_path.read_text(errors="replace")
+
+    def engines(self):
+        """The engine processes of this bridge."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if os.readlink(folder / "exe") != str(self.scorn.resolve()):
+                    continue
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            # The session of the process: the bridge began one for all that it starts... or an engine began its own.
+            parent = int(fields[1])
+            if os.getsid(parent) == self.process.pid:
+                found.append(int(folder.name))
+        return found
+
+    def kill_engine(self):
+        for process in self.engines():
+            os.kill(process, signal.SIGKILL)
+
+    def stop(self):
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        for process in self.engines():
+            os.kill(process, signal.SIGKILL)
+        self.process.wait()
+        self.log.close()
+
+
+def check(condition, message):
+    if not condition:
+        raise AssertionError(message)
+
+
+def wait_for(bridge, what, happened):
+    deadline = time.monotonic() + PATIENCE
+    while not happened():
+        check(bridge.process.poll() is None, f"lichess-bot ended while waiting for {what}")
+        check(time.monotonic() < deadline, f"waited {PATIENCE} s for {what}")
+        time.sleep(0.05)
+
+
+def play_games(server, bridge, count):
+    """Normal games and odds, every start with both colours: the second is the rematch."""
+    endings = [("resign", 6), ("resign", 14), ("time", 7), ("resign", 9)]
+    games = []
+    starts = list(ODDS.items())
+    for number in range(count):
+        name, fen = starts[number // 2 % len(starts)]
+        rating = 900 + 1900 * number // count
+        games.append(server.challenge(fen, number % 2 == 0, rating, endings[number % len(endings)]))
+        # One after the other: lichess-bot 2026.8 takes two games that begin in the same instant for one.
+        wait_for(bridge, f"game {number + 1}, {name}", lambda: games[-1].times_streamed)
+        wait_for(bridge, "a free place", lambda: sum(game.status == "started" for game in games) < 3)
+    for game in games:
+        wait_for(bridge, f"the end of {game.id}", game.over.is_set)
+        check(game.status in ("resign", "mate", "draw", "outoftime"), f"{game.id} ended by {game.status}")
+        bot = "white" if game.bot_is_white else "black"
+        check(game.status == "draw" or game.winner == bot, f"{game.id}: the bot has lost by {game.status}")
+        check(game.bot_moves >= 4, f"{game.id} has {game.bot_moves} moves of the bot")
+    check("Traceback" not in bridge.text(), "lichess-bot has told an error")
+
+
+def refuse(server, bridge):
+    """What the configuration does not allow is declined, with the reason."""
+    for reason, changes in {
+        "variant": {"variant": {"key": "atomic", "name": "Atomic"}},
+        "casual": {"rated": True},
+        "timeControl": {"speed": "correspondence", "timeControl": {"type": "correspondence", "daysPerTurn": 2}},
+    }.items():
+        game = server.challenge(**changes)
+        wait_for(bridge, f"a refusal for {reason}", lambda: game.id in server.declined)
+        check(server.declined[game.id] == reason, f"declined for {server.declined[game.id]}, not {reason}")
+
+
+def trouble(server, bridge):
+    """Everything that can happen to a game."""
+    queen = ODDS["queen"]
+    for name, bot_is_white, ending, status in [
+        ("the opponent aborts", True, ("abort", 1), "aborted"),
+        ("the opponent never begins", False, ("silent", 0), "aborted"),
+        ("the opponent leaves", True, ("gone", 3), "timeout"),
+    ]:
+        game = server.challenge(queen, bot_is_white, ending=ending)
+        wait_for(bridge, f"the end of a game in which {name}", game.over.is_set)
+        check(game.status == status, f"{name}: ended by {game.status}")
+    check("Traceback" not in bridge.text(), "lichess-bot has told an error")
+    for name, ending in {"the streams break off": ("drop", 3), "the engine is killed": ("kill", 3)}.items():
+        game = server.challenge(queen, True, ending=ending)
+        wait_for(bridge, f"the end of a game in which {name}", game.over.is_set)
+        check(game.status == "resign" and game.winner == "white", f"{name}: {game.status}, {game.winner}")
+        check(game.times_streamed > 1, f"{name}: the bridge never came back")
+        check(game.bot_moves >= 6, f"{name}: the bot made {game.bot_moves} moves")
+    check(server.reconnected >= 1, "the stream of events was not taken up again")
+    game = server.challenge(queen, False, ending=("resign", 4))
+    wait_for(bridge, "a game after all that", game.over.is_set)
+
+
+def check_engine(bridge, games):
+    """What was said to the engine, and what it said."""
+    log = bridge.engine_log.read_text(errors="replace")
+    check("error" not in log.lower(), "the engine has told an error")
+    check(log.count("ucinewgame") >= games, "not every game was announced")
+    check("info string profile odds given" in log, "no profile for odds that are given")
+    check("setoption name UCI_Opponent value none 900 human Somebody" in log, "the opponent's rating was not told")
+    check("info string profile odds given + weak opponent" in log, "the rating selected no profile")
+    check("go ponder" in log and "ponderhit" in log, "no pondering")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("scorn", type=Path)
+    parser.add_argument("--games", type=int, default=20)
+    args = parser.parse_args()
+    archive = Path(os.environ.get("SCORN_SHARED", ROOT / "../shared")) / "peers/lichess-bot.tar.zst"
+    if not archive.exists():
+        print(f"SKIPPED: no {archive} (set SCORN_SHARED)", file=sys.stderr)
+        return
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        subprocess.run(["tar", "--zstd", "-xf", archive, "-C", folder], check=True)
+        server = Server()
+        bridge = Bridge(folder, server, args.scorn.resolve())
+        server.kill_engine = bridge.kill_engine
+        try:
+            wait_for(bridge, "lichess-bot", lambda: server.events)
+            play_games(server, bridge, args.games)
+            refuse(server, bridge)
+            trouble(server, bridge)
+            check_engine(bridge, args.games)
+            check(not server.errors, f"unexpected: {server.errors}")
+        except AssertionError:
+            print(re.sub(" {9,}", "  ", bridge.text())[-6000:], file=sys.stderr)
+            if bridge.engine_log.exists():
+                print(bridge.engine_log.read_text(errors="replace")[-3000:], file=sys.stderr)
+            print(server.errors, file=sys.stderr)
+            raise
+        finally:
+            bridge.stop()
+    print(f"{len(server.games)} games through lichess-bot in {time.monotonic() - begun:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
