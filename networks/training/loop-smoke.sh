@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Two generations from zero with tiny numbers: killed in the middle and resumed they come out with the same bytes; a second
+# loop, a damaged file and a full disk are dealt with. Usage: networks/training/loop-smoke.sh
+#   SCORN    the program (default: target/release/scorn or target/debug/scorn)
+#   PYTHON   a Python with the packages of the extra `loop` (default: python3 if it has them, else a virtual environment in
+#            target/training-venv, which downloads them once)
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+target=${CARGO_TARGET_DIR:-$root/target}
+export PYTHONPATH=$here${PYTHONPATH:+:$PYTHONPATH}
+
+scorn=${SCORN:-}
+for candidate in "$target/release/scorn" "$target/debug/scorn"; do
+    if [ -z "$scorn" ] && [ -x "$candidate" ]; then scorn=$candidate; fi
+done
+python=${PYTHON:-python3}
+if ! "$python" -c 'import numpy, scipy, matplotlib, tensorboardX, chess, pytest' 2>/dev/null; then
+    venv=$target/training-venv
+    [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet "$here[loop]" 'pytest==9.2.0'
+    python=$venv/bin/python
+fi
+
+work=$(mktemp -d)
+full=
+finish() {
+    if [ -n "$full" ]; then umount "$full" || true; fi
+    rm -rf "$work"
+}
+trap finish EXIT
+step() { printf '\n== %s (%s s)\n' "$*" "$SECONDS"; }
+fail() { echo "FAILED: $*" >&2; exit 1; }
+
+settings=(--preset cgzero --no-value-choice --games 16 --nodes 8 --longest 50 --shape 64,64,8 --batch 64 --subset 300
+    --gate-pairs 2 --gate-nodes 8 --gate-score 0.3 --pool-pairs 1 --seed 5 --train-threads 1)
+loop() { "$python" -m scorn_training.loop "$1" --scorn "$scorn" "${@:2}"; }
+
+step "tests of the parts"
+"$python" -m pytest -q "$here/tests/test_loop.py"
+step "two generations"
+loop "$work/whole" "${settings[@]}" --generations 2
+
+step "the same, killed while it plays and while it trains"
+kill_when() {
+    "$python" -m scorn_training.loop "$work/killed" --scorn "$scorn" "$@" > "$work/killed.log" 2>&1 &
+    local pid=$! tries=0
+    until compgen -G "$work/killed/$pattern" > /dev/null; do
+        tries=$((tries + 1))
+        if [ "$tries" -gt 3000 ] || ! kill -0 "$pid" 2>/dev/null; then cat "$work/killed.log"; fail "nothing to kill at $pattern"; fi
+        sleep 0.02
+    done
+    kill -9 "$pid"
+    wait "$pid" 2>/dev/null || true
+    if [ -e "$work/killed/gen-0002/network.onnx" ]; then echo "(it was too late)"; fi
+}
+pattern='gen-0001/games-best-1/manifest.json' kill_when "${settings[@]}" --generations 2
+pattern='gen-0002/train/set.*' kill_when --generations 2
+loop "$work/killed" --generations 2
+same() {
+    (cd "$1" && find . -type f \( -name '*.onnx' -o -name '*.vis' -o -name 'games-*.pgn' -o -name manifest.json \) \
+        -exec sha256sum {} + | LC_ALL=C sort -k2)
+}
+same "$work/whole" > "$work/expected"
+same "$work/killed" > "$work/found"
+[ "$(grep -c 'network.onnx' "$work/expected")" = 3 ] || fail "three networks are expected"
+diff "$work/expected" "$work/found" || fail "the loop that was killed came out otherwise"
+
+step "other settings and a second loop are refused"
+if loop "$work/whole" --nodes 9 2> "$work/told"; then fail "other settings were taken"; fi
+grep -q 'other settings (nodes)' "$work/told" || fail "$(cat "$work/told")"
+exec 9> "$work/whole/.lock"
+flock 9
+if loop "$work/whole" 2> "$work/told"; then fail "a second loop was let in"; fi
+grep -q 'in use by another loop' "$work/told" || fail "$(cat "$work/told")"
+exec 9>&-
+
+step "a damaged file is named and left out"
+damaged=$(find "$work/killed/gen-0002" -name '*.vis' | sort | sed 1q)
+printf x | dd of="$damaged" bs=1 seek=200 conv=notrunc status=none
+loop "$work/killed" --generations 3 2> "$work/told"
+grep -q "${damaged#"$work/killed/"} is damaged" "$work/told" || fail "$(cat "$work/told")"
+grep -q 'is damaged' "$work/killed/manifest.json" || fail "the manifest does not name the damaged file"
+
+step "a full disk stops the loop, and it goes on when there is room"
+mkdir "$work/small"
+if mount -t tmpfs -o size=24m tmpfs "$work/small" 2>/dev/null; then
+    full=$work/small
+    if loop "$full/loop" "${settings[@]}" --generations 2 2> "$work/told"; then fail "24 MB were enough"; fi
+    cat "$work/told"
+    grep -qi 'no space left' "$work/told" || fail "it does not say why it stopped"
+    mount -o remount,size=100m "$full"
+    loop "$full/loop" "${settings[@]}" --generations 2
+    same "$full/loop" > "$work/found"
+    diff "$work/expected" "$work/found" || fail "after the full disk the loop came out otherwise"
+else
+    echo "SKIPPED: no right to mount a small disk"
+fi
+
+step "curves"
+ls "$work/whole/tensorboard" | grep -q tfevents || fail "no TensorBoard log"
+grep -q '<svg' "$work/whole/report.html" || fail "no plot in the page"
+printf '\nloop smoke test passed (%s s)\n' "$SECONDS"

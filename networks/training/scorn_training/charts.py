@@ -1,0 +1,139 @@
+"""The curves of a loop: for TensorBoard, and a page with plots. Both are made anew from the manifest, so nothing is lost or
+there twice after a restart."""
+
+from __future__ import annotations
+
+import html
+import io
+import shutil
+from pathlib import Path
+
+from .files import write_whole
+from .rating import Rating, Result, rate
+
+PAGE = """<!doctype html><meta charset="utf-8"><title>{title}</title>
+<style>body{{font:15px/1.5 sans-serif;max-width:70em;margin:2em auto;padding:0 1em}}table{{border-collapse:collapse}}
+td,th{{padding:.15em .6em;text-align:right;border-bottom:1px solid #ddd}}svg{{max-width:100%;height:auto}}</style>
+<h1>{title}</h1><p>{summary}</p>{figure}<table><tr>{head}</tr>{rows}</table>"""
+
+
+def results(generations: list[dict]) -> list[Result]:
+    """All matches between networks (named gen-N) and others."""
+    matches = (match for generation in generations for match in generation.get("matches", []))
+    return [Result(m["first"], m["second"], m["wins"], m["draws"], m["losses"]) for m in matches]
+
+
+def fixed(generations: list[dict]) -> dict[str, float]:
+    """The players whose rating is known: Stockfish at a UCI_Elo."""
+    names = {name for result in results(generations) for name in (result.first, result.second)}
+    return {name: float(name.rsplit(" ", 1)[1]) for name in names if name.startswith("Stockfish ")}
+
+
+def ratings(generations: list[dict]) -> dict[str, Rating]:
+    return rate(results(generations), fixed(generations) or {"gen-0": 0.0})
+
+
+def series(generations: list[dict]) -> dict[str, list[tuple[int, float]]]:
+    """Name to points (generation, value); what is not known is left out."""
+    curves: dict[str, list[tuple[int, float]]] = {}
+
+    def add(name: str, at: int, value: float | None) -> None:
+        if value is not None:
+            curves.setdefault(name, []).append((at, float(value)))
+
+    games = 0
+    for generation in generations:
+        at, play = generation["generation"], generation["games"]
+        games += play["games"]
+        add("games/total", at, games)
+        add("games/decisive per draw", at, (play["decisive"] + 0.5) / (play["draws"] + 0.5))
+        add("games/mean plies", at, play["plies"] / max(play["games"], 1))
+        add("search/ScLimit", at, play["sc_limit"] or None)
+        add("search/nodes", at, play["nodes"])
+        training = generation["training"]
+        for part, found in (("learned", training["learned"]), ("fresh", training["fresh"])):
+            for name in ("kl", "value"):
+                add(f"loss/{name} {part}", at, found.get(name))
+    for name, rating in ratings(generations).items():
+        if name.startswith("gen-"):
+            add("elo/network", int(name[4:]), rating.elo)
+    return curves
+
+
+def write_tensorboard(folder: Path, generations: list[dict]) -> None:
+    """Event files of all generations."""
+    from tensorboardX import SummaryWriter
+
+    shutil.rmtree(folder, ignore_errors=True)
+    with SummaryWriter(logdir=str(folder)) as writer:
+        for name, points in series(generations).items():
+            for at, value in sorted(points):
+                writer.add_scalar(name.replace(" ", "_"), value, at)
+
+
+def _figure(generations: list[dict]) -> str:
+    """The plots as SVG."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "scorn"
+    from matplotlib import pyplot
+
+    curves, rated = series(generations), ratings(generations)
+    figure, axes = pyplot.subplots(2, 3, figsize=(13, 7), constrained_layout=True)
+    elo, loss, ratio, limit, nodes, games = axes.ravel()
+    points = sorted((int(name[4:]), r) for name, r in rated.items() if name.startswith("gen-"))
+    elo.errorbar([at for at, _ in points], [r.elo for _, r in points], [r.error for _, r in points], fmt="o-", capsize=2)
+    anchors = fixed(generations)
+    for name, value in sorted(anchors.items()):
+        elo.axhline(value, color="gray", linewidth=0.7, linestyle=":")
+        elo.annotate(name, (0, value), fontsize=7, color="gray")
+    elo.set_title("Elo by network" + ("" if anchors else " (gen-0 is 0)"))
+    for name, points in curves.items():
+        if name.startswith("loss/"):
+            loss.plot(*zip(*points), label=name[5:])
+    loss.set_title("loss on new games (fresh: before they are learned from)")
+    if loss.lines:
+        loss.legend(fontsize=7)
+    for axis, name, title in (
+        (ratio, "games/decisive per draw", "(w+l)/d of self-play"),
+        (limit, "search/ScLimit", "ScLimit"),
+        (nodes, "search/nodes", "nodes a move"),
+        (games, "games/total", "games so far"),
+    ):
+        axis.set_title(title)
+        if name in curves:
+            axis.plot(*zip(*curves[name]), "o-", markersize=3)
+    ratio.set_yscale("log")
+    ratio.axhspan(0.5, 2, color="gray", alpha=0.15)
+    for axis in axes.ravel():
+        axis.set_xlabel("generation")
+    out = io.StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None})
+    pyplot.close(figure)
+    text = out.getvalue()
+    return text[text.index("<svg") :]
+
+
+def write_page(path: Path, title: str, summary: str, generations: list[dict]) -> None:
+    """One HTML file, with everything in it."""
+    rated = ratings(generations)
+    heads = ["network", "Elo", "games", "w", "d", "l", "(w+l)/d", "ScLimit", "nodes", "positions", "KL", "value", "plays on"]
+    rows = []
+    for generation in generations:
+        play, training = generation["games"], generation["training"]
+        name = f"gen-{generation['generation']}"
+        elo = f"{rated[name].elo:.0f} ± {rated[name].error:.0f}" if name in rated else ""
+        wins = play["white"], play["draws"], play["black"]
+        numbers = [play["games"], *wins, f"{play['decisive'] / max(play['draws'], 1):.2f}", play["sc_limit"] or "-", play["nodes"]]
+        losses = [training["learned"].get("kl", ""), training["learned"].get("value", "")]
+        rows.append([name, elo, *numbers, training["positions"], *losses, "yes" if generation["promoted"] else "no"])
+    cells = ["".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) for row in rows]
+    text = PAGE.format(
+        title=html.escape(title),
+        summary=html.escape(summary),
+        figure=_figure(generations) if generations else "",
+        head="".join(f"<th>{html.escape(head)}</th>" for head in heads),
+        rows="".join(f"<tr>{row}</tr>" for row in cells),
+    )
+    write_whole(path, lambda partial: partial.write_text(text))

@@ -1,0 +1,110 @@
+"""Runs the program: parts of self-play and matches side by side on this machine. `cluster.py` does the same on a Ray cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+# Has a child killed when the loop is, however that happens, so that no orphan holds its files (util-linux). Without it an
+# orphan ends by itself when its part is played.
+GUARD = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
+
+
+class LoopError(Exception):
+    """What stops a loop, in words for people. Everything that was done is on disk, and the same command goes on."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A call of the program. In the arguments `{name}` stands for the file of a network."""
+
+    arguments: list[str]
+    networks: dict[str, Path]
+    # The folder of a run of self-play, or the games of a match: what makes it go on where it was stopped.
+    out: Path
+
+    @property
+    def is_selfplay(self) -> bool:
+        return self.arguments[0] == "selfplay"
+
+    def is_done(self) -> bool:
+        return self.is_selfplay and (self.out / "summary.json").exists()
+
+    def command(self, networks: dict[str, str], out: str) -> list[str]:
+        """The arguments with the real paths."""
+        arguments = self.arguments
+        for name, path in networks.items():
+            arguments = [argument.replace("{" + name + "}", path) for argument in arguments]
+        if self.is_selfplay:
+            return [*arguments, "--out", out, "--resume", "--json"]
+        return [*arguments, "--pgn", out, "--json"]
+
+
+class Program:
+    """The program, and its processes that run."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._running: set[subprocess.Popen] = set()
+        self._lock = threading.Lock()
+        self._is_stopping = False
+
+    def run(self, arguments: list[str]) -> str:
+        """What a call prints.
+
+        Raises:
+            LoopError: it failed; what it said is in the message.
+        """
+        with self._lock:
+            if self._is_stopping:
+                raise LoopError("stopped")
+            pipe = subprocess.PIPE
+            command = [*GUARD, self.path, *arguments]
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+            self._running.add(process)
+        try:
+            out, errors = process.communicate()
+        finally:
+            with self._lock:
+                self._running.discard(process)
+        if process.returncode != 0:
+            said = errors.decode(errors="replace").strip().splitlines()[-3:]
+            raise LoopError(f"{Path(self.path).name} {arguments[0]} failed ({process.returncode}): " + "; ".join(said))
+        return out.decode()
+
+    def stop(self) -> None:
+        """Ends everything that runs: at most games that are not over are lost."""
+        with self._lock:
+            self._is_stopping = True
+            for process in self._running:
+                process.kill()
+
+
+class Local:
+    """Runs jobs on this machine, so many at a time."""
+
+    def __init__(self, program: Program, at_a_time: int) -> None:
+        self.program = program
+        self.at_a_time = max(1, min(at_a_time, os.cpu_count() or 1))
+
+    def run(self, jobs: list[Job]) -> list[dict]:
+        """What each job reports, in their order."""
+        with ThreadPoolExecutor(self.at_a_time) as threads:
+            try:
+                return list(threads.map(self._one, jobs))
+            except BaseException:
+                self.program.stop()
+                raise
+
+    def _one(self, job: Job) -> dict:
+        if job.is_done():
+            return {}
+        job.out.parent.mkdir(parents=True, exist_ok=True)
+        networks = {name: str(path) for name, path in job.networks.items()}
+        return json.loads(self.program.run(job.command(networks, str(job.out))))

@@ -1,0 +1,555 @@
+"""Learning from itself: games, training, a gate, and again.
+
+    python -m scorn_training.loop FOLDER --preset cgzero --generations 30
+    python -m scorn_training.loop FOLDER                  goes on with what is there
+    python -m scorn_training.loop FOLDER --ray auto       the same on a Ray cluster
+
+A generation: the best network plays itself (`scorn selfplay`), a network learns from the last generations' games
+(`scorn train`), plays against others (`scorn match`), and plays on if the gate says so. Everything is in the folder, the
+state in manifest.json; a loop that was killed goes on where it was and loses at most games that were not over. With the
+same seed and settings the same networks come out, byte by byte (matches against Stockfish and what hangs on the clock apart).
+
+    manifest.json      settings and what came of every generation
+    openings.epd       balanced openings for matches
+    gen-0007/games-*/  self-play       gen-0007/train/  checkpoint, log       gen-0007/network.onnx       gen-0007/*.pgn matches
+    tensorboard/, report.html, times.jsonl
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import json
+import math
+import random
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from . import charts, openings, schedule, selfplay
+from .execution import Job, Local, LoopError, Program
+from .files import write_whole
+from .settings import Settings, add_arguments, as_dict, check, given
+
+FORMAT = 1
+# Openings in the book of matches; taken by seed.
+BOOK = 200
+# UCI_Elo of Stockfish, from its weakest.
+YARDSTICKS = range(1320, 3200, 100)
+# An older network for the ratings and for rivals is one of so many before the best.
+RECENT = 10
+PLAIN_PUCT = 1_000_000_000
+RIVALS_SHARE = 0.1
+# What choice by value + log(visits) is called, in programs that know it.
+VALUE_CHOICE = re.compile(r"--([a-z-]+)[^\n]*\n[^-]*?value \+ l(?:og|n)\(visits\)", re.DOTALL)
+
+
+def derived(*parts: object) -> int:
+    """A seed from others, in the range that the program takes."""
+    digest = hashlib.sha256(repr(parts).encode()).digest()
+    return int.from_bytes(digest[:4], "little") >> 1 or 1
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+class Loop:
+    """A loop in its folder, which no other process can have meanwhile."""
+
+    def __init__(self, folder: Path, program: Program, settings: dict, scorn_version: str) -> None:
+        self.folder, self.program = folder, program
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = open(folder / ".lock", "w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise LoopError(f"{folder} is in use by another loop") from error
+        self.manifest = self._open(settings, scorn_version)
+        self.settings = Settings(**self.manifest["settings"])
+        self.executor = Local(program, self.settings.shards)
+
+    # The manifest.
+
+    def _open(self, settings: dict, version: str) -> dict:
+        path = self.folder / "manifest.json"
+        if not path.exists():
+            others = [item.name for item in self.folder.iterdir() if item.name not in (".lock", "manifest.partial")]
+            if others:
+                raise LoopError(f"{self.folder} is not empty ({others[0]} is in it) and holds no manifest.json")
+            settings = as_dict(check(Settings(**settings)))
+            manifest = {"format": FORMAT, "program": version, "settings": settings, "generations": [], "current": {}}
+            self._write(manifest)
+            return manifest
+        try:
+            manifest = json.loads(path.read_text())
+            found = manifest["settings"]
+            known = manifest["format"] == FORMAT
+        except (ValueError, KeyError, TypeError) as error:
+            raise LoopError(f"{path} is damaged: {error}") from error
+        if not known:
+            raise LoopError(f"{path} is of another version of this program")
+        wanted = as_dict(check(Settings(**{**found, **settings})))
+        defaults = as_dict(Settings())  # for settings that the program that began did not know
+        different = sorted(name for name in wanted if wanted[name] != found.get(name, defaults[name]))
+        if different:
+            raise LoopError(f"{path} was begun with other settings ({', '.join(different)}): go on as it was begun")
+        return manifest
+
+    def _write(self, manifest: dict) -> None:
+        text = json.dumps(manifest, indent=1) + "\n"
+        write_whole(self.folder / "manifest.json", lambda partial: partial.write_text(text))
+
+    def save(self) -> None:
+        self._write(self.manifest)
+
+    @property
+    def generations(self) -> list[dict]:
+        """Those that are complete; the first has number 0 and no games."""
+        return self.manifest["generations"]
+
+    def folder_of(self, generation: int) -> Path:
+        return self.folder / f"gen-{generation:04}"
+
+    def network(self, generation: int) -> Path:
+        return self.folder_of(generation) / "network.onnx"
+
+    def best(self) -> tuple[int, int | None]:
+        """The numbers of Best1 and Best2; there is no Best2 before somebody was promoted."""
+        promoted = [0] + [generation["generation"] for generation in self.generations[1:] if generation["promoted"]]
+        return promoted[-1], promoted[-2] if len(promoted) > 1 else None
+
+    def learned(self) -> list[dict]:
+        """Generations with games."""
+        return self.generations[1:]
+
+    # What goes on.
+
+    def run(self, until: int, minutes: float) -> None:
+        """Goes on to this generation, or until the time is over (at the end of a generation)."""
+        began = time.monotonic()
+        if not self.generations:
+            self._phase("start", self.begin)
+            self.generations.append({"generation": 0, "network": sha256(self.network(0))})
+            self.save()
+        self.publish()
+        while len(self.learned()) < until and time.monotonic() - began < 60 * minutes:
+            number = len(self.generations)
+            current = self.manifest["current"]
+            for name, phase in (("games", self.play), ("training", self.train), ("matches", self.measure)):
+                if name not in current:
+                    current[name] = self._phase(name, phase, number)
+                    self.save()
+            self.generations.append(self.judge(number, current))
+            self.manifest["current"] = {}
+            self.save()
+            self.clean(number)
+            self.publish()
+            self.tell()
+
+    def _phase(self, name: str, work: Callable, *arguments):
+        """Does it, and notes what it cost."""
+        began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        found = work(*arguments)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        line = {
+            "generation": len(self.generations),
+            "phase": name,
+            "seconds": round(time.monotonic() - began, 2),
+            "core_seconds": round(used, 2),
+        }
+        with open(self.folder / "times.jsonl", "a") as file:
+            file.write(json.dumps(line) + "\n")
+        return found
+
+    def begin(self) -> None:
+        """Network 0: random weights, or those of a file."""
+        folder = self.folder_of(0)
+        (folder / "train").mkdir(parents=True, exist_ok=True)
+        checkpoint = folder / "train" / "checkpoint"
+        if self.settings.start == "random":
+            policy, value, hidden = self.settings.shape.split(",")
+            sizes = ["--policy-width", policy, "--value-width", value, "--hidden", hidden]
+            sizes += ["--seed", str(derived(self.settings.seed, "weights"))]
+        else:
+            sizes = ["--network", self.settings.start]
+        self.program.run(["train", "start", str(checkpoint), "--force", *sizes])
+        self.export(0)
+        openings.make(self.folder / "openings.epd", self.program.path, BOOK, derived(self.settings.seed, "openings"))
+
+    def export(self, number: int) -> None:
+        checkpoint = self.folder_of(number) / "train" / "checkpoint"
+        name = ["--name", f"self-play {self.settings.seed}, generation {number}", "--data", "self-play"]
+        if not self.learned() and number == 0 and self.settings.start == "random":
+            name[-1] = "none: random weights"
+        self.program.run(["train", "export", str(checkpoint), str(self.network(number)), "--force", *name])
+
+    # Games.
+
+    def limits(self) -> tuple[float, int]:
+        """ScLimit (0: plain PUCT) and nodes of the generation to come."""
+        settings = self.settings
+        if not settings.balance:
+            return settings.sc_limit, settings.nodes
+        path = [
+            schedule.Step(g["games"]["nodes"], g["games"]["sc_limit"], g["games"]["decisive"], g["games"]["draws"])
+            for g in self.learned()
+        ]
+        if not path:
+            return settings.sc_limit, settings.nodes
+        return schedule.next_limits(path, settings.balance, settings.most_nodes)
+
+    def pairings(self, number: int) -> list[tuple[str, int, Path, Path]]:
+        """Who plays how many games against whom: name, games, networks."""
+        games = self.settings.games
+        first, second = self.best()
+        best = self.network(first)
+        if number == 1 and self.settings.teacher:
+            best = Path(self.settings.teacher)
+        if not self.settings.rivals or second is None:
+            return [("best", games, best, best)]
+        rng = random.Random(derived(self.settings.seed, number, "rivals"))
+        older = self.older(number, rng)
+        strange = round(RIVALS_SHARE * games) if older is not None else 0
+        # Each of the others the more games, the less the newest network won against it.
+        rates = self.generations[-1].get("win_rates", [0.5, 0.5])
+        need = [1 - rate + 1e-3 for rate in rates]
+        against_second = round((games - strange) * need[1] / sum(need))
+        pairings = [("best", games - strange - against_second, best, best)]
+        pairings.append(("second", against_second, best, self.network(second)))
+        if strange:
+            pairings.append(("older", strange, self.network(rng.choice([first, second])), self.network(older)))
+        return [pairing for pairing in pairings if pairing[1] > 0]
+
+    def older(self, number: int, rng: random.Random) -> int | None:
+        """A network by lot that is neither the newest, nor one of the best."""
+        among = [n for n in range(max(0, number - RECENT), number - 1) if n not in self.best()]
+        return rng.choice(among) if among else None
+
+    def play(self, number: int) -> dict:
+        """The games of a generation."""
+        settings = self.settings
+        limit, nodes = self.limits()
+        jobs = []
+        for name, games, first, second in self.pairings(number):
+            shards = min(settings.shards, games)
+            for shard in range(1, shards + 1):
+                arguments = ["selfplay", "--games", str(games), "--nodes", str(nodes), "--records", "--threads", "1"]
+                arguments += ["--shard", f"{shard}/{shards}", "--seed", str(derived(settings.seed, number, name))]
+                arguments += ["--weights", "{first}", "--longest", str(settings.longest), *settings.engine.split()]
+                arguments += self.choice()
+                if settings.random_plies:
+                    arguments += ["--random-plies", str(settings.random_plies), "--random-share", str(settings.random_share)]
+                arguments += self.sides(round(limit), first != second)
+                out = self.folder_of(number) / f"games-{name}-{shard}"
+                jobs.append(Job(arguments, {"first": first, "second": second}, out))
+        self.executor.run(jobs)
+        return self.count([job.out for job in jobs], limit, nodes)
+
+    def sides(self, limit: int, are_different: bool) -> list[str]:
+        """What distinguishes the players: networks, search-contempt, odds."""
+        second = ["WeightsFile={second}"] if are_different else []
+        arguments = ["--sc-limit", str(limit)] if limit else []
+        if self.settings.odds:
+            # The receiver searches as many nodes as the giver's limit, without search-contempt (the paper's odds).
+            second += [f"ScLimit={PLAIN_PUCT}", f"NodeLimit={limit}"] if limit else []
+            arguments += ["--odds", self.settings.odds]
+        if are_different or self.settings.odds:
+            arguments += ["--a-plays", "both"]
+        return arguments + (["--b", ";".join(second)] if second else [])
+
+    def choice(self) -> list[str]:
+        """The flag of choice by value + log(visits)."""
+        if not self.settings.value_choice:
+            return []
+        found = VALUE_CHOICE.search(self.program.run(["selfplay", "--help"]))
+        if found is None:
+            raise LoopError("this program cannot choose moves by value + log(visits): --no-value-choice does without it")
+        return [f"--{found[1]}"]
+
+    def count(self, folders: list[Path], limit: float, nodes: int) -> dict:
+        """What the games of folders are together."""
+        total = dict.fromkeys(["games", "white", "draws", "black", "plies", "nodes", "samples"], 0)
+        for folder in folders:
+            summary = json.loads((folder / "summary.json").read_text())
+            for name in total:
+                total[name] += summary[name]
+        visits = total.pop("nodes")
+        decisive = total["white"] + total["black"]
+        names = [folder.name for folder in folders]
+        return {**total, "visits": visits, "decisive": decisive, "sc_limit": limit, "nodes": nodes, "folders": names}
+
+    # Training.
+
+    def files(self, number: int, generations: range) -> tuple[list[tuple[Path, int]], list[str]]:
+        """Whole files of visits with their generation, and what was left out."""
+        files, left_out = [], []
+
+        def complain(text: str) -> None:
+            text = text.replace(f"{self.folder}/", "")
+            left_out.append(text)
+            print(f"scorn loop: {text}", file=sys.stderr)
+
+        for generation in generations:
+            play = self.manifest["current"] if generation == number else self.generations[generation]
+            for name in play["games"]["folders"]:
+                folder = self.folder_of(generation) / name
+                files += [(path, generation) for path in selfplay.whole_files(folder, complain)]
+        return files, left_out
+
+    def train(self, number: int) -> dict:
+        """Learns from the window, beginning with the network of the generation before."""
+        settings = self.settings
+        folder = self.folder_of(number) / "train"
+        folder.mkdir(parents=True, exist_ok=True)
+        checkpoint, before = folder / "checkpoint", self.folder_of(number - 1) / "train" / "checkpoint"
+        files, left_out = self.files(number, range(max(1, number - settings.window + 1), number + 1))
+        new = [path for path, generation in files if generation == number]
+        if not new:
+            raise LoopError(f"generation {number} has no game to learn from")
+        data, positions, share = self.training_set(number, files)
+        steps = self.steps(number, positions)
+        start = json.loads(before.open("rb").readline())["progress"]["step"]
+        fresh = self.quality(before, new)
+        if not checkpoint.exists():
+            write_whole(checkpoint, lambda partial: shutil.copyfile(before, partial))
+        arguments = ["train", "run", "--folder", str(folder), "--steps", str(start + steps), "--result-share", share]
+        for path, part in data:
+            arguments += ["--data", f"{path}:{part}"]
+        arguments += ["--batch", str(settings.batch), "--chunk", "128", "--rate", str(settings.rate), "--fixed-order"]
+        arguments += ["--threads", str(settings.train_threads), "--seed", str(derived(settings.seed, "training"))]
+        arguments += ["--log-every", str(max(1, steps // 8)), "--save-every", "200"]
+        self.program.run(arguments)
+        self.export(number)
+        return {
+            "positions": positions,
+            "new": self.positions_of(new),
+            "files": len(files),
+            "left_out": left_out,
+            "steps": steps,
+            "learned": self.quality(checkpoint, new),
+            "fresh": fresh,
+            "network": sha256(self.network(number)),
+        }
+
+    def training_set(self, number: int, files: list[tuple[Path, int]]) -> tuple[list[tuple[Path, int]], int, str]:
+        """Files with their shares, positions, and the share of results in the value."""
+        settings = self.settings
+        if not settings.unique:
+            counted = [(path, self.positions_of([path])) for path, _ in files]
+            counted = [(path, count) for path, count in counted if count]
+            return counted, sum(count for _, count in counted), settings.result_share
+        weighted = [(path, max(settings.fade_least, 1 - settings.fade * (number - age))) for path, age in files]
+        pooled = selfplay.pool(weighted, parse_share(settings.result_share))
+        chosen = pooled.searched
+        if settings.subset:
+            chosen = selfplay.subset(pooled, settings.subset, derived(settings.seed, number, "subset"))
+        path = self.folder_of(number) / "train" / "set.vis"
+        chosen.write(path)
+        # The mean values stand in the file, results in none.
+        return [(path, 1)], len(chosen), "0"
+
+    def positions_of(self, files: list[Path]) -> int:
+        """From their headers."""
+        total = 0
+        for path in files:
+            with open(path, "rb") as file:
+                total += int.from_bytes(file.read(32)[24:], "little")
+        return total
+
+    def steps(self, number: int, positions: int) -> int:
+        """Steps of a generation."""
+        settings = self.settings
+        if settings.passes:
+            return max(1, math.ceil(settings.passes * positions / settings.batch))
+        new = self.manifest["current"]["games"]["samples"]
+        return max(1, math.ceil(settings.reuse * new / settings.batch))
+
+    def quality(self, checkpoint: Path, files: list[Path]) -> dict:
+        """How well a network foretells games: those of this generation, before (fresh) or after it has learned from them."""
+        arguments = ["train", "measure", str(checkpoint), *map(str, files[:2]), "--count", "4000"]
+        lines = self.program.run([*arguments, "--result-share", self.settings.result_share]).splitlines()
+        found = [losses(line) for line in lines if "in integers" in line]
+        found = [line for line in found if line]
+        return {key: round(sum(line[key] for line in found) / len(found), 4) for key in found[0]} if found else {}
+
+    # Matches.
+
+    def match(self, number: int, name: str, other: str, pairs: int, more: list[str]) -> Job:
+        """The new network against another: `other` is an engine as `scorn match` takes it."""
+        settings = self.settings
+        seed = derived(settings.seed, number, "match", name)
+        arguments = ["match", "self;Threads=1;WeightsFile={new}", other, "--pairs", str(pairs), "--seed", str(seed)]
+        arguments += ["--book", str(self.folder / "openings.epd"), "--limit", f"nodes={settings.gate_nodes}"]
+        arguments += ["--longest", "400", *more]
+        return Job(arguments, {"new": self.network(number)}, self.folder_of(number) / f"{name}.pgn")
+
+    def measure(self, number: int) -> list[dict]:
+        """Matches of the new network: for the gate, for the ratings, and against the yardstick."""
+        settings = self.settings
+        first, second = self.best()
+        sprt = ["--sprt", settings.gate_sprt] if settings.gate == "sprt" else []
+        opponents: list[tuple[int, int, list[str]]] = [(first, settings.gate_pairs, sprt)]
+        if settings.rivals and second is not None:
+            opponents.append((second, settings.gate_pairs, []))
+        older = self.older(number, random.Random(derived(settings.seed, number, "pool")))
+        if settings.pool_pairs and older is not None:
+            opponents.append((older, settings.pool_pairs, []))
+        names, jobs = [], []
+        for opponent, pairs, more in opponents:
+            job = self.match(number, f"match-gen-{opponent}", "self;Threads=1;WeightsFile={other}", pairs, more)
+            jobs.append(Job(job.arguments, {**job.networks, "other": self.network(opponent)}, job.out))
+            names.append(f"gen-{opponent}")
+        if settings.yardstick and number % settings.yardstick_every == 0:
+            elo = self.yardstick()
+            other = f"{settings.yardstick};Threads=1;Hash=16;UCI_LimitStrength=true;UCI_Elo={elo}"
+            limit = ["--second-limit", f"nodes={settings.yardstick_nodes}"]
+            jobs.append(self.match(number, "match-yardstick", other, settings.yardstick_pairs, limit))
+            names.append(f"Stockfish {elo}")
+        reports = self.executor.run(jobs)
+        return [match_facts(f"gen-{number}", name, report) for name, report in zip(names, reports)]
+
+    def yardstick(self) -> int:
+        """The UCI_Elo nearest to the best network's rating, as far as it is known; the weakest before."""
+        rated = charts.ratings(self.learned())
+        mine = rated.get(f"gen-{self.best()[0]}")
+        if mine is None or not charts.fixed(self.learned()):
+            return YARDSTICKS[0]
+        return min(YARDSTICKS, key=lambda elo: abs(elo - mine.elo))
+
+    def judge(self, number: int, current: dict) -> dict:
+        """The generation with its verdict."""
+        settings = self.settings
+        gate = current["matches"][0]
+        score = points(gate)
+        promoted = {
+            "none": True,
+            "score": score > settings.gate_score,
+            "sprt": gate.get("verdict") == "h1",
+        }[settings.gate]
+        rates = [score]
+        if settings.rivals and self.best()[1] is not None:
+            rates.append(points(current["matches"][1]))
+        else:
+            rates.append(0.5)
+        network = current["training"]["network"]
+        return {"generation": number, **current, "network": network, "promoted": promoted, "win_rates": rates}
+
+    def clean(self, number: int) -> None:
+        """Removes what is not needed any more: the training set, and the checkpoint before the last."""
+        (self.folder_of(number) / "train" / "set.vis").unlink(missing_ok=True)
+        if number >= 2:
+            (self.folder_of(number - 2) / "train" / "checkpoint").unlink(missing_ok=True)
+
+    # What is shown.
+
+    def publish(self) -> None:
+        """Curves for TensorBoard, and the page."""
+        charts.write_tensorboard(self.folder / "tensorboard", self.learned())
+        seconds = 0.0
+        if (self.folder / "times.jsonl").exists():
+            lines = (self.folder / "times.jsonl").read_text().splitlines()
+            seconds = sum(json.loads(line)["core_seconds"] for line in lines)
+        games = sum(generation["games"]["games"] for generation in self.learned())
+        summary = f"{len(self.learned())} generations, {games} games, {seconds / 60:.1f} core minutes on this machine"
+        charts.write_page(self.folder / "report.html", f"Loop {self.folder.resolve().name}", summary, self.learned())
+
+    def tell(self) -> None:
+        """A line about the last generation."""
+        last = self.learned()[-1]
+        play, training = last["games"], last["training"]
+        rated = charts.ratings(self.learned()).get(f"gen-{last['generation']}")
+        elo = f"Elo {rated.elo:.0f} +/- {rated.error:.0f}" if rated else ""
+        limit = f", ScLimit {play['sc_limit']:.0f}" if play["sc_limit"] else ""
+        print(
+            f"generation {last['generation']}: {play['games']} games +{play['white']} ={play['draws']} -{play['black']}{limit}, "
+            f"{training['steps']} steps on {training['positions']} positions, kl {training['learned'].get('kl', '-')} "
+            f"value {training['learned'].get('value', '-')}, score {points(last['matches'][0]):.2f} against "
+            f"{last['matches'][0]['second']}, {'plays on' if last['promoted'] else 'rejected'}; {elo}",
+            flush=True,
+        )
+
+
+def losses(line: str) -> dict:
+    """The figures of a line of `scorn train`."""
+    found = {key: re.search(rf"\b{key} (\d+\.\d+)", line) for key in ("policy", "kl", "value", "plies")}
+    return {key: float(match[1]) for key, match in found.items() if match} if found["kl"] else {}
+
+
+def parse_share(text: str) -> tuple[float, float]:
+    first, _, last = text.partition(",")
+    return float(first), float(last or first)
+
+
+def match_facts(first: str, second: str, report: dict) -> dict:
+    """What is kept of a match; nothing in it hangs on the clock."""
+    facts = {"first": first, "second": second}
+    facts |= {key: report[key] for key in ("wins", "draws", "losses", "pairs")}
+    if report.get("sprt"):
+        facts |= {"llr": round(report["sprt"]["llr"], 3), "verdict": report["sprt"]["verdict"].lower()}
+    return facts
+
+
+def points(match: dict) -> float:
+    """The share of points of the first player."""
+    games = match["wins"] + match["draws"] + match["losses"]
+    return (match["wins"] + match["draws"] / 2) / max(games, 1)
+
+
+def find_program(given: str) -> str:
+    """The program's path.
+
+    Raises:
+        LoopError: there is none.
+    """
+    root = Path(__file__).resolve().parents[3]
+    candidates = [given] if given else ["scorn", str(root / "target/release/scorn")]
+    for candidate in candidates:
+        found = shutil.which(candidate)
+        if found:
+            return str(Path(found).resolve())
+    raise LoopError(f"no program: {' and '.join(candidates)} cannot be run (--scorn names it)")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="scorn_training.loop", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, help="the loop's folder")
+    parser.add_argument("--scorn", default="", metavar="FILE", help="the program [scorn, or target/release/scorn]")
+    parser.add_argument("--generations", type=int, default=1_000_000, metavar="N", help="go on to this generation")
+    parser.add_argument("--minutes", type=float, default=math.inf, metavar="X", help="stop after the generation in which they are over")
+    parser.add_argument("--ray", default="", metavar="ADDRESS", help="play on this Ray cluster (auto: the one that is running)")
+    add_arguments(parser.add_argument_group("settings (kept in the manifest; they cannot change on the way)"))
+    args = parser.parse_args(arguments)
+    program = None
+    try:
+        program = Program(find_program(args.scorn))
+        version = program.run(["--version"]).strip()
+        loop = Loop(args.folder, program, given(args), version)
+        if args.ray:
+            from .cluster import Cluster
+
+            loop.executor = Cluster(args.ray, program)
+        loop.run(args.generations, args.minutes)
+    except (LoopError, OSError, ValueError, subprocess.CalledProcessError) as error:
+        print(f"scorn loop: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("scorn loop: stopped; the same command goes on", file=sys.stderr)
+        return 130
+    finally:
+        if program:
+            program.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

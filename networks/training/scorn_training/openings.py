@@ -1,0 +1,58 @@
+"""Openings to measure with: a few random moves, and only those after which the chances are about equal.
+
+Nothing is learned from them: the built-in network judges them, and games that are played from them are gates and ratings.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import tempfile
+from pathlib import Path
+
+import chess
+
+from .files import write_whole
+
+# Centipawns that a balanced position may be away from 0, by a short search.
+BALANCED = 50
+NODES = 100
+
+
+def random_positions(count: int, seed: int) -> list[str]:
+    """Different positions after 4 to 8 random moves (EPD), with pieces to play with: no captures but by chance."""
+    rng = random.Random(seed)
+    found: dict[str, None] = {}
+    while len(found) < count:
+        board = chess.Board()
+        for _ in range(rng.choice([4, 6, 8])):
+            board.push(rng.choice(list(board.legal_moves)))
+            if board.is_game_over():
+                break
+        if not board.is_game_over() and not board.is_check():
+            found[board.epd()] = None
+    return list(found)
+
+
+def make(path: Path, scorn: str, count: int, seed: int) -> None:
+    """Writes a book of so many balanced positions, if it is not there."""
+    if path.exists():
+        return
+    balanced: list[str] = []
+    for attempt in range(20):
+        with tempfile.TemporaryDirectory() as folder:
+            epd = Path(folder) / "positions.epd"
+            positions = random_positions(3 * count, seed + attempt)
+            epd.write_text("".join(f"{position}\n" for position in positions))
+            command = [scorn, "analyze", "--epd", str(epd), "--nodes", str(NODES), "--json"]
+            command += ["--threads", "1", "--score-type", "centipawn"]
+            lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+        for position, line in zip(positions, lines):
+            score = json.loads(line)["lines"][0].get("score")  # a mate has none
+            if score is not None and abs(score) <= BALANCED and position not in balanced:
+                balanced.append(position)
+        if len(balanced) >= count:
+            break
+    text = "".join(f"{position}\n" for position in balanced[:count])
+    write_whole(path, lambda partial: partial.write_text(text))

@@ -1,0 +1,56 @@
+"""The paper's schedule (figure 5): ScLimit moves between generations so that (w+l)/d stays near a target, and the nodes of a
+move are doubled when it has settled. The rule is that of `scorn selfplay --balance` (src/selfplay/controller.rs), with a
+generation for a batch.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+SLOPE = 0.7  # how fast the logarithm of the ratio falls with that of the limit (figure 2)
+DAMPING = 0.4  # the part of a step that is taken within the bounds
+STEADY = 4  # generations within the bounds after which the limit has settled
+DRIFT = 1.6  # in which it was never further than this factor from where it is
+CLOSE = 1.25  # and the ratio of all their games no further than this from the target
+LARGEST = 1_000_000
+
+
+@dataclass(frozen=True)
+class Step:
+    """A generation on the path."""
+
+    nodes: int
+    sc_limit: float
+    decisive: int
+    draws: int
+
+
+def is_balanced(step: Step, target: float) -> bool:
+    """The author's inequality, d/2 < w+l < 2d, for a target of 1."""
+    return abs(_error(step, target)) < math.log(2)
+
+
+def _error(step: Step, target: float) -> float:
+    return math.log((step.decisive + 0.5) / (step.draws + 0.5) / target)
+
+
+def next_limits(path: list[Step], target: float, most_nodes: int) -> tuple[float, int]:
+    """The limit (round it to use it) and the nodes that follow a path, which is not empty."""
+    last = path[-1]
+    error = _error(last, target)
+    gain = DAMPING if is_balanced(last, target) else 1.0
+    step = max(-math.log(2), min(math.log(2), gain * error / SLOPE))
+    limit = max(1.0, min(LARGEST, last.sc_limit * math.exp(step)))
+    nodes = last.nodes * 2 if _is_settled(path, limit, target) and last.nodes * 2 <= most_nodes else last.nodes
+    return limit, nodes
+
+
+def _is_settled(path: list[Step], limit: float, target: float) -> bool:
+    recent = path[-STEADY:]
+    if len(recent) < STEADY or any(step.nodes != recent[-1].nodes for step in recent):
+        return False
+    ratio = (sum(step.decisive for step in recent) + 0.5) / (sum(step.draws for step in recent) + 0.5) / target
+    return 1 / CLOSE <= ratio <= CLOSE and all(
+        is_balanced(step, target) and limit / DRIFT <= step.sc_limit <= limit * DRIFT for step in recent
+    )

@@ -1,0 +1,138 @@
+"""What a loop is told, and the presets. The settings stand in the loop's manifest and cannot change on the way."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict, dataclass, field, fields, replace
+
+
+def _of(default: object, text: str):
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every field is a flag of the command line."""
+
+    start: str = _of("random", "where to begin: random, or the file of a sparse network")
+    teacher: str = _of("", "a network of any kind that plays the first generation's games instead")
+    shape: str = _of("512,512,32", "sizes of a new network: columns of policy and value, hidden units")
+    seed: int = _of(1, "decides everything that is random")
+
+    games: int = _of(500, "games of a generation")
+    nodes: int = _of(100, "nodes a move in them")
+    longest: int = _of(300, "games that get longer are drawn (plies)")
+    engine: str = _of("", "flags of the search in self-play, as in '--noise-epsilon 0.25 --temperature 1'")
+    random_plies: int = _of(0, "plies at the start of a game in which a move may be random; such positions are no samples")
+    random_share: float = _of(1.0, "with which probability each of them is")
+    value_choice: bool = _of(False, "play the move of the highest value + log(visits)")
+    rivals: bool = _of(False, "Best1 plays itself, Best2 (the less it was beaten the more) and 10 %% older networks")
+    odds: str = _of("", "odds in self-play, as scorn selfplay --odds")
+    shards: int = _of(2, "parts of a generation's games: so many processes play at a time")
+
+    sc_limit: int = _of(0, "ScLimit of self-play; 0: plain PUCT")
+    balance: float = _of(0.0, "hold (w+l)/d of self-play at this by moving ScLimit from generation to generation; 0: do not")
+    most_nodes: int = _of(0, "with --balance: double the nodes, up to so many, whenever ScLimit has settled")
+
+    window: int = _of(20, "generations to learn from")
+    unique: bool = _of(False, "merge positions that are the same input: the means of policy and value")
+    fade: float = _of(0.0, "with --unique: how much less each generation weighs than the next one")
+    fade_least: float = _of(0.7, "with --fade: what none weighs less than")
+    subset: int = _of(0, "with --unique: learn from so many positions, the more often they were there the rather; 0: all")
+    result_share: str = _of("1", "share of the result in the value's target, as scorn train --result-share")
+    reuse: float = _of(8.0, "how often a position is learned from, on the average, when the window is full")
+    passes: float = _of(0.0, "instead: how often each position of the subset is, in every generation")
+    batch: int = _of(1024, "positions of a training step")
+    rate: float = _of(1e-3, "learning rate")
+    train_threads: int = _of(2, "threads of training")
+
+    gate: str = _of("none", "who plays on: none (the newest), score (who scores more than --gate-score), sprt (who passes it)")
+    gate_score: float = _of(0.55, "with --gate score: the share of points that is needed")
+    gate_sprt: str = _of("0,30,0.05,0.05", "with --gate sprt: as scorn match --sprt")
+    gate_pairs: int = _of(20, "openings of a match against the best, each with both colours; with sprt the most of them")
+    gate_nodes: int = _of(100, "nodes a move in matches")
+    pool_pairs: int = _of(10, "openings of a match against an older network by lot, for the ratings")
+    yardstick: str = _of("", "Stockfish, which plays against the best one now and then; empty: no such match")
+    yardstick_every: int = _of(5, "generations between such matches")
+    yardstick_pairs: int = _of(10, "openings of such a match")
+    yardstick_nodes: int = _of(20_000, "its nodes a move: enough for the strength that UCI_Elo asks for")
+
+
+# The rules of published programs, as far as they fit. Sizes (games, nodes, window) are those of a small machine.
+PRESETS: dict[str, dict] = {
+    # Silver et al. 2018: noise at the root, moves of the first 30 plies in proportion to visits, visits and result as
+    # targets, always the newest network.
+    "alphazero": {
+        "engine": "--noise-epsilon 0.25 --noise-alpha 0.3 --temperature 1 --temp-cutoff-move 16 --temp-endgame 0",
+        "result_share": "1",
+        "gate": "none",
+    },
+    # Marchete, "Differences between CGZero and AlphaZero": rivals, unique samples that fade, k z + (1 - k) q with k
+    # growing, a subset by Count, several passes, 55 % to be promoted, random moves in the first 11 turns.
+    "cgzero": {
+        "engine": "--noise-epsilon 0.25 --noise-alpha 0.3 --temperature 0",
+        "random_plies": 22,
+        "random_share": 0.1,
+        "value_choice": True,
+        "rivals": True,
+        "unique": True,
+        "fade": 0.02,
+        "fade_least": 0.7,
+        "subset": 200_000,
+        "result_share": "0.2,0.8",
+        "passes": 5.0,
+        "gate": "score",
+        "gate_score": 0.55,
+    },
+    # Joshi, "Search-contempt" (figure 5): ScLimit holds (w+l)/d near 1 while networks and nodes grow; a low temperature.
+    "paper": {
+        "engine": "--noise-epsilon 0.25 --noise-alpha 0.3 --temperature 1 --tempdecay-moves 10",
+        "sc_limit": 5,
+        "balance": 1.0,
+        "nodes": 1000,
+        "most_nodes": 4000,
+        "result_share": "1",
+        "gate": "none",
+    },
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """A flag for every setting; those that are not given stay absent."""
+    parser.add_argument("--preset", choices=sorted(PRESETS), help="whose rules to follow; other flags change them")
+    for item in fields(Settings):
+        flag = "--" + item.name.replace("_", "-")
+        default = "" if item.default in ("", False) else f" [{item.default}]"
+        common = {"default": argparse.SUPPRESS, "help": item.metadata["help"] + default}
+        if isinstance(item.default, bool):
+            parser.add_argument(flag, action=argparse.BooleanOptionalAction, **common)
+        else:
+            parser.add_argument(flag, type=type(item.default), metavar="X", **common)
+
+
+def given(args: argparse.Namespace) -> dict:
+    """The settings that were named, the preset's among them; empty: none was."""
+    named = {item.name: getattr(args, item.name) for item in fields(Settings) if hasattr(args, item.name)}
+    return PRESETS.get(args.preset or "", {}) | named
+
+
+def check(settings: Settings) -> Settings:
+    """The settings if they make sense.
+
+    Raises:
+        ValueError: they do not.
+    """
+    for name in ("games", "nodes", "shards", "window", "batch", "train_threads", "gate_pairs", "gate_nodes", "longest"):
+        if getattr(settings, name) < 1:
+            raise ValueError(f"--{name.replace('_', '-')} must be at least 1")
+    if settings.gate not in ("none", "score", "sprt"):
+        raise ValueError(f"--gate is none, score or sprt, not {settings.gate}")
+    if (settings.fade or settings.subset) and not settings.unique:
+        raise ValueError("--fade and --subset belong to --unique")
+    if settings.balance and settings.sc_limit < 1:
+        return replace(settings, sc_limit=5)
+    return settings
+
+
+def as_dict(settings: Settings) -> dict:
+    return asdict(settings)

@@ -1,0 +1,193 @@
+"""The parts of the loop: records, ratings, the schedule, settings. The whole is tested by loop-smoke.sh."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import random
+
+import numpy as np
+import pytest
+
+from scorn_training import charts, loop, openings, schedule, selfplay, settings
+from scorn_training.rating import Result, rate
+
+
+def searched(rows: list[dict]) -> selfplay.Searched:
+    """Positions with a board number, result, plies left, game, q, d and visits."""
+    positions = np.zeros(len(rows), selfplay.POSITION)
+    entries = []
+    for position, row in zip(positions, rows):
+        position["board"][0] = row["board"]
+        position["ep"] = 255
+        position["rule50"] = row.get("rule50", 0)
+        position["result"], position["plies_left"] = row.get("result", 1), row.get("left", 10)
+        position["game"] = row.get("game", 0)
+        position["q"], position["d"] = row.get("q", 0) * 32767, row.get("d", 0) * 65535
+        position["first"], position["moves"] = len(entries), len(row["visits"])
+        position["visits"] = sum(row["visits"].values())
+        entries += list(row["visits"].items())
+    return selfplay.Searched(positions, np.array(entries, selfplay.ENTRY))
+
+
+def test_files_are_read_back_and_damage_is_named(tmp_path):
+    data = searched([{"board": 1, "visits": {5: 10, 6: 30}}, {"board": 2, "visits": {7: 1}}])
+    path = tmp_path / "positions-00001.vis"
+    data.write(path)
+    again = selfplay.parse(path.read_bytes(), path)
+    assert (again.positions == data.positions).all() and (again.entries == data.entries).all()
+    for bytes_, told in [(path.read_bytes()[:-1], "is damaged"), (b"x" * 64, "no file of visits")]:
+        with pytest.raises(ValueError, match=told):
+            selfplay.parse(bytes_, path)
+    whole = hashlib.sha256(path.read_bytes()).hexdigest()
+    part = tmp_path / "part-00001.json"
+    part.write_text(json.dumps({"files": {path.name: whole, "games-00001.pgn": "x"}}))
+    told: list[str] = []
+    assert selfplay.whole_files(tmp_path, told.append) == [path] and not told
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    (tmp_path / "positions-00002.vis").write_bytes(b"")
+    assert selfplay.whole_files(tmp_path, told.append) == []
+    assert "positions-00001.vis is damaged" in told[0] and "positions-00002.vis belongs to no part" in told[1]
+    part.write_text("{")
+    assert selfplay.whole_files(tmp_path, told.append) == [] and "part-00001.json is damaged" in told[2]
+
+
+def test_the_share_of_results_grows_over_a_game_as_in_the_program():
+    rows = [{"board": at, "left": left, "result": 2, "visits": {1: 1}} for at, left in enumerate([40, 30, 10])]
+    positions = searched(rows).positions
+    assert np.allclose(selfplay.result_share(positions, (0.2, 0.8)), [0.2, 0.35, 0.65])
+    positions["result"][1] = 255
+    positions["q"], positions["d"] = 0.5 * 32767, 0.3 * 65535
+    wdl = selfplay.targets(positions, (0.2, 0.8))
+    assert np.allclose(wdl.sum(axis=1), 1)
+    assert np.allclose(wdl[0], [0.2 + 0.8 * 0.6, 0.8 * 0.3, 0.8 * 0.1], atol=1e-4)
+    assert np.allclose(wdl[1], [0.6, 0.3, 0.1], atol=1e-4)
+
+
+def test_equal_inputs_become_one_with_mean_policy_and_value(tmp_path):
+    new, old = tmp_path / "new.vis", tmp_path / "old.vis"
+    searched(
+        [
+            {"board": 3, "result": 2, "visits": {5: 30, 6: 10}, "rule50": 3},
+            {"board": 4, "result": 1, "visits": {5: 1}},
+            {"board": 3, "result": 0, "visits": {6: 8, 5 | selfplay.FROZEN: 8}},
+        ]
+    ).write(new)
+    searched([{"board": 3, "result": 2, "left": 20, "visits": {5: 100, 6: 0}}]).write(old)
+    pool = selfplay.pool([(new, 1.0), (old, 0.5)], (1.0, 1.0))
+    assert sorted(pool.count) == [1, 3]
+    at = int(np.argmax(pool.count))
+    position = pool.searched.positions[at]
+    # Won, lost, and half a won one.
+    assert position["q"] / 32767 == pytest.approx((1 - 1 + 0.5) / 2.5, abs=1e-3)
+    assert (position["result"], position["plies_left"]) == (255, 12)
+    entries = pool.searched.entries[position["first"] : position["first"] + position["moves"]]
+    policy = dict(zip(entries["move"].tolist(), entries["visits"] / selfplay.POLICY_ONE))
+    assert policy == pytest.approx({5: (0.75 + 0.5 + 0.5) / 2.5, 6: (0.25 + 0.5) / 2.5}, abs=1e-5)
+    # More of the 50-move rule is another input.
+    other = searched([{"board": 3, "visits": {5: 1}, "rule50": 20}])
+    other.write(old)
+    assert len(selfplay.pool([(new, 1.0), (old, 1.0)], (1.0, 1.0)).searched) == 3
+
+
+def test_a_subset_prefers_what_was_there_often():
+    data = searched([{"board": at, "visits": {1: at, 2: 1}} for at in range(100)])
+    pool = selfplay.Pool(data, np.arange(100))
+    chosen = selfplay.subset(pool, 50, 1)
+    boards = set(chosen.positions["board"][:, 0].tolist())
+    assert len(boards) == 50
+    shares = [sum(1 for board in boards if low <= board < low + 20) for low in (80, 60, 40, 20, 0)]
+    assert shares[0] > shares[2] > shares[4] and shares[0] >= 10
+    for position in chosen.positions:
+        assert chosen.entries[position["first"]]["visits"] == position["board"][0]
+    assert len(selfplay.subset(pool, 100, 1)) == 100
+    assert (selfplay.subset(pool, 50, 1).positions == chosen.positions).all()
+
+
+def test_ratings_agree_with_the_scores():
+    expected = 1 / (1 + 10 ** (-100 / 400))
+    results = [Result("b", "a", round(10_000 * expected), 0, 10_000 - round(10_000 * expected)), Result("c", "b", 50, 900, 50)]
+    found = rate([*results, Result("x", "y", 1, 0, 0)], {"a": 1000.0})
+    assert found["a"].elo == 1000 and found["b"].elo == pytest.approx(1100, abs=1)
+    assert found["c"].elo == pytest.approx(found["b"].elo, abs=0.5)
+    assert found["b"].error == pytest.approx(1.96 * 400 / math.log(10) / math.sqrt(10_000 * expected * (1 - expected)), rel=0.01)
+    assert "x" not in found and found["c"].error > found["b"].error
+    unbeaten = rate([Result("b", "a", 10, 0, 0)], {})
+    assert unbeaten["b"].elo == 0 and -700 < unbeaten["a"].elo < -300  # the first one named is 0
+    assert rate([], {}) == {}
+
+
+def test_the_schedule_holds_the_ratio_and_doubles_the_nodes():
+    def ratio(limit: float, nodes: int) -> float:  # figure 2, roughly
+        return 4 * (limit * 1000 / nodes) ** -0.7
+
+    for start in (1, 5, 1000):
+        rng, path = random.Random(7), []
+        limit, nodes = float(start), 1000
+        for _ in range(60):
+            share = ratio(limit, nodes) / (1 + ratio(limit, nodes))
+            decisive = sum(rng.random() < share for _ in range(100))
+            path.append(schedule.Step(nodes, limit, decisive, 100 - decisive))
+            limit, nodes = schedule.next_limits(path, 1.0, 4000)
+        late = path[20:]
+        assert 0.75 < sum(s.decisive for s in late) / sum(s.draws for s in late) < 1.33
+        assert [n for n in (1000, 2000, 4000) if any(s.nodes == n for s in path)] == [1000, 2000, 4000]
+        assert path[-1].nodes == 4000 and path[-1].sc_limit > 10
+        assert sum(schedule.is_balanced(s, 1.0) for s in late) > 0.8 * len(late)
+    assert schedule.next_limits([schedule.Step(10, 1.0, 0, 100)], 1.0, 0) == (1.0, 10)
+
+
+def test_presets_are_settings_and_nonsense_is_refused():
+    for preset in settings.PRESETS.values():
+        settings.check(settings.Settings(**preset))
+    for wrong in ({"games": 0}, {"gate": "x"}, {"subset": 5}):
+        with pytest.raises(ValueError):
+            settings.check(settings.Settings(**wrong))
+    assert settings.check(settings.Settings(balance=1.0)).sc_limit == 5
+
+
+def test_lines_of_the_program_are_understood():
+    line = "x.vis: policy 3.4 kl 1.25 top-1 5.00 % (9) value 0.9 (floor 0.5) |q error| 0.1 (9) plies 0.4 in integers"
+    assert loop.losses(line) == {"policy": 3.4, "kl": 1.25, "value": 0.9, "plies": 0.4}
+    assert loop.losses("nothing") == {}
+    text = "      --some-flag\n          Play the move of the highest value + log(visits)\n"
+    assert loop.VALUE_CHOICE.search(text)[1] == "some-flag"
+    assert loop.parse_share("0.2,0.8") == (0.2, 0.8) and loop.parse_share("1") == (1.0, 1.0)
+
+
+def generation(number: int, score: tuple[int, int, int], opponent: str) -> dict:
+    wins, draws, lost = score
+    games = {"games": 10, "white": 3, "draws": 5, "black": 2, "decisive": 5, "plies": 500, "sc_limit": 5.0, "nodes": 100}
+    match = {"first": f"gen-{number}", "second": opponent, "wins": wins, "draws": draws, "losses": lost}
+    training = {"positions": 400, "learned": {"kl": 1.0, "value": 0.8}, "fresh": {"kl": 1.1, "value": 0.9}}
+    return {"generation": number, "games": games, "training": training, "matches": [match], "promoted": True}
+
+
+def test_curves_and_page(tmp_path):
+    generations = [generation(1, (6, 2, 2), "gen-0"), generation(2, (5, 5, 0), "gen-1"), generation(3, (0, 1, 9), "Stockfish 1320")]
+    curves = charts.series(generations[:2])
+    assert curves["games/total"] == [(1, 10.0), (2, 20.0)] and curves["loss/kl fresh"][0] == (1, 1.1)
+    elo = dict(curves["elo/network"])
+    assert elo[0] == 0 and elo[2] > elo[1] > 0
+    # Stockfish's rating holds the scale, for all that are tied to it.
+    generations[2]["matches"].append({"first": "gen-3", "second": "gen-2", "wins": 5, "draws": 0, "losses": 5})
+    rated = charts.ratings(generations)
+    assert rated["Stockfish 1320"].elo == 1320 and rated["gen-3"].elo < 1320 and rated["gen-0"].elo < rated["gen-2"].elo
+    charts.write_page(tmp_path / "report.html", "x < y", "three", generations)
+    page = (tmp_path / "report.html").read_text()
+    assert "<svg" in page and "x &lt; y" in page and page.count("<tr>") == 4
+    charts.write_tensorboard(tmp_path / "tb", generations)
+    charts.write_tensorboard(tmp_path / "tb", generations)
+    assert len(list((tmp_path / "tb").iterdir())) == 1
+
+
+def test_random_openings_are_different_and_playable():
+    positions = openings.random_positions(30, 4)
+    assert len(set(positions)) == 30 and positions == openings.random_positions(30, 4)
+    assert all(len(position.split()) == 4 for position in positions)
+
+
+def test_seeds_are_in_the_range_of_the_program_and_differ():
+    seeds = {loop.derived(1, number, name) for number in range(50) for name in ("a", "b")}
+    assert len(seeds) == 100 and all(1 <= seed < 2**31 for seed in seeds)
