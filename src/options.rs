@@ -257,6 +257,18 @@ combo! {
 }
 
 combo! {
+    /// The planes and the policy of an ONNX network.
+    NetworkEncoding {
+        /// What its metadata say; lc0's if they say nothing.
+        Auto = "auto",
+        /// lc0's 112 planes and 1858 moves.
+        Lc0 = "lc0",
+        /// AlphaZero's 119 planes and 8 x 8 x 73 moves.
+        AlphaZero = "alphazero",
+    }
+}
+
+combo! {
     /// The unit of reported scores.
     ScoreType {
         /// lc0's 90*tan(1.5637541897*Q).
@@ -580,6 +592,9 @@ options! {
     /// Value head of networks that have several: winner, q or st; empty for the usual one.
     "ValueHead"                           "value-head",                   drops Network
         value_head:                         String                        = "";
+    /// The planes and policy of an ONNX network: lc0, alphazero (119 planes, 8x8x73 moves), or auto: what its metadata say.
+    "NetworkEncoding"                     "network-encoding",             drops Network
+        network_encoding:                   NetworkEncoding               = NetworkEncoding::Auto;
     /// The ONNX Runtime library, or a folder that holds it; empty looks in the usual places.
     "OnnxRuntimePath"                     "onnxruntime-path",             drops Network
         onnx_runtime_path:                  String                        = "";

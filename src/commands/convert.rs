@@ -67,6 +67,7 @@ pub fn convert_with(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()
         data_type: args.data_type,
         batch: args.batch.map(|batch| batch as usize),
         calibration: None,
+        encoding: None,
     };
     let in_file = |error: NetError| error.in_file(&args.network);
     if options.data_type == DataType::Int8 {

@@ -340,7 +340,10 @@ impl OnnxDescription {
     /// Describes the bytes of an `.onnx` file.
     pub fn of(name: Option<String>, bytes: &[u8]) -> Result<OnnxDescription, super::NetError> {
         let model: OnnxModel = read_onnx(bytes)?;
-        let input = model.input_format.to_string();
+        let input = match model.alphazero {
+            Some(_) => "AlphaZero's 119 planes".to_owned(),
+            None => model.input_format.to_string(),
+        };
         OnnxDescription::of_model(name, bytes, model, input)
     }
 

@@ -34,8 +34,15 @@ mod weights;
 pub use describe::{Description, OnnxDescription};
 pub use error::NetError;
 pub use format::InputFormat;
-pub use model::{Calibration, ConvertOptions, DataType, OnnxModel, PackedInput, metadata_key};
+pub use model::{
+    ALPHAZERO_PLANES, ALPHAZERO_POLICY, AlphaZeroMoves, Calibration, ConvertOptions, DataType,
+    OnnxEncoding, OnnxModel, PackedInput, metadata_key,
+};
 pub use net::Net;
 pub(crate) use net::{read_file, sha256};
-pub use onnx::{PlaneSet, pack::pack_input, read::read_onnx};
+pub use onnx::{
+    PlaneSet,
+    pack::pack_input,
+    read::{read_onnx, read_onnx_as},
+};
 pub use to_onnx::{calibration_model, to_onnx};

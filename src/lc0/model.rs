@@ -9,8 +9,38 @@ use super::{
     onnx::{PlaneSet, graph::Range},
 };
 
+/// Planes of AlphaZero's input.
+pub const ALPHAZERO_PLANES: usize = 119;
+/// Entries of AlphaZero's policy vector: 64 squares times 73 ways to go.
+pub const ALPHAZERO_POLICY: usize = 64 * 73;
+
+/// The families of encodings that an ONNX network may have; sparse networks apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnnxEncoding {
+    /// lc0's 112 planes and 1858 moves.
+    Lc0,
+    /// AlphaZero's 119 planes and 8 x 8 x 73 moves.
+    AlphaZero,
+}
+
+impl OnnxEncoding {
+    /// What the metadata entry [`metadata_key::ENCODING`] says for AlphaZero's.
+    pub const ALPHAZERO: &'static str = "alphazero";
+}
+
+/// Which comes first in AlphaZero's policy vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AlphaZeroMoves {
+    /// \[8, 8, 73\]: all ways to go from a1, then from b1.
+    SquareMajor,
+    /// \[73, 8, 8\]: the first way to go from all squares, then the second.
+    PlaneMajor,
+}
+
 /// Metadata keys of the models written, and understood by [`read_onnx`](super::read_onnx).
 pub mod metadata_key {
+    /// The family of the encoding, where it is not lc0's: `alphazero`, or a sparse network's.
+    pub const ENCODING: &str = "scorn.encoding";
     /// lc0's name of the input planes, such as `INPUT_CLASSICAL_112_PLANE`.
     pub const INPUT_FORMAT: &str = "lc0.input_format";
     /// The name of the input tensor.
@@ -76,6 +106,8 @@ pub struct ConvertOptions {
     pub batch: Option<usize>,
     /// The ranges of activations; [`DataType::Int8`] needs them, see [`calibration_model`](super::calibration_model).
     pub calibration: Option<Calibration>,
+    /// The encoding of a model that is ONNX already; without it, what its metadata says.
+    pub encoding: Option<OnnxEncoding>,
 }
 
 /// The inputs of a model that takes planes as bits; see [`pack_input`](super::pack_input).
@@ -117,6 +149,8 @@ pub struct OnnxModel {
     /// Whether it is a sparse network ([`crate::sparse::file`]), with inputs and moves of its own: then `input_format` means
     /// nothing.
     pub is_sparse: bool,
+    /// Whether it has AlphaZero's encoding (then `input_format` means nothing either), and how it lists moves.
+    pub alphazero: Option<AlphaZeroMoves>,
     /// The batch size, if it is fixed.
     pub batch: Option<usize>,
 }
@@ -138,6 +172,7 @@ impl OnnxModel {
             mlh: None,
             input_format,
             is_sparse: false,
+            alphazero: None,
             batch: None,
         }
     }
@@ -149,11 +184,15 @@ impl OnnxModel {
             (metadata_key::VALUE, &self.value),
             (metadata_key::MLH, &self.mlh),
         ];
-        let named = [
-            (
+        let encoding = match self.alphazero {
+            Some(_) => (metadata_key::ENCODING, OnnxEncoding::ALPHAZERO.to_owned()),
+            None => (
                 metadata_key::INPUT_FORMAT,
                 self.input_format.lc0_name().to_owned(),
             ),
+        };
+        let named = [
+            encoding,
             (metadata_key::INPUT, self.input.clone()),
             (metadata_key::POLICY, self.policy.clone()),
         ];

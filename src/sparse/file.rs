@@ -25,7 +25,7 @@ use super::network::{
 };
 use crate::lc0::onnx::graph::{Graph, GraphValue, Precision};
 use crate::lc0::onnx::proto::{ModelProto, TensorProto, data_type};
-use crate::lc0::{InputFormat, OnnxModel};
+use crate::lc0::{InputFormat, OnnxEncoding, OnnxModel};
 
 /// The metadata entry that says what a network's inputs and moves are.
 pub const ENCODING_KEY: &str = "scorn.encoding";
@@ -194,7 +194,9 @@ fn dense_squared(
 
 /// Whether a file is a sparse network, whatever its version.
 pub fn is_sparse(bytes: &[u8]) -> bool {
-    metadata(bytes).is_ok_and(|entries| entries.iter().any(|(key, _)| key == ENCODING_KEY))
+    let is_entry =
+        |(key, value): &(String, String)| key == ENCODING_KEY && value != OnnxEncoding::ALPHAZERO;
+    metadata(bytes).is_ok_and(|entries| entries.iter().any(is_entry))
 }
 
 /// The metadata of an ONNX model.

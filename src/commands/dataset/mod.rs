@@ -2,6 +2,7 @@
 
 mod label;
 mod pgn;
+mod planes;
 mod sample;
 mod stats;
 mod visit;
@@ -27,6 +28,8 @@ pub struct DatasetArgs {
 enum DatasetCommand {
     /// Convert PGN games to training records
     Pgn(pgn::PgnArgs),
+    /// Convert PGN games to input planes and policy entries, in AlphaZero's encoding or lc0's
+    Planes(planes::PlanesArgs),
     /// Make positions for a teacher to label: real, spoilt, odds, endgames
     Sample(sample::SampleArgs),
     /// Take positions that our own search visits, for a teacher to label
@@ -50,6 +53,7 @@ pub fn run(args: &DatasetArgs, options: &Options, load: &Load) -> Result<()> {
                 counts.short
             );
         }
+        DatasetCommand::Planes(args) => say!("{}", planes::run(args, options)?),
         DatasetCommand::Sample(args) => say!("{} positions", sample::run(args)?),
         DatasetCommand::Visit(args) => say!("{} positions", visit::run(args, options, load)?),
         DatasetCommand::Label(args) => say!("{} positions labelled", label::run(args)?),

@@ -6,13 +6,16 @@ use prost::{Message, bytes::Bytes};
 use super::{
     bounds,
     graph::cast_node,
-    inspect::{computes_shapes, has_convolutions, is_bfloat16, planes_read},
+    inspect::{PlaneSet, computes_shapes, has_convolutions, is_bfloat16, planes_read},
     proto::{Extent, GraphProto, ModelProto, StringStringEntry, ValueInfo, data_type},
 };
 use crate::lc0::{
     error::NetError,
     format::{InputFormat, PLANES},
-    model::{ConvertOptions, DataType, OnnxModel, metadata_key, tensor_name},
+    model::{
+        ALPHAZERO_PLANES, ALPHAZERO_POLICY, AlphaZeroMoves, ConvertOptions, DataType, OnnxEncoding,
+        OnnxModel, metadata_key, tensor_name,
+    },
     net::Net,
     policy_list::POLICY_SIZE,
 };
@@ -21,6 +24,12 @@ use crate::lc0::{
 /// `/output/mlh`, or others that its metadata names. Without metadata, the input planes are the classical ones. Models
 /// with 16-bit inputs and outputs get casts to and from float32.
 pub fn read_onnx(bytes: &[u8]) -> Result<OnnxModel, NetError> {
+    read_onnx_as(bytes, None)
+}
+
+/// The same for a model whose encoding is known; otherwise it is AlphaZero's if the metadata entry `scorn.encoding` says so, and
+/// lc0's if not.
+pub fn read_onnx_as(bytes: &[u8], encoding: Option<OnnxEncoding>) -> Result<OnnxModel, NetError> {
     let mut model = decode(bytes)?;
     let metadata = |key: &str| {
         let entry = model.metadata_props.iter().find(|entry| entry.key() == key);
@@ -37,7 +46,12 @@ pub fn read_onnx(bytes: &[u8]) -> Result<OnnxModel, NetError> {
         None => InputFormat::Classical112,
         Some(name) => input_format(&name)?,
     };
-    let mut found = find_tensors(&model, names, input_format)?;
+    let told = metadata(metadata_key::ENCODING);
+    let encoding = encoding.unwrap_or(match told.as_deref() {
+        Some(OnnxEncoding::ALPHAZERO) => OnnxEncoding::AlphaZero,
+        _ => OnnxEncoding::Lc0,
+    });
+    let mut found = find_tensors(&model, names, encoding, input_format)?;
     let changed = widen_interface(&mut model, &mut found);
     Ok(finish(model, found, bytes, changed))
 }
@@ -76,7 +90,7 @@ pub(crate) fn embedded_model(net: &Net, options: &ConvertOptions) -> Result<Onnx
         value: embedded.output_value.clone(),
         mlh: embedded.output_mlh.clone(),
     };
-    let mut found = find_tensors(&model, names, net.format().input)?;
+    let mut found = find_tensors(&model, names, OnnxEncoding::Lc0, net.format().input)?;
     let told = metadata_of(&model);
     let agrees = |entry: &(&str, String)| {
         told.iter()
@@ -124,6 +138,7 @@ const LARGEST_BATCH: i64 = 65536;
 fn find_tensors(
     model: &ModelProto,
     names: Names,
+    encoding: OnnxEncoding,
     input_format: InputFormat,
 ) -> Result<OnnxModel, NetError> {
     let graph = model
@@ -131,6 +146,10 @@ fn find_tensors(
         .as_ref()
         .ok_or_else(|| NetError::missing("the graph of the ONNX model"))?;
     bounds::check(graph)?;
+    let planes = match encoding {
+        OnnxEncoding::Lc0 => PLANES,
+        OnnxEncoding::AlphaZero => ALPHAZERO_PLANES,
+    };
     let named = |name: Option<String>| name.filter(|name| !name.is_empty());
     let required =
         |role, tensors: &[ValueInfo], name: Option<String>, default: &str, dims: &[i64]| {
@@ -155,16 +174,21 @@ fn find_tensors(
         &graph.input,
         names.input,
         tensor_name::INPUT,
-        &[PLANES as i64, 8, 8],
+        &[planes as i64, 8, 8],
     )?;
-    let (policy, _) = required(
-        "output",
-        &graph.output,
-        names.policy,
-        tensor_name::POLICY,
-        &[POLICY_SIZE as i64],
-    )?;
-    let planes_read = planes_read(graph, &input);
+    let policy = |dims: &[i64]| {
+        let name = names.policy.clone();
+        let found = required("output", &graph.output, name, tensor_name::POLICY, dims);
+        found.map(|(name, _)| name)
+    };
+    let (policy, alphazero) = match encoding {
+        OnnxEncoding::Lc0 => (policy(&[POLICY_SIZE as i64])?, None),
+        OnnxEncoding::AlphaZero => alphazero_policy(policy)?,
+    };
+    let planes_read = match encoding {
+        OnnxEncoding::Lc0 => planes_read(graph, &input),
+        OnnxEncoding::AlphaZero => PlaneSet::ALL,
+    };
     let wdl = optional(names.wdl, tensor_name::WDL, &[3])?;
     let value = optional(names.value, tensor_name::VALUE, &[1])?;
     if wdl.is_none() && value.is_none() {
@@ -174,6 +198,7 @@ fn find_tensors(
     Ok(OnnxModel {
         input,
         planes_read,
+        alphazero,
         policy,
         wdl,
         value,
@@ -181,6 +206,23 @@ fn find_tensors(
         batch,
         ..inspected(graph, input_format)
     })
+}
+
+/// The policy output of an AlphaZero network: `find` looks for it with these dimensions.
+fn alphazero_policy(
+    find: impl Fn(&[i64]) -> Result<String, NetError>,
+) -> Result<(String, Option<AlphaZeroMoves>), NetError> {
+    let squares_first = [&[8, 8, 73][..], &[64, 73]];
+    let planes_first = [&[73, 8, 8][..], &[73, 64]];
+    let is_any = |shapes: [&[i64]; 2]| shapes.into_iter().find_map(|shape| find(shape).ok());
+    if let Some(name) = is_any(planes_first) {
+        return Ok((name, Some(AlphaZeroMoves::PlaneMajor)));
+    }
+    let name = match is_any(squares_first) {
+        Some(name) => name,
+        None => find(&[ALPHAZERO_POLICY as i64])?,
+    };
+    Ok((name, Some(AlphaZeroMoves::SquareMajor)))
 }
 
 /// What the graph tells about itself.

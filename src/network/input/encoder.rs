@@ -177,7 +177,7 @@ fn write_history(planes: &mut Planes, line: &[Ply], fill: HistoryFill, traits: T
     }
 }
 
-fn may_invent(first: &Chess, fill: HistoryFill) -> bool {
+pub(super) fn may_invent(first: &Chess, fill: HistoryFill) -> bool {
     match fill {
         HistoryFill::No => false,
         HistoryFill::Always => true,
@@ -193,7 +193,7 @@ fn is_start(position: &Chess) -> bool {
         && position.castles().castling_rights() == start.castles().castling_rights()
 }
 
-fn write_board(masks: &mut [u64], position: &Chess, us: Color) {
+pub(super) fn write_board(masks: &mut [u64], position: &Chess, us: Color) {
     let board = position.board();
     for (index, role) in Role::ALL.into_iter().enumerate() {
         let pieces = board.by_role(role);
@@ -203,7 +203,7 @@ fn write_board(masks: &mut [u64], position: &Chess, us: Color) {
 }
 
 /// Takes back the pawn's double step that the en passant square tells of: that much of the past is known.
-fn undo_double_step(masks: &mut [u64], first: &Chess, us: Color) {
+pub(super) fn undo_double_step(masks: &mut [u64], first: &Chess, us: Color) {
     let Some(square) = first.maybe_ep_square() else {
         return;
     };
@@ -224,7 +224,7 @@ fn en_passant_file(ply: &Ply, set_up: bool) -> Option<u32> {
     square.map(|square| u32::from(square.file()))
 }
 
-fn all_if(condition: bool) -> u64 {
+pub(super) fn all_if(condition: bool) -> u64 {
     u64::from(condition).wrapping_neg()
 }
 

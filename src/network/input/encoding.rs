@@ -1,8 +1,8 @@
 //! What a network wants to see and how it answers: the one place that knows how many planes there are, which of them hold
-//! numbers, and what the policy vector lists. Another family of networks (AlphaZero's 119 planes and 8x8x73 policy, say)
-//! is another variant here.
+//! numbers, and what the policy vector lists. Another family of networks is another variant here.
 
 use super::{
+    alphazero,
     encoder::{RULE50_PLANE, encode, swap},
     planes::{Inputs, Orientation, PLANES, PlaneLayout},
     policy_map::{self, POLICY_SIZE},
@@ -11,7 +11,7 @@ use shakmaty::Chess;
 
 use crate::{
     chess::{PackedMove, Ply},
-    lc0::{InputFormat, OnnxModel},
+    lc0::{AlphaZeroMoves, InputFormat, OnnxModel},
     options::HistoryFill,
     sparse::{
         self,
@@ -25,6 +25,8 @@ use crate::{
 pub enum Encoding {
     /// lc0's 112 planes, in one of its formats, and its list of 1858 moves.
     Lc0(InputFormat),
+    /// AlphaZero's 119 planes and 8 x 8 x 73 moves ([`alphazero`]).
+    AlphaZero(AlphaZeroMoves),
     /// The inputs of a sparse network, 64 to a plane, and its rows of moves ([`crate::sparse`]).
     Sparse,
 }
@@ -32,9 +34,10 @@ pub enum Encoding {
 impl Encoding {
     /// That of a model.
     pub fn of(model: &OnnxModel) -> Encoding {
-        match model.is_sparse {
-            true => Encoding::Sparse,
-            false => Encoding::Lc0(model.input_format),
+        match (model.is_sparse, model.alphazero) {
+            (true, _) => Encoding::Sparse,
+            (false, Some(order)) => Encoding::AlphaZero(order),
+            (false, None) => Encoding::Lc0(model.input_format),
         }
     }
 
@@ -44,6 +47,10 @@ impl Encoding {
             Encoding::Lc0(_) => PlaneLayout {
                 planes: PLANES,
                 scalar_planes: &[RULE50_PLANE],
+            },
+            Encoding::AlphaZero(_) => PlaneLayout {
+                planes: alphazero::PLANES,
+                scalar_planes: alphazero::SCALAR_PLANES,
             },
             Encoding::Sparse => PlaneLayout {
                 planes: features::PLANES,
@@ -56,6 +63,7 @@ impl Encoding {
     pub fn policy(self) -> PolicyLayout {
         match self {
             Encoding::Lc0(_) => PolicyLayout::Lc0Moves,
+            Encoding::AlphaZero(_) => PolicyLayout::AlphaZeroMoves,
             Encoding::Sparse => PolicyLayout::SparseRows,
         }
     }
@@ -80,6 +88,17 @@ impl Encoding {
                     transform: planes.transform,
                 };
                 inputs.push(&planes.masks, &[planes.rule50], orientation);
+            }
+            Encoding::AlphaZero(order) => {
+                let mut planes = alphazero::encode(line, fill);
+                if swap_colors {
+                    alphazero::swap(&mut planes);
+                }
+                inputs.push(&planes.masks, &planes.scalars, Orientation::default());
+                if let Some(Ply { position, .. }) = line.last() {
+                    let row = |m: &PackedMove| alphazero::row(position, m.unpack(position), order);
+                    inputs.push_rows(moves.iter().map(row));
+                }
             }
             Encoding::Sparse => {
                 if let Some(last) = line.last() {
@@ -108,6 +127,8 @@ fn encode_sparse(position: &Chess, moves: &[PackedMove], inputs: &mut Inputs) {
 pub enum PolicyLayout {
     /// lc0's 1858 moves; see [`policy_map`].
     Lc0Moves,
+    /// AlphaZero's 8 x 8 x 73, in whichever order; see [`alphazero`].
+    AlphaZeroMoves,
     /// A row for each way a piece can go, twice; see [`crate::sparse::moves`].
     SparseRows,
 }
@@ -117,6 +138,7 @@ impl PolicyLayout {
     pub fn size(self) -> usize {
         match self {
             PolicyLayout::Lc0Moves => POLICY_SIZE,
+            PolicyLayout::AlphaZeroMoves => alphazero::POLICY_SIZE,
             PolicyLayout::SparseRows => ROWS,
         }
     }
@@ -138,7 +160,7 @@ impl PolicyLayout {
                 } = inputs.orientation(index);
                 policy_map::softmax(logits, moves, black_to_move, transform, temperature, out)
             }
-            PolicyLayout::SparseRows => {
+            PolicyLayout::SparseRows | PolicyLayout::AlphaZeroMoves => {
                 for (out, &row) in out.iter_mut().zip(inputs.move_rows(index)) {
                     *out = logits[usize::from(row)] / temperature;
                 }

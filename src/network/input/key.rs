@@ -8,6 +8,7 @@
 
 use shakmaty::{Board, Color, Position, Role};
 
+use super::alphazero::plies_played;
 use super::planes::{HISTORY, PLANES_PER_STEP};
 use crate::{
     chess::Ply,
@@ -36,6 +37,8 @@ pub struct HistoryRead {
     count: usize,
     /// Whether the history is made of repeated positions, however far back they are.
     only_repeated: bool,
+    /// Whether it also counts: how often positions occurred, and the moves since the start of the game.
+    counts: bool,
 }
 
 /// What a network sees of one position.
@@ -56,6 +59,13 @@ impl HistoryRead {
         steps: [StepRead::Whole; HISTORY],
         count: HISTORY,
         only_repeated: false,
+        counts: false,
+    };
+
+    /// Of a network with AlphaZero's planes.
+    pub const ALPHAZERO: HistoryRead = HistoryRead {
+        counts: true,
+        ..HistoryRead::ALL
     };
 
     /// Of a network that reads the current board, castling rights and the rule-50 counter.
@@ -66,6 +76,7 @@ impl HistoryRead {
             steps,
             count: 1,
             only_repeated: false,
+            counts: false,
         }
     };
 
@@ -91,6 +102,7 @@ impl HistoryRead {
             steps: [StepRead::Nothing; HISTORY],
             count: 1,
             only_repeated: false,
+            counts: false,
         };
         for (step, seen) in reads.steps.iter_mut().enumerate() {
             let start = step * PLANES_PER_STEP;
@@ -145,7 +157,7 @@ pub fn position_key(line: &[Ply], fill: HistoryFill, reads: &HistoryRead) -> u64
     let us = last.position.turn();
     // What is invented comes from the first position, all of which then counts.
     let is_invented = line.len() < reads.count;
-    let only_repeated = reads.only_repeated;
+    let (only_repeated, counts) = (reads.only_repeated, reads.counts);
     let reads = if is_invented {
         &HistoryRead::ALL
     } else {
@@ -155,6 +167,11 @@ pub fn position_key(line: &[Ply], fill: HistoryFill, reads: &HistoryRead) -> u64
     let mut key = 0u64;
     for ((ply, factor), step) in seen.iter().rev().zip(FACTORS).zip(reads.steps) {
         key = key.wrapping_add(step.key(ply, us).wrapping_mul(factor));
+    }
+    if counts {
+        let twice = seen.iter().rev().map(|ply| u64::from(ply.repetitions > 1));
+        let twice = twice.fold(1, |bits, bit| bits << 1 | bit);
+        key = mix(key ^ u64::from(plies_played(&last.position)) << 16 ^ twice);
     }
     if only_repeated && seen.iter().all(|ply| ply.rule50() > 0) {
         let older = line[..line.len() - seen.len()].iter().rev();
@@ -203,6 +220,34 @@ mod tests {
     fn little_read() -> HistoryRead {
         let planes = (0..12).chain([19, 104, 105, 106, 107, 109]);
         HistoryRead::of(InputFormat::Classical112, planes.collect())
+    }
+
+    #[test]
+    fn alphazeros_planes_count_moves_and_repetitions() {
+        // The same positions at another move of the game.
+        let keys = |reads: &HistoryRead| {
+            [70, 71].map(|number| {
+                let fen = format!("8/8/1k6/8/8/1K6/4p3/8 w - - 10 {number}");
+                let game = game(&fen, "b3c3 b6c6");
+                position_key(game.plies(), HistoryFill::No, reads)
+            })
+        };
+        let [one, other] = keys(&HistoryRead::ALL);
+        assert_eq!(one, other);
+        let [one, other] = keys(&HistoryRead::ALPHAZERO);
+        assert_ne!(one, other);
+        // A third occurrence is not a second one, whatever the move number.
+        let game = game(START, &"g1f3 g8f6 f3g1 f6g8 ".repeat(5));
+        let plies = &game.plies()[8..];
+        let mut fewer = plies.to_vec();
+        for ply in &mut fewer {
+            ply.repetitions = 1;
+        }
+        let both = |reads| [plies, &fewer].map(|line| position_key(line, HistoryFill::No, reads));
+        let [more, less] = both(&HistoryRead::ALL);
+        assert_eq!(more, less);
+        let [more, less] = both(&HistoryRead::ALPHAZERO);
+        assert_ne!(more, less);
     }
 
     #[test]

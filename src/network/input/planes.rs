@@ -122,6 +122,12 @@ impl Inputs {
         &self.masks[index * layout.planes..(index + 1) * layout.planes]
     }
 
+    /// What the scalar planes of a position hold, whose encoding has this layout.
+    pub fn scalars(&self, layout: PlaneLayout, index: usize) -> &[f32] {
+        let count = layout.scalar_planes.len();
+        &self.scalars[index * count..(index + 1) * count]
+    }
+
     /// How many positions there are.
     pub fn len(&self) -> usize {
         self.orientations.len()

@@ -1,8 +1,9 @@
 //! What the options say about networks.
 
 use crate::{
+    lc0::OnnxEncoding,
     network::compose::{decorators::Decorators, role::Role},
-    options::{HistoryFill, Options},
+    options::{HistoryFill, NetworkEncoding, Options},
 };
 
 /// What the options say about networks.
@@ -20,6 +21,8 @@ pub struct NetworkConfig {
     pub policy_head: Option<String>,
     /// `ValueHead`; `None` takes the network's own default.
     pub value_head: Option<String>,
+    /// `NetworkEncoding`; `None` is what the network says.
+    pub encoding: Option<OnnxEncoding>,
     /// `PolicyTemperature`.
     pub temperature: f32,
     /// `HistoryFill`.
@@ -42,6 +45,11 @@ impl From<&Options> for NetworkConfig {
             runtime_path: options.onnx_runtime_path.clone(),
             policy_head: named(&options.policy_head),
             value_head: named(&options.value_head),
+            encoding: match options.network_encoding {
+                NetworkEncoding::Auto => None,
+                NetworkEncoding::Lc0 => Some(OnnxEncoding::Lc0),
+                NetworkEncoding::AlphaZero => Some(OnnxEncoding::AlphaZero),
+            },
             temperature: options.policy_temperature,
             fill: options.history_fill,
             swap_colors: options.swap_colors,
@@ -61,7 +69,7 @@ impl NetworkConfig {
         }
     }
 
-    /// What they say about one of the networks. The opponent's has a temperature of its own and its usual heads; the
+    /// What they say about one of the networks. The opponent's has a temperature of its own, its usual heads and encoding; the
     /// rest is as for the main one.
     pub fn of(options: &Options, role: Role) -> NetworkConfig {
         let main = NetworkConfig::from(options);
@@ -71,6 +79,7 @@ impl NetworkConfig {
                 weights: options.opponent_weights.clone(),
                 policy_head: None,
                 value_head: None,
+                encoding: None,
                 temperature: options.opponent_policy_temperature,
                 swap_colors: false,
                 ..main

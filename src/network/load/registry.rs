@@ -451,6 +451,7 @@ fn read(config: &NetworkConfig, data_type: DataType) -> Result<Network, LoadErro
         policy_head: config.policy_head.clone(),
         value_head: config.value_head.clone(),
         data_type,
+        encoding: config.encoding,
         ..ConvertOptions::default()
     };
     Ok(weights::read(&config.weights, &options)?)
@@ -461,9 +462,10 @@ fn view(config: &NetworkConfig, model: &OnnxModel) -> View {
     View {
         encoding: Some(Encoding::of(model)),
         fill: config.fill,
-        reads: match model.is_sparse {
-            true => HistoryRead::BOARD,
-            false => HistoryRead::of(model.input_format, model.planes_read),
+        reads: match Encoding::of(model) {
+            Encoding::Sparse => HistoryRead::BOARD,
+            Encoding::AlphaZero(_) => HistoryRead::ALPHAZERO,
+            Encoding::Lc0(format) => HistoryRead::of(format, model.planes_read),
         },
         swap_colors: false,
         moves_left: model.mlh.is_some(),

@@ -194,7 +194,7 @@ fn onnx_network(
             error,
         })?
     } else {
-        lc0::read_onnx(bytes).map_err(in_file)?
+        lc0::read_onnx_as(bytes, options.encoding).map_err(in_file)?
     };
     Ok(Network {
         onnx,

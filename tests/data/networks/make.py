@@ -7,7 +7,9 @@ import onnx
 from onnx import TensorProto, helper
 
 
-def network(name, policy_width=1858, nan=None, declared=None, planes=112, policy="/output/policy", extra=None):
+def network(
+    name, policy_width=1858, nan=None, declared=None, planes=112, policy="/output/policy", extra=None, shape=None, told=None
+):
     def constant(label, values):
         return helper.make_tensor(label, TensorProto.INT64, [len(values)], values)
 
@@ -15,7 +17,7 @@ def network(name, policy_width=1858, nan=None, declared=None, planes=112, policy
         return helper.make_tensor_value_info(label, TensorProto.FLOAT, ["batch", *dims])
 
     inputs = [tensor("/input/planes", planes, 8, 8)]
-    outputs = [tensor(policy, declared or policy_width), tensor("/output/wdl", 3)]
+    outputs = [tensor(policy, *(shape or [declared or policy_width])), tensor("/output/wdl", 3)]
     nodes = [
         helper.make_node("Flatten", ["/input/planes"], ["flat"], axis=1),
         helper.make_node("Slice", ["flat", "zero", "policy_end", "axis"], ["raw"]),
@@ -46,10 +48,14 @@ def network(name, policy_width=1858, nan=None, declared=None, planes=112, policy
     elif extra:
         inputs.append(tensor(extra, 1))
         nodes.append(helper.make_node("Add", ["raw", extra], [policy]))
+    elif shape:
+        constants.append(constant("shape", [-1, *shape]))
+        nodes.append(helper.make_node("Reshape", ["raw", "shape"], [policy]))
     else:
         nodes.append(helper.make_node("Identity", ["raw"], [policy]))
     graph = helper.make_graph(nodes, "tiny", inputs, outputs, constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    helper.set_model_props(model, told or {})
     onnx.checker.check_model(model)
     onnx.save(model, name)
 
@@ -65,3 +71,6 @@ network("liar.onnx", policy_width=1800, declared="classes")
 network("planes.onnx", planes=119)
 network("outputs.onnx", policy="moves")
 network("inputs.onnx", extra="temperature")
+# AlphaZero's planes and moves; one says so, the other does not.
+network("alphazero.onnx", planes=119, policy_width=4672, told={"scorn.encoding": "alphazero"})
+network("alphazero-planes.onnx", planes=119, policy_width=4672, shape=[73, 8, 8])
