@@ -3,6 +3,7 @@
 mod label;
 mod pgn;
 mod planes;
+mod policy;
 mod sample;
 mod stats;
 mod visit;
@@ -36,6 +37,8 @@ enum DatasetCommand {
     Visit(visit::VisitArgs),
     /// Ask a UCI engine for the best move and score of every record
     Label(label::LabelArgs),
+    /// Ask a network for the policy and value of every record, for another network to learn
+    Policy(policy::PolicyArgs),
     /// Count what record files hold
     Stats(stats::DatasetStatsArgs),
 }
@@ -57,6 +60,7 @@ pub fn run(args: &DatasetArgs, options: &Options, load: &Load) -> Result<()> {
         DatasetCommand::Sample(args) => say!("{} positions", sample::run(args)?),
         DatasetCommand::Visit(args) => say!("{} positions", visit::run(args, options, load)?),
         DatasetCommand::Label(args) => say!("{} positions labelled", label::run(args)?),
+        DatasetCommand::Policy(args) => say!("{} positions", policy::run(args, options, load)?),
         DatasetCommand::Stats(args) => say!("{}", table(&count(&args.inputs)?).trim_end()),
     }
     Ok(())

@@ -1,0 +1,135 @@
+//! `scorn dataset policy`: what a network says about recorded positions, for another one to learn.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::progress_records;
+use crate::{
+    dataset::{policy::Answers, record::RecordReader},
+    files::output,
+    network::opponent::Role,
+    options::Options,
+    player::Load,
+};
+
+/// Positions in a batch.
+const BATCH: usize = 256;
+
+/// Options of `dataset policy`.
+#[derive(Args, Debug)]
+pub struct PolicyArgs {
+    /// The record file of the positions
+    pub input: PathBuf,
+    /// The file to write; `scorn train` reads it
+    #[arg(short, long)]
+    pub out: PathBuf,
+    /// Leave out so many records at the beginning
+    #[arg(long, default_value_t = 0)]
+    pub skip: u64,
+    /// Number of records to ask about; they take some 250 bytes of memory each
+    #[arg(long, default_value_t = 1_000_000)]
+    pub count: u64,
+    /// Overwrite what is there
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Writes the answers and returns how many positions the file has. The policy is that of the network itself, with a softmax
+/// temperature of 1, whatever `PolicyTemperature` says.
+///
+/// # Errors
+/// When a file or the network cannot be used.
+pub fn run(args: &PolicyArgs, options: &Options, load: &Load) -> Result<u64> {
+    let mut records = RecordReader::open(&args.input)?;
+    records.skip_records(args.skip)?;
+    let evaluator = load(options, Role::Main)?;
+    let bar = progress_records(args.count, "asking");
+    let mut answers = Answers::default();
+    let mut rest = args.count;
+    while rest > 0 {
+        let wanted = BATCH.min(usize::try_from(rest).unwrap_or(BATCH));
+        let batch = records.by_ref().take(wanted).collect::<Result<Vec<_>>>()?;
+        if batch.is_empty() {
+            break;
+        }
+        rest -= batch.len() as u64;
+        answers.ask(&batch, &*evaluator)?;
+        bar.inc(batch.len() as u64);
+    }
+    bar.finish_and_clear();
+    let inputs = [args.input.clone()];
+    output::write(&args.out, &answers.to_file(), args.force, &inputs)?;
+    Ok(answers.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use shakmaty::{Chess, Position};
+
+    use super::*;
+    use crate::{
+        dataset::{
+            record::{Layout, Record, RecordWriter, Source},
+            searched::SearchedFile,
+        },
+        network::{Batch, EvaluateError, Evaluator, Value},
+    };
+
+    /// Plays the first move seven times of ten.
+    struct Fake;
+
+    impl Evaluator for Fake {
+        fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+            for index in 0..batch.len() {
+                let value = Value {
+                    wl: 0.5,
+                    d: 0.2,
+                    m: 0.0,
+                };
+                batch.set_value(index, value);
+                let policy = batch.policy_mut(index).1;
+                policy.fill(0.3 / (policy.len() - 1) as f32);
+                policy[0] = 0.7;
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_policy_takes_the_place_of_visits_and_the_value_that_of_a_search() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let mut writer = RecordWriter::create(&path("in.rec"), Layout::Plain).unwrap();
+        let mut record = Record::new(&Chess::new(), true, Source::Game);
+        for game in 0..600 {
+            record.game = game;
+            writer.write(&record).unwrap();
+        }
+        writer.finish().unwrap();
+        let mut args = PolicyArgs {
+            input: path("in.rec"),
+            out: path("out.vis"),
+            skip: 10,
+            count: 500,
+            force: false,
+        };
+        let load: Load = Arc::new(|_, _| Ok(Arc::new(Fake)));
+        assert_eq!(run(&args, &Options::default(), &load).unwrap(), 500);
+        let mut file = SearchedFile::open(&args.out).unwrap();
+        let last = file.get(499).unwrap();
+        assert_eq!(last.record.game, 509);
+        assert_eq!(last.moves.len(), Chess::new().legal_moves().len());
+        assert_eq!(last.moves[0], (last.best, 700_000));
+        assert!((last.wdl[0] - 0.65).abs() < 1e-3 && (last.wdl[1] - 0.2).abs() < 1e-3);
+        assert!(
+            run(&args, &Options::default(), &load).is_err(),
+            "it is there"
+        );
+        (args.force, args.skip, args.count) = (true, 590, 1000);
+        assert_eq!(run(&args, &Options::default(), &load).unwrap(), 10);
+    }
+}
