@@ -51,6 +51,7 @@ const WITH_OPTIONS: &[&[&str]] = &[
     &["backendbench"],
     &["runtime"],
     &["tune"],
+    &["dataset", "policy"],
     &["dataset", "visit"],
     &["selfplay"],
 ];

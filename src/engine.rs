@@ -691,6 +691,7 @@ mod tests {
             Advice {
                 threads: 1,
                 minibatch: 8,
+                least: 1,
             }
         }
         fn describe(&self) -> String {

@@ -561,7 +561,7 @@ options! {
     /// Search threads; 0 takes what the backend advises.
     "Threads"                             "threads"
         threads:                            usize [0, 128]                = 0;
-    /// Positions per network batch; 0 takes what the backend advises.
+    /// Positions per network batch; 0 takes what the backend advises, and fewer while the tree is small.
     "MinibatchSize"                       "minibatch-size"
         minibatch_size:                     usize [0, 1024]               = 0;
     /// Memory for the tree and the caches together, in MB; a search that reaches it goes on without new positions.

@@ -51,6 +51,7 @@ impl Evaluator for Ordered {
         Advice {
             threads: 1,
             minibatch: 8,
+            least: 1,
         }
     }
 

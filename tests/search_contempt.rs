@@ -286,6 +286,7 @@ impl Evaluator for Trap {
         Advice {
             threads: 1,
             minibatch: 1,
+            least: 1,
         }
     }
 

@@ -69,7 +69,7 @@ pub struct SelfplayArgs {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100_000))]
     pub parallel: u32,
     /// Positions in a network batch, of all games together; 0 takes what the backend advises. (MinibatchSize is what one
-    /// game's tree adds at a time, 8 if it is not given.)
+    /// game's tree adds at a time; if it is not given, up to 8 as the tree grows.)
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=65_536))]
     pub batch: u32,
     /// Options of the first side, as in "ScLimit=5;Temperature=1".
@@ -496,9 +496,6 @@ fn plan(args: &SelfplayArgs, options: &Options, load: &Load) -> Result<Plan> {
     let mut both = options.clone();
     for (name, value) in args.tau.iter().flat_map(|tau| tau.settings()) {
         both.set(name, value)?;
-    }
-    if both.minibatch_size == 0 {
-        both.minibatch_size = MINIBATCH;
     }
     let side =
         |text: &str, name| side_options(&both, text).with_context(|| format!("--{name} {text}"));

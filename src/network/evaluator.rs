@@ -37,6 +37,8 @@ pub struct Advice {
     pub threads: usize,
     /// Positions per batch.
     pub minibatch: usize,
+    /// Positions that cost hardly more than one: so many a batch may have in the smallest tree, where batches cost strength.
+    pub least: usize,
 }
 
 /// Something that evaluates positions: a network on a device, or a decorator in front of another evaluator.
@@ -128,6 +130,7 @@ impl Default for Advice {
         Advice {
             threads: 1,
             minibatch: 256,
+            least: 256,
         }
     }
 }

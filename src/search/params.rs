@@ -1,9 +1,11 @@
 //! The search parameters that selection needs at every node, taken from the options once per search.
 
+use std::ops::RangeInclusive;
+
 use shakmaty::Color;
 
 use crate::{
-    network::Evaluator,
+    network::{Advice, Evaluator},
     options::{FpuStrategy, FpuStrategyAtRoot, Options},
 };
 
@@ -159,24 +161,45 @@ pub struct Params {
     /// Whether selection adds to the priors near the root.
     optimal_select: bool,
     pub(super) out_of_order: bool,
-    /// Out-of-order visits per batch.
-    pub(super) max_out_of_order: usize,
+    /// Out-of-order visits per batch, for each of its positions.
+    out_of_order_factor: f32,
     collisions: CollisionLimits,
-    /// Positions per batch.
-    pub(super) minibatch: usize,
+    /// Positions per batch, in a small tree and in a large one.
+    minibatch: RangeInclusive<usize>,
 }
 
+/// While the tree is small, a batch has one position for so many visits of the root. The visits of a batch do not know of each
+/// other's results: a full batch in a small tree searches moves that the first results would have ruled out. Measured in
+/// `benches/RESULTS.md`: a batch of 4 costs nothing at 400 nodes, one of 16 a third of the points.
+const VISITS_PER_POSITION: u32 = 64;
+
 impl Params {
-    /// From the options, with the batch size that the evaluator advises if they name none.
+    /// From the options. If they name no batch size, batches grow with the tree as the evaluator advises.
     pub fn for_evaluator(options: &Options, evaluator: &dyn Evaluator) -> Params {
-        let minibatch = match options.minibatch_size {
-            0 => evaluator.advice().minibatch.max(1),
-            size => size,
-        };
-        Params::new(options, minibatch, evaluator.predicts_moves_left())
+        let Advice {
+            minibatch, least, ..
+        } = evaluator.advice();
+        let largest = minibatch.max(1);
+        Params::with_batches(least.clamp(1, largest)..=largest, options, evaluator)
     }
 
-    /// From the options; `minibatch` has been resolved, `predicts_moves_left` describes the network.
+    /// The same, but if the options name no batch size, batches have these.
+    pub fn with_batches(
+        sizes: RangeInclusive<usize>,
+        options: &Options,
+        evaluator: &dyn Evaluator,
+    ) -> Params {
+        let sizes = match options.minibatch_size {
+            0 => sizes,
+            size => size..=size,
+        };
+        Params {
+            minibatch: sizes,
+            ..Params::new(options, 1, evaluator.predicts_moves_left())
+        }
+    }
+
+    /// From the options, for batches of always this size; `predicts_moves_left` describes the network.
     pub fn new(options: &Options, minibatch: usize, predicts_moves_left: bool) -> Params {
         let cpuct = Cpuct::new(options.cpuct, options.cpuct_base, options.cpuct_factor);
         let cpuct_at_root = if options.root_has_own_cpuct_params {
@@ -207,7 +230,6 @@ impl Params {
                 options.moves_left_quadratic_factor,
             ],
         };
-        let max_out_of_order = (options.max_out_of_order_evals_factor * minibatch as f32) as usize;
         Params {
             cpuct: [cpuct, cpuct_at_root],
             fpu: [fpu, fpu_at_root],
@@ -221,7 +243,7 @@ impl Params {
             moving_average: MovingAverage::new(options),
             optimal_select: options.optimal_select > 0,
             out_of_order: options.out_of_order_eval,
-            max_out_of_order: max_out_of_order.max(1),
+            out_of_order_factor: options.max_out_of_order_evals_factor,
             collisions: CollisionLimits {
                 events: options.max_collision_events,
                 visits: options.max_collision_visits,
@@ -229,8 +251,21 @@ impl Params {
                 end: options.max_collision_visits_scaling_end,
                 power: options.max_collision_visits_scaling_power,
             },
-            minibatch,
+            minibatch: minibatch..=minibatch,
         }
+    }
+
+    /// Positions per batch in a tree of `n` visits.
+    #[inline]
+    pub(super) fn minibatch(&self, n: u32) -> usize {
+        let grown = (n / VISITS_PER_POSITION) as usize;
+        grown.clamp(*self.minibatch.start(), *self.minibatch.end())
+    }
+
+    /// Out-of-order visits in a batch of this size.
+    #[inline]
+    pub(super) fn max_out_of_order(&self, minibatch: usize) -> usize {
+        ((self.out_of_order_factor * minibatch as f32) as usize).max(1)
     }
 
     /// The exploration constant's parameters.
@@ -296,6 +331,27 @@ mod tests {
             Params::new(&constant, 1, false).cpuct(false).at(1_000_000),
             1.745
         );
+    }
+
+    #[test]
+    fn batches_grow_with_the_tree_unless_their_size_is_given() {
+        use crate::network::hash::HashEvaluator;
+
+        let given = |minibatch_size| Options {
+            minibatch_size,
+            ..Options::default()
+        };
+        let grown = Params::with_batches(1..=8, &given(0), &HashEvaluator);
+        assert_eq!(
+            [0, 1, 127, 128, 400, 512, 1_000_000].map(|n| grown.minibatch(n)),
+            [1, 1, 1, 2, 6, 8, 8]
+        );
+        let fixed = Params::with_batches(1..=8, &given(32), &HashEvaluator);
+        assert_eq!([0, 1000].map(|n| fixed.minibatch(n)), [32, 32]);
+        // The hash evaluator has no reason to begin with small ones.
+        let usual = Params::for_evaluator(&given(0), &HashEvaluator);
+        assert_eq!([0, 1000].map(|n| usual.minibatch(n)), [256, 256]);
+        assert_eq!([1, 8].map(|size| fixed.max_out_of_order(size)), [2, 19]);
     }
 
     #[test]

@@ -87,6 +87,17 @@ pub(super) struct Selection<'a> {
     pub rng: &'a mut Xoshiro256PlusPlus,
 }
 
+/// When a batch is gathered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// So many leaves are selected.
+    pub leaves: usize,
+    /// Collisions of the whole batch.
+    pub collisions: usize,
+    /// Visits of the whole batch that are backed up while it is gathered.
+    pub out_of_order: usize,
+}
+
 /// A selection at the ply that its visits have reached.
 struct SelectionAt<'a, 'b> {
     selection: &'a mut Selection<'b>,
@@ -178,9 +189,8 @@ pub(super) struct Descent {
 }
 
 impl Descent {
-    /// Selects up to `want` leaves into `visits`, whose ways then need [`Descent::unwind`]. Stops early when there have been
-    /// as many collisions as `collisions`, when the visits that the search may still make are used up, or when the tree is
-    /// full.
+    /// Selects leaves into `visits`, whose ways then need [`Descent::unwind`]: as many as are wanted, unless there have been too
+    /// many collisions or visits out of order, the visits that the search may still make are used up, or the tree is full.
     ///
     /// # Errors
     /// When the tree's arenas are full; what was selected before stays valid.
@@ -188,13 +198,12 @@ impl Descent {
         &mut self,
         mut selection: Selection<'_>,
         visits: &mut Visits,
-        want: usize,
-        collisions: usize,
+        wanted: Wanted,
     ) -> Result<(), Full> {
-        let (state, params) = (&mut *selection.state, selection.params);
+        let state = &mut *selection.state;
         state.tree.records.begin_gathering();
         // What waits for the network already needs room as well.
-        let leaves = want + visits.waiting();
+        let leaves = wanted.leaves + visits.waiting();
         state.tree.edges.reserve(&mut visits.writer, leaves)?;
         self.links.clear();
         let largest = match state.tree.rule {
@@ -204,10 +213,10 @@ impl Descent {
         let mut selected = 0;
         loop {
             let state = &*selection.state;
-            let together = (want - selected)
+            let together = (wanted.leaves - selected)
                 .min(largest)
-                .min(collisions.saturating_sub(visits.collisions))
-                .min(params.max_out_of_order.saturating_sub(visits.out_of_order))
+                .min(wanted.collisions.saturating_sub(visits.collisions))
+                .min(wanted.out_of_order.saturating_sub(visits.out_of_order))
                 .min(state.progress.visits_left(state.root().n) as usize);
             if together == 0 {
                 return Ok(());
@@ -522,7 +531,12 @@ mod tests {
             rng: &mut rng,
         };
         let mut descent = Descent::default();
-        descent.select(selection, &mut visits, 8, 3).unwrap();
+        let wanted = Wanted {
+            leaves: 8,
+            collisions: 3,
+            out_of_order: params.max_out_of_order(8),
+        };
+        descent.select(selection, &mut visits, wanted).unwrap();
         descent.unwind(&mut visits, 0);
         let is_claimed = |visit: &&Visit| matches!(visit.state, VisitState::Claimed);
         assert_eq!(visits.list.iter().filter(is_claimed).count(), 1);

@@ -8,7 +8,7 @@ use super::{
     expand::{Oracles, Replay},
     job::Job,
     params::Params,
-    select::{Descent, Selection},
+    select::{Descent, Selection, Wanted},
     state::SearchState,
     tree::{Full, edges::EdgeWriter},
     visits::Visits,
@@ -26,6 +26,8 @@ pub(super) struct Worker {
     first: usize,
     /// How many visits waited for the network before them.
     waiting: usize,
+    /// Positions that the batch is to have.
+    size: usize,
 }
 
 impl Worker {
@@ -39,6 +41,7 @@ impl Worker {
             paths: Paths::default(),
             first: 0,
             waiting: 0,
+            size: 0,
         }
     }
 
@@ -65,16 +68,22 @@ impl Worker {
             // The root came out of the cache a moment ago: its moves are chosen before the next batch.
             return Ok(());
         }
-        let want = params.minibatch - self.waiting;
-        let allowed = params.collisions(state.root().n);
+        let n = state.root().n;
+        // A tree that grew since the batch was begun does not ask for more than was wanted then.
+        if self.first == 0 {
+            self.size = params.minibatch(n);
+        }
+        let wanted = Wanted {
+            leaves: self.size.saturating_sub(self.waiting),
+            collisions: params.collisions(n),
+            out_of_order: params.max_out_of_order(self.size),
+        };
         let selection = Selection {
             state,
             params,
             rng: &mut self.rng,
         };
-        let selected = self
-            .descent
-            .select(selection, &mut self.visits, want, allowed);
+        let selected = self.descent.select(selection, &mut self.visits, wanted);
         if selected.is_err() {
             self.unwind();
         }
@@ -100,7 +109,7 @@ impl Worker {
             return Ok(false);
         }
         self.visits.out_of_order += ready;
-        Ok(ready > 0 && self.waiting + new - ready < params.minibatch)
+        Ok(ready > 0 && self.waiting + new - ready < self.size)
     }
 
     /// Takes from `batch` what the network said. Needs no lock.

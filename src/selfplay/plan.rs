@@ -18,8 +18,8 @@ use crate::{
     syzygy::Tables,
 };
 
-/// The size of a tree's minibatch if `MinibatchSize` names none. It is part of what a game depends on, so it does not
-/// depend on the backend.
+/// The size that a tree's minibatches grow to if `MinibatchSize` names none. It is part of what a game depends on, so it does
+/// not depend on the backend. Networks that need no batches get none.
 pub const MINIBATCH: usize = 8;
 
 /// One of the two players.
@@ -42,9 +42,13 @@ pub struct Contestant {
 }
 
 impl Contestant {
-    /// A player with these options, whose `MinibatchSize` is given.
+    /// A player with these options.
     pub fn new(name: &str, options: Options, nodes: u64, networks: Networks) -> Contestant {
-        let params = Params::for_evaluator(&options, &*networks.main);
+        let largest = match networks.main.immediate() {
+            Some(_) => 1,
+            None => MINIBATCH,
+        };
+        let params = Params::with_batches(1..=largest, &options, &*networks.main);
         let fast_options = Arc::new(Options {
             noise_epsilon: 0.0,
             ..options.clone()

@@ -492,6 +492,7 @@ mod tests {
         let advice = Advice {
             threads: sessions,
             minibatch: 8,
+            least: 1,
         };
         NetworkEvaluator::new(label, encoding, view, advice, (sessions, 9), factory).unwrap()
     }

@@ -171,6 +171,7 @@ impl Evaluator for SparseEvaluator {
         Advice {
             threads: cores(),
             minibatch: 1,
+            least: 1,
         }
     }
 

@@ -93,10 +93,12 @@ impl Evaluator for Multiplexer {
             Advice {
                 threads: 0,
                 minibatch: 1,
+                least: 1,
             },
             |sum, one| Advice {
                 threads: sum.threads + one.threads,
                 minibatch: sum.minibatch.max(one.minibatch),
+                least: sum.least.max(one.least),
             },
         )
     }

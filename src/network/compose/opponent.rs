@@ -177,6 +177,7 @@ mod tests {
             Advice {
                 threads: 1,
                 minibatch: 1,
+                least: 1,
             }
         }
         fn describe(&self) -> String {

@@ -312,6 +312,7 @@ fn rten(wanted: Wanted<'_>) -> Result<NetworkEvaluator, LoadError> {
     let advice = Advice {
         threads: cores().div_ceil(threads),
         minibatch: 8,
+        least: 1,
     };
     let label = label("rten", &network, device, note);
     let sessions = session_counts(config, advice, MAX_SESSIONS);
@@ -372,6 +373,7 @@ fn advise(evaluator: &mut NetworkEvaluator) -> Result<(), EvaluateError> {
     let time = evaluator.time_of(gpu::TIMED_BATCH)?;
     evaluator.set_advice(Advice {
         minibatch: gpu::minibatch(time),
+        least: gpu::least_of(gpu::minibatch(time)),
         ..evaluator.advice()
     });
     Ok(())

@@ -191,6 +191,7 @@ fn plan(
         advice: Advice {
             threads: 2,
             minibatch: TIMED_BATCH,
+            least: least_of(TIMED_BATCH),
         },
         data_type,
         max_sessions,
@@ -258,6 +259,12 @@ pub fn minibatch(time: Duration) -> usize {
         ..150.0 => TIMED_BATCH / 2,
         _ => TIMED_BATCH / 4,
     }
+}
+
+/// The part of a batch of this size that costs hardly more than one position: most of a small batch's time goes into starting
+/// its kernels.
+pub fn least_of(minibatch: usize) -> usize {
+    minibatch / 4
 }
 
 fn gpu(options: &BackendOptions) -> Result<i32, BackendSetupError> {

@@ -56,6 +56,7 @@ fn cpu(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
         advice: Advice {
             threads: cores().div_ceil(threads),
             minibatch: 16,
+            least: 1,
         },
         data_type,
         max_sessions: MAX_SESSIONS,
@@ -115,6 +116,7 @@ fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<SessionPlan, 
         advice: Advice {
             threads: cores().div_ceil(threads),
             minibatch: 16,
+            least: 1,
         },
         data_type: match asked.as_str() {
             "int8" => DataType::Int8,
