@@ -719,6 +719,9 @@ options! {
     /// A position that occurs a second time within the tree counts as a draw.
     "TwoFoldDraws"                        "two-fold-draws",               drops Tree
         two_fold_draws:                     bool                          = true;
+    /// Positions that several ways lead to share what was found out about them.
+    "Transpositions"                      "transpositions",               drops Tree
+        transpositions:                     bool                          = false;
     /// Propagate proven wins, draws and losses through the tree.
     "StickyEndgames"                      "sticky-endgames",              drops Tree
         sticky_endgames:                    bool                          = true;

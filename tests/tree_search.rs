@@ -324,3 +324,37 @@ fn a_root_that_is_in_the_cache_is_searched_like_any_other() {
     }
     assert_eq!(found[0], found[1]);
 }
+
+#[test]
+fn transpositions_change_what_is_found_and_leave_the_tree_consistent() {
+    let search = |transpositions: &str| {
+        let mut options = Options::default();
+        options.set("Transpositions", transpositions).unwrap();
+        options.set("MinibatchSize", "4").unwrap();
+        let params = Arc::new(Params::for_evaluator(&options, &HashEvaluator));
+        let limits = Limits {
+            nodes: Some(20_000),
+            ..Limits::default()
+        };
+        // Few pieces, many ways to the same positions.
+        let start = position("8/2k5/3p4/p2P1p2/P2P1P2/8/8/3K4 w - - 0 1");
+        let job = Job::new(start, limits, Arc::new(options));
+        let mut search = TreeSearch::new(Tree::default(), job, params);
+        let mut batch = Batch::default();
+        while !search.is_over() {
+            batch.clear();
+            search.gather(&HashEvaluator, &mut batch);
+            HashEvaluator.evaluate(&mut batch).unwrap();
+            search.apply(&batch);
+        }
+        search.tree().assert_consistent();
+        let visits: Vec<u32> = search.outcome().1.iter().map(|stat| stat.n).collect();
+        (visits, search.tree().memory())
+    };
+    let (with, without) = (search("true"), search("false"));
+    assert_eq!(search("true"), with);
+    assert_ne!(with.0, without.0);
+    assert_eq!(with.0.iter().sum::<u32>(), without.0.iter().sum::<u32>());
+    // The table is part of the memory that is counted.
+    assert!(with.1 > without.1);
+}

@@ -48,9 +48,11 @@ impl Paths {
         for (index, path) in self.iter() {
             let visit = &mut visits.list[index];
             let steps = &visits.steps[visit.steps.clone()];
+            let keys = visits.keys.get(visit.steps.clone()).unwrap_or_default();
             match &visit.state {
                 VisitState::Ready(leaf) => {
-                    back_up_leaf(state, params, path, steps, leaf);
+                    back_up_leaf(state, params, path, steps, leaf, keys);
+                    state.tree.share_values(path, keys);
                     state.progress.claimed -= 1;
                 }
                 VisitState::Settled => {
@@ -154,6 +156,7 @@ fn back_up_leaf(
     path: &[NodeId],
     steps: &[PathStep],
     leaf: &Leaf,
+    keys: &[u64],
 ) {
     let id = path[path.len() - 1];
     let tree = &mut state.tree;
@@ -173,10 +176,15 @@ fn back_up_leaf(
         v = -v;
         node.v = v;
     }
+    let known = match (leaf.terminal, keys.last()) {
+        (None, Some(&key)) => tree.shared_values.value(key),
+        _ => None,
+    };
+    let value = known.unwrap_or(leaf.value);
     let value = BackupValue {
-        wl: f64::from(-leaf.value.wl),
-        d: leaf.value.d,
-        m: leaf.value.m,
+        wl: f64::from(-value.wl),
+        d: value.d,
+        m: value.m,
     };
     back_up(state, params, path, steps, value, leaf.terminal.is_some());
 }
@@ -423,6 +431,49 @@ mod tests {
         line.assert_is(2, 1, -0.6, 0.3, 20.0);
         assert_eq!(line.state.tree.node(line.path[0]).n, 11);
         assert_eq!(line.state.progress.playouts, 1);
+    }
+
+    #[test]
+    fn a_position_that_is_known_from_elsewhere_begins_with_what_is_known() {
+        let mut line = Line::open();
+        line.evaluated(VALUE, None);
+        line.visits.keys = vec![11, 13, 11, 13];
+        line.state
+            .tree
+            .shared_values
+            .note(13, &node(40, 0.2, 0.5, 8.0));
+        line.back_up(true);
+        // The other side is worth 0.2 to the one that moved into the leaf, whatever the network says at a glance.
+        line.assert_is(2, 1, 0.2, 0.5, 8.0);
+        assert_eq!(line.state.tree.node(line.path[2]).v, -0.6);
+        line.assert_is(
+            1,
+            5,
+            (4.0 * 0.2 - 0.2) / 5.0,
+            (4.0 * 0.3 + 0.5) / 5.0,
+            (48.0 + 9.0) / 5.0,
+        );
+        // And what its parent knows now is known of its position, for its side to move.
+        let known = line.state.tree.shared_values.value(11).unwrap();
+        assert!((known.wl + 0.12).abs() < 1e-6 && (known.d - 0.34).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_result_needs_no_knowledge_from_elsewhere() {
+        let mut line = Line::open();
+        let drawn = Value {
+            wl: 0.0,
+            d: 1.0,
+            m: 0.0,
+        };
+        line.evaluated(drawn, Some((0, Origin::TwoFold)));
+        line.visits.keys = vec![11, 13, 11, 13];
+        line.state
+            .tree
+            .shared_values
+            .note(13, &node(40, 0.2, 0.5, 8.0));
+        line.back_up(true);
+        line.assert_is(2, 1, 0.0, 1.0, 0.0);
     }
 
     #[test]

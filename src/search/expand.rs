@@ -6,7 +6,7 @@ use shakmaty::Position;
 use super::{
     look_ahead::look_ahead,
     params::Params,
-    tree::{Full, edges::EdgeRange, node::Origin},
+    tree::{Full, edges::EdgeRange, node::Origin, transpositions},
     visits::{Leaf, VisitState, Visits},
 };
 use crate::{
@@ -54,6 +54,14 @@ impl Replay {
         self.moves.clear();
         self.moves.extend(legal_moves(self.history.position()));
     }
+
+    /// Which positions the line leads through.
+    fn write_keys(&self, keys: &mut [u64]) {
+        let plies = &self.history.plies()[self.root_len..];
+        for (key, ply) in keys.iter_mut().zip(plies) {
+            *key = transpositions::key(ply);
+        }
+    }
 }
 
 /// What leaves are looked up in, and by which rules.
@@ -79,16 +87,24 @@ impl Oracles<'_> {
             tb_hits,
             list,
             steps,
+            keys,
             writer,
             ..
         } = visits;
+        if self.params.transpositions {
+            keys.resize(steps.len(), 0);
+        }
         for visit in list {
             let is_claimed = matches!(visit.state, VisitState::Claimed);
             if !is_claimed && !matches!(visit.state, VisitState::Unexpanded) {
                 continue;
             }
-            let steps = &steps[visit.steps.clone()];
+            let way = visit.steps.clone();
+            let steps = &steps[way.clone()];
             replay.go_to(steps.iter().map(|step| step.m));
+            if self.params.transpositions {
+                replay.write_keys(&mut keys[way]);
+            }
             if !is_claimed {
                 self.ask_policy(replay);
                 let edges = writer.write_moves(&replay.moves, &replay.policy)?;

@@ -160,6 +160,7 @@ pub struct Params {
     pub(super) moving_average: Option<MovingAverage>,
     /// Whether selection adds to the priors near the root.
     optimal_select: bool,
+    pub(super) transpositions: bool,
     pub(super) out_of_order: bool,
     /// Out-of-order visits per batch, for each of its positions.
     out_of_order_factor: f32,
@@ -242,6 +243,7 @@ impl Params {
             auto_extend: options.auto_extend,
             moving_average: MovingAverage::new(options),
             optimal_select: options.optimal_select > 0,
+            transpositions: options.transpositions,
             out_of_order: options.out_of_order_eval,
             out_of_order_factor: options.max_out_of_order_evals_factor,
             collisions: CollisionLimits {

@@ -67,6 +67,8 @@ pub(super) struct Visit {
 pub(super) struct Visits {
     pub list: Vec<Visit>,
     pub steps: Vec<PathStep>,
+    /// The positions that the steps lead to, for transpositions (see there); empty if those are off.
+    pub keys: Vec<u64>,
     /// Collisions so far.
     pub collisions: usize,
     /// Tablebase probes that hit, not yet counted in the tree.
@@ -90,6 +92,7 @@ impl Visits {
     pub fn clear(&mut self) {
         self.list.clear();
         self.steps.clear();
+        self.keys.clear();
         self.collisions = 0;
         self.out_of_order = 0;
     }

@@ -17,6 +17,7 @@ mod full;
 pub mod node;
 pub(super) mod records;
 pub(super) mod reroot;
+pub(super) mod transpositions;
 
 use shakmaty::{Color, Position};
 
@@ -25,6 +26,7 @@ use self::{
     edges::{EdgeArena, EdgeRange, Edges},
     node::{Node, NodeId, Origin},
     records::{ReplyRecord, ReplyRecords, Rule},
+    transpositions::SharedValues,
 };
 use crate::chess::{History, PackedMove};
 
@@ -48,6 +50,8 @@ pub struct Tree {
     pub(super) root_turn: Color,
     /// Whose nodes freeze and when; the statistics depend on it, so a change drops the tree.
     pub(super) rule: Option<Rule>,
+    /// What is known about positions, wherever they stand in the tree.
+    pub(super) shared_values: SharedValues,
 }
 
 impl Default for Tree {
@@ -61,6 +65,7 @@ impl Default for Tree {
             history: None,
             root_turn: Color::White,
             rule: None,
+            shared_values: SharedValues::default(),
         }
     }
 }
@@ -206,6 +211,13 @@ impl Tree {
         self.root = 0;
     }
 
+    /// Takes note of what the nodes of a way, from the root on, know about their positions.
+    pub(super) fn share_values(&mut self, path: &[NodeId], keys: &[u64]) {
+        for (&id, &key) in path[1..].iter().zip(keys) {
+            self.shared_values.note(key, &self.nodes[id as usize]);
+        }
+    }
+
     /// Adds a child for an edge that has none; returns its slot.
     ///
     /// # Errors
@@ -260,7 +272,10 @@ impl Tree {
 
     /// Bytes in use by nodes, edges and records.
     pub fn memory(&self) -> usize {
-        self.nodes.len() * size_of::<Node>() + self.edges.memory() + self.records.memory()
+        self.nodes.len() * size_of::<Node>()
+            + self.edges.memory()
+            + self.records.memory()
+            + self.shared_values.memory()
     }
 
     /// Walks all nodes below and including the root, for tests and checks: calls `visit` with the node, its depth.

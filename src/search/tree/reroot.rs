@@ -22,6 +22,7 @@ pub(in crate::search) fn reroot(tree: &mut Tree, history: &History, rule: Option
             // Records remember in which gathering a reply was busy.
             fresh.records = ReplyRecords::following(&tree.records);
             let mut old = std::mem::take(tree);
+            fresh.shared_values = std::mem::take(&mut old.shared_values);
             // The copy is never larger than the original, which fitted.
             if copy(&mut old, id, &mut fresh).is_err() {
                 fresh = Tree::new(history.clone(), fresh.rule.take());

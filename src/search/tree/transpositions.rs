@@ -1,0 +1,193 @@
+//! Transpositions: positions that several ways lead to share what was found out about them.
+//!
+//! Beside the tree stands a table from positions to the statistics of the node that has searched each of them most. Where a
+//! new node's position is in it, the node begins with that mean of many visits instead of what the network says at a
+//! glance. So whatever one of several equal positions learns, the others get with their next leaves; but every
+//! node keeps visits of its own, and all that is said about them stays true: N is 1 and the children's, search-contempt's
+//! counts are those of the node where the opponent stands, re-rooting copies a tree. Monty shares in this way; Monte-Carlo
+//! graph search (as KataGo describes it) goes further and makes one node of all, which then has no one line to it.
+//!
+//! What must not be shared is not: a position that occurred before (its value is that of a repetition on one way), proofs
+//! (a proof may rest on one), the root. Positions with different rule-50 counters are different once that matters. What
+//! a network reads of the moves before is taken to matter little.
+
+use super::node::Node;
+use crate::{chess::Ply, hashing::mix, network::Value};
+
+/// Up to this rule-50 counter positions that differ in it only are one.
+const HARMLESS_RULE50: u32 = 40;
+
+/// What a visit of a leaf alone knows: there is nothing to share before the second.
+const LEAST_VISITS: u32 = 2;
+
+/// The table grows to this many entries: 384 MB.
+const MOST_ENTRIES: usize = 1 << 24;
+
+/// Which position it is, as far as its value goes; 0 stands for one that is not to be shared.
+pub fn key(ply: &Ply) -> u64 {
+    if ply.repetitions > 0 {
+        return 0;
+    }
+    let rule50 = ply.rule50().max(HARMLESS_RULE50) - HARMLESS_RULE50;
+    mix(ply.key ^ u64::from(rule50)) | 1
+}
+
+/// The statistics of a node, seen by the side that moved into it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    key: u64,
+    n: u32,
+    wl: f32,
+    d: f32,
+    m: f32,
+}
+
+/// The table. Each position has one place; of two that want the same, the one with more visits gets it.
+#[derive(Clone, Debug, Default)]
+pub struct SharedValues {
+    entries: Vec<Entry>,
+    used: usize,
+}
+
+impl SharedValues {
+    /// Bytes in use.
+    pub fn memory(&self) -> usize {
+        self.entries.len() * size_of::<Entry>()
+    }
+
+    fn place(&self, key: u64) -> usize {
+        // The lowest bit is always set.
+        (key >> 1) as usize & (self.entries.len() - 1)
+    }
+
+    /// The value of a position for its side to move, if a node has searched it.
+    pub fn value(&self, key: u64) -> Option<Value> {
+        if key == 0 || self.entries.is_empty() {
+            return None;
+        }
+        let entry = &self.entries[self.place(key)];
+        (entry.key == key).then_some(Value {
+            wl: -entry.wl,
+            d: entry.d,
+            m: entry.m,
+        })
+    }
+
+    /// Takes note of a node's statistics, unless another one knows more about this position.
+    pub fn note(&mut self, key: u64, node: &Node) {
+        if key == 0 || node.n < LEAST_VISITS || node.is_proven() {
+            return;
+        }
+        if self.used * 2 >= self.entries.len() && self.entries.len() < MOST_ENTRIES {
+            self.grow();
+        }
+        let place = self.place(key);
+        let entry = &mut self.entries[place];
+        if entry.n > node.n {
+            return;
+        }
+        self.used += usize::from(entry.n == 0);
+        *entry = Entry {
+            key,
+            n: node.n,
+            wl: node.wl as f32,
+            d: node.d,
+            m: node.m,
+        };
+    }
+
+    fn grow(&mut self) {
+        let size = (self.entries.len() * 2).max(1 << 8);
+        let old = std::mem::replace(&mut self.entries, vec![Entry::default(); size]);
+        self.used = 0;
+        for entry in old.into_iter().filter(|entry| entry.n > 0) {
+            let place = self.place(entry.key);
+            if self.entries[place].n <= entry.n {
+                self.used += usize::from(self.entries[place].n == 0);
+                self.entries[place] = entry;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        network::tests::game,
+        search::tree::node::{Bounds, Origin},
+    };
+
+    const START: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
+
+    fn key_after(fen: &str, moves: &str) -> u64 {
+        key(game(fen, moves).last())
+    }
+
+    fn node(n: u32, wl: f64) -> Node {
+        Node {
+            n,
+            wl,
+            d: 0.25,
+            m: 30.0,
+            ..Node::EMPTY
+        }
+    }
+
+    #[test]
+    fn positions_are_the_same_by_any_way_but_not_when_they_were_there_before() {
+        let one = key_after(START, "g1f3 g8f6 b1c3");
+        assert_eq!(one, key_after(START, "b1c3 g8f6 g1f3"));
+        assert_ne!(one, key_after(START, "b1c3 b8c6 g1f3"));
+        assert_ne!(key_after(START, ""), 0);
+        assert_eq!(key_after(START, "g1f3 g8f6 f3g1 f6g8"), 0);
+        // Castling rights are part of a position, the rule-50 counter from 40 on.
+        let rooks = |rights: &str, rule50: u32| {
+            key_after(
+                &format!("r3k3/8/8/8/8/8/8/R3K3 w {rights} - {rule50} 80"),
+                "",
+            )
+        };
+        assert_ne!(rooks("Qq", 0), rooks("Q", 0));
+        assert_eq!(rooks("Q", 0), rooks("Q", 40));
+        assert_ne!(rooks("Q", 40), rooks("Q", 41));
+    }
+
+    #[test]
+    fn the_node_with_most_visits_tells_and_certain_ones_do_not() {
+        let mut shared = SharedValues::default();
+        assert_eq!(shared.value(3), None);
+        shared.note(3, &node(1, 0.9));
+        assert_eq!(shared.value(3), None);
+        shared.note(3, &node(10, 0.5));
+        shared.note(3, &node(9, -0.5));
+        let value = Value {
+            wl: -0.5,
+            d: 0.25,
+            m: 30.0,
+        };
+        assert_eq!(shared.value(3), Some(value));
+        shared.note(3, &node(11, 0.25));
+        assert_eq!(shared.value(3).map(|value| value.wl), Some(-0.25));
+        let mut won = node(20, 1.0);
+        won.set_bounds(Bounds::exact(1), Origin::Children);
+        shared.note(3, &won);
+        assert_eq!(shared.value(3).map(|value| value.wl), Some(-0.25));
+        shared.note(0, &node(50, 0.1));
+        assert_eq!(shared.value(0), None);
+    }
+
+    #[test]
+    fn a_table_that_grows_keeps_what_it_knows() {
+        let mut shared = SharedValues::default();
+        let keys = (1..10_000_u64).map(|at| mix(at) | 1);
+        for key in keys.clone() {
+            shared.note(key, &node(5, 0.5));
+        }
+        let known = keys.filter(|&key| shared.value(key).is_some()).count();
+        // Those that share a place are lost.
+        assert!(known > 6000, "{known}");
+        assert_eq!(shared.memory(), (1 << 14) * size_of::<Entry>());
+        assert_eq!(size_of::<Entry>(), 24);
+    }
+}
