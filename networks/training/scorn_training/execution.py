@@ -22,10 +22,10 @@ class LoopError(Exception):
 
 @dataclass(frozen=True)
 class Job:
-    """A call of the program. In the arguments `{name}` stands for the file of a network."""
+    """A call of the program. In the arguments `{name}` stands for a file that it reads."""
 
     arguments: list[str]
-    networks: dict[str, Path]
+    files: dict[str, Path]
     # The folder of a run of self-play, or the games of a match: what makes it go on where it was stopped.
     out: Path
 
@@ -36,10 +36,10 @@ class Job:
     def is_done(self) -> bool:
         return self.is_selfplay and (self.out / "summary.json").exists()
 
-    def command(self, networks: dict[str, str], out: str) -> list[str]:
+    def command(self, files: dict[str, str], out: str) -> list[str]:
         """The arguments with the real paths."""
         arguments = self.arguments
-        for name, path in networks.items():
+        for name, path in files.items():
             arguments = [argument.replace("{" + name + "}", path) for argument in arguments]
         if self.is_selfplay:
             return [*arguments, "--out", out, "--resume", "--json"]
@@ -106,5 +106,5 @@ class Local:
         if job.is_done():
             return {}
         job.out.parent.mkdir(parents=True, exist_ok=True)
-        networks = {name: str(path) for name, path in job.networks.items()}
-        return json.loads(self.program.run(job.command(networks, str(job.out))))
+        files = {name: str(path) for name, path in job.files.items()}
+        return json.loads(self.program.run(job.command(files, str(job.out))))

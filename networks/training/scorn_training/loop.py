@@ -26,6 +26,7 @@ import random
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -40,14 +41,14 @@ from .settings import Settings, add_arguments, as_dict, check, given
 FORMAT = 1
 # Openings in the book of matches; taken by seed.
 BOOK = 200
-# UCI_Elo of Stockfish, from its weakest.
-YARDSTICKS = range(1320, 3200, 100)
+# Between the levels of UCI_Elo at which Stockfish is asked to play.
+YARDSTICK_STEP = 100
 # An older network for the ratings and for rivals is one of so many before the best.
 RECENT = 10
 PLAIN_PUCT = 1_000_000_000
 RIVALS_SHARE = 0.1
-# What choice by value + log(visits) is called, in programs that know it.
-VALUE_CHOICE = re.compile(r"--([a-z-]+)[^\n]*\n[^-]*?value \+ l(?:og|n)\(visits\)", re.DOTALL)
+# Choice by value + log(visits), in programs that know it.
+VALUE_CHOICE = ["--root-choice", "value_log_visits"]
 
 
 def derived(*parts: object) -> int:
@@ -269,10 +270,10 @@ class Loop:
         """The flag of choice by value + log(visits)."""
         if not self.settings.value_choice:
             return []
-        found = VALUE_CHOICE.search(self.program.run(["selfplay", "--help"]))
-        if found is None:
+        text = self.program.run(["selfplay", "--help"])
+        if not all(word in text for word in VALUE_CHOICE):
             raise LoopError("this program cannot choose moves by value + log(visits): --no-value-choice does without it")
-        return [f"--{found[1]}"]
+        return VALUE_CHOICE
 
     def count(self, folders: list[Path], limit: float, nodes: int) -> dict:
         """What the games of folders are together."""
@@ -386,10 +387,17 @@ class Loop:
         """The new network against another: `other` is an engine as `scorn match` takes it."""
         settings = self.settings
         seed = derived(settings.seed, number, "match", name)
-        arguments = ["match", "self;Threads=1;WeightsFile={new}", other, "--pairs", str(pairs), "--seed", str(seed)]
-        arguments += ["--book", str(self.folder / "openings.epd"), "--limit", f"nodes={settings.gate_nodes}"]
+        limit = settings.match_limit or f"nodes={settings.gate_nodes}"
+        arguments = ["match", self.player("{new}"), other, "--pairs", str(pairs), "--seed", str(seed)]
+        arguments += ["--book", "{book}", "--limit", limit]
         arguments += ["--longest", "400", *more]
-        return Job(arguments, {"new": self.network(number)}, self.folder_of(number) / f"{name}.pgn")
+        files = {"new": self.network(number), "book": self.folder / "openings.epd"}
+        return Job(arguments, files, self.folder_of(number) / f"{name}.pgn")
+
+    def player(self, network: str) -> str:
+        """The program with a network, as `scorn match` takes it: a `;` parts options."""
+        options = [option for option in self.settings.match_options.split(";") if option]
+        return ";".join(["self", "Threads=1", *options, f"WeightsFile={network}"])
 
     def measure(self, number: int) -> list[dict]:
         """Matches of the new network: for the gate, for the ratings, and against the yardstick."""
@@ -404,8 +412,8 @@ class Loop:
             opponents.append((older, settings.pool_pairs, []))
         names, jobs = [], []
         for opponent, pairs, more in opponents:
-            job = self.match(number, f"match-gen-{opponent}", "self;Threads=1;WeightsFile={other}", pairs, more)
-            jobs.append(Job(job.arguments, {**job.networks, "other": self.network(opponent)}, job.out))
+            job = self.match(number, f"match-gen-{opponent}", self.player("{other}"), pairs, more)
+            jobs.append(Job(job.arguments, {**job.files, "other": self.network(opponent)}, job.out))
             names.append(f"gen-{opponent}")
         if settings.yardstick and number % settings.yardstick_every == 0:
             elo = self.yardstick()
@@ -418,11 +426,12 @@ class Loop:
 
     def yardstick(self) -> int:
         """The UCI_Elo nearest to the best network's rating, as far as it is known; the weakest before."""
+        levels = yardstick_levels(self.settings.yardstick)
         rated = charts.ratings(self.learned())
         mine = rated.get(f"gen-{self.best()[0]}")
         if mine is None or not charts.fixed(self.learned()):
-            return YARDSTICKS[0]
-        return min(YARDSTICKS, key=lambda elo: abs(elo - mine.elo))
+            return levels[0]
+        return min(levels, key=lambda elo: abs(elo - mine.elo))
 
     def judge(self, number: int, current: dict) -> dict:
         """The generation with its verdict."""
@@ -475,6 +484,27 @@ class Loop:
             f"{last['matches'][0]['second']}, {'plays on' if last['promoted'] else 'rejected'}; {elo}",
             flush=True,
         )
+
+
+def yardstick_levels(command: str) -> range:
+    """The levels of UCI_Elo that an engine knows, which differ from version to version.
+
+    Raises:
+        LoopError: it cannot be started, or does not know the option.
+    """
+    try:
+        said = subprocess.run([command], input="uci\nquit\n", capture_output=True, text=True, timeout=60, check=True).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise LoopError(f"the yardstick cannot be started: {error}") from error
+    return parse_levels(said)
+
+
+def parse_levels(said: str) -> range:
+    """The levels in an engine's answer to `uci`."""
+    found = re.search(r"name UCI_Elo .*\bmin (\d+) .*\bmax (\d+)", said)
+    if found is None:
+        raise LoopError("the yardstick has no option UCI_Elo")
+    return range(int(found[1]), int(found[2]) + 1, YARDSTICK_STEP)
 
 
 def losses(line: str) -> dict:
@@ -530,6 +560,7 @@ def main(arguments: list[str] | None = None) -> int:
     add_arguments(parser.add_argument_group("settings (kept in the manifest; they cannot change on the way)"))
     args = parser.parse_args(arguments)
     program = None
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         program = Program(find_program(args.scorn))
         version = program.run(["--version"]).strip()

@@ -51,6 +51,8 @@ class Settings:
     gate_sprt: str = _of("0,30,0.05,0.05", "with --gate sprt: as scorn match --sprt")
     gate_pairs: int = _of(20, "openings of a match against the best, each with both colours; with sprt the most of them")
     gate_nodes: int = _of(100, "nodes a move in matches")
+    match_limit: str = _of("", "what a move may cost in matches instead, as scorn match --limit, such as clock=10+0.1")
+    match_options: str = _of("", "options of the program in matches, such as 'TimeManager=alphazero;CPuct=2'")
     pool_pairs: int = _of(10, "openings of a match against an older network by lot, for the ratings")
     yardstick: str = _of("", "Stockfish, which plays against the best one now and then; empty: no such match")
     yardstick_every: int = _of(5, "generations between such matches")

@@ -151,8 +151,10 @@ def test_lines_of_the_program_are_understood():
     line = "x.vis: policy 3.4 kl 1.25 top-1 5.00 % (9) value 0.9 (floor 0.5) |q error| 0.1 (9) plies 0.4 in integers"
     assert loop.losses(line) == {"policy": 3.4, "kl": 1.25, "value": 0.9, "plies": 0.4}
     assert loop.losses("nothing") == {}
-    text = "      --some-flag\n          Play the move of the highest value + log(visits)\n"
-    assert loop.VALUE_CHOICE.search(text)[1] == "some-flag"
+    levels = loop.parse_levels("option name UCI_Elo type spin default 1350 min 1350 max 2850\nuciok")
+    assert (levels[0], levels[1], levels[-1]) == (1350, 1450, 2850)
+    with pytest.raises(loop.LoopError):
+        loop.parse_levels("uciok")
     assert loop.parse_share("0.2,0.8") == (0.2, 0.8) and loop.parse_share("1") == (1.0, 1.0)
 
 
