@@ -512,6 +512,9 @@ impl Engine {
             let opened = opened.and_then(|opened| match opened {
                 Ok(tables) => {
                     self.listener.note(&tables.describe());
+                    for fault in tables.new_faults() {
+                        self.listener.note(&fault);
+                    }
                     Some(Arc::new(tables))
                 }
                 Err(error) => {

@@ -716,6 +716,10 @@ options! {
     /// With tablebases, play only the winning moves that get nearest to the next capture or pawn move.
     "SyzygyFastPlay"                      "syzygy-fast-play"
         syzygy_fast_play:                   bool                          = false;
+    /// Tablebases against an opponent who errs, the one of ContemptMode: where its modelled side is to move they are not asked, and
+    /// the other side counts on wins, and on draws of fewer pieces than this. 0: tablebases count as they are.
+    "ContemptModeTB"                      "contempt-mode-tb",             drops Tree
+        contempt_mode_tb:                   usize [0, 9]                  = 0;
     /// A position that occurs a second time within the tree counts as a draw.
     "TwoFoldDraws"                        "two-fold-draws",               drops Tree
         two_fold_draws:                     bool                          = true;

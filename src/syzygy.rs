@@ -1,10 +1,12 @@
 //! Endgame tablebases: exact results in the tree (WDL), and at the root the moves that keep them (DTZ).
 //!
 //! WDL tables ignore how many moves have passed since the last capture, so the tree asks only right after captures and
-//! pawn moves. At the root the 50-move counter is known, and DTZ tables tell which moves still win in time.
+//! pawn moves. At the root the 50-move counter is known, and DTZ tables tell which moves still win in time; where there are
+//! none, WDL tables at least tell which moves keep the result.
 
-use std::path::Path;
+use std::{collections::HashSet, fs, path::Path};
 
+use parking_lot::Mutex;
 use shakmaty::{Chess, Position};
 use shakmaty_syzygy::{Dtz, SyzygyError, Tablebase, Wdl};
 use thiserror::Error;
@@ -17,11 +19,91 @@ const SEPARATOR: char = if cfg!(windows) { ';' } else { ':' };
 /// Rank of a root move that keeps a sure win; of one that surely loses, the negative.
 const SURE: i32 = 1000;
 
+/// The last ply at which a win is no draw by the 50-move rule.
+const LAST_PLY: u32 = 99;
+
+/// Tables of which it is said that they are not right. The rest of a damaged collection is not worth a line each.
+const MOST_NAMED: usize = 8;
+
 /// Open tables.
 #[derive(Debug)]
 pub struct Tables {
     tables: Tablebase<Chess>,
     files: usize,
+    faults: Mutex<Faults>,
+}
+
+/// A move, as the tables see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableMove {
+    /// The move.
+    pub m: PackedMove,
+    /// Larger is better; equal for moves that keep the same result.
+    rank: i32,
+    /// Plies to the next capture or pawn move, as far as they are known: positive if the mover wins, negative if it loses.
+    pub distance: i32,
+    /// 1 or -1 if the mover is sure to win or to lose, the 50-move rule included.
+    pub result: Option<i8>,
+}
+
+struct Judged {
+    rank: i32,
+    distance: i32,
+    result: Option<i8>,
+}
+
+/// What was found to be wrong.
+#[derive(Debug, Default)]
+struct Faults {
+    /// Kinds and names of tables.
+    known: HashSet<String>,
+    untold: Vec<String>,
+}
+
+impl Faults {
+    fn note(&mut self, error: &SyzygyError) {
+        // Which tables are missing is the user's choice: one of each kind is named.
+        let key = match error {
+            SyzygyError::MissingTable { metric, .. } => format!("missing {metric}"),
+            SyzygyError::ProbeFailed {
+                metric, material, ..
+            } => format!("{metric} {material}"),
+            SyzygyError::Castling | SyzygyError::TooManyPieces => return,
+        };
+        self.add(&key, || match error {
+            SyzygyError::MissingTable { metric, material } => format!(
+                "there is no {} table for {material}, and others may be missing: such positions are searched",
+                metric.to_string().to_uppercase()
+            ),
+            _ => format!("{error}: it is left out"),
+        });
+    }
+
+    /// Adds what is to be told, if it was not told under this name.
+    fn add(&mut self, key: &str, text: impl Fn() -> String) {
+        if self.known.len() < MOST_NAMED && self.known.insert(key.to_owned()) {
+            self.untold.push(format!("SyzygyPath: {}", text()));
+        }
+    }
+}
+
+/// The moves that keep the best result; of winning ones only the fastest, if that is asked for.
+pub fn best_moves(mut moves: Vec<TableMove>, fastest: bool) -> Option<Vec<PackedMove>> {
+    let best = moves.iter().map(|m| m.rank).max()?;
+    moves.retain(|m| m.rank == best);
+    if best > 0 && fastest {
+        let nearest = moves.iter().map(|m| m.distance).min()?;
+        moves.retain(|m| m.distance == nearest);
+    }
+    Some(moves.into_iter().map(|m| m.m).collect())
+}
+
+fn sure_result(wdl: Wdl) -> i8 {
+    match wdl {
+        Wdl::Win => 1,
+        Wdl::Loss => -1,
+        Wdl::Draw | Wdl::CursedWin | Wdl::BlessedLoss => 0,
+    }
 }
 
 /// Why no tables could be opened.
@@ -47,20 +129,36 @@ impl Tables {
     /// When a folder cannot be read or none holds a table.
     pub fn open(path: &str) -> Result<Tables, TablesError> {
         let mut tables = Tablebase::new();
+        let mut faults = Faults::default();
         let mut files = 0;
         for folder in path.split(SEPARATOR).filter(|folder| !folder.is_empty()) {
-            files +=
-                tables
-                    .add_directory(Path::new(folder))
-                    .map_err(|error| TablesError::Folder {
-                        folder: folder.to_owned(),
-                        error,
-                    })?;
+            let unreadable = |error| TablesError::Folder {
+                folder: folder.to_owned(),
+                error,
+            };
+            for entry in fs::read_dir(Path::new(folder)).map_err(unreadable)? {
+                let file = entry.map_err(unreadable)?.path();
+                let is_table = file
+                    .extension()
+                    .is_some_and(|extension| extension == "rtbw" || extension == "rtbz");
+                match is_table.then(|| tables.add_file(&file)) {
+                    None => {}
+                    Some(Ok(())) => files += 1,
+                    Some(Err(error)) => {
+                        let file = file.display().to_string();
+                        faults.add(&file, || format!("{file}: {error}: it is left out"));
+                    }
+                }
+            }
         }
         if files == 0 {
             return Err(TablesError::Empty(path.to_owned()));
         }
-        Ok(Tables { tables, files })
+        Ok(Tables {
+            tables,
+            files,
+            faults: Mutex::new(faults),
+        })
     }
 
     /// How many tables there are, and for how many pieces.
@@ -78,36 +176,116 @@ impl Tables {
         if position.halfmoves() != 0 || !self.covers(position) {
             return None;
         }
-        match self.tables.probe_wdl_after_zeroing(position).ok()? {
-            Wdl::Win => Some(1),
-            Wdl::Loss => Some(-1),
-            Wdl::Draw | Wdl::CursedWin | Wdl::BlessedLoss => Some(0),
+        let probed = self.tables.probe_wdl_after_zeroing(position);
+        Some(sure_result(self.noted(probed)?))
+    }
+
+    /// The same for any position, with the plies to the next capture or pawn move of the side that wins: from DTZ tables,
+    /// which know the 50-move rule, or, right after a capture or pawn move, from WDL tables alone (then 0 plies).
+    pub fn verdict(&self, position: &Chess) -> Option<(i8, u32)> {
+        if !self.covers(position) {
+            return None;
         }
+        let Some(dtz) = self.noted(self.tables.probe_dtz(position)) else {
+            return self.result(position).map(|result| (result, 0));
+        };
+        let dtz = dtz.ignore_rounding().0;
+        let is_in_time = dtz.unsigned_abs() + position.halfmoves() <= LAST_PLY;
+        let result = if is_in_time { dtz.signum() as i8 } else { 0 };
+        Some((result, dtz.unsigned_abs()))
+    }
+
+    /// What the tables say about each legal move, or `None` if they do not know all of them. Without DTZ tables the WDL tables
+    /// tell which moves keep the result, but not how to get on, and nothing of the 50-move rule.
+    pub fn moves(&self, history: &History) -> Option<Vec<TableMove>> {
+        if !self.covers(history.position()) {
+            return None;
+        }
+        self.moves_by(history, Tables::by_dtz)
+            .or_else(|| self.moves_by(history, Tables::by_wdl))
+    }
+
+    fn moves_by(
+        &self,
+        history: &History,
+        judge: impl Fn(&Tables, &Chess, bool, i32) -> Option<Judged>,
+    ) -> Option<Vec<TableMove>> {
+        let position = history.position();
+        let judged = position.legal_moves().into_iter().map(|m| {
+            let mut after = position.clone();
+            after.play_unchecked(m);
+            let judged = judge(self, &after, m.is_zeroing(), position.halfmoves() as i32)?;
+            Some(TableMove {
+                m: PackedMove::pack(m),
+                rank: judged.rank,
+                distance: judged.distance,
+                result: judged.result,
+            })
+        });
+        judged.collect()
+    }
+
+    fn by_dtz(&self, after: &Chess, is_zeroing: bool, rule50: i32) -> Option<Judged> {
+        let distance = self.noted(self.distance(after, is_zeroing))?;
+        let is_sure = match is_zeroing {
+            // One ply, or more than a hundred where the fifty moves after it do not suffice.
+            true => distance.abs() == 1,
+            false => distance != 0 && distance.abs() + rule50 <= LAST_PLY as i32,
+        };
+        Some(Judged {
+            rank: rank(distance, rule50, is_zeroing),
+            distance,
+            result: is_sure.then_some(distance.signum() as i8),
+        })
+    }
+
+    fn by_wdl(&self, after: &Chess, is_zeroing: bool, rule50: i32) -> Option<Judged> {
+        if after.is_checkmate() {
+            return Some(Judged {
+                rank: SURE,
+                distance: 1,
+                result: Some(1),
+            });
+        }
+        let wdl = -self.noted(self.tables.probe_wdl_after_zeroing(after))?;
+        let (rank, sign) = match wdl {
+            Wdl::Win => (SURE, 1),
+            Wdl::CursedWin => (1, 0),
+            Wdl::Draw => (0, 0),
+            Wdl::BlessedLoss => (-1, 0),
+            Wdl::Loss => (-SURE, -1),
+        };
+        // With some of the fifty moves gone, a win may come too late.
+        let is_sure = sign != 0 && (is_zeroing || rule50 == 0);
+        Some(Judged {
+            rank,
+            distance: sign,
+            result: is_sure.then_some(sign as i8),
+        })
     }
 
     /// The root moves that keep the best result which is still possible, or `None` if the tables do not know. With
     /// `fastest`, or once the game repeats itself, only those winning moves that get nearest to the next capture or
     /// pawn move.
     pub fn root_moves(&self, history: &History, fastest: bool) -> Option<Vec<PackedMove>> {
-        let position = history.position();
-        if !self.covers(position) {
-            return None;
+        let moves = self.moves(history)?;
+        best_moves(moves, fastest || history.last().repetitions > 0)
+    }
+
+    /// What is wrong with the tables, as far as it has shown and was not told before.
+    pub fn new_faults(&self) -> Vec<String> {
+        std::mem::take(&mut self.faults.lock().untold)
+    }
+
+    /// The answer of a probe; what is wrong with a table is noted once.
+    fn noted<T>(&self, probed: Result<T, SyzygyError>) -> Option<T> {
+        match probed {
+            Ok(answer) => Some(answer),
+            Err(error) => {
+                self.faults.lock().note(&error);
+                None
+            }
         }
-        let mut moves = Vec::new();
-        for m in position.legal_moves() {
-            let mut after = position.clone();
-            after.play_unchecked(m);
-            let distance = self.distance(&after, m.is_zeroing()).ok()?;
-            let rank = rank(distance, position.halfmoves() as i32, m.is_zeroing());
-            moves.push((PackedMove::pack(m), rank, distance));
-        }
-        let best = moves.iter().map(|&(_, rank, _)| rank).max()?;
-        moves.retain(|&(_, rank, _)| rank == best);
-        if best > 0 && (fastest || history.last().repetitions > 0) {
-            let nearest = moves.iter().map(|&(.., distance)| distance).min()?;
-            moves.retain(|&(.., distance)| distance == nearest);
-        }
-        Some(moves.into_iter().map(|(m, ..)| m).collect())
     }
 
     fn covers(&self, position: &Chess) -> bool {

@@ -110,3 +110,184 @@ fn only_moves_that_keep_the_result_are_left_at_the_root() {
     // Too many pieces.
     assert!(tables.root_moves(&History::default(), false).is_none());
 }
+
+/// A folder with some of the tables; those for which `change` gives other bytes are damaged.
+fn some_tables(
+    is_wanted: impl Fn(&str) -> bool,
+    damage: impl Fn(&str) -> Option<Vec<u8>>,
+) -> Option<(tempfile::TempDir, Arc<Tables>)> {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(common::shared("syzygy")?).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if !is_wanted(&name) {
+            continue;
+        }
+        let copy = folder.path().join(&name);
+        match damage(&name) {
+            Some(bytes) => std::fs::write(copy, bytes).unwrap(),
+            None => drop(std::fs::copy(entry.path(), copy).unwrap()),
+        }
+    }
+    let tables = Tables::open(folder.path().to_str().unwrap()).unwrap();
+    Some((folder, Arc::new(tables)))
+}
+
+fn setup(tables: &Arc<Tables>, settings: &[(&str, &str)]) -> Setup {
+    let mut options = Options {
+        threads: 1,
+        ..Options::default()
+    };
+    for (name, value) in settings {
+        options.set(name, value).unwrap();
+    }
+    let mut setup = Setup::new(options);
+    setup.tables = Some(Arc::clone(tables));
+    setup
+}
+
+#[test]
+fn wdl_tables_alone_keep_the_result_at_the_root() {
+    let is_small_wdl = |name: &str| name.starts_with("KQv") && name.ends_with(".rtbw");
+    let Some((_folder, tables)) = some_tables(is_small_wdl, |_| None) else {
+        return;
+    };
+    for (fen, good, bad) in [
+        // Queen to g6 is stalemate.
+        ("7k/8/5K2/8/8/8/8/6Q1 w - - 0 1", "g1g7", "g1g6"),
+        // The queen can be lost.
+        ("8/8/8/3k4/8/8/4Q3/K7 w - - 0 1", "e2e8", "e2e4"),
+    ] {
+        let game = position(fen);
+        let moves = tables.root_moves(&game, false).unwrap();
+        let moves: Vec<_> = moves.iter().map(|&m| common::uci(&game, m)).collect();
+        assert!(moves.contains(&good.to_owned()), "{moves:?}");
+        assert!(!moves.contains(&bad.to_owned()), "{moves:?}");
+    }
+    let faults = tables.new_faults();
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(
+        faults[0].contains("there is no DTZ table for KQvK"),
+        "{faults:?}"
+    );
+    assert!(tables.new_faults().is_empty(), "it is said once");
+}
+
+#[test]
+fn a_won_or_lost_root_is_reported_as_that_if_fifty_moves_suffice() {
+    let Some(tables) = tables() else { return };
+    let score = |fen: &str| {
+        let outcome = setup(&tables, &[]).search(&position(fen), 20);
+        outcome.report.lines[0].score
+    };
+    let won = score("8/8/8/3k4/8/8/8/KBN5 w - - 0 1");
+    assert!(matches!(won, Score::Tablebase(1..)), "{won:?}");
+    let lost = score("8/8/8/3k4/8/8/8/KBN5 b - - 0 1");
+    assert!(matches!(lost, Score::Tablebase(..=-1)), "{lost:?}");
+    // Mate takes some thirty moves more, and five are left.
+    for fen in [
+        "8/8/8/3k4/8/8/8/KBN5 w - - 90 80",
+        "8/8/8/3k4/8/8/8/KBN5 b - - 90 80",
+    ] {
+        assert_eq!(score(fen), Score::Open, "{fen}");
+    }
+    // In analysis bad moves are there, too, and are no wins.
+    let limits = Limits {
+        nodes: Some(200),
+        infinite: true,
+        ..Limits::default()
+    };
+    let analysis = setup(&tables, &[("MultiPV", "500")]);
+    let game = position("7k/8/5K2/8/8/8/8/6Q1 w - - 0 1");
+    let lines = analysis.search_with(&game, limits).report.lines;
+    let of = |name: &str| {
+        let line = lines
+            .iter()
+            .find(|line| common::uci(&game, line.pv[0]) == name);
+        line.unwrap().score
+    };
+    assert!(matches!(
+        of("g1g5"),
+        Score::Tablebase(1..) | Score::Mate(1..)
+    ));
+    assert!(!matches!(
+        of("g1g6"),
+        Score::Tablebase(1..) | Score::Mate(1..)
+    ));
+}
+
+#[test]
+fn damaged_tables_are_named_once_and_searched_without() {
+    // A table that is none, and one that is cut off.
+    let damage = |name: &str| match name {
+        "KQvK.rtbw" | "KQvK.rtbz" => Some(vec![7; 64 * 10 + 16]),
+        "KQvKN.rtbz" => Some(vec![7; 1000]),
+        _ => None,
+    };
+    let is_small = |name: &str| name.starts_with("KQvK") || name.starts_with("KRvK.");
+    let Some((_folder, tables)) = some_tables(is_small, damage) else {
+        return;
+    };
+    let faults = tables.new_faults();
+    assert!(
+        faults.len() == 1 && faults[0].contains("KQvKN.rtbz"),
+        "{faults:?}"
+    );
+    let queen = position("8/8/8/3k4/8/8/4Q3/K7 w - - 0 1");
+    for _ in 0..2 {
+        assert!(tables.root_moves(&queen, false).is_none());
+        assert!(tables.result(queen.position()).is_none());
+    }
+    let faults = tables.new_faults();
+    assert!(
+        faults.len() == 1 && faults[0].contains("wdl table KQvK"),
+        "{faults:?}"
+    );
+    // Searches go on without it.
+    assert!(setup(&tables, &[]).search(&queen, 500).best.is_some());
+    assert!(tables.new_faults().is_empty());
+    let rook = position("8/8/8/3k4/8/8/4R3/K7 w - - 0 1");
+    assert_eq!(
+        tables.result(rook.position()),
+        Some(1),
+        "the others are used"
+    );
+}
+
+#[test]
+fn against_an_opponent_who_errs_only_the_own_side_asks_the_tables() {
+    let Some(tables) = tables() else { return };
+    let game = position("8/8/3k4/2n5/8/8/3N4/3K4 w - - 0 1");
+    let values = |pieces: &str| {
+        let mut setup = setup(&tables, &[("ContemptModeTB", pieces)]);
+        setup.contempt_side = Some(shakmaty::Color::White);
+        let outcome = setup.search(&game, 600);
+        let tree = setup.tree.lock();
+        let root = tree.node(tree.root());
+        let mut of_white = Vec::new();
+        for child in tree.children(root) {
+            if pieces != "0" {
+                assert!(child.origin() != scorn::search::tree::node::Origin::Tablebase);
+            }
+            // Seen by the side that moved there, which is Black.
+            let own = tree.children(child).iter().filter(|node| node.n == 1);
+            of_white.extend(own.filter(|node| !node.is_proven()).map(|node| node.wl));
+        }
+        (outcome.report.tb_hits, of_white)
+    };
+    // Draws of four pieces: nothing that White could count on, or the least that it gets.
+    let (hits, values_then) = values("4");
+    assert!(
+        hits == 0 && values_then.iter().any(|&wl| wl > 0.0),
+        "{hits}"
+    );
+    let (hits, values_then) = values("5");
+    assert!(
+        hits > 0 && values_then.iter().all(|&wl| wl <= 0.0),
+        "{hits} {values_then:?}"
+    );
+    assert!(
+        values_then.iter().any(|&wl| wl < 0.0),
+        "White hopes for more"
+    );
+}

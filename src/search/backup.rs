@@ -41,7 +41,7 @@ impl Paths {
             VisitState::Settled | VisitState::Collision => finish,
             VisitState::Claimed
             | VisitState::Unexpanded
-            | VisitState::Queued(_)
+            | VisitState::Queued(..)
             | VisitState::Done => false,
         };
         self.follow(&state.tree, visits, is_due);

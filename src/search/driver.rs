@@ -186,6 +186,7 @@ impl<'a> Search<'a> {
         let oracles = Oracles {
             params: &self.params,
             tables: self.job.tables.as_deref(),
+            contempt_side: self.job.contempt_side,
             evaluator: self.evaluator,
         };
         loop {
@@ -364,6 +365,10 @@ impl Announcer<'_, '_> {
             let outcome = self.search.telling(&shared).outcome(&mut rng);
             (shared.is_full, outcome)
         };
+        let tables = self.search.job.tables.iter();
+        for fault in tables.flat_map(|tables| tables.new_faults()) {
+            self.reporter.note(&fault);
+        }
         if is_full {
             let text = format!("{Full}: the search ends here");
             self.reporter.note(&text);

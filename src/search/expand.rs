@@ -1,13 +1,13 @@
 //! Expansion: what position is this leaf? Replays its line, applies the rules of the game, and queues for the network
 //! what only the network can answer. Needs no lock.
 
-use shakmaty::Position;
+use shakmaty::{Color, Position};
 
 use super::{
     look_ahead::look_ahead,
     params::Params,
     tree::{Full, edges::EdgeRange, node::Origin, transpositions},
-    visits::{Leaf, VisitState, Visits},
+    visits::{Leaf, VisitState, Visits, at_least_drawn},
 };
 use crate::{
     chess::{History, PackedMove, moves::legal_moves},
@@ -68,6 +68,8 @@ impl Replay {
 pub(super) struct Oracles<'a> {
     pub params: &'a Params,
     pub tables: Option<&'a Tables>,
+    /// Whose opponent is modelled.
+    pub contempt_side: Option<Color>,
     pub evaluator: &'a dyn Evaluator,
 }
 
@@ -111,12 +113,15 @@ impl Oracles<'_> {
                 visit.state = VisitState::Expanded(edges);
                 continue;
             }
-            if let Some(leaf) = self.known_result(replay, steps.len()) {
+            let verdict = self.verdict(replay, steps.len());
+            if let Verdict::Known(leaf) = verdict {
                 let is_table = matches!(leaf.terminal, Some((_, Origin::Tablebase)));
                 *tb_hits += u64::from(is_table);
                 visit.state = VisitState::Ready(leaf);
                 continue;
             }
+            let is_safe = matches!(verdict, Verdict::AtLeastDrawn);
+            *tb_hits += u64::from(is_safe);
             if self.params.looks_ahead
                 && !steps.is_empty()
                 && let Some(ahead) = look_ahead(&replay.history, &replay.moves)
@@ -132,7 +137,11 @@ impl Oracles<'_> {
             }
             visit.state = match self.value_now(replay, steps.len()) {
                 Some((value, has_policy)) => VisitState::Ready(Leaf {
-                    value,
+                    value: if is_safe {
+                        at_least_drawn(value)
+                    } else {
+                        value
+                    },
                     terminal: None,
                     edges: match has_policy {
                         true => writer.write_moves(&replay.moves, &replay.policy)?,
@@ -141,7 +150,8 @@ impl Oracles<'_> {
                 }),
                 None => {
                     let plies = replay.history.plies();
-                    VisitState::Queued(self.evaluator.queue(plies, &replay.moves, batch))
+                    let index = self.evaluator.queue(plies, &replay.moves, batch);
+                    VisitState::Queued(index, is_safe)
                 }
             };
         }
@@ -177,30 +187,63 @@ impl Oracles<'_> {
 
     /// The leaf, `depth` plies below the root, if the rules or the tables know its result. The root is searched even where
     /// the game could be claimed drawn.
-    fn known_result(&self, replay: &Replay, depth: usize) -> Option<Leaf> {
+    fn verdict(&self, replay: &Replay, depth: usize) -> Verdict {
         if depth == 0 {
-            return None;
+            return Verdict::Open;
         }
         let history = &replay.history;
         if let Some((value, result, origin)) = terminal(history, &replay.moves, depth, self.params)
         {
-            return Some(Leaf {
+            return Verdict::Known(Leaf {
                 value,
                 terminal: Some((result, origin)),
                 edges: EdgeRange::default(),
             });
         }
-        let result = self.tables?.result(history.position())?;
-        Some(from_tablebase(result))
+        let Some(tables) = self.tables else {
+            return Verdict::Open;
+        };
+        match (self.params.contempt_pieces, self.contempt_side) {
+            (Some(pieces), Some(side)) => contempt_verdict(tables, history, side, pieces),
+            _ => match tables.result(history.position()) {
+                Some(result) => Verdict::Known(from_tablebase(result, 0)),
+                None => Verdict::Open,
+            },
+        }
     }
 }
 
-/// A leaf whose result a tablebase knows. How long the win takes it does not tell.
-fn from_tablebase(result: i8) -> Leaf {
+/// What is certain about a leaf.
+enum Verdict {
+    /// Its result.
+    Known(Leaf),
+    /// Its side to move can hold a draw, but may hope for more.
+    AtLeastDrawn,
+    /// Nothing.
+    Open,
+}
+
+/// What the tables may say where the opponent of `side` is taken to err: only what that side can be sure of. A win is one; a
+/// draw, of fewer than `pieces` pieces, is the least it gets; all else is left to the network, which knows what is hard to play.
+fn contempt_verdict(tables: &Tables, history: &History, side: Color, pieces: usize) -> Verdict {
+    let position = history.position();
+    if position.turn() != side {
+        return Verdict::Open;
+    }
+    match tables.verdict(position) {
+        Some((1, plies)) => Verdict::Known(from_tablebase(1, plies)),
+        Some((0, _)) if position.board().occupied().count() < pieces => Verdict::AtLeastDrawn,
+        _ => Verdict::Open,
+    }
+}
+
+/// A leaf whose result a tablebase knows, and perhaps the plies to the next capture or pawn move; how long the win takes it
+/// does not tell.
+fn from_tablebase(result: i8, plies: u32) -> Leaf {
     let value = Value {
         wl: f32::from(result),
         d: if result == 0 { 1.0 } else { 0.0 },
-        m: 0.0,
+        m: plies as f32,
     };
     Leaf {
         value,

@@ -15,7 +15,7 @@ use super::limits::Limits;
 use crate::{
     chess::{History, PackedMove, moves::legal_moves},
     options::Options,
-    syzygy::Tables,
+    syzygy::{self, TableMove, Tables},
 };
 
 /// Everything that defines one search.
@@ -64,14 +64,23 @@ impl Job {
         legal_moves(self.history.position()).next().is_none()
     }
 
+    /// What tablebases say about the root's moves; nothing if they do not know.
+    pub(super) fn table_moves(&self) -> Vec<TableMove> {
+        let tables = self.tables.as_ref();
+        let moves = tables.and_then(|tables| tables.moves(&self.history));
+        moves.unwrap_or_default()
+    }
+
     /// The root moves to consider (empty means all): those asked for, of which tablebases leave those that keep the
     /// result. In analysis (`infinite`) nothing is left out.
-    pub(super) fn wanted_root_moves(&self) -> Vec<PackedMove> {
+    pub(super) fn wanted_root_moves(&self, tables: &[TableMove]) -> Vec<PackedMove> {
         let asked = &self.root_moves;
-        let tables = self.tables.as_ref().filter(|_| !self.limits.infinite);
-        let fastest = self.options.syzygy_fast_play;
-        let Some(mut best) = tables.and_then(|tables| tables.root_moves(&self.history, fastest))
-        else {
+        if self.limits.infinite {
+            return asked.clone();
+        }
+        let is_repeated = self.history.last().repetitions > 0;
+        let fastest = self.options.syzygy_fast_play || is_repeated;
+        let Some(mut best) = syzygy::best_moves(tables.to_vec(), fastest) else {
             return asked.clone();
         };
         best.retain(|m| asked.is_empty() || asked.contains(m));

@@ -148,6 +148,8 @@ pub struct Params {
     /// What a draw is worth to White.
     draw_score: f32,
     pub(super) two_fold_draws: bool,
+    /// With tablebases that mind who errs: draws of fewer pieces than this are sure.
+    pub(super) contempt_pieces: Option<usize>,
     /// Whether a proof may prove the positions before it.
     pub(super) propagates_proofs: bool,
     /// Whether a new position's moves are looked at for mates and draws.
@@ -237,6 +239,7 @@ impl Params {
             moves_left: predicts_moves_left.then_some(moves_left),
             draw_score: options.draw_score,
             two_fold_draws: options.two_fold_draws,
+            contempt_pieces: (options.contempt_mode_tb > 0).then_some(options.contempt_mode_tb),
             propagates_proofs: options.sticky_endgames || options.certainty_prop > 0,
             looks_ahead: options.certainty_prop > 0,
             avoids_losses: options.certainty_prop >= 2,

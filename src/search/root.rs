@@ -117,8 +117,16 @@ pub(super) fn lines(
     }
     let root = tree.node(tree.root);
     let line = |m: &RootMove| PvLine {
-        score: score(&m.child),
-        value: if m.child.n > 0 || m.child.is_proven() {
+        score: score_with_tables(state, m),
+        value: if let (Score::Open, Some((result, plies))) =
+            (score(&m.child), state.table_result(m.m))
+        {
+            Value {
+                wl: f32::from(result),
+                d: 0.0,
+                m: plies as f32,
+            }
+        } else if m.child.n > 0 || m.child.is_proven() {
             value(&m.child)
         } else {
             Value {
@@ -153,6 +161,17 @@ pub(super) fn score(child: &Node) -> Score {
         Certainty::Open => Score::Open,
         Certainty::LosesByTable => Score::Tablebase(-plies),
         Certainty::IsMated => Score::Mate(-(plies / 2)),
+    }
+}
+
+/// The same for a root move, where tablebases may know more than the search has proven.
+fn score_with_tables(state: &SearchState, m: &RootMove) -> Score {
+    match (score(&m.child), state.table_result(m.m)) {
+        (Score::Open, Some((result, plies))) => {
+            let plies = i32::try_from(plies.max(1)).unwrap_or(i32::MAX);
+            Score::Tablebase(i32::from(result) * plies)
+        }
+        (score, _) => score,
     }
 }
 

@@ -14,7 +14,7 @@ use super::{
         reroot::reroot,
     },
 };
-use crate::chess::PackedMove;
+use crate::{chess::PackedMove, syzygy::TableMove};
 
 /// The tree as one search sees it.
 #[derive(Default)]
@@ -24,6 +24,8 @@ pub(super) struct SearchState {
     pub progress: Progress,
     /// The root's moves; none before the root is expanded.
     pub root_moves: RootMoves,
+    /// What tablebases say about them, if they know.
+    pub table_moves: Vec<TableMove>,
     /// Whether the tree has all the memory that it may take: visits go on, but to positions that it knows.
     pub is_at_memory_limit: bool,
 }
@@ -37,10 +39,19 @@ impl SearchState {
             tree,
             progress: Progress::new(&job.limits),
             root_moves: RootMoves::default(),
+            table_moves: Vec::new(),
             is_at_memory_limit: false,
         };
         state.choose_root_moves(job);
         state
+    }
+
+    /// The sure result of a root move by the tablebases (1 or -1 for the mover), with the plies that it takes at least.
+    pub fn table_result(&self, m: PackedMove) -> Option<(i8, u32)> {
+        let known = self.table_moves.iter().find(|known| known.m == m)?;
+        known
+            .result
+            .map(|result| (result, known.distance.unsigned_abs()))
     }
 
     /// The root.
@@ -66,12 +77,14 @@ impl SearchState {
         let mut rng = job.rng(stream::NOISE);
         let mut choose =
             |wanted: &[PackedMove]| RootMoves::new(&self.tree, wanted, &job.options, &mut rng);
-        let mut chosen = choose(&job.wanted_root_moves());
+        let table_moves = job.table_moves();
+        let mut chosen = choose(&job.wanted_root_moves(&table_moves));
         if chosen.len() == 0 {
             // None of those that were asked for is legal.
             chosen = choose(&[]);
         }
         self.root_moves = chosen;
+        self.table_moves = table_moves;
         if job.options.certainty_prop > 0 {
             self.look_ahead_at_root(job);
         }

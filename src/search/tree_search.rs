@@ -121,6 +121,7 @@ impl TreeSearch {
         let oracles = Oracles {
             params: &self.params,
             tables: self.job.tables.as_deref(),
+            contempt_side: self.job.contempt_side,
             evaluator,
         };
         loop {

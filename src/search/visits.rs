@@ -32,6 +32,18 @@ pub(super) struct Leaf {
     pub edges: EdgeRange,
 }
 
+/// The value of a position whose side to move is sure of a draw.
+pub(super) fn at_least_drawn(value: Value) -> Value {
+    match value.wl < 0.0 {
+        true => Value {
+            wl: 0.0,
+            d: 1.0,
+            ..value
+        },
+        false => value,
+    }
+}
+
 /// How far a visit has come.
 #[derive(Clone, Debug)]
 pub(super) enum VisitState {
@@ -41,8 +53,8 @@ pub(super) enum VisitState {
     Unexpanded,
     /// These are that position's moves: the visit itself is undone, and comes again.
     Expanded(EdgeRange),
-    /// It waits for the network, at this place of the batch.
-    Queued(usize),
+    /// It waits for the network, at this place of the batch; its side to move may be sure of a draw.
+    Queued(usize, bool),
     /// It can be backed up.
     Ready(Leaf),
     /// It reached a node whose value is taken as it is (only when out-of-order backup is off).
@@ -123,10 +135,15 @@ impl Visits {
     /// When the tree has no room for more: the visits concerned are left as they were.
     pub fn receive(&mut self, batch: &Batch) -> Result<(), Full> {
         for visit in &mut self.list {
-            if let VisitState::Queued(index) = visit.state {
+            if let VisitState::Queued(index, is_safe) = visit.state {
                 let (moves, policy) = (batch.moves(index), batch.policy(index));
+                let value = batch.value(index);
                 visit.state = VisitState::Ready(Leaf {
-                    value: batch.value(index),
+                    value: if is_safe {
+                        at_least_drawn(value)
+                    } else {
+                        value
+                    },
                     terminal: None,
                     edges: self.writer.write_moves(moves, policy)?,
                 });
