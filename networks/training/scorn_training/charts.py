@@ -3,8 +3,10 @@ there twice after a restart."""
 
 from __future__ import annotations
 
+import argparse
 import html
 import io
+import json
 import shutil
 from pathlib import Path
 
@@ -115,20 +117,28 @@ def _figure(generations: list[dict]) -> str:
     return text[text.index("<svg") :]
 
 
-def write_page(path: Path, title: str, summary: str, generations: list[dict]) -> None:
-    """One HTML file, with everything in it."""
+def rows(generations: list[dict]) -> tuple[list[str], list[list[str]]]:
+    """Heads and cells of the table of generations."""
     rated = ratings(generations)
     heads = ["network", "Elo", "games", "w", "d", "l", "(w+l)/d", "ScLimit", "nodes", "positions", "KL", "value", "plays on"]
-    rows = []
+    table = []
     for generation in generations:
-        play, training = generation["games"], generation["training"]
+        play, learned = generation["games"], generation["training"]["learned"]
         name = f"gen-{generation['generation']}"
         elo = f"{rated[name].elo:.0f} ± {rated[name].error:.0f}" if name in rated else ""
-        wins = play["white"], play["draws"], play["black"]
-        numbers = [play["games"], *wins, f"{play['decisive'] / max(play['draws'], 1):.2f}", play["sc_limit"] or "-", play["nodes"]]
-        losses = [training["learned"].get("kl", ""), training["learned"].get("value", "")]
-        rows.append([name, elo, *numbers, training["positions"], *losses, "yes" if generation["promoted"] else "no"])
-    cells = ["".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) for row in rows]
+        counts = [play["games"], play["white"], play["draws"], play["black"]]
+        ratio = f"{play['decisive'] / max(play['draws'], 1):.2f}"
+        limit = f"{play['sc_limit']:.0f}" if play["sc_limit"] else "-"
+        found = [learned.get("kl", ""), learned.get("value", ""), "yes" if generation["promoted"] else "no"]
+        cells = [name, elo, *counts, ratio, limit, play["nodes"], generation["training"]["positions"], *found]
+        table.append([str(cell) for cell in cells])
+    return heads, table
+
+
+def write_page(path: Path, title: str, summary: str, generations: list[dict]) -> None:
+    """One HTML file, with everything in it."""
+    heads, table = rows(generations)
+    cells = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in table]
     text = PAGE.format(
         title=html.escape(title),
         summary=html.escape(summary),
@@ -137,3 +147,27 @@ def write_page(path: Path, title: str, summary: str, generations: list[dict]) ->
         rows="".join(f"<tr>{row}</tr>" for row in cells),
     )
     write_whole(path, lambda partial: partial.write_text(text))
+
+
+def main() -> None:
+    """`python -m scorn_training.charts FOLDER [--svg FILE]`: the table of a loop in Markdown, and its plots."""
+    parser = argparse.ArgumentParser(prog="scorn_training.charts", description=main.__doc__)
+    parser.add_argument("folder", type=Path, help="the loop's folder; the loop may be running")
+    parser.add_argument("--svg", type=Path, help="a file for the plots")
+    args = parser.parse_args()
+    generations = json.loads((args.folder / "manifest.json").read_text())["generations"][1:]
+    heads, table = rows(generations)
+    for line in (heads, ["---"] * len(heads), *table):
+        print("| " + " | ".join(line) + " |")
+    costs = [json.loads(line) for line in (args.folder / "times.jsonl").read_text().splitlines()]
+    total: dict[str, float] = {}
+    for cost in costs:
+        total[cost["phase"]] = total.get(cost["phase"], 0) + cost["core_seconds"]
+    print("\ncore minutes: " + ", ".join(f"{name} {seconds / 60:.1f}" for name, seconds in total.items()))
+    if args.svg and generations:
+        figure = _figure(generations)
+        write_whole(args.svg, lambda partial: partial.write_text(figure))
+
+
+if __name__ == "__main__":
+    main()

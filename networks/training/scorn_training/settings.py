@@ -40,7 +40,7 @@ class Settings:
     fade_least: float = _of(0.7, "with --fade: what none weighs less than")
     subset: int = _of(0, "with --unique: learn from so many positions, the more often they were there the rather; 0: all")
     result_share: str = _of("1", "share of the result in the value's target, as scorn train --result-share")
-    reuse: float = _of(8.0, "how often a position is learned from, on the average, when the window is full")
+    reuse: float = _of(2.0, "how many positions are learned from for each new one; more, and results are learned by heart")
     passes: float = _of(0.0, "instead: how often each position of the subset is, in every generation")
     batch: int = _of(1024, "positions of a training step")
     rate: float = _of(1e-3, "learning rate")
