@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{
     Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand,
     error::ErrorKind,
@@ -21,6 +21,7 @@ use crate::{
         analyze::{self, AnalyzeArgs},
         backendbench::{self, BackendbenchArgs},
         bench::{self, BenchArgs},
+        benchmark::{self, BenchmarkArgs},
         chunk::{self, ChunkArgs},
         convert::{self, ConvertArgs},
         dataset::{self, DatasetArgs},
@@ -32,23 +33,21 @@ use crate::{
         train::{self, TrainArgs},
         tune::{self, TuneArgs},
     },
-    files,
+    config_file,
     network::load::{self, NetworkConfig, calibrate::calibrate},
     odds::Profiles,
-    options::{OptionError, OptionKind, OptionRow, Options, is_only_in_lc0},
+    options::{OptionError, OptionKind, OptionRow, Options},
     player::Load,
     terminal::tell,
     uci::{self, output::Output},
 };
-
-/// The configuration file that is read without being asked for, beside the program.
-const CONFIG_FILE: &str = "scorn.config";
 
 /// The subcommands that the engine's options mean something to.
 const WITH_OPTIONS: &[&[&str]] = &[
     &["uci"],
     &["analyze"],
     &["backendbench"],
+    &["benchmark"],
     &["runtime"],
     &["tune"],
     &["dataset", "policy"],
@@ -77,7 +76,7 @@ const SHORT_FLAGS: &[(&str, char)] = &[
 )]
 #[command(after_help = "Every UCI option is a flag too: see \"scorn --help\" for all of them.")]
 struct Cli {
-    /// A file of options, one "--flag=value" a line [default: scorn.config beside the program].
+    /// A file of options, one "--flag=value" a line [default: scorn.config or lc0.config beside the program; empty: none].
     #[arg(long, short, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
     #[command(subcommand)]
@@ -90,6 +89,7 @@ enum CliCommand {
     Uci,
     Analyze(AnalyzeArgs),
     Bench(BenchArgs),
+    Benchmark(BenchmarkArgs),
     Backendbench(BackendbenchArgs),
     Runtime(RuntimeArgs),
     Tune(TuneArgs),
@@ -141,6 +141,9 @@ fn dispatch(command: Option<CliCommand>, given: GivenOptions) -> Result<()> {
         }
         Some(CliCommand::Analyze(args)) => analyze::command(&args, options, &load(tell_aside)),
         Some(CliCommand::Bench(args)) => bench::command(&args),
+        Some(CliCommand::Benchmark(args)) => {
+            benchmark::benchmark(&args, &options, &load(tell_aside))
+        }
         Some(CliCommand::Backendbench(args)) => backendbench::backendbench(&args, &options),
         Some(CliCommand::Runtime(args)) => runtime::runtime(&args, &options),
         Some(CliCommand::Tune(args)) => tune::tune(&args, &options),
@@ -205,7 +208,7 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::
         return Err(command.error(ErrorKind::ArgumentConflict, text));
     }
     let mut given = GivenOptions::default();
-    let config = read_config(cli.config.as_deref(), &mut given, &rows);
+    let config = read_config(cli.config.as_deref(), &mut given);
     for row in &rows {
         let Some(value) = value_of(row, &matches) else {
             continue;
@@ -295,51 +298,23 @@ fn value_of(row: &OptionRow, matches: &ArgMatches) -> Option<String> {
     matches.try_get_one::<String>(row.name).ok()?.cloned()
 }
 
-/// Reads the configuration file that was named, or the one beside the program if there is one.
-fn read_config(named: Option<&Path>, given: &mut GivenOptions, rows: &[OptionRow]) -> Result<()> {
-    let beside = || Some(std::env::current_exe().ok()?.parent()?.join(CONFIG_FILE));
+/// Reads the configuration file that was named (an empty name: none), or the one beside the program if there is one.
+fn read_config(named: Option<&Path>, given: &mut GivenOptions) -> Result<()> {
     let path = match named {
+        Some(path) if path.as_os_str().is_empty() => return Ok(()),
         Some(path) => path.to_owned(),
-        None => match beside().filter(|path| path.exists()) {
+        None => match config_file::usual() {
             Some(path) => path,
             None => return Ok(()),
         },
     };
-    let text = files::read_text(&path).context("configuration")?;
-    for (index, line) in text.lines().enumerate() {
-        set_from_line(line, given, rows)
-            .with_context(|| format!("{}, line {}", path.display(), index + 1))?;
-    }
-    Ok(())
-}
-
-/// One line: `--flag=value`, `--flag`, `--no-flag`; with the option's UCI name too, and without the dashes.
-fn set_from_line(line: &str, given: &mut GivenOptions, rows: &[OptionRow]) -> Result<()> {
-    let line = line.trim();
-    if line.is_empty() || line.starts_with('#') {
-        return Ok(());
-    }
-    let line = line.trim_start_matches('-');
-    let (name, value) = match line.split_once('=') {
-        Some((name, value)) => (name.trim(), value.trim()),
-        None => match line.strip_prefix("no-") {
-            Some(name) => (name, "false"),
-            None => (line, "true"),
-        },
-    };
-    let row = rows
-        .iter()
-        .find(|row| row.flag == name || row.name.eq_ignore_ascii_case(name));
-    let name = match row {
-        Some(row) => row.name,
-        None if is_only_in_lc0(name) => name,
-        None => bail!("unknown option '{name}'"),
-    };
-    match given.set(name, value) {
-        // A flag of lc0's without a UCI name.
-        Err(OptionError::Unknown(_)) => {}
-        result => {
-            result?;
+    for entry in config_file::read(&path)? {
+        match given.set(&entry.name, &entry.value) {
+            // A flag of lc0's without a UCI name.
+            Err(OptionError::Unknown(_)) => {}
+            result => {
+                result.with_context(|| format!("{}, line {}", path.display(), entry.line))?;
+            }
         }
     }
     Ok(())
@@ -390,22 +365,17 @@ mod tests {
 
     #[test]
     fn configuration_files() {
-        let rows = Options::default().rows();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("any.config");
+        std::fs::write(&path, "--cpuct=3\nno-two-fold-draws\nmax-prefetch=3\n").unwrap();
         let mut given = GivenOptions::default();
-        for line in [
-            "# comment",
-            "",
-            "--cpuct=3",
-            "CPuctBase = 5",
-            "no-two-fold-draws",
-            "chess960",
-        ] {
-            set_from_line(line, &mut given, &rows).unwrap();
-        }
+        read_config(Some(&path), &mut given).unwrap();
         assert!(given.by_hand.contains("CPuct") && !given.by_hand.contains("ScLimit"));
-        let options = &given.options;
-        assert_eq!((options.cpuct, options.cpuct_base), (3.0, 5.0));
-        assert!(!options.two_fold_draws && options.chess960);
-        assert!(set_from_line("--what=1", &mut given, &rows).is_err());
+        assert!(given.options.cpuct == 3.0 && !given.options.two_fold_draws);
+        std::fs::write(&path, "cpuct=3\n\ncpuct=x\n").unwrap();
+        let error = read_config(Some(&path), &mut given).unwrap_err();
+        assert!(format!("{error:#}").contains("line 3"), "{error:#}");
+        // An empty name disables the file beside the program, too.
+        read_config(Some(Path::new("")), &mut given).unwrap();
     }
 }

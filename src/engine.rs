@@ -235,6 +235,12 @@ impl Engine {
         self.loader.request(&self.in_force, retry, tell);
     }
 
+    /// Begins to load everything that a search will need, before it is asked for.
+    pub fn preload(&mut self) {
+        self.prepare(Retry::No);
+        let _opened = self.tables();
+    }
+
     /// Says that it is ready: at once during a search, otherwise when the network is loaded or has failed.
     pub fn answer_when_ready(&self) {
         let (listener, clock) = (Arc::clone(&self.listener), Arc::clone(&self.clock));

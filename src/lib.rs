@@ -34,6 +34,7 @@ pub mod arena;
 pub mod chess;
 pub mod cli;
 pub mod commands;
+pub mod config_file;
 pub mod dataset;
 pub mod engine;
 pub mod files;

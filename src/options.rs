@@ -453,6 +453,9 @@ impl OptionRow {
     }
 }
 
+/// The option that names a file of options. It is no row of the table: what it means is what the file says.
+pub const CONFIG_FILE: &str = "ConfigFile";
+
 /// Actions that a GUI shows as a button: `setoption name ClearTree`.
 pub const BUTTONS: &[(&str, &str)] = &[
     (
@@ -489,7 +492,6 @@ const ONLY_IN_LC0: &[(&str, &str)] = &[
         "minimum-remaining-picking-work",
     ),
     ("MinimumPerTaskProcessing", "minimum-per-task-processing"),
-    ("Preload", "preload"),
 ];
 
 /// lc0's backends and the nearest of ours.
@@ -508,10 +510,14 @@ const BACKENDS_OF_LC0: &[(&str, &str)] = &[
     ("mkl", "auto"),
     ("opencl", "auto"),
     ("dx12", "auto"),
-    ("onnx-dml", "auto"),
+    ("tensorflow", "auto"),
+    ("tensorflow-cc", "auto"),
+    ("tensorflow-cc-cpu", "auto"),
+    ("onnx-openvino", "openvino"),
+    ("onnx-dml", "directml"),
     ("onnx-rocm", "auto"),
     ("onnx-migraphx", "auto"),
-    ("onnx-coreml", "auto"),
+    ("onnx-coreml", "coreml"),
     ("metal", "auto"),
     ("sycl", "auto"),
     ("sycl-fp16", "auto"),
@@ -580,7 +586,8 @@ options! {
     "WeightsFile"                         "weights",                      drops Network
         weights_file:                       String                        = "<built in>";
     /// What evaluates the network: auto (the first that works of these), sparse (for sparse networks, and what
-    /// they are made for), tensorrt, cuda, openvino, onnx-cpu, rten (needs no library), hash (for tests).
+    /// they are made for), tensorrt, cuda, openvino, onnx-cpu, rten (needs no library); directml (Windows), coreml (macOS),
+    /// hash (for tests).
     "Backend"                             "backend",                      drops Network
         backend:                            String                        = "auto";
     /// Settings of the backend: key=value,name(key=value); see the README.
@@ -861,6 +868,9 @@ options! {
     /// Report them during the search, too, so that a GUI can show them live.
     "LogLiveStats"                        "log-live-stats"
         log_live_stats:                     bool                          = false;
+    /// Load the network and the tablebases at once, not when the GUI first asks whether the engine is ready.
+    "Preload"                             "preload"
+        preload:                            bool                          = false;
     /// A file to which the conversation with the GUI is written; `<stderr>` writes it there.
     "LogFile"                             "logfile"
         log_file:                           String                        = "";

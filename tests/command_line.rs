@@ -279,3 +279,39 @@ fn reads_a_configuration() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("line 2: unknown option 'nosuch'"));
 }
+
+#[test]
+fn benchmark_tells_what_lc0s_does() {
+    let output = scorn(&[
+        "benchmark",
+        "--backend",
+        "hash",
+        "--nodes",
+        "50",
+        "--num-positions",
+        "3",
+    ]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{said}");
+    for part in [
+        "Position: 1/3 rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+        "Position: 3/3 ",
+        "Benchmark time ",
+        " nps, move ",
+        "\nTotal time (ms) : ",
+        "\nNodes searched  : 150\n",
+        "\nNodes/second    : ",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let output = scorn(&[
+        "benchmark",
+        "--backend",
+        "hash",
+        "--movetime",
+        "30",
+        "--fen",
+        "8/8/8/8/8/8/8/8 w",
+    ]);
+    assert!(!output.status.success());
+}

@@ -2,7 +2,7 @@
 
 use std::{env, fs, path::Path};
 
-use scorn::options::{BUTTONS, OptionKind, Options};
+use scorn::options::{BUTTONS, CONFIG_FILE, OptionKind, Options};
 
 const BEGIN: &str = "<!-- options: written by tests/options_doc.rs -->\n";
 const END: &str = "<!-- end of options -->\n";
@@ -31,6 +31,9 @@ fn table() -> String {
         let (values, default, help) = (cell(&row.range()), cell(&row.default), cell(row.help));
         text += &format!("| {name} | {flag} | {values} | {default} | {help} |\n");
     }
+    text += &format!(
+        "| {CONFIG_FILE} | `--config` | | | A file of options, one `--flag=value` a line. |\n"
+    );
     for (name, help) in BUTTONS {
         text += &format!("| {name} | | button | | {help} |\n");
     }

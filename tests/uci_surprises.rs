@@ -286,3 +286,60 @@ fn a_finite_search_is_finished_when_the_input_ends() {
     assert_eq!(count(&lines, "bestmove"), 1);
     assert!(count(&lines, " nodes 30000 ") > 0, "{lines:?}");
 }
+
+#[test]
+fn a_configuration_file_can_be_named_by_the_gui() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("lc0.config");
+    std::fs::write(&config, "--backend=random\ntask-workers=4\nmultipv=2\n").unwrap();
+    let mut session = Session::new();
+    set(&mut session, "ConfigFile", config.to_str().unwrap());
+    let (_, lines) = session.go("go nodes 50");
+    assert!(
+        lines.iter().any(|line| line.contains("taking hash")),
+        "{lines:?}"
+    );
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.contains("task-workers is one of lc0")),
+        "{lines:?}"
+    );
+    assert!(
+        lines.iter().any(|line| line.contains(" multipv 2 ")),
+        "{lines:?}"
+    );
+    std::fs::write(&config, "multipv=1\nwhat=1\n").unwrap();
+    set(&mut session, "ConfigFile", config.to_str().unwrap());
+    set(&mut session, "ConfigFile", "");
+    let (_, lines) = session.go("go nodes 50");
+    let is_told = |line: &String| line.contains("ConfigFile: ") && line.contains("line 2");
+    assert!(lines.iter().any(is_told), "{lines:?}");
+    // A file with an error changes nothing.
+    assert!(
+        lines.iter().any(|line| line.contains(" multipv 2 ")),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn preload_does_not_wait_to_be_asked() {
+    let weights = ["--weights", "/no/such/network.pb.gz"];
+    let arguments = [&["--preload", "--backend", "rten"][..], &weights].concat();
+    let mut session = Session::with(&arguments);
+    session.until("/no/such/network.pb.gz");
+}
+
+#[test]
+fn backends_of_other_systems_say_whose_they_are() {
+    let mut session = Session::new();
+    for (backend, system) in [("directml", "Windows"), ("onnx-coreml", "Apple")] {
+        set(&mut session, "Backend", backend);
+        if !cfg!(windows) && !cfg!(target_vendor = "apple") {
+            let lines = session.ask("position startpos");
+            let is_told =
+                |line: &String| line.contains("is not available") && line.contains(system);
+            assert!(lines.iter().any(is_told), "{lines:?}");
+        }
+    }
+}

@@ -4,6 +4,7 @@
 pub mod analyze;
 pub mod backendbench;
 pub mod bench;
+pub mod benchmark;
 pub mod chunk;
 pub mod convert;
 pub mod dataset;

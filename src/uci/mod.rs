@@ -19,6 +19,7 @@ pub mod output;
 use std::{
     collections::{BTreeSet, VecDeque},
     io::BufRead,
+    path::Path,
     sync::{
         Arc,
         mpsc::{self, Receiver, Sender},
@@ -29,8 +30,9 @@ use std::{
 
 use self::{command::Command, output::Output};
 use crate::{
+    config_file,
     engine::{Asked, Ended, Engine, loader::Retry},
-    options::{BUTTONS, Options},
+    options::{BUTTONS, CONFIG_FILE, Options},
     player::Load,
 };
 
@@ -133,13 +135,16 @@ impl Session {
             Arc::new(output.clone()),
             on_finished,
         );
-        let session = Session {
+        let mut session = Session {
             engine,
             output,
             waiting: VecDeque::new(),
             input_ended: false,
         };
         session.open_log(&log_file);
+        if session.engine.options().preload {
+            session.engine.preload();
+        }
         session
     }
 
@@ -263,6 +268,9 @@ impl Session {
                 self.output.line(&line);
             }
         }
+        self.output.line(&format!(
+            "option name {CONFIG_FILE} type string default <empty>"
+        ));
         for (name, _) in BUTTONS {
             self.output.line(&format!("option name {name} type button"));
         }
@@ -281,12 +289,33 @@ impl Session {
         if name.eq_ignore_ascii_case("Clear Hash") {
             return self.engine.new_game();
         }
+        if name.eq_ignore_ascii_case(CONFIG_FILE) {
+            return self.read_config(value.unwrap_or_default());
+        }
         let log_file = self.engine.options().log_file.clone();
         if let Err(error) = self.engine.set_option(name, value.unwrap_or_default()) {
             return self.output.note(&error.to_string());
         }
         if self.engine.options().log_file != log_file {
             self.open_log(&self.engine.options().log_file);
+        }
+        if name.eq_ignore_ascii_case("Preload") && self.engine.options().preload {
+            self.engine.preload();
+        }
+    }
+
+    /// Sets what a configuration file sets. An empty name is no file.
+    fn read_config(&mut self, path: &str) {
+        if path.is_empty() || path == "<empty>" {
+            return;
+        }
+        match config_file::read(Path::new(path)) {
+            Ok(entries) => {
+                for entry in entries {
+                    self.set_option(&entry.name, Some(&entry.value));
+                }
+            }
+            Err(error) => self.output.note(&format!("{CONFIG_FILE}: {error:#}")),
         }
     }
 

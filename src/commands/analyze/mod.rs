@@ -104,6 +104,7 @@ impl AnalyzeArgs {
             ram_limit_mb: usual.ram_limit_mb,
             nps_limit: usual.nps_limit,
             log_file: usual.log_file,
+            preload: usual.preload,
             ..options.clone()
         };
         let settings = format!("{:?} {} {options:?}", self.limits(&options), self.moves);

@@ -39,6 +39,8 @@ use crate::{
 
 /// The backends that evaluate a network on a device, in the order in which `auto` tries them.
 pub const BACKENDS: [&str; 6] = ["sparse", "tensorrt", "cuda", "openvino", "onnx-cpu", "rten"];
+/// Backends that have to be named, because nobody has tried them yet: those of other systems than Linux.
+pub const UNTRIED_BACKENDS: [&str; 2] = ["directml", "coreml"];
 /// The backends that need no network or combine others.
 pub const OTHER_BACKENDS: [&str; 5] = ["auto", "hash", "multiplexing", "roundrobin", "check"];
 
@@ -155,12 +157,14 @@ fn children(
 }
 
 fn known_backend(wanted: &str) -> Result<&'static str, LoadError> {
-    let name = BACKENDS.into_iter().find(|name| is(wanted, name));
+    let mut names = BACKENDS.into_iter().chain(UNTRIED_BACKENDS);
+    let name = names.find(|name| is(wanted, name));
     name.ok_or_else(|| LoadError::UnknownBackend {
         name: wanted.to_owned(),
         known: OTHER_BACKENDS
             .into_iter()
             .chain(BACKENDS)
+            .chain(UNTRIED_BACKENDS)
             .collect::<Vec<_>>()
             .join(", "),
     })
@@ -322,6 +326,10 @@ fn rten(wanted: Wanted<'_>) -> Result<NetworkEvaluator, LoadError> {
 /// What is common to the backends of ONNX Runtime.
 fn onnx(name: &'static str, wanted: Wanted<'_>) -> Result<NetworkEvaluator, LoadError> {
     let config = wanted.config;
+    targets::require_platform(name).map_err(|reason| LoadError::Unavailable {
+        backend: name,
+        reason,
+    })?;
     let runtime = Runtime::open(&config.runtime_path);
     let runtime = runtime.map_err(|error| LoadError::Runtime {
         backend: name,
@@ -438,7 +446,8 @@ fn converted_to(wanted: DataType, network: &Network) -> Result<&'static str, Loa
 
 /// What a backend's complaint is about: the machine or the network.
 fn refused(backend: &'static str, network: &str, message: String) -> LoadError {
-    match nvidia::what_is_missing(&message) {
+    let missing = nvidia::what_is_missing(&message);
+    match missing.or_else(|| targets::install_hint(backend, &message)) {
         Some(reason) => LoadError::Unavailable { backend, reason },
         None => LoadError::Refused {
             backend,

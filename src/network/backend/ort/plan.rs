@@ -35,14 +35,40 @@ pub enum Target {
         /// Where built engines are kept: the folder of all, then, when the network is known, its own.
         cache: String,
     },
+    /// DirectML, on Windows: any GPU with DirectX 12.
+    DirectMl {
+        /// Which GPU; the fastest, if none is named.
+        device: Option<i32>,
+    },
+    /// Core ML, on Apple's systems.
+    CoreMl {
+        /// What Core ML may use.
+        units: CoreMlUnits,
+    },
+}
+
+/// What Core ML may use of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CoreMlUnits {
+    /// Whatever it likes.
+    All,
+    /// The processor and the GPU.
+    Gpu,
+    /// The processor and the neural engine.
+    NeuralEngine,
+    /// The processor.
+    Cpu,
 }
 
 impl Target {
-    /// The NVIDIA GPU, if it is one.
+    /// The NVIDIA GPU, if it is one: others have no pinned memory of CUDA's.
     pub fn gpu(&self) -> Option<i32> {
         match self {
             Target::Cuda(cuda) | Target::TensorRt { cuda, .. } => Some(cuda.device),
-            Target::Cpu | Target::OpenVino { .. } => None,
+            Target::Cpu
+            | Target::OpenVino { .. }
+            | Target::DirectMl { .. }
+            | Target::CoreMl { .. } => None,
         }
     }
 }

@@ -7,7 +7,12 @@ use std::sync::Arc;
 
 use ort::{
     device::Device,
-    ep::{self, ArenaExtendStrategy, ExecutionProviderDispatch, cuda::ConvAlgorithmSearch},
+    ep::{
+        self, ArenaExtendStrategy, ExecutionProviderDispatch,
+        coreml::{ComputeUnits, ModelFormat},
+        cuda::ConvAlgorithmSearch,
+        directml::PerformancePreference,
+    },
     memory::{AllocationDevice, Allocator, AllocatorType, DeviceType, MemoryInfo, MemoryType},
     session::{
         HasSelectedOutputs, OutputSelector, RunOptions, Session as OrtSession, SessionOutputs,
@@ -19,7 +24,7 @@ use ort::{
 use super::{
     engine_cache::EngineCache,
     gpu,
-    plan::{CudaSettings, SessionSettings, Target},
+    plan::{CoreMlUnits, CudaSettings, SessionSettings, Target},
     runtime::{OPENVINO_EP, Runtime},
 };
 use crate::{
@@ -178,6 +183,36 @@ fn configure(
             let devices = devices(runtime, OPENVINO_EP, Some(device));
             let builder = builder.with_devices(devices, Some(&options))?;
             builder.with_disable_cpu_fallback()
+        }
+        Target::DirectMl { device } => {
+            let directml = ep::DirectML::default()
+                .with_performance_preference(PerformancePreference::HighPerformance);
+            let directml = match device {
+                Some(number) => directml.with_device_id(*number),
+                None => directml,
+            };
+            // It can do with neither memory patterns nor parallel execution.
+            let builder = builder
+                .with_memory_pattern(false)?
+                .with_parallel_execution(false)?;
+            only_there(
+                builder.with_execution_providers([provider(directml.build())])?,
+                onnx,
+            )
+        }
+        Target::CoreMl { units } => {
+            let units = match units {
+                CoreMlUnits::All => ComputeUnits::All,
+                CoreMlUnits::Gpu => ComputeUnits::CPUAndGPU,
+                CoreMlUnits::NeuralEngine => ComputeUnits::CPUAndNeuralEngine,
+                CoreMlUnits::Cpu => ComputeUnits::CPUOnly,
+            };
+            let coreml = ep::CoreML::default()
+                .with_model_format(ModelFormat::MLProgram)
+                .with_static_input_shapes(true)
+                .with_compute_units(units);
+            // Core ML lacks some operators, and leaves those to the CPU.
+            builder.with_execution_providers([provider(coreml.build())])
         }
         Target::Cuda(settings) => {
             let cuda = provider(cuda(*settings).build());

@@ -4,7 +4,7 @@
 use super::{
     errors::BackendSetupError,
     gpu, nvidia,
-    plan::{SessionPlan, SessionSettings, Target, bad_value, batch_sizes},
+    plan::{CoreMlUnits, SessionPlan, SessionSettings, Target, bad_value, batch_sizes},
     runtime::{OPENVINO_EP, Runtime},
     session::devices,
 };
@@ -20,6 +20,49 @@ use crate::{
 /// OpenVINO compiles a model for each batch size.
 const OPENVINO_BATCHES: [usize; 4] = [1, 4, 16, 32];
 
+/// DirectML prepares a graph for each batch size.
+const DIRECTML_BATCHES: [usize; 6] = [1, 8, 32, 64, 128, 256];
+
+/// Core ML compiles a model for each batch size.
+const COREML_BATCHES: [usize; 4] = [1, 8, 32, 64];
+
+/// Refuses the backends of other systems than this one.
+///
+/// # Errors
+/// When ONNX Runtime has no such backend here, whatever is installed.
+pub fn require_platform(name: &str) -> Result<(), String> {
+    match name {
+        "directml" if !cfg!(windows) => {
+            Err("DirectML is a part of Windows; take Backend auto".to_owned())
+        }
+        "coreml" if !cfg!(target_vendor = "apple") => {
+            Err("Core ML is a part of Apple's systems; take Backend auto".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What to install where the library knows nothing of a provider.
+pub fn install_hint(name: &str, message: &str) -> Option<String> {
+    let is_unknown = ["not supported in this build", "not enabled in this build"]
+        .iter()
+        .any(|text| message.contains(text));
+    match name {
+        "directml" if is_unknown => Some(format!(
+            "the ONNX Runtime found here has no DirectML; install one that has it: {DIRECTML_INSTALL_COMMAND}"
+        )),
+        "coreml" if is_unknown => Some(
+            "the ONNX Runtime found here has no Core ML; the one that pip installs on macOS has it"
+                .to_owned(),
+        ),
+        _ => None,
+    }
+}
+
+/// Installs ONNX Runtime with DirectML.
+pub const DIRECTML_INSTALL_COMMAND: &str =
+    "py -m pip install --target runtime --upgrade onnxruntime-directml";
+
 /// Sets up a backend, or says what it lacks.
 ///
 /// # Errors
@@ -33,6 +76,8 @@ pub fn plan(
         "openvino" => openvino(runtime, options),
         "cuda" => nvidia::require(runtime, name).and_then(|()| gpu::cuda(options)),
         "tensorrt" => nvidia::require(runtime, name).and_then(|()| gpu::tensorrt(options)),
+        "directml" => directml(options),
+        "coreml" => coreml(options),
         _ => cpu(options),
     }
 }
@@ -127,6 +172,65 @@ fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<SessionPlan, 
     })
 }
 
+fn directml(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
+    options.only("directml", &["gpu", "batch", "precision"])?;
+    let device = options.number("gpu")?;
+    let shown = device.map_or("GPU".to_owned(), |number| format!("GPU {number}"));
+    let device = device.map(|number| i32::try_from(number).unwrap_or(i32::MAX));
+    let asked = options.text("precision").unwrap_or("fp16");
+    let data_type = match asked.to_ascii_lowercase().as_str() {
+        "fp16" | "f16" => DataType::Float16,
+        "fp32" | "f32" => DataType::Float32,
+        _ => return Err(bad_value("precision", asked, "fp16 or fp32")),
+    };
+    Ok(SessionPlan {
+        settings: SessionSettings {
+            target: Target::DirectMl { device },
+            threads: 1,
+            batch_sizes: batch_sizes(options, &DIRECTML_BATCHES)?,
+            session_per_size: true,
+        },
+        device: format!("DirectML {shown}"),
+        advice: Advice {
+            threads: 2,
+            minibatch: 256,
+            least: 1,
+        },
+        data_type,
+        max_sessions: 2,
+        packed: false,
+    })
+}
+
+fn coreml(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
+    options.only("coreml", &["device", "batch"])?;
+    let asked = options.text("device").unwrap_or("all");
+    let units = match asked.to_ascii_lowercase().as_str() {
+        "all" => CoreMlUnits::All,
+        "gpu" => CoreMlUnits::Gpu,
+        "npu" => CoreMlUnits::NeuralEngine,
+        "cpu" => CoreMlUnits::Cpu,
+        _ => return Err(bad_value("device", asked, "all, gpu, npu or cpu")),
+    };
+    Ok(SessionPlan {
+        settings: SessionSettings {
+            target: Target::CoreMl { units },
+            threads: 1,
+            batch_sizes: batch_sizes(options, &COREML_BATCHES)?,
+            session_per_size: true,
+        },
+        device: format!("Core ML, {}", asked.to_ascii_lowercase()),
+        advice: Advice {
+            threads: 2,
+            minibatch: 64,
+            least: 1,
+        },
+        data_type: DataType::Float32,
+        max_sessions: 2,
+        packed: false,
+    })
+}
+
 /// Whether the processor multiplies matrices of bf16 in hardware (AMX). Without it OpenVINO would still choose bf16 on
 /// processors that know the type, and be slower than with 32 bits.
 fn has_amx() -> bool {
@@ -138,4 +242,47 @@ fn has_amx() -> bool {
     }
     #[cfg(not(target_arch = "x86_64"))]
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(text: &str) -> BackendOptions {
+        BackendOptions::parse(text).unwrap()
+    }
+
+    #[test]
+    fn the_providers_of_windows_and_apple_are_planned_as_asked() {
+        let plan = directml(&options("gpu=1,precision=fp32,batch=4/16")).unwrap();
+        let target = Target::DirectMl { device: Some(1) };
+        assert_eq!(plan.settings.target, target);
+        assert_eq!(plan.settings.batch_sizes, [4, 16]);
+        assert_eq!(plan.data_type, DataType::Float32);
+        let plan = coreml(&options("device=NPU")).unwrap();
+        let units = CoreMlUnits::NeuralEngine;
+        assert_eq!(plan.settings.target, Target::CoreMl { units });
+        for (plan, key) in [
+            (directml(&options("threads=2")), "threads"),
+            (directml(&options("precision=int8")), "precision"),
+            (coreml(&options("device=toaster")), "device"),
+        ] {
+            assert!(plan.unwrap_err().to_string().contains(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn providers_of_other_systems_are_refused_by_their_system() {
+        let is_there = |name| require_platform(name).is_ok();
+        assert_eq!(is_there("directml"), cfg!(windows));
+        assert_eq!(is_there("coreml"), cfg!(target_vendor = "apple"));
+        assert!(is_there("onnx-cpu") && is_there("cuda"));
+        let said = "DirectML is not supported in this build of ONNX Runtime";
+        assert!(
+            install_hint("directml", said)
+                .unwrap()
+                .contains("onnxruntime-directml")
+        );
+        assert_eq!(install_hint("cuda", said), None);
+    }
 }

@@ -1,0 +1,144 @@
+//! Configuration files: one option a line, as a flag of the command line (`--flag=value`, `--flag`, `--no-flag`) or by its UCI
+//! name, with or without the dashes; `#` begins a comment line. lc0's files are understood: they have the same form, and its
+//! options that mean nothing here are no error.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{
+    files,
+    options::{CONFIG_FILE, OptionRow, Options, is_only_in_lc0},
+};
+
+/// The files that are read without being asked for, beside the program: the first that is there.
+const USUAL: [&str; 2] = ["scorn.config", "lc0.config"];
+
+/// An option that a file sets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigEntry {
+    /// Its line, from 1.
+    pub line: usize,
+    /// The option's UCI name, or the name of one of lc0's.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// The file that is read when none is named, if there is one.
+pub fn usual() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let beside = |name| program.parent().map(|folder| folder.join(name));
+    USUAL
+        .into_iter()
+        .filter_map(beside)
+        .find(|path| path.exists())
+}
+
+/// What a file sets, in order.
+///
+/// # Errors
+/// When it cannot be read, or a line names no option; the message says which.
+pub fn read(path: &Path) -> Result<Vec<ConfigEntry>> {
+    let text = files::read_text(path).context("configuration")?;
+    let rows = Options::default().rows();
+    let mut entries = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line_number = index + 1;
+        let entry = parse(line, &rows)
+            .with_context(|| format!("{}, line {line_number}", path.display()))?;
+        entries.extend(entry.map(|(name, value)| ConfigEntry {
+            line: line_number,
+            name,
+            value,
+        }));
+    }
+    Ok(entries)
+}
+
+/// The option that a line sets, and its value.
+fn parse(line: &str, rows: &[OptionRow]) -> Result<Option<(String, String)>> {
+    let line = line.trim();
+    if line.is_empty() || line.starts_with('#') {
+        return Ok(None);
+    }
+    let line = line.trim_start_matches('-');
+    let (name, value) = match line.split_once('=') {
+        Some((name, value)) => (name.trim(), value.trim()),
+        None => match line.strip_prefix("no-") {
+            Some(name) => (name, "false"),
+            None => (line, "true"),
+        },
+    };
+    let is_config = name.eq_ignore_ascii_case(CONFIG_FILE) || name == "config";
+    ensure!(!is_config, "a configuration file cannot name another");
+    let row = rows
+        .iter()
+        .find(|row| row.flag == name || row.name.eq_ignore_ascii_case(name));
+    let name = match row {
+        Some(row) => row.name,
+        None if is_only_in_lc0(name) => name,
+        None => bail!("unknown option '{name}'"),
+    };
+    Ok(Some((name.to_owned(), value.to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn entries(text: &str) -> Result<Vec<(String, String)>> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("lc0.config");
+        fs::write(&path, text)?;
+        let entries = read(&path)?;
+        Ok(entries.into_iter().map(|e| (e.name, e.value)).collect())
+    }
+
+    #[test]
+    fn flags_and_names_are_read_and_comments_left_out() {
+        let text = "# comment\n\n--cpuct=3\nCPuctBase = 5\nno-two-fold-draws\nchess960\n";
+        let pairs = [
+            ("CPuct", "3"),
+            ("CPuctBase", "5"),
+            ("TwoFoldDraws", "false"),
+            ("UCI_Chess960", "true"),
+        ];
+        let expected = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(entries(text).unwrap(), expected);
+    }
+
+    /// What users of lc0 have in their files.
+    #[test]
+    fn lc0s_files_are_read() {
+        let text = "weights=/nets/t1.pb.gz\nbackend=multiplexing\nbackend-opts=(backend=cudnn,gpu=0)\nthreads=2\n\
+                    nncache=2000000\nminibatch-size=256\nmax-prefetch=32\nfpu-strategy=absolute\nramlimit-mb=512\n\
+                    verbose-move-stats=true\nmove-overhead=2000\nsyzygy-paths=/tb:/tb6\nlogfile=lc0.log\n\
+                    time-manager=legacy(steepness=6)\nstrict-uci-timing=true\ntask-workers=4\nsmart-pruning-factor=1.5\n\
+                    history-fill=always\ntemperature=0.5\ntempdecay-moves=10\nscore-type=centipawn\npreload=true\n";
+        let mut options = Options::default();
+        let mut notes = 0;
+        for (name, value) in entries(text).unwrap() {
+            let note = options.set_as_in_lc0(&name, &value).unwrap();
+            notes += usize::from(note.is_some());
+        }
+        assert_eq!((options.threads, options.move_overhead_ms), (2, 2000));
+        assert!(options.strict_timing && options.preload);
+        assert_eq!(options.time_manager.to_string(), "legacy(steepness=6)");
+        assert_eq!(notes, 2, "max-prefetch and task-workers mean nothing here");
+    }
+
+    #[test]
+    fn wrong_lines_are_named() {
+        for (text, part) in [
+            ("cpuct=1\nwhat=1\n", "line 2"),
+            ("what=1\n", "unknown option 'what'"),
+            ("config=other\n", "cannot name another"),
+        ] {
+            let error = format!("{:#}", entries(text).unwrap_err());
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}
