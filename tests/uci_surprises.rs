@@ -327,7 +327,7 @@ fn preload_does_not_wait_to_be_asked() {
     let weights = ["--weights", "/no/such/network.pb.gz"];
     let arguments = [&["--preload", "--backend", "rten"][..], &weights].concat();
     let mut session = Session::with(&arguments);
-    session.until("/no/such/network.pb.gz");
+    session.until("info string error: network /no/such/network.pb.gz");
 }
 
 #[test]
