@@ -492,6 +492,10 @@ const ONLY_IN_LC0: &[(&str, &str)] = &[
         "minimum-remaining-picking-work",
     ),
     ("MinimumPerTaskProcessing", "minimum-per-task-processing"),
+    ("IdlingMinimumWork", "idling-minimum-work"),
+    ("ThreadIdlingThreshold", "thread-idling-threshold"),
+    ("SearchSpinBackoff", "search-spin-backoff"),
+    ("GarbageCollectionDelay", "garbage-collection-delay"),
 ];
 
 /// lc0's backends and the nearest of ours.
@@ -554,6 +558,11 @@ impl Options {
             result => result.map(|()| None),
         }
     }
+}
+
+/// The UCI names of lc0's options that there are not here.
+pub fn only_in_lc0() -> impl Iterator<Item = &'static str> {
+    ONLY_IN_LC0.iter().map(|(name, _)| *name)
 }
 
 /// Whether lc0 has an option of this name or flag that there is not here.
