@@ -290,6 +290,18 @@ combo! {
     }
 }
 
+combo! {
+    /// What decides which root move is played, beside what is proven.
+    RootChoice {
+        /// The most visits.
+        Visits = "visits",
+        /// The largest lower confidence bound of Q.
+        Lcb = "lcb",
+        /// The largest sum of Q and the logarithm of the visits.
+        ValueLogVisits = "value_log_visits",
+    }
+}
+
 macro_rules! kind {
     (bool) => {
         OptionKind::Check
@@ -850,6 +862,18 @@ options! {
     /// (see docs/profiles.md), `<built in>` or off.
     "Profiles"                            "profiles"
         profiles:                           String                        = "<built in>";
+
+    // The move that is played.
+    /// What decides, where nothing is proven and the temperature is 0: the most visits, the largest lower confidence
+    /// bound of Q, or the largest Q + ln(visits).
+    "RootChoice"                          "root-choice"
+        root_choice:                        RootChoice                    = RootChoice::Visits;
+    /// With RootChoice lcb: how many standard errors the bound lies below Q.
+    "LcbStdevs"                           "lcb-stdevs"
+        lcb_stdevs:                         f32 [0.0, 100.0]              = 5.0;
+    /// With RootChoice lcb: moves with less than this share of the most visited move's visits are not taken.
+    "LcbMinVisitShare"                    "lcb-min-visit-share"
+        lcb_min_visit_share:                f32 [0.0, 1.0]                = 0.15;
 
     // What is reported.
     /// Moves to report a line for.

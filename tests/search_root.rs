@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use common::{Setup, position};
 use scorn::{
     chess::{History, PackedMove},
-    options::Options,
+    options::{Options, RootChoice},
     search::PvLine,
 };
 use shakmaty::Position;
@@ -207,5 +207,84 @@ fn a_proven_win_is_always_played() {
         setup.options.seed = seed;
         let outcome = setup.search(&game, 400);
         assert_eq!(common::uci(&game, outcome.best.unwrap()), "a1a8");
+    }
+}
+
+/// Of the lines, the first move of the one with the largest score.
+fn best_by(lines: &[PvLine], score: impl Fn(&PvLine) -> f64) -> PackedMove {
+    let best = lines.iter().max_by(|a, b| score(a).total_cmp(&score(b)));
+    best.unwrap().pv[0]
+}
+
+#[test]
+fn value_and_logarithm_of_visits_choose_as_they_say() {
+    let game = start(1);
+    let (mut setup, lines) = searched(&game);
+    setup.options.root_choice = RootChoice::ValueLogVisits;
+    let expected = best_by(&lines, |line| {
+        f64::from(line.value.wl) + (line.nodes as f64).ln()
+    });
+    let outcome = setup.search(&game, NODES);
+    assert_eq!(outcome.best, Some(expected));
+    assert_eq!(outcome.report.lines[0].pv[0], expected);
+    assert_eq!(outcome.report.lines.len(), 20);
+}
+
+#[test]
+fn a_lower_confidence_bound_without_deviations_is_the_value_of_moves_with_enough_visits() {
+    let game = start(1);
+    let (mut setup, lines) = searched(&game);
+    setup.options.root_choice = RootChoice::Lcb;
+    setup.options.lcb_stdevs = 0.0;
+    for share in [0.0, 0.3, 1.0] {
+        setup.options.lcb_min_visit_share = share;
+        let least = (f64::from(share) * lines[0].nodes as f64).max(2.0);
+        let expected = best_by(&lines, |line| match line.nodes as f64 >= least {
+            true => f64::from(line.value.wl),
+            false => f64::NEG_INFINITY,
+        });
+        assert_eq!(setup.search(&game, NODES).best, Some(expected), "{share}");
+    }
+}
+
+#[test]
+fn with_one_node_moves_are_drawn_by_the_policy() {
+    let game = start(1);
+    let mut setup = Setup::new(Options {
+        threads: 1,
+        temperature: 1.0,
+        ..Options::default()
+    });
+    assert_eq!(setup.search(&game, 1).report.nodes, 1);
+    let priors: Vec<(PackedMove, f64)> = {
+        let tree = setup.tree.lock();
+        let edges = tree.edges(tree.node(tree.root()));
+        edges
+            .iter()
+            .map(|edge| (edge.m(), f64::from(edge.p())))
+            .collect()
+    };
+    for temperature in [1.0, 0.5] {
+        setup.options.temperature = temperature;
+        let mut chosen: HashMap<PackedMove, u64> = HashMap::new();
+        const DRAWS: u64 = 4000;
+        for seed in 0..DRAWS {
+            setup.options.seed = seed;
+            *chosen
+                .entry(setup.search(&game, 1).best.unwrap())
+                .or_default() += 1;
+        }
+        let weight = |p: f64| p.powf(1.0 / f64::from(temperature));
+        let sum: f64 = priors.iter().map(|&(_, p)| weight(p)).sum();
+        for &(m, p) in &priors {
+            let share = weight(p) / sum;
+            let expected = share * DRAWS as f64;
+            let count = chosen.get(&m).copied().unwrap_or(0) as f64;
+            let deviation = (expected * (1.0 - share)).sqrt();
+            assert!(
+                (count - expected).abs() <= 5.0 * deviation + 1.0,
+                "{count} {expected}"
+            );
+        }
     }
 }

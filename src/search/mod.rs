@@ -2,7 +2,7 @@
 //!
 //! One iteration of a worker is: `select` leaves (by `puct`) under the tree's lock, `expand` them without it, have them
 //! evaluated together, and `backup` their values. [`search_contempt`] is the opponent model, `bounds` the proofs (with
-//! `look_ahead`), [`tree`] the data, `root` the choice of the move, `objective` a second look at what was found, [`limits`],
+//! `look_ahead`), [`tree`] the data, `root` and `choice` the choice of the move, `objective` a second look at what was found, [`limits`],
 //! `stopper` and `open_choice` the reasons to end, [`time`] what a clock allows.
 //!
 //! [`run`] searches one position with several threads until a limit or a stop signal ends it; [`TreeSearch`] is the seam
@@ -13,6 +13,7 @@
 mod backup;
 mod bounds;
 mod certainty;
+mod choice;
 mod driver;
 mod error;
 mod expand;

@@ -6,6 +6,7 @@ use shakmaty::Position;
 
 use super::{
     certainty::{Certainty, compare},
+    choice::Criterion,
     job::Job,
     params::Params,
     report::{MoveStat, PvLine, Score},
@@ -236,7 +237,7 @@ pub(super) fn move_stats(state: &SearchState, params: &Params) -> Vec<MoveStat> 
     stats
 }
 
-/// The move to play: the best one, or, with a temperature, one drawn by visits.
+/// The move to play: the best one by what the options choose by, or, with a temperature, one drawn by visits.
 pub(super) fn choose(
     state: &SearchState,
     params: &Params,
@@ -247,10 +248,15 @@ pub(super) fn choose(
     let best = *moves.first()?;
     let temperature = temperature(&job.options, job);
     let is_certain = best.child.bounds().result() == Some(1) || state.root().is_proven();
-    if temperature <= 0.0 || is_certain {
+    if is_certain {
         return Some(best);
     }
     let draw_score = params.draw_score(state.tree.root_turn);
+    if temperature <= 0.0 {
+        let by_visits: Vec<(u8, Node)> = moves.iter().map(|m| (m.edge, m.child)).collect();
+        let index = Criterion::new(&job.options).best(&state.tree, &by_visits, draw_score);
+        return Some(moves[index]);
+    }
     let fpu = fpu(state, params);
     let drawn = draw(&moves, temperature, &job.options, (draw_score, fpu), rng);
     Some(drawn.unwrap_or(best))

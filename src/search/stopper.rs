@@ -8,7 +8,7 @@ use super::{
     job::Job, limits::Limits, open_choice::OpenChoice, report::Score, root::score,
     state::SearchState, tree::node::Node,
 };
-use crate::options::Options;
+use crate::options::{Options, RootChoice};
 
 /// Time after the first evaluation from which on the speed is trusted to predict what is still possible.
 const SETTLING_TIME: Duration = Duration::from_millis(200);
@@ -22,6 +22,8 @@ pub(super) struct Stopper {
     limits: Limits,
     /// Smart pruning's factor; 0 turns it off.
     pruning_factor: f64,
+    /// Whether the most visited move is played, so that a lead in visits decides.
+    chooses_by_visits: bool,
     /// Batches before which it does nothing.
     pruning_batches: u32,
     /// Whether it also holds for limits of nodes.
@@ -54,6 +56,7 @@ impl Stopper {
             open_choice: bank.map(|bank| OpenChoice::new(bank, draw_score)),
             limits: job.limits.clone(),
             pruning_factor: f64::from(options.smart_pruning_factor),
+            chooses_by_visits: options.root_choice == RootChoice::Visits,
             minimum_kld_gain: options.minimum_kldgain_per_node,
             kld_interval: options.kldgain_average_interval,
             kld_previous: Vec::new(),
@@ -151,7 +154,8 @@ impl Stopper {
         elapsed: Duration,
         first: (Duration, u64),
     ) -> bool {
-        if self.pruning_factor <= 0.0 || self.batches.0 < self.pruning_batches {
+        let is_on = self.pruning_factor > 0.0 && self.chooses_by_visits;
+        if !is_on || self.batches.0 < self.pruning_batches {
             return false;
         }
         let left = state.progress.visits_left(state.root().n);
@@ -245,11 +249,15 @@ mod tests {
 
     /// Half of ten seconds is over, and 1000 visits are done: 1000 more can be.
     fn is_over(state: &mut SearchState) -> bool {
+        is_over_with(state, Options::default())
+    }
+
+    fn is_over_with(state: &mut SearchState, options: Options) -> bool {
         let limits = Limits {
             budget: Some(Duration::from_secs(10)),
             ..Limits::default()
         };
-        let job = Job::new(History::default(), limits.clone(), Arc::default());
+        let job = Job::new(History::default(), limits.clone(), Arc::new(options));
         state.progress = Progress::new(&limits);
         let mut stopper = Stopper::new(&job);
         assert!(!stopper.is_over(state, Duration::ZERO));
@@ -267,6 +275,12 @@ mod tests {
         let mut excluded = SearchState::with_children(&far_ahead);
         excluded.allow(&[1, 2]);
         assert!(!is_over(&mut excluded));
+        let by_bound = Options {
+            root_choice: RootChoice::Lcb,
+            ..Options::default()
+        };
+        let mut state = SearchState::with_children(&far_ahead);
+        assert!(!is_over_with(&mut state, by_bound));
     }
 
     #[test]

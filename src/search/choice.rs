@@ -1,0 +1,198 @@
+//! Which root move is played: the most visited one, or the one with the best lower confidence bound, or the one with the
+//! largest sum of value and logarithm of visits. Proofs come before any of these, see [`super::certainty`].
+
+use super::{
+    certainty::Certainty,
+    tree::{
+        Tree,
+        node::{Node, NodeId},
+    },
+};
+use crate::options::{Options, RootChoice};
+
+/// What a root move is chosen by, beside what is proven.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Criterion {
+    choice: RootChoice,
+    /// How many standard errors a lower confidence bound lies below Q.
+    stdevs: f64,
+    /// Moves with a smaller share of the most visited one's visits have too few for such a bound.
+    least_share: f64,
+}
+
+impl Criterion {
+    /// As the options say.
+    pub fn new(options: &Options) -> Criterion {
+        Criterion {
+            choice: options.root_choice,
+            stdevs: options.lcb_stdevs.into(),
+            least_share: options.lcb_min_visit_share.into(),
+        }
+    }
+
+    /// Of root moves (edges and what they lead to) that are ranked by visits, the index of the one to play; a draw is worth
+    /// `draw_score`.
+    pub fn best(self, tree: &Tree, moves: &[(u8, Node)], draw_score: f32) -> usize {
+        let mut best = (f64::NEG_INFINITY, 0);
+        let is_open = |child: &Node| Certainty::of(child) == Certainty::Open;
+        match moves.first() {
+            Some((_, first)) if self.choice != RootChoice::Visits && is_open(first) => {
+                for (index, (edge, child)) in moves.iter().enumerate() {
+                    if is_open(child) && child.n > 0 {
+                        let score = self.score(tree, (*edge, child), first.n, draw_score);
+                        if score > best.0 {
+                            best = (score, index);
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+        best.1
+    }
+
+    /// What a move is worth by this criterion; `most` visits has the most visited one.
+    fn score(self, tree: &Tree, (edge, child): (u8, &Node), most: u32, draw_score: f32) -> f64 {
+        let (q, n) = (f64::from(child.q(draw_score)), f64::from(child.n));
+        match self.choice {
+            RootChoice::Visits => n,
+            // Marchete's CGZero: SelectMoveScore = value + log(visits).
+            RootChoice::ValueLogVisits => q + n.ln(),
+            RootChoice::Lcb => {
+                let root = tree.node(tree.root());
+                let slot = tree.slot_of_edge(root, edge);
+                let is_known = child.n >= 2 && n >= self.least_share * f64::from(most);
+                match slot.filter(|_| is_known) {
+                    Some(slot) => {
+                        let variance = variance(tree, tree.child_id(root, slot));
+                        q - self.stdevs * (variance / n).sqrt()
+                    }
+                    None => f64::NEG_INFINITY,
+                }
+            }
+        }
+    }
+}
+
+/// The sample variance of the values (W-L) that the visits of a node returned, of which there are two at least. They are all
+/// still there: every visit ended at some node, with that node's own value.
+fn variance(tree: &Tree, id: NodeId) -> f64 {
+    let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    let mut stack = vec![(id, 1.0)];
+    while let Some((id, sign)) = stack.pop() {
+        let node = tree.node(id);
+        let (ended, value) = ends(tree, node);
+        let value = sign * value;
+        n += ended;
+        sum += ended * value;
+        squares += ended * value * value;
+        if !node.is_proven() {
+            stack.extend((0..node.n_children).map(|slot| (tree.child_id(node, slot), -sign)));
+        }
+    }
+    if n < 2.0 {
+        return 0.0;
+    }
+    ((squares - sum * sum / n) / (n - 1.0)).max(0.0)
+}
+
+/// How many visits ended at a node, and what they returned. Those of a proven node count as if all had ended there.
+fn ends(tree: &Tree, node: &Node) -> (f64, f64) {
+    if node.is_proven() {
+        return (node.n.into(), node.wl);
+    }
+    let below: u32 = tree.children(node).iter().map(|child| child.n).sum();
+    (node.n.saturating_sub(below).into(), node.v.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        chess::{History, moves::legal_moves},
+        search::{
+            state::SearchState,
+            tree::node::{Bounds, Origin},
+        },
+    };
+
+    fn node(n: u32, wl: f64, v: f32) -> Node {
+        Node {
+            n,
+            wl,
+            v,
+            ..Node::EMPTY
+        }
+    }
+
+    /// A root with two moves: 10 visits of which all returned 0.3, and 7 of different values.
+    fn state() -> SearchState {
+        let mut state = SearchState::with_children(&[node(10, 0.3, 0.3), node(7, 0.4, 0.2)]);
+        let mut next = History::default();
+        let second = legal_moves(next.position()).nth(1).unwrap();
+        next.push(second);
+        let tree = &mut state.tree;
+        let child = tree.child_id(tree.node(tree.root()), 1);
+        let mut lost = node(4, -1.0, 0.9);
+        lost.set_bounds(Bounds::exact(-1), Origin::Children);
+        tree.grow(child, &next, &[node(2, 0.5, 0.5), lost]);
+        state
+    }
+
+    #[test]
+    fn the_variance_is_that_of_what_the_visits_returned() {
+        let state = state();
+        let tree = &state.tree;
+        let child = |slot| tree.child_id(tree.node(tree.root()), slot);
+        assert!(variance(tree, child(0)) < 1e-12);
+        // 0.2 once, -0.5 twice, and a proven win of four visits.
+        let values = [0.2_f32, -0.5, -0.5, 1.0, 1.0, 1.0, 1.0].map(f64::from);
+        let mean = values.iter().sum::<f64>() / 7.0;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        assert!((variance(tree, child(1)) - squares / 6.0).abs() < 1e-9);
+    }
+
+    /// The edge that is chosen.
+    fn chosen(state: &SearchState, settings: &[(&str, &str)]) -> u8 {
+        let mut options = Options::default();
+        for (name, value) in settings {
+            options.set(name, value).unwrap();
+        }
+        let tree = &state.tree;
+        let children = tree.children(state.root()).iter();
+        let moves: Vec<(u8, Node)> = children.map(|child| (child.edge, *child)).collect();
+        moves[Criterion::new(&options).best(tree, &moves, 0.0)].0
+    }
+
+    #[test]
+    fn each_criterion_takes_its_own_move() {
+        let state = state();
+        // Values 0.3 and 0.4, visits 10 and 7, deviations 0 and 0.75.
+        assert_eq!(chosen(&state, &[]), 0);
+        let lcb = ("RootChoice", "lcb");
+        assert_eq!(chosen(&state, &[lcb]), 0);
+        assert_eq!(chosen(&state, &[lcb, ("LcbStdevs", "0.2")]), 1);
+        // Fewer than four fifths of the visits are too few.
+        let share = ("LcbMinVisitShare", "0.8");
+        assert_eq!(chosen(&state, &[lcb, ("LcbStdevs", "0.2"), share]), 0);
+        // 0.3 + ln 10 = 2.60 against 0.4 + ln 7 = 2.35; with 9 visits 2.597 would still be less, with a value of 0.7 more.
+        let cgzero = ("RootChoice", "value_log_visits");
+        assert_eq!(chosen(&state, &[cgzero]), 0);
+        let better = SearchState::with_children(&[node(10, 0.3, 0.3), node(7, 0.7, 0.7)]);
+        assert_eq!(chosen(&better, &[cgzero]), 1);
+    }
+
+    #[test]
+    fn proofs_come_first() {
+        let mut won = node(1, 1.0, 0.0);
+        won.set_bounds(Bounds::exact(1), Origin::Rules);
+        let mut lost = node(30, -1.0, 0.0);
+        lost.set_bounds(Bounds::exact(-1), Origin::Rules);
+        for choice in ["visits", "lcb", "value_log_visits"] {
+            let first = SearchState::with_children(&[won, node(9, 0.9, 0.9)]);
+            assert_eq!(chosen(&first, &[("RootChoice", choice)]), 0);
+            let last = SearchState::with_children(&[node(9, -0.9, -0.9), lost]);
+            assert_eq!(chosen(&last, &[("RootChoice", choice)]), 0);
+        }
+    }
+}
