@@ -40,7 +40,10 @@ use crate::{
     network::opponent,
     options::{Invalidates, OptionError, Options},
     player::{self, Load},
-    search::{self, Clock, Limits, StopSignal, SystemClock, Tree, time::ClockState},
+    search::{
+        self, Clock, Limits, StopSignal, SystemClock, Tree, time::ClockState,
+        wdl_contempt::is_left_out_in_analysis,
+    },
     syzygy::Tables,
 };
 
@@ -314,6 +317,12 @@ impl Engine {
         self.forget_what_is_outdated(contempt_side, &root_moves);
         self.note_if_idle();
         let limits = self.limits(go, game, received);
+        if limits.infinite && !go.ponder && is_left_out_in_analysis(&self.in_force) {
+            self.listener.note(
+                "Contempt is off in an analysis without end: for whom? Say so with ContemptMode white_side_analysis \
+                 or black_side_analysis",
+            );
+        }
         let (stop, silent) = (StopSignal::default(), Arc::default());
         let endless = limits.infinite;
         let task = Task {

@@ -6,10 +6,12 @@
 //! command-line flags and the table in the README, so that they cannot differ. rustfmt does not touch it: columns are
 //! aligned by hand.
 
+pub mod contempt;
 pub mod time_manager;
 
 use thiserror::Error;
 
+use self::contempt::ContemptList;
 use self::time_manager::{Legacy, TimeManagerChoice, TimeManagerError};
 
 /// What kind of value an option takes, with its range.
@@ -176,6 +178,18 @@ impl Setting for TimeManagerChoice {
     }
 }
 
+impl Setting for ContemptList {
+    fn parse(text: &str, _: OptionKind) -> Option<ContemptList> {
+        text.parse().ok()
+    }
+    fn show(&self) -> String {
+        self.to_string()
+    }
+    fn fault(text: &str) -> Option<String> {
+        Some(text.parse::<ContemptList>().err()?.to_string())
+    }
+}
+
 /// Declares an enum whose variants have names in UCI.
 macro_rules! combo {
     ($(#[$meta:meta])* $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:literal,)* }) => {
@@ -310,6 +324,9 @@ macro_rules! kind {
         OptionKind::Text
     };
     (TimeManagerChoice) => {
+        OptionKind::Text
+    };
+    (ContemptList) => {
         OptionKind::Text
     };
     (f32, $min:literal, $max:literal) => {
@@ -482,19 +499,9 @@ pub const BUTTONS: &[(&str, &str)] = &[
 
 /// lc0's options that have no counterpart here: their names and flags. Configurations that set them work as they are.
 const ONLY_IN_LC0: &[(&str, &str)] = &[
-    ("UCI_ShowEPS", "show-eps"),
     ("CacheHistoryLength", "cache-history-length"),
     ("SolidTreeThreshold", "solid-tree-threshold"),
     ("MaxPrefetch", "max-prefetch"),
-    ("Contempt", "contempt"),
-    ("ContemptMaxValue", "contempt-max-value"),
-    ("WDLCalibrationElo", "wdl-calibration-elo"),
-    ("WDLContemptAttenuation", "wdl-contempt-attenuation"),
-    ("WDLMaxS", "wdl-max-s"),
-    ("WDLEvalObjectivity", "wdl-eval-objectivity"),
-    ("WDLDrawRateTarget", "wdl-draw-rate-target"),
-    ("WDLDrawRateReference", "wdl-draw-rate-reference"),
-    ("WDLBookExitBias", "wdl-book-exit-bias"),
     ("MaxConcurrentSearchers", "max-concurrent-searchers"),
     ("TaskWorkers", "task-workers"),
     ("MinimumProcessingWork", "minimum-processing-work"),
@@ -690,7 +697,8 @@ options! {
     /// Search-contempt: how replies are drawn.
     "ScSampling"                          "sc-sampling",                  drops Tree
         sc_sampling:                        ScSampling                    = ScSampling::Thompson;
-    /// Whose opponent search-contempt models: that of the side to move, of White, of Black, or nobody's.
+    /// Whose opponent search-contempt models, and whose advantage Contempt is: that of the side to move, of White, of
+    /// Black, or nobody's.
     "ContemptMode"                        "contempt-mode"
         contempt_mode:                      ContemptMode                  = ContemptMode::Play;
     /// A second network (as WeightsFile) for the opponent of ContemptMode: where that side moves the priors come from
@@ -703,6 +711,36 @@ options! {
     /// Softmax temperature of the second network's policy; 1 is what it was trained to predict.
     "OpponentPolicyTemperature"           "opponent-policy-softmax-temp", drops Tree
         opponent_policy_temperature:        f32 [0.1, 10.0]               = 1.0;
+
+    // WDL contempt.
+    /// WDL contempt: by how many Elo the engine is taken to be stronger than its opponent, as `[name=]elo,...`, where a name
+    /// is a part of UCI_Opponent. Empty: by UCI_RatingAdv.
+    "Contempt"                            "contempt"
+        contempt:                           ContemptList                  = ContemptList::default();
+    /// WDL contempt: the largest advantage that counts.
+    "ContemptMaxValue"                    "contempt-max-value"
+        contempt_max_value:                 f32 [0.0, 10000.0]            = 420.0;
+    /// The engine's own rating, from which chances to draw follow; 0: values are the network's own.
+    "WDLCalibrationElo"                   "wdl-calibration-elo"
+        wdl_calibration_elo:                f32 [0.0, 10000.0]            = 0.0;
+    /// WDL contempt: multiplies its effect.
+    "WDLContemptAttenuation"              "wdl-contempt-attenuation"
+        wdl_contempt_attenuation:           f32 [-10.0, 10.0]             = 1.0;
+    /// WDL contempt: positions count as no sharper than this.
+    "WDLMaxS"                             "wdl-max-s"
+        wdl_max_s:                          f32 [0.0, 10.0]               = 1.4;
+    /// How much of the contempt is taken back in reported values: 1 all of it, 0 nothing.
+    "WDLEvalObjectivity"                  "wdl-eval-objectivity"
+        wdl_eval_objectivity:               f32 [0.0, 1.0]                = 1.0;
+    /// The chance of a draw between equal players that values are changed to; 0: as the network has it.
+    "WDLDrawRateTarget"                   "wdl-draw-rate-target"
+        wdl_draw_rate_target:               f32 [0.0, 0.999]              = 0.0;
+    /// The chance of a draw that the network expects between equal players.
+    "WDLDrawRateReference"                "wdl-draw-rate-reference"
+        wdl_draw_rate_reference:            f32 [0.001, 0.999]            = 0.5;
+    /// The bias of the openings for which an Elo of contempt is an Elo.
+    "WDLBookExitBias"                     "wdl-book-exit-bias"
+        wdl_book_exit_bias:                 f32 [-2.0, 2.0]               = 0.65;
 
     // The tree.
     /// Exploration constant c in c(N) = CPuct + CPuctFactor * ln((N + CPuctBase) / CPuctBase).
@@ -888,6 +926,9 @@ options! {
     /// Report the chances to win, draw and lose, in per mille.
     "UCI_ShowWDL"                         "show-wdl"
         show_wdl:                           bool                          = false;
+    /// Report the positions that the network judged per second.
+    "UCI_ShowEPS"                         "show-eps"
+        show_eps:                           bool                          = false;
     /// Report the expected number of moves until the game ends.
     "UCI_ShowMovesLeft"                   "show-movesleft"
         show_moves_left:                    bool                          = false;

@@ -25,7 +25,6 @@ fn options(settings: &Value, variant: &str) -> Options {
         "TaskWorkers",
         "MaxPrefetch",
         "CacheHistoryLength",
-        "Contempt",
     ];
     let skipped = [
         &skipped[..],

@@ -149,8 +149,8 @@ fn options_are_what_guis_can_read() {
 fn configurations_of_lc0_work_as_they_are() {
     let mut session = Session::new();
     for (name, value) in [
-        ("Contempt", "maia=100"),
-        ("UCI_ShowEPS", "true"),
+        ("SolidTreeThreshold", "100"),
+        ("CacheHistoryLength", "1"),
         ("MaxPrefetch", "32"),
         ("Backend", "random"),
     ] {

@@ -52,15 +52,40 @@ pub fn moves_left(value: Value) -> u32 {
     ((value.m.max(0.0) + 1.0) / 2.0) as u32
 }
 
-/// The advantage in the model where win and loss are the logistic tails of one random walk: `None` when one of the
-/// three probabilities is too small to say.
-pub fn advantage(wl: f64, d: f64) -> Option<f64> {
-    let (w, l) = ((1.0 + wl - d) / 2.0, (1.0 - wl - d) / 2.0);
-    if w.min(d).min(l) < LEAST_PROBABILITY {
-        return None;
+/// The model where win and loss are the logistic tails of one random walk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tails {
+    /// The advantage: 1 is an even chance to win.
+    pub mu: f64,
+    /// The width: the larger it is, the fewer draws there are.
+    pub s: f64,
+}
+
+impl Tails {
+    /// The model of these chances: `None` when one of the three probabilities is too small to say.
+    pub fn fit(wl: f64, d: f64) -> Option<Tails> {
+        let (w, l) = ((1.0 + wl - d) / 2.0, (1.0 - wl - d) / 2.0);
+        if w.min(d).min(l) < LEAST_PROBABILITY {
+            return None;
+        }
+        let (a, b) = ((1.0 / l - 1.0).ln(), (1.0 / w - 1.0).ln());
+        Some(Tails {
+            mu: (a - b) / (a + b),
+            s: 2.0 / (a + b),
+        })
     }
-    let (a, b) = ((1.0 / l - 1.0).ln(), (1.0 / w - 1.0).ln());
-    Some((a - b) / (a + b))
+
+    /// The probabilities to win and to lose.
+    pub fn chances(self) -> (f64, f64) {
+        let s = self.s.max(f64::MIN_POSITIVE);
+        let tail = |x: f64| 1.0 / (1.0 + (-x / s).exp());
+        (tail(self.mu - 1.0), tail(-self.mu - 1.0))
+    }
+}
+
+/// The advantage in that model, if it can be told.
+pub fn advantage(wl: f64, d: f64) -> Option<f64> {
+    Tails::fit(wl, d).map(|tails| tails.mu)
 }
 
 fn tangent(scale: f64, steepness: f64, x: f64) -> f64 {

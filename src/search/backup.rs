@@ -36,6 +36,7 @@ impl Paths {
     ) {
         state.tree.edges.install(&mut visits.writer);
         state.progress.tb_hits += std::mem::take(&mut visits.tb_hits);
+        state.progress.evaluations += std::mem::take(&mut visits.evaluations);
         let is_due = |state: &VisitState| match state {
             VisitState::Ready(_) | VisitState::Expanded(_) => true,
             VisitState::Settled | VisitState::Collision => finish,

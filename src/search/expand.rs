@@ -6,8 +6,13 @@ use shakmaty::{Color, Position};
 use super::{
     look_ahead::look_ahead,
     params::Params,
-    tree::{Full, edges::EdgeRange, node::Origin, transpositions},
-    visits::{Leaf, VisitState, Visits, at_least_drawn},
+    tree::{
+        Full,
+        edges::{EdgeRange, EdgeWriter},
+        node::Origin,
+        transpositions,
+    },
+    visits::{Leaf, VisitState, Visits},
 };
 use crate::{
     chess::{History, PackedMove, moves::legal_moves},
@@ -87,6 +92,8 @@ impl Oracles<'_> {
     ) -> Result<(), Full> {
         let Visits {
             tb_hits,
+            evaluations,
+            contempt,
             list,
             steps,
             keys,
@@ -96,6 +103,7 @@ impl Oracles<'_> {
         if self.params.transpositions {
             keys.resize(steps.len(), 0);
         }
+        let is_immediate = self.evaluator.immediate().is_some();
         for visit in list {
             let is_claimed = matches!(visit.state, VisitState::Claimed);
             if !is_claimed && !matches!(visit.state, VisitState::Unexpanded) {
@@ -122,32 +130,20 @@ impl Oracles<'_> {
             }
             let is_safe = matches!(verdict, Verdict::AtLeastDrawn);
             *tb_hits += u64::from(is_safe);
-            if self.params.looks_ahead
-                && !steps.is_empty()
-                && let Some(ahead) = look_ahead(&replay.history, &replay.moves)
-            {
-                visit.state = VisitState::Ready(ahead.into_leaf(writer)?);
-                continue;
-            }
-            if self.params.auto_extend && replay.moves.len() == 1 && !steps.is_empty() {
-                // With its one move, the position is passed through when the visit comes again.
-                let edges = writer.write_moves(&replay.moves, &[1.0])?;
-                visit.state = VisitState::Expanded(edges);
+            if let Some(state) = self.by_moves(replay, steps.len(), writer)? {
+                visit.state = state;
                 continue;
             }
             visit.state = match self.value_now(replay, steps.len()) {
-                Some((value, has_policy)) => VisitState::Ready(Leaf {
-                    value: if is_safe {
-                        at_least_drawn(value)
-                    } else {
-                        value
-                    },
-                    terminal: None,
-                    edges: match has_policy {
+                Some((value, has_policy)) => {
+                    let edges = match has_policy {
                         true => writer.write_moves(&replay.moves, &replay.policy)?,
                         false => EdgeRange::default(),
-                    },
-                }),
+                    };
+                    *evaluations += u64::from(is_immediate);
+                    let judged = (value, is_safe);
+                    VisitState::Ready(Leaf::judged(judged, edges, steps.len(), contempt.as_ref()))
+                }
                 None => {
                     let plies = replay.history.plies();
                     let index = self.evaluator.queue(plies, &replay.moves, batch);
@@ -156,6 +152,30 @@ impl Oracles<'_> {
             };
         }
         Ok(())
+    }
+
+    /// What the moves of a leaf, `depth` plies below the root, make of it without its being judged: it is proven by looking
+    /// ahead, or has one move and is passed through when the visit comes again.
+    fn by_moves(
+        &self,
+        replay: &Replay,
+        depth: usize,
+        writer: &mut EdgeWriter,
+    ) -> Result<Option<VisitState>, Full> {
+        let moves = &replay.moves;
+        if depth == 0 {
+            return Ok(None);
+        }
+        if self.params.looks_ahead
+            && let Some(ahead) = look_ahead(&replay.history, moves)
+        {
+            return Ok(Some(VisitState::Ready(ahead.into_leaf(writer)?)));
+        }
+        if self.params.auto_extend && moves.len() == 1 {
+            let edges = writer.write_moves(moves, &[1.0])?;
+            return Ok(Some(VisitState::Expanded(edges)));
+        }
+        Ok(None)
     }
 
     /// The value of a leaf, `depth` plies below the root, if it can be had at once: from an evaluator that needs no batches,

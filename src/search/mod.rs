@@ -2,7 +2,7 @@
 //!
 //! One iteration of a worker is: `select` leaves (by `puct`) under the tree's lock, `expand` them without it, have them
 //! evaluated together, and `backup` their values. [`search_contempt`] is the opponent model, `bounds` the proofs (with
-//! `look_ahead`), [`tree`] the data, `root` and `choice` the choice of the move, `objective` a second look at what was found, [`limits`],
+//! `look_ahead`), [`tree`] the data, `root` and `choice` the choice of the move, `objective` a second look at what was found, [`wdl_contempt`] what values are between unequal players, [`limits`],
 //! `stopper` and `open_choice` the reasons to end, [`time`] what a clock allows.
 //!
 //! [`run`] searches one position with several threads until a limit or a stop signal ends it; [`TreeSearch`] is the seam
@@ -37,6 +37,7 @@ pub mod time;
 pub mod tree;
 mod tree_search;
 mod visits;
+pub mod wdl_contempt;
 mod worker;
 
 pub use self::{

@@ -32,6 +32,28 @@ impl Telling<'_> {
     /// The state of the search, with the lines that `MultiPV` asks for; `best`, the edge that is going to be played, leads
     /// them.
     pub fn report(&self, best: Option<u8>) -> Report {
+        self.without_contempt(self.report_of_tree(best))
+    }
+
+    /// The report with values as they are told: the one inverse of what was done to the network's answers.
+    fn without_contempt(&self, mut report: Report) -> Report {
+        let Some(contempt) = &self.state.tree.contempt else {
+            return report;
+        };
+        for line in &mut report.lines {
+            let values = line
+                .objective
+                .iter_mut()
+                .map(|objective| &mut objective.value);
+            for value in values.chain([&mut line.value]) {
+                *value = contempt.reported(*value, self.params.objectivity);
+            }
+        }
+        report
+    }
+
+    /// The same with the values that the tree has.
+    fn report_of_tree(&self, best: Option<u8>) -> Report {
         let progress = &self.state.progress;
         let hashfull = match self.job.limits.tree_bytes {
             Some(limit) => {
@@ -49,6 +71,7 @@ impl Telling<'_> {
             playouts: progress.playouts,
             hashfull,
             tb_hits: progress.tb_hits,
+            evaluations: progress.evaluations,
             lines,
         }
     }
@@ -63,12 +86,15 @@ impl Telling<'_> {
             return (Outcome::without_move(report), Vec::new());
         }
         let best = root::choose(self.state, self.params, self.job, rng);
-        let mut report = self.report(best.map(|best| best.edge));
+        let mut report = self.report_of_tree(best.map(|best| best.edge));
         let tree = &self.state.tree;
         if self.job.options.show_objective && tree.rule.is_some() {
             tree.add_objectives(self.params, &mut report.lines);
         }
-        (Outcome::of(report), self.move_stats())
+        (
+            Outcome::of(self.without_contempt(report)),
+            self.move_stats(),
+        )
     }
 
     /// Statistics of all root moves.

@@ -147,6 +147,8 @@ pub struct Params {
     pub(super) moves_left: Option<MovesLeft>,
     /// What a draw is worth to White.
     draw_score: f32,
+    /// How much of WDL contempt's shift is taken back in reported values, 0..=1.
+    pub(super) objectivity: f32,
     pub(super) two_fold_draws: bool,
     /// With tablebases that mind who errs: draws of fewer pieces than this are sure.
     pub(super) contempt_pieces: Option<usize>,
@@ -238,6 +240,7 @@ impl Params {
             fpu: [fpu, fpu_at_root],
             moves_left: predicts_moves_left.then_some(moves_left),
             draw_score: options.draw_score,
+            objectivity: options.wdl_eval_objectivity,
             two_fold_draws: options.two_fold_draws,
             contempt_pieces: (options.contempt_mode_tb > 0).then_some(options.contempt_mode_tb),
             propagates_proofs: options.sticky_endgames || options.certainty_prop > 0,

@@ -14,6 +14,8 @@ pub(super) struct Progress {
     pub seldepth: u32,
     /// Tablebase probes that hit.
     pub tb_hits: u64,
+    /// Positions that the network judged.
+    pub evaluations: u64,
     /// Limits in visits of the root and new visits.
     nodes: u64,
     playout_limit: u64,
@@ -36,6 +38,7 @@ impl Progress {
             depth_sum: 0,
             seldepth: 0,
             tb_hits: 0,
+            evaluations: 0,
             // Counters in the tree have 32 bits.
             nodes: limits
                 .nodes

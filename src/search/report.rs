@@ -73,6 +73,8 @@ pub struct Report {
     pub hashfull: u32,
     /// Tablebase probes that hit.
     pub tb_hits: u64,
+    /// Positions that the network judged in this search; those that the cache knew are not counted.
+    pub evaluations: u64,
     /// The best lines, best first; as many as `MultiPV` asks for.
     pub lines: Vec<PvLine>,
 }

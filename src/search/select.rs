@@ -524,7 +524,7 @@ mod tests {
         };
         let params = Params::new(&Options::default(), 8, true);
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-        let mut visits = Visits::new(state.tree.edges.take_writer());
+        let mut visits = Visits::new(state.tree.edges.take_writer(), None);
         let selection = Selection {
             state: &mut state,
             params: &params,

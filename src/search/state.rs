@@ -13,6 +13,7 @@ use super::{
         node::{Node, Origin},
         reroot::reroot,
     },
+    wdl_contempt::WdlContempt,
 };
 use crate::{chess::PackedMove, syzygy::TableMove};
 
@@ -34,7 +35,12 @@ impl SearchState {
     /// Brings the tree to the job's position: re-rooted if the job's game continues the one it was built for, new otherwise.
     pub fn new(mut tree: Tree, job: &Job) -> SearchState {
         let rule = Rule::new(&job.options, job.contempt_side);
+        let contempt = WdlContempt::new(job);
+        if !is_same_contempt(tree.contempt.as_ref(), contempt.as_ref()) {
+            tree = Tree::default();
+        }
         reroot(&mut tree, &job.history, rule);
+        tree.contempt = contempt;
         let mut state = SearchState {
             tree,
             progress: Progress::new(&job.limits),
@@ -144,6 +150,15 @@ impl SearchState {
             .filter(|&(edge, _)| is_visited(edge))
             .map(|(_, p)| p)
             .sum()
+    }
+}
+
+/// Whether the values in a tree with one contempt are those of the other.
+fn is_same_contempt(one: Option<&WdlContempt>, other: Option<&WdlContempt>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => one.is_same_but_for_root(other),
+        _ => false,
     }
 }
 

@@ -1,9 +1,12 @@
 //! The visits that one worker has under way: their ways to the leaves, and how far each has come.
 
-use super::tree::{
-    Full,
-    edges::{EdgeRange, EdgeWriter},
-    node::Origin,
+use super::{
+    tree::{
+        Full,
+        edges::{EdgeRange, EdgeWriter},
+        node::Origin,
+    },
+    wdl_contempt::WdlContempt,
 };
 use crate::{
     chess::PackedMove,
@@ -33,7 +36,7 @@ pub(super) struct Leaf {
 }
 
 /// The value of a position whose side to move is sure of a draw.
-pub(super) fn at_least_drawn(value: Value) -> Value {
+fn at_least_drawn(value: Value) -> Value {
     match value.wl < 0.0 {
         true => Value {
             wl: 0.0,
@@ -41,6 +44,27 @@ pub(super) fn at_least_drawn(value: Value) -> Value {
             ..value
         },
         false => value,
+    }
+}
+
+impl Leaf {
+    /// A leaf `depth` plies below the root that a network has judged: the one place where its answer becomes a value. A side
+    /// to move that `is_safe` has a draw in hand.
+    pub fn judged(
+        (answer, is_safe): (Value, bool),
+        edges: EdgeRange,
+        depth: usize,
+        contempt: Option<&WdlContempt>,
+    ) -> Leaf {
+        let value = contempt.map_or(answer, |contempt| contempt.of_leaf(answer, depth));
+        Leaf {
+            value: match is_safe {
+                true => at_least_drawn(value),
+                false => value,
+            },
+            terminal: None,
+            edges,
+        }
     }
 }
 
@@ -85,6 +109,10 @@ pub(super) struct Visits {
     pub collisions: usize,
     /// Tablebase probes that hit, not yet counted in the tree.
     pub tb_hits: u64,
+    /// Positions that the network judged, not yet counted in the tree.
+    pub evaluations: u64,
+    /// How the network's values are changed.
+    pub contempt: Option<WdlContempt>,
     /// Visits backed up while gathering.
     pub out_of_order: usize,
     /// Writes the edges of the leaves.
@@ -92,10 +120,11 @@ pub(super) struct Visits {
 }
 
 impl Visits {
-    /// No visits; the edges of those to come go where `writer` writes.
-    pub fn new(writer: EdgeWriter) -> Visits {
+    /// No visits; the edges of those to come go where `writer` writes, and their values are changed as `contempt` says.
+    pub fn new(writer: EdgeWriter, contempt: Option<WdlContempt>) -> Visits {
         Visits {
             writer,
+            contempt,
             ..Visits::default()
         }
     }
@@ -137,16 +166,11 @@ impl Visits {
         for visit in &mut self.list {
             if let VisitState::Queued(index, is_safe) = visit.state {
                 let (moves, policy) = (batch.moves(index), batch.policy(index));
-                let value = batch.value(index);
-                visit.state = VisitState::Ready(Leaf {
-                    value: if is_safe {
-                        at_least_drawn(value)
-                    } else {
-                        value
-                    },
-                    terminal: None,
-                    edges: self.writer.write_moves(moves, policy)?,
-                });
+                let edges = self.writer.write_moves(moves, policy)?;
+                let judged = (batch.value(index), is_safe);
+                let leaf = Leaf::judged(judged, edges, visit.steps.len(), self.contempt.as_ref());
+                visit.state = VisitState::Ready(leaf);
+                self.evaluations += 1;
             }
         }
         Ok(())

@@ -12,6 +12,7 @@ use super::{
     state::SearchState,
     tree::{Full, edges::EdgeWriter},
     visits::Visits,
+    wdl_contempt::WdlContempt,
 };
 use crate::network::Batch;
 
@@ -36,7 +37,7 @@ impl Worker {
         Worker {
             rng: job.rng(number),
             replay: Replay::new(&job.history),
-            visits: Visits::new(writer),
+            visits: Visits::new(writer, WdlContempt::new(job)),
             descent: Descent::default(),
             paths: Paths::default(),
             first: 0,

@@ -38,12 +38,16 @@ impl Style<'_> {
                 push(
                     &mut text,
                     format_args!(
-                        " hashfull {} nps {} tbhits {}",
+                        " hashfull {} nps {}",
                         report.hashfull,
-                        nodes_per_second(report),
-                        report.tb_hits
+                        per_second(report.playouts, report),
                     ),
                 );
+                if self.options.show_eps {
+                    let eps = per_second(report.evaluations, report);
+                    push(&mut text, format_args!(" eps {eps}"));
+                }
+                push(&mut text, format_args!(" tbhits {}", report.tb_hits));
                 if several {
                     push(&mut text, format_args!(" multipv {}", index + 1));
                 }
@@ -219,13 +223,13 @@ impl Style<'_> {
     }
 }
 
-fn nodes_per_second(report: &Report) -> u64 {
+fn per_second(count: u64, report: &Report) -> u64 {
     let seconds = report.elapsed.as_secs_f64();
     if seconds <= 0.0 {
         return 0;
     }
     // A cast from float saturates.
-    (report.playouts as f64 / seconds) as u64
+    (count as f64 / seconds) as u64
 }
 
 /// -0.00000 looks like a mistake.
@@ -275,6 +279,7 @@ mod tests {
             playouts: 1000,
             hashfull: 12,
             tb_hits: 1,
+            evaluations: 600,
             lines,
         }
     }
@@ -309,6 +314,12 @@ mod tests {
                 "info depth 3 seldepth 9 time 500 nodes 7 score cp 100 wdl 500 400 100 movesleft 31 \
                  hashfull 12 nps 2000 tbhits 1 multipv 1 pv e2e4 e7e5"
             ]
+        );
+        options.show_eps = true;
+        let lines = style(&position, &options).report(&report);
+        assert!(
+            lines[0].contains(" nps 2000 eps 1200 tbhits 1 "),
+            "{lines:?}"
         );
     }
 

@@ -28,6 +28,7 @@ use self::{
     records::{ReplyRecord, ReplyRecords, Rule},
     transpositions::SharedValues,
 };
+use super::wdl_contempt::WdlContempt;
 use crate::chess::{History, PackedMove};
 
 /// Block sizes for children; a node moves up one class when its block is full.
@@ -52,6 +53,8 @@ pub struct Tree {
     pub(super) rule: Option<Rule>,
     /// What is known about positions, wherever they stand in the tree.
     pub(super) shared_values: SharedValues,
+    /// How the network's values were changed, seen from the root; the same holds for it.
+    pub(super) contempt: Option<WdlContempt>,
 }
 
 impl Default for Tree {
@@ -66,6 +69,7 @@ impl Default for Tree {
             root_turn: Color::White,
             rule: None,
             shared_values: SharedValues::default(),
+            contempt: None,
         }
     }
 }

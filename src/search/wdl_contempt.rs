@@ -1,0 +1,453 @@
+//! WDL contempt (lc0's, by Naphthalin): values as they would be between players of other strengths.
+//!
+//! The model of W/D/L is a random walk: win and loss are the logistic tails of an advantage mu with a width s, see
+//! [`Tails`]. Contempt shifts mu towards the side that is stronger than its opponent, the more the sharper the position is,
+//! and another level of play (or a wanted draw rate) widens or narrows s:
+//!
+//! ```text
+//! mu' = mu +- shift * s^2      + where the value is seen by the contempt side
+//! s'  = s * ratio
+//! ```
+//!
+//! A network's answer becomes a leaf's value in one place, [`WdlContempt::of_leaf`]; proven results, tablebases and the
+//! evaluation cache know nothing of it. [`WdlContempt::reported`] takes it back where values are told.
+
+use shakmaty::{Color, Position};
+
+use super::job::Job;
+use crate::{
+    chess::wdl::Tails,
+    network::Value,
+    options::{ContemptMode, Options},
+};
+
+/// How the values of one tree are changed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WdlContempt {
+    /// The width's factor and the advantage's change.
+    scale: Scale,
+    /// Positions are taken for no less sharp than this.
+    max_s: f64,
+    /// Whose advantage it is; nobody's if only the width changes.
+    side: Option<Color>,
+    root_turn: Color,
+}
+
+impl WdlContempt {
+    /// What a job's options ask for; `None` if values stay as they are.
+    pub fn new(job: &Job) -> Option<WdlContempt> {
+        let scale = Scale::new(&job.options);
+        let side = job.contempt_side.filter(|_| !is_endless_play(job));
+        let contempt = WdlContempt {
+            scale: match side {
+                Some(_) => scale,
+                None => Scale {
+                    shift: 0.0,
+                    ..scale
+                },
+            },
+            max_s: job.options.wdl_max_s.into(),
+            side,
+            root_turn: job.history.position().turn(),
+        };
+        (contempt.scale != Scale::NONE).then_some(contempt)
+    }
+
+    /// Whether a tree with these values can be used for `other`: only the root may be another.
+    pub fn is_same_but_for_root(&self, other: &WdlContempt) -> bool {
+        *self
+            == WdlContempt {
+                root_turn: self.root_turn,
+                ..*other
+            }
+    }
+
+    /// A network's answer about a position `depth` plies below the root, as a leaf's value; both are its side's to move.
+    pub fn of_leaf(&self, value: Value, depth: usize) -> Value {
+        let Some(tails) = tails(value) else {
+            return value;
+        };
+        let s = tails.s.min(self.max_s);
+        let turn = if depth.is_multiple_of(2) {
+            self.root_turn
+        } else {
+            self.root_turn.other()
+        };
+        let changed = Tails {
+            mu: tails.mu + self.sign(turn) * s * s * self.scale.shift,
+            s: s * self.scale.ratio,
+        };
+        with_tails(value, changed)
+    }
+
+    /// A value from the tree as it is told to people, for the side to move at the root: without the shift (as much of it as
+    /// `objectivity`, 0..=1, says) and with the network's own width.
+    pub fn reported(&self, value: Value, objectivity: f32) -> Value {
+        let Some(tails) = tails(value) else {
+            return value;
+        };
+        let s = (tails.s / self.scale.ratio).min(self.max_s);
+        let shift = self.sign(self.root_turn) * f64::from(objectivity) * self.scale.shift;
+        let original = Tails {
+            mu: tails.mu - s * s * shift,
+            s,
+        };
+        with_tails(value, original)
+    }
+
+    fn sign(&self, turn: Color) -> f64 {
+        match self.side {
+            Some(side) if side == turn => 1.0,
+            Some(_) => -1.0,
+            None => 0.0,
+        }
+    }
+}
+
+/// In an analysis without end nobody plays: `ContemptMode play` has no side then, as in lc0.
+fn is_endless_play(job: &Job) -> bool {
+    let root_turn = job.history.position().turn();
+    // While pondering, the engine's own side is not to move.
+    let is_analysis = job.limits.infinite && job.contempt_side == Some(root_turn);
+    is_analysis && job.options.contempt_mode == ContemptMode::Play
+}
+
+/// Whether the options ask for an advantage that an endless analysis in `ContemptMode play` leaves out.
+pub fn is_left_out_in_analysis(options: &Options) -> bool {
+    options.contempt_mode == ContemptMode::Play && Scale::new(options).shift != 0.0
+}
+
+fn tails(value: Value) -> Option<Tails> {
+    Tails::fit(value.wl.into(), value.d.into())
+}
+
+fn with_tails(value: Value, tails: Tails) -> Value {
+    let (win, loss) = tails.chances();
+    Value {
+        wl: (win - loss) as f32,
+        d: (1.0 - win - loss).max(0.0) as f32,
+        ..value
+    }
+}
+
+/// What the options make of ratings and draw rates.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Scale {
+    ratio: f64,
+    shift: f64,
+}
+
+/// Half a centipawn-like unit of the model for each Elo: ln(10) / 200.
+const LOGITS_PER_ELO: f64 = std::f64::consts::LN_10 / 200.0;
+
+impl Scale {
+    const NONE: Scale = Scale {
+        ratio: 1.0,
+        shift: 0.0,
+    };
+
+    fn new(options: &Options) -> Scale {
+        let most = f64::from(options.contempt_max_value);
+        let contempt = f64::from(
+            options
+                .contempt
+                .against(&options.opponent, options.rating_advantage),
+        );
+        let contempt = contempt.clamp(-most, most);
+        let scale = match options.wdl_calibration_elo {
+            0.0 => Scale::by_draw_rate(options, contempt),
+            elo => Scale::by_elo(options, elo.into(), contempt),
+        };
+        Scale {
+            shift: scale.shift * f64::from(options.wdl_contempt_attenuation),
+            ..scale
+        }
+    }
+
+    /// Without ratings: the width follows from the wanted draw rate, the shift from what an Elo is worth after a book whose exits
+    /// are as biased as `WDLBookExitBias` says.
+    fn by_draw_rate(options: &Options, contempt: f64) -> Scale {
+        let reference = width_of(options.wdl_draw_rate_reference);
+        let target = match options.wdl_draw_rate_target {
+            0.0 => reference,
+            rate => width_of(rate.max(0.001)),
+        };
+        let bias = f64::from(options.wdl_book_exit_bias);
+        let slope = |x: f64| (0.5 * x / target).cosh().powi(-2);
+        let slopes = slope(1.0 - bias) + slope(1.0 + bias);
+        Scale {
+            ratio: target / reference,
+            shift: target / reference.powi(2) / slopes * LOGITS_PER_ELO * contempt,
+        }
+    }
+
+    /// With the engine's own rating: both players' accuracies and the difference of their advantages follow from theirs.
+    fn by_elo(options: &Options, elo: f64, contempt: f64) -> Scale {
+        let reference = width_of(options.wdl_draw_rate_reference);
+        let (own, opponent) = (game_pair_elo(elo), game_pair_elo(elo - contempt));
+        let mean_square = (width_at(own).powi(2) + width_at(opponent).powi(2)) / 2.0;
+        Scale {
+            ratio: mean_square.sqrt() / reference,
+            shift: (advantage_at(own) - advantage_at(opponent)) / reference.powi(2),
+        }
+    }
+}
+
+/// The width at which equal players draw with this probability.
+fn width_of(draw_rate: f32) -> f64 {
+    let rate = f64::from(draw_rate);
+    1.0 / ((1.0 + rate) / (1.0 - rate)).ln()
+}
+
+/// The Elo of game pairs from unbalanced openings that corresponds to a usual one.
+fn game_pair_elo(elo: f64) -> f64 {
+    elo + 125.0 * ((2737.0 - elo) / 250.0).exp().ln_1p()
+}
+
+/// The width grows as players get weaker, up to this.
+const LARGEST_WIDTH: f64 = 15.0;
+/// Elo in which it changes by a factor of e, and where (in those units).
+const WIDTH_SLOPE: f64 = 425.0;
+const WIDTH_OFFSET: f64 = 6.75;
+
+/// The width between players of this strength.
+fn width_at(elo: f64) -> f64 {
+    1.0 / (1.0 / LARGEST_WIDTH + (elo / WIDTH_SLOPE - WIDTH_OFFSET).exp())
+}
+
+/// The integral of the width over the Elo: differences of it are advantages.
+fn advantage_at(elo: f64) -> f64 {
+    let tail = (WIDTH_OFFSET - elo / WIDTH_SLOPE).exp() / LARGEST_WIDTH;
+    -LOGITS_PER_ELO * LARGEST_WIDTH * WIDTH_SLOPE * tail.ln_1p()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{chess::History, search::Limits};
+
+    fn options(settings: &[(&str, &str)]) -> Options {
+        let mut options = Options::default();
+        for (name, value) in settings {
+            options.set(name, value).unwrap();
+        }
+        options
+    }
+
+    /// A search of the starting position, for White.
+    fn job(settings: &[(&str, &str)]) -> Job {
+        Job {
+            contempt_side: Some(Color::White),
+            ..Job::new(
+                History::default(),
+                Limits::default(),
+                Arc::new(options(settings)),
+            )
+        }
+    }
+
+    fn value(win: f32, draw: f32) -> Value {
+        Value {
+            wl: 2.0 * win + draw - 1.0,
+            d: draw,
+            m: 40.0,
+        }
+    }
+
+    fn chances(value: Value) -> (f32, f32) {
+        let win = (1.0 + value.wl - value.d) / 2.0;
+        (win, win - value.wl)
+    }
+
+    #[test]
+    fn ratings_and_draw_rates_give_lc0s_numbers() {
+        // Worked out apart from this, from the formulas.
+        let cases: [(&[(&str, &str)], f64, f64); 10] = [
+            (&[], 1.0, 0.0),
+            (&[("Contempt", "100")], 1.0, 0.874_449),
+            (&[("UCI_RatingAdv", "-100")], 1.0, -0.874_449),
+            // Clamped to 420.
+            (&[("Contempt", "1000")], 1.0, 3.672_685),
+            (
+                &[("Contempt", "100"), ("WDLContemptAttenuation", "0.5")],
+                1.0,
+                0.437_224,
+            ),
+            (
+                &[
+                    ("Contempt", "100"),
+                    ("WDLDrawRateTarget", "0.7"),
+                    ("WDLDrawRateReference", "0.58"),
+                    ("WDLBookExitBias", "0.2"),
+                ],
+                0.763_821,
+                1.126_923,
+            ),
+            (&[("WDLDrawRateTarget", "0.3")], 1.774_706, 0.0),
+            (&[("WDLCalibrationElo", "2800")], 1.022_854, 0.0),
+            (
+                &[("WDLCalibrationElo", "2800"), ("Contempt", "200")],
+                1.230_262,
+                2.231_978,
+            ),
+            (
+                &[
+                    ("WDLCalibrationElo", "3300"),
+                    ("Contempt", "500"),
+                    ("ContemptMaxValue", "1000"),
+                    ("WDLDrawRateReference", "0.58"),
+                ],
+                0.929_870,
+                5.267_441,
+            ),
+        ];
+        for (settings, ratio, shift) in cases {
+            let scale = Scale::new(&options(settings));
+            assert!(
+                (scale.ratio - ratio).abs() < 2e-6,
+                "{settings:?}: {scale:?}"
+            );
+            assert!(
+                (scale.shift - shift).abs() < 2e-6,
+                "{settings:?}: {scale:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn values_are_those_of_lc0s_formula() {
+        let contempt = WdlContempt::new(&job(&[("Contempt", "100")])).unwrap();
+        // (win, draw, plies below the root, win and loss afterwards); at odd depths Black is to move.
+        for (win, draw, depth, expected) in [
+            (0.3, 0.5, 0, (0.483_931, 0.102_542)),
+            (0.3, 0.5, 1, (0.163_790, 0.353_590)),
+            (0.6, 0.3, 2, (0.799_239, 0.040_183)),
+            (0.6, 0.3, 3, (0.361_095, 0.227_735)),
+            // Sharper than WDLMaxS allows.
+            (0.2, 0.2, 0, (0.311_117, 0.346_679)),
+            (0.2, 0.2, 1, (0.037_566, 0.859_939)),
+        ] {
+            let changed = contempt.of_leaf(value(win, draw), depth);
+            let (win, loss) = chances(changed);
+            assert!((win - expected.0).abs() < 2e-5, "{depth}: {win}, {loss}");
+            assert!((loss - expected.1).abs() < 2e-5, "{depth}: {win}, {loss}");
+            assert_eq!(changed.m, 40.0);
+        }
+    }
+
+    #[test]
+    fn no_contempt_changes_nothing() {
+        for settings in [
+            &[][..],
+            &[("Contempt", "0")],
+            &[
+                ("Contempt", "Stockfish=200"),
+                ("UCI_Opponent", "GM 2500 human X"),
+            ],
+            &[("Contempt", "200"), ("WDLContemptAttenuation", "0")],
+        ] {
+            assert_eq!(WdlContempt::new(&job(settings)), None, "{settings:?}");
+        }
+        let nobody = Job {
+            contempt_side: None,
+            ..job(&[("Contempt", "200")])
+        };
+        assert_eq!(WdlContempt::new(&nobody), None);
+        let calibrated = Job {
+            contempt_side: None,
+            ..job(&[("Contempt", "0"), ("WDLCalibrationElo", "2000")])
+        };
+        // The width is everybody's, and keeps equal chances equal.
+        let contempt = WdlContempt::new(&calibrated).unwrap();
+        let changed = contempt.of_leaf(value(0.25, 0.5), 0);
+        assert!(changed.wl.abs() < 1e-6 && changed.d < 0.2);
+    }
+
+    #[test]
+    fn both_sides_see_the_same_thing() {
+        for settings in [
+            &[("Contempt", "150")][..],
+            &[("Contempt", "-150"), ("WDLCalibrationElo", "2600")],
+        ] {
+            let contempt = WdlContempt::new(&job(settings)).unwrap();
+            for (win, draw) in [(0.3, 0.5), (0.7, 0.25), (0.1, 0.2), (0.05, 0.9)] {
+                let ours = contempt.of_leaf(value(win, draw), 0);
+                let theirs = contempt.of_leaf(value(1.0 - win - draw, draw), 1);
+                assert!((ours.wl + theirs.wl).abs() < 1e-5, "{ours:?} {theirs:?}");
+                assert!((ours.d - theirs.d).abs() < 1e-5, "{ours:?} {theirs:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_reported_is_what_the_network_said() {
+        let settings = [("Contempt", "120"), ("WDLDrawRateTarget", "0.6")];
+        let contempt = WdlContempt::new(&job(&settings)).unwrap();
+        for (win, draw) in [(0.3, 0.5), (0.5, 0.4), (0.2, 0.6)] {
+            let said = value(win, draw);
+            let changed = contempt.of_leaf(said, 0);
+            assert!((changed.wl - said.wl).abs() > 0.05);
+            let told = contempt.reported(changed, 1.0);
+            assert!((told.wl - said.wl).abs() < 1e-4, "{told:?} {said:?}");
+            assert!((told.d - said.d).abs() < 1e-4, "{told:?} {said:?}");
+            // Without objectivity the shift stays, the width is the network's own.
+            let subjective = contempt.reported(changed, 0.0);
+            assert!(subjective.wl > told.wl + 0.05);
+        }
+        // Results are results.
+        let won = Value {
+            wl: 1.0,
+            d: 0.0,
+            m: 3.0,
+        };
+        assert_eq!(contempt.reported(won, 1.0), won);
+        assert_eq!(contempt.of_leaf(won, 0), won);
+    }
+
+    #[test]
+    fn playing_has_a_side_and_an_endless_analysis_has_none() {
+        let playing = job(&[("Contempt", "100")]);
+        let mut analysis = playing.clone();
+        analysis.limits.infinite = true;
+        assert!(WdlContempt::new(&playing).is_some());
+        assert_eq!(WdlContempt::new(&analysis), None);
+        // Pondering, the engine's side is not the one to move.
+        let pondering = Job {
+            contempt_side: Some(Color::Black),
+            ..analysis.clone()
+        };
+        let contempt = WdlContempt::new(&pondering).unwrap();
+        assert!(contempt.of_leaf(value(0.3, 0.5), 1).wl > value(0.3, 0.5).wl);
+        let mut white = job(&[("Contempt", "100"), ("ContemptMode", "white_side_analysis")]);
+        white.limits.infinite = true;
+        assert!(WdlContempt::new(&white).is_some());
+    }
+
+    #[test]
+    fn nothing_breaks_at_the_ends() {
+        for settings in [
+            &[("Contempt", "10000"), ("ContemptMaxValue", "10000")][..],
+            &[("Contempt", "400"), ("WDLMaxS", "0")],
+            &[("Contempt", "-400"), ("WDLCalibrationElo", "10000")],
+            &[("Contempt", "-400"), ("WDLCalibrationElo", "1")],
+            &[("WDLDrawRateTarget", "0.0001")],
+            &[
+                ("WDLDrawRateTarget", "0.999"),
+                ("WDLDrawRateReference", "0.001"),
+            ],
+        ] {
+            let contempt = WdlContempt::new(&job(settings)).unwrap();
+            for (win, draw) in [(0.0, 1.0), (1.0, 0.0), (0.5, 0.0), (0.3, 0.5), (0.01, 0.98)] {
+                for depth in 0..2 {
+                    let changed = contempt.of_leaf(value(win, draw), depth);
+                    let told = contempt.reported(changed, 1.0);
+                    for v in [changed, told] {
+                        assert!(v.wl.abs() <= 1.0 && (0.0..=1.0).contains(&v.d), "{v:?}");
+                    }
+                }
+            }
+        }
+    }
+}
