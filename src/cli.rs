@@ -52,6 +52,7 @@ const WITH_OPTIONS: &[&[&str]] = &[
     &["tune"],
     &["dataset", "policy"],
     &["dataset", "visit"],
+    &["stats"],
     &["selfplay"],
 ];
 
@@ -152,7 +153,7 @@ fn dispatch(command: Option<CliCommand>, given: GivenOptions) -> Result<()> {
         Some(CliCommand::Dataset(args)) => dataset::run(&args, &options, &load(tell_aside)),
         Some(CliCommand::Chunk(args)) => chunk::command(&args),
         Some(CliCommand::Selfplay(args)) => selfplay::command(&args, &options, &load(tell_aside)),
-        Some(CliCommand::Stats(args)) => stats::command(&args),
+        Some(CliCommand::Stats(args)) => stats::command(&args, &options, &load(tell_aside)),
         Some(CliCommand::Match(args)) => r#match::command(&args),
         Some(CliCommand::Train(args)) => train::run(&args),
     }

@@ -123,3 +123,56 @@ fn bad_input_is_named_and_what_is_good_is_counted() {
         );
     }
 }
+
+#[test]
+fn records_of_self_play_are_counted_and_compared_with_a_network() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let arguments = [
+        "selfplay",
+        "--games",
+        "2",
+        "--nodes",
+        "30",
+        "--longest",
+        "20",
+        "--seed",
+        "3",
+    ];
+    let played = Command::new(env!("CARGO_BIN_EXE_scorn"))
+        .args(arguments)
+        .args([
+            "--random-plies",
+            "4",
+            "--records",
+            "--out",
+            out.to_str().unwrap(),
+        ])
+        .output()
+        .unwrap();
+    assert!(played.status.success(), "{}", text(&played.stderr));
+    let file = out.join("positions-00001.vis");
+    let policy = |arguments: &[&str]| {
+        let all = [&["--json", file.to_str().unwrap()], arguments].concat();
+        let output = stats(&all);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        told["policy"].clone()
+    };
+    let alone = policy(&[]);
+    // 20 plies a game, of which four were random.
+    assert_eq!(alone["positions"], 32);
+    let entropy = alone["entropy"].as_f64().unwrap();
+    assert!((0.1..3.0).contains(&entropy), "{entropy}");
+    assert!(alone["divergence"].is_null());
+    let compared = policy(&["--network", "<built in>"]);
+    assert_eq!(compared["entropy"], alone["entropy"]);
+    let own = compared["divergence"].as_f64().unwrap();
+    // Thirty visits do not leave the policy far behind; another network knows less of it.
+    assert!((0.0..2.0).contains(&own), "{own}");
+    let other = policy(&["--network", "<built in dense>", "--backend", "rten"]);
+    assert_ne!(other["divergence"].as_f64().unwrap(), own);
+    let missing = stats(&[file.to_str().unwrap(), "--network", "/no/net.pb.gz"]);
+    assert!(!missing.status.success());
+    assert!(text(&missing.stderr).contains("/no/net.pb.gz"));
+}

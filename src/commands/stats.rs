@@ -10,13 +10,18 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 
 use crate::{
+    dataset::searched::is_searched,
     files::{self, output::NewFile},
+    network::{Evaluator, opponent::Role},
+    options::Options,
     pgn::{LIMIT_TAG, ReadError, Reader},
+    player::Load,
     stats::{
         games::{GameStats, Summary},
         page::Page,
         paper,
         plot::{MarkStyle, Plot, Point, Series},
+        records,
     },
     terminal,
 };
@@ -24,17 +29,18 @@ use crate::{
 /// How many broken games of a file are named.
 const NAMED_ERRORS: u64 = 20;
 
-/// Count games: results, lengths, repeated games, diversity.
+/// Count games: results, lengths, repeated games, diversity; and self-play's records: how sure the searches were.
 ///
 /// Several files are counted one by one and together, as if one followed the other.
 ///
 /// Examples:
 ///   scorn stats games.pgn.zst
 ///   scorn stats sc5.pgn sc20.pgn puct.pgn --sc-limits 5,20,1000000 --html figures.html
+///   scorn stats data/positions-*.vis --network "<built in>"
 #[derive(Clone, Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct StatsArgs {
-    /// PGN files; may be .gz or .zst; "-" is standard input.
+    /// PGN files; may be .gz or .zst; "-" is standard input. Or files of visits (positions-*.vis) of self-play.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Print one JSON object.
@@ -49,6 +55,9 @@ pub struct StatsArgs {
     /// The ScLimit of each file's games, for figure 2; by default what their tag "ScLimit" says.
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     pub sc_limits: Vec<u64>,
+    /// Tell how far the visits of records moved away from this network's policy (a file, or as WeightsFile).
+    #[arg(long, value_name = "NETWORK")]
+    pub network: Option<String>,
 }
 
 /// The games of one file.
@@ -80,7 +89,7 @@ struct FileStats {
 ///
 /// # Errors
 /// When a file cannot be read or written, or some games are broken (the others are counted and told nevertheless).
-pub fn command(args: &StatsArgs) -> Result<()> {
+pub fn command(args: &StatsArgs, options: &Options, load: &Load) -> Result<()> {
     let limits = &args.sc_limits;
     ensure!(
         limits.is_empty() || limits.len() == args.files.len(),
@@ -92,9 +101,17 @@ pub fn command(args: &StatsArgs) -> Result<()> {
     let html = args.html.as_ref();
     let html = html.map(|path| NewFile::create(path, args.force, &args.files));
     let html = html.transpose()?;
+    let network = args.network.as_ref().map(|weights| {
+        let options = Options {
+            weights_file: weights.clone(),
+            ..options.clone()
+        };
+        load(&options, Role::Main)
+    });
+    let network = network.transpose()?;
     let mut counted = Vec::new();
     for (index, path) in args.files.iter().enumerate() {
-        let mut one = count(path)?;
+        let mut one = count(path, network.as_deref())?;
         one.sc_limit = limits.get(index).copied().or(one.sc_limit);
         counted.push(one);
     }
@@ -122,16 +139,19 @@ pub fn command(args: &StatsArgs) -> Result<()> {
     Ok(())
 }
 
-fn count(path: &Path) -> Result<Counted> {
+fn count(path: &Path, network: Option<&dyn Evaluator>) -> Result<Counted> {
     let name = path.display().to_string();
-    let file = files::open(path)?;
     let mut counted = Counted {
         name,
         stats: GameStats::default(),
         sc_limit: None,
         broken: 0,
     };
-    for game in Reader::new(file) {
+    if path.is_file() && is_searched(path)? {
+        counted.stats.policies = records::count(path, network)?;
+        return Ok(counted);
+    }
+    for game in Reader::new(files::open(path)?) {
         match game {
             Ok(game) => {
                 if counted.stats.games() == 0 {

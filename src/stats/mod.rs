@@ -10,4 +10,5 @@ pub mod page;
 pub mod paper;
 pub mod plot;
 pub mod policy;
+pub mod records;
 pub mod sprt;
