@@ -4,6 +4,7 @@ use std::path::Path;
 
 fn main() {
     for (network, cfg) in [
+        ("networks/scorn-human-1100.onnx", "scorn_embedded_human"),
         ("networks/scorn-default.onnx", "scorn_embedded_network"),
         ("networks/scorn-sparse.onnx", "scorn_embedded_sparse"),
     ] {

@@ -705,6 +705,10 @@ options! {
     /// it, for example from a Maia network of its rating. Empty: no second network.
     "OpponentWeights"                     "opponent-weights",             drops OpponentNetwork
         opponent_weights:                   String                        = "";
+    /// Without OpponentWeights: the opponent is expected to choose moves as people with this rating do (1100 to 1900; others as the
+    /// nearest of these), by networks inside the program. 0: nobody in particular.
+    "OpponentRating"                      "opponent-rating",              drops OpponentNetwork
+        opponent_rating:                    u32 [0, 3500]                 = 0;
     /// The share of the second network in those priors; the rest is the main network's.
     "OpponentPolicyMix"                   "opponent-policy-mix",          drops Tree
         opponent_policy_mix:                f32 [0.0, 1.0]                = 1.0;

@@ -6,8 +6,12 @@ use std::{collections::BTreeMap, process::Command, sync::Arc, thread, time::Dura
 
 use common::{Setup, position, session::Session, shared};
 use scorn::{
-    chess::PackedMove,
-    network::{Advice, Batch, EvaluateError, Evaluator, Value, opponent::Networks},
+    chess::{PackedMove, moves::legal_moves},
+    network::{
+        Advice, Batch, EvaluateError, Evaluator, Value,
+        load::{NetworkConfig, load_backend},
+        opponent::Networks,
+    },
     options::Options,
 };
 use shakmaty::Color;
@@ -386,4 +390,76 @@ fn backendbench_measures_both_networks() {
         text.contains("tiny.onnx") && text.contains("scorn-default.onnx"),
         "{text}"
     );
+}
+
+/// The opponent's priors at the start position after 1.e4, as percentages by move, for these options.
+fn replies(options: &[(&str, &str)]) -> Vec<f32> {
+    let mut set = Options::default();
+    for (name, value) in options {
+        set.set(name, value).unwrap();
+    }
+    let load = |role| {
+        let config = NetworkConfig::of(&set, role);
+        load_backend(&config, &|_| ())
+    };
+    let networks = Networks::load(&set, load).unwrap();
+    let evaluator = networks.against(&set, Some(Color::White));
+    let history = position("rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1");
+    let moves: Vec<PackedMove> = legal_moves(history.position()).collect();
+    let mut batch = Batch::default();
+    evaluator.queue(history.plies(), &moves, &mut batch);
+    evaluator.evaluate(&mut batch).unwrap();
+    // Asked at once, where that is possible, the answer is the same.
+    if let Some(immediate) = evaluator.immediate() {
+        let mut policy = vec![0.0; moves.len()];
+        immediate.policy(history.plies(), &moves, 1.0, &mut policy);
+        for (one, other) in policy.iter().zip(batch.policy(0)) {
+            assert!((one - other).abs() < 1e-3, "{one} {other}");
+        }
+        assert_eq!(immediate.value(history.plies()), batch.value(0));
+    }
+    batch.policy(0).to_vec()
+}
+
+#[test]
+fn a_rating_is_a_player_inside_the_program() {
+    let at = |rating: &str| replies(&[("OpponentRating", rating)]);
+    let (nobody, low, middle, high) = (at("0"), at("1100"), at("1300"), at("1500"));
+    assert!((low.iter().sum::<f32>() - 1.0).abs() < 1e-3);
+    assert_ne!(nobody, low);
+    assert_ne!(low, high);
+    for ((low, middle), high) in low.iter().zip(&middle).zip(&high) {
+        assert!((middle - (low + high) / 2.0).abs() < 1e-3);
+    }
+    // Beyond the ratings that there are, the nearest one counts.
+    assert_eq!(at("600"), low);
+    assert_eq!(at("3000"), at("1900"));
+    // The same by name; a dense network of one's own has the same opponent.
+    assert_eq!(
+        replies(&[("OpponentWeights", "<built in human 1300>")]),
+        middle
+    );
+    let dense = replies(&[
+        ("WeightsFile", "<built in dense>"),
+        ("Backend", "rten"),
+        ("OpponentRating", "1300"),
+    ]);
+    for (dense, middle) in dense.iter().zip(&middle) {
+        assert!((dense - middle).abs() < 1e-3);
+    }
+    // Half of the priors are the engine's own.
+    let half = replies(&[("OpponentRating", "1300"), ("OpponentPolicyMix", "0.5")]);
+    for ((half, middle), nobody) in half.iter().zip(&middle).zip(&nobody) {
+        assert!((half - (middle + nobody) / 2.0).abs() < 1e-3);
+    }
+}
+
+#[test]
+fn an_opponent_of_a_rating_is_told_and_played_against() {
+    let text = uci(
+        &["--sc-limit", "20", "--threads", "1"],
+        "setoption name OpponentRating value 1500\ngo nodes 2000\n",
+    );
+    assert!(text.contains("a human player rated 1500"), "{text}");
+    assert!(text.contains("bestmove"), "{text}");
 }

@@ -10,14 +10,16 @@ use super::{
     store::hex,
 };
 use crate::{
-    chess::setup,
-    chess::{History, moves::legal_moves},
+    chess::{History, moves::legal_moves, setup},
     lc0,
     network::{
         Batch, Evaluator,
         backend::hash::is_hash,
-        load::weights::{AUTODISCOVER, BUILT_IN, embedded},
-        opponent,
+        compose::role::{human_rating, is_wanted, opponent_weights},
+        load::{
+            human,
+            weights::{AUTODISCOVER, inside},
+        },
     },
     options::Options,
 };
@@ -88,10 +90,9 @@ fn player(player: &Contestant) -> Result<Value> {
         .map(|row| (row.name.to_owned(), json!(row.default)))
         .collect();
     let options_of = &player.options;
-    let opponent = match opponent::is_wanted(options_of) {
-        true => Some(network(&options_of.opponent_weights, options_of)?),
-        false => None,
-    };
+    let opponent = opponent_weights(options_of).filter(|_| is_wanted(options_of));
+    let opponent = opponent.map(|weights| network(&weights, options_of));
+    let opponent = opponent.transpose()?;
     Ok(json!({
         "name": player.name,
         "nodes": player.nodes,
@@ -107,11 +108,19 @@ fn network(weights: &str, options: &Options) -> Result<String> {
     if is_hash(&options.backend) {
         return Ok("none: the hash evaluator".to_owned());
     }
+    if let Some((names, _)) = human_rating(weights).and_then(human::mixture) {
+        let hashes = names.map(|name| inside(&name).flatten().map(Sha256::digest));
+        return Ok(hashes
+            .into_iter()
+            .flatten()
+            .map(|hash| hex(&hash))
+            .collect());
+    }
+    if let Some(bytes) = inside(weights) {
+        let bytes = bytes.with_context(|| format!("this program has no network {weights}"))?;
+        return Ok(hex(&Sha256::digest(bytes)));
+    }
     match weights.trim() {
-        "" | BUILT_IN => {
-            let bytes = embedded().context("this program has no built-in network")?;
-            Ok(hex(&Sha256::digest(bytes)))
-        }
         AUTODISCOVER => {
             bail!("a run must name its network: {AUTODISCOVER} may find another one next time")
         }

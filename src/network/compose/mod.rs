@@ -1,7 +1,8 @@
 //! Evaluators made of others: one with a memory ([`cache`]) or another temperature ([`decorators`]), one with the
-//! opponent's priors ([`opponent_priors`]), several devices side by side ([`multi`]); and the networks of a game, which are
+//! opponent's priors ([`opponent_priors`]), several devices side by side ([`multi`]), one network between two ([`between`]); and the networks of a game, which are
 //! one or two ([`opponent`], [`role`]).
 
+pub mod between;
 pub mod cache;
 pub mod decorators;
 pub mod multi;

@@ -9,7 +9,7 @@ use shakmaty::{Color, Position};
 
 use crate::{
     chess::{PackedMove, Ply},
-    network::{Batch, EvaluateError, Evaluator, Value, batch::SubBatch, prior},
+    network::{Batch, EvaluateError, Evaluator, Immediate, Value, batch::SubBatch, prior},
 };
 
 /// More moves than any position has (218): room for a policy that needs no memory of its own.
@@ -153,6 +153,11 @@ impl Evaluator for OpponentPriors {
         result
     }
 
+    fn immediate(&self) -> Option<&dyn Immediate> {
+        let both = self.main.immediate().and(self.opponent.immediate());
+        both.map(|_| self as &dyn Immediate)
+    }
+
     fn probe(&self, line: &[Ply], policy: &mut [f32]) -> Option<Value> {
         let value = self.main.probe(line, policy)?;
         if self.is_opponents(line) {
@@ -192,5 +197,26 @@ impl Evaluator for OpponentPriors {
         self.main
             .cache_permille()
             .max(self.opponent.cache_permille())
+    }
+}
+
+impl Immediate for OpponentPriors {
+    fn value(&self, line: &[Ply]) -> Value {
+        let main = self.main.immediate();
+        main.map_or(Value::default(), |main| main.value(line))
+    }
+
+    fn policy(&self, line: &[Ply], moves: &[PackedMove], temperature: f32, policy: &mut [f32]) {
+        let (Some(main), Some(opponent)) = (self.main.immediate(), self.opponent.immediate())
+        else {
+            return;
+        };
+        main.policy(line, moves, temperature, policy);
+        if self.is_opponents(line) {
+            let mut buffer = [0.0; MAX_MOVES];
+            let opponents = &mut buffer[..policy.len().min(MAX_MOVES)];
+            opponent.policy(line, moves, temperature, opponents);
+            self.mix(opponents, policy);
+        }
     }
 }

@@ -16,21 +16,47 @@ pub enum Role {
     Opponent,
 }
 
+/// Values of `OpponentWeights` that mean a player inside the program begin with this, have a rating and end with `>`.
+const HUMAN: &str = "<built in human ";
+
+/// The value of `OpponentWeights` that means a player of this rating inside the program.
+pub fn human_name(rating: u32) -> String {
+    format!("{HUMAN}{rating}>")
+}
+
+/// The rating in such a value; none if it is something else.
+pub fn human_rating(weights: &str) -> Option<u32> {
+    let rest = weights.trim().strip_prefix(HUMAN)?;
+    rest.strip_suffix('>')?.trim().parse().ok()
+}
+
+/// The second network: what `OpponentWeights` names, or the player inside the program that `OpponentRating` asks for.
+pub fn opponent_weights(options: &Options) -> Option<String> {
+    let named = options.opponent_weights.trim();
+    match (named, options.opponent_rating) {
+        ("", 0) => None,
+        ("", rating) => Some(human_name(rating)),
+        (named, _) => Some(named.to_owned()),
+    }
+}
+
 /// Whether the options name a second network that can be loaded.
 pub fn is_wanted(options: &Options) -> bool {
-    !options.opponent_weights.trim().is_empty() && !is_hash(&options.backend)
+    opponent_weights(options).is_some() && !is_hash(&options.backend)
 }
 
 /// Why a second network is named but plays no part, if that is so: something that its user should be told.
 pub fn why_idle(options: &Options) -> Option<&'static str> {
-    if options.opponent_weights.trim().is_empty() {
+    if opponent_weights(options).is_none() {
         None
     } else if is_hash(&options.backend) {
-        Some("OpponentWeights has no effect: Backend hash evaluates no networks")
+        Some("an opponent's network has no effect: Backend hash evaluates no networks")
     } else if options.contempt_mode == ContemptMode::Disable {
-        Some("OpponentWeights has no effect: with ContemptMode disable nobody is the opponent")
+        Some(
+            "an opponent's network has no effect: with ContemptMode disable nobody is the opponent",
+        )
     } else if options.opponent_policy_mix <= 0.0 {
-        Some("OpponentWeights has no effect: OpponentPolicyMix is 0")
+        Some("an opponent's network has no effect: OpponentPolicyMix is 0")
     } else {
         None
     }
@@ -40,4 +66,36 @@ pub fn why_idle(options: &Options) -> Option<&'static str> {
 pub fn side(options: &Options, contempt_side: Option<Color>) -> Option<Color> {
     let is_asked = is_wanted(options) && why_idle(options).is_none();
     contempt_side.filter(|_| is_asked).map(Color::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_human_players_hold_their_rating() {
+        assert_eq!(human_rating(&human_name(1400)), Some(1400));
+        for other in [
+            "",
+            "<built in>",
+            "<built in human>",
+            "<built in human x>",
+            "1400",
+        ] {
+            assert_eq!(human_rating(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_rating_stands_for_a_network_unless_one_is_named() {
+        let mut options = Options::default();
+        assert!(!is_wanted(&options) && why_idle(&options).is_none());
+        options.set("OpponentRating", "1400").unwrap();
+        assert_eq!(opponent_weights(&options), Some(human_name(1400)));
+        assert!(is_wanted(&options));
+        options.set("OpponentWeights", "maia.pb.gz").unwrap();
+        assert_eq!(opponent_weights(&options).as_deref(), Some("maia.pb.gz"));
+        options.set("ContemptMode", "disable").unwrap();
+        assert!(why_idle(&options).is_some());
+    }
 }

@@ -2,7 +2,10 @@
 
 use crate::{
     lc0::OnnxEncoding,
-    network::compose::{decorators::Decorators, role::Role},
+    network::compose::{
+        decorators::Decorators,
+        role::{Role, opponent_weights},
+    },
     options::{HistoryFill, NetworkEncoding, Options},
 };
 
@@ -76,7 +79,7 @@ impl NetworkConfig {
         match role {
             Role::Main => main,
             Role::Opponent => NetworkConfig {
-                weights: options.opponent_weights.clone(),
+                weights: opponent_weights(options).unwrap_or_default(),
                 policy_head: None,
                 value_head: None,
                 encoding: None,

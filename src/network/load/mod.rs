@@ -1,10 +1,11 @@
 //! From the options to an evaluator: what they say about networks ([`config`]), the network's file ([`weights`]), the
-//! backend that evaluates it ([`registry`]), the ranges that 8 bits need ([`calibrate`]), and what can go wrong
+//! players inside the program ([`human`]), the backend that evaluates it ([`registry`]), the ranges that 8 bits need ([`calibrate`]), and what can go wrong
 //! ([`errors`]).
 
 pub mod calibrate;
 pub mod config;
 pub mod errors;
+pub mod human;
 pub mod registry;
 pub mod weights;
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::{
     config::NetworkConfig,
     errors::LoadError,
+    human,
     weights::{self, Network, WeightsError},
 };
 use crate::{
@@ -30,7 +31,10 @@ use crate::{
             rten::RtenModel,
             sparse::SparseEvaluator,
         },
-        compose::multi::{Checked, Distribution, Multiplexer},
+        compose::{
+            multi::{Checked, Distribution, Multiplexer},
+            role::human_rating,
+        },
         cores,
         input::{Encoding, View, key::HistoryRead},
     },
@@ -87,6 +91,15 @@ pub fn load_backend(
     let options = BackendOptions::parse(&config.backend_options)?;
     if is_hash(&config.backend) {
         return Ok(Arc::new(HashEvaluator));
+    }
+    if let Some(rating) = human_rating(&config.weights) {
+        return human::player(rating, |weights| {
+            let config = NetworkConfig {
+                weights,
+                ..config.clone()
+            };
+            sparse(&config, &BackendOptions::default())
+        });
     }
     if is(&config.backend, "auto") || config.backend.is_empty() {
         return automatic(config, &options, tell);

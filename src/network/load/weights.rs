@@ -8,7 +8,7 @@ use std::{
 
 use thiserror::Error;
 
-use super::calibrate::calibrate;
+use super::{calibrate::calibrate, human};
 use crate::{
     lc0::{self, ConvertOptions, DataType, Net, OnnxModel, format::Structure},
     sparse::file::{self, FileError},
@@ -95,8 +95,14 @@ fn built_in(weights: &str) -> Option<(&'static str, Option<&'static [u8]>)> {
         "" | BUILT_IN => Some(("built in", embedded())),
         BUILT_IN_DENSE => Some(("built in, dense", EMBEDDED)),
         BUILT_IN_SPARSE => Some(("built in, sparse", EMBEDDED_SPARSE)),
-        _ => None,
+        _ => human::embedded(weights).map(|bytes| ("built in, human", bytes)),
     }
+}
+
+/// The bytes of the network inside the program that `weights` names: an ONNX model, or nothing if the program was built without
+/// it. `None` if `weights` names something else.
+pub fn inside(weights: &str) -> Option<Option<&'static [u8]>> {
+    built_in(weights.trim()).map(|(_, bytes)| bytes)
 }
 
 /// Whether `weights` names a sparse network. What cannot be read is none: [`read`] says why.
