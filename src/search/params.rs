@@ -171,24 +171,34 @@ pub struct Params {
     collisions: CollisionLimits,
     /// Positions per batch, in a small tree and in a large one.
     minibatch: RangeInclusive<usize>,
+    /// Search threads, each with a batch of its own.
+    threads: usize,
 }
 
-/// While the tree is small, a batch has one position for so many visits of the root. The visits of a batch do not know of each
-/// other's results: a full batch in a small tree searches moves that the first results would have ruled out. Measured in
-/// `benches/RESULTS.md`: a batch of 4 costs nothing at 400 nodes, one of 16 a third of the points.
-const VISITS_PER_POSITION: u32 = 64;
+/// Where batches grow with the tree, a node has one visit in flight for so many that it has had. The visits of a batch do not
+/// know of each other's results: many of them in a small tree, or in a small part of a large one, search moves that the first
+/// results would have ruled out. Measured in `benches/RESULTS.md`.
+const VISITS_PER_POSITION: u32 = 32;
 
 impl Params {
     /// From the options. If they name no batch size, batches grow with the tree as the evaluator advises.
     pub fn for_evaluator(options: &Options, evaluator: &dyn Evaluator) -> Params {
         let Advice {
-            minibatch, least, ..
+            threads,
+            minibatch,
+            least,
         } = evaluator.advice();
         let largest = minibatch.max(1);
-        Params::with_batches(least.clamp(1, largest)..=largest, options, evaluator)
+        Params {
+            threads: match options.threads {
+                0 => threads.max(1),
+                given => given,
+            },
+            ..Params::with_batches(least.clamp(1, largest)..=largest, options, evaluator)
+        }
     }
 
-    /// The same, but if the options name no batch size, batches have these.
+    /// The same for one thread, but if the options name no batch size, batches have these.
     pub fn with_batches(
         sizes: RangeInclusive<usize>,
         options: &Options,
@@ -260,6 +270,16 @@ impl Params {
                 power: options.max_collision_visits_scaling_power,
             },
             minibatch: minibatch..=minibatch,
+            threads: 1,
+        }
+    }
+
+    /// Visits that may be in flight through a node of `n` visits; no limit where the size of batches is fixed.
+    #[inline]
+    pub(super) fn most_in_flight(&self, n: u32) -> u32 {
+        match self.minibatch.start() == self.minibatch.end() {
+            true => u32::MAX,
+            false => (n / VISITS_PER_POSITION).max((self.minibatch.start() * self.threads) as u32),
         }
     }
 
@@ -351,11 +371,13 @@ mod tests {
         };
         let grown = Params::with_batches(1..=8, &given(0), &HashEvaluator);
         assert_eq!(
-            [0, 1, 127, 128, 400, 512, 1_000_000].map(|n| grown.minibatch(n)),
+            [0, 1, 63, 64, 200, 256, 1_000_000].map(|n| grown.minibatch(n)),
             [1, 1, 1, 2, 6, 8, 8]
         );
+        assert_eq!([0, 64, 3200].map(|n| grown.most_in_flight(n)), [1, 2, 100]);
         let fixed = Params::with_batches(1..=8, &given(32), &HashEvaluator);
         assert_eq!([0, 1000].map(|n| fixed.minibatch(n)), [32, 32]);
+        assert_eq!(fixed.most_in_flight(0), u32::MAX);
         // The hash evaluator has no reason to begin with small ones.
         let usual = Params::for_evaluator(&given(0), &HashEvaluator);
         assert_eq!([0, 1000].map(|n| usual.minibatch(n)), [256, 256]);

@@ -234,13 +234,14 @@ impl Descent {
         self.ends.clear();
         self.ends.resize(visits, End::Collision);
         self.is_at_memory_limit = selection.state.is_at_memory_limit;
+        let params = selection.params;
         let tree = &mut selection.state.tree;
         tree.node_mut(tree.root).in_flight += visits as u32;
         let root = Group {
             id: tree.root,
             visits: 0..visits,
         };
-        self.arrive(tree, root);
+        self.arrive(tree, params, root);
         let mut ply = SelectionAt::first(selection);
         let mut result = Ok(());
         while !self.next.is_empty() {
@@ -262,7 +263,7 @@ impl Descent {
     }
 
     /// Lets the visits of a group end at the node that they have reached, or notes that they go on.
-    fn arrive(&mut self, tree: &Tree, group: Group) {
+    fn arrive(&mut self, tree: &Tree, params: &Params, mut group: Group) {
         let node = tree.node(group.id);
         let is_root = group.id == tree.root;
         let is_dead_end = self.is_at_memory_limit && node.n_children == 0 && node.n > 0;
@@ -279,7 +280,13 @@ impl Descent {
             // come again for ever.
             self.ends[group.visits.start] = End::Unexpanded;
         } else {
-            self.next.push(group);
+            // Those that are too many for this node come again.
+            let most = params.most_in_flight(node.n);
+            let excess = node.in_flight.saturating_sub(most) as usize;
+            group.visits.end -= excess.min(group.visits.len());
+            if !group.visits.is_empty() {
+                self.next.push(group);
+            }
         }
     }
 
@@ -295,7 +302,8 @@ impl Descent {
         *head = self.links.len() as u32;
         self.links.push(link);
         let id = link.id;
-        self.arrive(ply.tree(), Group { id, ..group });
+        let params = ply.selection.params;
+        self.arrive(ply.tree(), params, Group { id, ..group });
         Ok(())
     }
 
@@ -328,12 +336,13 @@ impl Descent {
                 }
             });
         }
-        self.split(ply.tree(), group);
+        let params = ply.selection.params;
+        self.split(ply.tree(), params, group);
         result
     }
 
     /// Makes groups of the visits that chose the same move. Those that stay come last and have ended.
-    fn split(&mut self, tree: &Tree, group: Group) {
+    fn split(&mut self, tree: &Tree, params: &Params, group: Group) {
         let mut choices = std::mem::take(&mut self.choices);
         choices.sort_unstable();
         let mut start = group.visits.start;
@@ -349,7 +358,7 @@ impl Descent {
                 for choice in same {
                     self.links[choice.head() as usize].id = id;
                 }
-                self.arrive(tree, Group { id, visits });
+                self.arrive(tree, params, Group { id, visits });
             }
         }
         self.choices = choices;
