@@ -32,7 +32,7 @@ trap finish EXIT
 step() { printf '\n== %s (%s s)\n' "$*" "$SECONDS"; }
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
-settings=(--preset cgzero --no-value-choice --games 16 --nodes 8 --longest 50 --shape 64,64,8 --batch 64 --subset 300
+settings=(--preset cgzero --games 16 --nodes 8 --longest 50 --shape 64,64,8 --batch 64 --subset 300
     --gate-pairs 2 --gate-nodes 8 --gate-score 0.3 --pool-pairs 1 --seed 5 --train-threads 1)
 loop() { "$python" -m scorn_training.loop "$1" --scorn "$scorn" "${@:2}"; }
 

@@ -26,9 +26,16 @@ def results(generations: list[dict]) -> list[Result]:
 
 
 def fixed(generations: list[dict]) -> dict[str, float]:
-    """The players whose rating is known: Stockfish at a UCI_Elo."""
-    names = {name for result in results(generations) for name in (result.first, result.second)}
-    return {name: float(name.rsplit(" ", 1)[1]) for name in names if name.startswith("Stockfish ")}
+    """The players whose rating is known: Stockfish at a UCI_Elo, where it neither won nor lost everything.
+
+    A match without a point for one side says that the distance is large, not how large: no scale can hang on it.
+    """
+    told: dict[str, float] = {}
+    for result in results(generations):
+        points, games = result.wins + result.draws / 2, result.wins + result.draws + result.losses
+        if result.second.startswith("Stockfish ") and 0 < points < games:
+            told[result.second] = float(result.second.rsplit(" ", 1)[1])
+    return told
 
 
 def ratings(generations: list[dict]) -> dict[str, Rating]:

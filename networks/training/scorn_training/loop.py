@@ -75,6 +75,7 @@ class Loop:
         self.manifest = self._open(settings, scorn_version)
         self.settings = Settings(**self.manifest["settings"])
         self.executor = Local(program, self.settings.shards)
+        self._choice: list[str] | None = None
 
     # The manifest.
 
@@ -267,13 +268,16 @@ class Loop:
         return arguments + (["--b", ";".join(second)] if second else [])
 
     def choice(self) -> list[str]:
-        """The flag of choice by value + log(visits)."""
+        """The flags of choice by value + log(visits), if the program knows them."""
         if not self.settings.value_choice:
             return []
-        text = self.program.run(["selfplay", "--help"])
-        if not all(word in text for word in VALUE_CHOICE):
-            raise LoopError("this program cannot choose moves by value + log(visits): --no-value-choice does without it")
-        return VALUE_CHOICE
+        if self._choice is None:
+            text = self.program.run(["selfplay", "--help"])
+            self._choice = VALUE_CHOICE if all(word in text for word in VALUE_CHOICE) else []
+            if not self._choice:
+                told = "scorn loop: this program cannot choose moves by value + log(visits): it takes the most visited"
+                print(told, file=sys.stderr)
+        return self._choice
 
     def count(self, folders: list[Path], limit: float, nodes: int) -> dict:
         """What the games of folders are together."""

@@ -21,11 +21,11 @@ class Settings:
 
     games: int = _of(500, "games of a generation")
     nodes: int = _of(100, "nodes a move in them")
-    longest: int = _of(300, "games that get longer are drawn (plies)")
+    longest: int = _of(450, "games that get longer are drawn (plies)")
     engine: str = _of("", "flags of the search in self-play, as in '--noise-epsilon 0.25 --temperature 1'")
     random_plies: int = _of(0, "plies at the start of a game in which a move may be random; such positions are no samples")
     random_share: float = _of(1.0, "with which probability each of them is")
-    value_choice: bool = _of(False, "play the move of the highest value + log(visits)")
+    value_choice: bool = _of(False, "play the move of the highest value + log(visits), if the program can (RootChoice)")
     rivals: bool = _of(False, "Best1 plays itself, Best2 (the less it was beaten the more) and 10 %% older networks")
     odds: str = _of("", "odds in self-play, as scorn selfplay --odds")
     shards: int = _of(2, "parts of a generation's games: so many processes play at a time")
@@ -60,19 +60,24 @@ class Settings:
     yardstick_nodes: int = _of(20_000, "its nodes a move: enough for the strength that UCI_Elo asks for")
 
 
+# Noise at the root as AlphaZero had it; and the policy as it is, since it learns visits: flattened in every generation (the
+# engine's default is a temperature of 1.359, which suits networks that learned from single moves) it would never get sharp.
+NOISE = "--noise-epsilon 0.25 --noise-alpha 0.3 --policy-softmax-temp 1"
+
 # The rules of published programs, as far as they fit. Sizes (games, nodes, window) are those of a small machine.
 PRESETS: dict[str, dict] = {
     # Silver et al. 2018: noise at the root, moves of the first 30 plies in proportion to visits, visits and result as
     # targets, always the newest network.
     "alphazero": {
-        "engine": "--noise-epsilon 0.25 --noise-alpha 0.3 --temperature 1 --temp-cutoff-move 16 --temp-endgame 0",
+        "engine": f"{NOISE} --temperature 1 --temp-cutoff-move 16 --cpuct 1.25 --cpuct-base 19652 --cpuct-factor 1",
         "result_share": "1",
         "gate": "none",
+        "match_options": "PolicyTemperature=1",
     },
     # Marchete, "Differences between CGZero and AlphaZero": rivals, unique samples that fade, k z + (1 - k) q with k
     # growing, a subset by Count, several passes, 55 % to be promoted, random moves in the first 11 turns.
     "cgzero": {
-        "engine": "--noise-epsilon 0.25 --noise-alpha 0.3 --temperature 0",
+        "engine": f"{NOISE} --temperature 0",
         "random_plies": 22,
         "random_share": 0.1,
         "value_choice": True,
@@ -84,17 +89,19 @@ PRESETS: dict[str, dict] = {
         "result_share": "0.2,0.8",
         "passes": 5.0,
         "gate": "score",
+        "match_options": "PolicyTemperature=1",
         "gate_score": 0.55,
     },
     # Joshi, "Search-contempt" (figure 5): ScLimit holds (w+l)/d near 1 while networks and nodes grow; a low temperature.
     "paper": {
-        "engine": "--noise-epsilon 0.25 --noise-alpha 0.3 --temperature 1 --tempdecay-moves 10",
+        "engine": f"{NOISE} --temperature 1 --tempdecay-moves 10",
         "sc_limit": 5,
         "balance": 1.0,
         "nodes": 1000,
         "most_nodes": 4000,
         "result_share": "1",
         "gate": "none",
+        "match_options": "PolicyTemperature=1",
     },
 }
 

@@ -176,6 +176,9 @@ def test_curves_and_page(tmp_path):
     generations[2]["matches"].append({"first": "gen-3", "second": "gen-2", "wins": 5, "draws": 0, "losses": 5})
     rated = charts.ratings(generations)
     assert rated["Stockfish 1320"].elo == 1320 and rated["gen-3"].elo < 1320 and rated["gen-0"].elo < rated["gen-2"].elo
+    # But for a match in which it won everything: then generation 0 is 0.
+    lost = [generation(1, (6, 2, 2), "gen-0"), generation(2, (0, 0, 20), "Stockfish 1350"), generation(3, (5, 5, 0), "gen-1")]
+    assert charts.fixed(lost) == {} and charts.ratings(lost)["gen-0"].elo == 0
     charts.write_page(tmp_path / "report.html", "x < y", "three", generations)
     page = (tmp_path / "report.html").read_text()
     assert "<svg" in page and "x &lt; y" in page and page.count("<tr>") == 4
