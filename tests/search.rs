@@ -2,8 +2,14 @@
 
 mod common;
 
+use std::{sync::Arc, time::Duration};
+
 use common::{Setup, position};
-use scorn::{options::Options, search::Limits};
+use scorn::{
+    network::{Advice, Batch, EvaluateError, Evaluator, hash::HashEvaluator},
+    options::Options,
+    search::Limits,
+};
 
 #[test]
 fn node_limits_are_exact_and_the_tree_adds_up() {
@@ -140,4 +146,43 @@ fn search_moves_and_noise_reach_the_root_only() {
     let outcome = setup.search_moves(&game, restricted.clone(), 3000);
     assert!(restricted.contains(&outcome.best.unwrap()));
     setup.tree.lock().assert_consistent();
+}
+
+/// The hash evaluator, which would like its batches to begin small.
+struct Growing;
+
+impl Evaluator for Growing {
+    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+        HashEvaluator.evaluate(batch)
+    }
+    fn inner(&self) -> Option<&dyn Evaluator> {
+        Some(&HashEvaluator)
+    }
+    fn advice(&self) -> Advice {
+        Advice {
+            threads: 1,
+            minibatch: 16,
+            least: 1,
+        }
+    }
+}
+
+#[test]
+fn threads_whose_batches_grow_do_not_wait_for_each_other_for_ever() {
+    for threads in [1, 2, 3, 8] {
+        let mut setup = Setup::new(Options {
+            threads,
+            ..Options::default()
+        });
+        setup.evaluator = Arc::new(Growing);
+        // The time is for a search that would hang; it ends with its nodes.
+        let limits = Limits {
+            nodes: Some(3000),
+            movetime: Some(Duration::from_secs(60)),
+            ..Limits::default()
+        };
+        let outcome = setup.search_with(&position("startpos"), limits);
+        assert_eq!(outcome.report.nodes, 3000, "{threads} threads");
+        setup.tree.lock().assert_consistent();
+    }
 }

@@ -87,6 +87,11 @@ impl Worker {
         let selected = self.descent.select(selection, &mut self.visits, wanted);
         if selected.is_err() {
             self.unwind();
+        } else if self.visits.is_idle() {
+            // This thread is going to wait. Its visits in flight would stand in the way of the others, and theirs in its own.
+            self.unwind();
+            self.paths.cancel_all(state, &mut self.visits);
+            self.visits.clear();
         }
         selected
     }
