@@ -41,6 +41,12 @@ step "tests of the parts"
 step "two generations"
 loop "$work/whole" "${settings[@]}" --generations 2
 
+# The help is read to its end: a pipe that closes early would be an error.
+help=$("$scorn" selfplay --help)
+if grep -q -- --root-choice <<< "$help"; then
+    grep -q '"RootChoice": "value_log_visits"' "$work/whole/gen-0001/games-best-1/manifest.json" || fail "the choice of moves was not passed"
+fi
+
 step "the same, killed while it plays and while it trains"
 kill_when() {
     "$python" -m scorn_training.loop "$work/killed" --scorn "$scorn" "$@" > "$work/killed.log" 2>&1 &

@@ -272,8 +272,9 @@ class Loop:
         if not self.settings.value_choice:
             return []
         if self._choice is None:
-            text = self.program.run(["selfplay", "--help"])
-            self._choice = VALUE_CHOICE if all(word in text for word in VALUE_CHOICE) else []
+            # The help names the flag, not its words; who knows the one knows the other.
+            is_known = VALUE_CHOICE[0] in self.program.run(["selfplay", "--help"])
+            self._choice = VALUE_CHOICE if is_known else []
             if not self._choice:
                 told = "scorn loop: this program cannot choose moves by value + log(visits): it takes the most visited"
                 print(told, file=sys.stderr)
