@@ -6,6 +6,7 @@ mod autopilot;
 mod go;
 mod listener;
 pub mod loader;
+pub mod strength;
 mod think;
 mod timing;
 
@@ -176,7 +177,8 @@ impl Engine {
 
     /// Finds out which options count for this game, and says so when a profile changes some.
     fn put_in_force(&mut self) {
-        let (in_force, announcement) = self.autopilot.in_force(&self.options);
+        let (mut in_force, announcement) = self.autopilot.in_force(&self.options);
+        strength::limit(&mut in_force);
         self.in_force = in_force;
         if let Some(text) = announcement {
             self.listener.note(&text);

@@ -900,6 +900,16 @@ options! {
     /// By how much the engine is rated higher than its opponent.
     "UCI_RatingAdv"                       "rating-advantage"
         rating_advantage:                   f32 [-10000.0, 10000.0]       = 0.0;
+    /// Play as strong as UCI_Elo says.
+    "UCI_LimitStrength"                   "limit-strength"
+        limit_strength:                     bool                          = false;
+    /// The rating to play at with UCI_LimitStrength, about as Stockfish's; see docs/strength.md.
+    "UCI_Elo"                             "elo"
+        elo:                                u32 [1200, 2200]              = 1500;
+    /// Networks of people's moves for UCI_LimitStrength: a file whose name has `{maia}` in the place of the rating, 1100 to
+    /// 1900. Empty: fewer nodes and chance.
+    "HumanWeights"                        "human-weights"
+        human_weights:                      String                        = "";
     /// What sets options by itself, as odds, opponent and clock ask for, if they are not set by hand: a file of profiles
     /// (see docs/profiles.md), `<built in>` or off.
     "Profiles"                            "profiles"

@@ -498,3 +498,28 @@ fn can_quit_and_search_while_the_network_is_loaded_and_warmed_up() {
         }
     }
 }
+
+#[test]
+fn strength_is_limited_when_asked_for_and_analyses_are_not() {
+    let mut session = Session::new();
+    for (elo, most) in [(1200, 1), (1500, 16), (1600, 60)] {
+        session.send("setoption name UCI_LimitStrength value true");
+        session.send(&format!("setoption name UCI_Elo value {elo}"));
+        let (best, lines) = session.go("go wtime 60000 btime 60000");
+        assert_legal(None, "", &best);
+        let info = lines.iter().rev().find(|line| line.contains(" nodes "));
+        let nodes = info.unwrap().split(" nodes ").nth(1).unwrap();
+        let nodes: u32 = nodes.split(' ').next().unwrap().parse().unwrap();
+        assert!(nodes <= most + 1, "{nodes} nodes at {elo}");
+        session.ask("ucinewgame");
+    }
+    session.send("setoption name UCI_AnalyseMode value true");
+    let (_, lines) = session.go("go nodes 500");
+    assert!(
+        lines.iter().any(|line| line.contains(" nodes 500 ")),
+        "{lines:?}"
+    );
+    let lines = session.ask("setoption name UCI_Elo value 1000");
+    assert!(lines[0].contains("from 1200 to 2200"), "{lines:?}");
+    session.end();
+}

@@ -150,6 +150,13 @@ impl Profile {
     }
 }
 
+/// The name of a file with the nearest of Maia's ratings in the place of `{maia}`.
+pub fn name_of_maia(name: &str, rating: u32) -> String {
+    let rating = rating.clamp(MAIA_RATINGS.start, MAIA_RATINGS.end - 1);
+    let hundreds = (rating + 50) / 100 * 100;
+    name.replace(MAIA, &hundreds.to_string())
+}
+
 impl ProfileSetting {
     /// The value for a game; `None` if it depends on what is not known.
     fn value(&self, facts: &GameFacts) -> Option<String> {
@@ -160,11 +167,7 @@ impl ProfileSetting {
         if !self.value.contains(MAIA) {
             return Some(self.value.clone());
         }
-        let rating = facts
-            .rating?
-            .clamp(MAIA_RATINGS.start, MAIA_RATINGS.end - 1);
-        let hundreds = (rating + 50) / 100 * 100;
-        Some(self.value.replace(MAIA, &hundreds.to_string()))
+        Some(name_of_maia(&self.value, facts.rating?))
     }
 }
 

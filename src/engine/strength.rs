@@ -1,0 +1,138 @@
+//! Playing as strong as it is asked to (`UCI_LimitStrength`, `UCI_Elo`): fewer nodes, and at the weak end moves that are
+//! drawn instead of chosen. Where networks of people's moves are at hand (`HumanWeights`), one of the nearest rating
+//! plays instead, by its policy alone, which is as a person of that rating would move. `docs/strength.md` says what the
+//! numbers rest on.
+
+use crate::{odds, options::Options};
+
+/// What plays at a rating.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StrengthLevel {
+    /// The rating, on the scale of Stockfish's `UCI_Elo`.
+    pub elo: u32,
+    /// Nodes a move.
+    pub nodes: u64,
+    /// Temperature of the choice of the move.
+    pub temperature: f32,
+}
+
+/// The mapping: between two rows nodes are interpolated geometrically, temperatures linearly. The range of `UCI_Elo` in the
+/// table of options is that of this one.
+pub const LEVELS: [StrengthLevel; 8] = [
+    level(1200, 1, 1.0),
+    level(1400, 4, 0.6),
+    level(1500, 16, 0.4),
+    level(1600, 60, 0.3),
+    level(1800, 800, 0.1),
+    level(1950, 6_000, 0.0),
+    level(2100, 25_000, 0.0),
+    level(2200, 90_000, 0.0),
+];
+
+/// Above this rating there are no networks of people's moves that are strong enough.
+const MOST_HUMAN: u32 = 1950;
+
+const fn level(elo: u32, nodes: u64, temperature: f32) -> StrengthLevel {
+    StrengthLevel {
+        elo,
+        nodes,
+        temperature,
+    }
+}
+
+/// What plays at `elo`, which is clamped to the table.
+pub fn at(elo: u32) -> StrengthLevel {
+    let elo = elo.clamp(LEVELS[0].elo, LEVELS[LEVELS.len() - 1].elo);
+    let pair = LEVELS.windows(2).find(|pair| elo <= pair[1].elo);
+    let Some([low, high]) = pair else {
+        return LEVELS[LEVELS.len() - 1];
+    };
+    let share = f64::from(elo - low.elo) / f64::from(high.elo - low.elo);
+    let nodes = (low.nodes as f64).powf(1.0 - share) * (high.nodes as f64).powf(share);
+    StrengthLevel {
+        elo,
+        nodes: nodes.round() as u64,
+        temperature: low.temperature + share as f32 * (high.temperature - low.temperature),
+    }
+}
+
+/// Puts the limit into the options, if one is asked for. Analyses know no such limit.
+pub(super) fn limit(options: &mut Options) {
+    if !options.limit_strength || options.analyse_mode {
+        return;
+    }
+    let human = (options.elo <= MOST_HUMAN)
+        .then(|| odds::name_of_maia(&options.human_weights, options.elo))
+        .filter(|name| !name.is_empty());
+    let level = match human {
+        Some(name) => {
+            options.weights_file = name;
+            options.policy_temperature = 1.0;
+            level(options.elo, 1, 0.0)
+        }
+        None => at(options.elo),
+    };
+    options.node_limit = match options.node_limit {
+        0 => level.nodes,
+        limit => limit.min(level.nodes),
+    };
+    options.nodes_as_playouts = true;
+    if level.temperature > 0.0 {
+        options.temperature = level.temperature;
+        options.temp_decay_moves = 0;
+        options.temp_cutoff_move = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strength_rises_with_the_rating() {
+        let mut last = at(0);
+        assert_eq!(last, LEVELS[0]);
+        for elo in (1200..=2200).step_by(10) {
+            let level = at(elo);
+            assert!(level.nodes >= last.nodes && level.temperature <= last.temperature);
+            last = level;
+        }
+        assert_eq!(at(9999), LEVELS[LEVELS.len() - 1]);
+        assert_eq!(at(1500), LEVELS[2]);
+        assert_eq!(at(1450).nodes, 8);
+        for row in Options::default().rows() {
+            if row.name == "UCI_Elo" {
+                let (low, high) = (LEVELS[0].elo, LEVELS[LEVELS.len() - 1].elo);
+                assert_eq!(row.range(), format!("{low} to {high}"));
+            }
+        }
+    }
+
+    #[test]
+    fn people_play_by_their_own_network_where_there_is_one() {
+        let mut options = Options::default();
+        options.set("UCI_Elo", "1440").unwrap();
+        options
+            .set("HumanWeights", "nets/maia-{maia}.pb.gz")
+            .unwrap();
+        let before = options.clone();
+        limit(&mut options);
+        assert_eq!(options, before, "nothing without UCI_LimitStrength");
+        options.set("UCI_LimitStrength", "true").unwrap();
+        let mut strong = options.clone();
+        limit(&mut options);
+        assert_eq!(options.weights_file, "nets/maia-1400.pb.gz");
+        assert_eq!((options.node_limit, options.temperature), (1, 0.0));
+        strong.set("UCI_Elo", "2100").unwrap();
+        strong.set("NodeLimit", "70").unwrap();
+        limit(&mut strong);
+        assert_eq!(strong.weights_file, Options::default().weights_file);
+        assert_eq!(strong.node_limit, 70);
+        let mut analysis = before;
+        analysis.limit_strength = true;
+        analysis.analyse_mode = true;
+        let unlimited = analysis.clone();
+        limit(&mut analysis);
+        assert_eq!(analysis, unlimited);
+    }
+}
