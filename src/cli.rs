@@ -140,7 +140,10 @@ fn dispatch(command: Option<CliCommand>, given: GivenOptions) -> Result<()> {
             uci::run(BufReader::new(io::stdin()), &output, options, by_hand, load);
             Ok(())
         }
-        Some(CliCommand::Analyze(args)) => analyze::command(&args, options, &load(tell_aside)),
+        Some(CliCommand::Analyze(args)) => {
+            let is_limit_set = by_hand.contains("ScLimit");
+            analyze::command(&args, options, is_limit_set, &load(tell_aside))
+        }
         Some(CliCommand::Bench(args)) => bench::command(&args),
         Some(CliCommand::Benchmark(args)) => {
             benchmark::benchmark(&args, &options, &load(tell_aside))

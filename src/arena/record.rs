@@ -149,6 +149,7 @@ pub fn game_text(round: Round, start: &Chess, played: &MatchGame, labels: &Label
         tags,
         start,
         moves: &played.moves,
+        nags: &[],
         result,
     };
     game.text()

@@ -17,6 +17,8 @@ pub struct GameText<'a> {
     pub start: &'a Chess,
     /// Moves, which are legal one after another, and a comment for each, which may be empty.
     pub moves: &'a [(PackedMove, String)],
+    /// Numeric annotation glyphs of the moves, 0 for none; it may be shorter than the moves.
+    pub nags: &'a [u8],
     /// `1-0`, `0-1`, `1/2-1/2` or `*`; the tag `Result` is the caller's.
     pub result: &'a str,
 }
@@ -59,7 +61,7 @@ impl GameText<'_> {
         let mut position = self.start.clone();
         // Black's move needs its number at the start and after a comment.
         let mut is_open = false;
-        for (m, comment) in self.moves {
+        for (index, (m, comment)) in self.moves.iter().enumerate() {
             let number = position.fullmoves();
             if position.turn().is_white() {
                 tokens.push(format!("{number}."));
@@ -69,6 +71,9 @@ impl GameText<'_> {
             let m = m.unpack(&position);
             let san = SanPlus::from_move_and_play_unchecked(&mut position, m);
             tokens.push(san.to_string());
+            if let Some(nag) = self.nags.get(index).filter(|&&nag| nag > 0) {
+                tokens.push(format!("${nag}"));
+            }
             is_open = comment.is_empty();
             if !is_open {
                 tokens.push(format!("{{{}}}", comment_text(comment)));
@@ -155,6 +160,7 @@ mod tests {
                 ],
                 start: &start,
                 moves: &commented,
+                nags: &[0, 4],
                 result: "0-1",
             };
             let text = game.text();
@@ -181,14 +187,16 @@ mod tests {
             tags: Vec::new(),
             start: &start,
             moves: &many,
+            nags: &[],
             result: "*",
         };
         assert!(game.text().lines().all(|line| line.len() <= LINE));
         let commented = [(moves[0], "x".to_owned()), (moves[1], String::new())];
         let game = GameText {
             moves: &commented,
+            nags: &[2],
             ..game
         };
-        assert_eq!(game.text(), "\n1. Nf3 {x} 1... Nf6 *\n\n");
+        assert_eq!(game.text(), "\n1. Nf3 $2 {x} 1... Nf6 *\n\n");
     }
 }

@@ -184,6 +184,7 @@ impl Played {
             tags,
             start: &self.start,
             moves: &moves,
+            nags: &[],
             result,
         };
         game.text()

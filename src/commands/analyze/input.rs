@@ -3,16 +3,30 @@
 use std::{
     io::{self, BufRead},
     path::Path,
+    sync::Arc,
 };
 
 use anyhow::{Context, Result, anyhow};
-use shakmaty::{EnPassantMode, Position, fen::Fen, san::SanPlus};
+use shakmaty::{Chess, EnPassantMode, Position, fen::Fen, san::SanPlus};
 
 use crate::{
     chess::{History, PackedMove, setup},
     files::{self, LineEnd, read_line, skip_line},
     pgn::{Game, Reader},
 };
+
+/// The game that a position is from.
+#[derive(Clone, Debug)]
+pub struct PgnGame {
+    /// Its place in the file, from 1 on.
+    pub number: usize,
+    /// Its tags.
+    pub tags: Vec<(String, String)>,
+    /// Where it starts.
+    pub start: Chess,
+    /// `1-0`, `0-1`, `1/2-1/2` or `*`.
+    pub result: String,
+}
 
 /// One position to analyse.
 #[derive(Clone, Debug)]
@@ -27,6 +41,8 @@ pub struct Item {
     pub avoid: Vec<PackedMove>,
     /// The move that was played (games).
     pub played: Option<PackedMove>,
+    /// The game (games).
+    pub game: Option<Arc<PgnGame>>,
 }
 
 impl Item {
@@ -37,6 +53,7 @@ impl Item {
             best: Vec::new(),
             avoid: Vec::new(),
             played: None,
+            game: None,
         }
     }
 
@@ -198,6 +215,15 @@ pub fn from_pgn(path: &Path) -> Result<Items> {
 
 /// The positions of a game, one at a time: each holds the game so far, and together they would hold its square.
 fn items_of(game: Game, number: usize) -> impl Iterator<Item = Item> {
+    let result = game
+        .outcome
+        .map_or("*".to_owned(), |outcome| outcome.to_string());
+    let head = Arc::new(PgnGame {
+        number,
+        tags: game.tags,
+        start: game.start.clone(),
+        result,
+    });
     let mut history = History::new(game.start);
     game.moves.into_iter().map(move |m| {
         let position = history.position();
@@ -208,6 +234,7 @@ fn items_of(game: Game, number: usize) -> impl Iterator<Item = Item> {
         );
         let mut item = Item::new(history.clone(), place);
         item.played = Some(m);
+        item.game = Some(Arc::clone(&head));
         history.push(m);
         item
     })

@@ -2,18 +2,29 @@
 //! position is searched with a tree of its own, so a long job that was interrupted continues where it stopped and ends
 //! with the same results.
 
+mod annotate;
 mod input;
 mod output;
+mod report;
+mod review;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use shakmaty::Color;
 
 pub use self::input::{Item, Items, from_epd, from_pgn};
-use self::output::{PositionRecord, ResultWriter};
+use self::{
+    output::{PositionRecord, ResultWriter, SolutionRecord},
+    review::{GameReview, Reviewer},
+};
 use crate::{
+    files::output::NewFile,
     lc0,
     network::opponent,
     options::Options,
@@ -25,12 +36,17 @@ use crate::{
 /// Nodes per position if no limit is given.
 const DEFAULT_NODES: u64 = 10_000;
 
+/// For whole games: lines a position, and ScLimit if nobody has set it, for without it there are no traps to be seen.
+const REVIEW_LINES: usize = 4;
+const REVIEW_LIMIT: i32 = 32;
+
 /// Analyse positions or games.
 ///
 /// Examples:
 ///   scorn analyze --fen startpos --nodes 5000
 ///   scorn analyze --epd tests.epd --movetime 1000
 ///   scorn analyze --pgn games.pgn.zst --nodes 800 --json --output games.jsonl
+///   scorn analyze --pgn games.pgn --html report.html --annotate annotated.pgn
 #[derive(Clone, Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct AnalyzeArgs {
@@ -58,9 +74,39 @@ pub struct AnalyzeArgs {
     /// Write JSON lines to this file; if it exists, go on after the positions that are already in it. "-" is standard output.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Write a page about the games to this file: board, moves, graphs, lines, traps. It holds all that it needs. ScLimit is
+    /// 32 then, unless it is set, and MultiPV at least 4.
+    #[arg(long, value_name = "FILE", requires = "pgn")]
+    pub html: Option<PathBuf>,
+    /// Write the games to this file with evaluations, glyphs for mistakes and comments about traps.
+    #[arg(long, value_name = "FILE", requires = "pgn")]
+    pub annotate: Option<PathBuf>,
+    /// Overwrite these two files if they exist.
+    #[arg(long)]
+    pub force: bool,
 }
 
 impl AnalyzeArgs {
+    /// Whether whole games are looked at.
+    fn is_reviewed(&self) -> bool {
+        self.html.is_some() || self.annotate.is_some()
+    }
+
+    /// The options with what whole games need.
+    fn options(&self, options: Options, is_limit_set: bool) -> Options {
+        if !self.is_reviewed() {
+            return options;
+        }
+        Options {
+            multi_pv: options.multi_pv.max(REVIEW_LINES),
+            sc_limit: match is_limit_set {
+                true => options.sc_limit,
+                false => REVIEW_LIMIT,
+            },
+            ..options
+        }
+    }
+
     fn items(&self) -> Result<Items> {
         if let Some(path) = &self.epd {
             return input::from_epd(path);
@@ -112,14 +158,21 @@ impl AnalyzeArgs {
     }
 }
 
-/// Runs `scorn analyze`.
+/// Runs `scorn analyze`. `is_limit_set` says whether somebody has set ScLimit.
 ///
 /// # Errors
 /// When the network cannot be loaded, a file cannot be read or written, or some positions were not understood (the
 /// others are analysed nevertheless).
-pub fn command(args: &AnalyzeArgs, options: Options, load: &Load) -> Result<()> {
+pub fn command(
+    args: &AnalyzeArgs,
+    options: Options,
+    is_limit_set: bool,
+    load: &Load,
+) -> Result<()> {
+    let options = args.options(options, is_limit_set);
     let count = args.count()?;
     let settings = args.settings(&options);
+    let pages = Pages::create(args)?;
     let mut writer = ResultWriter::new(args, &settings)?;
     let options = Options {
         show_objective: true,
@@ -127,12 +180,12 @@ pub fn command(args: &AnalyzeArgs, options: Options, load: &Load) -> Result<()> 
     };
     let limits = args.limits(&options);
     let player = Player::load(options, load)?;
-    let options = &player.options;
-    if let Some(reason) = opponent::why_idle(options) {
+    if let Some(reason) = opponent::why_idle(&player.options) {
         tell(format_args!("scorn: {reason}"));
     }
     let bar = progress_bar(count);
-    let (mut all, mut bad, mut tested, mut solved) = (0, 0, 0, 0);
+    let (mut all, mut bad) = (0, 0);
+    let (mut reviewer, mut score) = (Reviewer::default(), SuiteScore::default());
     for item in args.items()? {
         bar.inc(1);
         all += 1;
@@ -144,30 +197,120 @@ pub fn command(args: &AnalyzeArgs, options: Options, load: &Load) -> Result<()> 
                 continue;
             }
         };
-        let Some(solution) = (match writer.already_done(&item)? {
-            Some(record) => Some(record.solved),
-            None => {
-                let mut record = analyze(&item, &player, &limits, args.moves)?;
-                record.settings.clone_from(&settings);
-                bar.suspend(|| writer.write(&record, &item))?;
-                Some(record.solved)
+        if let Some(earlier) = writer.already_done(&item)? {
+            score.add(earlier.solved, earlier.solution);
+            if let Some(record) = &earlier.record {
+                reviewer.add(&item, record.clone());
             }
-        }) else {
             continue;
-        };
-        tested += u64::from(solution.is_some());
-        solved += u64::from(solution == Some(true));
+        }
+        let mut record = analyze(&item, &player, &limits, args.moves)?;
+        record.settings.clone_from(&settings);
+        bar.suspend(|| writer.write(&record, &item))?;
+        score.add(record.solved, record.solution);
+        if args.is_reviewed() {
+            reviewer.add(&item, record);
+        }
     }
     bar.finish_and_clear();
     writer.check_complete()?;
-    if tested > 0 {
-        tell(format_args!("solved {solved} of {tested}"));
-    }
+    score.tell();
     ensure!(all > 0, "there are no positions in this input");
+    pages.write(args, &reviewer.finish(), &how(&limits, &player.options))?;
     if bad > 0 {
         bail!("{bad} positions or games were not understood");
     }
     Ok(())
+}
+
+/// How the positions were searched, for people.
+fn how(limits: &Limits, options: &Options) -> String {
+    let nodes = limits.nodes.map(|nodes| format!("{nodes} nodes"));
+    let time = limits
+        .movetime
+        .map(|time| format!("{} ms", time.as_millis()));
+    let limits: Vec<String> = nodes.into_iter().chain(time).collect();
+    let contempt = match Options::default().sc_limit == options.sc_limit {
+        true => "plain PUCT".to_owned(),
+        false => format!("ScLimit {}", options.sc_limit),
+    };
+    format!("{} a position, {contempt}", limits.join(" or "))
+}
+
+/// The files about whole games.
+struct Pages {
+    html: Option<NewFile>,
+    annotated: Option<NewFile>,
+}
+
+impl Pages {
+    /// Makes sure that they can be written before anything is computed.
+    fn create(args: &AnalyzeArgs) -> Result<Pages> {
+        let inputs: Vec<PathBuf> = args.pgn.iter().chain(&args.output).cloned().collect();
+        let create = |path: &Option<PathBuf>| {
+            let file = path
+                .as_ref()
+                .map(|path| NewFile::create(path, args.force, &inputs));
+            file.transpose()
+        };
+        Ok(Pages {
+            html: create(&args.html)?,
+            annotated: create(&args.annotate)?,
+        })
+    }
+
+    fn write(self, args: &AnalyzeArgs, games: &[GameReview], how: &str) -> Result<()> {
+        let put = |mut file: NewFile, text: &str| {
+            let written = file.write_all(text.as_bytes());
+            written.context("cannot write what the analysis found")?;
+            file.finish()
+        };
+        let source = args.pgn.as_deref().unwrap_or(Path::new(""));
+        if let Some(file) = self.html {
+            put(file, &report::page(games, source, how)?)?;
+        }
+        if let Some(file) = self.annotated {
+            put(
+                file,
+                &games.iter().map(annotate::annotated).collect::<String>(),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// How many positions with a known solution were solved, and when.
+#[derive(Default)]
+struct SuiteScore {
+    tested: u64,
+    solved: u64,
+    solutions: Vec<SolutionRecord>,
+}
+
+impl SuiteScore {
+    fn add(&mut self, solved: Option<bool>, solution: Option<SolutionRecord>) {
+        self.tested += u64::from(solved.is_some());
+        self.solved += u64::from(solved == Some(true));
+        self.solutions.extend(solution);
+    }
+
+    fn tell(mut self) {
+        if self.tested == 0 {
+            return;
+        }
+        let mut text = format!("solved {} of {}", self.solved, self.tested);
+        if !self.solutions.is_empty() {
+            let middle = self.solutions.len() / 2;
+            let mut median = |of: fn(&SolutionRecord) -> u64| {
+                self.solutions.sort_unstable_by_key(of);
+                of(&self.solutions[middle])
+            };
+            let (nodes, time) = (median(|s| s.nodes), median(|s| s.time_ms));
+            let seconds = time as f64 / 1000.0;
+            text += &format!("; to the solution {nodes} nodes, {seconds:.2} s (medians)");
+        }
+        tell(format_args!("{text}"));
+    }
 }
 
 /// Searches one position.
@@ -178,23 +321,44 @@ fn analyze(item: &Item, player: &Player, limits: &Limits, moves: bool) -> Result
     let job = player.job(item.history.clone(), limits.clone());
     let mut tree = Tree::default();
     let clock = SystemClock::default();
-    let mut collector = Collector::default();
+    let mut collector = Collector {
+        item,
+        stats: Vec::new(),
+        solution: None,
+    };
     let stop = StopSignal::default();
     let outcome = player
         .search(&mut tree, &job, &stop, &clock, &mut collector)
         .with_context(|| format!("analysing {}", item.name))?;
     let stats = moves.then_some(&collector.stats[..]);
-    Ok(PositionRecord::new(item, &outcome, &player.options, stats))
+    let mut record = PositionRecord::new(item, &outcome, &player.options, stats);
+    if record.solved == Some(true) {
+        record.solution = collector.solution;
+    }
+    Ok(record)
 }
 
-/// Keeps the statistics of the moves.
-#[derive(Default)]
-struct Collector {
+/// Keeps the statistics of the moves, and when the solution was found.
+struct Collector<'a> {
+    item: &'a Item,
     stats: Vec<MoveStat>,
+    /// Since when the first line has been a solution.
+    solution: Option<SolutionRecord>,
 }
 
-impl Reporter for Collector {
-    fn report(&mut self, _: &Report) {}
+impl Reporter for Collector<'_> {
+    fn report(&mut self, report: &Report) {
+        let first = report.lines.first().and_then(|line| line.pv.first());
+        let is_solved = first.and_then(|&m| self.item.is_solved_by(m)) == Some(true);
+        if !is_solved {
+            self.solution = None;
+        } else if self.solution.is_none() {
+            self.solution = Some(SolutionRecord {
+                nodes: report.nodes,
+                time_ms: report.elapsed.as_millis() as u64,
+            });
+        }
+    }
 
     fn move_stats(&mut self, stats: &[MoveStat]) {
         self.stats = stats.to_vec();

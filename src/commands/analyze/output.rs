@@ -44,6 +44,9 @@ pub struct PositionRecord {
     /// Whether the move is one that the file asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub solved: Option<bool>,
+    /// When the search came to that move for good, if it is one that the file asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub solution: Option<SolutionRecord>,
     /// Visits of the root.
     pub nodes: u64,
     /// Time taken.
@@ -59,6 +62,15 @@ pub struct PositionRecord {
     /// All moves, if asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<MoveRecord>,
+}
+
+/// When a search came to the solution, to within the interval of its reports.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct SolutionRecord {
+    /// Visits of the root.
+    pub nodes: u64,
+    /// Time.
+    pub time_ms: u64,
 }
 
 /// One line of play.
@@ -118,6 +130,28 @@ pub struct MoveRecord {
 }
 
 impl PositionRecord {
+    /// Nothing found yet.
+    #[cfg(test)]
+    pub fn empty(item: &Item) -> PositionRecord {
+        PositionRecord {
+            name: item.name.clone(),
+            fen: item.fen(),
+            settings: String::new(),
+            best: None,
+            best_san: None,
+            played: None,
+            solved: None,
+            solution: None,
+            nodes: 0,
+            time_ms: 0,
+            depth: 0,
+            seldepth: 0,
+            white: 0.0,
+            lines: Vec::new(),
+            moves: Vec::new(),
+        }
+    }
+
     /// Puts the outcome of a search into words and numbers.
     pub fn new(
         item: &Item,
@@ -137,6 +171,7 @@ impl PositionRecord {
             best_san: outcome.best.and_then(|m| sans(position, &[m]).pop()),
             played: item.played.map(text),
             solved: outcome.best.and_then(|m| item.is_solved_by(m)),
+            solution: None,
             nodes: report.nodes,
             time_ms: report.elapsed.as_millis() as u64,
             depth: report.depth,
@@ -239,11 +274,13 @@ impl ResultWriter {
     pub fn new(args: &AnalyzeArgs, settings: &str) -> Result<ResultWriter> {
         let inputs: Vec<PathBuf> = args.epd.iter().chain(&args.pgn).cloned().collect();
         let (to, json, done): (Box<dyn Write>, _, _) = match &args.output {
+            // Who wants a report does not want pages of text, too.
+            None if args.is_reviewed() && !args.json => (Box::new(io::sink()), true, Vec::new()),
             None => (Box::new(Printed), args.json, Vec::new()),
             Some(path) => match open_stream(path, &inputs)? {
                 Stream::Plain(to) => (Box::new(to), true, Vec::new()),
                 Stream::Continued(mut file) => {
-                    let done = read_records(&mut file, path)?;
+                    let done = read_records(&mut file, path, args.is_reviewed())?;
                     (Box::new(file), true, done)
                 }
             },
@@ -330,6 +367,10 @@ pub struct Earlier {
     settings: String,
     /// As [`PositionRecord::solved`].
     pub solved: Option<bool>,
+    /// As [`PositionRecord::solution`].
+    pub solution: Option<SolutionRecord>,
+    /// All of it, where that is needed.
+    pub record: Option<PositionRecord>,
 }
 
 /// The longest line of an earlier analysis, in bytes: one with the most lines of play that can be asked for is shorter.
@@ -337,7 +378,7 @@ const LONGEST_LINE: usize = 1 << 24;
 
 /// Reads the records of an earlier run. A last line that was cut off and blank ones at the end are removed from the file,
 /// in which writing goes on.
-fn read_records(file: &mut File, path: &Path) -> Result<Vec<Earlier>> {
+fn read_records(file: &mut File, path: &Path, keep: bool) -> Result<Vec<Earlier>> {
     let context = || format!("{} is not an earlier analysis", path.display());
     let mut reader = BufReader::new(&mut *file);
     let (mut records, mut read, mut good, mut line) = (Vec::new(), 0u64, 0u64, Vec::new());
@@ -353,10 +394,12 @@ fn read_records(file: &mut File, path: &Path) -> Result<Vec<Earlier>> {
         }
         let record: PositionRecord = serde_json::from_slice(&line).with_context(context)?;
         records.push(Earlier {
-            name: record.name,
-            fen: record.fen,
-            settings: record.settings,
+            name: record.name.clone(),
+            fen: record.fen.clone(),
+            settings: record.settings.clone(),
             solved: record.solved,
+            solution: record.solution,
+            record: keep.then_some(record),
         });
         good = read;
     }
@@ -381,7 +424,14 @@ fn for_people(record: &PositionRecord, item: &Item) -> String {
         return text + "  the game is over\n";
     };
     let verdict = match (record.solved, item.played) {
-        (Some(true), _) => "  solved".into(),
+        (Some(true), _) => match record.solution {
+            Some(found) => format!(
+                "  solved at {} nodes, {:.2} s",
+                found.nodes,
+                found.time_ms as f64 / 1000.0
+            ),
+            None => "  solved".into(),
+        },
         (Some(false), _) => "  not solved".into(),
         (None, Some(m)) => format!(
             "  played: {}",

@@ -1,0 +1,363 @@
+//! What an analysis says about a whole game: how good each move was, and where traps were set, met or missed.
+//!
+//! Two values come from one search: the practical one counts on the mistakes that the opponent is likely to make, the
+//! objective one on its best replies. Moves are judged by what they lose objectively; a trap is what a line is worth more
+//! in practice.
+
+use std::sync::Arc;
+
+use shakmaty::{Color, EnPassantMode, Position, fen::Fen, san::SanPlus};
+
+use super::{
+    input::{Item, PgnGame},
+    output::{LineRecord, PositionRecord},
+};
+use crate::chess::PackedMove;
+
+/// What a move must lose of W-L (-1 to 1), objectively, to be an inaccuracy, a mistake, a blunder: lichess's steps.
+const LOSSES: [f32; 3] = [0.1, 0.2, 0.3];
+
+/// From this difference in W-L on, between practical and objective value, a line is a trap, if it is also
+/// [`MORE_THAN_USUAL`] of one: some of it is in every line, because opponents always err.
+const TRAP: f32 = 0.2;
+
+/// By so much a trap exceeds the least of the lines in its position.
+const MORE_THAN_USUAL: f32 = 0.1;
+
+/// Who plays another move than this much better one has missed a trap, by practical W-L.
+const MISSED: f32 = 0.05;
+
+/// How bad a move is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Judgement {
+    /// `?!`
+    Inaccuracy,
+    /// `?`
+    Mistake,
+    /// `??`
+    Blunder,
+}
+
+impl Judgement {
+    fn of(loss: f32) -> Option<Judgement> {
+        match LOSSES.iter().filter(|&&least| loss >= least).count() {
+            0 => None,
+            1 => Some(Judgement::Inaccuracy),
+            2 => Some(Judgement::Mistake),
+            _ => Some(Judgement::Blunder),
+        }
+    }
+
+    /// The word for people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Judgement::Inaccuracy => "Inaccuracy",
+            Judgement::Mistake => "Mistake",
+            Judgement::Blunder => "Blunder",
+        }
+    }
+
+    /// PGN's numeric annotation glyph.
+    pub fn glyph(self) -> u8 {
+        match self {
+            Judgement::Inaccuracy => 6,
+            Judgement::Mistake => 2,
+            Judgement::Blunder => 4,
+        }
+    }
+}
+
+/// What a move has to do with a trap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrapMoment {
+    /// It sets one.
+    Set,
+    /// It is the right reply to one.
+    Met,
+    /// It falls into one.
+    Fallen,
+    /// A better one was there to be set.
+    Missed,
+}
+
+impl TrapMoment {
+    /// The word for people and for the report.
+    pub fn word(self) -> &'static str {
+        match self {
+            TrapMoment::Set => "sets a trap",
+            TrapMoment::Met => "meets the trap",
+            TrapMoment::Fallen => "falls into the trap",
+            TrapMoment::Missed => "misses a trap",
+        }
+    }
+}
+
+/// A move of a game, with what was found in the position before it.
+#[derive(Clone, Debug)]
+pub struct ReviewedMove {
+    /// The move.
+    pub played: PackedMove,
+    /// As people write it.
+    pub san: String,
+    /// In UCI's notation.
+    pub uci: String,
+    /// The position after it.
+    pub fen_after: String,
+    /// Who played it.
+    pub turn: Color,
+    /// The analysis of the position before it.
+    pub record: PositionRecord,
+    /// What it loses of W-L against best play; unknown for the last move.
+    pub loss: Option<f32>,
+    /// How bad that is.
+    pub judgement: Option<Judgement>,
+    /// What it has to do with a trap.
+    pub trap: Option<TrapMoment>,
+}
+
+/// A game and all its moves.
+#[derive(Clone, Debug)]
+pub struct GameReview {
+    /// The game as it was read.
+    pub game: Arc<PgnGame>,
+    /// Its moves, as far as they were analysed.
+    pub moves: Vec<ReviewedMove>,
+}
+
+/// W-L of chances in per mille.
+fn wl(wdl: [u32; 3]) -> f32 {
+    (wdl[0] as f32 - wdl[2] as f32) / 1000.0
+}
+
+/// What a line is worth in practice, and against best replies, to the side to move.
+pub fn values(line: &LineRecord) -> (f32, f32) {
+    let practical = wl(line.wdl);
+    let objective = line.objective.as_ref();
+    (
+        practical,
+        objective.map_or(practical, |found| wl(found.wdl)),
+    )
+}
+
+/// What is trap in a line.
+fn trap(line: &LineRecord) -> f32 {
+    let (practical, objective) = values(line);
+    practical - objective
+}
+
+impl ReviewedMove {
+    fn new(item: &Item, played: PackedMove, record: PositionRecord) -> ReviewedMove {
+        let mut position = item.history.position().clone();
+        let turn = position.turn();
+        let m = played.unpack(&position);
+        let san = SanPlus::from_move_and_play_unchecked(&mut position, m).to_string();
+        ReviewedMove {
+            played,
+            san,
+            uci: record.played.clone().unwrap_or_default(),
+            fen_after: Fen::from_position(&position, EnPassantMode::Legal).to_string(),
+            turn,
+            record,
+            loss: None,
+            judgement: None,
+            trap: None,
+        }
+    }
+
+    /// The best that can be had against best replies, by the lines that were looked at.
+    pub fn objective(&self) -> Option<f32> {
+        let lines = self.record.lines.iter();
+        lines.map(|line| values(line).1).reduce(f32::max)
+    }
+
+    /// The line that begins with the move that was played.
+    pub fn played_line(&self) -> Option<&LineRecord> {
+        let mut lines = self.record.lines.iter();
+        lines.find(|line| line.pv.first() == Some(&self.uci))
+    }
+
+    /// Whether no line is better objectively than the move that was played.
+    fn is_best(&self) -> bool {
+        let played = self.played_line().map(|line| values(line).1);
+        played.is_some() && played >= self.objective()
+    }
+
+    /// Whether a line of this position is a trap.
+    fn is_trap(&self, line: &LineRecord) -> bool {
+        let others = self.record.lines.iter().filter(|other| other.pv != line.pv);
+        let usual = others.map(trap).reduce(f32::min);
+        trap(line) >= TRAP && usual.is_none_or(|usual| trap(line) >= usual + MORE_THAN_USUAL)
+    }
+
+    /// A line with a trap that is better in practice than the move that was played.
+    pub fn missed_line(&self) -> Option<&LineRecord> {
+        let played = self.played_line().map_or(f32::MIN, |line| values(line).0);
+        let is_better = |line: &LineRecord| {
+            self.is_trap(line) && values(line).0 >= played + MISSED && values(line).0 > -0.9
+        };
+        self.record.lines.iter().find(|line| is_better(line))
+    }
+}
+
+/// Collects the games of an analysis, position by position.
+#[derive(Debug, Default)]
+pub struct Reviewer {
+    games: Vec<GameReview>,
+}
+
+impl Reviewer {
+    /// Adds a position and what was found there; positions come in the order of the games.
+    pub fn add(&mut self, item: &Item, record: PositionRecord) {
+        let (Some(game), Some(played)) = (&item.game, item.played) else {
+            return;
+        };
+        let is_next = |review: &GameReview| !Arc::ptr_eq(&review.game, game);
+        if self.games.last().is_none_or(is_next) {
+            self.games.push(GameReview {
+                game: Arc::clone(game),
+                moves: Vec::new(),
+            });
+        }
+        if let Some(review) = self.games.last_mut() {
+            review.moves.push(ReviewedMove::new(item, played, record));
+        }
+    }
+
+    /// All games, judged.
+    pub fn finish(mut self) -> Vec<GameReview> {
+        self.games.iter_mut().for_each(judge);
+        self.games
+    }
+}
+
+/// Says of each move what it lost, and what it had to do with traps.
+fn judge(review: &mut GameReview) {
+    let next: Vec<Option<f32>> = review.moves.iter().map(ReviewedMove::objective).collect();
+    let mut is_trap_open = false;
+    for (index, reviewed) in review.moves.iter_mut().enumerate() {
+        let after = next.get(index + 1).copied().flatten();
+        reviewed.loss = reviewed.objective().zip(after).map(|(before, after)| {
+            // The value after the move is the other side's.
+            if reviewed.is_best() {
+                0.0
+            } else {
+                (before + after).max(0.0)
+            }
+        });
+        reviewed.judgement = reviewed.loss.and_then(Judgement::of);
+        let played = reviewed.played_line();
+        let is_set = played.is_some_and(|line| reviewed.is_trap(line));
+        reviewed.trap = match (is_trap_open, reviewed.loss) {
+            (true, Some(loss)) if loss >= LOSSES[0] => Some(TrapMoment::Fallen),
+            // A reply that sets a trap itself is told as that.
+            _ if is_set => Some(TrapMoment::Set),
+            (true, Some(_)) => Some(TrapMoment::Met),
+            _ if reviewed.missed_line().is_some() => Some(TrapMoment::Missed),
+            _ => None,
+        };
+        is_trap_open = is_set;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::analyze::{from_pgn, output::ObjectiveRecord};
+
+    fn line(pv: &str, practical: [u32; 3], objective: [u32; 3]) -> LineRecord {
+        LineRecord {
+            score: Some(0),
+            mate: None,
+            wdl: practical,
+            objective: Some(ObjectiveRecord {
+                score: 0,
+                wdl: objective,
+                trap: 0.0,
+                next: 0.0,
+            }),
+            nodes: 100,
+            pv: vec![pv.into()],
+            san: vec![pv.into()],
+        }
+    }
+
+    /// A game of four moves with these lines before each.
+    fn review(lines: Vec<Vec<LineRecord>>) -> GameReview {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, b"[White \"x\"]\n\n1. e4 e5 2. Nf3 Nc6 *\n").unwrap();
+        let mut reviewer = Reviewer::default();
+        for (item, lines) in from_pgn(file.path()).unwrap().zip(lines) {
+            let item = item.unwrap();
+            let played = crate::chess::setup::move_text(
+                item.history.position(),
+                item.played.unwrap(),
+                false,
+            );
+            let record = PositionRecord {
+                played: Some(played),
+                lines,
+                ..PositionRecord::empty(&item)
+            };
+            reviewer.add(&item, record);
+        }
+        reviewer.finish().remove(0)
+    }
+
+    #[test]
+    fn losses_are_against_best_replies_and_traps_are_followed() {
+        let even = [300, 400, 300];
+        let review = review(vec![
+            // White sets a trap; objectively nothing is lost.
+            vec![
+                line("e2e4", [500, 300, 200], even),
+                line("d2d4", even, even),
+            ],
+            // Black falls into it: even with c7c5, lost after the move that was played.
+            vec![
+                line("c7c5", even, even),
+                line("e7e5", [100, 200, 700], [100, 200, 700]),
+            ],
+            // White misses another: f1c4 promises more.
+            vec![
+                line("f1c4", [900, 100, 0], [700, 200, 100]),
+                line("g1f3", [700, 200, 100], [700, 200, 100]),
+            ],
+            vec![line("b8c6", [100, 200, 700], [100, 200, 700])],
+        ]);
+        let moves = &review.moves;
+        let traps: Vec<_> = moves.iter().map(|reviewed| reviewed.trap).collect();
+        assert_eq!(
+            traps,
+            [
+                Some(TrapMoment::Set),
+                Some(TrapMoment::Fallen),
+                Some(TrapMoment::Missed),
+                None
+            ]
+        );
+        let judged: Vec<_> = moves.iter().map(|reviewed| reviewed.judgement).collect();
+        assert_eq!(judged, [None, Some(Judgement::Blunder), None, None]);
+        assert!((moves[1].loss.unwrap() - 0.6).abs() < 1e-5);
+        assert_eq!(moves[3].loss, None);
+        assert_eq!(moves[0].san, "e4");
+        assert!(moves[3].fen_after.starts_with("r1bqkbnr/pppp1ppp/2n5/"));
+    }
+
+    #[test]
+    fn the_right_reply_meets_a_trap() {
+        let even = [300, 400, 300];
+        let review = review(vec![
+            vec![line("e2e4", [500, 300, 200], even)],
+            vec![line("e7e5", even, even)],
+            vec![line("g1f3", even, even)],
+        ]);
+        let traps: Vec<_> = review.moves.iter().map(|reviewed| reviewed.trap).collect();
+        assert_eq!(traps, [Some(TrapMoment::Set), Some(TrapMoment::Met), None]);
+        assert!(
+            review
+                .moves
+                .iter()
+                .all(|reviewed| reviewed.judgement.is_none())
+        );
+    }
+}

@@ -1,0 +1,166 @@
+//! `scorn analyze --html` and `--annotate`, through the real program. What the page does in a browser is tested by
+//! `tests/python/report.py`.
+
+use std::{fs, path::Path, process::Command};
+
+use scorn::pgn::Reader;
+use serde_json::Value;
+
+const GAMES: &str = "[Event \"A </script> <b>test</b>\"]\n[White \"Wé\"]\n[Black \"B\"]\n[Result \"1-0\"]\n\n\
+    1. e4 e5 2. Qh5 Nc6 3. Bc4 Nf6 4. Qxf7# 1-0\n\n\
+    [White \"Giver\"]\n[FEN \"rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1\"]\n[SetUp \"1\"]\n\n\
+    1. e4 e5 2. Nf3 d6 *\n";
+
+fn analyze(pgn: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_scorn"))
+        .args([
+            "-t",
+            "1",
+            "--seed",
+            "1",
+            "analyze",
+            "--pgn",
+            pgn.to_str().unwrap(),
+        ])
+        .args(arguments)
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{error}");
+    assert!(output.stdout.is_empty());
+    error
+}
+
+/// What the page holds.
+fn data(page: &str) -> Value {
+    let start =
+        page.find("type=\"application/json\">").unwrap() + "type=\"application/json\">".len();
+    let end = start + page[start..].find("</script>").unwrap();
+    serde_json::from_str(&page[start..end]).unwrap()
+}
+
+#[test]
+fn a_report_has_all_that_the_analysis_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let [pgn, html, annotated, records] =
+        ["games.pgn", "report.html", "annotated.pgn", "records.jsonl"].map(file);
+    fs::write(&pgn, GAMES).unwrap();
+    let names = [&html, &annotated, &records].map(|path| path.to_str().unwrap());
+    let arguments = [
+        "--nodes",
+        "400",
+        "--html",
+        names[0],
+        "--annotate",
+        names[1],
+        "--output",
+        names[2],
+    ];
+    analyze(&pgn, &arguments);
+    let page = fs::read_to_string(&html).unwrap();
+    let found = data(&page);
+    assert!(
+        found["how"]
+            .as_str()
+            .unwrap()
+            .contains("400 nodes a position, ScLimit 32")
+    );
+    let games = found["games"].as_array().unwrap();
+    assert_eq!(games.len(), 2);
+    assert_eq!(games[0]["event"], "A </script> <b>test</b>");
+    assert_eq!(games[0]["moves"].as_array().unwrap().len(), 7);
+    assert_eq!(games[0]["moves"][6]["s"], "Qxf7#");
+    // The mate is found, for White.
+    assert_eq!(games[0]["moves"][6]["l"][0][4], 1);
+    // 3... Nf6 is the mistake that it is.
+    assert_eq!(games[0]["moves"][5]["j"], 3);
+    assert_eq!(
+        games[1]["start"],
+        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1"
+    );
+    for game in games {
+        for reviewed in game["moves"].as_array().unwrap() {
+            for line in reviewed["l"].as_array().unwrap() {
+                let chances = line[2].as_array().unwrap();
+                let sum: u64 = chances.iter().map(|part| part.as_u64().unwrap()).sum();
+                assert!(sum <= 1000 && (line[3] == 0 || line[3].as_array().unwrap().len() == 2));
+            }
+        }
+    }
+    check_annotated(&fs::read_to_string(&annotated).unwrap());
+    // From what is in the file already the same comes again; without --force nothing is overwritten.
+    let again = Command::new(env!("CARGO_BIN_EXE_scorn"))
+        .args([
+            "-t",
+            "1",
+            "analyze",
+            "--pgn",
+            pgn.to_str().unwrap(),
+            "--html",
+            names[0],
+        ])
+        .output()
+        .unwrap();
+    assert_eq!(again.status.code(), Some(1));
+    analyze(&pgn, &[&arguments[..], &["--force"]].concat());
+    assert_eq!(data(&fs::read_to_string(&html).unwrap()), found);
+}
+
+fn check_annotated(text: &str) {
+    let games: Vec<_> = Reader::new(text.as_bytes()).map(Result::unwrap).collect();
+    assert_eq!(
+        games
+            .iter()
+            .map(|game| game.moves.len())
+            .collect::<Vec<_>>(),
+        [7, 4]
+    );
+    assert_eq!(games[0].tag("White"), Some("Wé"));
+    assert!(games[0].tag("Annotator").unwrap().starts_with("Scorn"));
+    // Nf6 is answered by a mate in one.
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        text.contains("Nf6 $4 {[%eval #1] [%wdl 1000,0,0] Blunder."),
+        "{text}"
+    );
+    assert_eq!(text.matches("[%eval ").count(), 6 + 3);
+    assert_eq!(text.matches("[%wdl ").count(), 6 + 3);
+}
+
+#[test]
+fn a_hundred_games_of_eighty_plies_stay_below_five_megabytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pgn, html) = (
+        folder.path().join("games.pgn"),
+        folder.path().join("report.html"),
+    );
+    // Long names of squares in the middle of a game: every line has its full length.
+    let mut game = String::from("[White \"Somebody with a name\"]\n[Black \"Somebody else\"]\n\n");
+    let shuffle = [
+        "Nf3 Nf6", "Nc3 Nc6", "Rb1 Rb8", "Rg1 Rg8", "Ra1 Ra8", "Rh1 Rh8", "Ng1 Ng8", "Nb1 Nb8",
+    ];
+    for number in 0..40 {
+        game += &format!("{}. {} ", number + 1, shuffle[number % shuffle.len()]);
+    }
+    let games = 5;
+    fs::write(&pgn, format!("{game}1/2-1/2\n\n").repeat(games)).unwrap();
+    analyze(
+        &pgn,
+        &[
+            "-b",
+            "hash",
+            "--nodes",
+            "150",
+            "--html",
+            html.to_str().unwrap(),
+        ],
+    );
+    let page = fs::metadata(&html).unwrap().len();
+    let empty = 160_000;
+    assert!(page > empty);
+    assert!(
+        empty + (page - empty) * 100 / games as u64 <= 5_000_000,
+        "{page} bytes for {games} games"
+    );
+}
