@@ -39,7 +39,7 @@ use crate::{
         setup::{self, SetupError},
     },
     network::opponent,
-    options::{Invalidates, OptionError, Options},
+    options::{ContemptMode, Invalidates, OptionError, Options},
     player::{self, Load},
     search::{
         self, Clock, Limits, StopSignal, SystemClock, Tree, time::ClockState,
@@ -318,6 +318,9 @@ impl Engine {
         let contempt_side = player::contempt_side(&self.in_force, game.position().turn());
         self.forget_what_is_outdated(contempt_side, &root_moves);
         self.note_if_idle();
+        if go.infinite && !go.ponder {
+            self.note_whose_replies(game);
+        }
         let limits = self.limits(go, game, received);
         if limits.infinite && !go.ponder && is_left_out_in_analysis(&self.in_force) {
             self.listener.note(
@@ -470,6 +473,20 @@ impl Engine {
             }
             Ended::Counted(total)
         });
+    }
+
+    /// In an analysis it is not plain who is who: `ContemptMode play` goes by the side to move.
+    fn note_whose_replies(&self, game: &History) {
+        let is_plain = self.in_force.sc_limit == Options::default().sc_limit;
+        if !is_plain && self.in_force.contempt_mode == ContemptMode::Play {
+            let (us, them) = game
+                .position()
+                .turn()
+                .fold_wb(("White", "Black"), ("Black", "White"));
+            self.listener.note(&format!(
+                "ContemptMode play: {us} is to move, so search-contempt models {them}'s replies"
+            ));
+        }
     }
 
     /// The options for a search: an analysis leaves nothing to chance.

@@ -962,7 +962,8 @@ options! {
     /// A file to which the conversation with the GUI is written; `<stderr>` writes it there.
     "LogFile"                             "logfile"
         log_file:                           String                        = "";
-    /// The GUI analyses: nothing is left to chance (Temperature and noise are off).
+    /// The GUI analyses: nothing is left to chance (Temperature and noise are off), no profile or strength limit counts, and trees of
+    /// positions that were looked at stay for going back and forth, as far as half of the memory reaches.
     "UCI_AnalyseMode"                     "analyse-mode"
         analyse_mode:                       bool                          = false;
     /// King takes rook castling, for Chess960.

@@ -250,6 +250,10 @@ fn a_game_at_odds_is_recognised_and_the_next_game_forgets_it() {
     session.send("stop");
     let lines = session.until("bestmove");
     assert!(profile_lines(&lines).is_empty());
+    assert!(
+        !lines.iter().any(|line| line.contains("models")),
+        "{lines:?}"
+    );
     session.send("setoption name UCI_Opponent value none 1000 human Somebody");
     let lines = session.ask(&format!("position fen {QUEEN}"));
     assert_eq!(

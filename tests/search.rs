@@ -4,7 +4,7 @@ mod common;
 
 use std::{sync::Arc, time::Duration};
 
-use common::{Setup, position};
+use common::{Setup, game, position};
 use scorn::{
     network::{Advice, Batch, EvaluateError, Evaluator, hash::HashEvaluator},
     options::Options,
@@ -185,4 +185,45 @@ fn threads_whose_batches_grow_do_not_wait_for_each_other_for_ever() {
         assert_eq!(outcome.report.nodes, 3000, "{threads} threads");
         setup.tree.lock().assert_consistent();
     }
+}
+
+#[test]
+fn in_an_analysis_one_can_step_back_and_forth() {
+    const START: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
+    let games = [&[][..], &["e2e4"], &["e2e4", "e7e5"], &["e2e4", "c7c5"]];
+    let games = games.map(|moves| game(START, moves.iter().copied()));
+    for (analyse_mode, again) in [(true, 0), (false, 1500)] {
+        let setup = Setup::new(Options {
+            threads: 1,
+            analyse_mode,
+            ..Options::default()
+        });
+        let playouts = |index: usize| setup.search(&games[index], 1500).report.playouts;
+        assert_eq!(playouts(0), 1500);
+        let forward = playouts(1);
+        assert!(forward < 1500, "the visits below e2e4 are kept");
+        assert!(playouts(2) < 1500);
+        setup.tree.lock().assert_consistent();
+        // Back, to the other reply, back to the start, and forth again.
+        assert_eq!(playouts(1), again);
+        assert!(playouts(3) < 1500);
+        assert_eq!(playouts(0), again);
+        setup.tree.lock().assert_consistent();
+        assert_eq!(playouts(2) == 0, analyse_mode);
+    }
+    // With little memory the oldest are forgotten.
+    let setup = Setup::new(Options {
+        threads: 1,
+        analyse_mode: true,
+        ..Options::default()
+    });
+    let limits = |nodes| Limits {
+        nodes: Some(nodes),
+        tree_bytes: Some(700_000),
+        ..Limits::default()
+    };
+    for history in &games {
+        setup.search_with(history, limits(2000));
+    }
+    assert!(setup.search_with(&games[0], limits(2000)).report.playouts > 0);
 }

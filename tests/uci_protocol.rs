@@ -500,6 +500,23 @@ fn can_quit_and_search_while_the_network_is_loaded_and_warmed_up() {
 }
 
 #[test]
+fn an_endless_analysis_says_whose_replies_are_modelled() {
+    let mut session = Session::with(&["-b", "hash", "--sc-limit", "20"]);
+    for (moves, them) in [("", "Black"), ("moves e2e4", "White")] {
+        session.send(&format!("position startpos {moves}"));
+        session.send("go infinite");
+        session.send("stop");
+        let lines = session.until("bestmove");
+        let expected = format!("search-contempt models {them}'s replies");
+        assert!(
+            lines.iter().any(|line| line.contains(&expected)),
+            "{lines:?}"
+        );
+    }
+    session.end();
+}
+
+#[test]
 fn strength_is_limited_when_asked_for_and_analyses_are_not() {
     let mut session = Session::new();
     for (elo, most) in [(1200, 1), (1500, 16), (1600, 60)] {

@@ -11,7 +11,7 @@ use super::{
     tree::{
         Tree,
         node::{Node, Origin},
-        reroot::reroot,
+        reroot::{reroot, reroot_in_analysis},
     },
     wdl_contempt::WdlContempt,
 };
@@ -39,7 +39,14 @@ impl SearchState {
         if !is_same_contempt(tree.contempt.as_ref(), contempt.as_ref()) {
             tree = Tree::default();
         }
-        reroot(&mut tree, &job.history, rule);
+        match job.options.analyse_mode {
+            true => {
+                // Half of the memory is left to the search.
+                let room = job.limits.tree_bytes.map_or(usize::MAX, |bytes| bytes / 2);
+                reroot_in_analysis(&mut tree, &job.history, rule, room)
+            }
+            false => reroot(&mut tree, &job.history, rule),
+        };
         tree.contempt = contempt;
         let mut state = SearchState {
             tree,

@@ -55,6 +55,8 @@ pub struct Tree {
     pub(super) shared_values: SharedValues,
     /// How the network's values were changed, seen from the root; the same holds for it.
     pub(super) contempt: Option<WdlContempt>,
+    /// In an analysis: trees of positions that were looked at before, the latest last. Theirs are empty.
+    pub(super) shelf: Vec<Tree>,
 }
 
 impl Default for Tree {
@@ -70,6 +72,7 @@ impl Default for Tree {
             rule: None,
             shared_values: SharedValues::default(),
             contempt: None,
+            shelf: Vec::new(),
         }
     }
 }
@@ -280,6 +283,7 @@ impl Tree {
             + self.edges.memory()
             + self.records.memory()
             + self.shared_values.memory()
+            + self.shelf.iter().map(Tree::memory).sum::<usize>()
     }
 
     /// Walks all nodes below and including the root, for tests and checks: calls `visit` with the node, its depth.

@@ -24,15 +24,67 @@ pub(in crate::search) fn reroot(tree: &mut Tree, history: &History, rule: Option
             let mut old = std::mem::take(tree);
             fresh.shared_values = std::mem::take(&mut old.shared_values);
             // The copy is never larger than the original, which fitted.
-            if copy(&mut old, id, &mut fresh).is_err() {
+            if copy(&mut old, id, &mut fresh, Source::Goes).is_err() {
                 fresh = Tree::new(history.clone(), fresh.rule.take());
             }
             *tree = fresh;
         }
         None => *tree = Tree::new(history.clone(), rule),
     }
+    tree.shelf = Vec::new();
     tree.history = Some(history.clone());
     tree.node(tree.root).n
+}
+
+/// The same for an analysis, in which one goes back and forth: trees of other positions stay on a shelf, as far as they fit into
+/// `room` bytes, and the one that knows most of `history` is taken. Returns the number of visits kept.
+pub(in crate::search) fn reroot_in_analysis(
+    tree: &mut Tree,
+    history: &History,
+    rule: Option<Rule>,
+    room: usize,
+) -> u32 {
+    let mut shelf = std::mem::take(&mut tree.shelf);
+    shelf.push(std::mem::take(tree));
+    shelf.retain(|known| known.history.is_some() && known.rule == rule);
+    let places = shelf.iter().enumerate();
+    let found = places.filter_map(|(place, known)| {
+        let id = find(known, history)?;
+        Some((known.node(id).n, place, id))
+    });
+    let found = found.max();
+    *tree = match found {
+        Some((_, place, id)) if id == shelf[place].root => shelf.remove(place),
+        Some((_, place, id)) => {
+            let known = &mut shelf[place];
+            let mut fresh = Tree::new(history.clone(), rule.clone());
+            fresh.records = ReplyRecords::following(&known.records);
+            match copy(known, id, &mut fresh, Source::Stays) {
+                Ok(()) => fresh,
+                Err(Full) => Tree::new(history.clone(), rule),
+            }
+        }
+        None => Tree::new(history.clone(), rule),
+    };
+    // The oldest go first.
+    let mut taken: usize = shelf.iter().map(Tree::memory).sum();
+    shelf.retain(|known| {
+        let fits = taken <= room;
+        taken -= if fits { 0 } else { known.memory() };
+        fits
+    });
+    tree.shelf = shelf;
+    tree.history = Some(history.clone());
+    tree.node(tree.root).n
+}
+
+/// What becomes of a tree that is copied from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// Its memory is given to the copy as it goes.
+    Goes,
+    /// It is as before.
+    Stays,
 }
 
 /// The node that stands for the end of `history`.
@@ -60,7 +112,7 @@ struct Pending {
     depth: u32,
 }
 
-fn copy(tree: &mut Tree, id: NodeId, fresh: &mut Tree) -> Result<(), Full> {
+fn copy(tree: &mut Tree, id: NodeId, fresh: &mut Tree, source_tree: Source) -> Result<(), Full> {
     let mut queue = std::collections::VecDeque::from([Pending {
         old: id,
         new: fresh.root,
@@ -107,8 +159,10 @@ fn copy(tree: &mut Tree, id: NodeId, fresh: &mut Tree) -> Result<(), Full> {
             });
         }
     }
-    tree.forget_nodes();
-    copy_edges(tree, edges, fresh)?;
+    if source_tree == Source::Goes {
+        tree.forget_nodes();
+    }
+    copy_edges(tree, edges, fresh, source_tree)?;
     if !reverted.is_empty() {
         parents.sort_unstable();
         for (id, source) in reverted {
@@ -126,12 +180,19 @@ struct EdgeMove {
 }
 
 /// Copies edges in their old order, into the memory that lies behind.
-fn copy_edges(tree: &mut Tree, mut moves: Vec<EdgeMove>, fresh: &mut Tree) -> Result<(), Full> {
+fn copy_edges(
+    tree: &mut Tree,
+    mut moves: Vec<EdgeMove>,
+    fresh: &mut Tree,
+    source_tree: Source,
+) -> Result<(), Full> {
     moves.sort_unstable();
     let mut writer = fresh.edges.take_writer();
     let mut buffer: Vec<Edge> = Vec::new();
     for EdgeMove { from, to } in moves {
-        tree.edges.hand_over_before(from, &mut writer);
+        if source_tree == Source::Goes {
+            tree.edges.hand_over_before(from, &mut writer);
+        }
         let len = fresh.node(to).n_edges;
         let range = EdgeRange { start: from, len };
         buffer.clear();
