@@ -264,7 +264,8 @@ mod tests {
     #[test]
     fn ratings_and_draw_rates_give_lc0s_numbers() {
         // Worked out apart from this, from the formulas.
-        let cases: [(&[(&str, &str)], f64, f64); 10] = [
+        type Case = (&'static [(&'static str, &'static str)], f64, f64);
+        let cases: [Case; 10] = [
             (&[], 1.0, 0.0),
             (&[("Contempt", "100")], 1.0, 0.874_449),
             (&[("UCI_RatingAdv", "-100")], 1.0, -0.874_449),
