@@ -906,8 +906,8 @@ options! {
     /// The rating to play at with UCI_LimitStrength, about as Stockfish's; see docs/strength.md.
     "UCI_Elo"                             "elo"
         elo:                                u32 [1200, 2200]              = 1500;
-    /// Networks of people's moves for UCI_LimitStrength: a file whose name has `{maia}` in the place of the rating, 1100 to
-    /// 1900. Empty: fewer nodes and chance.
+    /// Networks of people's moves for UCI_LimitStrength: `<built in human {maia}>`, or a file whose name has `{maia}` in the
+    /// place of the rating, 1100 to 1900. Empty: fewer nodes and chance.
     "HumanWeights"                        "human-weights"
         human_weights:                      String                        = "";
     /// What sets options by itself, as odds, opponent and clock ask for, if they are not set by hand: a file of profiles
