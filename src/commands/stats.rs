@@ -36,7 +36,7 @@ const NAMED_ERRORS: u64 = 20;
 /// Examples:
 ///   scorn stats games.pgn.zst
 ///   scorn stats sc5.pgn sc20.pgn puct.pgn --sc-limits 5,20,1000000 --html figures.html
-///   scorn stats data/positions-*.vis --network "<built in>"
+///   scorn stats data/positions-*.vis --network other.onnx
 #[derive(Clone, Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct StatsArgs {
