@@ -310,9 +310,9 @@ fn a_network_that_is_missing_or_broken_is_named_with_its_option_and_nothing_else
     assert!(errors.contains("OpponentWeights: ") && errors.contains("/no/maia.pb.gz"));
 }
 
-/// The nodes that the second search reports, after a first one of 200: a tree that was kept has more than asked for.
+/// The nodes that the second search reports, after a first one of 1000: a tree that was kept has more than asked for.
 fn nodes_after(arguments: &[&str], between: &str) -> u64 {
-    let script = format!("position startpos\ngo nodes 200\n{between}\ngo nodes 1\n");
+    let script = format!("position startpos\ngo nodes 1000\n{between}\ngo nodes 1\n");
     // One thread: a second one that is put to sleep with a leaf in its hands keeps the first from that move.
     let main = ["-b", "rten", "-w", TINY, "--threads", "1"];
     let text = uci(&[&main, arguments].concat(), &script);
