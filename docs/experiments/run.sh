@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# The games of docs/experiments.md: figures 2, 3, 4 and 5 and table 3 of the paper on search-contempt, with the built-in network.
+# Usage: docs/experiments/run.sh SCORN FOLDER [GAMES]; goes on where it was stopped. Some 25 minutes of one core with 200 games.
+set -euo pipefail
+scorn=$1
+folder=$2
+games=${3:-200}
+mkdir -p "$folder"
+
+# A run of self-play: its name, then what is special about it.
+play() {
+    local name=$1
+    shift
+    [ -f "$folder/$name/summary.json" ] && return
+    local resume=()
+    [ -f "$folder/$name/manifest.json" ] && resume=(--resume)
+    "$scorn" selfplay --games "$games" --threads 1 --seed 20261122 --games-per-file 100 "$@" --out "$folder/$name" "${resume[@]}"
+}
+
+# Figures 2 and 4: ScLimit, with the low schedule of temperatures.
+for limit in 1 5 10 20 32 1000000000; do
+    play "sc$limit" --nodes 1000 --sc-limit "$limit" --tau tau1
+done
+# Figure 3: plain PUCT with the high schedule, and with constant temperatures between.
+play puct-tau2 --nodes 1000 --tau tau2
+for temperature in 0.25 0.5; do
+    play "puct-t$temperature" --nodes 1000 --a "Temperature=$temperature" --b "Temperature=$temperature"
+done
+# Table 3: search-contempt with the low schedule against plain PUCT with the high one, both colours.
+games=$((2 * games)) play table3 --nodes 1000 --a-plays both \
+    --a "ScLimit=5;Temperature=1;TempDecayMoves=10" --b "Temperature=1"
+# And each with the low schedule: what search-contempt by itself is worth against an equal.
+games=$((2 * games)) play equal-tau --nodes 1000 --a-plays both \
+    --a "ScLimit=5;Temperature=1;TempDecayMoves=10" --b "Temperature=1;TempDecayMoves=10"
+# Figure 5: the controller's path, the nodes doubling as it settles.
+games=3000 play figure5 --nodes 1000 --balance 1 --balance-games 100 --double-nodes 4000 --tau tau1
+
+"$scorn" stats "$folder"/sc{1,5,10,20,32,1000000000}/*.pgn "$folder"/puct-tau2/*.pgn --html "$folder/figures.html" --force
