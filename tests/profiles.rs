@@ -258,7 +258,9 @@ fn a_game_at_odds_is_recognised_and_the_next_game_forgets_it() {
     let lines = session.ask(&format!("position fen {QUEEN}"));
     assert_eq!(
         profile_lines(&lines),
-        ["odds given + weak opponent: DrawScore -0.4, ScLimit 16"]
+        [
+            "odds given + weak opponent + known opponent: DrawScore -0.4, ScLimit 16, OpponentWeights <built in human 1100>"
+        ]
     );
     let lines = session.ask("position startpos");
     assert_eq!(
