@@ -7,7 +7,7 @@ use std::{fs, process::Command, time::Duration};
 use common::{session::Session, shared};
 use scorn::{
     chess::setup::{START_FEN, position_from_fen},
-    odds::{BUILT_IN, GameFacts, Profiles, Signature},
+    odds::{BUILT_IN, OddsFacts, Profiles, Signature},
     options::Options,
 };
 use serde_json::Value;
@@ -15,8 +15,8 @@ use shakmaty::Color;
 
 const QUEEN: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1";
 
-fn facts(fen: &str, side: Color, rating: Option<u32>) -> GameFacts {
-    GameFacts {
+fn facts(fen: &str, side: Color, rating: Option<u32>) -> OddsFacts {
+    OddsFacts {
         signature: Signature::of(&position_from_fen(fen).unwrap(), side),
         side,
         rating,
@@ -95,7 +95,7 @@ fn conditions_select_and_later_profiles_override() {
         set = { OpponentWeights = "maia-{maia}.pb.gz", SwapColors = true }
     "#;
     let profiles = Profiles::parse(text, "test").unwrap();
-    let resolve = |facts: &GameFacts| {
+    let resolve = |facts: &OddsFacts| {
         let resolved = profiles.resolve(facts);
         (resolved.names.join(" "), resolved.to_string())
     };
@@ -104,7 +104,7 @@ fn conditions_select_and_later_profiles_override() {
         resolve(&white).1,
         "number 1: NodeLimit 800, DrawScore -0.4, ScLimit 28"
     );
-    let quick = GameFacts {
+    let quick = OddsFacts {
         clock: Some(Duration::from_secs(179)),
         ..white
     };
@@ -112,13 +112,13 @@ fn conditions_select_and_later_profiles_override() {
         resolve(&quick).1,
         "number 1 + quick: DrawScore -0.4, ScLimit 28, NodeLimit 100"
     );
-    let slow = GameFacts {
+    let slow = OddsFacts {
         clock: Some(Duration::from_secs(180)),
         ..white
     };
     assert_eq!(resolve(&slow).0, "number 1");
     let qn = "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/R1BQKBNR w KQkq - 0 1";
-    let black = GameFacts {
+    let black = OddsFacts {
         advantage: 500.0,
         ..facts(qn, Color::Black, Some(1449))
     };
@@ -134,19 +134,19 @@ fn conditions_select_and_later_profiles_override() {
         "{text}"
     );
     for other in [
-        GameFacts {
+        OddsFacts {
             rating: None,
             ..black
         },
-        GameFacts {
+        OddsFacts {
             rating: Some(1500),
             ..black
         },
-        GameFacts {
+        OddsFacts {
             advantage: 499.0,
             ..black
         },
-        GameFacts {
+        OddsFacts {
             side: Color::White,
             signature: None,
             ..black

@@ -8,7 +8,7 @@ use shakmaty::Position;
 use super::Go;
 use crate::{
     chess::{History, opponent},
-    odds::{GameFacts, ProfileError, Profiles, ResolvedProfiles, Signature},
+    odds::{OddsFacts, ProfileError, Profiles, ResolvedProfiles, Signature},
     options::Options,
 };
 
@@ -87,7 +87,7 @@ impl Autopilot {
     pub fn in_force(&mut self, options: &Options) -> (Options, Option<String>) {
         let mut in_force = options.clone();
         let resolved = match &self.game {
-            Some(game) if !options.analyse_mode => self.profiles.resolve(&GameFacts {
+            Some(game) if !options.analyse_mode => self.profiles.resolve(&OddsFacts {
                 signature: Signature::of(&game.plies()[0].position, game.position().turn()),
                 side: game.position().turn(),
                 rating: opponent::rating(&options.opponent),

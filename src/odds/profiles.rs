@@ -35,7 +35,7 @@ const NOT_FOR_PROFILES: [&str; 4] = ["Profiles", "UCI_AnalyseMode", "UCI_Chess96
 
 /// What a profile can depend on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct GameFacts {
+pub struct OddsFacts {
     /// The odds; `None` if the game began in its middle.
     pub signature: Option<Signature>,
     /// The engine's side.
@@ -133,7 +133,7 @@ impl OddsCondition {
 }
 
 impl Profile {
-    fn holds(&self, facts: &GameFacts) -> bool {
+    fn holds(&self, facts: &OddsFacts) -> bool {
         // What nobody knows fulfils no condition.
         let holds = |span: Option<NumberRange>, value: Option<f64>| {
             span.is_none_or(|span| value.is_some_and(|value| span.holds(value)))
@@ -159,7 +159,7 @@ pub fn name_of_maia(name: &str, rating: u32) -> String {
 
 impl ProfileSetting {
     /// The value for a game; `None` if it depends on what is not known.
-    fn value(&self, facts: &GameFacts) -> Option<String> {
+    fn value(&self, facts: &OddsFacts) -> Option<String> {
         if self.is_own && facts.side == Color::Black {
             let value: f64 = self.value.trim().parse().ok()?;
             return Some((-value).to_string());
@@ -212,7 +212,7 @@ impl Profiles {
     }
 
     /// What follows for a game.
-    pub fn resolve(&self, facts: &GameFacts) -> ResolvedProfiles {
+    pub fn resolve(&self, facts: &OddsFacts) -> ResolvedProfiles {
         let mut resolved = ResolvedProfiles::default();
         for profile in self.0.iter().filter(|profile| profile.holds(facts)) {
             resolved.names.push(profile.name.clone());

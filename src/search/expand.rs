@@ -116,19 +116,17 @@ impl Oracles<'_> {
                 replay.write_keys(&mut keys[way]);
             }
             if !is_claimed {
-                self.ask_policy(replay);
-                let edges = writer.write_moves(&replay.moves, &replay.policy)?;
-                visit.state = VisitState::Expanded(edges);
+                visit.state = VisitState::Expanded(self.moves_of(replay, writer)?);
                 continue;
             }
             let verdict = self.verdict(replay, steps.len());
-            if let Verdict::Known(leaf) = verdict {
+            if let RuleVerdict::Known(leaf) = verdict {
                 let is_table = matches!(leaf.terminal, Some((_, Origin::Tablebase)));
                 *tb_hits += u64::from(is_table);
                 visit.state = VisitState::Ready(leaf);
                 continue;
             }
-            let is_safe = matches!(verdict, Verdict::AtLeastDrawn);
+            let is_safe = matches!(verdict, RuleVerdict::AtLeastDrawn);
             *tb_hits += u64::from(is_safe);
             if let Some(state) = self.by_moves(replay, steps.len(), writer)? {
                 visit.state = state;
@@ -195,6 +193,12 @@ impl Oracles<'_> {
         Some((value, true))
     }
 
+    /// The moves of a position that an evaluator which needs no batches has judged before.
+    fn moves_of(&self, replay: &mut Replay, writer: &mut EdgeWriter) -> Result<EdgeRange, Full> {
+        self.ask_policy(replay);
+        writer.write_moves(&replay.moves, &replay.policy)
+    }
+
     /// Asks an evaluator that needs no batches for the priors.
     fn ask_policy(&self, replay: &mut Replay) {
         replay.policy.clear();
@@ -207,34 +211,34 @@ impl Oracles<'_> {
 
     /// The leaf, `depth` plies below the root, if the rules or the tables know its result. The root is searched even where
     /// the game could be claimed drawn.
-    fn verdict(&self, replay: &Replay, depth: usize) -> Verdict {
+    fn verdict(&self, replay: &Replay, depth: usize) -> RuleVerdict {
         if depth == 0 {
-            return Verdict::Open;
+            return RuleVerdict::Open;
         }
         let history = &replay.history;
         if let Some((value, result, origin)) = terminal(history, &replay.moves, depth, self.params)
         {
-            return Verdict::Known(Leaf {
+            return RuleVerdict::Known(Leaf {
                 value,
                 terminal: Some((result, origin)),
                 edges: EdgeRange::default(),
             });
         }
         let Some(tables) = self.tables else {
-            return Verdict::Open;
+            return RuleVerdict::Open;
         };
         match (self.params.contempt_pieces, self.contempt_side) {
             (Some(pieces), Some(side)) => contempt_verdict(tables, history, side, pieces),
             _ => match tables.result(history.position()) {
-                Some(result) => Verdict::Known(from_tablebase(result, 0)),
-                None => Verdict::Open,
+                Some(result) => RuleVerdict::Known(from_tablebase(result, 0)),
+                None => RuleVerdict::Open,
             },
         }
     }
 }
 
 /// What is certain about a leaf.
-enum Verdict {
+enum RuleVerdict {
     /// Its result.
     Known(Leaf),
     /// Its side to move can hold a draw, but may hope for more.
@@ -245,15 +249,15 @@ enum Verdict {
 
 /// What the tables may say where the opponent of `side` is taken to err: only what that side can be sure of. A win is one; a
 /// draw, of fewer than `pieces` pieces, is the least it gets; all else is left to the network, which knows what is hard to play.
-fn contempt_verdict(tables: &Tables, history: &History, side: Color, pieces: usize) -> Verdict {
+fn contempt_verdict(tables: &Tables, history: &History, side: Color, pieces: usize) -> RuleVerdict {
     let position = history.position();
     if position.turn() != side {
-        return Verdict::Open;
+        return RuleVerdict::Open;
     }
     match tables.verdict(position) {
-        Some((1, plies)) => Verdict::Known(from_tablebase(1, plies)),
-        Some((0, _)) if position.board().occupied().count() < pieces => Verdict::AtLeastDrawn,
-        _ => Verdict::Open,
+        Some((1, plies)) => RuleVerdict::Known(from_tablebase(1, plies)),
+        Some((0, _)) if position.board().occupied().count() < pieces => RuleVerdict::AtLeastDrawn,
+        _ => RuleVerdict::Open,
     }
 }
 

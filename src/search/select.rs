@@ -89,7 +89,7 @@ pub(super) struct Selection<'a> {
 
 /// When a batch is gathered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct BatchWanted {
     /// So many leaves are selected.
     pub leaves: usize,
     /// Collisions of the whole batch.
@@ -198,7 +198,7 @@ impl Descent {
         &mut self,
         mut selection: Selection<'_>,
         visits: &mut Visits,
-        wanted: Wanted,
+        wanted: BatchWanted,
     ) -> Result<(), Full> {
         let state = &mut *selection.state;
         state.tree.records.begin_gathering();
@@ -540,7 +540,7 @@ mod tests {
             rng: &mut rng,
         };
         let mut descent = Descent::default();
-        let wanted = Wanted {
+        let wanted = BatchWanted {
             leaves: 8,
             collisions: 3,
             out_of_order: params.max_out_of_order(8),

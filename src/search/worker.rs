@@ -8,7 +8,7 @@ use super::{
     expand::{Oracles, Replay},
     job::Job,
     params::Params,
-    select::{Descent, Selection, Wanted},
+    select::{BatchWanted, Descent, Selection},
     state::SearchState,
     tree::{Full, edges::EdgeWriter},
     visits::Visits,
@@ -74,7 +74,7 @@ impl Worker {
         if self.first == 0 {
             self.size = params.minibatch(n);
         }
-        let wanted = Wanted {
+        let wanted = BatchWanted {
             leaves: self.size.saturating_sub(self.waiting),
             collisions: params.collisions(n),
             out_of_order: params.max_out_of_order(self.size),

@@ -80,9 +80,9 @@ mod tests {
     };
 
     /// Plays the first move seven times of ten.
-    struct Fake;
+    struct FirstMove;
 
-    impl Evaluator for Fake {
+    impl Evaluator for FirstMove {
         fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
             for index in 0..batch.len() {
                 let value = Value {
@@ -117,7 +117,7 @@ mod tests {
             count: 500,
             force: false,
         };
-        let load: Load = Arc::new(|_, _| Ok(Arc::new(Fake)));
+        let load: Load = Arc::new(|_, _| Ok(Arc::new(FirstMove)));
         assert_eq!(run(&args, &Options::default(), &load).unwrap(), 500);
         let mut file = SearchedFile::open(&args.out).unwrap();
         let last = file.get(499).unwrap();

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use super::{errors::LoadError, weights::WeightsError};
 use crate::network::{
     Evaluator,
     compose::{
@@ -69,15 +68,15 @@ pub fn mixture(rating: u32) -> Option<([String; 2], f32)> {
     Some(([low, high].map(|at| human_name(ratings[at])), share))
 }
 
-/// The player of a rating, without temperature. `load` makes the evaluator of a network with such a name.
+/// The player of a rating, without temperature, between two networks with these names, which `load` loads.
 ///
 /// # Errors
-/// When the program was built without such players, or `load` fails.
-pub(super) fn player<E: Evaluator + 'static>(
+/// What `load` returns.
+pub(super) fn player<T: Evaluator + 'static, E>(
     rating: u32,
-    load: impl Fn(String) -> Result<E, LoadError>,
-) -> Result<Arc<dyn Evaluator>, LoadError> {
-    let (names, share) = mixture(rating).ok_or(WeightsError::NoBuiltIn)?;
+    (names, share): ([String; 2], f32),
+    load: impl Fn(String) -> Result<T, E>,
+) -> Result<Arc<dyn Evaluator>, E> {
     let [low, high] = names.map(|name| load(name).map(Arc::new));
     let name = format!("sparse (CPU), network built in, a human player rated {rating}");
     Ok(Arc::new(Between::new(low?, high?, share, name)))

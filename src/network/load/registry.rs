@@ -93,7 +93,8 @@ pub fn load_backend(
         return Ok(Arc::new(HashEvaluator));
     }
     if let Some(rating) = human_rating(&config.weights) {
-        return human::player(rating, |weights| {
+        let mixture = human::mixture(rating).ok_or(WeightsError::NoBuiltIn)?;
+        return human::player(rating, mixture, |weights| {
             let config = NetworkConfig {
                 weights,
                 ..config.clone()

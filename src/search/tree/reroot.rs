@@ -24,7 +24,7 @@ pub(in crate::search) fn reroot(tree: &mut Tree, history: &History, rule: Option
             let mut old = std::mem::take(tree);
             fresh.shared_values = std::mem::take(&mut old.shared_values);
             // The copy is never larger than the original, which fitted.
-            if copy(&mut old, id, &mut fresh, Source::Goes).is_err() {
+            if copy(&mut old, id, &mut fresh, SourceTree::Goes).is_err() {
                 fresh = Tree::new(history.clone(), fresh.rule.take());
             }
             *tree = fresh;
@@ -59,7 +59,7 @@ pub(in crate::search) fn reroot_in_analysis(
             let known = &mut shelf[place];
             let mut fresh = Tree::new(history.clone(), rule.clone());
             fresh.records = ReplyRecords::following(&known.records);
-            match copy(known, id, &mut fresh, Source::Stays) {
+            match copy(known, id, &mut fresh, SourceTree::Stays) {
                 Ok(()) => fresh,
                 Err(Full) => Tree::new(history.clone(), rule),
             }
@@ -80,7 +80,7 @@ pub(in crate::search) fn reroot_in_analysis(
 
 /// What becomes of a tree that is copied from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
+enum SourceTree {
     /// Its memory is given to the copy as it goes.
     Goes,
     /// It is as before.
@@ -112,7 +112,12 @@ struct Pending {
     depth: u32,
 }
 
-fn copy(tree: &mut Tree, id: NodeId, fresh: &mut Tree, source_tree: Source) -> Result<(), Full> {
+fn copy(
+    tree: &mut Tree,
+    id: NodeId,
+    fresh: &mut Tree,
+    source_tree: SourceTree,
+) -> Result<(), Full> {
     let mut queue = std::collections::VecDeque::from([Pending {
         old: id,
         new: fresh.root,
@@ -159,7 +164,7 @@ fn copy(tree: &mut Tree, id: NodeId, fresh: &mut Tree, source_tree: Source) -> R
             });
         }
     }
-    if source_tree == Source::Goes {
+    if source_tree == SourceTree::Goes {
         tree.forget_nodes();
     }
     copy_edges(tree, edges, fresh, source_tree)?;
@@ -184,13 +189,13 @@ fn copy_edges(
     tree: &mut Tree,
     mut moves: Vec<EdgeMove>,
     fresh: &mut Tree,
-    source_tree: Source,
+    source_tree: SourceTree,
 ) -> Result<(), Full> {
     moves.sort_unstable();
     let mut writer = fresh.edges.take_writer();
     let mut buffer: Vec<Edge> = Vec::new();
     for EdgeMove { from, to } in moves {
-        if source_tree == Source::Goes {
+        if source_tree == SourceTree::Goes {
             tree.edges.hand_over_before(from, &mut writer);
         }
         let len = fresh.node(to).n_edges;
