@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use shakmaty::Color;
 
 use crate::{
+    dataset::searched::Samples,
     network::opponent::{self, Networks},
     options::Options,
     player::Load,
@@ -26,7 +27,7 @@ use crate::{
             Colors, Contestant, MINIBATCH, Plan, PlayoutCap, RandomPlies, Resign, Starts, Terms,
         },
         played::{By, Played, PlayedMove, Seat},
-        records::{Samples, Sides, for_each_sample},
+        records::{Sides, for_each_sample, samples_of},
         store::{GameFacts, GameTally, Store, StoredGame},
     },
     syzygy::Tables,
@@ -427,7 +428,7 @@ impl SelfplayRun<'_> {
             false => None,
         };
         let samples = match args.records {
-            true => Samples::of(played, sides),
+            true => samples_of(played, sides),
             false => Samples::default(),
         };
         let (mut count, mut frozen) = (0, 0);

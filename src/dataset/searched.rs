@@ -43,6 +43,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use super::record::{NO_PLIES, Record};
+use crate::network::Value;
 
 /// The first bytes of a file.
 pub const MAGIC: &[u8; 8] = b"SCORNVIS";
@@ -75,7 +76,7 @@ pub struct Searched {
 }
 
 /// The header of such a file with so many positions and entries.
-pub fn header(positions: u64, entries: u64) -> Vec<u8> {
+fn header(positions: u64, entries: u64) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend(VERSION.to_le_bytes());
     bytes.extend((POSITION as u32).to_le_bytes());
@@ -85,6 +86,92 @@ pub fn header(positions: u64, entries: u64) -> Vec<u8> {
     bytes.extend(entries.to_le_bytes());
     bytes.resize(POSITION, 0);
     bytes
+}
+
+/// What a search said about its root.
+#[derive(Clone, Copy, Debug)]
+pub struct SearchedRoot {
+    /// The move that it preferred, as [`Record::best`].
+    pub best: u16,
+    /// Visits.
+    pub visits: u32,
+    /// Its value, for the side to move.
+    pub value: Value,
+}
+
+/// Positions on their way into a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Samples {
+    /// [`POSITION`] bytes each.
+    pub positions: Vec<u8>,
+    /// [`ENTRY`] bytes each.
+    pub entries: Vec<u8>,
+}
+
+impl Samples {
+    /// How many positions there are.
+    pub fn len(&self) -> usize {
+        self.positions.len() / POSITION
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.positions.is_empty()
+    }
+
+    fn entry_count(&self) -> u32 {
+        (self.entries.len() / ENTRY) as u32
+    }
+
+    /// Whether a file can hold so many more bytes of entries.
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        u32::try_from((self.entries.len() + bytes) / ENTRY).is_ok()
+    }
+
+    /// Adds a position with its moves (as [`Record::best`], with [`FROZEN`] where that is so) and their visits.
+    pub fn push(
+        &mut self,
+        record: &Record,
+        root: &SearchedRoot,
+        moves: impl Iterator<Item = (u16, u32)>,
+    ) {
+        let first = self.entry_count();
+        for (m, visits) in moves {
+            self.entries.extend(m.to_le_bytes());
+            self.entries.extend(visits.to_le_bytes());
+        }
+        let count = (self.entry_count() - first) as u16;
+        let q = (root.value.wl.clamp(-1.0, 1.0) * 32767.0).round() as i16;
+        let d = (root.value.d.clamp(0.0, 1.0) * 65535.0).round() as u16;
+        self.positions.extend(&record.to_bytes()[..SHARED]);
+        self.positions.extend(first.to_le_bytes());
+        self.positions.extend(count.to_le_bytes());
+        self.positions.extend(root.best.to_le_bytes());
+        self.positions.extend(root.visits.to_le_bytes());
+        self.positions.extend(q.to_le_bytes());
+        self.positions.extend(d.to_le_bytes());
+    }
+
+    /// Appends other positions, for which there must be room.
+    pub fn append(&mut self, other: &Samples) {
+        let shift = self.entry_count();
+        for position in other.positions.chunks_exact(POSITION) {
+            let first = u32::from_le_bytes(array(&position[SHARED..])) + shift;
+            self.positions.extend(&position[..SHARED]);
+            self.positions.extend(first.to_le_bytes());
+            self.positions
+                .extend(&position[SHARED + size_of::<u32>()..]);
+        }
+        self.entries.extend(&other.entries);
+    }
+
+    /// The bytes of a file.
+    pub fn to_file(&self) -> Vec<u8> {
+        let mut bytes = header(self.len() as u64, u64::from(self.entry_count()));
+        bytes.extend(&self.positions);
+        bytes.extend(&self.entries);
+        bytes
+    }
 }
 
 /// Whether a file begins as one of these.

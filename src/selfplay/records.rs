@@ -2,15 +2,14 @@
 //!
 //! The layout stands in [`dataset::searched`](crate::dataset::searched), which reads what is written here.
 
-use anyhow::{Result, ensure};
 use shakmaty::{KnownOutcome, Position};
 
 use super::played::{By, Played, PlayedMove, Thought};
 use crate::{
-    chess::{History, wdl},
+    chess::{History, PackedMove, wdl},
     dataset::{
         record::{MATE, Record, Source},
-        searched::{ENTRY, FROZEN, POSITION, SHARED, header},
+        searched::{FROZEN, Samples, SearchedRoot},
     },
     options::ScoreType,
     search::Score,
@@ -60,100 +59,37 @@ pub fn for_each_sample(game: &Played, sides: Sides, mut show: impl FnMut(&Sample
     }
 }
 
-/// The positions of a game, or of many.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Samples {
-    /// [`POSITION`] bytes each.
-    pub positions: Vec<u8>,
-    /// [`ENTRY`] bytes each.
-    pub entries: Vec<u8>,
+/// The positions of a game, for training.
+pub fn samples_of(game: &Played, sides: Sides) -> Samples {
+    let mut samples = Samples::default();
+    for_each_sample(game, sides, |sample| push(&mut samples, game, sample));
+    samples
 }
 
-impl Samples {
-    /// Those of a game.
-    pub fn of(game: &Played, sides: Sides) -> Samples {
-        let mut samples = Samples::default();
-        for_each_sample(game, sides, |sample| samples.push(game, sample));
-        samples
-    }
-
-    /// How many positions there are.
-    pub fn len(&self) -> usize {
-        self.positions.len() / POSITION
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.positions.is_empty()
-    }
-
-    fn entry_count(&self) -> u32 {
-        (self.entries.len() / ENTRY) as u32
-    }
-
-    fn push(&mut self, game: &Played, sample: &Sample<'_>) {
-        let position = sample.history.position();
-        let turn = position.turn();
-        let thought = sample.thought;
-        let mut record = Record::new(position, turn.is_black(), Source::EngineGame);
-        let pack = |m: crate::chess::PackedMove| Record::pack_move(m.unpack(position), turn);
-        record.best = pack(sample.played.m);
-        record.score = score(thought);
-        record.result = match game.outcome {
-            KnownOutcome::Draw => 1,
-            KnownOutcome::Decisive { winner } => 2 * u8::from(winner == turn),
-        };
-        record.plies_left = u16::try_from(sample.plies_left).unwrap_or(u16::MAX - 1);
-        record.game = game.number as u32;
-        let first = self.entry_count();
-        let mut count = 0_u16;
-        for stat in &thought.moves {
-            let Some(m) = stat.m else { continue };
-            let frozen = if stat.frozen { FROZEN } else { 0 };
-            self.entries.extend((pack(m) | frozen).to_le_bytes());
-            self.entries.extend(stat.n.to_le_bytes());
-            count += 1;
-        }
-        let q = (thought.root.wl.clamp(-1.0, 1.0) * 32767.0).round() as i16;
-        let d = (thought.root.d.clamp(0.0, 1.0) * 65535.0).round() as u16;
-        self.positions.extend(&record.to_bytes()[..SHARED]);
-        self.positions.extend(first.to_le_bytes());
-        self.positions.extend(count.to_le_bytes());
-        self.positions.extend(pack(thought.best).to_le_bytes());
-        self.positions.extend(thought.visits.to_le_bytes());
-        self.positions.extend(q.to_le_bytes());
-        self.positions.extend(d.to_le_bytes());
-    }
-
-    /// Appends those of another game.
-    ///
-    /// # Errors
-    /// When there are too many for one file.
-    pub fn append(&mut self, other: &Samples) -> Result<()> {
-        let entries = (self.entries.len() + other.entries.len()) / ENTRY;
-        ensure!(
-            u32::try_from(entries).is_ok(),
-            "too many positions for one file: lower --games-per-file"
-        );
-        let shift = self.entry_count();
-        for position in other.positions.chunks_exact(POSITION) {
-            let first = [position[48], position[49], position[50], position[51]];
-            let first = u32::from_le_bytes(first) + shift;
-            self.positions.extend(&position[..48]);
-            self.positions.extend(first.to_le_bytes());
-            self.positions.extend(&position[52..]);
-        }
-        self.entries.extend(&other.entries);
-        Ok(())
-    }
-
-    /// The bytes of a file.
-    pub fn to_file(&self) -> Vec<u8> {
-        let mut bytes = header(self.len() as u64, u64::from(self.entry_count()));
-        bytes.extend(&self.positions);
-        bytes.extend(&self.entries);
-        bytes
-    }
+fn push(samples: &mut Samples, game: &Played, sample: &Sample<'_>) {
+    let position = sample.history.position();
+    let turn = position.turn();
+    let thought = sample.thought;
+    let mut record = Record::new(position, turn.is_black(), Source::EngineGame);
+    let pack = |m: PackedMove| Record::pack_move(m.unpack(position), turn);
+    record.best = pack(sample.played.m);
+    record.score = score(thought);
+    record.result = match game.outcome {
+        KnownOutcome::Draw => 1,
+        KnownOutcome::Decisive { winner } => 2 * u8::from(winner == turn),
+    };
+    record.plies_left = u16::try_from(sample.plies_left).unwrap_or(u16::MAX - 1);
+    record.game = game.number as u32;
+    let searched = thought.moves.iter().filter_map(|stat| {
+        let frozen = if stat.frozen { FROZEN } else { 0 };
+        Some((pack(stat.m?) | frozen, stat.n))
+    });
+    let root = SearchedRoot {
+        best: pack(thought.best),
+        visits: thought.visits,
+        value: thought.root,
+    };
+    samples.push(&record, &root, searched);
 }
 
 /// The search's score as records have it.

@@ -27,8 +27,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use shakmaty::{Color, KnownOutcome};
 
-use super::records::Samples;
-use crate::files::output;
+use crate::{dataset::searched::Samples, files::output};
 
 /// A manifest is not longer than this, in bytes.
 const LONGEST_JSON: u64 = 1 << 28;
@@ -457,7 +456,11 @@ impl Store {
                 format!("{} is damaged or gone", self.game_path(number).display())
             })?;
             text += &game.pgn;
-            samples.append(&game.samples)?;
+            ensure!(
+                samples.has_room_for(game.samples.entries.len()),
+                "too many positions for one file: lower --games-per-file"
+            );
+            samples.append(&game.samples);
             if let Some(sum) = &game.facts.chunk {
                 files.insert(chunk_name(number), sum.clone());
             }

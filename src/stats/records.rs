@@ -3,16 +3,15 @@
 use std::{collections::HashMap, path::Path};
 
 use anyhow::{Context, Result};
-use shakmaty::Position;
 
 use super::policy::Policies;
 use crate::{
-    chess::{History, PackedMove, moves::legal_moves},
+    chess::History,
     dataset::{
-        record::Record,
+        policy::{self, NetworkAnswer},
         searched::{Searched, SearchedFile},
     },
-    network::{Batch, Evaluator},
+    network::Evaluator,
 };
 
 /// Positions that are put to a network together.
@@ -43,22 +42,14 @@ pub fn count(path: &Path, network: Option<&dyn Evaluator>) -> Result<Policies> {
 
 /// What a network gives the moves of each position, in their order.
 fn priors(positions: &[Searched], network: &dyn Evaluator) -> Result<Vec<Vec<f32>>> {
-    let mut batch = Batch::default();
-    let mut codes = Vec::new();
-    for searched in positions {
-        let history = History::new(searched.record.position()?);
-        let moves: Vec<PackedMove> = legal_moves(history.position()).collect();
-        let (position, turn) = (history.position(), history.position().turn());
-        let code = |m: &PackedMove| Record::pack_move(m.unpack(position), turn);
-        codes.push(moves.iter().map(code).collect::<Vec<u16>>());
-        network.queue(history.plies(), &moves, &mut batch);
-    }
-    network.evaluate(&mut batch)?;
-    let of_position = |(index, searched): (usize, &Searched)| {
-        let chances = codes[index].iter().zip(batch.policy(index));
-        let chances: HashMap<u16, f32> = chances.map(|(&code, &p)| (code, p)).collect();
+    let histories = positions
+        .iter()
+        .map(|searched| Ok(History::new(searched.record.position()?)));
+    let answers = policy::ask(&histories.collect::<Result<Vec<_>>>()?, network)?;
+    let of_position = |(searched, answer): (&Searched, NetworkAnswer)| {
+        let chances: HashMap<u16, f32> = answer.policy.into_iter().collect();
         let prior = |&(m, _): &(u16, u32)| chances.get(&m).copied().unwrap_or(0.0);
         searched.moves.iter().map(prior).collect()
     };
-    Ok(positions.iter().enumerate().map(of_position).collect())
+    Ok(positions.iter().zip(answers).map(of_position).collect())
 }
