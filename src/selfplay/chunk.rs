@@ -16,7 +16,7 @@ use shakmaty::{
 
 use super::{
     adjudicate::Ending,
-    played::{Played, Reason},
+    played::{By, Played, Reason, Thought},
     records::{Sample, Sides, for_each_sample},
 };
 use crate::{
@@ -324,7 +324,6 @@ fn position(game: &Played, sample: &Sample<'_>, format: InputFormat, fill: Histo
     let turn = position.turn();
     let black = turn.is_black();
     let planes = encode(sample.history.plies(), format, fill);
-    let index = |m: PackedMove| policy_map::index(m, black, 0);
     let thought = sample.thought;
     let (result_q, result_d) = match game.outcome {
         KnownOutcome::Draw => (0.0, 1.0),
@@ -339,27 +338,8 @@ fn position(game: &Played, sample: &Sample<'_>, format: InputFormat, fill: Histo
     } else {
         0.0
     };
-    let total: u32 = thought.moves.iter().map(|stat| stat.n).sum();
-    let share = |n: u32| {
-        if total > 0 {
-            n as f32 / total as f32
-        } else {
-            0.0
-        }
-    };
-    let mut probabilities = vec![-1.0; POLICY_SIZE];
-    for m in legal_moves(position) {
-        probabilities[index(m)] = 0.0;
-    }
-    let mut kld = 0.0_f64;
-    for stat in &thought.moves {
-        let Some(m) = stat.m else { continue };
-        let share = share(stat.n);
-        probabilities[index(m)] = share;
-        if share > 0.0 && stat.p > 0.0 {
-            kld += f64::from(share) * f64::from(share / stat.p).ln();
-        }
-    }
+    let (probabilities, policy_kld) = learned_policy(position, thought);
+    let index = |m: PackedMove| policy_map::index(m, black, 0);
     V6 {
         input_format: format as u32,
         probabilities,
@@ -388,14 +368,35 @@ fn position(game: &Played, sample: &Sample<'_>, format: InputFormat, fill: Histo
         visits: thought.visits,
         played_idx: index(sample.played.m) as u16,
         best_idx: index(thought.best) as u16,
-        policy_kld: kld as f32,
+        policy_kld,
         q_st: 0.0,
     }
 }
 
+/// The share of the visits that each move got, -1 for moves that are not legal, and the Kullback-Leibler divergence of the shares from
+/// the network's policy in nats.
+fn learned_policy(position: &Chess, thought: &Thought) -> (Vec<f32>, f32) {
+    let black = position.turn().is_black();
+    let index = |m: PackedMove| policy_map::index(m, black, 0);
+    let mut probabilities = vec![-1.0; POLICY_SIZE];
+    for m in legal_moves(position) {
+        probabilities[index(m)] = 0.0;
+    }
+    let total: u32 = thought.moves.iter().map(|stat| stat.n).sum();
+    let mut kld = 0.0_f64;
+    for stat in &thought.moves {
+        let Some(m) = stat.m else { continue };
+        let share = stat.n as f32 / total.max(1) as f32;
+        probabilities[index(m)] = share;
+        if share > 0.0 && stat.p > 0.0 {
+            kld += f64::from(share) * f64::from(share / stat.p).ln();
+        }
+    }
+    (probabilities, kld as f32)
+}
+
 /// Plies that the last search of a game expected to follow the move played.
 fn last_estimate(game: &Played) -> f32 {
-    use super::played::By;
     let last = game.moves.last();
     match last.map(|last| (&last.by, last.m)) {
         Some((By::Search(thought), m)) => (thought.value(m).m - 1.0).max(0.0),

@@ -150,35 +150,18 @@ fn find_tensors(
         OnnxEncoding::Lc0 => PLANES,
         OnnxEncoding::AlphaZero => ALPHAZERO_PLANES,
     };
-    let named = |name: Option<String>| name.filter(|name| !name.is_empty());
-    let required =
-        |role, tensors: &[ValueInfo], name: Option<String>, default: &str, dims: &[i64]| {
-            let name = named(name).unwrap_or_else(|| default.to_owned());
-            let tensor = tensors.iter().find(|tensor| tensor.name() == name);
-            let tensor = tensor.ok_or_else(|| no_tensor(role, &name, tensors))?;
-            let batch = check(tensor, dims)?;
-            Ok::<_, NetError>((name, batch))
-        };
-    // An output that the file names must be there; one it does not name is taken if it has lc0's name.
-    let optional = |name: Option<String>, default: &str, dims: &[i64]| {
-        let present = graph.output.iter().any(|tensor| tensor.name() == default);
-        match named(name) {
-            None if !present => Ok(None),
-            name => Ok::<_, NetError>(Some(
-                required("output", &graph.output, name, default, dims)?.0,
-            )),
-        }
-    };
+    let dims = [planes as i64, 8, 8];
     let (input, batch) = required(
         "input",
         &graph.input,
         names.input,
         tensor_name::INPUT,
-        &[planes as i64, 8, 8],
+        &dims,
     )?;
+    let outputs = &graph.output;
     let policy = |dims: &[i64]| {
         let name = names.policy.clone();
-        let found = required("output", &graph.output, name, tensor_name::POLICY, dims);
+        let found = required("output", outputs, name, tensor_name::POLICY, dims);
         found.map(|(name, _)| name)
     };
     let (policy, alphazero) = match encoding {
@@ -189,11 +172,11 @@ fn find_tensors(
         OnnxEncoding::Lc0 => planes_read(graph, &input),
         OnnxEncoding::AlphaZero => PlaneSet::ALL,
     };
-    let wdl = optional(names.wdl, tensor_name::WDL, &[3])?;
-    let value = optional(names.value, tensor_name::VALUE, &[1])?;
+    let wdl = optional_output(outputs, names.wdl, tensor_name::WDL, &[3])?;
+    let value = optional_output(outputs, names.value, tensor_name::VALUE, &[1])?;
     if wdl.is_none() && value.is_none() {
         let either = format!("{}' or '{}", tensor_name::WDL, tensor_name::VALUE);
-        return Err(no_tensor("output", &either, &graph.output));
+        return Err(no_tensor("output", &either, outputs));
     }
     Ok(OnnxModel {
         input,
@@ -202,10 +185,40 @@ fn find_tensors(
         policy,
         wdl,
         value,
-        mlh: optional(names.mlh, tensor_name::MLH, &[1])?,
+        mlh: optional_output(outputs, names.mlh, tensor_name::MLH, &[1])?,
         batch,
         ..inspected(graph, input_format)
     })
+}
+
+/// The tensor that the file names, or else the one of lc0's name, and its batch size if that is fixed.
+fn required(
+    role: &'static str,
+    tensors: &[ValueInfo],
+    name: Option<String>,
+    default: &str,
+    dims: &[i64],
+) -> Result<(String, Option<usize>), NetError> {
+    let name = name.filter(|name| !name.is_empty());
+    let name = name.unwrap_or_else(|| default.to_owned());
+    let tensor = tensors.iter().find(|tensor| tensor.name() == name);
+    let tensor = tensor.ok_or_else(|| no_tensor(role, &name, tensors))?;
+    let batch = check(tensor, dims)?;
+    Ok((name, batch))
+}
+
+/// An output that the file names must be there; one it does not name is taken if it has lc0's name.
+fn optional_output(
+    outputs: &[ValueInfo],
+    name: Option<String>,
+    default: &str,
+    dims: &[i64],
+) -> Result<Option<String>, NetError> {
+    let is_named = name.as_ref().is_some_and(|name| !name.is_empty());
+    if !is_named && !outputs.iter().any(|tensor| tensor.name() == default) {
+        return Ok(None);
+    }
+    required("output", outputs, name, default, dims).map(|(name, _)| Some(name))
 }
 
 /// The policy output of an AlphaZero network: `find` looks for it with these dimensions.

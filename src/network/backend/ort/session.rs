@@ -173,7 +173,6 @@ fn configure(
         .with_inter_threads(1)?
         .with_intra_op_spinning(false)?
         .with_inter_op_spinning(false)?;
-    let sizes = &settings.batch_sizes;
     let provider = |ep: ExecutionProviderDispatch| ep.error_on_failure();
     match &settings.target {
         // Otherwise a registered plugin might take part.
@@ -185,34 +184,16 @@ fn configure(
             builder.with_disable_cpu_fallback()
         }
         Target::DirectMl { device } => {
-            let directml = ep::DirectML::default()
-                .with_performance_preference(PerformancePreference::HighPerformance);
-            let directml = match device {
-                Some(number) => directml.with_device_id(*number),
-                None => directml,
-            };
+            let directml = provider(directml(*device).build());
             // It can do with neither memory patterns nor parallel execution.
             let builder = builder
                 .with_memory_pattern(false)?
                 .with_parallel_execution(false)?;
-            only_there(
-                builder.with_execution_providers([provider(directml.build())])?,
-                onnx,
-            )
+            only_there(builder.with_execution_providers([directml])?, onnx)
         }
         Target::CoreMl { units } => {
-            let units = match units {
-                CoreMlUnits::All => ComputeUnits::All,
-                CoreMlUnits::Gpu => ComputeUnits::CPUAndGPU,
-                CoreMlUnits::NeuralEngine => ComputeUnits::CPUAndNeuralEngine,
-                CoreMlUnits::Cpu => ComputeUnits::CPUOnly,
-            };
-            let coreml = ep::CoreML::default()
-                .with_model_format(ModelFormat::MLProgram)
-                .with_static_input_shapes(true)
-                .with_compute_units(units);
             // Core ML lacks some operators, and leaves those to the CPU.
-            builder.with_execution_providers([provider(coreml.build())])
+            builder.with_execution_providers([provider(coreml(*units).build())])
         }
         Target::Cuda(settings) => {
             let cuda = provider(cuda(*settings).build());
@@ -223,28 +204,64 @@ fn configure(
             fp16,
             cache,
         } => {
-            let mut rt = ep::TensorRT::default()
-                .with_device_id(beside.device)
-                .with_fp16(*fp16)
-                // Sums of squares of 16-bit numbers do not fit into 16 bits.
-                .with_layer_norm_fp32_fallback(*fp16)
-                .with_engine_cache(true)
-                .with_engine_cache_path(cache)
-                .with_timing_cache(true)
-                .with_timing_cache_path(cache);
-            // One engine for all batch sizes; without this it would be built anew for each.
-            if let (Some(min), Some(max), None) = (sizes.first(), sizes.last(), onnx.batch) {
-                let planes = Encoding::of(onnx).layout().planes;
-                let shape = |size| format!("{}:{size}x{planes}x8x8", onnx.input);
-                rt = rt
-                    .with_profile_min_shapes(shape(min))
-                    .with_profile_opt_shapes(shape(max))
-                    .with_profile_max_shapes(shape(max));
-            }
+            let rt = tensorrt(*beside, *fp16, cache, &settings.batch_sizes, onnx);
             let providers = [provider(rt.build()), provider(cuda(*beside).build())];
             only_there(builder.with_execution_providers(providers)?, onnx)
         }
     }
+}
+
+/// DirectML's provider, for the GPU of this number or the fastest.
+fn directml(device: Option<i32>) -> ep::DirectML {
+    let directml =
+        ep::DirectML::default().with_performance_preference(PerformancePreference::HighPerformance);
+    match device {
+        Some(number) => directml.with_device_id(number),
+        None => directml,
+    }
+}
+
+/// Core ML's provider.
+fn coreml(units: CoreMlUnits) -> ep::CoreML {
+    let units = match units {
+        CoreMlUnits::All => ComputeUnits::All,
+        CoreMlUnits::Gpu => ComputeUnits::CPUAndGPU,
+        CoreMlUnits::NeuralEngine => ComputeUnits::CPUAndNeuralEngine,
+        CoreMlUnits::Cpu => ComputeUnits::CPUOnly,
+    };
+    ep::CoreML::default()
+        .with_model_format(ModelFormat::MLProgram)
+        .with_static_input_shapes(true)
+        .with_compute_units(units)
+}
+
+/// TensorRT's provider, which keeps its engines in the folder `cache`.
+fn tensorrt(
+    beside: CudaSettings,
+    fp16: bool,
+    cache: &str,
+    sizes: &[usize],
+    onnx: &OnnxModel,
+) -> ep::TensorRT {
+    let mut rt = ep::TensorRT::default()
+        .with_device_id(beside.device)
+        .with_fp16(fp16)
+        // Sums of squares of 16-bit numbers do not fit into 16 bits.
+        .with_layer_norm_fp32_fallback(fp16)
+        .with_engine_cache(true)
+        .with_engine_cache_path(cache)
+        .with_timing_cache(true)
+        .with_timing_cache_path(cache);
+    // One engine for all batch sizes; without this it would be built anew for each.
+    if let (Some(min), Some(max), None) = (sizes.first(), sizes.last(), onnx.batch) {
+        let planes = Encoding::of(onnx).layout().planes;
+        let shape = |size| format!("{}:{size}x{planes}x8x8", onnx.input);
+        rt = rt
+            .with_profile_min_shapes(shape(min))
+            .with_profile_opt_shapes(shape(max))
+            .with_profile_max_shapes(shape(max));
+    }
+    rt
 }
 
 /// CUDA's provider. Which algorithm a convolution takes is asked of cuDNN, not tried out, which would have to be done for

@@ -194,7 +194,7 @@ fn directml(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> 
         advice: Advice {
             threads: 2,
             minibatch: 256,
-            least: 1,
+            least: gpu::least_of(256),
         },
         data_type,
         max_sessions: 2,
