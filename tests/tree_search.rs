@@ -339,16 +339,8 @@ fn transpositions_change_what_is_found_and_leave_the_tree_consistent() {
         // Few pieces, many ways to the same positions.
         let start = position("8/2k5/3p4/p2P1p2/P2P1P2/8/8/3K4 w - - 0 1");
         let job = Job::new(start, limits, Arc::new(options));
-        let mut search = TreeSearch::new(Tree::default(), job, params);
-        let mut batch = Batch::default();
-        while !search.is_over() {
-            batch.clear();
-            search.gather(&HashEvaluator, &mut batch);
-            HashEvaluator.evaluate(&mut batch).unwrap();
-            search.apply(&batch);
-        }
-        search.tree().assert_consistent();
-        let visits: Vec<u32> = search.outcome().1.iter().map(|stat| stat.n).collect();
+        let search = run_alone(TreeSearch::new(Tree::default(), job, params));
+        let visits: Vec<u32> = found(&search).1.iter().map(|stat| stat.n).collect();
         (visits, search.tree().memory())
     };
     let (with, without) = (search("true"), search("false"));

@@ -93,7 +93,7 @@ pub const CONVOLUTION_PLANES: usize = 73;
 
 /// The eight queen directions, clockwise from straight ahead, as (files, ranks); the plane of a queen move is
 /// 7 * direction + distance - 1.
-const QUEEN_DIRECTIONS: [(i32, i32); 8] = [
+pub const QUEEN_DIRECTIONS: [(i32, i32); 8] = [
     (0, 1),
     (1, 1),
     (1, 0),
@@ -105,7 +105,7 @@ const QUEEN_DIRECTIONS: [(i32, i32); 8] = [
 ];
 
 /// The eight knight moves, clockwise from "up and one to the right"; planes 56..64.
-const KNIGHT_MOVES: [(i32, i32); 8] = [
+pub const KNIGHT_MOVES: [(i32, i32); 8] = [
     (1, 2),
     (2, 1),
     (2, -1),

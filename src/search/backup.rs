@@ -382,6 +382,13 @@ mod tests {
             });
         }
 
+        /// Another node has searched the leaf's position; keys are 11 for the child's and 13 for it.
+        fn know_leaf_from_elsewhere(&mut self) {
+            self.visits.keys = vec![11, 13, 11, 13];
+            let elsewhere = node(40, 0.2, 0.5, 8.0);
+            self.state.tree.shared_values.note(13, &elsewhere);
+        }
+
         fn back_up(&mut self, finish: bool) {
             let params = Params::new(&Options::default(), 2, true);
             Paths::default().back_up(&mut self.state, &params, &mut self.visits, finish);
@@ -438,11 +445,7 @@ mod tests {
     fn a_position_that_is_known_from_elsewhere_begins_with_what_is_known() {
         let mut line = Line::open();
         line.evaluated(VALUE, None);
-        line.visits.keys = vec![11, 13, 11, 13];
-        line.state
-            .tree
-            .shared_values
-            .note(13, &node(40, 0.2, 0.5, 8.0));
+        line.know_leaf_from_elsewhere();
         line.back_up(true);
         // The other side is worth 0.2 to the one that moved into the leaf, whatever the network says at a glance.
         line.assert_is(2, 1, 0.2, 0.5, 8.0);
@@ -468,11 +471,7 @@ mod tests {
             m: 0.0,
         };
         line.evaluated(drawn, Some((0, Origin::TwoFold)));
-        line.visits.keys = vec![11, 13, 11, 13];
-        line.state
-            .tree
-            .shared_values
-            .note(13, &node(40, 0.2, 0.5, 8.0));
+        line.know_leaf_from_elsewhere();
         line.back_up(true);
         line.assert_is(2, 1, 0.0, 1.0, 0.0);
     }

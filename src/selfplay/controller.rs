@@ -162,17 +162,11 @@ mod tests {
     use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
     use super::*;
+    use crate::stats::paper::DECISIVE_BY_LIMIT;
 
     /// Figure 2, between its points a straight line of logarithms; harder to balance with more nodes.
     fn response(sc_limit: u32, nodes: u64) -> f64 {
-        let points = [
-            (1.0, 2.57),
-            (5.0, 1.38),
-            (10.0, 0.78),
-            (20.0, 0.52),
-            (32.0, 0.32),
-            (1e6, 0.09),
-        ];
+        let points = DECISIVE_BY_LIMIT;
         let x = (f64::from(sc_limit) / (nodes as f64 / 1000.0))
             .max(0.1)
             .ln();

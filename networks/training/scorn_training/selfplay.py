@@ -15,23 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from .files import write_whole
-from .records import NO_PLIES, NO_RESULT
+from .records import DTYPE, NO_PLIES, NO_RESULT
 
 MAGIC = b"SCORNVIS"
 HEADER = 64
 POSITION = np.dtype(
     [
-        ("board", "u1", 32),
-        ("state", "u1"),
-        ("ep", "u1"),
-        ("rule50", "u1"),
-        ("flags", "u1"),
-        ("move", "<u2"),
-        ("score", "<i2"),
-        ("result", "u1"),
-        ("reserved", "u1"),
-        ("plies_left", "<u2"),
-        ("game", "<u4"),
+        *DTYPE.descr,
         ("first", "<u4"),
         ("moves", "<u2"),
         ("best", "<u2"),

@@ -20,7 +20,14 @@ use super::{
     encoder::{all_if, may_invent, undo_double_step, write_board},
     planes::HISTORY,
 };
-use crate::{chess::Ply, lc0::AlphaZeroMoves, options::HistoryFill};
+use crate::{
+    chess::Ply,
+    lc0::{
+        AlphaZeroMoves,
+        policy_list::{KNIGHT_MOVES, QUEEN_DIRECTIONS},
+    },
+    options::HistoryFill,
+};
 
 pub use crate::lc0::{ALPHAZERO_PLANES as PLANES, ALPHAZERO_POLICY as POLICY_SIZE};
 
@@ -150,31 +157,13 @@ fn is_usual(king: Square, rook: Square) -> bool {
 
 /// The number of a way to go, 0..64, for files to the right and ranks up.
 fn way(files: i32, ranks: i32) -> usize {
-    const KNIGHT: [(i32, i32); 8] = [
-        (1, 2),
-        (2, 1),
-        (2, -1),
-        (1, -2),
-        (-1, -2),
-        (-2, -1),
-        (-2, 1),
-        (-1, 2),
-    ];
-    if let Some(jump) = KNIGHT.iter().position(|&jump| jump == (files, ranks)) {
+    if let Some(jump) = KNIGHT_MOVES.iter().position(|&jump| jump == (files, ranks)) {
         return KNIGHT_WAYS + jump;
     }
-    let direction = match (files.signum(), ranks.signum()) {
-        (0, 1) => 0,
-        (1, 1) => 1,
-        (1, 0) => 2,
-        (1, -1) => 3,
-        (0, -1) => 4,
-        (-1, -1) => 5,
-        (-1, 0) => 6,
-        _ => 7,
-    };
+    let step = (files.signum(), ranks.signum());
+    let direction = QUEEN_DIRECTIONS.iter().position(|&way| way == step);
     let distance = files.abs().max(ranks.abs()).clamp(1, 7) as usize;
-    direction * 7 + distance - 1
+    direction.unwrap_or_default() * 7 + distance - 1
 }
 
 #[cfg(test)]

@@ -84,7 +84,7 @@ static EMBEDDED_SPARSE: Option<&[u8]> = None;
 
 /// The bytes of the default network inside the program, an ONNX model: the sparse one, unless the program was built without it.
 /// `None` if there is none at all.
-pub fn embedded() -> Option<&'static [u8]> {
+fn embedded() -> Option<&'static [u8]> {
     EMBEDDED_SPARSE.or(EMBEDDED)
 }
 
