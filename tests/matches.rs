@@ -143,7 +143,15 @@ fn a_match_is_reproducible_and_its_games_are_whole() {
     );
     assert_ne!(play("other.pgn", &["--seed", "2"]).1, once);
 
-    let games = games(&folder.path("once.pgn"));
+    check_pairs(&games(&folder.path("once.pgn")));
+    assert!(
+        once.contains("[%eval ") && once.contains("[%nodes 50]"),
+        "{once}"
+    );
+}
+
+/// Three openings, each played from both sides.
+fn check_pairs(games: &[scorn::pgn::Game]) {
     assert_eq!(games.len(), 6);
     for pair in games.chunks(2) {
         assert_eq!(pair[0].start, pair[1].start);
@@ -154,33 +162,48 @@ fn a_match_is_reproducible_and_its_games_are_whole() {
                 .all(|game| game.outcome.is_some() && !game.moves.is_empty())
         );
     }
-    assert!(
-        once.contains("[%eval ") && once.contains("[%nodes 50]"),
-        "{once}"
-    );
+}
+
+/// A match that can be stopped and go on.
+struct Stoppable {
+    folder: Folder,
+    book: String,
+    pgn: String,
+}
+
+impl Stoppable {
+    fn new() -> Stoppable {
+        let folder = Folder::new();
+        let (book, pgn) = (folder.text("book.epd"), folder.text("match.pgn"));
+        Stoppable { folder, book, pgn }
+    }
+
+    fn arguments<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
+        let usual = "--limit nodes=20 --longest 40".split(' ');
+        let files = ["--book", &self.book, "--pgn", &self.pgn];
+        let more = more.iter().copied();
+        usual.chain(files).chain(more).collect()
+    }
+
+    fn play(&self, more: &[&str]) -> Output {
+        self.folder.play(HASH, HASH, &self.arguments(more))
+    }
+
+    /// What is told of a match of three pairs, and its games.
+    fn whole(&self) -> (serde_json::Value, Vec<u8>) {
+        let told = json(&self.play(&["--pairs", "3", "--json"]));
+        (told, self.games())
+    }
+
+    fn games(&self) -> Vec<u8> {
+        fs::read(&self.pgn).unwrap()
+    }
 }
 
 #[test]
-fn a_match_that_was_stopped_goes_on_to_the_same_games() {
-    let folder = Folder::new();
-    let book = folder.text("book.epd");
-    let pgn = folder.text("match.pgn");
-    let play = |more: &[&str]| {
-        let usual = [
-            "--book",
-            &book,
-            "--limit",
-            "nodes=20",
-            "--longest",
-            "40",
-            "--pgn",
-            &pgn,
-        ];
-        folder.play(HASH, HASH, &[&usual[..], more].concat())
-    };
-    let whole = play(&["--pairs", "3", "--json"]);
-    let whole = json(&whole);
-    let games = fs::read(&pgn).unwrap();
+fn a_match_whose_file_was_cut_goes_on_to_the_same_games() {
+    let stoppable = Stoppable::new();
+    let (whole, games) = stoppable.whole();
     let third = text(&games).match_indices("[Event ").nth(3).unwrap().0;
     for end in [
         games.len() - 1,
@@ -193,44 +216,44 @@ fn a_match_that_was_stopped_goes_on_to_the_same_games() {
         20,
         0,
     ] {
-        fs::write(&pgn, &games[..end]).unwrap();
-        let output = play(&["--pairs", "3", "--json"]);
-        assert_eq!(json(&output), whole, "cut at {end}");
-        assert!(fs::read(&pgn).unwrap() == games, "cut at {end}");
+        fs::write(&stoppable.pgn, &games[..end]).unwrap();
+        let (told, again) = stoppable.whole();
+        assert_eq!(told, whole, "cut at {end}");
+        assert!(again == games, "cut at {end}");
     }
-    // Killed while it plays; nothing is lost but the game that was being played.
-    fs::remove_file(&pgn).unwrap();
+}
+
+/// Nothing is lost but the game that was being played.
+#[test]
+fn a_match_that_was_killed_goes_on_to_the_same_games() {
+    let stoppable = Stoppable::new();
+    let (whole, games) = stoppable.whole();
+    let pgn = &stoppable.pgn;
+    fs::remove_file(pgn).unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_scorn"))
-        .args([
-            "match",
-            HASH,
-            HASH,
-            "--book",
-            &book,
-            "--limit",
-            "nodes=20",
-            "--longest",
-            "40",
-        ])
-        .args(["--pgn", &pgn, "--pairs", "3"])
+        .args(["match", HASH, HASH])
+        .args(stoppable.arguments(&["--pairs", "3"]))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let deadline = Instant::now() + PATIENCE;
-    while fs::metadata(&pgn).map_or(0, |file| file.len()) == 0 && Instant::now() < deadline {
+    while fs::metadata(pgn).map_or(0, |file| file.len()) == 0 && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(2));
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(json(&play(&["--pairs", "3", "--json"])), whole);
-    assert!(fs::read(&pgn).unwrap() == games);
-    // A longer match takes the games there are.
-    let longer = play(&["--pairs", "4", "--json"]);
-    assert_eq!(json(&longer)["games"], 8);
-    assert!(fs::read(&pgn).unwrap().starts_with(&games));
+    assert!(stoppable.whole() == (whole, games));
+}
 
-    let before = fs::read(&pgn).unwrap();
+#[test]
+fn games_there_are_serve_a_longer_match_and_no_other() {
+    let stoppable = Stoppable::new();
+    let (_, games) = stoppable.whole();
+    let longer = stoppable.play(&["--pairs", "4", "--json"]);
+    assert_eq!(json(&longer)["games"], 8);
+    let before = stoppable.games();
+    assert!(before.starts_with(&games));
     for (more, message) in [
         (&["--pairs", "4", "--seed", "9"][..], "seed"),
         (&["--pairs", "2"], "beyond the pairs"),
@@ -240,11 +263,11 @@ fn a_match_that_was_stopped_goes_on_to_the_same_games() {
         ),
         (&["--pairs", "4", "--adjudicate"], "draw, resign"),
     ] {
-        let output = play(more);
+        let output = stoppable.play(more);
         assert_eq!(output.status.code(), Some(1), "{more:?}");
         let errors = text(&output.stderr);
         assert!(errors.contains(message), "{more:?}: {errors}");
-        assert!(fs::read(&pgn).unwrap() == before);
+        assert!(stoppable.games() == before);
     }
 }
 
@@ -308,62 +331,52 @@ fn faults_lose_games_are_told_and_never_hang() {
     }
 }
 
+/// Nobody can play this; the error says so, and there is no file of games.
+fn assert_unplayable(folder: &Folder, second: &str, arguments: &[&str], message: &str) {
+    let pgn = folder.text("match.pgn");
+    let mut all = vec!["--pairs", "1", "--limit", "nodes=2", "--longest", "4"];
+    all.extend(arguments);
+    if !all.contains(&"--pgn") && !all.contains(&"--html") {
+        all.extend(["--pgn", &*pgn]);
+    }
+    let output = folder.play(HASH, second, &all);
+    assert_eq!(output.status.code(), Some(1), "{second} {arguments:?}");
+    let errors = text(&output.stderr);
+    assert!(errors.contains(message), "{second} {arguments:?}: {errors}");
+    assert!(!folder.path("match.pgn").exists(), "{second} {arguments:?}");
+}
+
 #[test]
-fn what_cannot_be_played_leaves_no_file() {
+fn unusable_engines_leave_no_file() {
+    let folder = Folder::new();
+    for (second, message) in [
+        (&*folder.text("no-such-engine"), "no-such-engine"),
+        ("/bin/true", "has ended"),
+        ("self;Nonsense=1", "no option 'Nonsense'"),
+        ("self;MultiPV=0", "MultiPV takes"),
+        ("self;Backend=nosuch", "no backend 'nosuch'"),
+        ("self;CPuct=x", "not a number"),
+    ] {
+        assert_unplayable(&folder, second, &[], message);
+    }
+}
+
+#[test]
+fn unusable_files_and_arguments_leave_no_file() {
     let folder = Folder::new();
     fs::write(folder.path("cut.epd"), &BOOK[..BOOK.len() - 30]).unwrap();
     fs::write(folder.path("empty.pgn"), "\n").unwrap();
     fs::write(folder.path("other.pgn"), "1. e4 *\n").unwrap();
-    let pgn = folder.text("match.pgn");
-    let silent = folder
-        .engine("dies", "exit 1")
-        .replace("dies", "no-such-engine");
-    let book = |name: &str| folder.text(name);
-    for (second, arguments, message) in [
-        (&*silent, vec![], "no-such-engine"),
-        ("/bin/true", vec![], "has ended"),
-        ("self;Nonsense=1", vec![], "no option 'Nonsense'"),
-        ("self;MultiPV=0", vec![], "MultiPV takes"),
-        ("self;Backend=nosuch", vec![], "no backend 'nosuch'"),
-        ("self;CPuct=x", vec![], "not a number"),
-        (HASH, vec!["--book".into(), book("cut.epd")], "line 4"),
-        (
-            HASH,
-            vec!["--book".into(), book("empty.pgn")],
-            "no position",
-        ),
-        (
-            HASH,
-            vec!["--book".into(), book("missing.epd")],
-            "missing.epd",
-        ),
-        (HASH, vec!["--syzygy".into(), book("missing")], "missing"),
-        (
-            HASH,
-            vec!["--pgn".into(), book("other.pgn")],
-            "nothing tells of which match",
-        ),
-        (
-            HASH,
-            vec!["--pgn".into(), book("a.pgn.gz")],
-            "cannot be compressed",
-        ),
-        (
-            HASH,
-            vec!["--html".into(), book("no/such.html")],
-            "no/such.html",
-        ),
+    for (flag, file, message) in [
+        ("--book", "cut.epd", "line 4"),
+        ("--book", "empty.pgn", "no position"),
+        ("--book", "missing.epd", "missing.epd"),
+        ("--syzygy", "missing", "missing"),
+        ("--pgn", "other.pgn", "nothing tells of which match"),
+        ("--pgn", "a.pgn.gz", "cannot be compressed"),
+        ("--html", "no/such.html", "no/such.html"),
     ] {
-        let mut all = vec!["--pairs", "1", "--limit", "nodes=2", "--longest", "4"];
-        all.extend(arguments.iter().map(String::as_str));
-        if !all.contains(&"--pgn") && !all.contains(&"--html") {
-            all.extend(["--pgn", &*pgn]);
-        }
-        let output = folder.play(HASH, second, &all);
-        assert_eq!(output.status.code(), Some(1), "{second} {arguments:?}");
-        let errors = text(&output.stderr);
-        assert!(errors.contains(message), "{second} {arguments:?}: {errors}");
-        assert!(!folder.path("match.pgn").exists(), "{second} {arguments:?}");
+        assert_unplayable(&folder, HASH, &[flag, &folder.text(file)], message);
     }
     assert_eq!(fs::read(folder.path("other.pgn")).unwrap(), b"1. e4 *\n");
     for arguments in [

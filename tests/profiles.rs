@@ -77,9 +77,8 @@ fn the_published_options_are_accepted() {
     }
 }
 
-#[test]
-fn conditions_select_and_later_profiles_override() {
-    let text = r#"
+/// Three profiles whose conditions differ.
+const CONDITIONS: &str = r#"
         [[profile]]
         odds = ["Q", "qN"]
         set = { ScLimit = 28, NodeLimit = 800, OwnDrawScore = -0.4 }
@@ -94,11 +93,16 @@ fn conditions_select_and_later_profiles_override() {
         rating = "1100..1500"
         set = { OpponentWeights = "maia-{maia}.pb.gz", SwapColors = true }
     "#;
-    let profiles = Profiles::parse(text, "test").unwrap();
-    let resolve = |facts: &OddsFacts| {
-        let resolved = profiles.resolve(facts);
-        (resolved.names.join(" "), resolved.to_string())
-    };
+
+/// The profiles that hold, and the whole line about them.
+fn resolve(facts: &OddsFacts) -> (String, String) {
+    let profiles = Profiles::parse(CONDITIONS, "test").unwrap();
+    let resolved = profiles.resolve(facts);
+    (resolved.names.join(" "), resolved.to_string())
+}
+
+#[test]
+fn later_profiles_override_earlier_ones() {
     let white = facts(QUEEN, Color::White, Some(1449));
     assert_eq!(
         resolve(&white).1,
@@ -117,6 +121,16 @@ fn conditions_select_and_later_profiles_override() {
         ..white
     };
     assert_eq!(resolve(&slow).0, "number 1");
+    let given_by_black = facts(
+        "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+        Color::Black,
+        None,
+    );
+    assert!(resolve(&given_by_black).1.contains("DrawScore 0.4"));
+}
+
+#[test]
+fn all_conditions_of_a_profile_have_to_hold() {
     let qn = "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/R1BQKBNR w KQkq - 0 1";
     let black = OddsFacts {
         advantage: 500.0,
@@ -154,12 +168,6 @@ fn conditions_select_and_later_profiles_override() {
     ] {
         assert_eq!(resolve(&other).0, "");
     }
-    let given_by_black = facts(
-        "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
-        Color::Black,
-        None,
-    );
-    assert!(resolve(&given_by_black).1.contains("DrawScore 0.4"));
 }
 
 #[test]

@@ -79,15 +79,7 @@ fn a_report_has_all_that_the_analysis_found() {
         games[1]["start"],
         "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1"
     );
-    for game in games {
-        for reviewed in game["moves"].as_array().unwrap() {
-            for line in reviewed["l"].as_array().unwrap() {
-                let chances = line[2].as_array().unwrap();
-                let sum: u64 = chances.iter().map(|part| part.as_u64().unwrap()).sum();
-                assert!(sum <= 1000 && (line[3] == 0 || line[3].as_array().unwrap().len() == 2));
-            }
-        }
-    }
+    games.iter().for_each(check_lines);
     check_annotated(&fs::read_to_string(&annotated).unwrap());
     // From what is in the file already the same comes again; without --force nothing is overwritten.
     let again = Command::new(env!("CARGO_BIN_EXE_scorn"))
@@ -105,6 +97,17 @@ fn a_report_has_all_that_the_analysis_found() {
     assert_eq!(again.status.code(), Some(1));
     analyze(&pgn, &[&arguments[..], &["--force"]].concat());
     assert_eq!(data(&fs::read_to_string(&html).unwrap()), found);
+}
+
+/// Chances in thousandths, and what best replies would say if that differs.
+fn check_lines(game: &Value) {
+    for reviewed in game["moves"].as_array().unwrap() {
+        for line in reviewed["l"].as_array().unwrap() {
+            let chances = line[2].as_array().unwrap();
+            let sum: u64 = chances.iter().map(|part| part.as_u64().unwrap()).sum();
+            assert!(sum <= 1000 && (line[3] == 0 || line[3].as_array().unwrap().len() == 2));
+        }
+    }
 }
 
 fn check_annotated(text: &str) {

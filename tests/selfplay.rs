@@ -364,19 +364,21 @@ fn chunks_read_back_field_by_field_without_our_reader() {
         serde_json::from_slice(&fs::read(out.join("summary.json")).unwrap()).unwrap();
     assert_eq!(folder_summary["samples"], summary["positions"]);
     assert!(folder_summary["frozen_samples"].as_u64().unwrap() > 0);
-    // What is damaged is named.
+    compare_with_python(&chunks, &ours);
+    a_damaged_chunk_is_named(folder.path(), ours[0].clone());
+}
+
+fn a_damaged_chunk_is_named(folder: &Path, mut bad: V6) {
     let mut bytes = Vec::new();
-    let mut bad = ours[0].clone();
     bad.probabilities[0] = 0.5;
     bad.write(&mut bytes);
-    let path = folder.path().join("bad.chunk");
+    let path = folder.join("bad.chunk");
     fs::write(&path, &bytes).unwrap();
     let output = scorn(&["chunk"], std::slice::from_ref(&path));
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("position 1: entry 0 of the policy is 0.5"));
     fs::write(&path, &bytes[..1000]).unwrap();
     assert_eq!(scorn(&["chunk"], &[path]).status.code(), Some(1));
-    compare_with_python(&chunks, &ours);
 }
 
 fn scorn(arguments: &[&str], files: &[std::path::PathBuf]) -> Output {
@@ -457,41 +459,10 @@ fn records_hold_every_visit_and_only_the_chosen_side() {
         fs::read(out.join("positions-00001.vis")).unwrap()
     };
     let (all, own) = (file("all", "both"), file("own", "a"));
-    let number = |bytes: &[u8]| {
-        bytes
-            .iter()
-            .rev()
-            .fold(0_u64, |n, &byte| n << 8 | u64::from(byte))
-    };
     let count = |file: &[u8]| number(&file[24..32]) as usize;
     let is_black = |position: &[u8]| position[32] & 16 != 0;
-    for file in [&all, &own] {
-        assert_eq!((&file[..8], number(&file[8..12])), (&b"SCORNVIS"[..], 1));
-        let (positions, entries) = (count(file), number(&file[32..40]) as usize);
-        assert_eq!(file.len(), 64 + 64 * positions + 6 * entries);
-        let (mut next, mut frozen) = (0, 0);
-        for position in file[64..][..64 * positions].chunks(64) {
-            assert_eq!(number(&position[48..52]) as usize, next);
-            let moves = number(&position[52..54]) as usize;
-            let entries = &file[64 + 64 * positions + 6 * next..][..6 * moves];
-            let visits: u64 = entries.chunks(6).map(|entry| number(&entry[2..])).sum();
-            assert_eq!(visits + 1, number(&position[56..60]));
-            let names: Vec<u64> = entries
-                .chunks(6)
-                .map(|entry| number(&entry[..2]) & 0x7fff)
-                .collect();
-            for m in [&position[36..38], &position[54..56]] {
-                assert!(names.contains(&number(m)));
-            }
-            frozen += entries
-                .chunks(6)
-                .filter(|entry| entry[1] & 0x80 != 0)
-                .count();
-            next += moves;
-        }
-        assert_eq!(next, entries);
-        assert!(frozen > 0);
-    }
+    check_records(&all, count(&all));
+    check_records(&own, count(&own));
     // 30 plies less 4 random ones, in 3 games.
     assert_eq!((count(&all), count(&own)), (78, 39));
     assert!(
@@ -499,6 +470,41 @@ fn records_hold_every_visit_and_only_the_chosen_side() {
             .chunks(64)
             .all(|position| !is_black(position))
     );
+}
+
+/// A number of any length, lowest byte first.
+fn number(bytes: &[u8]) -> u64 {
+    let highest_first = bytes.iter().rev();
+    highest_first.fold(0, |n, &byte| n << 8 | u64::from(byte))
+}
+
+/// Each position's moves follow those of the one before it, and their visits add up.
+fn check_records(file: &[u8], positions: usize) {
+    assert_eq!((&file[..8], number(&file[8..12])), (&b"SCORNVIS"[..], 1));
+    let entries = number(&file[32..40]) as usize;
+    assert_eq!(file.len(), 64 + 64 * positions + 6 * entries);
+    let (mut next, mut frozen) = (0, 0);
+    for position in file[64..][..64 * positions].chunks(64) {
+        assert_eq!(number(&position[48..52]) as usize, next);
+        let moves = number(&position[52..54]) as usize;
+        let entries = &file[64 + 64 * positions + 6 * next..][..6 * moves];
+        let visits: u64 = entries.chunks(6).map(|entry| number(&entry[2..])).sum();
+        assert_eq!(visits + 1, number(&position[56..60]));
+        let names: Vec<u64> = entries
+            .chunks(6)
+            .map(|entry| number(&entry[..2]) & 0x7fff)
+            .collect();
+        for m in [&position[36..38], &position[54..56]] {
+            assert!(names.contains(&number(m)));
+        }
+        frozen += entries
+            .chunks(6)
+            .filter(|entry| entry[1] & 0x80 != 0)
+            .count();
+        next += moves;
+    }
+    assert_eq!(next, entries);
+    assert!(frozen > 0);
 }
 
 #[test]

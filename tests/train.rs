@@ -43,85 +43,57 @@ fn games_become_a_network() {
         "20",
     ]));
     let data = format!("{records}:1");
-    let sizes = [
-        "--policy-width",
-        "64",
-        "--value-width",
-        "64",
-        "--hidden",
-        "8",
-    ];
-    let common = [
-        "--data", &data, "--test", records, "--batch", "128", "--chunk", "64",
-    ];
-    let train = |folder: &Path, more: &[&str]| {
-        let arguments = [
-            "train",
-            "run",
-            "--folder",
-            text(folder),
-            "--log-every",
-            "10",
-        ];
-        said(&scorn(&[&arguments[..], &common, more].concat()))
+    let run_of = |folder: &Path, more: &str| {
+        let arguments = ["train", "run", "--folder", text(folder)].into_iter();
+        let data = ["--data", &data, "--test", records].into_iter();
+        let usual = "--batch 128 --chunk 64 --log-every 10".split(' ');
+        let arguments = arguments.chain(data).chain(usual).chain(more.split(' '));
+        scorn(&arguments.collect::<Vec<_>>())
     };
-    let first = train(
-        &run,
-        &[&["--steps", "20", "--warmup", "5"], &sizes[..]].concat(),
-    );
+    let train = |folder: &Path, more: &str| said(&run_of(folder, more));
+    let sizes = "--policy-width 64 --value-width 64 --hidden 8";
+    let first = train(&run, &format!("--steps 20 --warmup 5 {sizes}"));
     assert!(
         first.contains("step 20 positions") && first.contains("held out"),
         "{first}"
     );
-    let others = ["--steps", "30", "--hidden", "16"];
-    let arguments = ["train", "run", "--folder", text(&run)];
-    let output = scorn(&[&arguments[..], &common, &others].concat());
+    let output = run_of(&run, "--steps 30 --hidden 16");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(
         !output.status.success() && errors.contains("other sizes"),
         "{errors}"
     );
-    let more = train(&run, &["--steps", "30"]);
+    let more = train(&run, "--steps 30");
     assert!(
         more.contains("step 30") && !more.contains("step 20"),
         "{more}"
     );
     let checkpoint = run.join("checkpoint");
-    train(
-        &end,
-        &[
-            "--decay",
-            text(&checkpoint),
-            "--steps",
-            "40",
-            "--threads",
-            "2",
-        ],
-    );
+    let decay = format!("--decay {}", text(&checkpoint));
+    train(&end, &format!("{decay} --steps 40 --threads 2"));
     let checkpoint = end.join("checkpoint");
     let measured = said(&scorn(&["train", "measure", text(&checkpoint), records]));
     assert!(
         measured.contains("in integers") && measured.contains("top-1"),
         "{measured}"
     );
-    let export = [
-        "train",
-        "export",
-        text(&checkpoint),
-        text(&network),
-        "--name",
-        "tiny",
-    ];
-    assert!(said(&scorn(&export)).contains("x.onnx"));
-    let described = said(&scorn(&["describe", text(&network)]));
+    assert_exports(&checkpoint, &network);
+    played_with(&network);
+}
+
+/// The file has the sizes, the name and the count of what it was made of.
+fn assert_exports(checkpoint: &Path, network: &Path) {
+    let export = ["train", "export", text(checkpoint), text(network)];
+    let named = [&export[..], &["--name", "tiny"]].concat();
+    assert!(said(&scorn(&named)).contains("x.onnx"));
+    let described = said(&scorn(&["describe", text(network)]));
     assert!(
         described.contains("sparse-1: 3092 inputs; first layers 64 wide"),
         "{described}"
     );
-    let bytes = std::fs::read(&network).unwrap();
+    let bytes = std::fs::read(network).unwrap();
     let read = scorn::sparse::file::read(&bytes).unwrap();
     assert_eq!((read.policy.width, read.tail.units), (64, 8));
-    played_with(&network);
     let metadata = scorn::sparse::file::metadata(&bytes).unwrap();
     let positions = (40 * 128).to_string();
     assert!(metadata.contains(&("name".to_owned(), "tiny".to_owned())));

@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::{
     hostile::{Rng, amount, damage_bytes, program, seed},
-    synth::{self, Body, Policy, Spec},
+    synth::{self, Spec},
 };
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -60,35 +60,52 @@ fn kind(
     }
 }
 
-fn kinds(folder: &Path) -> Vec<Kind> {
-    let read = |name: &str| fs::read(Path::new(ROOT).join(name)).unwrap();
-    let pgn = {
-        let all = read("tests/data/training-smoke.pgn");
-        let end = all
-            .windows(8)
-            .skip(100)
-            .position(|part| part == b"\n[Event ");
-        all[..end.map_or(all.len(), |end| end + 100)].to_vec()
-    };
-    let epd = b"6k1/5ppp/8/8/8/8/8/R5K1 w - - bm Ra8#; id \"mate\";\n\
-        4k3/8/8/8/8/8/8/4K2R w K - 3 40 am Kd1+!; id \"quiet\";\n"
-        .to_vec();
+/// What the tests bring with them.
+fn read(name: &str) -> Vec<u8> {
+    fs::read(Path::new(ROOT).join(name)).unwrap()
+}
+
+/// Networks: told of, and searched with.
+fn networks() -> Vec<Kind> {
+    let run = [
+        "-t", "1", "-b", "rten", "analyze", "--nodes", "2", "--fen", "startpos", "-w",
+    ];
+    let uses: &[(&[&str], &[&str])] = &[(&["describe"], &[]), (&run, &[])];
+    vec![
+        kind("x.pb", synth::file(&Spec::smallest()), uses),
+        kind("x.onnx", read("tests/data/networks/tiny.onnx"), uses),
+    ]
+}
+
+/// One game, plain and compressed.
+fn games() -> Vec<Kind> {
+    let all = read("tests/data/training-smoke.pgn");
+    let end = all
+        .windows(8)
+        .skip(100)
+        .position(|part| part == b"\n[Event ");
+    let pgn = all[..end.map_or(all.len(), |end| end + 100)].to_vec();
     let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gz.write_all(&pgn).unwrap();
     let zst =
         ruzstd::encoding::compress_to_vec(&pgn[..], ruzstd::encoding::CompressionLevel::Fastest);
-    let lc0 = synth::file(&Spec {
-        body: Body::Conv {
-            blocks: 1,
-            filters: 2,
-            squeeze_excite: Some(1),
-        },
-        policy: Policy::Convolution,
-        moves_left: Some(1),
-        value_channels: 1,
-        value_hidden: 2,
-        ..Default::default()
-    });
+    let uses: &[(&[&str], &[&str])] = &[
+        (
+            &["-b", "hash", "-t", "1", "analyze", "--nodes", "1", "--pgn"],
+            &[],
+        ),
+        (&["dataset", "pgn", "--force", "-o", "OUT"], &[]),
+        (&["stats"], &[]),
+    ];
+    vec![
+        kind("x.pgn", pgn, uses),
+        kind("x.pgn.gz", gz.finish().unwrap(), uses),
+        kind("x.pgn.zst", zst, uses),
+    ]
+}
+
+/// What the program itself has written: records, and an analysis to go on with.
+fn own_files(folder: &Path) -> Vec<Kind> {
     let resumed = folder.join("resumed.jsonl");
     let position = ["1", "--fen", "8/8/8/8/8/4k3/4p3/4K3 b - - 0 1", "--output"];
     let made = scorn(&[&HASH[..], &position].concat(), &resumed, &[]);
@@ -105,18 +122,6 @@ fn kinds(folder: &Path) -> Vec<Kind> {
         &[],
     );
     assert!(made.status.success());
-    let run = [
-        "-t", "1", "-b", "rten", "analyze", "--nodes", "2", "--fen", "startpos", "-w",
-    ];
-    let games: &[(&[&str], &[&str])] = &[
-        (
-            &["-b", "hash", "-t", "1", "analyze", "--nodes", "1", "--pgn"],
-            &[],
-        ),
-        (&["dataset", "pgn", "--force", "-o", "OUT"], &[]),
-        (&["stats"], &[]),
-    ];
-    let analysis: &[&str] = &["-b", "hash", "-t", "1", "analyze", "--nodes", "1", "--epd"];
     let resume: &[&str] = &[
         "-b",
         "hash",
@@ -130,34 +135,38 @@ fn kinds(folder: &Path) -> Vec<Kind> {
         "--output",
     ];
     vec![
-        kind("x.pb", lc0, &[(&["describe"], &[]), (&run, &[])]),
-        kind(
-            "x.onnx",
-            read("tests/data/networks/tiny.onnx"),
-            &[(&["describe"], &[]), (&run, &[])],
-        ),
-        kind("x.pgn", pgn, games),
-        kind("x.pgn.gz", gz.finish().unwrap(), games),
-        kind("x.pgn.zst", zst, games),
-        kind("x.epd", epd, &[(analysis, &[])]),
-        kind(
-            "x.config",
-            b"# mine\n--cpuct=2.5\nMultiPV=3\nno-two-fold-draws\n--sc-limit=20\n--draw-score=-0.5\n".to_vec(),
-            &[(
-                &["-b", "hash", "-t", "1", "analyze", "--fen", "startpos", "--nodes", "5", "-c"],
-                &[],
-            )],
-        ),
         kind(
             "x.rec",
             fs::read(&records).unwrap(),
             &[
                 (&["dataset", "stats"], &[]),
-                (&["dataset", "sample", "--force", "--count", "3", "-o", "OUT"], &[]),
+                (
+                    &["dataset", "sample", "--force", "--count", "3", "-o", "OUT"],
+                    &[],
+                ),
             ],
         ),
         kind("x.jsonl", fs::read(&resumed).unwrap(), &[(resume, &[])]),
     ]
+}
+
+fn kinds(folder: &Path) -> Vec<Kind> {
+    let epd = b"6k1/5ppp/8/8/8/8/8/R5K1 w - - bm Ra8#; id \"mate\";\n\
+        4k3/8/8/8/8/8/8/4K2R w K - 3 40 am Kd1+!; id \"quiet\";\n";
+    let analysis: &[&str] = &["-b", "hash", "-t", "1", "analyze", "--nodes", "1", "--epd"];
+    let config =
+        b"# mine\n--cpuct=2.5\nMultiPV=3\nno-two-fold-draws\n--sc-limit=20\n--draw-score=-0.5\n";
+    let configured: &[&str] = &[
+        "-b", "hash", "-t", "1", "analyze", "--fen", "startpos", "--nodes", "5", "-c",
+    ];
+    let mut kinds = networks();
+    kinds.extend(games());
+    kinds.extend(own_files(folder));
+    kinds.extend([
+        kind("x.epd", epd.to_vec(), &[(analysis, &[])]),
+        kind("x.config", config.to_vec(), &[(configured, &[])]),
+    ]);
+    kinds
 }
 
 /// Tablebases, where there are some: the files beside the checkout that `SCORN_SHARED` names.

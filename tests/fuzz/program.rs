@@ -181,16 +181,19 @@ fn peak(child: &Child) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
+fn options_to_set() -> Vec<String> {
+    let rows = Options::default().rows();
+    let names = rows.iter().map(|row| row.name.to_owned());
+    names
+        .filter(|name| !LEFT_ALONE.iter().any(|other| name.contains(other)))
+        .collect()
+}
+
 #[test]
 fn the_program_answers_every_go_and_every_isready() {
     let total = amount("SCORN_FUZZ_LINES", 3000);
     let mut rng = Rng::seed_from_u64(seed());
-    let rows = Options::default().rows();
-    let names: Vec<String> = rows
-        .iter()
-        .map(|row| row.name.to_owned())
-        .filter(|name| !LEFT_ALONE.iter().any(|other| name.contains(other)))
-        .collect();
+    let names = options_to_set();
     let mut child = Command::new(program())
         .args(["-b", "hash", "-t", "1"])
         .stdin(Stdio::piped())

@@ -3,7 +3,7 @@
 use std::{fs, time::Instant};
 
 use prost::Message;
-use scorn::lc0::{ConvertOptions, DataType, Net, proto, read_onnx, to_onnx};
+use scorn::lc0::{ConvertOptions, DataType, Net, OnnxModel, proto, read_onnx, to_onnx};
 
 use crate::{
     run::shared,
@@ -11,18 +11,7 @@ use crate::{
 };
 
 fn small_networks() -> Vec<Vec<u8>> {
-    let conv = Spec {
-        body: Body::Conv {
-            blocks: 1,
-            filters: 2,
-            squeeze_excite: Some(1),
-        },
-        policy: Policy::Convolution,
-        moves_left: Some(1),
-        value_channels: 1,
-        value_hidden: 2,
-        ..Default::default()
-    };
+    let conv = Spec::smallest();
     let attention = Spec {
         body: Body::Attention {
             layers: 1,
@@ -167,8 +156,14 @@ fn refusal(change: impl FnOnce(&mut proto::ProtoNet)) -> String {
     result.err().expect("a refusal").to_string()
 }
 
+fn assert_named<const N: usize>(refusals: [(String, &str); N]) {
+    for (message, expected) in refusals {
+        assert!(message.contains(expected), "'{message}' lacks '{expected}'");
+    }
+}
+
 #[test]
-fn refusals_name_the_place() {
+fn unsuitable_formats_are_named() {
     let format = |net: &mut proto::ProtoNet, change: fn(&mut proto::NetworkFormat)| {
         change(
             net.format
@@ -179,10 +174,7 @@ fn refusals_name_the_place() {
                 .unwrap(),
         );
     };
-    let encoder = |net: &mut proto::ProtoNet, change: fn(&mut proto::EncoderLayer)| {
-        change(&mut net.weights.as_mut().unwrap().encoder[0]);
-    };
-    for (message, expected) in [
+    assert_named([
         (
             refusal(|n| format(n, |f| f.network = Some(99))),
             "network_format.network is 99 (unknown",
@@ -203,6 +195,16 @@ fn refusals_name_the_place() {
             refusal(|n| format(n, |f| f.network = Some(3))),
             "1 encoder layers",
         ),
+        (refusal(|n| n.magic = Some(5)), "not an lc0 network"),
+    ]);
+}
+
+#[test]
+fn layers_that_are_missing_or_do_not_fit_are_named() {
+    let encoder = |net: &mut proto::ProtoNet, change: fn(&mut proto::EncoderLayer)| {
+        change(&mut net.weights.as_mut().unwrap().encoder[0]);
+    };
+    assert_named([
         (
             refusal(|n| {
                 encoder(n, |e| {
@@ -243,10 +245,7 @@ fn refusals_name_the_place() {
             }),
             "layer ip_emb_b has 3 values, expected 4 (one per row of ip_emb_w)",
         ),
-        (refusal(|n| n.magic = Some(5)), "not an lc0 network"),
-    ] {
-        assert!(message.contains(expected), "'{message}' lacks '{expected}'");
-    }
+    ]);
 }
 
 #[test]
@@ -266,14 +265,16 @@ fn a_weight_that_is_no_number_is_named() {
     );
 }
 
+/// A field of protobuf that has a length.
+fn message(tag: u8, content: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![tag << 3 | 2];
+    prost::encoding::encode_varint(content.len() as u64, &mut bytes);
+    [bytes, content.to_vec()].concat()
+}
+
 /// A model with half precision inputs and outputs, as lc0's own converter writes them.
 fn half_precision_interface() -> Vec<u8> {
     // Cast nodes only: the planes' first entries are the outputs.
-    fn message(tag: u8, content: &[u8]) -> Vec<u8> {
-        let mut bytes = vec![tag << 3 | 2];
-        prost::encoding::encode_varint(content.len() as u64, &mut bytes);
-        [bytes, content.to_vec()].concat()
-    }
     let dim = |n: u64| {
         let mut bytes = vec![8];
         prost::encoding::encode_varint(n, &mut bytes);
@@ -346,12 +347,11 @@ fn half_precision_inputs_and_outputs_are_widened() {
     assert_eq!((again.input, again.bytes), (model.input, model.bytes));
 }
 
-/// An embedded model passes through with the names the file gives.
-#[test]
-fn embedded_onnx_passes_through() {
+/// A model, and the network that it is embedded in.
+fn embedded() -> (OnnxModel, proto::ProtoNet) {
     let inner = Net::parse(&small_networks()[0]).unwrap();
     let inner = to_onnx(&inner, &ConvertOptions::default()).unwrap();
-    let mut outer = proto::ProtoNet {
+    let outer = proto::ProtoNet {
         magic: Some(0x1c0),
         format: Some(proto::ProtoFormat {
             weights_encoding: None,
@@ -370,6 +370,13 @@ fn embedded_onnx_passes_through() {
         }),
         ..Default::default()
     };
+    (inner, outer)
+}
+
+/// An embedded model passes through with the names the file gives.
+#[test]
+fn embedded_onnx_passes_through() {
+    let (inner, mut outer) = embedded();
     let net = Net::parse(&outer.encode_to_vec()).unwrap();
     let model = to_onnx(&net, &ConvertOptions::default()).unwrap();
     assert_eq!(model.input_format.number(), 3);
@@ -379,9 +386,25 @@ fn embedded_onnx_passes_through() {
     assert!(length.abs() < 40, "{length}");
     assert!(net.describe().to_string().contains("embedded ONNX"));
 
-    // Backends ask for their own precision; such a network has its own, and its own heads.
+    outer.onnx_model.as_mut().unwrap().output_policy = Some("/output/wdl".to_owned());
+    let net = Net::parse(&outer.encode_to_vec());
+    let error = net
+        .and_then(|net| to_onnx(&net, &ConvertOptions::default()))
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "tensor '/output/wdl' of the ONNX model is float32 [batch, 3], expected float32 [batch, 1858]"
+    );
+}
+
+/// Backends ask for their own precision; such a network has its own, and its own heads.
+#[test]
+fn an_embedded_model_keeps_its_precision_and_its_heads() {
+    let (_, outer) = embedded();
+    let bytes = outer.encode_to_vec();
+    let model = to_onnx(&Net::parse(&bytes).unwrap(), &ConvertOptions::default()).unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), outer.encode_to_vec()).unwrap();
+    fs::write(file.path(), bytes).unwrap();
     let read = |options: &ConvertOptions| {
         scorn::network::load::weights::read(file.path().to_str().unwrap(), options)
     };
@@ -399,14 +422,4 @@ fn embedded_onnx_passes_through() {
         ..Default::default()
     };
     assert!(read(&other_head).is_err());
-
-    outer.onnx_model.as_mut().unwrap().output_policy = Some("/output/wdl".to_owned());
-    let net = Net::parse(&outer.encode_to_vec());
-    let error = net
-        .and_then(|net| to_onnx(&net, &ConvertOptions::default()))
-        .unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "tensor '/output/wdl' of the ONNX model is float32 [batch, 3], expected float32 [batch, 1858]"
-    );
 }

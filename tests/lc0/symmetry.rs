@@ -2,13 +2,13 @@
 //! format must therefore say the same about all of them: the same value, and the same probability for the same move.
 //! (lc0 0.32.1 does not: it maps the policy of transposed positions wrongly.)
 
-use std::fs;
+use std::{fs, path::Path, sync::Arc};
 
 use scorn::{
     chess::{History, PackedMove, moves::legal_moves},
     lc0::InputFormat,
     network::{
-        Batch, Value,
+        Batch, Evaluator, Value,
         load::{NetworkConfig, load_uncached},
     },
     options::Options,
@@ -105,36 +105,54 @@ fn said(batch: &Batch, symmetry: u8) -> Said {
     (batch.value(index), moves)
 }
 
+/// A network of random weights that reads this format.
+fn network(folder: &Path, number: usize, format: InputFormat) -> Arc<dyn Evaluator> {
+    let spec = Spec {
+        body: Body::Conv {
+            blocks: 2,
+            filters: 16,
+            squeeze_excite: Some(4),
+        },
+        // The first two tell squares apart by themselves, the last by its weights.
+        policy: [Policy::Convolution, Policy::Classical { channels: 4 }][number % 2],
+        moves_left: Some(4),
+        seed: number as u64,
+        ..Spec::default()
+    };
+    let mut net = synth::network(&spec);
+    let formats = net
+        .format
+        .as_mut()
+        .and_then(|format| format.network_format.as_mut());
+    formats.unwrap().input = Some(format.number());
+    let path = folder.join(format!("{}.pb", format.number()));
+    fs::write(&path, prost::Message::encode_to_vec(&net)).unwrap();
+    let config = NetworkConfig {
+        weights: path.to_string_lossy().into_owned(),
+        backend: "rten".to_owned(),
+        ..NetworkConfig::from(&Options::default())
+    };
+    load_uncached(&config).unwrap()
+}
+
+fn assert_same((value, policy): &Said, (other_value, other_policy): &Said, about: &str) {
+    let near = |a: f32, b: f32| (a - b).abs() < TOLERANCE * a.abs().max(1.0);
+    let is_same = near(value.wl, other_value.wl)
+        && near(value.d, other_value.d)
+        && near(value.m, other_value.m);
+    assert!(is_same, "{about}: {value:?} {other_value:?}");
+    assert_eq!(policy.len(), other_policy.len(), "{about}");
+    for (one, other) in policy.iter().zip(other_policy) {
+        assert_eq!((one.0, one.1), (other.0, other.1), "{about}");
+        assert!(near(one.2, other.2), "{about}: {one:?} {other:?}");
+    }
+}
+
 #[test]
 fn all_sides_of_the_board_get_the_same_answers() {
     let folder = tempfile::tempdir().unwrap();
     for (number, format) in CANONICAL.into_iter().enumerate() {
-        let spec = Spec {
-            body: Body::Conv {
-                blocks: 2,
-                filters: 16,
-                squeeze_excite: Some(4),
-            },
-            // The first two tell squares apart by themselves, the last by its weights.
-            policy: [Policy::Convolution, Policy::Classical { channels: 4 }][number % 2],
-            moves_left: Some(4),
-            seed: number as u64,
-            ..Spec::default()
-        };
-        let mut net = synth::network(&spec);
-        let formats = net
-            .format
-            .as_mut()
-            .and_then(|format| format.network_format.as_mut());
-        formats.unwrap().input = Some(format.number());
-        let path = folder.path().join(format!("{}.pb", format.number()));
-        fs::write(&path, prost::Message::encode_to_vec(&net)).unwrap();
-        let config = NetworkConfig {
-            weights: path.to_string_lossy().into_owned(),
-            backend: "rten".to_owned(),
-            ..NetworkConfig::from(&Options::default())
-        };
-        let evaluator = load_uncached(&config).unwrap();
+        let evaluator = network(folder.path(), number, format);
         let mut widest = 0.0f32;
         for (fen, moves) in GAMES {
             let mut batch = Batch::default();
@@ -144,31 +162,14 @@ fn all_sides_of_the_board_get_the_same_answers() {
                 evaluator.queue(game.plies(), &legal, &mut batch);
             }
             evaluator.evaluate(&mut batch).unwrap();
-            let (value, policy) = said(&batch, 0);
+            let first = said(&batch, 0);
             for symmetry in 1..8 {
                 let about = format!("{format:?}, {fen} {moves}, side {symmetry}");
-                let (other_value, other_policy) = said(&batch, symmetry);
-                let near = |a: f32, b: f32| (a - b).abs() < TOLERANCE * a.abs().max(1.0);
-                assert!(
-                    near(value.wl, other_value.wl),
-                    "{about}: {value:?} {other_value:?}"
-                );
-                assert!(
-                    near(value.d, other_value.d),
-                    "{about}: {value:?} {other_value:?}"
-                );
-                assert!(
-                    near(value.m, other_value.m),
-                    "{about}: {value:?} {other_value:?}"
-                );
-                assert_eq!(policy.len(), other_policy.len(), "{about}");
-                for (one, other) in policy.iter().zip(&other_policy) {
-                    assert_eq!((one.0, one.1), (other.0, other.1), "{about}");
-                    assert!(near(one.2, other.2), "{about}: {one:?} {other:?}");
-                }
+                assert_same(&first, &said(&batch, symmetry), &about);
             }
-            let largest = policy.iter().map(|m| m.2).fold(0.0, f32::max);
-            let smallest = policy.iter().map(|m| m.2).fold(1.0, f32::min);
+            let probabilities = first.1.iter().map(|m| m.2);
+            let largest = probabilities.clone().fold(0.0, f32::max);
+            let smallest = probabilities.fold(1.0, f32::min);
             widest = widest.max(largest - smallest);
         }
         assert!(

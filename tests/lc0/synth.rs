@@ -133,6 +133,24 @@ impl Rng {
     }
 }
 
+impl Spec {
+    /// The smallest network with convolutions that has every part of one: to damage it, and read it again, often.
+    pub fn smallest() -> Spec {
+        Spec {
+            body: Body::Conv {
+                blocks: 1,
+                filters: 2,
+                squeeze_excite: Some(1),
+            },
+            policy: Policy::Convolution,
+            moves_left: Some(1),
+            value_channels: 1,
+            value_hidden: 2,
+            ..Spec::default()
+        }
+    }
+}
+
 /// A network of this kind.
 pub fn network(spec: &Spec) -> proto::ProtoNet {
     let mut maker = Maker {
