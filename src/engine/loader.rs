@@ -338,12 +338,16 @@ impl Loader {
             None => self.load_one(options, role)?,
         };
         let evaluator = decorators.over(Arc::clone(&backend));
-        *self.slot.state.lock().loaded(role) = Some(Loaded {
-            options: options.clone(),
-            backend,
-            decorators,
-            evaluator: Arc::clone(&evaluator),
-        });
+        let mut state = self.slot.state.lock();
+        // Who comes too late keeps out of the way of what is wanted by now.
+        if state.wanted.as_ref() == Some(options) {
+            *state.loaded(role) = Some(Loaded {
+                options: options.clone(),
+                backend,
+                decorators,
+                evaluator: Arc::clone(&evaluator),
+            });
+        }
         Ok(evaluator)
     }
 
@@ -505,6 +509,44 @@ mod tests {
         assert_eq!(counts.get(), (1, 2));
         options.set("OpponentWeights", "there").unwrap();
         assert!(request(&loader, &options).unwrap().opponent.is_some());
+    }
+
+    /// A network that says which file it is from.
+    struct Named(String);
+
+    impl Evaluator for Named {
+        fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+            HashEvaluator.evaluate(batch)
+        }
+        fn advice(&self) -> Advice {
+            HashEvaluator.advice()
+        }
+        fn describe(&self) -> String {
+            self.0.clone()
+        }
+    }
+
+    #[test]
+    fn a_network_that_comes_too_late_takes_nobodys_place() {
+        let (release, released) = channel::<()>();
+        let released = Mutex::new(released);
+        let load = move |options: &Options, _| {
+            if options.weights_file == "slow" {
+                let _ = released.lock().recv();
+            }
+            Ok(Arc::new(Named(options.weights_file.clone())) as Arc<dyn Evaluator>)
+        };
+        let loader = Loader::new(Arc::new(load));
+        let mut options = Options::default();
+        options.set("WeightsFile", "slow").unwrap();
+        loader.request(&options, Retry::No, |_| {});
+        options.set("WeightsFile", "quick").unwrap();
+        assert_eq!(request(&loader, &options).unwrap().describe(), "quick");
+        release.send(()).unwrap();
+        loader.close(Duration::from_secs(60));
+        // The next game has a new cache before the same network.
+        loader.clear_caches();
+        assert_eq!(request(&loader, &options).unwrap().describe(), "quick");
     }
 
     /// A network that takes three runs to be warm. Each is announced, and ends when it may.
