@@ -75,7 +75,8 @@ impl Go {
         }
         limits.depth = self.depth;
         limits.mate = self.mate;
-        let option = Some(options.node_limit).filter(|&n| n > 0 && !self.is_endless());
+        // Pondering is part of playing: the tree that it leaves must not be larger than the move may have.
+        let option = Some(options.node_limit).filter(|&n| n > 0 && !self.infinite);
         // There is no mate in no moves to look for: the first move that comes is the answer.
         let at_once = self.mate.filter(|&moves| moves == 0).map(|_| 1);
         let nodes = self.nodes.into_iter().chain(option).chain(at_once).min();
@@ -119,5 +120,36 @@ impl Go {
             ponder: options.ponder,
             known_nodes: 0,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_of_nodes_holds_for_pondering_too_and_not_for_analysis() {
+        let options = Options {
+            node_limit: 16,
+            ..Options::default()
+        };
+        let limits = |go: &Go| go.limits(&options, None);
+        let ponder = Go {
+            ponder: true,
+            ..Go::default()
+        };
+        assert_eq!(limits(&Go::default()).nodes, Some(16));
+        assert_eq!(limits(&ponder).nodes, Some(16));
+        assert!(limits(&ponder).infinite && !limits(&Go::default()).infinite);
+        let fewer = Go {
+            nodes: Some(4),
+            ..ponder
+        };
+        assert_eq!(limits(&fewer).nodes, Some(4));
+        let analysis = Go {
+            infinite: true,
+            ..Go::default()
+        };
+        assert_eq!(limits(&analysis).nodes, None);
     }
 }
