@@ -304,9 +304,7 @@ impl Engine {
         if root_moves.is_empty() && !go.search_moves.is_empty() {
             return self.refuse("no search: none of the searchmoves is legal here");
         }
-        let now = self.clock.now();
-        let started = self.timing.started(self.in_force.strict_timing, now);
-        let received = go.received.unwrap_or(started);
+        let received = self.received(go);
         self.autopilot.see_clock(go, game);
         self.put_in_force();
         if go.infinite && !go.ponder {
@@ -355,6 +353,14 @@ impl Engine {
         };
         let ponder = go.ponder.then_some(asked);
         self.start(stop, silent, ponder, endless, move || task.run());
+    }
+
+    /// When the time that a search has began to run: that of a clock perhaps before `go`, any other with it.
+    fn received(&self, go: &Go) -> Duration {
+        let now = self.clock.now();
+        let started = self.timing.started(self.in_force.strict_timing, now);
+        let usual = if go.has_clock() { started } else { now };
+        go.received.unwrap_or(usual)
     }
 
     /// When the search ends: by what was asked for, and by the clock.
@@ -596,6 +602,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        chess::moves::legal_moves,
         network::{Advice, Batch, EvaluateError, Evaluator, hash::HashEvaluator, opponent::Role},
         search::{MoveStat, Report},
     };
@@ -695,6 +702,65 @@ mod tests {
         };
         assert!(answer_to(&mut engine, &told, &memory, go).best.is_some());
         assert!(!memory.has_noted("built-in"));
+    }
+
+    #[test]
+    fn pondering_that_ends_before_the_network_is_there_is_answered_by_the_built_in_one() {
+        let (load, is_released) = slow_load();
+        let (mut engine, memory, told) = engine(load);
+        let moves = ["e2e4", "e7e5"].map(String::from);
+        engine.set_position(None, &moves).unwrap();
+        let ponder = Go {
+            ponder: true,
+            movetime: Some(Duration::from_millis(20)),
+            ..Go::default()
+        };
+        engine.go(ponder.clone());
+        thread::sleep(Duration::from_millis(100));
+        assert!(!memory.has_noted("time runs out"), "nobody's clock runs");
+        engine.stop();
+        engine.search_ended(told.recv().unwrap());
+        let stopped = memory.answers.lock().pop().unwrap().best;
+        // After a hit the search that follows says what there is to say.
+        memory.notes.lock().clear();
+        engine.go(ponder);
+        let asked = engine.ponder_hit().unwrap();
+        engine.search_ended(told.recv().unwrap());
+        assert!(memory.answers.lock().is_empty() && memory.notes.lock().is_empty());
+        engine.search(asked);
+        engine.search_ended(told.recv().unwrap());
+        assert!(memory.answers.lock().pop().unwrap().best.is_some());
+        assert!(memory.has_noted("time runs out"));
+        is_released.store(true, Ordering::Relaxed);
+        let one = Go {
+            nodes: Some(1),
+            ..Go::default()
+        };
+        assert_eq!(
+            stopped,
+            answer_to(&mut engine, &told, &memory, one).best,
+            "the first choice of a network, not just any move"
+        );
+        let position = setup::history_from(None, &moves).unwrap();
+        let any = legal_moves(position.position()).next();
+        assert_ne!(stopped, any);
+    }
+
+    #[test]
+    fn a_clock_runs_since_the_position_and_a_movetime_since_go() {
+        let (load, _) = slow_load();
+        let (mut engine, _, _) = engine(load);
+        let second = Some(Duration::from_secs(1));
+        let [clock, movetime] = [(second, None), (None, second)].map(|(wtime, movetime)| Go {
+            wtime,
+            movetime,
+            ..Go::default()
+        });
+        for (go, is_earlier) in [(clock, true), (movetime, false)] {
+            engine.set_position(None, &[]).unwrap();
+            let between = engine.clock.now();
+            assert_eq!(engine.received(&go) <= between, is_earlier);
+        }
     }
 
     #[test]

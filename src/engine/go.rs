@@ -60,6 +60,11 @@ impl Go {
         }
     }
 
+    /// Whether a clock runs.
+    pub(super) fn has_clock(&self) -> bool {
+        self.wtime.or(self.btime).is_some()
+    }
+
     /// Whether the search goes on until it is told to end.
     fn is_endless(&self) -> bool {
         self.infinite || self.ponder
@@ -103,7 +108,7 @@ impl Go {
     /// The clock of the side to move at the end of `history`, if the search is to mind it. What was learnt in the game so
     /// far is not in it yet.
     pub fn clock_state(&self, options: &Options, history: &History) -> Option<ClockState> {
-        if self.is_endless() || self.wtime.or(self.btime).is_none() {
+        if self.is_endless() || !self.has_clock() {
             return None;
         }
         let position = history.position();

@@ -101,6 +101,8 @@ impl Task {
                 let outcome = self.search_root(&networks, &mut self.tree.lock());
                 self.answer_from(outcome)
             }
+            // A ponder search that was hit before it could begin: the search that follows it answers.
+            Err(NotLoaded::NotYet) if self.silent.load(Ordering::Relaxed) => Answer::default(),
             Err(NotLoaded::NotYet) => self.think_with_stand_in(if self.stop.is_stopped() {
                 "stopped before the network was loaded"
             } else {
@@ -213,9 +215,11 @@ impl Task {
                 ponder,
             };
         }
-        let loaded = self.loader.wait(&self.stop, None);
         let over = legal_moves(self.history.position()).next().is_none();
-        let (Ok(networks), false) = (loaded, over) else {
+        // That the built-in network stands in for one that is not there was said before.
+        let loaded = self.loader.wait(&self.stop, None).ok();
+        let usable = || loaded.or_else(|| self.loader.stand_in());
+        let Some(networks) = (!over).then(usable).flatten() else {
             return self.any_legal_move();
         };
         let limits = Limits {
