@@ -185,19 +185,32 @@ impl Engine {
         }
     }
 
+    /// An analysis is no game: neither profile nor strength limit counts.
+    fn lift_limits(&mut self) {
+        self.in_force = self.options.clone();
+        if let Some(text) = self.autopilot.lift() {
+            self.listener.note(text);
+        }
+    }
+
     /// Drops the tree before the next search.
     pub fn clear_tree(&mut self) {
         self.tree_made_with = None;
     }
 
     /// Forgets all that was searched and evaluated.
-    pub fn new_game(&mut self) {
+    pub fn clear_hash(&mut self) {
         self.clear_tree();
+        self.loader.clear_caches();
+        self.prepare(Retry::No);
+    }
+
+    /// What follows has nothing to do with what was before.
+    pub fn new_game(&mut self) {
         self.timing.new_game();
         self.autopilot.new_game();
         self.put_in_force();
-        self.loader.clear_caches();
-        self.prepare(Retry::No);
+        self.clear_hash();
     }
 
     /// Sets the position. If anything is wrong there is none until the next one comes: the game before is over.
@@ -306,10 +319,9 @@ impl Engine {
         }
         let received = self.received(go);
         self.autopilot.see_clock(go, game);
-        self.put_in_force();
-        if go.infinite && !go.ponder {
-            // An analysis is no game.
-            self.in_force = self.options.clone();
+        match go.infinite && !go.ponder {
+            true => self.lift_limits(),
+            false => self.put_in_force(),
         }
         self.prepare(Retry::Yes);
         // Also right when the position before this one is searched to ponder: it is the side the engine plays.

@@ -491,10 +491,7 @@ pub const BUTTONS: &[(&str, &str)] = &[
         "ClearTree",
         "Forget the search tree and start the next search from nothing.",
     ),
-    (
-        "Clear Hash",
-        "Forget the search tree and all evaluations, as before a new game.",
-    ),
+    ("Clear Hash", "Forget the search tree and all evaluations."),
 ];
 
 /// lc0's options that have no counterpart here: their names and flags. Configurations that set them work as they are.

@@ -80,7 +80,7 @@ fn the_published_options_are_accepted() {
 /// Three profiles whose conditions differ.
 const CONDITIONS: &str = r#"
         [[profile]]
-        odds = ["Q", "qN"]
+        odds = ["Q", "Qn"]
         set = { ScLimit = 28, NodeLimit = 800, OwnDrawScore = -0.4 }
         [[profile]]
         name = "quick"
@@ -138,11 +138,8 @@ fn all_conditions_of_a_profile_have_to_hold() {
     };
     let (names, text) = resolve(&black);
     // Given by Black, so a draw is good for White.
-    assert!(
-        !text.contains("DrawScore") || text.contains("DrawScore 0.4"),
-        "{text}"
-    );
-    assert_eq!(names, "as Black");
+    assert!(text.contains("DrawScore 0.4"), "{text}");
+    assert_eq!(names, "number 1 as Black");
     assert!(
         text.contains("OpponentWeights maia-1400.pb.gz, SwapColors true"),
         "{text}"
@@ -160,14 +157,15 @@ fn all_conditions_of_a_profile_have_to_hold() {
             advantage: 499.0,
             ..black
         },
-        OddsFacts {
-            side: Color::White,
-            signature: None,
-            ..black
-        },
     ] {
-        assert_eq!(resolve(&other).0, "");
+        assert_eq!(resolve(&other).0, "number 1");
     }
+    let unknown = OddsFacts {
+        side: Color::White,
+        signature: None,
+        ..black
+    };
+    assert_eq!(resolve(&unknown).0, "");
 }
 
 #[test]
@@ -257,7 +255,10 @@ fn a_game_at_odds_is_recognised_and_the_next_game_forgets_it() {
     session.send("go infinite");
     session.send("stop");
     let lines = session.until("bestmove");
-    assert!(profile_lines(&lines).is_empty());
+    assert_eq!(
+        profile_lines(&lines),
+        ["none: an analysis without end goes by the options as they were set"]
+    );
     assert!(
         !lines.iter().any(|line| line.contains("models")),
         "{lines:?}"
@@ -293,11 +294,21 @@ fn what_was_set_by_hand_stays() {
     session.send("setoption name ShowObjective value true");
     session.ask(&format!("position fen {QUEEN}"));
     let (_, lines) = session.go("go nodes 2000");
-    // Plain PUCT: every line is worth the same to both.
-    let told = lines.iter().filter(|line| line.contains(" trap "));
+    // Plain PUCT: nobody speaks of traps.
     assert!(
-        told.clone().all(|line| line.contains(" trap 0")),
+        !lines.iter().any(|line| line.contains(" trap ")),
         "{lines:?}"
+    );
+    session.end();
+    // Whom the user expects is expected, whoever it is by the rating.
+    let mut session = Session::with(&["-b", "hash", "--opponent-rating", "1900"]);
+    session.send("setoption name UCI_Opponent value none 1500 human Somebody");
+    let lines = session.ask(&format!("position fen {QUEEN}"));
+    assert_eq!(
+        profile_lines(&lines),
+        [
+            "odds given + known opponent: DrawScore -0.4, ScLimit 28; set by hand and left alone: OpponentWeights"
+        ]
     );
     session.end();
     let mut session = Session::with(&["-b", "hash", "--profiles", "off"]);
@@ -317,6 +328,9 @@ fn the_clock_of_the_first_search_counts_for_the_game() {
     assert!(profile_lines(&lines).is_empty());
     // Still the same game, whatever the clock says now.
     session.send("position startpos moves e2e4 e7e5");
+    let (_, lines) = session.go("go wtime 60000 btime 60000");
+    assert!(profile_lines(&lines).is_empty());
+    session.send("setoption name Clear Hash");
     let (_, lines) = session.go("go wtime 60000 btime 60000");
     assert!(profile_lines(&lines).is_empty());
     session.send("ucinewgame");

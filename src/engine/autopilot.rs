@@ -18,6 +18,10 @@ const INCREMENTS: u32 = 40;
 /// Plies that may be taken back, or were only expected, in what is still the same game.
 const TAKEN_BACK: usize = 2;
 
+/// Options that mean the same as another one, which comes first where both are set: a profile that set the first would
+/// overrule what the user has said with the second.
+const SAME_MATTER: [(&str, &str); 1] = [("OpponentWeights", "OpponentRating")];
+
 /// Profiles, and what they have to do with the game that is being played.
 pub(super) struct Autopilot {
     profiles: Profiles,
@@ -96,10 +100,13 @@ impl Autopilot {
             }),
             _ => ResolvedProfiles::default(),
         };
-        let is_free = |option: &&(&str, String)| !self.by_hand.contains(option.0);
+        let is_by_hand = |option: &str| {
+            let mut others = SAME_MATTER.iter().filter(|(first, _)| *first == option);
+            self.by_hand.contains(option) || others.any(|(_, other)| self.by_hand.contains(other))
+        };
         let (mut set, mut kept) = (Vec::new(), Vec::new());
         for setting in &resolved.settings {
-            match is_free(&setting) && in_force.set(setting.0, &setting.1).is_ok() {
+            match !is_by_hand(setting.0) && in_force.set(setting.0, &setting.1).is_ok() {
                 true => set.push(format!("{} {}", setting.0, setting.1)),
                 false => kept.push(setting.0),
             }
@@ -108,6 +115,13 @@ impl Autopilot {
         let text = is_news.then(|| announcement(&resolved, &set, &kept));
         self.announced = resolved;
         (in_force, text)
+    }
+
+    /// No profile counts, until options are put in force again. What is to be said about that, if one was announced.
+    pub fn lift(&mut self) -> Option<&'static str> {
+        let announced = std::mem::take(&mut self.announced);
+        (!announced.settings.is_empty())
+            .then_some("profile none: an analysis without end goes by the options as they were set")
     }
 }
 

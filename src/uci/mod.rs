@@ -287,7 +287,7 @@ impl Session {
             return self.engine.clear_tree();
         }
         if name.eq_ignore_ascii_case("Clear Hash") {
-            return self.engine.new_game();
+            return self.engine.clear_hash();
         }
         if name.eq_ignore_ascii_case(CONFIG_FILE) {
             return self.read_config(value.unwrap_or_default());
