@@ -14,6 +14,9 @@ use crate::{
 /// The files that are read without being asked for, beside the program: the first that is there.
 const USUAL: [&str; 2] = ["scorn.config", "lc0.config"];
 
+/// A flag of lc0 that is no option: it makes others known.
+const HIDDEN_OPTIONS: &str = "show-hidden";
+
 /// An option that a file sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigEntry {
@@ -72,12 +75,11 @@ fn parse(line: &str, rows: &[OptionRow]) -> Result<Option<(String, String)>> {
     };
     let is_config = name.eq_ignore_ascii_case(CONFIG_FILE) || name == "config";
     ensure!(!is_config, "a configuration file cannot name another");
-    let row = rows
-        .iter()
-        .find(|row| row.flag == name || row.name.eq_ignore_ascii_case(name));
-    let name = match row {
-        Some(row) => row.name,
+    let of_flag = rows.iter().find(|row| row.flag == name).map(|row| row.name);
+    let name = match of_flag.or_else(|| Options::name_of(name)) {
+        Some(name) => name,
         None if is_only_in_lc0(name) => name,
+        None if name == HIDDEN_OPTIONS => return Ok(None),
         None => bail!("unknown option '{name}'"),
     };
     Ok(Some((name.to_owned(), value.to_owned())))
@@ -99,12 +101,14 @@ mod tests {
 
     #[test]
     fn flags_and_names_are_read_and_comments_left_out() {
-        let text = "# comment\n\n--cpuct=3\nCPuctBase = 5\nno-two-fold-draws\nchess960\n";
+        let text = "# comment\n\n--cpuct=3\nCPuctBase = 5\nno-two-fold-draws\nchess960\nHash=64\nmove overhead=50\n";
         let pairs = [
             ("CPuct", "3"),
             ("CPuctBase", "5"),
             ("TwoFoldDraws", "false"),
             ("UCI_Chess960", "true"),
+            ("RamLimitMb", "64"),
+            ("MoveOverheadMs", "50"),
         ];
         let expected = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(entries(text).unwrap(), expected);
@@ -117,7 +121,8 @@ mod tests {
                     nncache=2000000\nminibatch-size=256\nmax-prefetch=32\nfpu-strategy=absolute\nramlimit-mb=512\n\
                     verbose-move-stats=true\nmove-overhead=2000\nsyzygy-paths=/tb:/tb6\nlogfile=lc0.log\n\
                     time-manager=legacy(steepness=6)\nstrict-uci-timing=true\ntask-workers=4\nsmart-pruning-factor=1.5\n\
-                    history-fill=always\ntemperature=0.5\ntempdecay-moves=10\nscore-type=centipawn\npreload=true\n";
+                    history-fill=always\ntemperature=0.5\ntempdecay-moves=10\nscore-type=centipawn\npreload=true\n\
+                    show-hidden=true\n";
         let mut options = Options::default();
         let mut notes = 0;
         for (name, value) in entries(text).unwrap() {
