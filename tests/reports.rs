@@ -167,3 +167,25 @@ fn a_hundred_games_of_eighty_plies_stay_below_five_megabytes() {
         "{page} bytes for {games} games"
     );
 }
+
+#[test]
+fn no_file_is_written_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pgn, out) = (folder.path().join("games.pgn"), folder.path().join("out"));
+    fs::write(&pgn, GAMES).unwrap();
+    for second in ["--annotate", "--output"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_scorn"))
+            .args(["analyze", "--nodes", "10", "--pgn"])
+            .arg(&pgn)
+            .arg("--html")
+            .arg(&out)
+            .arg(second)
+            .arg(&out)
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains("is to be written twice"), "{error}");
+        assert!(!out.exists());
+    }
+}

@@ -78,7 +78,8 @@ pub struct AnalyzeArgs {
     /// 32 then, unless it is set, and MultiPV at least 4.
     #[arg(long, value_name = "FILE", requires = "pgn")]
     pub html: Option<PathBuf>,
-    /// Write the games to this file with evaluations, glyphs for mistakes and comments about traps.
+    /// Write the games to this file with evaluations, glyphs for mistakes and comments about traps, in the place of
+    /// comments and variations that they had.
     #[arg(long, value_name = "FILE", requires = "pgn")]
     pub annotate: Option<PathBuf>,
     /// Overwrite these two files if they exist.
@@ -246,6 +247,15 @@ struct Pages {
 impl Pages {
     /// Makes sure that they can be written before anything is computed.
     fn create(args: &AnalyzeArgs) -> Result<Pages> {
+        let outputs = [&args.html, &args.annotate, &args.output];
+        for (index, path) in outputs.iter().enumerate() {
+            let is_again = path.is_some() && outputs[..index].contains(path);
+            let name = path.as_deref().unwrap_or(Path::new("")).display();
+            ensure!(
+                !is_again,
+                "{name} is to be written twice: name another file"
+            );
+        }
         let inputs: Vec<PathBuf> = args.pgn.iter().chain(&args.output).cloned().collect();
         let create = |path: &Option<PathBuf>| {
             let file = path
