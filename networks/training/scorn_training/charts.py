@@ -69,6 +69,26 @@ def series(generations: list[dict]) -> dict[str, list[tuple[int, float]]]:
     return curves
 
 
+def write_cost(path: Path, cost: dict) -> None:
+    """Adds a line to times.jsonl; one that a full disk has cut short is ended first."""
+    with open(path, "a+b") as file:
+        size = file.seek(0, 2)
+        file.seek(max(size - 1, 0))
+        torn = b"" if file.read(1) in (b"", b"\n") else b"\n"
+        file.write(torn + json.dumps(cost).encode() + b"\n")
+
+
+def costs(path: Path) -> list[dict]:
+    """The lines of times.jsonl that are whole."""
+    found = []
+    for line in path.read_text().splitlines() if path.exists() else []:
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            pass  # cut short by a full disk
+    return found
+
+
 def write_tensorboard(folder: Path, generations: list[dict]) -> None:
     """Event files of all generations."""
     from tensorboardX import SummaryWriter
@@ -166,9 +186,8 @@ def main() -> None:
     heads, table = rows(generations)
     for line in (heads, ["---"] * len(heads), *table):
         print("| " + " | ".join(line) + " |")
-    costs = [json.loads(line) for line in (args.folder / "times.jsonl").read_text().splitlines()]
     total: dict[str, float] = {}
-    for cost in costs:
+    for cost in costs(args.folder / "times.jsonl"):
         total[cost["phase"]] = total.get(cost["phase"], 0) + cost["core_seconds"]
     print("\ncore minutes: " + ", ".join(f"{name} {seconds / 60:.1f}" for name, seconds in total.items()))
     if args.svg and generations:

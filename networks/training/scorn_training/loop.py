@@ -161,14 +161,13 @@ class Loop:
         found = work(*arguments)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        line = {
+        cost = {
             "generation": len(self.generations),
             "phase": name,
             "seconds": round(time.monotonic() - began, 2),
             "core_seconds": round(used, 2),
         }
-        with open(self.folder / "times.jsonl", "a") as file:
-            file.write(json.dumps(line) + "\n")
+        charts.write_cost(self.folder / "times.jsonl", cost)
         return found
 
     def begin(self) -> None:
@@ -467,10 +466,7 @@ class Loop:
     def publish(self) -> None:
         """Curves for TensorBoard, and the page."""
         charts.write_tensorboard(self.folder / "tensorboard", self.learned())
-        seconds = 0.0
-        if (self.folder / "times.jsonl").exists():
-            lines = (self.folder / "times.jsonl").read_text().splitlines()
-            seconds = sum(json.loads(line)["core_seconds"] for line in lines)
+        seconds = sum(cost["core_seconds"] for cost in charts.costs(self.folder / "times.jsonl"))
         games = sum(generation["games"]["games"] for generation in self.learned())
         summary = f"{len(self.learned())} generations, {games} games, {seconds / 60:.1f} core minutes on this machine"
         charts.write_page(self.folder / "report.html", f"Loop {self.folder.resolve().name}", summary, self.learned())

@@ -187,6 +187,17 @@ def test_curves_and_page(tmp_path):
     assert len(list((tmp_path / "tb").iterdir())) == 1
 
 
+def test_a_line_of_costs_that_was_cut_short_is_left_out(tmp_path):
+    path = tmp_path / "times.jsonl"
+    assert charts.costs(path) == []
+    charts.write_cost(path, {"core_seconds": 1.0})
+    with open(path, "a") as file:
+        file.write('{"core_sec')
+    charts.write_cost(path, {"core_seconds": 2.0})
+    charts.write_cost(path, {"core_seconds": 3.0})
+    assert [cost["core_seconds"] for cost in charts.costs(path)] == [1.0, 2.0, 3.0]
+
+
 def test_random_openings_are_different_and_playable():
     positions = openings.random_positions(30, 4)
     assert len(set(positions)) == 30 and positions == openings.random_positions(30, 4)
