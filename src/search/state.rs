@@ -48,6 +48,8 @@ impl SearchState {
             false => reroot(&mut tree, &job.history, rule),
         };
         tree.contempt = contempt;
+        let room = job.limits.tree_bytes.map_or(usize::MAX, |bytes| bytes / 4);
+        tree.shared_values.limit(room);
         let mut state = SearchState {
             tree,
             progress: Progress::new(&job.limits),

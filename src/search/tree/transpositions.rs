@@ -20,7 +20,7 @@ const HARMLESS_RULE50: u32 = 40;
 /// What a visit of a leaf alone knows: there is nothing to share before the second.
 const LEAST_VISITS: u32 = 2;
 
-/// The table grows to this many entries: 384 MB.
+/// The table never grows beyond this many entries: 384 MB.
 const MOST_ENTRIES: usize = 1 << 24;
 
 /// Which position it is, as far as its value goes; 0 stands for one that is not to be shared.
@@ -43,13 +43,35 @@ struct Entry {
 }
 
 /// The table. Each position has one place; of two that want the same, the one with more visits gets it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct SharedValues {
     entries: Vec<Entry>,
     used: usize,
+    /// Entries that it may grow to.
+    most: usize,
+}
+
+impl Default for SharedValues {
+    fn default() -> SharedValues {
+        SharedValues {
+            entries: Vec::new(),
+            used: 0,
+            most: MOST_ENTRIES,
+        }
+    }
 }
 
 impl SharedValues {
+    /// At the beginning of a search: the table may take so many bytes. One that has no room left begins anew, for much of it
+    /// is about positions that the game has left behind, whose many visits keep others out.
+    pub fn limit(&mut self, bytes: usize) {
+        let entries = (bytes / size_of::<Entry>()).max(1);
+        self.most = MOST_ENTRIES.min(1 << entries.ilog2());
+        if self.used * 2 >= self.most {
+            (self.entries, self.used) = (Vec::new(), 0);
+        }
+    }
+
     /// Bytes in use.
     pub fn memory(&self) -> usize {
         self.entries.len() * size_of::<Entry>()
@@ -78,7 +100,7 @@ impl SharedValues {
         if key == 0 || node.n < LEAST_VISITS || node.is_proven() {
             return;
         }
-        if self.used * 2 >= self.entries.len() && self.entries.len() < MOST_ENTRIES {
+        if self.used * 2 >= self.entries.len() && self.entries.len() < self.most {
             self.grow();
         }
         let place = self.place(key);
@@ -175,6 +197,28 @@ mod tests {
         assert_eq!(shared.value(3).map(|value| value.wl), Some(-0.25));
         shared.note(0, &node(50, 0.1));
         assert_eq!(shared.value(0), None);
+    }
+
+    #[test]
+    fn a_table_keeps_to_its_room_and_begins_anew_when_that_is_full() {
+        let mut shared = SharedValues::default();
+        let room = 1024 * size_of::<Entry>();
+        let fill = |shared: &mut SharedValues| {
+            for at in 1..10_000_u64 {
+                shared.note(mix(at) | 1, &node(5, 0.5));
+            }
+        };
+        shared.limit(room + 1);
+        fill(&mut shared);
+        assert_eq!(shared.memory(), room);
+        assert!(shared.value(mix(9_999) | 1).is_some());
+        // More room, or none left.
+        shared.limit(100 * room);
+        assert_eq!(shared.memory(), room);
+        shared.limit(room);
+        assert_eq!(shared.memory(), 0);
+        fill(&mut shared);
+        assert_eq!(shared.memory(), room);
     }
 
     #[test]
