@@ -17,7 +17,7 @@ use crate::options::time_manager::TimeManagerChoice;
 
 /// A single move takes at most this part of the clock, while other moves have to be made with it.
 const HARD_PART: f64 = 0.6;
-/// What is spent of a clock that is already below the overhead.
+/// What there is to be used of a clock that is already below the overhead.
 const EMERGENCY_PART: f64 = 0.05;
 /// The overhead is a reserve for one bad moment; while nothing is known about the lag, every move is taken to lose this part
 /// of it.
