@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# The games that UCI_Elo is calibrated by (docs/strength.md): each row of LEVELS, and the networks of people's moves, against Stockfish at
+# the same UCI_Elo. Usage: docs/experiments/strength.sh SCORN STOCKFISH BOOK FOLDER [PAIRS]; goes on where it was stopped, and with more
+# PAIRS it adds games. Prints a table: the rating that the score speaks for is Stockfish's plus the difference.
+set -euo pipefail
+scorn=$1
+stockfish=$2
+book=$3
+folder=$4
+pairs=${5:-10}
+mkdir -p "$folder"
+
+# Nodes that are enough for the strength that UCI_Elo asks of Stockfish, which errs on purpose.
+enough=20000
+# The range of Stockfish's UCI_Elo differs from version to version.
+lowest=$(printf 'uci\nquit\n' | "$stockfish" | sed -n 's/.*name UCI_Elo .* min \([0-9]*\) .*/\1/p')
+
+# The members of a JSON object that are numbers, by name.
+number() {
+    grep -o "\"$1\": *-\?[0-9.]*" "$2" | sed -n '1s/.*: *//p'
+}
+
+# A row: who plays at which rating, and how that player is asked for it.
+play() {
+    local who=$1 elo=$2 options=$3
+    local theirs=$((elo > lowest ? elo : lowest))
+    local name="$who-$elo"
+    "$scorn" match "self;Threads=1;UCI_LimitStrength=true;UCI_Elo=$elo$options" \
+        "$stockfish;Threads=1;Hash=16;UCI_LimitStrength=true;UCI_Elo=$theirs" --limit nodes=1000000 --second-limit "nodes=$enough" \
+        --book "$book" --pairs "$pairs" --seed 20261122 --longest 400 --pgn "$folder/$name.pgn" --json > "$folder/$name.part"
+    mv "$folder/$name.part" "$folder/$name.json"
+    local found
+    found=$(for name_of in wins draws losses score elo elo_error; do
+        echo "$(number "$name_of" "$folder/$name.json") "
+    done)
+    read -r wins draws losses score difference error <<< "${found//$'\n'/ }"
+    echo "| $who | $elo | $theirs | +$wins =$draws -$losses | $score | ${difference:-unknown} ${error:+(+- $error)} |"
+}
+
+echo "| | UCI_Elo | Stockfish's | games | score | difference in Elo |"
+echo "|---|---|---|---|---|---|"
+# The quick ones first.
+for elo in 1200 1400 1500 1600 1800; do
+    play people "$elo" ";HumanWeights=<built in human {maia}>"
+done
+for elo in 1200 1400 1500 1600 1800 1950 2100 2200; do
+    play nodes "$elo" ""
+done
