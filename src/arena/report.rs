@@ -183,22 +183,53 @@ pub fn course(tally: &Tally, sprt: Option<&Sprt>) -> Vec<Standing> {
     tally.course(sprt, PLOTTED)
 }
 
-/// `55.0 % (50.1 to 59.9), Elo +34.9 +/- 29.1 ...`.
+/// `55.0 % (50.1 to 59.9), Elo +34.9 +/- 29.1 (+6.0 to +64.3), normalised +34.8 +/- 28.9, LOS 99.1 %`; without what the
+/// results do not bound.
 pub fn estimate_text(estimate: &Estimate) -> String {
     let percent = |score: f64| 100.0 * score.clamp(0.0, 1.0);
-    format!(
-        "{:.1} % ({:.1} to {:.1}), Elo {:+.1} +/- {:.1} ({:+.1} to {:+.1}), normalised {:+.1} +/- {:.1}, LOS {:.1} %",
-        percent(estimate.score),
-        percent(estimate.score - estimate.score_error),
-        percent(estimate.score + estimate.score_error),
-        estimate.elo,
-        estimate.elo_error,
-        estimate.elo_low,
-        estimate.elo_high,
-        estimate.nelo,
-        estimate.nelo_error,
-        100.0 * estimate.los
-    )
+    let score = percent(estimate.score);
+    let los = format!("LOS {:.1} %", 100.0 * estimate.los);
+    let elo = elo_text(estimate);
+    if estimate.elo.is_infinite() {
+        // Without a spread there is no interval.
+        return format!("{score:.1} %, {elo}, {los}");
+    }
+    let [low, high] = [-1.0, 1.0].map(|side| percent(estimate.score + side * estimate.score_error));
+    let (elo_low, elo_high) = (estimate.elo_low, estimate.elo_high);
+    let mut text = format!("{score:.1} % ({low:.1} to {high:.1}), {elo}");
+    if elo_low.is_finite() && elo_high.is_finite() {
+        text += &format!(" ({elo_low:+.1} to {elo_high:+.1})");
+    }
+    if estimate.nelo.is_finite() {
+        let (value, error) = (estimate.nelo, estimate.nelo_error);
+        text += &format!(", normalised {value:+.1} +/- {error:.1}");
+    }
+    format!("{text}, {los}")
+}
+
+/// `Elo +34.9 +/- 29.1`; only the bound that there is if there is one, and words where all games were won or lost.
+pub fn elo_text(estimate: &Estimate) -> String {
+    let Estimate {
+        elo,
+        elo_error,
+        elo_low,
+        elo_high,
+        ..
+    } = *estimate;
+    if elo.is_infinite() {
+        let result = if elo > 0.0 { "won" } else { "lost" };
+        return format!("all {result}: no Elo yet");
+    }
+    let text = format!("Elo {elo:+.1}");
+    if elo_error.is_finite() {
+        format!("{text} +/- {elo_error:.1}")
+    } else if elo_low.is_finite() {
+        format!("{text}, at least {elo_low:+.1}")
+    } else if elo_high.is_finite() {
+        format!("{text}, at most {elo_high:+.1}")
+    } else {
+        format!("{text} without bounds yet")
+    }
 }
 
 fn sprt_text(sprt: &SprtReport) -> String {
@@ -277,7 +308,7 @@ fn pairs_plot(pairs: &Pairs) -> Plot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arena::tally::Round;
+    use crate::{arena::tally::Round, stats::elo::Counts};
     use shakmaty::{Color, KnownOutcome};
 
     fn tally(is_paired: bool) -> Tally {
@@ -326,6 +357,58 @@ mod tests {
         assert_eq!(json["forfeits"][0]["round"], "4.2");
         let page = report.page(&course(&tally, Some(&sprt))).unwrap();
         assert_eq!(page.matches("<svg").count(), 3);
+    }
+
+    #[test]
+    fn numbers_that_do_not_exist_are_not_shown() {
+        for (pairs, expected) in [
+            // 2-0: no spread, so nothing is bounded.
+            ([0, 0, 0, 0, 1], "100.0 %, all won: no Elo yet, LOS 100.0 %"),
+            ([3, 0, 0, 0, 0], "0.0 %, all lost: no Elo yet, LOS 0.0 %"),
+            (
+                [0, 0, 0, 1, 4],
+                "95.0 % (86.2 to 100.0), Elo +511.5, at least +318.8, normalised +1105.5 +/- 215.3, LOS 100.0 %",
+            ),
+            (
+                [4, 1, 0, 0, 0],
+                "5.0 % (0.0 to 13.8), Elo -511.5, at most -318.8, normalised -1105.5 +/- 215.3, LOS 0.0 %",
+            ),
+            (
+                [1, 0, 0, 0, 1],
+                "50.0 % (0.0 to 100.0), Elo +0.0 without bounds yet, normalised +0.0 +/- 340.5, LOS 50.0 %",
+            ),
+            // Each pair the same: there is no spread to measure by.
+            (
+                [0, 0, 0, 5, 0],
+                "75.0 % (75.0 to 75.0), Elo +190.8 +/- 0.0 (+190.8 to +190.8), LOS 100.0 %",
+            ),
+        ] {
+            let estimate = Counts(pairs).estimate().unwrap();
+            assert_eq!(estimate_text(&estimate), expected, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn two_won_games_make_a_report_without_infinities() {
+        let mut tally = Tally::new(true);
+        for (half, winner) in [(0, Color::White), (1, Color::Black)] {
+            let won = KnownOutcome::Decisive { winner };
+            tally.add(Round { pair: 0, half }, won, "checkmate", false);
+        }
+        let names = || ["first".to_owned(), "second".to_owned()];
+        let sprt: Sprt = "0,5,0.05,0.05".parse().unwrap();
+        let report = MatchReport::new(names(), names(), &tally, 0, Some(&sprt));
+        let page = report.page(&course(&tally, Some(&sprt))).unwrap();
+        let json = serde_json::to_string(&report).unwrap();
+        assert!(json.contains(r#""elo":null,"elo_error":null"#), "{json}");
+        let is_infinite = |word: &str| {
+            let number = word.trim_matches(|c: char| !c.is_alphanumeric());
+            ["inf", "NaN", "nan"].contains(&number)
+        };
+        for text in [report.text(), json, page] {
+            let mut words = text.split(|c: char| c.is_whitespace() || ":,<>\"".contains(c));
+            assert_eq!(words.find(|word| is_infinite(word)), None, "{text}");
+        }
     }
 
     #[test]

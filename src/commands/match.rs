@@ -346,12 +346,8 @@ fn line(tally: &Tally, sprt: Option<&Sprt>) -> String {
     let standing = tally.standing(sprt);
     let mut line = format!("{} games: +{wins} ={draws} -{losses}", standing.games);
     if let Some(estimate) = &standing.estimate {
-        line += &format!(
-            ", Elo {:+.1} +/- {:.1}, LOS {:.1} %",
-            estimate.elo,
-            estimate.elo_error,
-            100.0 * estimate.los
-        );
+        let (elo, los) = (report::elo_text(estimate), 100.0 * estimate.los);
+        line += &format!(", {elo}, LOS {los:.1} %");
     }
     if let (Some(ratio), Some(sprt)) = (standing.ratio, sprt) {
         let (lower, upper) = sprt.bounds();
