@@ -192,7 +192,10 @@ impl<'r> Adjudicator<'r> {
             self.won = if goes_on { self.won + decided } else { decided };
         }
         if let Some(rule) = self.rules.draw {
-            let is_late = history.position().fullmoves().get() >= rule.from_move;
+            let position = history.position();
+            // Of the move that was played: Black's has made the number one larger.
+            let number = position.fullmoves().get() - u32::from(position.turn() == Color::White);
+            let is_late = number >= rule.from_move;
             let is_level = is_late && value.is_some_and(|value| value.abs() <= rule.value);
             self.level = if is_level { self.level + 1 } else { 0 };
         }
@@ -326,15 +329,19 @@ mod tests {
             longest: Some(4),
             ..Rules::default()
         };
-        let mut adjudicator = Adjudicator::new(&rules);
-        let moves = ["e2e4", "e7e5", "g1f3", "b8c6"];
-        let mut endings = Vec::new();
-        for plies in 1..=moves.len() {
-            let value = if plies == 3 { None } else { Some(0.0) };
-            let history = game(None, &moves[..plies].join(" "));
-            endings.push(adjudicator.after_move(&history, value).map(|v| v.ending));
-        }
-        assert_eq!(endings, [None, None, None, Some(Ending::Length)]);
+        let endings = |unknown: usize| {
+            let mut adjudicator = Adjudicator::new(&rules);
+            let moves = ["e2e4", "e7e5", "g1f3", "b8c6"];
+            let ending = |plies: usize| {
+                let value = (plies != unknown).then_some(0.0);
+                let history = game(None, &moves[..plies].join(" "));
+                adjudicator.after_move(&history, value).map(|v| v.ending)
+            };
+            (1..=moves.len()).map(ending).collect::<Vec<_>>()
+        };
+        assert_eq!(endings(3), [None, None, None, Some(Ending::Length)]);
+        // Black's first move does not count.
+        assert_eq!(endings(0), [None, None, None, Some(Ending::AgreedDraw)]);
     }
 
     #[test]
