@@ -2,6 +2,9 @@
 //! shell scripts here.
 #![cfg(unix)]
 
+#[path = "common/machine.rs"]
+mod machine;
+
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
@@ -54,8 +57,13 @@ impl Folder {
 
     /// A match of two engines with these arguments.
     fn play(&self, first: &str, second: &str, arguments: &[&str]) -> Output {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_scorn"))
-            .args(["match", first, second])
+        let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
+        command.args(["match", first, second]);
+        self.run(&mut command, arguments)
+    }
+
+    fn run(&self, command: &mut Command, arguments: &[&str]) -> Output {
+        let mut child = command
             .args(arguments)
             .stdout(Stdio::from(fs::File::create(self.path("stdout")).unwrap()))
             .stderr(Stdio::from(fs::File::create(self.path("stderr")).unwrap()))
@@ -356,6 +364,10 @@ fn unusable_engines_leave_no_file() {
         ("self;MultiPV=0", "MultiPV takes"),
         ("self;Backend=nosuch", "no backend 'nosuch'"),
         ("self;CPuct=x", "not a number"),
+        (
+            &*format!("self;Backend=rten;WeightsFile={}", folder.text("book.epd")),
+            "book.epd",
+        ),
     ] {
         assert_unplayable(&folder, second, &[], message);
     }
@@ -365,10 +377,12 @@ fn unusable_engines_leave_no_file() {
 fn unusable_files_and_arguments_leave_no_file() {
     let folder = Folder::new();
     fs::write(folder.path("cut.epd"), &BOOK[..BOOK.len() - 30]).unwrap();
+    fs::write(folder.path("cut.pgn"), "[White \"x\"]\n\n1. e4 e5 2. N").unwrap();
     fs::write(folder.path("empty.pgn"), "\n").unwrap();
     fs::write(folder.path("other.pgn"), "1. e4 *\n").unwrap();
     for (flag, file, message) in [
         ("--book", "cut.epd", "line 4"),
+        ("--book", "cut.pgn", "breaks off"),
         ("--book", "empty.pgn", "no position"),
         ("--book", "missing.epd", "missing.epd"),
         ("--syzygy", "missing", "missing"),
@@ -433,4 +447,63 @@ fn odds_games_have_one_side_and_chess960_castles_its_way() {
         games(&folder.path("960.pgn"))[0].tag("Variant"),
         Some("Chess960")
     );
+}
+
+#[test]
+fn a_match_has_its_file_for_itself() {
+    let stoppable = Stoppable::new();
+    let (_, games) = stoppable.whole();
+    let file = fs::File::open(&stoppable.pgn).unwrap();
+    file.lock().unwrap();
+    let output = stoppable.play(&["--pairs", "4"]);
+    assert_eq!(output.status.code(), Some(1));
+    let errors = text(&output.stderr);
+    assert!(errors.contains("another program is writing"), "{errors}");
+    assert!(stoppable.games() == games);
+    drop(file);
+    assert_eq!(
+        json(&stoppable.play(&["--pairs", "4", "--json"]))["games"],
+        8
+    );
+}
+
+#[test]
+fn on_a_full_disk_the_games_before_stay() {
+    let Some(disk) = machine::SmallDisk::new() else {
+        return;
+    };
+    let mut stoppable = Stoppable::new();
+    let (whole, games) = stoppable.whole();
+    let pgn = disk.path().join("match.pgn");
+    stoppable.pgn = pgn.to_str().unwrap().to_owned();
+    let filler = disk.path().join("filler");
+    // What is left holds the settings and some of the games.
+    let free = games.len() / 2 + 8192;
+    fs::write(&filler, vec![0; 65536 - free]).unwrap();
+    let output = stoppable.play(&["--pairs", "3", "--json"]);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    let told = errors.contains("No space left") && errors.contains("match.pgn");
+    assert!(told && !errors.contains("panicked"), "{errors}");
+    let kept = stoppable.games();
+    assert!(!kept.is_empty() && kept.len() < games.len());
+    assert!(games.starts_with(&kept));
+    disk.grow();
+    assert!(stoppable.whole() == (whole, games));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_wall_clock_that_jumps_costs_nobody_a_game() {
+    let folder = Folder::new();
+    let Some(clock) = machine::jumping_clock(folder.0.path()) else {
+        return;
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
+    command.args(["match", HASH, HASH]).env("LD_PRELOAD", clock);
+    let arguments = "--limit clock=60+0.05 --pairs 1 --longest 12 --strict --json";
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    let told = json(&folder.run(&mut command, &arguments));
+    assert_eq!(told["games"], 2);
+    assert!(told["forfeits"].as_array().unwrap().is_empty(), "{told}");
 }

@@ -1,0 +1,65 @@
+//! Machines that are worse than this one: with a small disk, or with a clock that jumps. Linux only, and only where that can
+//! be arranged.
+#![allow(dead_code, reason = "each test binary uses its part of this")]
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// A folder on a disk of its own, of 64 KiB. It is unmounted when this is dropped.
+pub struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    /// Says so where none can be mounted.
+    pub fn new() -> Option<SmallDisk> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount
+            .args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"])
+            .arg(folder.path());
+        let is_mounted = mount
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
+        if !is_mounted {
+            eprintln!("SKIPPED: no small disk can be mounted here");
+        }
+        is_mounted.then(|| SmallDisk(folder))
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Makes room.
+    pub fn grow(&self) {
+        let mut remount = Command::new("mount");
+        remount.args(["-o", "remount,size=64m"]).arg(self.path());
+        assert!(remount.status().unwrap().success());
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.path()).status();
+    }
+}
+
+/// A library for `LD_PRELOAD` that sets the wall clock at every reading; says so where it cannot be made.
+pub fn jumping_clock(folder: &Path) -> Option<PathBuf> {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/jumping_clock.c");
+    let library = folder.join("jumping_clock.so");
+    let mut compile = Command::new("cc");
+    compile
+        .args(["-shared", "-fPIC", "-O1", "-o"])
+        .arg(&library)
+        .arg(source);
+    let is_made =
+        cfg!(target_os = "linux") && compile.status().is_ok_and(|status| status.success());
+    if !is_made {
+        eprintln!("SKIPPED: no C compiler makes a clock that jumps");
+    }
+    is_made.then_some(library)
+}
