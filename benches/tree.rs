@@ -4,8 +4,12 @@
 //! tree's bytes per visit. With arguments `NODES THREADS BATCH` it makes one such search and nothing else, which suits
 //! profilers and comparisons of whole processes.
 
+#[path = "common/cpu_time.rs"]
+mod cpu_time;
+
 use std::{sync::Arc, time::Duration};
 
+use cpu_time::cpu_time;
 use scorn::{
     chess::History,
     network::hash::HashEvaluator,
@@ -64,25 +68,4 @@ fn measure(nodes: u64, threads: usize, minibatch_size: usize) {
         per_second(wall),
         per_second(cpu)
     );
-}
-
-/// CPU time of this process; Linux only, zero elsewhere.
-fn cpu_time() -> Duration {
-    let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else {
-        return Duration::ZERO;
-    };
-    // Fields 14 and 15 are user and system time in ticks of 10 ms; field 2 may contain spaces but ends with ')'.
-    let fields: Vec<&str> = stat
-        .rsplit(')')
-        .next()
-        .unwrap_or("")
-        .split_whitespace()
-        .collect();
-    let ticks = |index: usize| {
-        fields
-            .get(index)
-            .and_then(|field| field.parse::<u64>().ok())
-            .unwrap_or(0)
-    };
-    Duration::from_millis(10 * (ticks(11) + ticks(12)))
 }

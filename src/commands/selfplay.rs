@@ -13,7 +13,10 @@ use shakmaty::Color;
 
 use crate::{
     dataset::searched::Samples,
-    network::opponent::{self, Networks},
+    network::{
+        Evaluator,
+        opponent::{self, Networks},
+    },
     options::Options,
     player::Load,
     selfplay::{
@@ -23,9 +26,7 @@ use crate::{
         driver::{self, GamesProgress},
         manifest,
         openings::Book,
-        plan::{
-            Colors, Contestant, MINIBATCH, Plan, PlayoutCap, RandomPlies, Resign, Starts, Terms,
-        },
+        plan::{Colors, Contestant, Plan, PlayoutCap, RandomPlies, Resign, Starts, Terms},
         played::{By, Played, PlayedMove, Seat},
         records::{Sides, for_each_sample, samples_of},
         store::{GameFacts, GameTally, Store, StoredGame},
@@ -66,11 +67,11 @@ pub struct SelfplayArgs {
     /// Go on with the run that is in the folder.
     #[arg(long)]
     pub resume: bool,
-    /// Games at a time; 0 takes what fills two batches.
+    /// Games at a time; 0 takes what fills two batches, or one a thread with networks that need no batches.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100_000))]
     pub parallel: u32,
     /// Positions in a network batch, of all games together; 0 takes what the backend advises. (MinibatchSize is what one
-    /// game's tree adds at a time; if it is not given, up to 8 as the tree grows.)
+    /// game's tree adds at a time; if it is not given, one position.)
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=65_536))]
     pub batch: u32,
     /// Options of the first side, as in "ScLimit=5;Temperature=1".
@@ -634,7 +635,9 @@ fn terms(args: &SelfplayArgs, options: &Options) -> Result<Terms> {
 
 /// How much to do at a time.
 fn work(args: &SelfplayArgs, options: &Options, plan: &Plan) -> driver::Workload {
-    let advice = plan.evaluators[0].advice();
+    let needs_batches = |evaluator: &&Arc<dyn Evaluator>| evaluator.immediate().is_none();
+    let batched = plan.evaluators.iter().find(needs_batches);
+    let advice = batched.unwrap_or(&plan.evaluators[0]).advice();
     let threads = match options.threads {
         0 => advice.threads.max(1),
         threads => threads,
@@ -644,7 +647,8 @@ fn work(args: &SelfplayArgs, options: &Options, plan: &Plan) -> driver::Workload
         batch => batch as usize,
     };
     let parallel = match args.parallel {
-        0 => (2 * threads * batch).div_ceil(MINIBATCH).max(threads),
+        0 if batched.is_none() => threads,
+        0 => 2 * threads * batch,
         parallel => parallel as usize,
     };
     driver::Workload {
@@ -738,8 +742,8 @@ fn report(
         display.evaluations_per_second(),
         display.per_second(display.nodes),
     );
-    let batches = display.progress.batches.load(Ordering::Relaxed).max(1);
-    let mean_batch = display.evaluations() as f64 / batches as f64;
+    let batches = display.progress.batches.load(Ordering::Relaxed);
+    let mean_batch = (batches > 0).then(|| display.evaluations() as f64 / batches as f64);
     if args.json {
         let report = json!({
             "games": tally.games,
@@ -767,7 +771,8 @@ fn report(
         ratio_text(tally)
     );
     say!("A won {}, B won {}", tally.first, tally.second);
-    say!("{evaluations:.0} evaluations/s in batches of {mean_batch:.1}, {nodes:.0} nodes/s");
+    let batches = mean_batch.map_or(String::new(), |mean| format!(" in batches of {mean:.1}"));
+    say!("{evaluations:.0} evaluations/s{batches}, {nodes:.0} nodes/s");
     if let Some(controller) = balance {
         let (limit, nodes) = (controller.sc_limit(), controller.nodes());
         say!("the next ScLimit would be {limit}, with {nodes} nodes (balance.jsonl has the path)");

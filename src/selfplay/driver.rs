@@ -1,5 +1,6 @@
 //! Many games at once: each thread plays its share of them round by round, and in a round all games that wait for the same
-//! network fill its batches together. What comes of a game does not depend on how many there are.
+//! network fill its batches together. Where the network needs no batches, they search for a while one after the other. What
+//! comes of a game does not depend on how many there are.
 
 use std::sync::{
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -10,6 +11,10 @@ use anyhow::{Context, Result, anyhow};
 
 use super::{game::GameInPlay, plan::Plan, played::Played};
 use crate::network::{Batch, Evaluator};
+
+/// Visits that a game makes in a row when its network needs no batches: enough for its tree to stay in the processor's caches,
+/// and soon over when everything is to stop.
+const VISITS_IN_A_ROW: usize = 512;
 
 /// How much is done at a time. Decides how fast games are played, and nothing else.
 #[derive(Clone, Copy, Debug)]
@@ -25,9 +30,9 @@ pub struct Workload {
 /// What was done so far, to be looked at from elsewhere.
 #[derive(Debug, Default)]
 pub struct GamesProgress {
-    /// Positions that were evaluated.
+    /// Positions that were evaluated for moves that were played.
     pub positions: AtomicU64,
-    /// Batches.
+    /// Batches; none where networks need none.
     pub batches: AtomicU64,
 }
 
@@ -152,7 +157,7 @@ impl GamesWorker<'_> {
         Ok(())
     }
 
-    /// One batch or more for the games that wait for an evaluator.
+    /// One batch or more for the games that wait for an evaluator; if it needs none, some visits for each of them.
     fn round(
         &self,
         games: &mut [GameInPlay<'_>],
@@ -162,6 +167,11 @@ impl GamesWorker<'_> {
     ) -> Result<()> {
         let waits = |game: &&mut GameInPlay<'_>| game.evaluator() == Some(index);
         let mut waiting: Vec<&mut GameInPlay<'_>> = games.iter_mut().filter(waits).collect();
+        if evaluator.immediate().is_some() {
+            return waiting
+                .into_iter()
+                .try_for_each(|game| self.search_alone(game, index, evaluator, batch));
+        }
         let mut waiting = &mut waiting[..];
         while !waiting.is_empty() {
             batch.clear();
@@ -170,19 +180,51 @@ impl GamesWorker<'_> {
                 waiting[count].gather(evaluator, batch);
                 count += 1;
             }
-            if !batch.is_empty() {
-                evaluator.evaluate(batch)?;
-                let positions = batch.len() as u64;
-                self.progress
-                    .positions
-                    .fetch_add(positions, Ordering::Relaxed);
-                self.progress.batches.fetch_add(1, Ordering::Relaxed);
-            }
+            self.evaluate(evaluator, batch)?;
             let (ready, rest) = waiting.split_at_mut(count);
             for game in ready {
-                game.apply(batch)?;
+                self.apply(game, batch)?;
             }
             waiting = rest;
+        }
+        Ok(())
+    }
+
+    /// Some visits of one game, whose evaluator judges positions while they are gathered. Were each game given one visit in
+    /// turn, every visit would find its tree in slow memory.
+    fn search_alone(
+        &self,
+        game: &mut GameInPlay<'_>,
+        index: usize,
+        evaluator: &dyn Evaluator,
+        batch: &mut Batch,
+    ) -> Result<()> {
+        for _ in 0..VISITS_IN_A_ROW {
+            if game.evaluator() != Some(index) {
+                break;
+            }
+            batch.clear();
+            game.gather(evaluator, batch);
+            self.evaluate(evaluator, batch)?;
+            self.apply(game, batch)?;
+        }
+        Ok(())
+    }
+
+    fn evaluate(&self, evaluator: &dyn Evaluator, batch: &mut Batch) -> Result<()> {
+        if !batch.is_empty() {
+            evaluator.evaluate(batch)?;
+            self.progress.batches.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn apply(&self, game: &mut GameInPlay<'_>, batch: &Batch) -> Result<()> {
+        game.apply(batch)?;
+        let positions = game.take_evaluations();
+        if positions > 0 {
+            let counter = &self.progress.positions;
+            counter.fetch_add(positions, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -194,7 +236,11 @@ mod tests {
 
     use super::*;
     use crate::{
-        network::{compose::opponent::Networks, hash::HashEvaluator},
+        network::{
+            hash::HashEvaluator,
+            load::{NetworkConfig, load_uncached},
+            opponent::Networks,
+        },
         options::Options,
         selfplay::{
             adjudicate::Rules,
@@ -291,6 +337,49 @@ mod tests {
         for (parallel, threads, batch) in [(6, 1, 256), (3, 2, 5), (100, 4, 9)] {
             assert_eq!(texts(&plan, 6, parallel, threads, batch), alone);
         }
+    }
+
+    #[test]
+    fn networks_that_need_no_batches_play_alike_and_are_counted() {
+        let config = NetworkConfig::from(&Options::default());
+        let evaluator = load_uncached(&config).unwrap();
+        assert!(evaluator.immediate().is_some());
+        let networks = Networks {
+            main: evaluator,
+            opponent: None,
+        };
+        let player = Contestant::new("x", Options::default(), 30, networks);
+        let rules = Rules {
+            longest: Some(4),
+            ..Rules::default()
+        };
+        let terms = Terms {
+            rules,
+            ..Terms::default()
+        };
+        let starts = Starts::odds("knight").unwrap();
+        let plan = Plan::new([player.clone(), player], Colors::Both, starts, terms, 7);
+        let games = |parallel, threads| {
+            let load = Workload {
+                parallel,
+                threads,
+                batch: 4,
+            };
+            let progress = GamesProgress::default();
+            let mut games = BTreeMap::new();
+            play(&plan, &[0, 1, 2], load, &progress, |played| {
+                let moves = played.moves.iter().map(|played| played.m);
+                games.insert(played.number, moves.collect::<Vec<_>>());
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(progress.batches.into_inner(), 0);
+            (games, progress.positions.into_inner())
+        };
+        let alone = games(1, 1);
+        // Visits of some positions need no evaluation.
+        assert!((200..=3 * 4 * 30).contains(&alone.1), "{}", alone.1);
+        assert_eq!(games(3, 2), alone);
     }
 
     #[test]

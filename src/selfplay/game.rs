@@ -44,6 +44,8 @@ pub struct GameInPlay<'p> {
     plays_on: bool,
     would_resign: Option<Color>,
     nodes: u64,
+    /// Positions that were judged for its moves and are not counted yet.
+    evaluations: u64,
     end: Option<(KnownOutcome, Reason)>,
 }
 
@@ -77,6 +79,7 @@ impl<'p> GameInPlay<'p> {
             plays_on,
             would_resign: None,
             nodes: 0,
+            evaluations: 0,
         };
         game.go_on()?;
         Ok(game)
@@ -111,6 +114,11 @@ impl<'p> GameInPlay<'p> {
             }
         }
         self.go_on()
+    }
+
+    /// How many positions were judged for the moves that were played since this was asked last.
+    pub fn take_evaluations(&mut self) -> u64 {
+        std::mem::take(&mut self.evaluations)
     }
 
     /// The game, if it is over.
@@ -205,6 +213,7 @@ impl<'p> GameInPlay<'p> {
         let root = moves.pop().context("a search has no statistics")?;
         let best = moves.last().and_then(|stat| stat.m).unwrap_or(m);
         self.nodes += outcome.report.playouts;
+        self.evaluations += outcome.report.evaluations;
         let thought = Thought {
             root: root.value.unwrap_or_default(),
             raw: Raw {

@@ -18,10 +18,6 @@ use crate::{
     syzygy::Tables,
 };
 
-/// The size that a tree's minibatches grow to if `MinibatchSize` names none. It is part of what a game depends on, so it does
-/// not depend on the backend. Networks that need no batches get none.
-pub const MINIBATCH: usize = 8;
-
 /// One of the two players.
 #[derive(Clone)]
 pub struct Contestant {
@@ -42,13 +38,10 @@ pub struct Contestant {
 }
 
 impl Contestant {
-    /// A player with these options.
+    /// A player with these options. If `MinibatchSize` names no other number, a tree adds one position at a time to a batch:
+    /// other games fill it, and no visit has to be chosen before the last one is known.
     pub fn new(name: &str, options: Options, nodes: u64, networks: Networks) -> Contestant {
-        let largest = match networks.main.immediate() {
-            Some(_) => 1,
-            None => MINIBATCH,
-        };
-        let params = Params::with_batches(1..=largest, &options, &*networks.main);
+        let params = Params::with_batches(1..=1, &options, &*networks.main);
         let fast_options = Arc::new(Options {
             noise_epsilon: 0.0,
             ..options.clone()
