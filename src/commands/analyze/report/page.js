@@ -103,7 +103,9 @@
     list.textContent = "";
     game.moves.forEach((move, index) => {
       const { number, isWhite } = place(index);
-      if (isWhite || index === 0) list.append(make("span", number + (isWhite ? "." : "..."), "number"));
+      // A number stays on the line of its move.
+      const group = make("span", undefined, "move");
+      if (isWhite || index === 0) group.append(make("span", number + (isWhite ? "." : "..."), "number"));
       const button = make("button", move.s + (GLYPHS[move.j] || ""), move.j ? "j" + move.j : "");
       button.setAttribute("role", "listitem");
       button.addEventListener("click", () => go(index + 1));
@@ -111,7 +113,8 @@
         const mark = make("span", { set: "trap", met: "met", fallen: "fell", missed: "missed" }[move.t], "t " + move.t);
         button.append(mark);
       }
-      list.append(button, " ");
+      group.append(button);
+      list.append(group, " ");
     });
     list.append(make("span", " " + game.result));
   }
