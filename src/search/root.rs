@@ -254,7 +254,8 @@ pub(super) fn choose(
     let draw_score = params.draw_score(state.tree.root_turn);
     if temperature <= 0.0 {
         let by_visits: Vec<(u8, Node)> = moves.iter().map(|m| (m.edge, m.child)).collect();
-        let index = Criterion::new(&job.options).best(&state.tree, &by_visits, draw_score);
+        let criterion = Criterion::new(&job.options);
+        let index = criterion.best(&state.tree, &by_visits, draw_score, rng);
         return Some(moves[index]);
     }
     let fpu = fpu(state, params);
