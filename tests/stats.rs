@@ -172,6 +172,11 @@ fn records_of_self_play_are_counted_and_compared_with_a_network() {
     assert!((0.0..2.0).contains(&own), "{own}");
     let other = policy(&["--network", "<built in dense>", "--backend", "rten"]);
     assert_ne!(other["divergence"].as_f64().unwrap(), own);
+    // There are no games to tell of.
+    let told = stats(&[file.to_str().unwrap()]);
+    let lines: Vec<&str> = text(&told.stdout).lines().collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[1].starts_with("  searches: 32 positions"));
     let missing = stats(&[file.to_str().unwrap(), "--network", "/no/net.pb.gz"]);
     assert!(!missing.status.success());
     assert!(text(&missing.stderr).contains("/no/net.pb.gz"));

@@ -21,6 +21,7 @@ use crate::{
         page::Page,
         paper,
         plot::{MarkStyle, Plot, Point, Series},
+        policy::PolicySummary,
         records,
     },
     terminal,
@@ -207,6 +208,11 @@ fn tell(counted: &[Counted]) -> FileStats {
 fn text(told: &FileStats) -> String {
     let summary = &told.summary;
     let name = told.file.as_deref().unwrap_or("all files");
+    let searches = summary.policy.as_ref().map(searches_text);
+    if summary.games == 0 {
+        // Of records alone.
+        return format!("{name}:\n{}", searches.unwrap_or_default());
+    }
     let share = |count: u64| 100.0 * count as f64 / summary.games.max(1) as f64;
     let repeated = paper::REPEATED_AT.map(|k| format!("{k}: {:.2}", summary.repeated[&k]));
     let openings = summary.openings.iter().map(|(moves, diversity)| {
@@ -243,15 +249,17 @@ fn text(told: &FileStats) -> String {
         ),
         format!("  ended in the {}", phases.collect::<Vec<_>>().join("; ")),
     ];
-    if let Some(policy) = &summary.policy {
-        let divergence = policy.divergence;
-        let divergence = divergence.map_or(String::new(), |d| format!(", divergence {d:.3}"));
-        lines.push(format!(
-            "  searches: {} positions, policy entropy {:.3}{divergence}",
-            policy.positions, policy.entropy
-        ));
-    }
+    lines.extend(searches);
     lines.join("\n")
+}
+
+fn searches_text(policy: &PolicySummary) -> String {
+    let divergence = policy.divergence;
+    let divergence = divergence.map_or(String::new(), |d| format!(", divergence {d:.3}"));
+    format!(
+        "  searches: {} positions, policy entropy {:.3}{divergence}",
+        policy.positions, policy.entropy
+    )
 }
 
 fn ratio_text(summary: &Summary) -> String {
@@ -383,7 +391,8 @@ fn figure4(files: &[FileStats]) -> Plot {
         let name = format!("published, {name}");
         series.push(Series::new(name, MarkStyle::Thin, index, values));
     }
-    for (index, told) in files.iter().enumerate() {
+    let with_games = files.iter().filter(|told| told.summary.games > 0);
+    for (index, told) in with_games.enumerate() {
         let values = told
             .summary
             .repeated
