@@ -1,7 +1,7 @@
 //! Speed of self-play against what the network alone can do: `cargo bench --bench selfplay`.
 //!
-//! A row plays as many games as go on at a time, for a few plies, and says how many positions were evaluated per second, of wall
-//! time and of CPU time; before and after it the same network evaluates batches of the same size and nothing else, as
+//! A row plays some games, for a few plies, and says how many positions were evaluated per second, of wall time and of CPU time;
+//! before and after it the same network evaluates batches of the same size and nothing else, as
 //! `scorn backendbench` does. Rows: the built-in networks, sparse and dense, and the hash evaluator, for which nodes count: its
 //! evaluations cost nothing. With an argument only the rows of that name are measured.
 
@@ -34,6 +34,7 @@ struct Row {
     settings: &'static [(&'static str, &'static str)],
     batch: usize,
     parallel: usize,
+    games: u64,
     nodes: u64,
     plies: usize,
 }
@@ -46,14 +47,16 @@ const ROWS: [Row; 4] = [
         settings: &[],
         batch: 1,
         parallel: 2,
+        games: 16,
         nodes: 800,
-        plies: 100,
+        plies: 40,
     },
     Row {
         name: "dense",
         settings: &DENSE,
         batch: 32,
         parallel: 128,
+        games: 128,
         nodes: 100,
         plies: 3,
     },
@@ -62,16 +65,18 @@ const ROWS: [Row; 4] = [
         settings: &[("Backend", "hash")],
         batch: 1,
         parallel: 2,
+        games: 40,
         nodes: 800,
-        plies: 400,
+        plies: 60,
     },
     Row {
         name: "hash, 8 at a time",
         settings: &[("Backend", "hash"), ("MinibatchSize", "8")],
         batch: 8,
         parallel: 2,
+        games: 40,
         nodes: 800,
-        plies: 400,
+        plies: 60,
     },
 ];
 
@@ -166,7 +171,7 @@ fn plan(options: Options, evaluator: &Arc<dyn Evaluator>, row: &Row) -> Plan {
 
 /// Plays the games; how many visits they made, all but a few of which were evaluations.
 fn play(plan: &Plan, row: &Row, threads: usize) -> u64 {
-    let numbers: Vec<u64> = (0..row.parallel as u64).collect();
+    let numbers: Vec<u64> = (0..row.games).collect();
     let load = Workload {
         parallel: row.parallel,
         threads,

@@ -3,7 +3,7 @@
 //! A [`GameInPlay`] is driven from outside: whoever owns it asks which evaluator it waits for, lets it gather leaves into a batch
 //! that may hold other games' leaves too, and gives the batch back when it is evaluated.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
@@ -19,8 +19,18 @@ use crate::{
     hashing::mix,
     network::{Batch, Evaluator},
     player::contempt_side,
-    search::{Job, Limits, Tree, TreeSearch},
+    search::{Clock, Job, Limits, Tree, TreeSearch},
 };
+
+/// The clock of all searches here: no limit asks for the time, and reading it for every visit would cost some per cent.
+#[derive(Debug)]
+struct NoClock;
+
+impl Clock for NoClock {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+}
 
 /// A game that is being played.
 pub struct GameInPlay<'p> {
@@ -28,6 +38,7 @@ pub struct GameInPlay<'p> {
     number: u64,
     seed: u64,
     rng: Xoshiro256PlusPlus,
+    clock: Arc<NoClock>,
     /// The player who has White.
     white: usize,
     history: History,
@@ -67,6 +78,7 @@ impl<'p> GameInPlay<'p> {
             number,
             seed,
             rng,
+            clock: Arc::new(NoClock),
             white: plan.white(number),
             end: by_rules(&history).map(|end| (end.outcome, Reason::Ended(end.ending))),
             history,
@@ -173,7 +185,9 @@ impl<'p> GameInPlay<'p> {
         self.raw = None;
         let job = self.job(player, side, fast.map(|cap| cap.nodes));
         let tree = std::mem::take(&mut self.trees[index]);
-        self.search = Some(TreeSearch::new(tree, job, player.params()));
+        let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
+        let search = TreeSearch::with_clock(tree, job, player.params(), clock);
+        self.search = Some(search);
     }
 
     fn job(&self, player: &Contestant, side: Color, fast: Option<u64>) -> Job {
