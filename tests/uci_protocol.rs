@@ -412,6 +412,23 @@ fn works_off_a_file() {
 }
 
 #[test]
+fn a_wait_holds_quit_back() {
+    let searched = |commands: &str, nodes: &str| {
+        let mut session = Session::new();
+        session.send(commands);
+        let lines = session.end();
+        lines.iter().any(|line| line.contains(nodes))
+    };
+    assert!(searched("go nodes 300000\nwait\nquit", " nodes 300000 "));
+    // Only as long as it is waited for.
+    let twice = "go nodes 300\nwait\ngo nodes 3000000\nquit";
+    assert!(!searched(twice, " nodes 3000000 "));
+    assert!(!searched("go nodes 3000000\nquit", " nodes 3000000 "));
+    // Nobody waits for what has no end.
+    searched("go infinite\nwait\nquit", "");
+}
+
+#[test]
 fn leaves_quietly_when_nobody_listens() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_scorn"))
         .args(["--backend", "hash"])

@@ -66,6 +66,10 @@ impl Waiting {
     fn is_stop(&self) -> bool {
         matches!(self, Waiting::Command(Command::Stop))
     }
+
+    fn is_quit(&self) -> bool {
+        matches!(self, Waiting::Command(Command::Quit))
+    }
 }
 
 /// What the loop does next.
@@ -195,7 +199,12 @@ impl Session {
     fn receive(&mut self, command: Command) -> Next {
         match command {
             Command::Nothing => {}
-            Command::Quit => return Next::Quit,
+            Command::Quit => {
+                self.waiting.push_back(Waiting::Command(Command::Quit));
+                if self.is_to_quit() {
+                    return Next::Quit;
+                }
+            }
             Command::IsReady => self.is_ready(),
             Command::Stop => {
                 self.engine.stop();
@@ -227,6 +236,17 @@ impl Session {
             }
         } else if let Some(asked) = self.engine.ponder_hit() {
             self.waiting.push_front(Waiting::Search(asked));
+        }
+    }
+
+    /// Whether a `quit` counts now: a `wait` before it holds it back, unless there is nothing to be waited for.
+    fn is_to_quit(&self) -> bool {
+        let is_either = |w: &&Waiting| matches!(w, Waiting::Command(Command::Wait | Command::Quit));
+        match self.waiting.iter().find(is_either) {
+            Some(Waiting::Command(Command::Wait)) => {
+                self.engine.is_endless() && self.waiting.iter().any(Waiting::is_quit)
+            }
+            found => found.is_some(),
         }
     }
 
@@ -330,11 +350,15 @@ impl Session {
         self.engine.search_ended(ended);
         while !self.engine.is_searching() {
             match self.waiting.pop_front() {
+                Some(Waiting::Command(Command::Quit)) => return Next::Quit,
                 Some(Waiting::Command(command)) => self.obey(command),
                 Some(Waiting::Search(asked)) => self.engine.search(asked),
                 Some(Waiting::NoPosition(reason)) => self.engine.refuse_position(reason),
                 None => break,
             }
+        }
+        if self.is_to_quit() {
+            return Next::Quit;
         }
         // What is waited for must end: by the input's end, by another `go`, or by a `stop` that came too early.
         let another = self.waiting.iter().any(Waiting::is_search);
