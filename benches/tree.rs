@@ -1,8 +1,9 @@
 //! Speed and memory of the tree with the hash evaluator: `cargo bench --bench tree`.
 //!
 //! Times whole searches from the start position and reports visits per second, of wall time and of CPU time, and the
-//! tree's bytes per visit. With arguments `NODES THREADS BATCH` it makes one such search and nothing else, which suits
-//! profilers and comparisons of whole processes.
+//! tree's bytes per visit; then searches with a simulated accelerator, whose batches take 2 milliseconds of which the processor
+//! sees nothing, by 1 to 16 threads. With arguments `NODES THREADS BATCH [MICROSECONDS]` it makes one such search and nothing
+//! else, which suits profilers and comparisons of whole processes.
 
 #[path = "common/cpu_time.rs"]
 mod cpu_time;
@@ -12,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 use cpu_time::cpu_time;
 use scorn::{
     chess::History,
-    network::hash::HashEvaluator,
+    network::{Batch, EvaluateError, Evaluator, hash::HashEvaluator},
     options::Options,
     search::{self, Clock, Job, Limits, Silent, StopSignal, SystemClock, Tree},
 };
@@ -26,18 +27,41 @@ fn main() {
         "{:>9} {:>7} {:>5} {:>10} {:>12} {:>10}",
         "nodes", "threads", "batch", "nodes/s", "nodes/CPU s", "bytes/node"
     );
-    if let [nodes, threads, batch] = numbers[..] {
-        measure(nodes, threads as usize, batch as usize);
+    if let [nodes, threads, batch, ref delay @ ..] = numbers[..] {
+        let delay = Duration::from_micros(delay.first().copied().unwrap_or(0));
+        measure(nodes, threads as usize, batch as usize, delay);
         return;
     }
     for (nodes, threads) in [(200_000, 1), (200_000, 2), (1_000_000, 1), (1_000_000, 2)] {
         for batch in [1, 32, 256] {
-            measure(nodes, threads, batch);
+            measure(nodes, threads, batch, Duration::ZERO);
+        }
+    }
+    println!("with batches of 2 ms each:");
+    for batch in [32, 256] {
+        for threads in [1, 2, 4, 8, 16] {
+            measure(400_000, threads, batch, Duration::from_millis(2));
         }
     }
 }
 
-fn measure(nodes: u64, threads: usize, minibatch_size: usize) {
+/// The hash evaluator on a device that takes its time for each batch, however many run at once.
+struct Delayed(Duration);
+
+impl Evaluator for Delayed {
+    fn inner(&self) -> Option<&dyn Evaluator> {
+        Some(&HashEvaluator)
+    }
+
+    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+        if !self.0.is_zero() {
+            std::thread::sleep(self.0);
+        }
+        HashEvaluator.evaluate(batch)
+    }
+}
+
+fn measure(nodes: u64, threads: usize, minibatch_size: usize, delay: Duration) {
     let options = Options {
         threads,
         minibatch_size,
@@ -53,7 +77,7 @@ fn measure(nodes: u64, threads: usize, minibatch_size: usize) {
     let (wall, cpu) = (clock.now(), cpu_time());
     search::run(
         &mut tree,
-        &HashEvaluator,
+        &Delayed(delay),
         &job,
         &StopSignal::default(),
         &clock,

@@ -76,6 +76,8 @@ struct Search<'a> {
     job: &'a Job,
     evaluator: &'a dyn Evaluator,
     params: Params,
+    /// Whether positions are judged at once, in microseconds.
+    is_immediate: bool,
     threads: usize,
     clock: &'a dyn Clock,
     started: Duration,
@@ -102,6 +104,7 @@ impl<'a> Search<'a> {
             job,
             evaluator,
             params: Params::for_evaluator(&job.options, evaluator),
+            is_immediate: evaluator.immediate().is_some(),
             threads: match job.options.threads {
                 0 => advice.threads.max(1),
                 threads => threads,
@@ -172,7 +175,7 @@ impl<'a> Search<'a> {
             if let Err(failure) = self.make_batch(shared, &mut worker, &mut batch) {
                 self.fail(&mut worker, failure);
             }
-            self.hold_back(is_solved || worker.is_idle());
+            self.hold_back(is_solved, worker.is_idle());
         }
     }
 
@@ -236,12 +239,21 @@ impl<'a> Search<'a> {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// Sleeps where going on at full speed serves nobody: a solved position that is searched until stopped, a batch that
-    /// came to nothing because other threads hold all leaves, or a limit on the nodes per second.
-    fn hold_back(&self, is_idle: bool) {
-        if is_idle && !self.is_told_to_end() {
-            let micros = if self.job.limits.infinite { 5000 } else { 50 };
-            thread::sleep(Duration::from_micros(micros));
+    /// Waits where going on at full speed serves nobody: a solved position that is searched until stopped, a batch that came to
+    /// nothing because other threads hold all leaves, or a limit on the nodes per second.
+    fn hold_back(&self, is_solved: bool, is_idle: bool) {
+        if self.is_told_to_end() {
+            return;
+        }
+        match (is_solved, self.job.limits.infinite) {
+            (true, true) => thread::sleep(Duration::from_millis(5)),
+            (true, false) => thread::sleep(Duration::from_micros(50)),
+            // The others come back sooner than this thread would wake.
+            (false, _) if is_idle && self.is_immediate => {
+                (0..100).for_each(|_| std::hint::spin_loop());
+            }
+            (false, _) if is_idle => thread::sleep(Duration::from_micros(50)),
+            (false, _) => {}
         }
         let limit = f64::from(self.job.options.nps_limit);
         if limit <= 0.0 {

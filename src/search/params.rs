@@ -171,14 +171,22 @@ pub struct Params {
     collisions: CollisionLimits,
     /// Positions per batch, in a small tree and in a large one.
     minibatch: RangeInclusive<usize>,
+    /// Whether the network judges positions at once, so that nothing is lost if a batch is not full.
+    is_immediate: bool,
     /// Search threads, each with a batch of its own.
     threads: usize,
 }
 
-/// Where batches grow with the tree, a node has one visit in flight for so many that it has had. The visits of a batch do not
-/// know of each other's results: many of them in a small tree, or in a small part of a large one, search moves that the first
-/// results would have ruled out. Measured in `benches/RESULTS.md`.
+/// Where batches grow with the tree, they have one position for so many visits of the root. The visits of a batch do not know of
+/// each other's results: many of them in a small tree, or in a small part of a large one, search moves that the first results
+/// would have ruled out. Measured in `benches/RESULTS.md`.
 const VISITS_PER_POSITION: u32 = 32;
+
+/// For the same reason, a node has one visit in flight for so many that it has had.
+const VISITS_PER_FLIGHT: u32 = 32;
+
+/// The same where positions need no batches: those are small, and made only because visits that go down together take less time.
+const VISITS_PER_IMMEDIATE_FLIGHT: u32 = 8;
 
 impl Params {
     /// From the options. If they name no batch size, batches grow with the tree as the evaluator advises.
@@ -210,6 +218,7 @@ impl Params {
         };
         Params {
             minibatch: sizes,
+            is_immediate: evaluator.immediate().is_some(),
             ..Params::new(options, 1, evaluator.predicts_moves_left())
         }
     }
@@ -270,6 +279,7 @@ impl Params {
                 power: options.max_collision_visits_scaling_power,
             },
             minibatch: minibatch..=minibatch,
+            is_immediate: false,
             threads: 1,
         }
     }
@@ -277,10 +287,18 @@ impl Params {
     /// Visits that may be in flight through a node of `n` visits; no limit where the size of batches is fixed.
     #[inline]
     pub(super) fn most_in_flight(&self, n: u32) -> u32 {
-        match self.minibatch.start() == self.minibatch.end() {
-            true => u32::MAX,
-            false => (n / VISITS_PER_POSITION).max((self.minibatch.start() * self.threads) as u32),
+        if !self.batches_grow() {
+            return u32::MAX;
         }
+        let visits = match self.is_immediate {
+            true => VISITS_PER_IMMEDIATE_FLIGHT,
+            false => VISITS_PER_FLIGHT,
+        };
+        (n / visits).max((self.minibatch.start() * self.threads) as u32)
+    }
+
+    fn batches_grow(&self) -> bool {
+        self.minibatch.start() != self.minibatch.end()
     }
 
     /// Positions per batch in a tree of `n` visits.
@@ -308,15 +326,20 @@ impl Params {
         self.fpu[usize::from(is_root)]
     }
 
-    /// Collisions after which gathering ends, in a tree of `n` visits: few while the tree is small and a full batch would
-    /// search bad moves for want of better ones.
-    pub(super) fn collisions(&self, n: u32) -> usize {
+    /// Collisions after which gathering a batch of this size ends, in a tree of `n` visits: few while the tree is small and a full
+    /// batch would search bad moves for want of better ones. Where a batch that is not full costs nothing, it is not worth more
+    /// collisions than it has positions.
+    pub(super) fn collisions(&self, n: u32, minibatch: usize) -> usize {
         let limits = &self.collisions;
         let range = (f64::from(limits.end) - f64::from(limits.start)).max(1.0);
         let grown = ((f64::from(n) - f64::from(limits.start)) / range).clamp(0.0, 1.0);
         let scaled =
             1.0 + grown.powf(f64::from(limits.power)) * (f64::from(limits.visits) - 1.0).max(0.0);
-        (scaled as usize).min(limits.events)
+        let most = match self.is_immediate && self.batches_grow() {
+            true => minibatch,
+            false => usize::MAX,
+        };
+        (scaled as usize).min(limits.events).min(most)
     }
 
     /// What selection adds to the priors of the moves of a node `depth` plies below the root (optimal selection: 1/8 at the
@@ -343,6 +366,10 @@ impl Params {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        chess::{PackedMove, Ply},
+        network::{Batch, EvaluateError, Immediate, Value, hash::HashEvaluator},
+    };
 
     #[test]
     fn cpuct_grows_with_visits_and_a_zero_factor_keeps_it() {
@@ -361,10 +388,31 @@ mod tests {
         );
     }
 
+    /// An evaluator that needs no batches.
+    struct AtOnce;
+
+    impl Evaluator for AtOnce {
+        fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+            HashEvaluator.evaluate(batch)
+        }
+
+        fn immediate(&self) -> Option<&dyn Immediate> {
+            Some(self)
+        }
+    }
+
+    impl Immediate for AtOnce {
+        fn value(&self, _line: &[Ply]) -> Value {
+            Value::default()
+        }
+
+        fn policy(&self, _: &[Ply], moves: &[PackedMove], _: f32, policy: &mut [f32]) {
+            policy.fill(1.0 / moves.len() as f32);
+        }
+    }
+
     #[test]
     fn batches_grow_with_the_tree_unless_their_size_is_given() {
-        use crate::network::hash::HashEvaluator;
-
         let given = |minibatch_size| Options {
             minibatch_size,
             ..Options::default()
@@ -375,6 +423,15 @@ mod tests {
             [1, 1, 1, 2, 6, 8, 8]
         );
         assert_eq!([0, 64, 3200].map(|n| grown.most_in_flight(n)), [1, 2, 100]);
+        assert!(grown.collisions(1_000_000, 8) > 100);
+        // Where a batch that is not full costs nothing, few collisions are made for it, and more visits may be in flight.
+        let immediate = Params::with_batches(1..=8, &given(0), &AtOnce);
+        assert_eq!([64, 1_000_000].map(|n| immediate.minibatch(n)), [2, 8]);
+        assert_eq!(
+            [7, 64, 3200].map(|n| immediate.most_in_flight(n)),
+            [1, 8, 400]
+        );
+        assert_eq!(immediate.collisions(1_000_000, 8), 8);
         let fixed = Params::with_batches(1..=8, &given(32), &HashEvaluator);
         assert_eq!([0, 1000].map(|n| fixed.minibatch(n)), [32, 32]);
         assert_eq!(fixed.most_in_flight(0), u32::MAX);

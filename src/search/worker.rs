@@ -76,7 +76,7 @@ impl Worker {
         }
         let wanted = BatchWanted {
             leaves: self.size.saturating_sub(self.waiting),
-            collisions: params.collisions(n),
+            collisions: params.collisions(n, self.size),
             out_of_order: params.max_out_of_order(self.size),
         };
         let selection = Selection {

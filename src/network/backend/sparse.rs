@@ -170,7 +170,8 @@ impl Evaluator for SparseEvaluator {
     fn advice(&self) -> Advice {
         Advice {
             threads: cores(),
-            minibatch: 1,
+            // It needs no batches, but in a large tree visits that go down together find their leaves in half the time.
+            minibatch: 16,
             least: 1,
         }
     }
