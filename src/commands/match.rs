@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -25,6 +25,7 @@ use crate::{
         tally::{Round, Tally},
     },
     files::output::NewFile,
+    hashing::hex,
     selfplay::{
         adjudicate::{DrawRule, Rules, WinRule},
         openings::{Book, Opening},
@@ -92,10 +93,10 @@ pub struct MatchArgs {
     #[arg(long)]
     pub adjudicate: bool,
     /// A game is won when all scores of so many plies say so: PLIES,PAWNS.
-    #[arg(long, value_name = "PLIES,PAWNS", value_parser = win_rule)]
+    #[arg(long, value_name = "PLIES,PAWNS")]
     pub resign: Option<WinRule>,
     /// A game is drawn when all scores of so many plies are this small, from a move number on: MOVE,PLIES,PAWNS.
-    #[arg(long, value_name = "MOVE,PLIES,PAWNS", value_parser = draw_rule)]
+    #[arg(long, value_name = "MOVE,PLIES,PAWNS")]
     pub draw: Option<DrawRule>,
     /// Games that get longer are drawn.
     #[arg(long, value_name = "PLIES", value_parser = clap::value_parser!(u32).range(1..))]
@@ -207,41 +208,7 @@ impl MatchArgs {
 
 fn digest(path: &Path) -> Result<String> {
     let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let digest = Sha256::digest(&bytes);
-    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-fn numbers<const N: usize>(text: &str) -> Result<[f64; N]> {
-    let numbers: Result<Vec<f64>, _> = text.split(',').map(|n| n.trim().parse()).collect();
-    let numbers = numbers.map_err(|_| anyhow!("numbers are expected"))?;
-    let numbers: Result<[f64; N], _> = numbers.try_into();
-    let numbers = numbers.map_err(|_| anyhow!("{N} numbers are expected"))?;
-    let is_good = numbers.iter().all(|n| n.is_finite() && *n >= 0.0);
-    ensure!(is_good, "numbers must not be negative");
-    Ok(numbers)
-}
-
-fn plies(number: f64) -> Result<u32> {
-    ensure!(number >= 1.0, "at least one ply is needed");
-    Ok(number as u32)
-}
-
-fn win_rule(text: &str) -> Result<WinRule> {
-    let [number, value] = numbers(text)?;
-    ensure!(value > 0.0, "a win is worth more than nothing");
-    Ok(WinRule {
-        plies: plies(number)?,
-        value,
-    })
-}
-
-fn draw_rule(text: &str) -> Result<DrawRule> {
-    let [from_move, number, value] = numbers(text)?;
-    Ok(DrawRule {
-        from_move: from_move as u32,
-        plies: plies(number)?,
-        value,
-    })
+    Ok(hex(&Sha256::digest(&bytes)))
 }
 
 /// Runs `scorn match`.

@@ -1,6 +1,7 @@
 //! `scorn selfplay`: games of the program against itself, for statistics and for training.
 
 use std::{
+    ops::RangeInclusive,
     path::PathBuf,
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -20,7 +21,7 @@ use crate::{
     options::Options,
     player::Load,
     selfplay::{
-        adjudicate::{DrawRule, Rules, WinRule},
+        adjudicate::{DrawRule, RuleError, Rules, WinRule},
         chunk,
         controller::{Aim, Controller},
         driver::{self, GamesProgress},
@@ -234,53 +235,45 @@ fn shard(text: &str) -> Result<Shard, String> {
 }
 
 fn share(text: &str) -> Result<f64, String> {
-    let value = text
-        .parse()
-        .ok()
-        .filter(|value| (0.0..=1.0).contains(value));
-    value.ok_or_else(|| format!("'{text}' is not a number from 0 to 1"))
+    number_from(0.0..=1.0, text)
 }
 
 fn percent(text: &str) -> Result<f64, String> {
-    let value = text
-        .parse()
-        .ok()
-        .filter(|value| (0.0..=100.0).contains(value));
-    value.ok_or_else(|| format!("'{text}' is not a number from 0 to 100"))
+    number_from(0.0..=100.0, text)
 }
 
 fn ratio(text: &str) -> Result<f64, String> {
-    let value = text
-        .parse()
-        .ok()
-        .filter(|value| (0.01..=100.0).contains(value));
-    value.ok_or_else(|| format!("'{text}' is not a number from 0.01 to 100"))
+    number_from(0.01..=100.0, text)
 }
 
+fn number_from(range: RangeInclusive<f64>, text: &str) -> Result<f64, String> {
+    let value = text.parse().ok().filter(|value| range.contains(value));
+    value.ok_or_else(|| {
+        let (start, end) = (range.start(), range.end());
+        format!("'{text}' is not a number from {start} to {end}")
+    })
+}
+
+/// Values are W-L here, so none is above 1.
 fn win_rule(text: &str) -> Result<WinRule, String> {
-    let rule = text.split_once(',').and_then(|(plies, value)| {
-        Some(WinRule {
-            plies: plies.trim().parse().ok().filter(|&plies| plies > 0)?,
-            value: value
-                .trim()
-                .parse()
-                .ok()
-                .filter(|value| (0.0..=1.0).contains(value))?,
-        })
-    });
-    rule.ok_or_else(|| format!("'{text}' is not as in 6,0.95"))
+    let rule: WinRule = text.parse().map_err(told)?;
+    up_to_1(rule, rule.value)
 }
 
 fn draw_rule(text: &str) -> Result<DrawRule, String> {
-    let rule = text.split_once(',').and_then(|(from_move, rest)| {
-        let WinRule { plies, value } = win_rule(rest).ok()?;
-        Some(DrawRule {
-            from_move: from_move.trim().parse().ok()?,
-            plies,
-            value,
-        })
-    });
-    rule.ok_or_else(|| format!("'{text}' is not as in 35,16,0.02"))
+    let rule: DrawRule = text.parse().map_err(told)?;
+    up_to_1(rule, rule.value)
+}
+
+fn told(error: RuleError) -> String {
+    error.to_string()
+}
+
+fn up_to_1<R>(rule: R, value: f64) -> Result<R, String> {
+    match value <= 1.0 {
+        true => Ok(rule),
+        false => Err(format!("{value} is above 1, the value of a sure win")),
+    }
 }
 
 /// Runs `scorn selfplay`.

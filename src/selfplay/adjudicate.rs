@@ -3,9 +3,10 @@
 //! A position that comes up for the third time and fifty moves without progress end a game when they are on the board, not
 //! when somebody could claim them by a move still to be played.
 
-use std::sync::Arc;
+use std::{str::FromStr, sync::Arc};
 
 use shakmaty::{Color, KnownOutcome, Position};
+use thiserror::Error;
 
 use crate::{chess::History, syzygy::Tables};
 
@@ -120,6 +121,51 @@ pub struct WinRule {
     pub plies: u32,
     /// The smallest value.
     pub value: f64,
+}
+
+/// Why a text is no rule.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum RuleError {
+    /// Of a win.
+    #[error("'{0}' is not as in 6,0.95: at least one ply, and a value above 0")]
+    Win(String),
+    /// Of a draw.
+    #[error("'{0}' is not as in 35,16,0.05: a move number, at least one ply, and a value")]
+    Draw(String),
+}
+
+/// Plies and a value that is not negative.
+fn plies_and_value(text: &str) -> Option<(u32, f64)> {
+    let (plies, value) = text.split_once(',')?;
+    let plies = plies.trim().parse().ok().filter(|&plies| plies > 0)?;
+    let value: f64 = value.trim().parse().ok()?;
+    (value.is_finite() && value >= 0.0).then_some((plies, value))
+}
+
+impl FromStr for WinRule {
+    type Err = RuleError;
+
+    fn from_str(text: &str) -> Result<WinRule, RuleError> {
+        let parsed = plies_and_value(text).filter(|&(_, value)| value > 0.0);
+        let (plies, value) = parsed.ok_or_else(|| RuleError::Win(text.to_owned()))?;
+        Ok(WinRule { plies, value })
+    }
+}
+
+impl FromStr for DrawRule {
+    type Err = RuleError;
+
+    fn from_str(text: &str) -> Result<DrawRule, RuleError> {
+        let parsed = text.split_once(',').and_then(|(from_move, rest)| {
+            let (plies, value) = plies_and_value(rest)?;
+            Some(DrawRule {
+                from_move: from_move.trim().parse().ok()?,
+                plies,
+                value,
+            })
+        });
+        parsed.ok_or_else(|| RuleError::Draw(text.to_owned()))
+    }
 }
 
 /// When games end before the rules of chess end them. Values are in one unit for both sides, such as pawns.
@@ -316,6 +362,31 @@ mod tests {
             assert_eq!(*told(values).last().unwrap(), None, "{values:?}");
         }
         assert_eq!(*told(&[0.05; 16]).last().unwrap(), Some(KnownOutcome::Draw));
+    }
+
+    #[test]
+    fn rules_are_read_from_text() {
+        let win = WinRule {
+            plies: 6,
+            value: 0.95,
+        };
+        assert_eq!("6, 0.95".parse(), Ok(win));
+        let draw = DrawRule {
+            from_move: 35,
+            plies: 16,
+            value: 0.0,
+        };
+        assert_eq!("35,16,0".parse(), Ok(draw));
+        for text in [
+            "", "6", "0,1", "6,0", "6,-1", "6,inf", "6,nan", "6.5,1", "6,1,1",
+        ] {
+            let error = RuleError::Win(text.to_owned());
+            assert_eq!(text.parse::<WinRule>(), Err(error));
+        }
+        for text in ["", "1,2", "1,0,1", "1,2,-1", "1,2,x", "-1,2,1", "1.5,2,1"] {
+            let error = RuleError::Draw(text.to_owned());
+            assert_eq!(text.parse::<DrawRule>(), Err(error));
+        }
     }
 
     #[test]

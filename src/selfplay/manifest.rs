@@ -7,10 +7,10 @@ use shakmaty::{EnPassantMode, Position, fen::Fen};
 use super::{
     openings::Opening,
     plan::{Colors, Contestant, Plan, Starts},
-    store::hex,
 };
 use crate::{
     chess::{History, moves::legal_moves, setup},
+    hashing::hex,
     lc0,
     network::{
         Batch, Evaluator,

@@ -12,6 +12,7 @@ use thiserror::Error;
 use crate::{
     chess::{History, PackedMove, setup},
     files,
+    hashing::mix,
     pgn::Reader,
 };
 
@@ -125,12 +126,9 @@ impl Book {
     }
 }
 
-/// The output function of SplitMix64 (G. Steele, D. Lea, C. Flood, 2014), which makes any numbers look random.
+/// The output of SplitMix64 (G. Steele, D. Lea, C. Flood, 2014) in this state, which makes any numbers look random.
 fn mixed(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+    mix(x.wrapping_add(0x9e37_79b9_7f4a_7c15))
 }
 
 fn is_pgn(path: &Path) -> bool {

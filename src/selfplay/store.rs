@@ -27,7 +27,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use shakmaty::{Color, KnownOutcome};
 
-use crate::{dataset::searched::Samples, files::output};
+use crate::{dataset::searched::Samples, files::output, hashing::hex};
 
 /// A manifest is not longer than this, in bytes.
 const LONGEST_JSON: u64 = 1 << 28;
@@ -591,9 +591,4 @@ pub(super) fn write_unsynced(path: &Path, bytes: &[u8]) -> Result<()> {
         let _ = fs::remove_file(partial);
     }
     written.with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// In hexadecimal.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

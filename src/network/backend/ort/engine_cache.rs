@@ -12,6 +12,7 @@ use std::{
 use sha2::{Digest, Sha256};
 
 use super::errors::BackendSetupError;
+use crate::hashing::hex;
 
 /// The folder of a network's engines.
 #[derive(Clone, Debug, PartialEq)]
@@ -143,11 +144,7 @@ fn engine_folder(model: &[u8], settings: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(model);
     hash.update(settings);
-    let digits = hash.finalize();
-    digits[..8]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hex(&hash.finalize()[..8])
 }
 
 /// The user's cache folder for this program.
