@@ -429,6 +429,26 @@ fn a_wait_holds_quit_back() {
 }
 
 #[test]
+fn a_stop_leaves_alone_what_is_waited_for_before_the_search_that_it_is_about() {
+    let mut session = Session::new();
+    session.send("go nodes 300000\nwait\ngo infinite\nstop");
+    let lines = session.end();
+    assert!(lines.iter().any(|line| line.contains(" nodes 300000 ")));
+    assert_eq!(
+        lines
+            .iter()
+            .filter(|line| line.starts_with("bestmove"))
+            .count(),
+        2
+    );
+    // Without a later search it is about the one that runs.
+    let mut session = Session::new();
+    session.send("go nodes 30000000\nwait\nstop");
+    let lines = session.end();
+    assert!(!lines.iter().any(|line| line.contains(" nodes 30000000 ")));
+}
+
+#[test]
 fn leaves_quietly_when_nobody_listens() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_scorn"))
         .args(["--backend", "hash"])

@@ -67,6 +67,10 @@ impl Waiting {
         matches!(self, Waiting::Command(Command::Stop))
     }
 
+    fn is_wait(&self) -> bool {
+        matches!(self, Waiting::Command(Command::Wait))
+    }
+
     fn is_quit(&self) -> bool {
         matches!(self, Waiting::Command(Command::Quit))
     }
@@ -207,9 +211,14 @@ impl Session {
             }
             Command::IsReady => self.is_ready(),
             Command::Stop => {
-                self.engine.stop();
                 // It is about the last search that was asked for, which may not have begun.
-                if self.waiting.iter().any(Waiting::is_search) {
+                let is_about_later = self.waiting.iter().any(Waiting::is_search);
+                let is_waited_for =
+                    self.waiting.iter().any(Waiting::is_wait) && !self.engine.is_endless();
+                if !(is_about_later && is_waited_for) {
+                    self.engine.stop();
+                }
+                if is_about_later {
                     self.waiting.push_back(Waiting::Command(Command::Stop));
                 }
             }
