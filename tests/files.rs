@@ -377,7 +377,7 @@ fn a_log_without_a_reader_does_not_make_the_engine_wait() {
         .spawn()
         .unwrap();
     let lines = format!(
-        "setoption name LogFile value {}\nisready\ngo nodes 1\nquit\n",
+        "setoption name LogFile value {}\nisready\ngo nodes 1\n",
         fifo.display()
     );
     child

@@ -103,7 +103,8 @@ fn moves_that_are_proven_lost_are_left_alone() {
     // Black is mated after every king move but to the corner's other side, and with these options has a lot of time.
     let game = position("r1bq2rk/pp3pbp/2p1p1pQ/7P/3P4/2PB1N2/PP3PPR/2KR4 b - - 0 1");
     let lost_visits = |certainty_prop: &str| {
-        let setup = with_default_network(&[("CertaintyProp", certainty_prop)]);
+        // So curious a search comes back to moves that it knows to lose, unless it leaves them alone.
+        let setup = with_default_network(&[("CertaintyProp", certainty_prop), ("CPuct", "8")]);
         setup.search(&game, 6000);
         let tree = setup.tree.lock();
         tree.assert_consistent();
