@@ -43,6 +43,6 @@ echo "|---|---|---|---|---|---|"
 for elo in 1200 1400 1500 1600 1800; do
     play people "$elo" ";HumanWeights=<built in human {maia}>"
 done
-for elo in 1200 1400 1500 1600 1800 1950 2100 2200; do
+for elo in 1200 1350 1500 1700 1900 2000 2200; do
     play nodes "$elo" ""
 done

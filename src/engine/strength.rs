@@ -16,17 +16,15 @@ pub struct StrengthLevel {
     pub temperature: f32,
 }
 
-/// The mapping: between two rows nodes are interpolated geometrically, temperatures linearly. The range of `UCI_Elo` in the
-/// table of options is that of this one.
-pub const LEVELS: [StrengthLevel; 8] = [
+/// The mapping, found by games against Stockfish (`docs/strength.md`): between two rows nodes are interpolated geometrically,
+/// temperatures linearly. The range of `UCI_Elo` in the table of options is that of this one.
+pub const LEVELS: [StrengthLevel; 6] = [
     level(1200, 1, 1.0),
-    level(1400, 4, 0.6),
-    level(1500, 16, 0.4),
-    level(1600, 60, 0.3),
-    level(1800, 800, 0.1),
-    level(1950, 6_000, 0.0),
-    level(2100, 25_000, 0.0),
-    level(2200, 90_000, 0.0),
+    level(1350, 8, 0.5),
+    level(1500, 20, 0.4),
+    level(1700, 60, 0.3),
+    level(1900, 700, 0.1),
+    level(2200, 5_000, 0.0),
 ];
 
 /// Above this rating there are no networks of people's moves that are strong enough.
@@ -99,7 +97,7 @@ mod tests {
         }
         assert_eq!(at(9999), LEVELS[LEVELS.len() - 1]);
         assert_eq!(at(1500), LEVELS[2]);
-        assert_eq!(at(1450).nodes, 8);
+        assert_eq!(at(1450).nodes, 15);
         for row in Options::default().rows() {
             if row.name == "UCI_Elo" {
                 let (low, high) = (LEVELS[0].elo, LEVELS[LEVELS.len() - 1].elo);
