@@ -556,7 +556,7 @@ fn an_endless_analysis_says_whose_replies_are_modelled() {
 #[test]
 fn strength_is_limited_when_asked_for_and_analyses_are_not() {
     let mut session = Session::new();
-    for (elo, most) in [(1200, 1), (1500, 20), (1700, 60)] {
+    for (elo, most) in [(1200, 1), (1500, 32), (1700, 80)] {
         session.send("setoption name UCI_LimitStrength value true");
         session.send(&format!("setoption name UCI_Elo value {elo}"));
         let (best, lines) = session.go("go wtime 60000 btime 60000");
