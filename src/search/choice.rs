@@ -93,15 +93,15 @@ impl Criterion {
     }
 }
 
-/// Values that visits returned.
+/// Number, sum and sum of squares of the values that visits returned.
 #[derive(Default)]
-struct Sample {
+struct Moments {
     n: f64,
     sum: f64,
     squares: f64,
 }
 
-impl Sample {
+impl Moments {
     fn add(&mut self, n: f64, value: f64) {
         self.n += n;
         self.sum += n * value;
@@ -126,23 +126,23 @@ fn variance(tree: &Tree, id: NodeId, rng: &mut Xoshiro256PlusPlus) -> f64 {
 }
 
 /// All visits of a node.
-fn walked(tree: &Tree, id: NodeId) -> Sample {
-    let mut sample = Sample::default();
+fn walked(tree: &Tree, id: NodeId) -> Moments {
+    let mut moments = Moments::default();
     let mut stack = vec![(id, 1.0)];
     while let Some((id, sign)) = stack.pop() {
         let node = tree.node(id);
         let (ended, value) = ends(tree, node);
-        sample.add(ended, sign * value);
+        moments.add(ended, sign * value);
         if !node.is_proven() {
             stack.extend((0..node.n_children).map(|slot| (tree.child_id(node, slot), -sign)));
         }
     }
-    sample
+    moments
 }
 
 /// Some of the visits of a node, by lot.
-fn drawn(tree: &Tree, id: NodeId, rng: &mut Xoshiro256PlusPlus) -> Sample {
-    let mut sample = Sample::default();
+fn drawn(tree: &Tree, id: NodeId, rng: &mut Xoshiro256PlusPlus) -> Moments {
+    let mut moments = Moments::default();
     for _ in 0..DRAWN {
         let (mut id, mut sign) = (id, 1.0);
         let value = loop {
@@ -163,9 +163,9 @@ fn drawn(tree: &Tree, id: NodeId, rng: &mut Xoshiro256PlusPlus) -> Sample {
             id = tree.child_id(node, slot as u8);
             sign = -sign;
         };
-        sample.add(1.0, sign * value);
+        moments.add(1.0, sign * value);
     }
-    sample
+    moments
 }
 
 /// How many visits ended at a node, and what they returned. Those of a proven node count as if all had ended there.
