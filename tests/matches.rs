@@ -4,6 +4,9 @@
 
 #[path = "common/machine.rs"]
 mod machine;
+#[path = "common/shared.rs"]
+#[allow(dead_code, reason = "no match needs a file of that folder")]
+mod shared;
 
 use std::{
     fs,

@@ -7,6 +7,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use crate::shared::skipped;
+
 /// A folder on a disk of its own, of 64 KiB. It is unmounted when this is dropped.
 pub struct SmallDisk(tempfile::TempDir);
 
@@ -23,7 +25,7 @@ impl SmallDisk {
             .status()
             .is_ok_and(|status| status.success());
         if !is_mounted {
-            eprintln!("SKIPPED: no small disk can be mounted here");
+            skipped("no small disk can be mounted here");
         }
         is_mounted.then(|| SmallDisk(folder))
     }
@@ -59,7 +61,7 @@ pub fn jumping_clock(folder: &Path) -> Option<PathBuf> {
     let is_made =
         cfg!(target_os = "linux") && compile.status().is_ok_and(|status| status.success());
     if !is_made {
-        eprintln!("SKIPPED: no C compiler makes a clock that jumps");
+        skipped("no C compiler makes a clock that jumps");
     }
     is_made.then_some(library)
 }

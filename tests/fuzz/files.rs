@@ -5,7 +5,7 @@ use std::{
     fs,
     io::Write,
     os::unix::process::ExitStatusExt,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Output},
 };
 
@@ -13,6 +13,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::{
     hostile::{Rng, amount, damage_bytes, program, seed},
+    shared::shared,
     synth::{self, Spec},
 };
 
@@ -169,17 +170,6 @@ fn kinds(folder: &Path) -> Vec<Kind> {
     kinds
 }
 
-/// Tablebases, where there are some: the files beside the checkout that `SCORN_SHARED` names.
-fn tablebase() -> Option<PathBuf> {
-    let shared = PathBuf::from(std::env::var_os("SCORN_SHARED")?);
-    let files = fs::read_dir(shared.join("syzygy")).ok()?.flatten();
-    let mut tables: Vec<PathBuf> = files
-        .map(|file| file.path())
-        .filter(|path| path.file_name().is_some_and(|name| name == "KQvK.rtbw"))
-        .collect();
-    tables.pop()
-}
-
 fn check(name: &str, output: &Output, damaged: &[u8]) {
     let said = String::from_utf8_lossy(&output.stderr);
     let ended_well = matches!(output.status.code(), Some(0 | 1)) && !said.contains("panicked");
@@ -242,8 +232,7 @@ fn damaged_files_are_read_or_refused_in_little_memory() {
 
 #[test]
 fn damaged_tablebases_are_read_or_refused() {
-    let Some(table) = tablebase() else {
-        println!("SKIPPED: no tablebases (SCORN_SHARED)");
+    let Some(table) = shared("syzygy/KQvK.rtbw") else {
         return;
     };
     let total = amount("SCORN_FUZZ_FILES", 54).div_ceil(9);

@@ -9,5 +9,8 @@ mod hostile;
 mod library;
 mod program;
 #[cfg(target_os = "linux")]
+#[path = "../common/shared.rs"]
+mod shared;
+#[cfg(target_os = "linux")]
 #[path = "../lc0/synth.rs"]
 mod synth;

@@ -9,7 +9,7 @@ use std::{
 use scorn::selfplay::chunk::{self, V6, VALUES};
 use serde_json::Value;
 
-use crate::{ok, run, text};
+use crate::{ok, run, shared::skipped, text};
 
 #[test]
 fn chunks_read_back_field_by_field_without_our_reader() {
@@ -88,7 +88,7 @@ fn scorn(arguments: &[&str], files: &[std::path::PathBuf]) -> Output {
 fn compare_with_python(chunks: &[std::path::PathBuf], ours: &[V6]) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python/read_chunk.py");
     let Ok(read) = Command::new("python3").arg(script).args(chunks).output() else {
-        eprintln!("SKIPPED: there is no python3");
+        skipped("there is no python3");
         return;
     };
     ok(&read);
