@@ -316,10 +316,17 @@ fn nodes_after(arguments: &[&str], between: &str) -> u64 {
     // One thread: a second one that is put to sleep with a leaf in its hands keeps the first from that move.
     let main = ["-b", "rten", "-w", TINY, "--threads", "1"];
     let text = uci(&[&main, arguments].concat(), &script);
-    let last = text.lines().rfind(|line| line.starts_with("info depth"));
-    let words: Vec<_> = last.unwrap().split(' ').collect();
-    let at = words.iter().position(|word| *word == "nodes").unwrap();
-    words[at + 1].parse().unwrap()
+    told_nodes(text.lines()).unwrap()
+}
+
+/// The nodes that the last of these lines tells that tells any.
+fn told_nodes<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<u64> {
+    let mut reports = lines.rev().filter(|line| line.starts_with("info depth"));
+    let mut words = reports
+        .next()?
+        .split(' ')
+        .skip_while(|word| *word != "nodes");
+    Some(words.nth(1).unwrap().parse().unwrap())
 }
 
 #[test]
@@ -358,10 +365,7 @@ fn pondering_is_about_the_same_opponent_as_the_move_that_follows() {
         thread::sleep(Duration::from_millis(100 << attempt));
         session.go("stop");
         let (_, lines) = session.go("go nodes 1");
-        let last = lines.iter().rfind(|line| line.starts_with("info depth"));
-        let nodes =
-            last.and_then(|line| line.split(' ').skip_while(|word| *word != "nodes").nth(1));
-        nodes.is_some_and(|nodes| nodes.parse::<u64>().unwrap() > 2)
+        told_nodes(lines.iter().map(String::as_str)).is_some_and(|nodes| nodes > 2)
     });
     assert!(is_kept);
     session.end();
