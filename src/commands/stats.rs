@@ -213,7 +213,7 @@ fn text(told: &FileStats) -> String {
         // Of records alone.
         return format!("{name}:\n{}", searches.unwrap_or_default());
     }
-    let share = |count: u64| 100.0 * count as f64 / summary.games.max(1) as f64;
+    let share = |count: u64| 100.0 * count as f64 / summary.games as f64;
     let repeated = paper::REPEATED_AT.map(|k| format!("{k}: {:.2}", summary.repeated[&k]));
     let openings = summary.openings.iter().map(|(moves, diversity)| {
         format!(

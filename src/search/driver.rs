@@ -76,8 +76,6 @@ struct Search<'a> {
     job: &'a Job,
     evaluator: &'a dyn Evaluator,
     params: Params,
-    /// Whether positions are judged at once, in microseconds.
-    is_immediate: bool,
     threads: usize,
     clock: &'a dyn Clock,
     started: Duration,
@@ -104,7 +102,6 @@ impl<'a> Search<'a> {
             job,
             evaluator,
             params: Params::for_evaluator(&job.options, evaluator),
-            is_immediate: evaluator.immediate().is_some(),
             threads: match job.options.threads {
                 0 => advice.threads.max(1),
                 threads => threads,
@@ -245,15 +242,13 @@ impl<'a> Search<'a> {
         if self.is_told_to_end() {
             return;
         }
-        match (is_solved, self.job.limits.infinite) {
-            (true, true) => thread::sleep(Duration::from_millis(5)),
-            (true, false) => thread::sleep(Duration::from_micros(50)),
+        if is_solved && self.job.limits.infinite {
+            thread::sleep(Duration::from_millis(5));
+        } else if is_idle && !is_solved && self.params.is_immediate() {
             // The others come back sooner than this thread would wake.
-            (false, _) if is_idle && self.is_immediate => {
-                (0..100).for_each(|_| std::hint::spin_loop());
-            }
-            (false, _) if is_idle => thread::sleep(Duration::from_micros(50)),
-            (false, _) => {}
+            (0..100).for_each(|_| std::hint::spin_loop());
+        } else if is_idle || is_solved {
+            thread::sleep(Duration::from_micros(50));
         }
         let limit = f64::from(self.job.options.nps_limit);
         if limit <= 0.0 {

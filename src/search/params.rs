@@ -297,6 +297,11 @@ impl Params {
         (n / visits).max((self.minibatch.start() * self.threads) as u32)
     }
 
+    /// Whether positions are judged at once, in microseconds.
+    pub(super) fn is_immediate(&self) -> bool {
+        self.is_immediate
+    }
+
     fn batches_grow(&self) -> bool {
         self.minibatch.start() != self.minibatch.end()
     }

@@ -213,9 +213,7 @@ impl Session {
             Command::Stop => {
                 // It is about the last search that was asked for, which may not have begun.
                 let is_about_later = self.waiting.iter().any(Waiting::is_search);
-                let is_waited_for =
-                    self.waiting.iter().any(Waiting::is_wait) && !self.engine.is_endless();
-                if !(is_about_later && is_waited_for) {
+                if !(is_about_later && self.is_held_back(self.waiting.len())) {
                     self.engine.stop();
                 }
                 if is_about_later {
@@ -248,15 +246,16 @@ impl Session {
         }
     }
 
-    /// Whether a `quit` counts now: a `wait` before it holds it back, unless there is nothing to be waited for.
+    /// Whether a `quit` counts now.
     fn is_to_quit(&self) -> bool {
-        let is_either = |w: &&Waiting| matches!(w, Waiting::Command(Command::Wait | Command::Quit));
-        match self.waiting.iter().find(is_either) {
-            Some(Waiting::Command(Command::Wait)) => {
-                self.engine.is_endless() && self.waiting.iter().any(Waiting::is_quit)
-            }
-            found => found.is_some(),
-        }
+        let quit = self.waiting.iter().position(Waiting::is_quit);
+        quit.is_some_and(|place| !self.is_held_back(place))
+    }
+
+    /// Whether what waits at this place, or is about to, is held back by a `wait` before it: not if there is nothing to be
+    /// waited for.
+    fn is_held_back(&self, place: usize) -> bool {
+        !self.engine.is_endless() && self.waiting.iter().take(place).any(Waiting::is_wait)
     }
 
     fn must_wait(&self, command: &Command) -> bool {

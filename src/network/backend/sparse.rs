@@ -170,7 +170,7 @@ impl Evaluator for SparseEvaluator {
     fn advice(&self) -> Advice {
         Advice {
             threads: cores(),
-            // It needs no batches, but in a large tree visits that go down together find their leaves in half the time.
+            // It needs no batches, but in a large tree visits that go down together find their leaves in less time.
             minibatch: 16,
             least: 1,
         }
