@@ -47,15 +47,25 @@ impl Folder {
 
     /// An engine that does this when it is asked for a move.
     fn engine(&self, name: &str, on_go: &str) -> String {
+        self.script(name, "", &format!("go*) {on_go};;\n"))
+    }
+
+    /// An engine with these options and these answers, which are branches of the shell's `case` for a line.
+    fn script(&self, name: &str, options: &str, answers: &str) -> String {
         let path = self.path(name);
         let script = format!(
-            "#!/bin/sh\nwhile read -r line; do case \"$line\" in\n\
-             uci) echo 'id name {name}'; echo uciok;;\nisready) echo readyok;;\n\
-             go*) {on_go};;\nquit) exit 0;;\nesac; done\n"
+            "#!/bin/sh\nwhile read -r line; do echo \"$line\" >> \"$0.log\"; case \"$line\" in\n\
+             uci) echo 'id name {name}'; echo '{options}'; echo uciok;;\nisready) echo readyok;;\n\
+             {answers}quit) exit 0;;\nesac; done\n"
         );
         fs::write(&path, script).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         path.to_str().unwrap().to_owned()
+    }
+
+    /// What a scripted engine was told in all its games.
+    fn heard(&self, engine: &str) -> String {
+        fs::read_to_string(format!("{engine}.log")).unwrap()
     }
 
     /// A match of two engines with these arguments.
@@ -340,6 +350,54 @@ fn faults_lose_games_are_told_and_never_hang() {
         let strict = folder.play(HASH, &engine, &[&arguments[..], &["--strict"]].concat());
         assert_eq!(strict.status.code(), Some(1));
     }
+}
+
+/// White expects the right reply, a wrong one or one that is no move; Black would ponder, but has no option for it.
+#[test]
+fn engines_think_in_their_opponents_time() {
+    let folder = Folder::new();
+    let told = |reply: &str, is_pondering: bool| {
+        let white = folder.script(
+            &format!("expects-{reply}-{is_pondering}"),
+            "option name Ponder type check default false",
+            &format!(
+                "'go ponder'*) ;;\nponderhit) echo bestmove g1f3;;\nstop) echo bestmove a2a3;;\n\
+                 go*) echo bestmove e2e4 ponder {reply};;\n"
+            ),
+        );
+        let black = folder.engine("waits", "echo bestmove e7e5 ponder g1f3");
+        let arguments = "--pairs 1 --first-is-white --limit nodes=20 --stall 10 --json --ponder";
+        let mut arguments: Vec<&str> = arguments.split(' ').collect();
+        if !is_pondering {
+            arguments.pop();
+        }
+        json(&folder.play(&white, &black, &arguments));
+        assert!(!folder.heard(&black).contains("onder"));
+        let heard = folder.heard(&white);
+        let (_, game) = heard.split_once("go nodes 20\n").unwrap();
+        let game = game.replace("position startpos moves e2e4 ", "");
+        let game = game.trim_end_matches("quit\n").trim_end();
+        (
+            heard.contains("setoption name Ponder value true"),
+            game.replace('\n', ", "),
+        )
+    };
+    let asked_again = "e7e5, go nodes 20".to_owned();
+    for (reply, game) in [
+        ("e7e5", "e7e5, go ponder nodes 20, ponderhit".to_owned()),
+        (
+            "d7d5",
+            format!("d7d5, go ponder nodes 20, stop, {asked_again}"),
+        ),
+        ("d2d4", asked_again.clone()),
+    ] {
+        assert_eq!(told(reply, true), (true, game));
+    }
+    assert_eq!(told("e7e5", false), (false, asked_again));
+
+    let arguments = "--limit clock=2+0.02 --pairs 1 --longest 30 --strict --json --ponder";
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    assert_eq!(json(&folder.play(HASH, HASH, &arguments))["games"], 2);
 }
 
 /// Nobody can play this; the error says so, and there is no file of games.

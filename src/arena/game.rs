@@ -28,6 +28,8 @@ pub struct MatchTerms {
     pub margin: Duration,
     /// How long an engine may think that has no clock.
     pub stall: Duration,
+    /// Whether engines that can think in their opponents' time.
+    pub ponder: bool,
 }
 
 /// What an engine did wrong.
@@ -215,7 +217,31 @@ impl<'a> Board<'a> {
         self.moves.push((m, comment(&answer, side, clock)));
         self.history.push(m);
         let value = answer.thoughts.score.map(|score| pawns(score, side));
-        Ok(self.adjudicator.after_move(&self.history, value))
+        let verdict = self.adjudicator.after_move(&self.history, value);
+        if self.terms.ponder && verdict.is_none() {
+            self.ponder(side, engine, answer.expected.as_deref())
+                .map_err(|error| fault_of(side, &error))?;
+        }
+        Ok(verdict)
+    }
+
+    /// Lets the engine of `side` go on, if it can and expects a reply that is one.
+    fn ponder(
+        &self,
+        side: Color,
+        engine: &mut Client,
+        expected: Option<&str>,
+    ) -> Result<(), ClientError> {
+        let position = self.history.position();
+        let reply = expected.and_then(|reply| setup::parse_move(position, reply).ok());
+        match reply {
+            Some(reply) if engine.can_ponder() => {
+                let reply = setup::move_text(position, reply, self.terms.chess960);
+                let position = format!("{} {reply}", self.position);
+                engine.ponder(&position, &go(&self.clocks, index(side)))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -415,6 +441,7 @@ mod tests {
     fn comments_are_for_white() {
         let answer = |score| EngineAnswer {
             best: String::new(),
+            expected: None,
             time: Duration::from_millis(61_250),
             thoughts: Thoughts {
                 score: Some(score),

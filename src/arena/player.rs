@@ -156,7 +156,7 @@ impl Competitor {
     ///
     /// # Errors
     /// When that is not possible.
-    pub fn start(&self, chess960: bool) -> Result<Client, ClientError> {
+    pub fn start(&self, chess960: bool, ponder: bool) -> Result<Client, ClientError> {
         let this;
         let program = match &self.program {
             Some(program) => program,
@@ -171,6 +171,9 @@ impl Competitor {
         let mut client = Client::start(program, &self.arguments)?;
         if chess960 {
             client.set_option("UCI_Chess960", Some("true"))?;
+        }
+        if ponder && client.can_ponder() {
+            client.set_option("Ponder", Some("true"))?;
         }
         for (name, value) in &self.options {
             client.set_option(name, value.as_deref())?;

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     selfplay::openings::Opening,
     stats::sprt::{Sprt, SprtVerdict},
-    uci::client::Client,
+    uci::client::{Client, ClientError},
 };
 
 /// A match.
@@ -52,9 +52,12 @@ impl Match {
     /// # Errors
     /// When one cannot.
     pub fn start_engines(&self) -> Result<Engines> {
-        let chess960 = self.terms.chess960;
         let [first, second] = &self.players;
-        Ok([Some(first.start(chess960)?), Some(second.start(chess960)?)])
+        Ok([Some(self.start(first)?), Some(self.start(second)?)])
+    }
+
+    fn start(&self, player: &Competitor) -> Result<Client, ClientError> {
+        player.start(self.terms.chess960, self.terms.ponder)
     }
 
     /// Every game of the match.
@@ -159,7 +162,7 @@ impl Match {
     fn play(&self, round: Round, engines: &mut Engines) -> Result<MatchGame> {
         for (engine, player) in engines.iter_mut().zip(&self.players) {
             if engine.is_none() {
-                let started = player.start(self.terms.chess960);
+                let started = self.start(player);
                 *engine = Some(started.with_context(|| format!("game {}", round.text()))?);
             }
         }

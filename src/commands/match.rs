@@ -110,6 +110,9 @@ pub struct MatchArgs {
     /// Seconds after which an engine that counts nodes has stalled.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub stall: u64,
+    /// Engines that can (they have an option Ponder) think in their opponents' time.
+    #[arg(long)]
+    pub ponder: bool,
     /// Exit with an error if a game was lost by a crash, an illegal move or time.
     #[arg(long)]
     pub strict: bool,
@@ -198,6 +201,7 @@ impl MatchArgs {
             "draw": rules.draw.map(|rule| format!("{rule:?}")),
             "longest": self.longest,
             "syzygy": self.syzygy.is_some(),
+            "ponder": self.ponder,
         });
         match settings {
             serde_json::Value::Object(settings) => Ok(settings),
@@ -230,6 +234,7 @@ pub fn command(args: &MatchArgs) -> Result<()> {
             chess960: args.chess960,
             margin: Duration::from_millis(args.margin),
             stall: Duration::from_secs(args.stall),
+            ponder: args.ponder,
         },
         sprt,
         concurrency: usize::from(args.concurrency),

@@ -93,11 +93,12 @@ pub enum GoLimits {
 }
 
 impl GoLimits {
-    fn text(&self) -> String {
+    /// The command, which begins with `go` or `go ponder`.
+    fn text(&self, go: &str) -> String {
         let ms = |time: &Duration| time.as_millis();
         match self {
-            GoLimits::Nodes(nodes) => format!("go nodes {nodes}"),
-            GoLimits::MoveTime(time) => format!("go movetime {}", ms(time)),
+            GoLimits::Nodes(nodes) => format!("{go} nodes {nodes}"),
+            GoLimits::MoveTime(time) => format!("{go} movetime {}", ms(time)),
             GoLimits::Clock {
                 left: [white, black],
                 increment: [winc, binc],
@@ -106,7 +107,7 @@ impl GoLimits {
                 let moves = moves.map_or(String::new(), |moves| format!(" movestogo {moves}"));
                 let (white, black) = (ms(white).max(1), ms(black).max(1));
                 let (winc, binc) = (ms(winc), ms(binc));
-                format!("go wtime {white} btime {black} winc {winc} binc {binc}{moves}")
+                format!("{go} wtime {white} btime {black} winc {winc} binc {binc}{moves}")
             }
         }
     }
@@ -137,6 +138,8 @@ pub struct Thoughts {
 pub struct EngineAnswer {
     /// As it was said: nobody has checked it.
     pub best: String,
+    /// The reply that the engine expects, if it said one; not checked either.
+    pub expected: Option<String>,
     /// From the question to the answer.
     pub time: Duration,
     /// What was said before.
@@ -164,6 +167,8 @@ pub struct Client {
     lines: Receiver<(Instant, String)>,
     last_words: Arc<Mutex<VecDeque<String>>>,
     options: Vec<Announced>,
+    /// The position that it ponders on, as it was told.
+    pondering: Option<String>,
 }
 
 impl Client {
@@ -197,6 +202,7 @@ impl Client {
             child,
             input,
             options: Vec::new(),
+            pondering: None,
         };
         let (mut called, mut options) = (None, Vec::new());
         client.send("uci")?;
@@ -231,6 +237,11 @@ impl Client {
         self.send(&line)
     }
 
+    /// Whether the engine can think in its opponent's time: then it has an option for that.
+    pub fn can_ponder(&self) -> bool {
+        self.has_option("Ponder")
+    }
+
     /// Whether the engine has an option.
     pub fn has_option(&self, name: &str) -> bool {
         let mut options = self.options.iter();
@@ -262,6 +273,7 @@ impl Client {
     /// # Errors
     /// When it ends or does not answer.
     pub fn new_game(&mut self) -> Result<(), ClientError> {
+        self.stop_pondering()?;
         self.send("ucinewgame")?;
         self.ready(&mut |_| {})
     }
@@ -273,8 +285,30 @@ impl Client {
         Ok(())
     }
 
-    /// Asks for a move in a position, `startpos` or `fen ...`, with `moves ...` perhaps. After `longest` the search is
-    /// stopped; the answer that then comes tells the time it took.
+    /// Lets the engine think in its opponent's time, on the position that comes about if the opponent plays what it expects.
+    /// The next question, or the next game, ends that.
+    ///
+    /// # Errors
+    /// When the engine has ended.
+    pub fn ponder(&mut self, position: &str, go: &GoLimits) -> Result<(), ClientError> {
+        self.send(&format!("position {position}"))?;
+        self.send(&go.text("go ponder"))?;
+        self.pondering = Some(position.to_owned());
+        Ok(())
+    }
+
+    /// Whatever the engine has found is thrown away.
+    fn stop_pondering(&mut self) -> Result<(), ClientError> {
+        if self.pondering.take().is_some() {
+            self.send("stop")?;
+            let deadline = Instant::now() + ANSWER_TIMEOUT;
+            self.until("bestmove", "stop", deadline, &mut |_| {})?;
+        }
+        Ok(())
+    }
+
+    /// Asks for a move in a position, `startpos` or `fen ...`, with `moves ...` perhaps; if that is what the engine ponders
+    /// on, it is told so. After `longest` the search is stopped; the answer that then comes tells the time it took.
     ///
     /// # Errors
     /// When the engine ends, or says nothing even after `stop`.
@@ -284,11 +318,17 @@ impl Client {
         go: &GoLimits,
         longest: Duration,
     ) -> Result<EngineAnswer, ClientError> {
-        // What is left of an earlier search says nothing about this one.
-        while self.lines.try_recv().is_ok() {}
-        self.send(&format!("position {position}"))?;
         let started = Instant::now();
-        self.send(&go.text())?;
+        if self.pondering.as_deref() == Some(position) {
+            self.pondering = None;
+            self.send("ponderhit")?;
+        } else {
+            self.stop_pondering()?;
+            // What is left of an earlier search says nothing about this one.
+            while self.lines.try_recv().is_ok() {}
+            self.send(&format!("position {position}"))?;
+            self.send(&go.text("go"))?;
+        }
         let mut thoughts = Thoughts::default();
         let mut hear = |line: &str| thoughts.hear(line);
         let mut answer = self.until("bestmove", "go", started + longest, &mut hear);
@@ -297,12 +337,10 @@ impl Client {
             answer = self.until("bestmove", "go", Instant::now() + ANSWER_TIMEOUT, &mut hear);
         }
         let (at, line) = answer?;
+        let words: Vec<&str> = line.split_whitespace().collect();
         Ok(EngineAnswer {
-            best: line
-                .split_whitespace()
-                .nth(1)
-                .unwrap_or_default()
-                .to_owned(),
+            best: words.get(1).copied().unwrap_or_default().to_owned(),
+            expected: value_after(&words, "ponder"),
             time: at.saturating_duration_since(started),
             thoughts,
         })
@@ -569,15 +607,16 @@ mod tests {
     #[test]
     fn questions_are_those_of_the_protocol() {
         let second = Duration::from_secs(1);
-        assert_eq!(GoLimits::Nodes(5).text(), "go nodes 5");
-        assert_eq!(GoLimits::MoveTime(second / 2).text(), "go movetime 500");
+        assert_eq!(GoLimits::Nodes(5).text("go"), "go nodes 5");
+        let ponder = GoLimits::MoveTime(second / 2).text("go ponder");
+        assert_eq!(ponder, "go ponder movetime 500");
         let clock = GoLimits::Clock {
             left: [second, Duration::ZERO],
             increment: [Duration::ZERO, second],
             moves: Some(7),
         };
         let expected = "go wtime 1000 btime 1 winc 0 binc 1000 movestogo 7";
-        assert_eq!(clock.text(), expected);
+        assert_eq!(clock.text("go"), expected);
     }
 
     #[test]

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# The games of docs/reliability.md on tiny clocks: the engine against itself, far more games at a time than there are cores, the four
+# time managers, pondering in half of them. Usage: docs/experiments/clock.sh SCORN FOLDER BOOK [CONCURRENCY]; goes on where it was
+# stopped. BOOK: openings (PGN or EPD). Beside the games stands memory.tsv: what the engines' processes took, in KiB, every ten seconds.
+set -euo pipefail
+scorn=$1
+folder=$2
+book=$3
+concurrency=${4:-12}
+mkdir -p "$folder"
+
+# A match: its name, the clock, pairs of games, and what else is to be said.
+play() {
+    local name=$1 clock=$2 pairs=$3 first=$4 second=$5
+    shift 5
+    [ -s "$folder/$name.json" ] && return
+    "$scorn" match "self;TimeManager=$first" "self;TimeManager=$second;Threads=1" --limit "clock=$clock" --margin 0 \
+        --book "$book" --seed 20261122 --pairs "$pairs" --concurrency "$concurrency" --pgn "$folder/$name.pgn" --json "$@" \
+        > "$folder/$name.part" 2>> "$folder/log" &
+    local match=$!
+    while sleep 10; kill -0 "$match" 2> /dev/null; do
+        ps -o rss= --ppid "$match" | awk -v name="$name" -v OFS='\t' -v at="$(date +%s)" \
+            '{sum += $1; if ($1 > most) most = $1} END {if (NR) print name, at, NR, sum, most}' >> "$folder/memory.tsv"
+    done
+    wait "$match"
+    mv "$folder/$name.part" "$folder/$name.json"
+    echo "$name: $(grep -o '"forfeits":.*' "$folder/$name.json" | cut -c1-300)"
+}
+
+while read -r clock pairs; do
+    for ponder in "" --ponder; do
+        play "${clock//\//in}$ponder-1" "$clock" "$pairs" legacy smooth $ponder
+        play "${clock//\//in}$ponder-2" "$clock" "$pairs" simple alphazero $ponder
+    done
+done << TABLE
+1+0.01 100
+5+0.05 75
+40/10+0 75
+10+0.1 25
+30+0 25
+TABLE
