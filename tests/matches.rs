@@ -10,7 +10,6 @@ mod shared;
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
@@ -58,8 +57,12 @@ impl Folder {
              uci) echo 'id name {name}'; echo '{options}'; echo uciok;;\nisready) echo readyok;;\n\
              {answers}quit) exit 0;;\nesac; done\n"
         );
-        fs::write(&path, script).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        // Another process writes it: while this one has it open, a test beside may start a child that has it open, too, and
+        // then it cannot be run.
+        let write = "printf %s \"$1\" > \"$0\" && chmod +x \"$0\"";
+        let mut shell = Command::new("sh");
+        shell.args(["-c", write]).arg(&path).arg(script);
+        assert!(shell.status().unwrap().success());
         path.to_str().unwrap().to_owned()
     }
 

@@ -110,7 +110,6 @@ mod tests {
     /// A teacher in shell that answers every `go` with the same lines.
     #[cfg(unix)]
     fn teacher(dir: &Path, answer: &[&str]) -> PathBuf {
-        use std::os::unix::fs::PermissionsExt;
         let path = dir.join("engine.sh");
         let told: String = answer
             .iter()
@@ -120,8 +119,12 @@ mod tests {
             "#!/bin/sh\nwhile read -r word rest; do case $word in\n\
              uci) echo uciok;; isready) echo readyok;; go) {told};; quit) exit;; esac; done\n"
         );
-        std::fs::write(&path, script).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // Another process writes it: while this one has it open, a test beside may start a child that has it open, too, and
+        // then it cannot be run.
+        let write = "printf %s \"$1\" > \"$0\" && chmod +x \"$0\"";
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", write]).arg(&path).arg(script);
+        assert!(shell.status().unwrap().success());
         path
     }
 
