@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The games of docs/reliability.md on tiny clocks: the engine against itself, far more games at a time than there are cores, the four
+# The games of docs/reliability.md on tiny clocks: the engine against itself, more games at a time than there are cores, the four
 # time managers, pondering in half of them. Usage: docs/experiments/clock.sh SCORN FOLDER BOOK [CONCURRENCY]; goes on where it was
 # stopped. BOOK: openings (PGN or EPD). Beside the games stands memory.tsv: what the engines' processes took, in KiB, every ten seconds.
 set -euo pipefail
 scorn=$1
 folder=$2
 book=$3
-concurrency=${4:-12}
+concurrency=${4:-6}
 mkdir -p "$folder"
 
 # A match: its name, the clock, pairs of games, and what else is to be said.
@@ -14,8 +14,10 @@ play() {
     local name=$1 clock=$2 pairs=$3 first=$4 second=$5
     shift 5
     [ -s "$folder/$name.json" ] && return
-    "$scorn" match "self;TimeManager=$first" "self;TimeManager=$second;Threads=1" --limit "clock=$clock" --margin 0 \
-        --book "$book" --seed 20261122 --pairs "$pairs" --concurrency "$concurrency" --pgn "$folder/$name.pgn" --json "$@" \
+    # Both engines of a game think all the time when they ponder.
+    local at_a_time=$((${#@} > 0 ? concurrency / 2 : concurrency))
+    "$scorn" match "self;TimeManager=$first;Threads=1" "self;TimeManager=$second;Threads=1" --limit "clock=$clock" --margin 0 \
+        --book "$book" --seed 20261122 --pairs "$pairs" --concurrency "$at_a_time" --pgn "$folder/$name.pgn" --json "$@" \
         > "$folder/$name.part" 2>> "$folder/log" &
     local match=$!
     while sleep 10; kill -0 "$match" 2> /dev/null; do
@@ -33,9 +35,9 @@ while read -r clock pairs; do
         play "${clock//\//in}$ponder-2" "$clock" "$pairs" simple alphazero $ponder
     done
 done << TABLE
-1+0.01 100
-5+0.05 75
-40/10+0 75
-10+0.1 25
-30+0 25
+1+0.01 160
+5+0.05 50
+40/10+0 40
+10+0.1 10
+30+0 10
 TABLE
