@@ -418,8 +418,6 @@ impl Engine {
         let Some(running) = self.running.take() else {
             return;
         };
-        // How it ended is known already.
-        let _ = running.thread.join();
         self.loader.set_searching(false);
         if let Ended::With(..) = ended {
             let nodes = self.tree.lock().root_visits();
@@ -434,6 +432,8 @@ impl Engine {
                 self.refuse("error: the search crashed; please report this");
             }
         }
+        // How it ended is known already; the answer does not wait for the thread's last steps.
+        let _ = running.thread.join();
     }
 
     /// Answers a `go` that comes to nothing.

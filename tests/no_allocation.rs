@@ -4,13 +4,7 @@
 
 mod common;
 
-use std::{
-    alloc::System,
-    sync::{
-        Arc,
-        mpsc::{Receiver, Sender, channel},
-    },
-};
+use std::{alloc::System, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use scorn::{
@@ -23,7 +17,7 @@ use scorn::{
         opponent::Networks,
     },
     options::Options,
-    search::{self, Job, Limits, Report, Reporter, StopSignal, SystemClock, Tree},
+    search::{self, Clock, Job, Limits, Silent, StopSignal, Tree},
 };
 use shakmaty::Color;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -141,28 +135,25 @@ struct Mark {
     moves: usize,
 }
 
-/// Marks each batch of a search while nothing but the search is going on.
+/// Marks each batch of a search, and stops it in the end.
 struct Watched {
     inner: Arc<dyn Evaluator>,
     region: Region<'static, System>,
     state: Mutex<(Vec<Mark>, usize)>,
-    /// Whether the reporting thread stands still.
-    stands: Mutex<Receiver<()>>,
-    go_on: Sender<()>,
     stop: StopSignal,
 }
 
-/// Batches that are marked.
-const BATCHES: usize = 500;
+/// Batches at the beginning, while buffers still grow.
+const FIRST_BATCHES: usize = 200;
+
+/// Batches that are marked, with those.
+const BATCHES: usize = 700;
 
 impl Evaluator for Watched {
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
         let mut state = self.state.lock();
         let (marks, moves) = &mut *state;
-        let is_begun = !marks.is_empty() || self.stands.lock().try_recv().is_ok();
-        if !is_begun {
-            // Buffers still grow, and others may be at work.
-        } else if marks.len() < BATCHES {
+        if marks.len() < BATCHES {
             let change = self.region.change();
             marks.push(Mark {
                 allocations: change.allocations + change.reallocations,
@@ -170,7 +161,6 @@ impl Evaluator for Watched {
             });
         } else {
             self.stop.stop();
-            let _ = self.go_on.send(());
         }
         *moves += (0..batch.len())
             .map(|i| batch.moves(i).len())
@@ -191,32 +181,21 @@ impl Evaluator for Watched {
     }
 }
 
-/// Stands still from the first report on until it may go on.
-struct Still {
-    stand: Sender<()>,
-    go_on: Receiver<()>,
-    has_stood: bool,
-}
+/// Time stands still: then there are no reports, which allocate.
+struct Still;
 
-impl Reporter for Still {
-    fn report(&mut self, _: &Report) {
-        if !std::mem::replace(&mut self.has_stood, true) {
-            let _ = self.stand.send(());
-            let _ = self.go_on.recv();
-        }
+impl Clock for Still {
+    fn now(&self) -> Duration {
+        Duration::ZERO
     }
 }
 
 fn search_marks(inner: Arc<dyn Evaluator>) -> Vec<Mark> {
-    let (stand, stands) = channel();
-    let (go_on, goes_on) = channel();
     let stop = StopSignal::default();
     let watched = Watched {
         inner,
         region: Region::new(ALLOCATOR),
         state: Mutex::new((Vec::with_capacity(BATCHES), 0)),
-        stands: Mutex::new(stands),
-        go_on,
         stop: stop.clone(),
     };
     let mut options = Options::default();
@@ -230,13 +209,8 @@ fn search_marks(inner: Arc<dyn Evaluator>) -> Vec<Mark> {
         contempt_side: Some(Color::White),
         ..Job::new(History::default(), limits, Arc::new(options))
     };
-    let (mut tree, clock) = (Tree::default(), SystemClock::default());
-    let mut reporter = Still {
-        stand,
-        go_on: goes_on,
-        has_stood: false,
-    };
-    search::run(&mut tree, &watched, &job, &stop, &clock, &mut reporter).unwrap();
+    let mut tree = Tree::default();
+    search::run(&mut tree, &watched, &job, &stop, &Still, &mut Silent).unwrap();
     watched.state.into_inner().0
 }
 
@@ -250,12 +224,13 @@ const GROWTH: usize = 24;
 /// Nothing but the tree grows while a search goes on.
 fn assert_only_the_tree_grows(inner: Arc<dyn Evaluator>) {
     let marks = search_marks(inner);
-    let (first, last) = (marks[0], marks[BATCHES - 1]);
+    let (first, last) = (marks[FIRST_BATCHES], marks[BATCHES - 1]);
     let grown = last.allocations - first.allocations;
     let segments = (last.moves - first.moves).div_ceil(SEGMENT - 255) + 1;
     assert!(
         grown <= segments + GROWTH,
-        "{grown} allocations in {BATCHES} batches, which fill {segments} segments"
+        "{grown} allocations in {} batches, which fill {segments} segments",
+        BATCHES - FIRST_BATCHES
     );
 }
 

@@ -57,6 +57,8 @@ struct Planned {
     /// Positions in the game, and the key of the last.
     position: (usize, u64),
     received: Duration,
+    /// How long it was to take at most.
+    longest: Duration,
     /// How long it took, once it has ended.
     used: Option<Duration>,
 }
@@ -119,13 +121,15 @@ impl Timing {
             lag: self.lag.mean(),
             ..clock
         };
+        let limits = self.manager.plan(&clock);
         self.last = Some(Planned {
             clock,
             position: (history.len(), history.last().key),
             received,
+            longest: limits.longest().unwrap_or(Duration::MAX),
             used: None,
         });
-        self.manager.plan(&clock)
+        limits
     }
 
     /// The search has ended, `now`, with so many visits of the root.
@@ -137,13 +141,15 @@ impl Timing {
         }
     }
 
-    /// If the last search was for the move before, its clock says what was lost on the way.
+    /// If the last search was for the move before, its clock says what was lost on the way. What the search took beyond its
+    /// plan is lost, too: on a busy machine, threads wait for their turn.
     fn see_lag(&mut self, history: &History, clock: &ClockState) {
         let Some(last) = self.last else { return };
         let (len, key) = last.position;
         let is_next = history.len() == len + 2 && history.plies()[len - 1].key == key;
         if let (true, Some(used)) = (is_next, last.used) {
             let before = last.clock;
+            let used = used.min(last.longest);
             self.lag
                 .see(before.remaining, before.increment, clock.remaining, used);
         }
@@ -216,6 +222,13 @@ mod tests {
         };
         assert_eq!(budget_with_lag(Duration::ZERO), Duration::from_millis(200));
         assert_eq!(budget_with_lag(SECOND), 2 * SECOND);
+        // A search that took longer than was planned.
+        let mut timing = Timing::new(&options);
+        let limits = timing.plan(&options, &game(0), clock(60 * SECOND), Duration::ZERO);
+        let used = limits.longest().unwrap() + SECOND;
+        timing.ended(used, 100);
+        timing.plan(&options, &game(2), clock(60 * SECOND - used), used);
+        assert_eq!(timing.lag.mean(), Some(SECOND));
         // After a step back nothing is known about the time between.
         let mut timing = Timing::new(&options);
         timing.plan(&options, &game(0), clock(60 * SECOND), Duration::ZERO);

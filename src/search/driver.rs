@@ -1,8 +1,9 @@
 //! Drives one search with several threads on one tree: each thread gathers, has its batch evaluated and backs it up, all
-//! under one lock, while the calling thread tells what is new.
+//! under one lock. The calling thread is one of them, and between its batches it tells what is new: each thread that has to
+//! be woken costs time, which on a busy machine is milliseconds.
 
 use std::{
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
 };
@@ -13,6 +14,7 @@ use super::{
     error::SearchError,
     expand::Oracles,
     job::{Clock, Job, StopSignal, stream},
+    limits::Limits,
     outcome::Telling,
     params::Params,
     report::{Outcome, Report, Reporter},
@@ -25,11 +27,15 @@ use crate::{
     network::{Batch, EvaluateError, Evaluator},
 };
 
-/// How often the calling thread looks whether there is something to report.
+/// How often the calling thread looks, at most, whether there is something to report.
 const REPORT_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The longest time without a report.
 const LONGEST_SILENCE: Duration = Duration::from_secs(2);
+
+/// A search that is over so soon, with a network that needs no batches, is done by one thread: on a busy machine others
+/// would wake when it has ended, and its answer would have to wait for them.
+const WORTH_WAKING: Duration = Duration::from_millis(10);
 
 /// How often a worker looks whether the tree is free before it goes to sleep; some 0.3 ms.
 const SPINS_BEFORE_SLEEP: u32 = 5000;
@@ -54,7 +60,7 @@ pub fn run(
         last: None,
         has_told_of_memory: false,
     };
-    search.work_in_threads(|| announcer.tell_news());
+    search.work_in_threads(&mut || announcer.tell_news());
     let error = search.error.lock().take();
     let has_moves = job.is_game_over() || search.shared.lock().state.is_root_expanded();
     let outcome = has_moves.then(|| announcer.conclude());
@@ -94,18 +100,20 @@ impl<'a> Search<'a> {
         clock: &'a dyn Clock,
     ) -> Search<'a> {
         let started = clock.now();
-        let advice = evaluator.advice();
         let shared = Shared::new(tree, job);
+        let params = Params::for_evaluator(&job.options, evaluator);
+        let threads = match job.options.threads {
+            _ if params.is_immediate() && is_short(&job.limits) => 1,
+            0 => evaluator.advice().threads.max(1),
+            threads => threads,
+        };
         Search {
             is_over: AtomicBool::new(shared.is_over),
             shared: Mutex::new(shared),
             job,
             evaluator,
-            params: Params::for_evaluator(&job.options, evaluator),
-            threads: match job.options.threads {
-                0 => advice.threads.max(1),
-                threads => threads,
-            },
+            params,
+            threads,
             clock,
             started,
             stop,
@@ -118,25 +126,19 @@ impl<'a> Search<'a> {
         self.clock.now().saturating_sub(self.started)
     }
 
-    /// Runs the workers; meanwhile this thread calls `watch` now and then.
-    fn work_in_threads(&self, mut watch: impl FnMut()) {
-        let running = AtomicUsize::new(self.threads);
-        let watcher = thread::current();
+    /// Runs the workers, of which this thread is the first; it calls `tell_news` now and then.
+    fn work_in_threads(&self, tell_news: &mut dyn FnMut()) {
         thread::scope(|scope| {
-            for number in 0..self.threads as u64 {
-                let sign_off = SignOff {
-                    running: &running,
-                    watcher: &watcher,
-                };
-                scope.spawn(move || {
-                    let _sign_off = sign_off;
-                    self.work(number);
-                });
+            for number in 1..self.threads as u64 {
+                scope.spawn(move || self.work(number, &mut |_| {}));
             }
-            while running.load(Ordering::Acquire) > 0 {
-                thread::park_timeout(REPORT_INTERVAL);
-                watch();
-            }
+            let mut due = REPORT_INTERVAL;
+            self.work(0, &mut |elapsed| {
+                if elapsed >= due {
+                    tell_news();
+                    due = self.elapsed() + REPORT_INTERVAL;
+                }
+            });
         });
     }
 
@@ -152,8 +154,8 @@ impl<'a> Search<'a> {
         self.shared.lock()
     }
 
-    /// One thread: works until the search is over.
-    fn work(&self, number: u64) {
+    /// One thread: works until the search is over, and between batches calls `pause` with the time.
+    fn work(&self, number: u64, pause: &mut dyn FnMut(Duration)) {
         let writer = self.lock().state.tree.edges.take_writer();
         let mut worker = Worker::new(self.job, number, writer);
         let mut batch = Batch::default();
@@ -161,7 +163,8 @@ impl<'a> Search<'a> {
             // The last batch goes in and the next one comes out under the same lock.
             let mut shared = self.lock();
             shared.back_up(&mut worker, &self.params, self.job);
-            shared.check_limits(self.elapsed());
+            let elapsed = self.elapsed();
+            shared.check_limits(elapsed);
             if self.is_finished(&shared) {
                 shared.state.tree.edges.put_back(worker.into_writer());
                 return;
@@ -173,6 +176,7 @@ impl<'a> Search<'a> {
                 self.fail(&mut worker, failure);
             }
             self.hold_back(is_solved, worker.is_idle());
+            pause(elapsed);
         }
     }
 
@@ -275,6 +279,11 @@ impl<'a> Search<'a> {
     }
 }
 
+/// Whether a search is over before other threads are awake.
+fn is_short(limits: &Limits) -> bool {
+    limits.longest().is_some_and(|time| time <= WORTH_WAKING)
+}
+
 /// Why a worker's batch came to nothing.
 enum Failure {
     Evaluate(EvaluateError),
@@ -290,19 +299,6 @@ impl From<EvaluateError> for Failure {
 impl From<Full> for Failure {
     fn from(full: Full) -> Failure {
         Failure::Full(full)
-    }
-}
-
-/// Tells the watching thread that a worker has ended, however it did.
-struct SignOff<'a> {
-    running: &'a AtomicUsize,
-    watcher: &'a thread::Thread,
-}
-
-impl Drop for SignOff<'_> {
-    fn drop(&mut self) {
-        self.running.fetch_sub(1, Ordering::Release);
-        self.watcher.unpark();
     }
 }
 

@@ -25,6 +25,15 @@ pub struct Limits {
     pub infinite: bool,
 }
 
+impl Limits {
+    /// The time after which the search ends, whatever it finds, if there is one.
+    pub fn longest(&self) -> Option<Duration> {
+        let bank = self.bank.as_ref().map_or(Duration::ZERO, |bank| bank.time);
+        let budget = self.budget.map(|budget| budget.saturating_add(bank));
+        self.movetime.into_iter().chain(budget).min()
+    }
+}
+
 /// Time beyond the budget. The choice is open if the most visited move is not the one with the best value, or if another one is
 /// about to overtake it.
 #[derive(Clone, Debug, PartialEq)]

@@ -186,7 +186,7 @@ pub enum Proven {
     Loss,
 }
 
-/// Receives what a search has to say.
+/// Receives what a search has to say, from one of the threads that search: what takes long here holds that thread up.
 pub trait Reporter: Send {
     /// The state of the search, now and then and at the end.
     fn report(&mut self, report: &Report);
