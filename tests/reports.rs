@@ -127,8 +127,9 @@ fn check_annotated(text: &str) {
         text.contains("Nf6 $4 {[%eval #1] [%wdl 1000,0,0] Blunder."),
         "{text}"
     );
-    assert_eq!(text.matches("[%eval ").count(), 6 + 3);
-    assert_eq!(text.matches("[%wdl ").count(), 6 + 3);
+    // After each move but the mate.
+    assert_eq!(text.matches("[%eval ").count(), 6 + 4);
+    assert_eq!(text.matches("[%wdl ").count(), 6 + 4);
 }
 
 #[test]

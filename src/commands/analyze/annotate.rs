@@ -3,7 +3,7 @@
 use shakmaty::Color;
 
 use super::{
-    output::LineRecord,
+    output::{LineRecord, PositionRecord},
     review::{GameReview, ReviewedMove, TrapMoment, values},
 };
 use crate::{
@@ -30,10 +30,9 @@ pub fn annotated(review: &GameReview) -> String {
         .iter()
         .enumerate()
         .map(|(index, reviewed)| {
-            (
-                reviewed.played,
-                comment(reviewed, review.moves.get(index + 1)),
-            )
+            let next = review.moves.get(index + 1).map(|next| &next.record);
+            let after = next.or(review.end.as_ref());
+            (reviewed.played, comment(reviewed, after))
         })
         .collect();
     let text = GameText {
@@ -47,18 +46,17 @@ pub fn annotated(review: &GameReview) -> String {
 }
 
 /// `[%eval 0.31] [%wdl 402,420,178] Blunder. Nf3 was better. It falls into the trap.`
-fn comment(reviewed: &ReviewedMove, next: Option<&ReviewedMove>) -> String {
+fn comment(reviewed: &ReviewedMove, after: Option<&PositionRecord>) -> String {
     let mut parts = Vec::new();
-    if let Some(next) = next
-        && let Some(line) = best_objectively(next)
-    {
-        parts.push(format!("[%eval {}]", eval(line, next.turn)));
+    if let Some(line) = after.and_then(best_objectively) {
+        let turn = !reviewed.turn;
+        parts.push(format!("[%eval {}]", eval(line, turn)));
         let [win, draw, loss] = objective(line);
-        let (white, black) = next.turn.fold_wb((win, loss), (loss, win));
+        let (white, black) = turn.fold_wb((win, loss), (loss, win));
         parts.push(format!("[%wdl {white},{draw},{black}]"));
     }
     if let Some(judged) = reviewed.judgement {
-        let better = best_objectively(reviewed).and_then(|line| line.san.first());
+        let better = best_objectively(&reviewed.record).and_then(|line| line.san.first());
         let better = better.map_or(String::new(), |san| format!(" {san} was better."));
         parts.push(format!("{}.{better}", judged.word()));
     }
@@ -89,8 +87,8 @@ fn trap_comment(reviewed: &ReviewedMove, moment: TrapMoment) -> String {
     format!("It {}{what}.", moment.word())
 }
 
-fn best_objectively(reviewed: &ReviewedMove) -> Option<&LineRecord> {
-    let lines = reviewed.record.lines.iter();
+fn best_objectively(record: &PositionRecord) -> Option<&LineRecord> {
+    let lines = record.lines.iter();
     lines.reduce(|best, line| {
         if values(line).1 > values(best).1 {
             line

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow};
 use shakmaty::{Chess, EnPassantMode, Position, fen::Fen, san::SanPlus};
 
 use crate::{
-    chess::{History, PackedMove, setup},
+    chess::{History, PackedMove, moves::legal_moves, setup},
     files::{self, LineEnd, read_line, skip_line},
     pgn::{Game, Reader},
 };
@@ -194,7 +194,8 @@ fn sans(history: &History, text: &str) -> Result<Vec<PackedMove>> {
         .collect()
 }
 
-/// Every position of the games of a PGN file in which a move was played, variations left out.
+/// Every position of the games of a PGN file, variations left out: those in which a move was played, and the one after the
+/// last move, unless the game is over there. A game without moves has none.
 ///
 /// # Errors
 /// When the file cannot be opened; bad games are errors of the stream.
@@ -225,18 +226,25 @@ fn items_of(game: Game, number: usize) -> impl Iterator<Item = Item> {
         result,
     });
     let mut history = History::new(game.start);
-    game.moves.into_iter().map(move |m| {
+    let moves = game.moves.into_iter().map(Some).chain([None]);
+    moves.filter_map(move |played| {
         let position = history.position();
+        let is_over = history.len() == 1 || legal_moves(position).next().is_none();
+        if played.is_none() && is_over {
+            return None;
+        }
         let place = format!(
             "game {number}, move {}{}",
             position.fullmoves(),
             position.turn().fold_wb(".", "...")
         );
         let mut item = Item::new(history.clone(), place);
-        item.played = Some(m);
+        item.played = played;
         item.game = Some(Arc::clone(&head));
-        history.push(m);
-        item
+        if let Some(m) = played {
+            history.push(m);
+        }
+        Some(item)
     })
 }
 
@@ -263,7 +271,8 @@ mod tests {
             "[Event \"{long}\"]\n\n1. e4 *\n\n[White \"b\"]\n\n1. d4 *\n"
         ));
         let items: Vec<_> = from_pgn(games.path()).unwrap().collect();
-        assert_eq!(items.iter().filter(|item| item.is_ok()).count(), 2);
+        // Two positions of each game.
+        assert_eq!(items.iter().filter(|item| item.is_ok()).count(), 4);
         let lines = format!("{}\n4k3/8/8/8/8/8/8/4K2R w - -\n", "x".repeat(1 << 20));
         let items: Vec<_> = from_epd(file(lines).path()).unwrap().collect();
         assert_eq!(items.len(), 2);
@@ -275,8 +284,8 @@ mod tests {
     fn a_move_that_cannot_be_read_is_named_by_game_and_ply() {
         let games = file("1. e4 *\n\n[White \"b\"]\n\n1. e4 e5 2. Sf3 Nc6 *\n\n1. d4 *\n");
         let items: Vec<_> = from_pgn(games.path()).unwrap().collect();
-        assert_eq!(items.len(), 3);
-        let error = format!("{:#}", items[1].as_ref().unwrap_err());
+        assert_eq!(items.len(), 5);
+        let error = format!("{:#}", items[2].as_ref().unwrap_err());
         assert!(
             error.contains("game 2") && error.contains("'Sf3' at ply 3"),
             "{error}"
@@ -308,15 +317,15 @@ mod tests {
     }
 
     #[test]
-    fn games_give_a_position_per_move() {
+    fn games_give_a_position_per_move_and_the_last() {
         let file = file(
             "[White \"a\"]\n\n1. e4 {good} e5 (1... c5 2. Nf3) 2. Nf3 *\n\n\
-             [FEN \"4k3/8/8/8/8/8/8/4K2R w K - 0 30\"]\n\n30. O-O 1-0\n\n\
+             [FEN \"7k/Q7/6K1/8/8/8/8/8 w - - 0 30\"]\n\n30. Qa8# 1-0\n\n[White \"c\"]\n\n*\n\n\
              [White \"bad\"]\n\n1. e5 *\n\n",
         );
         let items: Vec<_> = from_pgn(file.path()).unwrap().collect();
-        assert_eq!(items.len(), 5);
-        let names: Vec<_> = items[..4]
+        assert_eq!(items.len(), 6);
+        let names: Vec<_> = items[..5]
             .iter()
             .map(|item| item.as_ref().unwrap().name.as_str())
             .collect();
@@ -326,9 +335,11 @@ mod tests {
                 "game 1, move 1.",
                 "game 1, move 1...",
                 "game 1, move 2.",
+                "game 1, move 2...",
                 "game 2, move 30."
             ]
         );
-        assert!(items[4].is_err());
+        assert_eq!(items[3].as_ref().unwrap().played, None);
+        assert!(items[5].is_err());
     }
 }

@@ -56,7 +56,7 @@ pub struct AnalyzeArgs {
     /// A file of positions, one a line; best moves (bm) in it are compared. May be .gz or .zst; "-" is standard input.
     #[arg(long, value_name = "FILE", conflicts_with = "fen")]
     pub epd: Option<PathBuf>,
-    /// A file of games: every position in which a move was played. May be .gz or .zst; "-" is standard input.
+    /// A file of games: every position in which a move was played, and the last. May be .gz or .zst; "-" is standard input.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["fen", "epd"])]
     pub pgn: Option<PathBuf>,
     /// Nodes per position [default: 10000, unless --movetime is given].

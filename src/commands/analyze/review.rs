@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use shakmaty::{Color, EnPassantMode, Position, fen::Fen, san::SanPlus};
+use shakmaty::{Chess, Color, EnPassantMode, Position, fen::Fen, san::SanPlus};
 
 use super::{
     input::{Item, PgnGame},
@@ -107,7 +107,9 @@ pub struct ReviewedMove {
     pub turn: Color,
     /// The analysis of the position before it.
     pub record: PositionRecord,
-    /// What it loses of W-L against best play; unknown for the last move.
+    /// W-L of the position after it against best play, for the side to move there.
+    after: Option<f32>,
+    /// What it loses of W-L against best play.
     pub loss: Option<f32>,
     /// How bad that is.
     pub judgement: Option<Judgement>,
@@ -122,6 +124,8 @@ pub struct GameReview {
     pub game: Arc<PgnGame>,
     /// Its moves, as far as they were analysed.
     pub moves: Vec<ReviewedMove>,
+    /// What was found in the position after the last move, if the game is not over there.
+    pub end: Option<PositionRecord>,
 }
 
 /// W-L of chances in per mille.
@@ -145,6 +149,18 @@ fn trap(line: &LineRecord) -> f32 {
     practical - objective
 }
 
+/// The best that can be had in a position against best replies, by the lines that were looked at.
+fn objective(record: &PositionRecord) -> Option<f32> {
+    let lines = record.lines.iter();
+    lines.map(|line| values(line).1).reduce(f32::max)
+}
+
+/// W-L for the side to move where a game is over by mate or stalemate.
+fn end_value(position: &Chess) -> Option<f32> {
+    let is_mate = position.is_checkmate();
+    (is_mate || position.is_stalemate()).then_some(if is_mate { -1.0 } else { 0.0 })
+}
+
 impl ReviewedMove {
     fn new(item: &Item, played: PackedMove, record: PositionRecord) -> ReviewedMove {
         let mut position = item.history.position().clone();
@@ -158,6 +174,7 @@ impl ReviewedMove {
             fen_after: Fen::from_position(&position, EnPassantMode::Legal).to_string(),
             turn,
             record,
+            after: end_value(&position),
             loss: None,
             judgement: None,
             trap: None,
@@ -166,8 +183,7 @@ impl ReviewedMove {
 
     /// The best that can be had against best replies, by the lines that were looked at.
     pub fn objective(&self) -> Option<f32> {
-        let lines = self.record.lines.iter();
-        lines.map(|line| values(line).1).reduce(f32::max)
+        objective(&self.record)
     }
 
     /// The line that begins with the move that was played.
@@ -208,18 +224,24 @@ pub struct Reviewer {
 impl Reviewer {
     /// Adds a position and what was found there; positions come in the order of the games.
     pub fn add(&mut self, item: &Item, record: PositionRecord) {
-        let (Some(game), Some(played)) = (&item.game, item.played) else {
-            return;
-        };
+        let Some(game) = &item.game else { return };
         let is_next = |review: &GameReview| !Arc::ptr_eq(&review.game, game);
         if self.games.last().is_none_or(is_next) {
             self.games.push(GameReview {
                 game: Arc::clone(game),
                 moves: Vec::new(),
+                end: None,
             });
         }
-        if let Some(review) = self.games.last_mut() {
-            review.moves.push(ReviewedMove::new(item, played, record));
+        let Some(review) = self.games.last_mut() else {
+            return;
+        };
+        if let Some(before) = review.moves.last_mut() {
+            before.after = objective(&record);
+        }
+        match item.played {
+            Some(played) => review.moves.push(ReviewedMove::new(item, played, record)),
+            None => review.end = Some(record),
         }
     }
 
@@ -232,11 +254,10 @@ impl Reviewer {
 
 /// Says of each move what it lost, and what it had to do with traps.
 fn judge(review: &mut GameReview) {
-    let next: Vec<Option<f32>> = review.moves.iter().map(ReviewedMove::objective).collect();
     let mut is_trap_open = false;
-    for (index, reviewed) in review.moves.iter_mut().enumerate() {
-        let after = next.get(index + 1).copied().flatten();
-        reviewed.loss = reviewed.objective().zip(after).map(|(before, after)| {
+    for reviewed in &mut review.moves {
+        let before = reviewed.objective();
+        reviewed.loss = before.zip(reviewed.after).map(|(before, after)| {
             // The value after the move is the other side's.
             if reviewed.is_best() {
                 0.0
@@ -288,13 +309,10 @@ mod tests {
         let mut reviewer = Reviewer::default();
         for (item, lines) in from_pgn(file.path()).unwrap().zip(lines) {
             let item = item.unwrap();
-            let played = crate::chess::setup::move_text(
-                item.history.position(),
-                item.played.unwrap(),
-                false,
-            );
+            let position = item.history.position();
+            let text = |m| crate::chess::setup::move_text(position, m, false);
             let record = PositionRecord {
-                played: Some(played),
+                played: item.played.map(text),
                 lines,
                 ..PositionRecord::empty(&item)
             };
@@ -322,7 +340,12 @@ mod tests {
                 line("f1c4", [900, 100, 0], [700, 200, 100]),
                 line("g1f3", [700, 200, 100], [700, 200, 100]),
             ],
-            vec![line("b8c6", [100, 200, 700], [100, 200, 700])],
+            vec![
+                line("g8f6", even, even),
+                line("b8c6", [100, 200, 700], [100, 200, 700]),
+            ],
+            // After the last move.
+            vec![line("f1b5", [700, 200, 100], [800, 200, 0])],
         ]);
         let moves = &review.moves;
         let traps: Vec<_> = moves.iter().map(|reviewed| reviewed.trap).collect();
@@ -336,9 +359,10 @@ mod tests {
             ]
         );
         let judged: Vec<_> = moves.iter().map(|reviewed| reviewed.judgement).collect();
-        assert_eq!(judged, [None, Some(Judgement::Blunder), None, None]);
+        let blunder = Some(Judgement::Blunder);
+        assert_eq!(judged, [None, blunder, None, blunder]);
         assert!((moves[1].loss.unwrap() - 0.6).abs() < 1e-5);
-        assert_eq!(moves[3].loss, None);
+        assert!((moves[3].loss.unwrap() - 0.8).abs() < 1e-5);
         assert_eq!(moves[0].san, "e4");
         assert!(moves[3].fen_after.starts_with("r1bqkbnr/pppp1ppp/2n5/"));
     }
