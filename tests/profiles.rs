@@ -6,7 +6,10 @@ use std::{fs, process::Command, time::Duration};
 
 use common::{session::Session, shared};
 use scorn::{
-    chess::setup::{START_FEN, position_from_fen},
+    chess::{
+        opponent::OpponentKind,
+        setup::{START_FEN, position_from_fen},
+    },
     odds::{BUILT_IN, OddsFacts, Profiles, Signature},
     options::Options,
 };
@@ -20,6 +23,7 @@ fn facts(fen: &str, side: Color, rating: Option<u32>) -> OddsFacts {
         signature: Signature::of(&position_from_fen(fen).unwrap(), side),
         side,
         rating,
+        opponent: rating.map(|_| OpponentKind::Human),
         advantage: 0.0,
         clock: None,
     }
@@ -91,6 +95,7 @@ const CONDITIONS: &str = r#"
         colour = "black"
         advantage = "500.."
         rating = "1100..1500"
+        opponent = "human"
         set = { OpponentWeights = "maia-{maia}.pb.gz", SwapColors = true }
     "#;
 
@@ -154,6 +159,14 @@ fn all_conditions_of_a_profile_have_to_hold() {
             ..black
         },
         OddsFacts {
+            opponent: None,
+            ..black
+        },
+        OddsFacts {
+            opponent: Some(OpponentKind::Computer),
+            ..black
+        },
+        OddsFacts {
             advantage: 499.0,
             ..black
         },
@@ -195,6 +208,10 @@ fn what_is_wrong_is_told_with_line_and_column() {
         (
             "[[profile]]\ncolour = \"red\"",
             "line 2, column 10: 'red' is neither",
+        ),
+        (
+            "[[profile]]\nopponent = \"bot\"",
+            "line 2, column 12: 'bot' is neither human nor computer",
         ),
         (
             "[[profile]]\nelo = \"1..\"",
@@ -270,6 +287,13 @@ fn a_game_at_odds_is_recognised_and_the_next_game_forgets_it() {
         [
             "odds given + weak opponent + known opponent: DrawScore -0.4, ScLimit 16, OpponentWeights <built in human 1100>"
         ]
+    );
+    // A program of that rating plays like no person.
+    session.send("setoption name UCI_Opponent value none 1000 computer Something");
+    let lines = session.ask(&format!("position fen {QUEEN}"));
+    assert_eq!(
+        profile_lines(&lines),
+        ["odds given + weak opponent: DrawScore -0.4, ScLimit 16"]
     );
     let lines = session.ask("position startpos");
     assert_eq!(

@@ -1,5 +1,30 @@
 //! Who sits on the other side, as GUIs tell it.
 
+/// What kind of player sits there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpponentKind {
+    /// A person.
+    Human,
+    /// A program.
+    Computer,
+}
+
+impl OpponentKind {
+    /// The kind that a word names.
+    pub fn named(word: &str) -> Option<OpponentKind> {
+        match word {
+            "human" => Some(OpponentKind::Human),
+            "computer" => Some(OpponentKind::Computer),
+            _ => None,
+        }
+    }
+}
+
+/// The kind of player in the text of `UCI_Opponent` (see [`rating`]); `None` if it is not told.
+pub fn kind(text: &str) -> Option<OpponentKind> {
+    OpponentKind::named(text.split_whitespace().nth(2)?)
+}
+
 /// The rating in the text of `UCI_Opponent`: a title or none, a rating or none, computer or human, and a name. `None` if the
 /// rating is not told.
 pub fn rating(text: &str) -> Option<u32> {
@@ -11,16 +36,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rating_is_the_second_word() {
-        for (text, expected) in [
-            ("GM 2800 human Gary Kasparov", Some(2800)),
-            ("none 1500 computer X", Some(1500)),
-            ("none none computer Shredder 2000", None),
-            ("", None),
-            ("<empty>", None),
-            ("GM -3 human", None),
+    fn the_rating_is_the_second_word_and_the_kind_the_third() {
+        let (human, computer) = (Some(OpponentKind::Human), Some(OpponentKind::Computer));
+        for (text, expected, expected_kind) in [
+            ("GM 2800 human Gary Kasparov", Some(2800), human),
+            ("none 1500 computer X", Some(1500), computer),
+            ("none none computer Shredder 2000", None, computer),
+            ("none 1500 someone human", Some(1500), None),
+            ("", None, None),
+            ("<empty>", None, None),
+            ("GM -3 human", None, human),
         ] {
             assert_eq!(rating(text), expected, "{text}");
+            assert_eq!(kind(text), expected_kind, "{text}");
         }
     }
 }

@@ -95,6 +95,7 @@ impl Autopilot {
                 signature: Signature::of(&game.plies()[0].position, game.position().turn()),
                 side: game.position().turn(),
                 rating: opponent::rating(&options.opponent),
+                opponent: opponent::kind(&options.opponent),
                 advantage: options.rating_advantage,
                 clock: self.clock,
             }),

@@ -12,6 +12,7 @@ use toml::{
 
 use super::signature::Signature;
 use crate::{
+    chess::opponent::OpponentKind,
     files,
     options::{OptionError, OptionKind, Options},
 };
@@ -42,6 +43,8 @@ pub struct OddsFacts {
     pub side: Color,
     /// The opponent's rating, if it is known.
     pub rating: Option<u32>,
+    /// Whether it is a person or a program, if that is known.
+    pub opponent: Option<OpponentKind>,
     /// By how much the engine is rated higher than the opponent; 0 if nobody has said so.
     pub advantage: f32,
     /// How long the game may take the engine: its clock at the beginning and 40 increments.
@@ -89,6 +92,7 @@ struct Profile {
     deficit: Option<NumberRange>,
     side: Option<Color>,
     rating: Option<NumberRange>,
+    opponent: Option<OpponentKind>,
     advantage: Option<NumberRange>,
     clock: Option<NumberRange>,
     settings: Vec<ProfileSetting>,
@@ -145,6 +149,7 @@ impl Profile {
         odds && holds(self.deficit, signature.map(|s| f64::from(s.deficit())))
             && self.side.is_none_or(|side| side == facts.side)
             && holds(self.rating, facts.rating.map(f64::from))
+            && (self.opponent.is_none() || self.opponent == facts.opponent)
             && holds(self.advantage, Some(f64::from(facts.advantage)))
             && holds(self.clock, facts.clock.map(|clock| clock.as_secs_f64()))
     }
@@ -285,11 +290,12 @@ fn read_profile(table: &DeTable<'_>) -> Result<Profile, Wrong> {
             "deficit" => profile.deficit = Some(span(value)?),
             "colour" | "color" => profile.side = Some(side(value)?),
             "rating" => profile.rating = Some(span(value)?),
+            "opponent" => profile.opponent = Some(opponent(value)?),
             "advantage" => profile.advantage = Some(span(value)?),
             "clock" => profile.clock = Some(span(value)?),
             "set" => profile.settings = settings(value)?,
             other => {
-                let known = "name, odds, deficit, colour, rating, advantage, clock, set";
+                let known = "name, odds, deficit, colour, rating, opponent, advantage, clock, set";
                 let message = format!("'{other}' is not known in a profile; it has {known}");
                 return wrong(key.span().start, message);
             }
@@ -341,6 +347,17 @@ fn side(value: &Value<'_>) -> Result<Color, Wrong> {
             format!("'{other}' is neither white nor black"),
         ),
     }
+}
+
+fn opponent(value: &Value<'_>) -> Result<OpponentKind, Wrong> {
+    let word = text(value)?;
+    OpponentKind::named(word).map_or_else(
+        || {
+            let message = format!("'{word}' is neither human nor computer");
+            wrong(value.span().start, message)
+        },
+        Ok,
+    )
 }
 
 /// `"1400..2000"`, `"..1400"` or `"2000.."`: the first number belongs to it, the last does not.
