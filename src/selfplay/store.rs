@@ -489,10 +489,10 @@ fn chunk_name(number: u64) -> String {
     format!("{CHUNKS}/game_{number:09}.gz")
 }
 
-/// Takes the folder for this process.
+/// Takes the folder for this process: no other run writes there.
 fn lock(folder: &Path) -> Result<File> {
     output::open_to_continue(&folder.join(".lock"), &[])
-        .with_context(|| format!("{} is in use by another run", folder.display()))
+        .with_context(|| format!("cannot take the folder {}", folder.display()))
 }
 
 /// A folder without a manifest must not hold what a run would write.

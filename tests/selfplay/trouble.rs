@@ -55,7 +55,7 @@ fn a_folder_belongs_to_one_run() {
         "20",
         "--resume",
     ];
-    refused(&resumed, "in use by another run");
+    refused(&resumed, "another program is writing");
     drop(lock);
     // A folder with other things in it.
     let other = folder.path().join("home");
