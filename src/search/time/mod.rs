@@ -17,7 +17,7 @@ use crate::options::time_manager::TimeManagerChoice;
 
 /// A single move takes at most this part of the clock, while other moves have to be made with it.
 const HARD_PART: f64 = 0.6;
-/// What there is to be used of a clock that is already below the overhead.
+/// What there is to be used, at most, of a clock that is already below the overhead.
 const EMERGENCY_PART: f64 = 0.05;
 /// The overhead is a reserve for one bad moment; while nothing is known about the lag, every move is taken to lose this part
 /// of it.
@@ -115,8 +115,17 @@ impl ClockState {
 
     /// What this move could use if it were the last, of a game of `moves` more moves.
     fn usable(&self, moves: f64) -> f64 {
-        (self.remaining() - self.overhead() + self.later(moves).min(0.0))
-            .max(self.remaining() * EMERGENCY_PART)
+        (self.remaining() - self.overhead() + self.later(moves).min(0.0)).max(self.emergency())
+    }
+
+    /// What there is to be used of a clock that is below the overhead: with an increment no more than what comes back, so
+    /// that the clock does not sink any further.
+    fn emergency(&self) -> f64 {
+        let part = self.remaining() * EMERGENCY_PART;
+        match self.increment.is_zero() {
+            true => part,
+            false => part.min(self.gain().max(0.0)),
+        }
     }
 
     /// The most that one move may take, of `moves` that have to be made.
@@ -182,7 +191,24 @@ fn to_duration(seconds: f64) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{simulation::clock, *};
+
+    #[test]
+    fn a_clock_below_the_reserve_sinks_no_further() {
+        let with_lag = |remaining: u64, increment: u64, lag: u64| {
+            let clock = ClockState {
+                lag: Some(Duration::from_millis(lag)),
+                ..clock(remaining, increment, None, 60)
+            };
+            (clock.usable(40.0) * 1000.0).round()
+        };
+        // A twentieth, but no more than what comes back.
+        assert_eq!(with_lag(100, 10, 1), 5.0);
+        assert_eq!(with_lag(100, 10, 8), 2.0);
+        assert_eq!(with_lag(100, 10, 12), 0.0);
+        // Nothing comes back.
+        assert_eq!(with_lag(100, 0, 8), 5.0);
+    }
 
     #[test]
     fn movetime_keeps_a_reserve() {
