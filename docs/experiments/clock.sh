@@ -15,7 +15,7 @@ play() {
     shift 5
     [ -s "$folder/$name.json" ] && return
     # Both engines of a game think all the time when they ponder.
-    local at_a_time=$((${#@} > 0 ? concurrency / 2 : concurrency))
+    local at_a_time=$((${#@} > 0 ? concurrency / 3 : concurrency))
     "$scorn" match "self;TimeManager=$first;Threads=1" "self;TimeManager=$second;Threads=1" --limit "clock=$clock" --margin 0 \
         --book "$book" --seed 20261122 --pairs "$pairs" --concurrency "$at_a_time" --pgn "$folder/$name.pgn" --json "$@" \
         > "$folder/$name.part" 2>> "$folder/log" &
@@ -29,15 +29,15 @@ play() {
     echo "$name: $(grep -o '"forfeits":.*' "$folder/$name.json" | cut -c1-300)"
 }
 
-while read -r clock pairs; do
-    for ponder in "" --ponder; do
+for ponder in "" --ponder; do
+    while read -r clock pairs; do
         play "${clock//\//in}$ponder-1" "$clock" "$pairs" legacy smooth $ponder
         play "${clock//\//in}$ponder-2" "$clock" "$pairs" simple alphazero $ponder
-    done
-done << TABLE
-1+0.01 160
-5+0.05 50
-40/10+0 40
-10+0.1 10
-30+0 10
+    done << TABLE
+1+0.01 200
+5+0.05 30
+40/10+0 20
+10+0.1 8
+30+0 8
 TABLE
+done
