@@ -36,4 +36,11 @@ games=$((2 * games)) play equal-tau --nodes 1000 --a-plays both \
 # 1000 nodes with any limit; 5 is in its reach.
 games=1500 play figure5 --nodes 1000 --balance 5 --balance-games 100 --double-nodes 4000 --tau tau1
 
-"$scorn" stats "$folder"/sc{1,5,10,20,32,1000000000}/*.pgn "$folder"/puct-tau2/*.pgn --html "$folder/figures.html" --force
+# Figures 2 and 3 are drawn from all games, figure 4 from the first 100 of each run, as in the paper.
+mkdir -p "$folder/all" "$folder/first"
+for name in sc{1,5,10,20,32,1000000000} puct-tau2; do
+    cat "$folder/$name"/games-*.pgn > "$folder/all/$name.pgn"
+    cp "$folder/$name/games-00001.pgn" "$folder/first/$name.pgn"
+done
+"$scorn" stats "$folder"/all/*.pgn --html "$folder/figures2+3.html" --force
+"$scorn" stats "$folder"/first/*.pgn --html "$folder/figure4.html" --force
