@@ -14,7 +14,6 @@ use super::{
     error::SearchError,
     expand::Oracles,
     job::{Clock, Job, StopSignal, stream},
-    limits::Limits,
     outcome::Telling,
     params::Params,
     report::{Outcome, Report, Reporter},
@@ -102,10 +101,11 @@ impl<'a> Search<'a> {
         let started = clock.now();
         let shared = Shared::new(tree, job);
         let params = Params::for_evaluator(&job.options, evaluator);
-        let threads = match job.options.threads {
-            _ if params.is_immediate() && is_short(&job.limits) => 1,
-            0 => evaluator.advice().threads.max(1),
-            threads => threads,
+        let longest = job.limits.longest();
+        let is_short = longest.is_some_and(|time| time <= WORTH_WAKING);
+        let threads = match params.is_immediate() && is_short {
+            true => 1,
+            false => params.threads(),
         };
         Search {
             is_over: AtomicBool::new(shared.is_over),
@@ -277,11 +277,6 @@ impl<'a> Search<'a> {
             cache_permille: self.evaluator.cache_permille(),
         }
     }
-}
-
-/// Whether a search is over before other threads are awake.
-fn is_short(limits: &Limits) -> bool {
-    limits.longest().is_some_and(|time| time <= WORTH_WAKING)
 }
 
 /// Why a worker's batch came to nothing.

@@ -26,11 +26,18 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// The budget and all that is in the bank, if there is a budget.
+    pub fn budget_and_bank(&self) -> Option<Duration> {
+        let bank = self.bank.as_ref().map_or(Duration::ZERO, |bank| bank.time);
+        self.budget.map(|budget| budget.saturating_add(bank))
+    }
+
     /// The time after which the search ends, whatever it finds, if there is one.
     pub fn longest(&self) -> Option<Duration> {
-        let bank = self.bank.as_ref().map_or(Duration::ZERO, |bank| bank.time);
-        let budget = self.budget.map(|budget| budget.saturating_add(bank));
-        self.movetime.into_iter().chain(budget).min()
+        self.movetime
+            .into_iter()
+            .chain(self.budget_and_bank())
+            .min()
     }
 }
 

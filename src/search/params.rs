@@ -297,6 +297,11 @@ impl Params {
         (n / visits).max((self.minibatch.start() * self.threads) as u32)
     }
 
+    /// Search threads, by the options or as the evaluator advises.
+    pub(super) fn threads(&self) -> usize {
+        self.threads
+    }
+
     /// Whether positions are judged at once, in microseconds.
     pub(super) fn is_immediate(&self) -> bool {
         self.is_immediate

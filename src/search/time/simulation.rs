@@ -72,13 +72,10 @@ struct Machine {
 impl Machine {
     fn search(&mut self, limits: &Limits) -> Duration {
         let budget = limits.budget.unwrap();
-        let bank = limits
-            .bank
-            .as_ref()
-            .map_or(Duration::ZERO, |bank| bank.time);
+        let all = limits.budget_and_bank().unwrap();
         let used = match self.style {
-            TimeUse::Everything => budget + bank,
-            TimeUse::Pruned if self.rng.random_bool(0.1) => budget + bank,
+            TimeUse::Everything => all,
+            TimeUse::Pruned if self.rng.random_bool(0.1) => all,
             TimeUse::Pruned => budget.mul_f64(self.rng.random_range(0.2..1.0)),
         };
         self.nodes = self.nodes / 2 + (used.as_secs_f64() * 20_000.0) as u64;
@@ -204,12 +201,8 @@ fn fits(clock: &ClockState, limits: &Limits) {
         .max(clock.remaining / 20)
         .max(Duration::from_millis(1));
     let (budget, hard) = (limits.budget.unwrap(), limits.movetime.unwrap());
-    let bank = limits
-        .bank
-        .as_ref()
-        .map_or(Duration::ZERO, |bank| bank.time);
     assert!(budget <= hard, "{clock:?}");
-    for time in [hard, budget + bank] {
+    for time in [hard, limits.budget_and_bank().unwrap()] {
         // Beyond the precision of a clock that was set for centuries.
         let slack = usable / 1_000_000 + Duration::from_micros(1);
         assert!(time <= usable + slack, "{clock:?}: {limits:?}");
