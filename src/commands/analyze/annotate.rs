@@ -29,11 +29,7 @@ pub fn annotated(review: &GameReview) -> String {
         .moves
         .iter()
         .enumerate()
-        .map(|(index, reviewed)| {
-            let next = review.moves.get(index + 1).map(|next| &next.record);
-            let after = next.or(review.end.as_ref());
-            (reviewed.played, comment(reviewed, after))
-        })
+        .map(|(index, reviewed)| (reviewed.played, comment(reviewed, review.after(index))))
         .collect();
     let text = GameText {
         tags,

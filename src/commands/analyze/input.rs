@@ -229,8 +229,8 @@ fn items_of(game: Game, number: usize) -> impl Iterator<Item = Item> {
     let moves = game.moves.into_iter().map(Some).chain([None]);
     moves.filter_map(move |played| {
         let position = history.position();
-        let is_over = history.len() == 1 || legal_moves(position).next().is_none();
-        if played.is_none() && is_over {
+        let goes_on = || history.len() > 1 && legal_moves(position).next().is_some();
+        if played.is_none() && !goes_on() {
             return None;
         }
         let place = format!(

@@ -12,7 +12,7 @@ use super::{
     input::{Item, PgnGame},
     output::{LineRecord, PositionRecord},
 };
-use crate::chess::PackedMove;
+use crate::chess::{PackedMove, moves::legal_moves};
 
 /// What a move must lose of W-L (-1 to 1), objectively, to be an inaccuracy, a mistake, a blunder: lichess's steps.
 const LOSSES: [f32; 3] = [0.1, 0.2, 0.3];
@@ -107,8 +107,8 @@ pub struct ReviewedMove {
     pub turn: Color,
     /// The analysis of the position before it.
     pub record: PositionRecord,
-    /// W-L of the position after it against best play, for the side to move there.
-    after: Option<f32>,
+    /// W-L for the other side if it ends the game.
+    end_value: Option<f32>,
     /// What it loses of W-L against best play.
     pub loss: Option<f32>,
     /// How bad that is.
@@ -126,6 +126,14 @@ pub struct GameReview {
     pub moves: Vec<ReviewedMove>,
     /// What was found in the position after the last move, if the game is not over there.
     pub end: Option<PositionRecord>,
+}
+
+impl GameReview {
+    /// What was found in the position after a move.
+    pub fn after(&self, index: usize) -> Option<&PositionRecord> {
+        let next = self.moves.get(index + 1).map(|next| &next.record);
+        next.or(self.end.as_ref())
+    }
 }
 
 /// W-L of chances in per mille.
@@ -157,8 +165,8 @@ fn objective(record: &PositionRecord) -> Option<f32> {
 
 /// W-L for the side to move where a game is over by mate or stalemate.
 fn end_value(position: &Chess) -> Option<f32> {
-    let is_mate = position.is_checkmate();
-    (is_mate || position.is_stalemate()).then_some(if is_mate { -1.0 } else { 0.0 })
+    let is_over = legal_moves(position).next().is_none();
+    is_over.then(|| if position.is_check() { -1.0 } else { 0.0 })
 }
 
 impl ReviewedMove {
@@ -174,7 +182,7 @@ impl ReviewedMove {
             fen_after: Fen::from_position(&position, EnPassantMode::Legal).to_string(),
             turn,
             record,
-            after: end_value(&position),
+            end_value: end_value(&position),
             loss: None,
             judgement: None,
             trap: None,
@@ -236,9 +244,6 @@ impl Reviewer {
         let Some(review) = self.games.last_mut() else {
             return;
         };
-        if let Some(before) = review.moves.last_mut() {
-            before.after = objective(&record);
-        }
         match item.played {
             Some(played) => review.moves.push(ReviewedMove::new(item, played, record)),
             None => review.end = Some(record),
@@ -254,10 +259,12 @@ impl Reviewer {
 
 /// Says of each move what it lost, and what it had to do with traps.
 fn judge(review: &mut GameReview) {
+    let found = (0..review.moves.len()).map(|index| review.after(index).and_then(objective));
+    let found: Vec<Option<f32>> = found.collect();
     let mut is_trap_open = false;
-    for reviewed in &mut review.moves {
-        let before = reviewed.objective();
-        reviewed.loss = before.zip(reviewed.after).map(|(before, after)| {
+    for (reviewed, found) in review.moves.iter_mut().zip(found) {
+        let after = found.or(reviewed.end_value);
+        reviewed.loss = reviewed.objective().zip(after).map(|(before, after)| {
             // The value after the move is the other side's.
             if reviewed.is_best() {
                 0.0
