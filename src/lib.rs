@@ -54,6 +54,9 @@ pub mod syzygy;
 pub mod terminal;
 pub mod uci;
 
+#[cfg(all(test, unix))]
+#[path = "../tests/common/script.rs"]
+mod script;
 #[cfg(test)]
 #[path = "../tests/common/shared.rs"]
 mod shared;

@@ -4,6 +4,8 @@
 
 #[path = "common/machine.rs"]
 mod machine;
+#[path = "common/script.rs"]
+mod script;
 #[path = "common/shared.rs"]
 #[allow(dead_code, reason = "no match needs a file of that folder")]
 mod shared;
@@ -16,6 +18,7 @@ use std::{
 };
 
 use scorn::pgn::Reader;
+use script::write_script;
 
 /// Nothing here takes long; this only turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -57,12 +60,7 @@ impl Folder {
              uci) echo 'id name {name}'; echo '{options}'; echo uciok;;\nisready) echo readyok;;\n\
              {answers}quit) exit 0;;\nesac; done\n"
         );
-        // Another process writes it: while this one has it open, a test beside may start a child that has it open, too, and
-        // then it cannot be run.
-        let write = "printf %s \"$1\" > \"$0\" && chmod +x \"$0\"";
-        let mut shell = Command::new("sh");
-        shell.args(["-c", write]).arg(&path).arg(script);
-        assert!(shell.status().unwrap().success());
+        write_script(&path, &script);
         path.to_str().unwrap().to_owned()
     }
 

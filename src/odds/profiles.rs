@@ -351,13 +351,13 @@ fn side(value: &Value<'_>) -> Result<Color, Wrong> {
 
 fn opponent(value: &Value<'_>) -> Result<OpponentKind, Wrong> {
     let word = text(value)?;
-    OpponentKind::named(word).map_or_else(
-        || {
-            let message = format!("'{word}' is neither human nor computer");
-            wrong(value.span().start, message)
-        },
-        Ok,
-    )
+    match OpponentKind::named(word) {
+        Some(kind) => Ok(kind),
+        None => wrong(
+            value.span().start,
+            format!("'{word}' is neither human nor computer"),
+        ),
+    }
 }
 
 /// `"1400..2000"`, `"..1400"` or `"2000.."`: the first number belongs to it, the last does not.

@@ -119,12 +119,7 @@ mod tests {
             "#!/bin/sh\nwhile read -r word rest; do case $word in\n\
              uci) echo uciok;; isready) echo readyok;; go) {told};; quit) exit;; esac; done\n"
         );
-        // Another process writes it: while this one has it open, a test beside may start a child that has it open, too, and
-        // then it cannot be run.
-        let write = "printf %s \"$1\" > \"$0\" && chmod +x \"$0\"";
-        let mut shell = std::process::Command::new("sh");
-        shell.args(["-c", write]).arg(&path).arg(script);
-        assert!(shell.status().unwrap().success());
+        crate::script::write_script(&path, &script);
         path
     }
 
