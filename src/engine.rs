@@ -48,6 +48,9 @@ use crate::{
     syzygy::Tables,
 };
 
+/// How long one wait for the last words may take before it looks again whether they have been said.
+const GLANCE: Duration = Duration::from_millis(1);
+
 /// The state of the engine between commands.
 pub struct Engine {
     /// The options as they were set.
@@ -72,6 +75,8 @@ pub struct Engine {
     idle: Option<&'static str>,
     on_finished: Arc<dyn Fn(Ended) + Send + Sync>,
     running: Option<Running>,
+    /// Who says that it is ready once the network is.
+    heralds: Vec<JoinHandle<()>>,
 }
 
 /// What a tree's statistics depend on besides the position.
@@ -144,6 +149,7 @@ impl Engine {
             idle: None,
             on_finished: Arc::new(on_finished),
             running: None,
+            heralds: Vec::new(),
         }
     }
 
@@ -260,7 +266,7 @@ impl Engine {
     }
 
     /// Says that it is ready: at once during a search, otherwise when the network is loaded or has failed.
-    pub fn answer_when_ready(&self) {
+    pub fn answer_when_ready(&mut self) {
         let (listener, clock) = (Arc::clone(&self.listener), Arc::clone(&self.clock));
         let mark = self.timing.ready_mark();
         let tell = move || {
@@ -271,16 +277,29 @@ impl Engine {
             return tell();
         }
         let loader = self.loader.clone();
-        thread::spawn(move || {
+        self.heralds.retain(|herald| !herald.is_finished());
+        self.heralds.push(thread::spawn(move || {
             // Ready or broken: the GUI gets its answer, and the reason was told before.
             let _ = loader.wait(&StopSignal::default(), None);
             tell();
-        });
+        }));
+    }
+
+    /// Waits until everybody who asked has been told that it is ready, or nobody listens any more.
+    pub fn wait_until_ready(&mut self) {
+        for herald in self.heralds.drain(..) {
+            while !herald.is_finished() && !self.listener.is_gone() {
+                thread::sleep(GLANCE);
+            }
+        }
     }
 
     /// Ends what is done in the background, if that is possible within `patience`.
-    pub fn close(&self, patience: Duration) {
+    pub fn close(&mut self, patience: Duration) {
         self.loader.close(patience);
+        if !self.loader.is_loading() {
+            self.wait_until_ready();
+        }
     }
 
     /// Whether a search is running (or its end has not been noticed yet).
@@ -778,15 +797,28 @@ mod tests {
     #[test]
     fn it_is_ready_when_the_network_is() {
         let (load, is_released) = slow_load();
-        let (engine, memory, _) = engine(load);
+        let (mut engine, memory, _) = engine(load);
         engine.prepare(Retry::No);
+        engine.answer_when_ready();
         engine.answer_when_ready();
         thread::sleep(Duration::from_millis(50));
         assert_eq!(memory.ready.load(Ordering::Relaxed), 0);
         is_released.store(true, Ordering::Relaxed);
-        while memory.ready.load(Ordering::Relaxed) == 0 {
-            thread::sleep(Duration::from_millis(1));
-        }
+        engine.wait_until_ready();
+        assert_eq!(memory.ready.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn the_end_does_not_wait_for_a_network_that_does_not_come() {
+        let (load, is_released) = slow_load();
+        let (mut engine, memory, _) = engine(load);
+        engine.prepare(Retry::No);
+        engine.answer_when_ready();
+        engine.close(Duration::from_millis(20));
+        assert_eq!(memory.ready.load(Ordering::Relaxed), 0);
+        is_released.store(true, Ordering::Relaxed);
+        engine.close(Duration::from_secs(60));
+        assert_eq!(memory.ready.load(Ordering::Relaxed), 1);
     }
 
     /// Works for some batches, then no more.

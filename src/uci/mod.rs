@@ -305,7 +305,7 @@ impl Session {
         self.output.line("uciok");
     }
 
-    fn is_ready(&self) {
+    fn is_ready(&mut self) {
         self.engine.prepare(Retry::No);
         self.engine.answer_when_ready();
     }
@@ -393,8 +393,9 @@ impl Session {
         self.next_after_input()
     }
 
-    fn next_after_input(&self) -> Next {
+    fn next_after_input(&mut self) -> Next {
         if self.input_ended && !self.engine.is_searching() && self.waiting.is_empty() {
+            self.engine.wait_until_ready();
             Next::Quit
         } else {
             Next::Continue
