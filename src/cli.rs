@@ -342,6 +342,21 @@ mod tests {
         command(&rows).debug_assert();
     }
 
+    /// What stands below the options comes out as it is written: nothing is too long for a line.
+    #[test]
+    fn examples_fit_their_lines() {
+        let rows = Options::default().rows();
+        let examples: Vec<String> = command(&rows)
+            .get_subcommands()
+            .filter_map(|command| command.get_after_long_help())
+            .map(ToString::to_string)
+            .collect();
+        assert!(examples.len() >= 5, "{examples:?}");
+        for line in examples.iter().flat_map(|text| text.lines()) {
+            assert!(line.len() <= 100, "{line}");
+        }
+    }
+
     #[test]
     fn options_are_flags_everywhere() {
         let set =

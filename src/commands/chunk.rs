@@ -15,15 +15,17 @@ use crate::{
 /// A chunk is not larger than this, in bytes.
 const LARGEST: u64 = 1 << 28;
 
+/// Shown below the options.
+const EXAMPLES: &str = "\
+Examples:
+  scorn chunk data/lc0/*.gz
+  scorn chunk game_000000000.gz --print";
+
 /// Check and show training chunks of lc0's format V6 (.gz or unpacked).
 ///
 /// Every position is checked: its moves against those that are legal, shares, indices and values against their ranges.
-///
-/// Examples:
-///   scorn chunk data/lc0/*.gz
-///   scorn chunk game_000000000.gz --print
 #[derive(Clone, Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = EXAMPLES)]
 pub struct ChunkArgs {
     /// Files.
     #[arg(required = true, value_name = "FILE")]

@@ -35,17 +35,21 @@ use crate::{
     terminal,
 };
 
+/// Shown below the options.
+const EXAMPLES: &str = "\
+Examples:
+  scorn match self \"self;WeightsFile=other.pb.gz\" --book openings.epd --limit nodes=800 \\
+      --pgn match.pgn
+  scorn match self \"stockfish;Threads=1\" --limit clock=10+0.1 --concurrency 4 \\
+      --sprt 0,10,0.05,0.05";
+
 /// Play two engines against each other: every opening with both colours, Elo with error bars, SPRT.
 ///
 /// An engine is a command line with options after it, as in "stockfish;Threads=1;Skill Level=3"; "self" is this program.
 /// An engine that crashes, does not answer, plays an illegal move or oversteps its time loses the game, which is reported.
 /// With --pgn the games are written to a file, and a match that was stopped goes on when the command is repeated.
-///
-/// Examples:
-///   scorn match self "self;WeightsFile=other.pb.gz" --book openings.epd --limit nodes=800 --pgn match.pgn
-///   scorn match self "stockfish;Threads=1" --limit clock=10+0.1 --concurrency 4 --sprt 0,10,0.05,0.05
 #[derive(Clone, Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = EXAMPLES)]
 pub struct MatchArgs {
     /// The first engine, whose score is told: "command;Option=value;...".
     pub first: String,

@@ -41,20 +41,24 @@ const FIRST_LIMIT: u32 = 5;
 /// From here on there is no search-contempt (the default of `ScLimit`).
 const PLAIN_PUCT: u32 = 1_000_000_000;
 
+/// Shown below the options.
+const EXAMPLES: &str = "\
+Examples:
+  scorn selfplay --games 100 --nodes 1000 --sc-limit 5 --tau tau1 --out sc5
+  scorn selfplay --games 500 --nodes 800 --odds queen --a ScLimit=28 --b NodeLimit=100 --out odds
+  scorn selfplay --games 10000 --book openings.epd --a-plays both --noise-epsilon 0.25 \\
+      --records --chunks --out data
+  scorn selfplay --games 10000 --nodes 1000 --balance 1 --double-nodes 4000 --tau tau1 \\
+      --records --out figure5";
+
 /// Play games against itself.
 ///
 /// Both sides search with the engine's options; --a and --b change them for one side. Each side has a tree of its own. The
 /// same seed, networks and options give the same files, whatever --parallel, --batch and --threads are. There is no cache:
 /// NNCacheSize means nothing here. In the folder, files appear when they are whole; a run that was interrupted goes on with
 /// --resume.
-///
-/// Examples:
-///   scorn selfplay --games 100 --nodes 1000 --sc-limit 5 --tau tau1 --out sc5
-///   scorn selfplay --games 500 --nodes 800 --odds queen --a ScLimit=28 --b NodeLimit=100 --out odds
-///   scorn selfplay --games 10000 --book openings.epd --a-plays both --noise-epsilon 0.25 --records --chunks --out data
-///   scorn selfplay --games 10000 --nodes 1000 --balance 1 --double-nodes 4000 --tau tau1 --records --out figure5
 #[derive(Clone, Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = EXAMPLES)]
 pub struct SelfplayArgs {
     /// Games.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]

@@ -30,16 +30,18 @@ use crate::{
 /// How many broken games of a file are named.
 const NAMED_ERRORS: u64 = 20;
 
+/// Shown below the options.
+const EXAMPLES: &str = "\
+Examples:
+  scorn stats games.pgn.zst
+  scorn stats sc5.pgn sc20.pgn puct.pgn --sc-limits 5,20,1000000 --html figures.html
+  scorn stats data/positions-*.vis --network other.onnx";
+
 /// Count games: results, lengths, repeated games, diversity; and self-play's records: how sure the searches were.
 ///
 /// Several files are counted one by one and together, as if one followed the other.
-///
-/// Examples:
-///   scorn stats games.pgn.zst
-///   scorn stats sc5.pgn sc20.pgn puct.pgn --sc-limits 5,20,1000000 --html figures.html
-///   scorn stats data/positions-*.vis --network other.onnx
 #[derive(Clone, Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = EXAMPLES)]
 pub struct StatsArgs {
     /// PGN files; may be .gz or .zst; "-" is standard input. Or files of visits (positions-*.vis) of self-play.
     #[arg(required = true, value_name = "FILE")]

@@ -40,15 +40,17 @@ const DEFAULT_NODES: u64 = 10_000;
 const REVIEW_LINES: usize = 4;
 const REVIEW_LIMIT: i32 = 32;
 
+/// Shown below the options.
+const EXAMPLES: &str = "\
+Examples:
+  scorn analyze --fen startpos --nodes 5000
+  scorn analyze --epd tests.epd --movetime 1000
+  scorn analyze --pgn games.pgn.zst --nodes 800 --json --output games.jsonl
+  scorn analyze --pgn games.pgn --html report.html --annotate annotated.pgn";
+
 /// Analyse positions or games.
-///
-/// Examples:
-///   scorn analyze --fen startpos --nodes 5000
-///   scorn analyze --epd tests.epd --movetime 1000
-///   scorn analyze --pgn games.pgn.zst --nodes 800 --json --output games.jsonl
-///   scorn analyze --pgn games.pgn --html report.html --annotate annotated.pgn
 #[derive(Clone, Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = EXAMPLES)]
 pub struct AnalyzeArgs {
     /// A position, or "startpos"; may be given several times.
     #[arg(long, value_name = "FEN", required_unless_present_any = ["epd", "pgn"])]
