@@ -56,6 +56,37 @@ const WITH_OPTIONS: &[&[&str]] = &[
     &["selfplay"],
 ];
 
+/// Options that mean something only in a conversation with a chess program: to all but `uci` they are mistakes.
+const ONLY_UCI: &[&str] = &[
+    "HumanWeights",
+    "LogFile",
+    "LogLiveStats",
+    "MoveOverheadMs",
+    "PerPVCounters",
+    "Ponder",
+    "Preload",
+    "Profiles",
+    "Slowmover",
+    "StrictTiming",
+    "TimeManager",
+    "UCI_Elo",
+    "UCI_LimitStrength",
+    "UCI_Opponent",
+    "UCI_RatingAdv",
+    "UCI_ShowEPS",
+    "UCI_ShowMovesLeft",
+    "UCI_ShowWDL",
+    "VerboseMoveStats",
+];
+
+/// Whether an option means something to the subcommand with these names.
+fn is_meant(row: &OptionRow, path: &[&str]) -> bool {
+    match path {
+        [] | ["uci"] => true,
+        path => WITH_OPTIONS.contains(&path) && !ONLY_UCI.contains(&row.name),
+    }
+}
+
 /// Flags that have a short form, as in lc0.
 const SHORT_FLAGS: &[(&str, char)] = &[
     ("weights", 'w'),
@@ -63,6 +94,7 @@ const SHORT_FLAGS: &[(&str, char)] = &[
     ("threads", 't'),
     ("logfile", 'l'),
     ("verbose-move-stats", 'v'),
+    ("syzygy-paths", 's'),
 ];
 
 /// A chess engine for UCI programs (Arena, Cute Chess, lichess-bot...), with search-contempt.
@@ -203,11 +235,8 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::
     let matches = command.try_get_matches_from_mut(arguments)?;
     let cli = Cli::from_arg_matches(&matches)?;
     let path = subcommand_path(&matches);
-    let is_meant = path.is_empty() || WITH_OPTIONS.contains(&&path[..]);
-    if let Some(row) = rows
-        .iter()
-        .find(|row| !is_meant && value_of(row, &matches).is_some())
-    {
+    let mut meaningless = rows.iter().filter(|row| !is_meant(row, &path));
+    if let Some(row) = meaningless.find(|row| value_of(row, &matches).is_some()) {
         let text = format!("--{} means nothing to {}", row.flag, path.join(" "));
         return Err(command.error(ErrorKind::ArgumentConflict, text));
     }
@@ -227,16 +256,18 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::
 
 /// The command line with a flag for every option, before and after the subcommand.
 fn command(rows: &[OptionRow]) -> clap::Command {
-    let command = with_options(Cli::command(), &[], rows);
-    WITH_OPTIONS
-        .iter()
-        .fold(command, |command, path| with_options(command, path, rows))
+    let all: Vec<&OptionRow> = rows.iter().collect();
+    let command = with_options(Cli::command(), &[], &all);
+    WITH_OPTIONS.iter().fold(command, |command, path| {
+        let meant: Vec<&OptionRow> = rows.iter().filter(|row| is_meant(row, path)).collect();
+        with_options(command, path, &meant)
+    })
 }
 
 /// The command with the flags added to the subcommand that the names lead to.
-fn with_options(command: clap::Command, path: &[&str], rows: &[OptionRow]) -> clap::Command {
+fn with_options(command: clap::Command, path: &[&str], rows: &[&OptionRow]) -> clap::Command {
     match path {
-        [] => command.args(rows.iter().flat_map(arguments_of)),
+        [] => command.args(rows.iter().flat_map(|row| arguments_of(row))),
         [name, rest @ ..] => command.mut_subcommand(name, |inner| with_options(inner, rest, rows)),
     }
 }
@@ -340,6 +371,9 @@ mod tests {
     fn the_command_is_well_formed() {
         let rows = Options::default().rows();
         command(&rows).debug_assert();
+        for name in ONLY_UCI {
+            assert!(rows.iter().any(|row| row.name == *name), "{name}");
+        }
     }
 
     /// What stands below the options comes out as it is written: nothing is too long for a line.

@@ -307,7 +307,7 @@ impl Engine {
         self.running.is_some()
     }
 
-    /// Whether the search that is running ends only when it is told to.
+    /// Whether the search that is running may end only when it is told to.
     pub fn is_endless(&self) -> bool {
         self.running.as_ref().is_some_and(|r| r.endless)
     }
@@ -383,6 +383,7 @@ impl Engine {
             silent: Arc::clone(&silent),
         };
         let ponder = go.ponder.then_some(asked);
+        let endless = endless || task.limits.are_only_a_mate();
         self.start(stop, silent, ponder, endless, move || task.run());
     }
 

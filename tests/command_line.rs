@@ -37,36 +37,78 @@ fn help_and_version() {
     }
 }
 
+/// A command line that is a mistake, the exit code, and what the message holds.
+const MISTAKES: [(&str, i32, &str); 20] = [
+    ("--nosuch", 2, "--nosuch"),
+    ("frobnicate", 2, "frobnicate"),
+    ("--cpuct fast", 2, "not a number"),
+    ("--sc-sampling x", 2, "one of thompson"),
+    ("analyze", 2, "--fen"),
+    ("analyze --fen 8/8", 1, "not a FEN"),
+    ("analyze --epd /no/such/file", 1, "/no/such/file"),
+    ("-b nosuch analyze --fen startpos", 1, "nosuch"),
+    (
+        "-w /no/such.pb.gz analyze --fen startpos",
+        1,
+        "/no/such.pb.gz",
+    ),
+    ("--config /no/such/config", 1, "/no/such/config"),
+    ("analyze --fen startpos --html x.html", 2, "--fen"),
+    ("analyze --epd x.epd --annotate x.pgn", 2, "--epd"),
+    (
+        "--limit-strength analyze --fen startpos",
+        2,
+        "--limit-strength means nothing to analyze",
+    ),
+    ("analyze --logfile x --fen startpos", 2, "--logfile"),
+    ("selfplay --games 1 --out x --ponder", 2, "--ponder"),
+    (
+        "selfplay --games 1 --out x --random-share 0.5",
+        2,
+        "--random-plies",
+    ),
+    ("selfplay --games 1 --out x --record-side a", 2, "--records"),
+    (
+        "selfplay --games 1 --out x --tau tau1 --temperature 0.5",
+        1,
+        "give one or the other",
+    ),
+    (
+        "tune --write /no/such/folder/x",
+        1,
+        "there is no folder /no/such/folder",
+    ),
+    ("describe x.onnx", 1, "x.onnx"),
+];
+
 #[test]
 fn mistakes_have_one_message_and_an_exit_code() {
-    for (arguments, code, message) in [
-        (&["--nosuch"][..], 2, "--nosuch"),
-        (&["frobnicate"], 2, "frobnicate"),
-        (&["--cpuct", "fast"], 2, "not a number"),
-        (&["--sc-sampling", "x"], 2, "one of thompson"),
-        (&["analyze"], 2, "--fen"),
-        (&["analyze", "--fen", "8/8"], 1, "not a FEN"),
-        (&["analyze", "--epd", "/no/such/file"], 1, "/no/such/file"),
-        (
-            &["-b", "nosuch", "analyze", "--fen", "startpos"],
-            1,
-            "nosuch",
-        ),
-        (
-            &["-w", "/no/such.pb.gz", "analyze", "--fen", "startpos"],
-            1,
-            "/no/such.pb.gz",
-        ),
-        (&["--config", "/no/such/config"], 1, "/no/such/config"),
-    ] {
-        let output = scorn(arguments);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+    for (line, code, message) in MISTAKES {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let output = scorn(&arguments);
+        assert_eq!(output.status.code(), Some(code), "{line}");
         let errors = text(&output.stderr);
-        assert!(errors.contains(message), "{arguments:?}: {errors}");
+        assert!(errors.contains(message), "{line}: {errors}");
         assert!(!errors.contains("panicked"));
         if code == 1 {
             assert_eq!(errors.lines().count(), 1, "{errors}");
         }
+    }
+}
+
+#[test]
+fn the_networks_inside_are_described() {
+    for (name, word) in [
+        ("<built in>", "sparse"),
+        ("<built in dense>", "scorn-default"),
+    ] {
+        let output = scorn(&["describe", name]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(
+            text(&output.stdout).to_lowercase().contains(word),
+            "{}",
+            text(&output.stdout)
+        );
     }
 }
 

@@ -56,6 +56,44 @@ fn a_refused_position_is_about_the_searches_after_it() {
     }
 }
 
+#[test]
+fn a_go_that_is_not_understood_has_an_answer() {
+    let mut session = Session::new();
+    session.ask("position startpos");
+    for line in [
+        "go nodes abc",
+        "go xyz",
+        "go movetime",
+        "go wtime 100 btime",
+    ] {
+        let (best, lines) = session.go(line);
+        assert_ne!(best, "(none)", "{line}");
+        assert_eq!(
+            count(&lines, "is not understood and left out"),
+            1,
+            "{line}: {lines:?}"
+        );
+    }
+}
+
+#[test]
+fn a_mate_is_not_looked_for_where_nothing_is_left_to_find() {
+    // Black's only moves lose, and bare kings have no mate.
+    for fen in [
+        "k7/8/1K6/8/8/8/8/7R b - - 0 1",
+        "8/8/4k3/8/8/4K3/8/8 w - - 0 1",
+    ] {
+        let mut session = Session::new();
+        session.ask(&format!("position fen {fen}"));
+        assert_ne!(session.go("go mate 2").0, "(none)", "{fen}");
+    }
+    // The end of the input ends the search for a mate that may never be found.
+    let mut session = Session::new();
+    session.ask("position startpos");
+    session.send("go mate 5");
+    assert_eq!(count(&session.end(), "bestmove "), 1);
+}
+
 /// The moves of a short game of the engine with itself.
 fn game(session: &mut Session, nodes: u32) -> Vec<String> {
     session.send("ucinewgame");

@@ -190,9 +190,9 @@ pub fn estimate_text(estimate: &Estimate) -> String {
     let score = percent(estimate.score);
     let los = format!("LOS {:.1} %", 100.0 * estimate.los);
     let elo = elo_text(estimate);
-    if estimate.elo.is_infinite() {
+    if estimate.los.is_nan() {
         // Without a spread there is no interval.
-        return format!("{score:.1} %, {elo}, {los}");
+        return format!("{score:.1} %, {elo}");
     }
     let [low, high] = [-1.0, 1.0].map(|side| percent(estimate.score + side * estimate.score_error));
     let (elo_low, elo_high) = (estimate.elo_low, estimate.elo_high);
@@ -363,8 +363,8 @@ mod tests {
     fn numbers_that_do_not_exist_are_not_shown() {
         for (pairs, expected) in [
             // 2-0: no spread, so nothing is bounded.
-            ([0, 0, 0, 0, 1], "100.0 %, all won: no Elo yet, LOS 100.0 %"),
-            ([3, 0, 0, 0, 0], "0.0 %, all lost: no Elo yet, LOS 0.0 %"),
+            ([0, 0, 0, 0, 1], "100.0 %, all won: no Elo yet"),
+            ([3, 0, 0, 0, 0], "0.0 %, all lost: no Elo yet"),
             (
                 [0, 0, 0, 1, 4],
                 "95.0 % (86.2 to 100.0), Elo +511.5, at least +318.8, normalised +1105.5 +/- 215.3, LOS 100.0 %",
@@ -378,10 +378,7 @@ mod tests {
                 "50.0 % (0.0 to 100.0), Elo +0.0 without bounds yet, normalised +0.0 +/- 340.5, LOS 50.0 %",
             ),
             // Each pair the same: there is no spread to measure by.
-            (
-                [0, 0, 0, 5, 0],
-                "75.0 % (75.0 to 75.0), Elo +190.8 +/- 0.0 (+190.8 to +190.8), LOS 100.0 %",
-            ),
+            ([0, 0, 0, 5, 0], "75.0 %, Elo +190.8 without bounds yet"),
         ] {
             let estimate = Counts(pairs).estimate().unwrap();
             assert_eq!(estimate_text(&estimate), expected, "{pairs:?}");

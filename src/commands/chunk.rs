@@ -91,7 +91,7 @@ pub fn command(args: &ChunkArgs) -> Result<()> {
     }
     if args.json {
         say!("{}", to_json(&summary, bad));
-    } else if !args.print {
+    } else if !args.print && summary.chunks > 0 {
         say!("{}", text(&summary));
     }
     if bad > 0 {
@@ -116,7 +116,7 @@ fn read(path: &Path) -> Result<Vec<V6>> {
 fn text(summary: &ChunkSummary) -> String {
     let [lost, drawn, won] = summary.results;
     format!(
-        "{} chunks, {} positions, all of them valid\n\
+        "{} chunks, {} positions, valid\n\
          results of the side to move: won {won}, drawn {drawn}, lost {lost}\n\
          visits {:.1}, entropy of the visits {:.3}, divergence from the priors {:.3} (means)",
         summary.chunks,

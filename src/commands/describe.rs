@@ -6,13 +6,14 @@ use anyhow::{Context, Result};
 
 use crate::{
     lc0::{Net, OnnxDescription, read_file},
+    network::load::weights::{self, WeightsError},
     sparse::{features::INPUTS, file, network::Shape},
 };
 
 /// Describe a network: architecture, size, formats, licence.
 #[derive(Clone, Debug, clap::Args)]
 pub struct DescribeArgs {
-    /// The networks: .pb.gz, .pb or .onnx.
+    /// The networks: .pb.gz, .pb or .onnx, or "<built in>".
     #[arg(required = true)]
     pub networks: Vec<PathBuf>,
     /// Print JSON, one object per line.
@@ -34,25 +35,32 @@ pub fn describe(args: &DescribeArgs) -> Result<()> {
 
 /// The description of one file, as text or as a line of JSON.
 fn describe_file(path: &Path, json: bool) -> Result<String> {
+    if let Some(bytes) = path.to_str().and_then(weights::inside) {
+        return describe_onnx(path, bytes.ok_or(WeightsError::NoBuiltIn)?, json);
+    }
     let is_onnx = path
         .extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"));
     if is_onnx {
-        let bytes = read_file(path)?;
-        let name = path
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned());
-        let description = match file::is_sparse(&bytes) {
-            true => describe_sparse(name, &bytes)
-                .with_context(|| format!("network {}", path.display()))?,
-            false => OnnxDescription::of(name, &bytes).map_err(|error| error.in_file(path))?,
-        };
-        return match json {
-            true => Ok(serde_json::to_string(&description)?),
-            false => Ok(description.to_string()),
-        };
+        return describe_onnx(path, &read_file(path)?, json);
     }
     let description = Net::load(path)?.describe();
+    match json {
+        true => Ok(serde_json::to_string(&description)?),
+        false => Ok(description.to_string()),
+    }
+}
+
+fn describe_onnx(path: &Path, bytes: &[u8], json: bool) -> Result<String> {
+    let name = path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
+    let description = match file::is_sparse(bytes) {
+        true => {
+            describe_sparse(name, bytes).with_context(|| format!("network {}", path.display()))?
+        }
+        false => OnnxDescription::of(name, bytes).map_err(|error| error.in_file(path))?,
+    };
     match json {
         true => Ok(serde_json::to_string(&description)?),
         false => Ok(description.to_string()),

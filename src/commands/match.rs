@@ -322,8 +322,10 @@ fn line(tally: &Tally, sprt: Option<&Sprt>) -> String {
     let standing = tally.standing(sprt);
     let mut line = format!("{} games: +{wins} ={draws} -{losses}", standing.games);
     if let Some(estimate) = &standing.estimate {
-        let (elo, los) = (report::elo_text(estimate), 100.0 * estimate.los);
-        line += &format!(", {elo}, LOS {los:.1} %");
+        line += &format!(", {}", report::elo_text(estimate));
+        if estimate.los.is_finite() {
+            line += &format!(", LOS {:.1} %", 100.0 * estimate.los);
+        }
     }
     if let (Some(ratio), Some(sprt)) = (standing.ratio, sprt) {
         let (lower, upper) = sprt.bounds();

@@ -67,7 +67,7 @@ pub fn runtime(args: &RuntimeArgs, options: &Options) -> Result<()> {
     // Without the library the reason is the same for all backends that need it, and was just given.
     let told = states
         .iter()
-        .filter(|(name, _)| runtime.is_ok() || *name == "rten");
+        .filter(|(name, _)| runtime.is_ok() || NEEDS_NO_LIBRARY.contains(name));
     for (name, state) in told {
         match state {
             Ok(_) => say!("{name:14} works"),
@@ -77,6 +77,9 @@ pub fn runtime(args: &RuntimeArgs, options: &Options) -> Result<()> {
     say!("auto takes     {automatic}");
     print_missing(runtime.as_ref().ok(), &states)
 }
+
+/// The backends that are always there.
+const NEEDS_NO_LIBRARY: [&str; 2] = ["sparse", "rten"];
 
 /// A backend, and its description or why it does not work.
 type BackendState = (&'static str, Result<String, String>);

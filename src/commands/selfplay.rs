@@ -59,6 +59,7 @@ Examples:
 /// --resume.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
+#[command(group(clap::ArgGroup::new("kept").multiple(true)))]
 pub struct SelfplayArgs {
     /// Games.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
@@ -106,7 +107,7 @@ pub struct SelfplayArgs {
     #[arg(long, value_name = "PLIES", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub random_plies: u16,
     /// With which probability each of them is random.
-    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = share)]
+    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = share, requires = "random_plies")]
     pub random_share: f64,
     /// Nodes of fast searches (playout-cap randomisation): they have no noise and are no training samples.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -143,13 +144,13 @@ pub struct SelfplayArgs {
     pub shard: Shard,
     /// Write training positions with all visits (positions-*.vis; the layout stands in the library's documentation,
     /// dataset::searched; `scorn train` learns from them).
-    #[arg(long)]
+    #[arg(long, group = "kept")]
     pub records: bool,
     /// Write training chunks in lc0's format V6, one a game (lc0/*.gz).
-    #[arg(long)]
+    #[arg(long, group = "kept")]
     pub chunks: bool,
     /// Whose positions --records and --chunks write.
-    #[arg(long, value_enum, default_value = "both")]
+    #[arg(long, value_enum, default_value = "both", requires = "kept")]
     pub record_side: RecordSide,
     /// Hold (w+l)/d at this: between batches of games ScLimit moves (from 5, or what --sc-limit says). With --odds the
     /// first side gives them with this limit, and the second searches as many nodes without search-contempt.
@@ -288,6 +289,12 @@ pub fn command(args: &SelfplayArgs, options: &Options, load: &Load) -> Result<()
     ensure!(
         options.ram_limit_mb == 0 && options.nps_limit == 0.0,
         "RamLimitMb and NodesPerSecondLimit mean nothing to self-play: memory grows with --parallel and --nodes"
+    );
+    let usual = Options::default();
+    let temperature = |options: &Options| (options.temperature, options.temp_decay_moves);
+    ensure!(
+        args.tau.is_none() || temperature(options) == temperature(&usual),
+        "--tau sets Temperature and TempDecayMoves: give one or the other"
     );
     let mut plan = plan(args, options, load)?;
     let mut balance = balance(args, &mut plan)?;

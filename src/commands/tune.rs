@@ -1,6 +1,7 @@
 //! `scorn tune`: the best backend, threads and batch size on this machine.
 
 use std::{
+    io::Write,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -10,7 +11,7 @@ use clap::Args;
 
 use super::backendbench::{evaluator_of_search, positive};
 use crate::{
-    files::{self, output},
+    files::{self, output::NewFile},
     network::{
         Evaluator,
         backend::pool::MAX_SESSIONS,
@@ -36,6 +37,12 @@ pub struct TuneArgs {
 /// # Errors
 /// When no backend works, or the file cannot be written.
 pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
+    // What cannot be written is said before anything is measured.
+    let config = args
+        .write
+        .as_deref()
+        .map(|path| NewFile::create(path, true, &[]));
+    let config = config.transpose()?;
     let mut options = options.clone();
     let time = Duration::from_millis(args.time);
     let mut best: Option<(&str, Speed)> = None;
@@ -67,11 +74,12 @@ pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
         format!("--threads={}", speed.threads),
         format!("--minibatch-size={}", speed.batch),
     ];
-    if let Some(path) = &args.write {
-        write_config(path, &lines)?;
-    }
     say!("\n{}", lines.join("\n"));
-    if let Some(path) = &args.write {
+    if let (Some(path), Some(mut file)) = (&args.write, config) {
+        let text = new_config(path, &lines)?;
+        let written = file.write_all(text.as_bytes());
+        written.with_context(|| format!("cannot write {}", path.display()))?;
+        file.finish()?;
         say!("written to {}", path.display());
     }
     Ok(())
@@ -109,8 +117,8 @@ fn least_of_the_fast(speeds: &[Speed]) -> Option<Speed> {
         .copied()
 }
 
-/// Replaces the lines of these flags, and keeps all others.
-fn write_config(path: &Path, lines: &[String]) -> Result<()> {
+/// A file of options with these lines in the place of those of the same flags, and all others that it has.
+fn new_config(path: &Path, lines: &[String]) -> Result<String> {
     let old = match path.exists() {
         true => files::read_text(path)?,
         false => String::new(),
@@ -119,8 +127,7 @@ fn write_config(path: &Path, lines: &[String]) -> Result<()> {
     let replaced: Vec<String> = lines.iter().map(|line| flag(line)).collect();
     let kept = old.lines().filter(|line| !replaced.contains(&flag(line)));
     let new: Vec<&str> = kept.chain(lines.iter().map(String::as_str)).collect();
-    // Its own lines are replaced, and the others are in the new text.
-    output::write(path, (new.join("\n") + "\n").as_bytes(), true, &[])
+    Ok(new.join("\n") + "\n")
 }
 
 #[cfg(test)]
@@ -147,8 +154,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("scorn.config");
         fs::write(&path, "# mine\n--threads=9\n--cpuct=2\n").unwrap();
-        write_config(&path, &["--threads=2".into(), "--backend=rten".into()]).unwrap();
-        let text = fs::read_to_string(&path).unwrap();
+        let text = new_config(&path, &["--threads=2".into(), "--backend=rten".into()]).unwrap();
         assert_eq!(text, "# mine\n--cpuct=2\n--threads=2\n--backend=rten\n");
     }
 }

@@ -3,11 +3,20 @@
 //!
 //! Stockfish answers queued `position`/`go` pairs in order, which saves a process switch per position.
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::{
+        Arc,
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+    time::Duration,
+};
 
 use anyhow::{Context, Result, bail};
+use parking_lot::Mutex;
 use shakmaty::fen::Fen;
 use shakmaty::uci::UciMove;
 use shakmaty::{Chess, Color, EnPassantMode};
@@ -87,11 +96,16 @@ struct ScoredLine {
     m: String,
 }
 
+/// How long a program may take to say that it is a UCI engine and ready.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A UCI engine in a process of its own.
 pub struct Teacher {
     /// The program, for errors.
     name: String,
-    process: Child,
+    /// What it calls itself; empty if it does not say.
+    id: String,
+    process: Arc<Mutex<Child>>,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     line: String,
@@ -112,22 +126,53 @@ impl Teacher {
         let output = BufReader::new(process.stdout.take().context("no stdout")?);
         let mut teacher = Teacher {
             name: engine.display().to_string(),
-            process,
+            id: String::new(),
+            process: Arc::new(Mutex::new(process)),
             input,
             output,
             line: String::new(),
         };
-        writeln!(teacher.input, "uci")?;
-        while teacher.read_line()? != "uciok" {}
+        let (started, waits) = mpsc::channel::<()>();
+        let process = Arc::clone(&teacher.process);
+        thread::spawn(move || {
+            if waits.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                // Who reads from it is told that it ended.
+                let _ = process.lock().kill();
+            }
+        });
+        let introduced = teacher.introduce(options);
+        drop(started);
+        introduced.with_context(|| format!("is {} a UCI engine?", engine.display()))?;
+        Ok(teacher)
+    }
+
+    /// Gets to know the program and sets its options.
+    fn introduce(&mut self, options: &[String]) -> Result<()> {
+        writeln!(self.input, "uci")?;
+        loop {
+            match self.read_line()? {
+                "uciok" => break,
+                line => {
+                    if let Some(id) = line.strip_prefix("id name ") {
+                        self.id = id.to_owned();
+                    }
+                }
+            }
+        }
         for option in options {
             let (name, value) = option
                 .split_once('=')
                 .with_context(|| format!("{option} is not NAME=VALUE"))?;
-            writeln!(teacher.input, "setoption name {name} value {value}")?;
+            writeln!(self.input, "setoption name {name} value {value}")?;
         }
-        writeln!(teacher.input, "ucinewgame\nisready")?;
-        while teacher.read_line()? != "readyok" {}
-        Ok(teacher)
+        writeln!(self.input, "ucinewgame\nisready")?;
+        while self.read_line()? != "readyok" {}
+        Ok(())
+    }
+
+    /// What it calls itself; empty if it did not say.
+    pub fn id(&self) -> &str {
+        &self.id
     }
 
     /// Sends a position to search. Answers come in the same order.
@@ -178,7 +223,7 @@ impl Drop for Teacher {
     fn drop(&mut self) {
         // A teacher that already died needs no farewell.
         let _ = writeln!(self.input, "quit");
-        let _ = self.process.wait();
+        let _ = self.process.lock().wait();
     }
 }
 

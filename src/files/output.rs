@@ -37,6 +37,12 @@ impl NewFile {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
         };
+        ensure!(
+            folder.is_dir(),
+            "cannot write {}: there is no folder {}",
+            path.display(),
+            folder.display()
+        );
         let partial = builder(&format!(".{}.", name.to_string_lossy())).tempfile_in(folder);
         Ok(NewFile {
             partial: partial.with_context(|| format!("cannot write {}", path.display()))?,

@@ -142,7 +142,9 @@ fn not_a_network(bytes: &[u8]) -> NetError {
             "; it is a Git LFS pointer: fetch the file itself"
         }
         [b'<', ..] => "; it is a web page: the download failed",
-        [0x08, ..] => "; it may be an ONNX model: name it .onnx",
+        [0x08, ..] => {
+            "; it may be an ONNX model: those are used as they are, by names that end in .onnx"
+        }
         _ => "",
     };
     let found = bytes.iter().take(8).map(|byte| format!("{byte:02x}"));

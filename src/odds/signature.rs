@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use shakmaty::{Chess, Color, Position, Role};
+use shakmaty::{Bitboard, Chess, Color, Position, Role};
 use thiserror::Error;
 
 /// The pieces that can be given, and what they are worth in pawns.
@@ -16,6 +16,17 @@ const PIECES: [(Role, char, i32); 5] = [
 
 /// With fewer pieces on the board a position is no start of a game at odds, but one from the middle of a game.
 const LEAST_PIECES: usize = 24;
+
+/// Whether a game begins here: of the pieces at most pawns have left their ranks. A program that sends the position as it
+/// stands, instead of the moves to it, sends others.
+fn is_start(position: &Chess) -> bool {
+    let board = position.board();
+    let stays = |color: Color| {
+        let pieces = board.by_color(color) & !board.pawns();
+        pieces.is_subset(Bitboard::from_rank(color.backrank()))
+    };
+    board.occupied().count() >= LEAST_PIECES && Color::ALL.into_iter().all(stays)
+}
 
 /// The material of one side against that of the other: of each kind of piece (queens, rooks, bishops, knights, pawns) how
 /// many the opponent has more than the engine. As text, `Qn` is the engine without its queen against an opponent without
@@ -31,11 +42,11 @@ pub struct Signature([i32; PIECES.len()]);
 pub struct SignatureError(String);
 
 impl Signature {
-    /// That of a start, for the engine on one side of it; `None` if it is no start but a position with few pieces.
+    /// That of a start, for the engine on one side of it; `None` if it is no start but a position from the middle of a game.
     pub fn of(start: &Chess, engine: Color) -> Option<Signature> {
         let board = start.board();
         let count = |role: Role, color| board.by_piece(role.of(color)).count() as i32;
-        (board.occupied().count() >= LEAST_PIECES).then(|| {
+        is_start(start).then(|| {
             Signature(PIECES.map(|(role, _, _)| count(role, !engine) - count(role, engine)))
         })
     }
@@ -129,6 +140,12 @@ mod tests {
                 "q",
             ),
             ("4k3/pppp4/8/8/8/8/PPPPP3/4K3 w - - 0 1", "-", "-"),
+            // A middlegame that a program sends as it stands, whatever its counters say.
+            (
+                "r1bq1b1r/pppp2pp/2n1kn2/4p3/4P3/5N2/PPPP1PPP/RNBQK2R w KQ - 0 1",
+                "-",
+                "-",
+            ),
         ] {
             assert_eq!(signature(fen, Color::White), white, "{fen}");
             assert_eq!(signature(fen, Color::Black), black, "{fen}");

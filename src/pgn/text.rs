@@ -15,6 +15,8 @@ use crate::files::{LineEnd, read_line};
 const LONGEST_GAME: usize = 1 << 22;
 /// The longest line that is read at once, in bytes.
 const LONGEST_LINE: usize = 1 << 16;
+/// What some editors put before a text.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// No game has more plies: by the rule of 75 moves the longest one ends after 11 798.
 const MOST_PLIES: usize = 12_000;
 
@@ -105,6 +107,10 @@ impl<R: BufRead> Texts<R> {
             self.is_rest = self.is_cut;
             let end = read_line(&mut self.input, &mut self.line, LONGEST_LINE)?;
             self.is_cut = end == LineEnd::Cut;
+            if self.offset == 0 && self.line.starts_with(BYTE_ORDER_MARK) {
+                self.line.drain(..BYTE_ORDER_MARK.len());
+                self.offset = BYTE_ORDER_MARK.len() as u64;
+            }
         }
         Ok(())
     }
@@ -275,6 +281,21 @@ mod tests {
             assert!(text[*offset as usize..].starts_with(&**game));
         }
         assert!(cut("\n \n").is_empty());
+    }
+
+    #[test]
+    fn a_byte_order_mark_belongs_to_no_game() {
+        let game = "[White \"a\"]\n\n1. e4 *\n";
+        let marked = format!("\u{feff}{game}\n{game}");
+        let offsets_and_games: Vec<_> = cut(&marked)
+            .into_iter()
+            .map(|(at, text, _)| (at, text))
+            .collect();
+        let second = 3 + game.len() as u64 + 1;
+        assert_eq!(
+            offsets_and_games,
+            [(3, game.to_owned()), (second, game.to_owned())]
+        );
     }
 
     #[test]

@@ -32,6 +32,15 @@ impl Limits {
         self.budget.map(|budget| budget.saturating_add(bank))
     }
 
+    /// Whether nothing but a mate ends the search, so that it may never end.
+    pub fn are_only_a_mate(&self) -> bool {
+        let mate = Limits {
+            mate: self.mate,
+            ..Limits::default()
+        };
+        self.mate.is_some() && *self == mate
+    }
+
     /// The time after which the search ends, whatever it finds, if there is one.
     pub fn longest(&self) -> Option<Duration> {
         self.movetime

@@ -125,10 +125,15 @@ impl Stopper {
     /// A certain result, of the moves that are allowed, or (in a game) only one move that can be played.
     fn is_decided(&self, state: &SearchState) -> bool {
         let root = state.root();
-        if self.limits.mate.is_some() || self.pruning_factor == 0.0 {
+        let moves = state.root_moves.len();
+        if self.limits.mate.is_some() {
+            // There may be a shorter mate than the one that was found, unless nothing is open any more.
+            return moves > 0
+                && state.allowed_children().filter(|c| c.is_proven()).count() == moves;
+        }
+        if self.pruning_factor == 0.0 {
             return false;
         }
-        let moves = state.root_moves.len();
         let are_all_allowed = moves == usize::from(root.n_edges);
         let count = |is_wanted: fn(&Node) -> bool| {
             state

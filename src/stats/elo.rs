@@ -59,16 +59,14 @@ impl<const N: usize> Counts<N> {
     /// What the counts say about the first side's strength; `None` without samples.
     pub fn estimate(&self) -> Option<Estimate> {
         let (score, variance) = self.mean_and_variance()?;
+        // Samples that are all the same say nothing about how far they may be off.
+        let variance = if variance > 0.0 { variance } else { f64::NAN };
         let deviation = (variance / self.total() as f64).sqrt();
         let margin = Z95 * deviation;
-        // Per game, as if the games of a sample were independent. Without spread there is no unit: 0 stays 0.
+        // Per game, as if the games of a sample were independent.
         let scale = NELO / (Self::games_each() * variance).sqrt();
-        let nelo = |score: f64| if score == 0.0 { 0.0 } else { score * scale };
-        let los = if deviation > 0.0 {
-            (1.0 + libm::erf((score - 0.5) / (2.0_f64.sqrt() * deviation))) / 2.0
-        } else {
-            f64::midpoint((score - 0.5).signum(), 1.0)
-        };
+        let nelo = |score: f64| score * scale;
+        let los = (1.0 + libm::erf((score - 0.5) / (2.0_f64.sqrt() * deviation))) / 2.0;
         Some(Estimate {
             score,
             score_error: margin,
@@ -78,7 +76,7 @@ impl<const N: usize> Counts<N> {
             elo_high: elo(score + margin),
             nelo: nelo(score - 0.5),
             nelo_error: nelo(margin),
-            los: if score == 0.5 { 0.5 } else { los },
+            los,
         })
     }
 }
@@ -271,13 +269,21 @@ pub(super) mod tests {
     #[test]
     fn few_games_are_no_trouble() {
         assert_eq!(Pairs::default().estimate(), None);
-        let won = Counts([0, 0, 4]).estimate().unwrap();
-        assert_eq!((won.elo, won.los), (f64::INFINITY, 1.0));
-        let lost = Counts([3, 0, 0]).estimate().unwrap();
-        assert_eq!((lost.elo, lost.los), (f64::NEG_INFINITY, 0.0));
-        let drawn = Counts([0, 0, 9, 0, 0]).estimate().unwrap();
-        assert_eq!((drawn.elo, drawn.elo_error, drawn.los), (0.0, 0.0, 0.5));
-        assert_eq!((drawn.nelo, drawn.nelo_error), (0.0, 0.0));
+        for (counts, elo) in [
+            ([0, 0, 0, 0, 4], f64::INFINITY),
+            ([3, 0, 0, 0, 0], f64::NEG_INFINITY),
+            ([0, 0, 9, 0, 0], 0.0),
+        ] {
+            let all_same = Counts(counts).estimate().unwrap();
+            assert_eq!(all_same.elo, elo);
+            let bounds = [all_same.elo_error, all_same.elo_low, all_same.elo_high];
+            assert!(bounds.iter().all(|bound| bound.is_nan()), "{all_same:?}");
+            assert!(
+                all_same.los.is_nan() && all_same.nelo.is_nan(),
+                "{all_same:?}"
+            );
+        }
+        let drawn = Counts([0, 9, 0]).estimate().unwrap();
         assert!(drawn.elo.is_sign_positive());
     }
 }

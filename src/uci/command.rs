@@ -60,14 +60,6 @@ pub enum CommandError {
         /// What is missing.
         missing: &'static str,
     },
-    /// A value is not a number.
-    #[error("go: '{value}' after {word} is not a number")]
-    NotANumber {
-        /// The word before the value.
-        word: String,
-        /// The value.
-        value: String,
-    },
     /// A word that the command does not know.
     #[error("{command}: '{word}' is not understood")]
     UnknownWord {
@@ -94,7 +86,7 @@ pub fn parse(line: &str) -> Result<Command, CommandError> {
         "ucinewgame" => Ok(Command::NewGame),
         "setoption" => set_option(&rest),
         "position" => position(&rest),
-        "go" => go(&rest).map(Command::Go),
+        "go" => Ok(Command::Go(go(&rest))),
         "ponderhit" => Ok(Command::PonderHit),
         "stop" => Ok(Command::Stop),
         "quit" | "exit" => Ok(Command::Quit),
@@ -176,34 +168,36 @@ const GO_WORDS: [&str; 13] = [
     "searchmoves",
 ];
 
-fn go(words: &[&str]) -> Result<Go, CommandError> {
+/// Every `go` is one: what it does not understand is left out, for the GUI waits for an answer.
+fn go(words: &[&str]) -> Go {
     let mut go = Go::default();
-    let mut unknown = Vec::new();
+    let mut left_out = Vec::new();
     let mut rest = words;
     while let Some((&word, after)) = rest.split_first() {
         rest = after;
-        let mut number = || -> Result<i64, CommandError> {
-            let Some((&value, after)) = rest.split_first() else {
-                return Err(CommandError::Missing {
-                    command: "go",
-                    missing: "a number at the end",
-                });
-            };
+        let mut number = || {
+            let is_value = |next: &&str| !GO_WORDS.contains(next);
+            let count = usize::from(after.first().is_some_and(is_value));
+            let (value, after) = after.split_at(count);
             rest = after;
-            parse_number(word, value)
+            let number = value.first().and_then(|value| parse_number(value));
+            if number.is_none() {
+                left_out.push(shorten(&[&[word], value].concat().join(" ")));
+            }
+            number
         };
         match word {
-            "wtime" => go.wtime = Some(millis(number()?)),
-            "btime" => go.btime = Some(millis(number()?)),
-            "winc" => go.winc = millis(number()?),
-            "binc" => go.binc = millis(number()?),
+            "wtime" => go.wtime = number().map(millis),
+            "btime" => go.btime = number().map(millis),
+            "winc" => go.winc = number().map(millis).unwrap_or_default(),
+            "binc" => go.binc = number().map(millis).unwrap_or_default(),
             // Some GUIs send 0 for "none".
-            "movestogo" => go.moves_to_go = Some(small(number()?)).filter(|&n| n > 0),
-            "depth" => go.depth = Some(small(number()?)),
-            "nodes" => go.nodes = Some(number()?.max(0) as u64),
-            "mate" => go.mate = Some(small(number()?)),
-            "movetime" => go.movetime = Some(millis(number()?)),
-            "perft" => go.perft = Some(small(number()?)),
+            "movestogo" => go.moves_to_go = number().map(small).filter(|&n| n > 0),
+            "depth" => go.depth = number().map(small),
+            "nodes" => go.nodes = number().map(|n| n.max(0) as u64),
+            "mate" => go.mate = number().map(small),
+            "movetime" => go.movetime = number().map(millis),
+            "perft" => go.perft = number().map(small),
             "infinite" => go.infinite = true,
             "ponder" => go.ponder = true,
             "searchmoves" => {
@@ -213,36 +207,23 @@ fn go(words: &[&str]) -> Result<Go, CommandError> {
                     .extend(moves.iter().map(|m| (*m).to_owned()));
                 rest = after;
             }
-            _ => unknown.push(shorten(word)),
+            _ => left_out.push(shorten(word)),
         }
     }
-    // UCI says to go on without words that one does not know. If nothing else is left, it was a mistake.
-    match unknown.first() {
-        Some(word) if go == Go::default() => Err(CommandError::UnknownWord {
-            command: "go",
-            word: word.clone(),
-        }),
-        _ => Ok(Go {
-            left_out: unknown,
-            ..go
-        }),
+    // If nothing else is left it was a mistake, and no wish for a search without end.
+    if !left_out.is_empty() && go == Go::default() {
+        go.nodes = Some(1);
     }
+    Go { left_out, ..go }
 }
 
 /// A number that a GUI sent. Some send decimals or more digits than fit; what counts is the size.
-fn parse_number(word: &str, value: &str) -> Result<i64, CommandError> {
-    value
-        .parse::<i64>()
-        .ok()
-        .or_else(|| {
-            let number: f64 = value.parse().ok()?;
-            // A cast from float saturates.
-            number.is_finite().then_some(number as i64)
-        })
-        .ok_or_else(|| CommandError::NotANumber {
-            word: word.to_owned(),
-            value: shorten(value),
-        })
+fn parse_number(value: &str) -> Option<i64> {
+    value.parse::<i64>().ok().or_else(|| {
+        let number: f64 = value.parse().ok()?;
+        // A cast from float saturates.
+        number.is_finite().then_some(number as i64)
+    })
 }
 
 /// A clock may be overdrawn: less than nothing counts as nothing.
@@ -365,14 +346,50 @@ mod tests {
                 ..Go::default()
             }))
         );
-        for bad in [
-            "go wtime",
-            "go depth x",
-            "go nodes nan",
-            "go sideways",
-            "go wtime wtime",
+    }
+
+    #[test]
+    fn a_go_that_is_not_understood_is_one_nevertheless() {
+        let one = || Go {
+            nodes: Some(1),
+            ..Go::default()
+        };
+        let clock = |white, black| Go {
+            wtime: white,
+            btime: black,
+            ..Go::default()
+        };
+        for (line, left_out, go) in [
+            ("go wtime", &["wtime"][..], one()),
+            ("go depth x", &["depth x"], one()),
+            ("go nodes nan", &["nodes nan"], one()),
+            ("go sideways", &["sideways"], one()),
+            ("go wtime wtime", &["wtime", "wtime"], one()),
+            (
+                "go wtime 60000 btime",
+                &["btime"],
+                clock(Some(ms(60_000)), None),
+            ),
+            (
+                "go wtime 60,000 btime 60000",
+                &["wtime 60,000"],
+                clock(None, Some(ms(60_000))),
+            ),
+            (
+                "go depth infinite",
+                &["depth"],
+                Go {
+                    infinite: true,
+                    ..Go::default()
+                },
+            ),
         ] {
-            assert!(parse(bad).is_err(), "{bad}");
+            let left_out = left_out.iter().map(|&word| word.to_owned()).collect();
+            assert_eq!(
+                parse(line),
+                Ok(Command::Go(Go { left_out, ..go })),
+                "{line}"
+            );
         }
     }
 

@@ -78,11 +78,11 @@ pub struct AnalyzeArgs {
     pub output: Option<PathBuf>,
     /// Write a page about the games to this file: board, moves, graphs, lines, traps. It holds all that it needs. ScLimit is
     /// 32 then, unless it is set, and MultiPV at least 4.
-    #[arg(long, value_name = "FILE", requires = "pgn")]
+    #[arg(long, value_name = "FILE", requires = "pgn", conflicts_with_all = ["fen", "epd"])]
     pub html: Option<PathBuf>,
     /// Write the games to this file with evaluations, glyphs for mistakes and comments about traps, in the place of
     /// comments and variations that they had.
-    #[arg(long, value_name = "FILE", requires = "pgn")]
+    #[arg(long, value_name = "FILE", requires = "pgn", conflicts_with_all = ["fen", "epd"])]
     pub annotate: Option<PathBuf>,
     /// Overwrite these two files if they exist.
     #[arg(long)]

@@ -53,7 +53,9 @@ pub fn run(args: &LabelArgs) -> Result<u64> {
     if args.multipv > 1 {
         options.push(format!("MultiPV={}", args.multipv));
     }
-    let settings = format!("label {} {options:?}", args.nodes);
+    // Before anything is written: it may be no engine at all.
+    let mut teacher = Teacher::start(&args.engine, &options)?;
+    let settings = format!("label {} {options:?} {}", args.nodes, teacher.id());
     let job = RecordJob::new(&settings, std::slice::from_ref(&args.input), layout, 1)?;
     let mut writer = RecordWriter::append(&args.out, &job)?;
     let total = reader.count;
@@ -67,7 +69,6 @@ pub fn run(args: &LabelArgs) -> Result<u64> {
     let bar = progress_records(total, "labelling");
     bar.set_position(writer.count);
     bar.reset_eta();
-    let mut teacher = Teacher::start(&args.engine, &options)?;
     let mut waiting: VecDeque<(Record, Chess)> = VecDeque::new();
     let limit = args.limit.map_or(usize::MAX, |limit| limit as usize);
     let mut records = (writer.count..).zip(reader).take(limit);
@@ -117,7 +118,7 @@ mod tests {
             .collect();
         let script = format!(
             "#!/bin/sh\nwhile read -r word rest; do case $word in\n\
-             uci) echo uciok;; isready) echo readyok;; go) {told};; quit) exit;; esac; done\n"
+             uci) echo id name $(basename $(dirname $0)); echo uciok;; isready) echo readyok;; go) {told};; quit) exit;; esac; done\n"
         );
         crate::script::write_script(&path, &script);
         path
@@ -172,6 +173,11 @@ mod tests {
         args.multipv = 1;
         args.nodes = 2;
         assert!(run(&args).is_err());
+        args.nodes = 1;
+        let other = tempfile::tempdir().unwrap();
+        let own = std::mem::replace(&mut args.engine, teacher(other.path(), &["bestmove e2e4"]));
+        assert!(run(&args).is_err(), "another teacher");
+        args.engine = own;
         args.out = args.input.clone();
         assert!(run(&args).is_err());
         assert_eq!(std::fs::read(&out).unwrap(), labels);

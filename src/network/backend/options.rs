@@ -40,7 +40,7 @@ pub enum OptionsError {
         group: String,
     },
     /// A setting that the backend does not have.
-    #[error("BackendOptions: {backend} has no setting '{key}'; it has: {known}")]
+    #[error("BackendOptions: {backend} has no setting '{key}'; it has {known}")]
     Unknown {
         /// The backend.
         backend: String,
@@ -208,7 +208,10 @@ impl BackendOptions {
             Some((key, _)) => Err(OptionsError::Unknown {
                 backend: backend.to_owned(),
                 key: key.clone(),
-                known: known.join(", "),
+                known: match known {
+                    [] => "none".to_owned(),
+                    known => known.join(", "),
+                },
             }),
         }
     }

@@ -7,7 +7,11 @@ use crate::network::{
     EvaluateError,
     backend::{
         options::OptionsError,
-        ort::{errors::BackendSetupError, runtime::RuntimeError},
+        ort::{
+            errors::BackendSetupError,
+            runtime::{RuntimeError, install_folder},
+            targets,
+        },
     },
 };
 
@@ -29,7 +33,7 @@ pub enum LoadError {
     #[error(transparent)]
     Options(#[from] OptionsError),
     /// ONNX Runtime is missing or unusable.
-    #[error("backend {backend}: {error}")]
+    #[error("backend {backend}: {error}{}", how_to_install(backend, error))]
     Runtime {
         /// The backend.
         backend: &'static str,
@@ -85,6 +89,38 @@ impl LoadError {
             LoadError::Runtime { error, .. } => error.to_string(),
             LoadError::Unavailable { reason, .. } => reason.clone(),
             error => error.to_string(),
+        }
+    }
+}
+
+/// What to do about a library that is missing or too old.
+fn how_to_install(backend: &str, error: &RuntimeError) -> String {
+    if !matches!(error, RuntimeError::NotFound { .. } | RuntimeError::Load(_)) {
+        return String::new();
+    }
+    let command = targets::install_command(backend);
+    let folder = install_folder().filter(|folder| folder.as_os_str() != ".");
+    let place = folder.map_or(String::new(), |folder| format!(" in {}", folder.display()));
+    format!("; install it{place} with: {command}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_backend_has_the_library_that_it_needs() {
+        for (backend, package) in [
+            ("onnx-cpu", "runtime onnxruntime"),
+            ("openvino", "onnxruntime-ep-openvino"),
+            ("cuda", "onnxruntime-gpu"),
+            ("tensorrt", "tensorrt-cu13"),
+            ("directml", "onnxruntime-directml"),
+        ] {
+            let searched = "nowhere".to_owned();
+            let error = RuntimeError::NotFound { searched };
+            let text = LoadError::Runtime { backend, error }.to_string();
+            assert!(text.contains(package), "{text}");
         }
     }
 }

@@ -99,7 +99,7 @@ pub fn load_backend(
                 weights,
                 ..config.clone()
             };
-            sparse(&config, &BackendOptions::default())
+            sparse(&config, &BackendOptions::default(), false)
         });
     }
     if is(&config.backend, "auto") || config.backend.is_empty() {
@@ -273,7 +273,7 @@ impl<'a> Wanted<'a> {
 /// One backend, checked with one position.
 fn backend(name: &'static str, wanted: Wanted<'_>) -> Result<Arc<dyn Evaluator>, LoadError> {
     if name == SPARSE {
-        let made = sparse(wanted.config, wanted.options)?;
+        let made = sparse(wanted.config, wanted.options, wanted.is_automatic)?;
         check(&made)?;
         return Ok(Arc::new(made));
     }
@@ -296,8 +296,21 @@ fn backend(name: &'static str, wanted: Wanted<'_>) -> Result<Arc<dyn Evaluator>,
 }
 
 /// Sparse networks in integers.
-fn sparse(config: &NetworkConfig, options: &BackendOptions) -> Result<SparseEvaluator, LoadError> {
-    options.only(SPARSE, &[])?;
+fn sparse(
+    config: &NetworkConfig,
+    options: &BackendOptions,
+    is_automatic: bool,
+) -> Result<SparseEvaluator, LoadError> {
+    let refusal = options.only(SPARSE, &[]);
+    let note = match (&refusal, is_automatic) {
+        (Ok(()), _) => "",
+        // Settings of another backend are no reason to take that one, which is slower by far.
+        (Err(OptionsError::Unknown { .. }), true) => "BackendOptions mean nothing to it",
+        _ => {
+            refusal?;
+            ""
+        }
+    };
     let network = read(config, DataType::Float32)?;
     if !network.onnx.is_sparse {
         let message = "it is not a sparse network; those are made by \"scorn train\"".to_owned();
@@ -307,7 +320,7 @@ fn sparse(config: &NetworkConfig, options: &BackendOptions) -> Result<SparseEval
         .map_err(|error| refused(SPARSE, &network.name, error.to_string()))?;
     let level = Level::detect();
     let device = format!("CPU, {}", level.name());
-    let label = label(SPARSE, &network, device, String::new());
+    let label = label(SPARSE, &network, device, note.to_owned());
     let view = view(config, &network.onnx);
     Ok(SparseEvaluator::new(label, Arc::new(integers), view, level))
 }

@@ -44,6 +44,10 @@ pub const INSTALL_COMMAND: &str = install_command!("onnxruntime");
 /// The command that installs the OpenVINO plugin beside it.
 pub const OPENVINO_INSTALL_COMMAND: &str = install_command!("onnxruntime-ep-openvino");
 
+/// The command that installs both.
+pub const OPENVINO_AND_RUNTIME_INSTALL_COMMAND: &str =
+    install_command!("onnxruntime onnxruntime-ep-openvino");
+
 /// The command that installs the library for NVIDIA GPUs. It takes the place of the first, which pip would otherwise leave
 /// where it is.
 pub const GPU_INSTALL_COMMAND: &str = install_command!(
@@ -89,17 +93,13 @@ pub enum RuntimeError {
         path: PathBuf,
     },
     /// The library is nowhere.
-    #[error(
-        "ONNX Runtime was not found (looked for {LIBRARY} in {searched}); install it with: {INSTALL_COMMAND}"
-    )]
+    #[error("ONNX Runtime was not found (looked for {LIBRARY} in {searched})")]
     NotFound {
         /// The places.
         searched: String,
     },
     /// The library is there but does not load, or is too old.
-    #[error(
-        "ONNX Runtime does not load: {0}; Scorn needs version 1.24 or newer: {INSTALL_COMMAND}"
-    )]
+    #[error("ONNX Runtime does not load: {0}; Scorn needs version 1.24 or newer")]
     Load(String),
     /// The library loads but does not start.
     #[error("ONNX Runtime does not start: {0}")]

@@ -5,7 +5,10 @@ use super::{
     errors::BackendSetupError,
     gpu, nvidia,
     plan::{CoreMlUnits, SessionPlan, SessionSettings, Target, bad_value, batch_sizes},
-    runtime::{OPENVINO_EP, Runtime},
+    runtime::{
+        GPU_INSTALL_COMMAND, INSTALL_COMMAND, OPENVINO_AND_RUNTIME_INSTALL_COMMAND, OPENVINO_EP,
+        Runtime, TENSORRT_INSTALL_COMMAND,
+    },
     session::devices,
 };
 use crate::{
@@ -39,6 +42,17 @@ pub fn require_platform(name: &str) -> Result<(), String> {
             Err("Core ML is a part of Apple's systems; take Backend auto".to_owned())
         }
         _ => Ok(()),
+    }
+}
+
+/// The command that installs ONNX Runtime with what this backend needs of it.
+pub fn install_command(name: &str) -> &'static str {
+    match name {
+        "cuda" => GPU_INSTALL_COMMAND,
+        "tensorrt" => TENSORRT_INSTALL_COMMAND,
+        "openvino" => OPENVINO_AND_RUNTIME_INSTALL_COMMAND,
+        "directml" => DIRECTML_INSTALL_COMMAND,
+        _ => INSTALL_COMMAND,
     }
 }
 
