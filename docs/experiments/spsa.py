@@ -39,7 +39,7 @@ def score(args, folder, seed, first, second):
     shutil.rmtree(folder, ignore_errors=True)
     command = [args.scorn, "selfplay", "--games", str(args.games), "--nodes", str(args.nodes), "--book", args.book]
     command += ["--a-plays", "both", "--a", text[0], "--b", text[1], "--seed", str(seed), "--json"]
-    command += ["--threads", str(args.threads), "--out", str(folder)]
+    command += ["--threads", str(args.threads), "--out", str(folder), *args.flags.split()]
     said = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
     result = json.loads(said)
     return (result["a"] + result["draws"] / 2) / result["games"]
@@ -76,6 +76,7 @@ def main():
     parser.add_argument("--nodes", type=int, default=1600, help="nodes a move")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--flags", default="", help="further flags of scorn selfplay, for both sides")
     args = parser.parse_args()
     folder = Path(args.folder)
     folder.mkdir(parents=True, exist_ok=True)
