@@ -182,7 +182,11 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="the loop's folder; the loop may be running")
     parser.add_argument("--svg", type=Path, help="a file for the plots")
     args = parser.parse_args()
-    generations = json.loads((args.folder / "manifest.json").read_text())["generations"][1:]
+    manifest = args.folder / "manifest.json"
+    try:
+        generations = json.loads(manifest.read_text())["generations"][1:]
+    except (OSError, ValueError, KeyError) as error:
+        parser.exit(1, f"scorn charts: {manifest}: {error}\n")
     heads, table = rows(generations)
     for line in (heads, ["---"] * len(heads), *table):
         print("| " + " | ".join(line) + " |")

@@ -12,7 +12,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -105,6 +107,13 @@ class Cluster:
     """Runs jobs on a Ray cluster, as `execution.Local` does on this machine."""
 
     def __init__(self, address: str, program: Program) -> None:
+        # Ray itself tries for many minutes, in silence.
+        place = re.fullmatch(r"(?:ray://)?([^:/]+):(\d+)", address)
+        if place:
+            try:
+                socket.create_connection((place[1], int(place[2])), timeout=10).close()
+            except OSError as error:
+                raise LoopError(f"no Ray cluster at {address}: {error}") from error
         try:
             ray.init(address=None if address == "local" else address, log_to_driver=False, logging_level="ERROR")
         except (ConnectionError, RuntimeError, ValueError) as error:

@@ -31,15 +31,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
 from . import charts, openings, schedule, selfplay
 from .execution import Job, Local, LoopError, Program
 from .files import write_whole
-from .settings import Settings, add_arguments, as_dict, check, given
+from .settings import DEFAULT_PRESET, PRESETS, Settings, add_arguments, as_dict, check, given
 
 FORMAT = 1
-# Openings in the book of matches; taken by seed.
+# Openings in the book of matches, at least; taken by seed.
 BOOK = 200
 # Between the levels of UCI_Elo at which Stockfish is asked to play.
 YARDSTICK_STEP = 100
@@ -85,7 +86,10 @@ class Loop:
             others = [item.name for item in self.folder.iterdir() if item.name not in (".lock", "manifest.partial")]
             if others:
                 raise LoopError(f"{self.folder} is not empty ({others[0]} is in it) and holds no manifest.json")
-            settings = as_dict(check(Settings(**settings)))
+            made = check(Settings(**{**PRESETS[DEFAULT_PRESET], **settings}))
+            if made.yardstick:
+                yardstick_levels(made.yardstick)
+            settings = as_dict(made)
             manifest = {"format": FORMAT, "program": version, "settings": settings, "generations": [], "current": {}}
             self._write(manifest)
             return manifest
@@ -95,8 +99,9 @@ class Loop:
             known = manifest["format"] == FORMAT
         except (ValueError, KeyError, TypeError) as error:
             raise LoopError(f"{path} is damaged: {error}") from error
-        if not known:
-            raise LoopError(f"{path} is of another version of this program")
+        unknown = sorted(set(found) - {item.name for item in fields(Settings)})
+        if not known or unknown:
+            raise LoopError(f"{path} is of another version of this program" + "".join(f"; it has {name}" for name in unknown))
         wanted = as_dict(check(Settings(**{**found, **settings})))
         defaults = as_dict(Settings())  # for settings that the program that began did not know
         different = sorted(name for name in wanted if wanted[name] != found.get(name, defaults[name]))
@@ -140,6 +145,7 @@ class Loop:
             self._phase("start", self.begin)
             self.generations.append({"generation": 0, "network": sha256(self.network(0))})
             self.save()
+        self.verify()
         self.publish()
         while len(self.learned()) < until and time.monotonic() - began < 60 * minutes:
             number = len(self.generations)
@@ -154,6 +160,13 @@ class Loop:
             self.clean(number)
             self.publish()
             self.tell()
+
+    def verify(self) -> None:
+        """Looks whether the networks that are still there are those that the manifest tells of."""
+        for generation in self.generations:
+            path = self.network(generation["generation"])
+            if path.exists() and sha256(path) != generation["network"]:
+                raise LoopError(f"{path} is not the network that manifest.json tells of: it was changed or damaged")
 
     def _phase(self, name: str, work: Callable, *arguments):
         """Does it, and notes what it cost."""
@@ -183,7 +196,10 @@ class Loop:
             sizes = ["--network", self.settings.start]
         self.program.run(["train", "start", str(checkpoint), "--force", *sizes])
         self.export(0)
-        openings.make(self.folder / "openings.epd", self.program.path, BOOK, derived(self.settings.seed, "openings"))
+        # A pair of players that leave nothing to chance would repeat the games of an opening that comes again.
+        pairs = (self.settings.gate_pairs, self.settings.pool_pairs, self.settings.yardstick_pairs)
+        seed = derived(self.settings.seed, "openings")
+        openings.make(self.folder / "openings.epd", self.program.path, max(BOOK, *pairs), seed)
 
     def export(self, number: int) -> None:
         checkpoint = self.folder_of(number) / "train" / "checkpoint"

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import math
 from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+
+# What can be given as odds.
+PIECES = {"queen", "rook", "bishop", "knight", "pawn"}
 
 
 def _of(default: object, text: str):
@@ -106,9 +111,15 @@ PRESETS: dict[str, dict] = {
 }
 
 
+# What a loop begins with if nobody says otherwise: without noise and temperature all games would be the same.
+DEFAULT_PRESET = "alphazero"
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A flag for every setting; those that are not given stay absent."""
-    parser.add_argument("--preset", choices=sorted(PRESETS), help="whose rules to follow; other flags change them")
+    parser.add_argument(
+        "--preset", choices=sorted(PRESETS), help=f"whose rules to follow; other flags change them [{DEFAULT_PRESET}]"
+    )
     for item in fields(Settings):
         flag = "--" + item.name.replace("_", "-")
         default = "" if item.default in ("", False) else f" [{item.default}]"
@@ -134,6 +145,21 @@ def check(settings: Settings) -> Settings:
     for name in ("games", "nodes", "shards", "window", "batch", "train_threads", "gate_pairs", "gate_nodes", "longest"):
         if getattr(settings, name) < 1:
             raise ValueError(f"--{name.replace('_', '-')} must be at least 1")
+    sizes = settings.shape.split(",")
+    if len(sizes) != 3 or not all(size.strip().isdigit() and int(size) > 0 for size in sizes):
+        raise ValueError(f"--shape is three sizes, as in 512,512,32, not {settings.shape}")
+    for name, counts in (("result_share", (1, 2)), ("gate_sprt", (4,))):
+        numbers = getattr(settings, name).split(",")
+        if len(numbers) not in counts or not all(_is_number(number) for number in numbers):
+            raise ValueError(f"--{name.replace('_', '-')} is {' or '.join(map(str, counts))} numbers, not {','.join(numbers)}")
+    for name in ("start", "teacher"):
+        file = getattr(settings, name)
+        if file not in ("", "random") and not Path(file).is_file():
+            raise ValueError(f"--{name}: there is no file {file}")
+    if settings.balance < 0:
+        raise ValueError("--balance cannot be negative")
+    if settings.odds and "/" not in settings.odds and not set(settings.odds.split("+")) <= PIECES:
+        raise ValueError(f"--odds is a FEN or pieces such as rook+knight, not {settings.odds}")
     if settings.gate not in ("none", "score", "sprt"):
         raise ValueError(f"--gate is none, score or sprt, not {settings.gate}")
     if (settings.fade or settings.subset) and not settings.unique:
@@ -141,6 +167,13 @@ def check(settings: Settings) -> Settings:
     if settings.balance and settings.sc_limit < 1:
         return replace(settings, sc_limit=5)
     return settings
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def as_dict(settings: Settings) -> dict:
