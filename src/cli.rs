@@ -13,6 +13,7 @@ use std::{
 use anyhow::{Context, Result};
 use clap::{
     Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand,
+    builder::{OsStringValueParser, TypedValueParser},
     error::ErrorKind,
 };
 
@@ -34,9 +35,9 @@ use crate::{
         tune::{self, TuneArgs},
     },
     config_file,
-    network::load::{self, NetworkConfig, calibrate::calibrate},
+    network::load::{self, NetworkConfig, calibrate::calibrate, wishes::adapted},
     odds::Profiles,
-    options::{OptionError, OptionKind, OptionRow, Options},
+    options::{OptionError, OptionKind, OptionRow, Options, RENAMED_IN_LC0, only_in_lc0},
     player::Load,
     terminal::tell,
     uci::{self, output::Output},
@@ -110,7 +111,7 @@ const SHORT_FLAGS: &[(&str, char)] = &[
 #[command(after_help = "Every UCI option is a flag too: see \"scorn --help\" for all of them.")]
 struct Cli {
     /// A file of options, one "--flag=value" a line [default: scorn.config or lc0.config beside the program; empty: none].
-    #[arg(long, short, value_name = "FILE", global = true)]
+    #[arg(long, short, value_name = "FILE", global = true, value_parser = OsStringValueParser::new().map(PathBuf::from))]
     config: Option<PathBuf>,
     #[command(subcommand)]
     command: Option<CliCommand>,
@@ -174,21 +175,28 @@ fn dispatch(command: Option<CliCommand>, given: GivenOptions) -> Result<()> {
         }
         Some(CliCommand::Analyze(args)) => {
             let is_limit_set = by_hand.contains("ScLimit");
+            let options = adapted(options, &by_hand);
             analyze::command(&args, options, is_limit_set, &load(tell_aside))
         }
         Some(CliCommand::Bench(args)) => bench::command(&args),
         Some(CliCommand::Benchmark(args)) => {
-            benchmark::benchmark(&args, &options, &load(tell_aside))
+            benchmark::benchmark(&args, &adapted(options, &by_hand), &load(tell_aside))
         }
         Some(CliCommand::Backendbench(args)) => backendbench::backendbench(&args, &options),
         Some(CliCommand::Runtime(args)) => runtime::runtime(&args, &options),
         Some(CliCommand::Tune(args)) => tune::tune(&args, &options),
         Some(CliCommand::Convert(args)) => convert::convert_with(&args, &calibrate),
         Some(CliCommand::Describe(args)) => describe::describe(&args),
-        Some(CliCommand::Dataset(args)) => dataset::run(&args, &options, &load(tell_aside)),
+        Some(CliCommand::Dataset(args)) => {
+            dataset::run(&args, &adapted(options, &by_hand), &load(tell_aside))
+        }
         Some(CliCommand::Chunk(args)) => chunk::command(&args),
-        Some(CliCommand::Selfplay(args)) => selfplay::command(&args, &options, &load(tell_aside)),
-        Some(CliCommand::Stats(args)) => stats::command(&args, &options, &load(tell_aside)),
+        Some(CliCommand::Selfplay(args)) => {
+            selfplay::command(&args, &options, &by_hand, &load(tell_aside))
+        }
+        Some(CliCommand::Stats(args)) => {
+            stats::command(&args, &options, &by_hand, &load(tell_aside))
+        }
         Some(CliCommand::Match(args)) => r#match::command(&args),
         Some(CliCommand::Train(args)) => train::run(&args),
     }
@@ -251,13 +259,20 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::
             command.error(ErrorKind::ValueValidation, text)
         })?;
     }
+    for (name, flag) in only_in_lc0() {
+        if matches.contains_id(name) {
+            tell(format_args!(
+                "scorn: --{flag} is one of lc0 and means nothing here"
+            ));
+        }
+    }
     Ok((cli, config.map(|()| given)))
 }
 
 /// The command line with a flag for every option, before and after the subcommand.
 fn command(rows: &[OptionRow]) -> clap::Command {
     let all: Vec<&OptionRow> = rows.iter().collect();
-    let command = with_options(Cli::command(), &[], &all);
+    let command = with_options(Cli::command(), &[], &all).args(only_in_lc0().map(argument_of_lc0));
     WITH_OPTIONS.iter().fold(command, |command, path| {
         let meant: Vec<&OptionRow> = rows.iter().filter(|row| is_meant(row, path)).collect();
         with_options(command, path, &meant)
@@ -270,6 +285,12 @@ fn with_options(command: clap::Command, path: &[&str], rows: &[&OptionRow]) -> c
         [] => command.args(rows.iter().flat_map(|row| arguments_of(row))),
         [name, rest @ ..] => command.mut_subcommand(name, |inner| with_options(inner, rest, rows)),
     }
+}
+
+/// The flag of an option that only lc0 has: command lines that were written for it work.
+fn argument_of_lc0((name, flag): (&'static str, &'static str)) -> Arg {
+    let arg = Arg::new(name).long(flag).hide(true).num_args(0..=1);
+    arg.require_equals(true).default_missing_value("")
 }
 
 /// The flags of one row: `--flag VALUE`, or `--flag` and `--no-flag`.
@@ -288,6 +309,8 @@ fn arguments_of(row: &OptionRow) -> Vec<Arg> {
         Some((_, short)) => arg.short(*short),
         None => arg,
     };
+    let renamed = RENAMED_IN_LC0.iter().filter(|(_, new)| *new == row.flag);
+    let arg = arg.aliases(renamed.map(|(old, _)| *old));
     if row.kind != OptionKind::Check {
         let value = match row.kind {
             OptionKind::Spin { .. } => "N",
@@ -358,6 +381,7 @@ fn read_config(named: Option<&Path>, given: &mut GivenOptions) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::HistoryFill;
 
     fn options(line: &str) -> Options {
         parse(line.split_whitespace().map(OsString::from))
@@ -402,6 +426,15 @@ mod tests {
         assert_eq!(options("scorn uci"), Options::default());
         let visit = options("scorn --cpuct 2 dataset visit in --out out --count 1 --backend hash");
         assert_eq!((visit.cpuct, &*visit.backend), (2.0, "hash"));
+        let of_lc0 = options("scorn --max-prefetch=3 --history-fill-new=always -s tables");
+        assert_eq!(of_lc0.history_fill, HistoryFill::Always);
+        assert_eq!(of_lc0.syzygy_path, "tables");
+        assert!(
+            parse(["scorn", "--config", ""].map(OsString::from))
+                .unwrap()
+                .1
+                .is_ok()
+        );
         for bad in [
             "scorn --cpuct x",
             "scorn --nosuch",

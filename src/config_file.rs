@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{
     files,
-    options::{CONFIG_FILE, OptionRow, Options, is_only_in_lc0},
+    options::{CONFIG_FILE, OptionRow, Options, RENAMED_IN_LC0, is_only_in_lc0},
 };
 
 /// The files that are read without being asked for, beside the program: the first that is there.
@@ -75,6 +75,8 @@ fn parse(line: &str, rows: &[OptionRow]) -> Result<Option<(String, String)>> {
     };
     let is_config = name.eq_ignore_ascii_case(CONFIG_FILE) || name == "config";
     ensure!(!is_config, "a configuration file cannot name another");
+    let renamed = RENAMED_IN_LC0.iter().find(|(old, _)| *old == name);
+    let name = renamed.map_or(name, |(_, new)| new);
     let of_flag = rows.iter().find(|row| row.flag == name).map(|row| row.name);
     let name = match of_flag.or_else(|| Options::name_of(name)) {
         Some(name) => name,

@@ -38,7 +38,7 @@ use crate::{
         History, PackedMove, perft,
         setup::{self, SetupError},
     },
-    network::opponent,
+    network::{load::wishes::Wishes, opponent},
     options::{ContemptMode, Invalidates, OptionError, Options},
     player::{self, Load},
     search::{
@@ -58,6 +58,8 @@ pub struct Engine {
     /// The options as they are for this game: a profile may have set some.
     in_force: Options,
     autopilot: Autopilot,
+    /// The network that is played with, and what it asks for.
+    wishes: (String, Wishes),
     /// The game, or why there is none: the last one that was sent is not understood.
     game: Result<History, String>,
     tree: Arc<Mutex<Tree>>,
@@ -138,6 +140,7 @@ impl Engine {
             in_force: options.clone(),
             options,
             autopilot,
+            wishes: (String::new(), Wishes::default()),
             game: Ok(History::default()),
             tree: Arc::default(),
             tree_made_with: None,
@@ -183,7 +186,14 @@ impl Engine {
 
     /// Finds out which options count for this game, and says so when a profile changes some.
     fn put_in_force(&mut self) {
-        let (mut in_force, announcement) = self.autopilot.in_force(&self.options);
+        let adapted = self.adapted(&self.options.weights_file.clone());
+        let (mut in_force, mut announcement) = self.autopilot.in_force(&adapted);
+        if in_force.weights_file != self.options.weights_file {
+            // A profile has chosen another network, which asks for other things.
+            let adapted = self.adapted(&in_force.weights_file);
+            let (again, text) = self.autopilot.in_force(&adapted);
+            (in_force, announcement) = (again, announcement.or(text));
+        }
         strength::limit(&mut in_force);
         self.in_force = in_force;
         if let Some(text) = announcement {
@@ -191,9 +201,19 @@ impl Engine {
         }
     }
 
+    /// The options as they were set, with what this network asks for where nothing was set by hand.
+    fn adapted(&mut self, weights: &str) -> Options {
+        if self.wishes.0 != weights {
+            self.wishes = (weights.to_owned(), Wishes::of(weights));
+        }
+        let mut options = self.options.clone();
+        self.wishes.1.apply(&mut options, self.autopilot.by_hand());
+        options
+    }
+
     /// An analysis is no game: neither profile nor strength limit counts.
     fn lift_limits(&mut self) {
-        self.in_force = self.options.clone();
+        self.in_force = self.adapted(&self.options.weights_file.clone());
         if let Some(text) = self.autopilot.lift() {
             self.listener.note(text);
         }
@@ -252,8 +272,9 @@ impl Engine {
     pub fn prepare(&self, retry: Retry) {
         let listener = Arc::clone(&self.listener);
         let announcement = Arc::clone(&self.announcement);
+        let asks = self.wishes.1.text();
         let tell = move |result: Result<String, String>| match result {
-            Ok(description) => *announcement.lock() = Some(description),
+            Ok(description) => *announcement.lock() = Some(description + &asks),
             Err(error) => listener.note(&format!("error: {error}")),
         };
         self.loader.request(&self.in_force, retry, tell);
@@ -529,12 +550,11 @@ impl Engine {
 
     /// The options for a search: an analysis leaves nothing to chance.
     fn search_options(&self) -> Options {
-        let mut options = self.in_force.clone();
-        if options.analyse_mode {
-            (options.temperature, options.temp_endgame) = (0.0, 0.0);
-            options.noise_epsilon = 0.0;
+        let options = self.in_force.clone();
+        match options.analyse_mode {
+            true => options.without_chance(),
+            false => options,
         }
-        options
     }
 
     /// The seed of the next search: a new one each time, unless one is given.

@@ -1,6 +1,14 @@
 //! The two hash functions of this program. Both are the same on every machine and in every version, unlike the standard
 //! library's: signatures, fingerprints and recorded keys depend on them. (SHA-256, for files, is the `sha2` crate's.)
 
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+};
+
+use sha2::{Digest, Sha256};
+
 /// FNV-1a in 64 bits, continued from `hash`; 0 begins anew.
 pub fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {
     let start = match hash {
@@ -24,6 +32,21 @@ pub fn mix(mut x: u64) -> u64 {
 /// Bytes of a hash as text, in hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The SHA-256 of a file, in hexadecimal.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn sha256_of_file(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let (mut hash, mut bytes) = (Sha256::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut bytes)? {
+            0 => return Ok(hex(&hash.finalize())),
+            count => hash.update(&bytes[..count]),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -514,6 +514,9 @@ const ONLY_IN_LC0: &[(&str, &str)] = &[
     ("GarbageCollectionDelay", "garbage-collection-delay"),
 ];
 
+/// Flags that lc0 has renamed: what they were called, and what they are.
+pub const RENAMED_IN_LC0: &[(&str, &str)] = &[("history-fill-new", "history-fill")];
+
 /// lc0's backends and the nearest of ours.
 const BACKENDS_OF_LC0: &[(&str, &str)] = &[
     ("cuda-auto", "cuda"),
@@ -544,10 +547,22 @@ const BACKENDS_OF_LC0: &[(&str, &str)] = &[
     ("xla", "auto"),
     ("random", "hash"),
     ("trivial", "hash"),
+    ("recordreplay", "auto"),
     ("demux", "multiplexing"),
 ];
 
 impl Options {
+    /// The same, with nothing left to chance: no temperature, no noise.
+    #[must_use]
+    pub fn without_chance(self) -> Options {
+        Options {
+            temperature: 0.0,
+            temp_endgame: 0.0,
+            noise_epsilon: 0.0,
+            ..self
+        }
+    }
+
     /// Sets an option as [`Options::set`] does, and understands what configurations of lc0 set besides: backends by their names
     /// there, and options that mean nothing here. Returns what to tell about those.
     ///
@@ -576,9 +591,9 @@ impl Options {
     }
 }
 
-/// The UCI names of lc0's options that there are not here.
-pub fn only_in_lc0() -> impl Iterator<Item = &'static str> {
-    ONLY_IN_LC0.iter().map(|(name, _)| *name)
+/// The UCI names and the flags of lc0's options that there are not here.
+pub fn only_in_lc0() -> impl Iterator<Item = (&'static str, &'static str)> {
+    ONLY_IN_LC0.iter().copied()
 }
 
 /// Whether lc0 has an option of this name or flag that there is not here.

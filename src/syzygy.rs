@@ -4,7 +4,11 @@
 //! pawn moves. At the root the 50-move counter is known, and DTZ tables tell which moves still win in time; where there are
 //! none, WDL tables at least tell which moves keep the result.
 
-use std::{collections::HashSet, fs, path::Path};
+use std::{
+    collections::HashSet,
+    fs::{self, DirEntry},
+    path::Path,
+};
 
 use parking_lot::Mutex;
 use shakmaty::{Chess, Position};
@@ -123,21 +127,28 @@ pub enum TablesError {
 }
 
 impl Tables {
-    /// Opens all tables in the folders of `path` (separated by `:`, on Windows by `;`).
+    /// Opens all tables in the folders of `path` (separated by `:`, on Windows by `;`). A folder that cannot be read is left
+    /// out.
     ///
     /// # Errors
-    /// When a folder cannot be read or none holds a table.
+    /// When no folder holds a table.
     pub fn open(path: &str) -> Result<Tables, TablesError> {
         let mut tables = Tablebase::new();
         let mut faults = Faults::default();
         let mut files = 0;
+        let mut unreadable = None;
         for folder in path.split(SEPARATOR).filter(|folder| !folder.is_empty()) {
-            let unreadable = |error| TablesError::Folder {
-                folder: folder.to_owned(),
-                error,
-            };
-            for entry in fs::read_dir(Path::new(folder)).map_err(unreadable)? {
-                let file = entry.map_err(unreadable)?.path();
+            let entries = fs::read_dir(Path::new(folder)).and_then(Iterator::collect);
+            let entries: Vec<DirEntry> = entries.unwrap_or_else(|error| {
+                let folder = folder.to_owned();
+                let error = TablesError::Folder { folder, error };
+                let text = error.to_string();
+                faults.add(&text, || format!("{text}: it is left out"));
+                unreadable.get_or_insert(error);
+                Vec::new()
+            });
+            for entry in entries {
+                let file = entry.path();
                 let is_table = file
                     .extension()
                     .is_some_and(|extension| extension == "rtbw" || extension == "rtbz");
@@ -152,7 +163,7 @@ impl Tables {
             }
         }
         if files == 0 {
-            return Err(TablesError::Empty(path.to_owned()));
+            return Err(unreadable.unwrap_or_else(|| TablesError::Empty(path.to_owned())));
         }
         Ok(Tables {
             tables,

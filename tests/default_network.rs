@@ -1,6 +1,10 @@
 //! The network that is shipped: it loads in rten, has the heads it promises, and knows what a queen is worth.
 
+mod common;
+
 use std::path::Path;
+
+use common::session::Session;
 
 use rten::{Model, ModelOptions, ValueOrView};
 use rten_tensor::{AsView, NdTensorView};
@@ -156,4 +160,23 @@ fn the_sparse_network_is_taken_by_its_own_backend_and_puts_odds_in_order() {
             "{fen}: {ours:?} {theirs:?}"
         );
     }
+}
+
+#[test]
+fn a_limit_on_the_speed_does_not_end_a_search_at_its_root() {
+    let mut session = Session::with(&["--threads", "1", "--nps-limit", "20000"]);
+    session.ask("position startpos");
+    let (best, lines) = session.go("go nodes 300");
+    assert_ne!(best, "(none)");
+    let last = lines.iter().rfind(|line| line.contains(" nodes ")).unwrap();
+    let nodes: u32 = last
+        .split(" nodes ")
+        .nth(1)
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(nodes >= 300, "{last}");
 }

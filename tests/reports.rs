@@ -79,6 +79,7 @@ fn a_report_has_all_that_the_analysis_found() {
         games[1]["start"],
         "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1"
     );
+    check_ends_and_losses(games);
     games.iter().for_each(check_lines);
     check_annotated(&fs::read_to_string(&annotated).unwrap());
     // From what is in the file already the same comes again; without --force nothing is overwritten.
@@ -97,6 +98,22 @@ fn a_report_has_all_that_the_analysis_found() {
     assert_eq!(again.status.code(), Some(1));
     analyze(&pgn, &[&arguments[..], &["--force"]].concat());
     assert_eq!(data(&fs::read_to_string(&html).unwrap()), found);
+}
+
+/// Mate is the end of the first game; the second one is left open, and what stands there is told. Losses are short numbers.
+fn check_ends_and_losses(games: &[Value]) {
+    assert!(games[0]["end"].is_null() && !games[1]["end"][0][0].is_null());
+    let moves = games
+        .iter()
+        .flat_map(|game| game["moves"].as_array().unwrap());
+    let losses: Vec<String> = moves
+        .filter(|reviewed| reviewed["x"].is_number())
+        .map(|reviewed| reviewed["x"].to_string())
+        .collect();
+    assert!(
+        !losses.is_empty() && losses.iter().all(|loss| loss.len() <= 4),
+        "{losses:?}"
+    );
 }
 
 /// Chances in thousandths, and what best replies would say if that differs.

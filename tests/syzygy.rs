@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::{env, sync::Arc};
 
 use common::{Setup, position};
 use scorn::{
@@ -37,6 +37,22 @@ fn folders_without_tables_are_named() {
             .to_string()
             .contains("/no/such/folder")
     );
+}
+
+#[test]
+fn a_folder_that_is_not_there_leaves_the_others() {
+    let Some(path) = common::shared("syzygy") else {
+        return;
+    };
+    let folders = ["/no/such/folder", path.to_str().unwrap()];
+    let path = env::join_paths(folders).unwrap().into_string().unwrap();
+    let tables = Tables::open(&path).unwrap();
+    let faults = tables.new_faults();
+    assert!(
+        matches!(&faults[..], [fault] if fault.contains("/no/such/folder")),
+        "{faults:?}"
+    );
+    assert_eq!(tables.new_faults(), Vec::<String>::new());
 }
 
 #[test]

@@ -154,7 +154,7 @@ fn at_the_memory_limit_the_search_goes_on() {
         set(&mut session, "ScLimit", sc_limit);
         let (best, lines) = session.go("go nodes 150000");
         assert_ne!(best, "(none)");
-        assert_eq!(count(&lines, "reached its limit of 2 MB"), 1, "{lines:?}");
+        assert_eq!(count(&lines, "reached its limit of 2.0 MB"), 1, "{lines:?}");
         let last = lines.iter().rfind(|line| line.contains(" nodes ")).unwrap();
         assert!(last.contains(" nodes 150000 "), "{last}");
     }

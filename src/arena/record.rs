@@ -298,7 +298,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.pgn");
         let openings = vec![Opening::standard(); 2];
-        let mut tally = Tally::new(true);
+        let mut tally = Tally::new(true, None);
         let mut record = GameRecord::open(&path, &settings(1), &openings, &[], &mut tally).unwrap();
         let start = Chess::default();
         let round = Round { pair: 0, half: 0 };

@@ -82,7 +82,7 @@ impl MatchReport {
                 llr,
                 lower,
                 upper,
-                verdict: test.verdict(llr),
+                verdict: tally.verdict(),
             }
         });
         MatchReport {
@@ -312,7 +312,7 @@ mod tests {
     use shakmaty::{Color, KnownOutcome};
 
     fn tally(is_paired: bool) -> Tally {
-        let mut tally = Tally::new(is_paired);
+        let mut tally = Tally::new(is_paired, None);
         for pair in 0..10 {
             let winner = Color::White;
             let won = KnownOutcome::Decisive { winner };
@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn two_won_games_make_a_report_without_infinities() {
-        let mut tally = Tally::new(true);
+        let mut tally = Tally::new(true, None);
         for (half, winner) in [(0, Color::White), (1, Color::Black)] {
             let won = KnownOutcome::Decisive { winner };
             tally.add(Round { pair: 0, half }, won, "checkmate", false);
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!(report.pairs, None);
         let json = serde_json::to_value(&report).unwrap();
         assert!(json["estimate"]["elo"].is_null());
-        let nothing = Tally::new(true);
+        let nothing = Tally::new(true, None);
         let report = MatchReport::new(names(), names(), &nothing, 4, None);
         assert!(report.page(&[]).is_ok());
         assert_eq!(report.estimate, None);

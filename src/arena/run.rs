@@ -69,10 +69,7 @@ impl Match {
 
     /// Whether the test, if there is one, has come to an end.
     pub fn is_decided(&self, tally: &Tally) -> bool {
-        self.sprt.is_some_and(|sprt| {
-            let ratio = tally.standing(Some(&sprt)).ratio;
-            ratio.is_some_and(|ratio| sprt.verdict(ratio) != SprtVerdict::Continue)
-        })
+        tally.verdict() != SprtVerdict::Continue
     }
 
     /// Plays the games that the tally does not have, the first of them with the engines that have been started. What is

@@ -1,13 +1,13 @@
 //! The results of a match, game by game, seen from the first player.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map::Entry};
 
 use serde::Serialize;
 use shakmaty::{Color, KnownOutcome};
 
 use crate::stats::{
     elo::{Estimate, Games, Pairs},
-    sprt::Sprt,
+    sprt::{Sprt, SprtVerdict},
 };
 
 /// Which game of the match.
@@ -77,13 +77,18 @@ pub struct Tally {
     pub forfeits: Vec<ForfeitNote>,
     /// Why games were over, in words without details.
     pub endings: BTreeMap<String, u64>,
+    /// The test, and what came of it first: games that were under way then change nothing about that.
+    sprt: Option<Sprt>,
+    verdict: SprtVerdict,
 }
 
 impl Tally {
-    /// Without games.
-    pub fn new(is_paired: bool) -> Tally {
+    /// Without games, of a match that a test may end.
+    pub fn new(is_paired: bool, sprt: Option<Sprt>) -> Tally {
         Tally {
             is_paired,
+            sprt,
+            verdict: SprtVerdict::Continue,
             results: BTreeMap::new(),
             order: Vec::new(),
             forfeits: Vec::new(),
@@ -98,10 +103,17 @@ impl Tally {
             Some(winner) if winner == round.first_side() => 2,
             Some(_) => 0,
         };
-        if self.results.insert(round, points).is_some() {
+        let Entry::Vacant(place) = self.results.entry(round) else {
             return;
-        }
+        };
+        place.insert(points);
         self.order.push(round);
+        if self.verdict == SprtVerdict::Continue
+            && let Some(sprt) = self.sprt
+            && let Some(ratio) = self.standing(Some(&sprt)).ratio
+        {
+            self.verdict = sprt.verdict(ratio);
+        }
         if is_forfeit {
             self.forfeits.push(ForfeitNote {
                 round: round.text(),
@@ -111,6 +123,11 @@ impl Tally {
         }
         let ending = if is_forfeit { "forfeit" } else { ending };
         *self.endings.entry(ending.to_owned()).or_default() += 1;
+    }
+
+    /// What came of the test, if there is one: the first thing that it decided.
+    pub fn verdict(&self) -> SprtVerdict {
+        self.verdict
     }
 
     /// Whether a game was played.
@@ -162,7 +179,7 @@ impl Tally {
 
     /// How the match stood after each game, at no more than `most` of them.
     pub fn course(&self, sprt: Option<&Sprt>, most: usize) -> Vec<Standing> {
-        let mut past = Tally::new(self.is_paired);
+        let mut past = Tally::new(self.is_paired, None);
         let step = self.order.len().div_ceil(most.max(1)).max(1);
         let mut course = Vec::new();
         for (index, &round) in self.order.iter().enumerate() {
@@ -189,7 +206,7 @@ mod tests {
 
     #[test]
     fn colours_change_within_a_pair_and_half_pairs_wait() {
-        let mut tally = Tally::new(true);
+        let mut tally = Tally::new(true, None);
         let mut add = |pair, half, outcome| {
             tally.add(Round { pair, half }, outcome, "checkmate", false);
         };
@@ -198,8 +215,8 @@ mod tests {
         add(1, 1, WHITE);
         add(2, 0, KnownOutcome::Draw);
         add(2, 1, BLACK);
-        // Once is enough.
-        add(2, 1, BLACK);
+        // Once is enough, whatever is said then.
+        add(2, 1, WHITE);
         assert_eq!(tally.games().0, [1, 1, 3]);
         assert_eq!(tally.pairs().0, [0, 0, 0, 1, 1]);
         assert_eq!(tally.endings["checkmate"], 5);
@@ -209,6 +226,32 @@ mod tests {
         assert_eq!(course[0].estimate, None);
         assert_eq!(course[4], tally.standing(Some(&sprt)));
         assert_eq!(tally.course(None, 2).len(), 2);
+    }
+
+    #[test]
+    fn a_test_that_is_decided_stays_so_whatever_is_still_played() {
+        let sprt: Sprt = "0,100,0.2,0.2".parse().unwrap();
+        let mut tally = Tally::new(false, Some(sprt));
+        let add = |tally: &mut Tally, outcome| {
+            let pair = tally.order.len();
+            tally.add(Round { pair, half: 0 }, outcome, "checkmate", false);
+        };
+        while tally.verdict() == SprtVerdict::Continue {
+            let is_fourth = tally.order.len().is_multiple_of(4);
+            add(
+                &mut tally,
+                if is_fourth { KnownOutcome::Draw } else { WHITE },
+            );
+        }
+        assert_eq!(tally.verdict(), SprtVerdict::H1);
+        for _ in 0..50 {
+            add(&mut tally, BLACK);
+        }
+        let ratio = tally.standing(Some(&sprt)).ratio.unwrap();
+        assert_eq!(
+            (tally.verdict(), sprt.verdict(ratio)),
+            (SprtVerdict::H1, SprtVerdict::H0)
+        );
     }
 
     #[test]

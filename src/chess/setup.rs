@@ -89,12 +89,8 @@ pub fn history_from(fen: Option<&str>, moves: &[String]) -> Result<History, Setu
     Ok(history)
 }
 
-/// Lets a game pass whose castling can be written in the mode that the GUI has chosen: in standard mode kings castle from
-/// the e file with rooks from the corners.
-///
-/// # Errors
-/// When the game began with other castling rights and `chess960` is off.
-pub fn check_castling(game: History, chess960: bool) -> Result<History, SetupError> {
+/// Whether kings castle from the e file with rooks from the corners, as they do in all games but Chess960.
+pub fn castles_as_usual(game: &History) -> bool {
     let start = &game.plies()[0].position;
     let is_standard = |color: Color| {
         let rank = color.fold_wb(Rank::First, Rank::Eighth);
@@ -105,9 +101,18 @@ pub fn check_castling(game: History, chess960: bool) -> Result<History, SetupErr
             || (king == Some(Square::from_coords(File::E, rank))
                 && rooks.into_iter().all(|rook| corners.contains(&rook)))
     };
-    if chess960 || Color::ALL.into_iter().all(is_standard) {
+    Color::ALL.into_iter().all(is_standard)
+}
+
+/// Lets a game pass whose castling can be written in the mode that the GUI has chosen.
+///
+/// # Errors
+/// When the game began with other castling rights than usual and `chess960` is off.
+pub fn check_castling(game: History, chess960: bool) -> Result<History, SetupError> {
+    if chess960 || castles_as_usual(&game) {
         return Ok(game);
     }
+    let start = &game.plies()[0].position;
     let fen = Fen::from_position(start, EnPassantMode::Legal);
     Err(SetupError::Chess960(fen.to_string()))
 }

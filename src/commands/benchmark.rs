@@ -59,13 +59,13 @@ const POSITIONS: [&str; 34] = [
 /// As lc0's command of this name. Network, backend and threads are those of the usual options.
 #[derive(Clone, Debug, Args)]
 pub struct BenchmarkArgs {
-    /// End each search at this many nodes; nothing else ends it then.
+    /// End each search at this many nodes, or with a certain result.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub nodes: Option<u64>,
     /// Milliseconds for each search [default: 10000, without --nodes].
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub movetime: Option<u64>,
-    /// Only this position.
+    /// Only this position (or "startpos").
     #[arg(long)]
     pub fen: Option<String>,
     /// How many of the positions.
@@ -92,9 +92,10 @@ pub fn benchmark(args: &BenchmarkArgs, options: &Options, load: &Load) -> Result
     let player = Player::load(options.clone(), load)?;
     say!("{}", player.networks.main.describe());
     let games: Vec<History> = match &args.fen {
-        Some(fen) => vec![History::new(
-            setup::position_from_fen(fen).context("--fen")?,
-        )],
+        Some(fen) => {
+            let fen = Some(&**fen).filter(|fen| *fen != "startpos");
+            vec![setup::history_from(fen, &[]).context("--fen")?]
+        }
         None => POSITIONS
             .iter()
             .take(usize::try_from(args.num_positions).unwrap_or(usize::MAX))

@@ -3,7 +3,6 @@
 
 use std::{
     collections::HashSet,
-    fs,
     io::Write,
     path::{Path, PathBuf},
     sync::Arc,
@@ -13,8 +12,8 @@ use std::{
 use anyhow::{Context, Result, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
+use super::open_tables;
 use crate::{
     arena::{
         game::{MatchGame, MatchTerms, Termination},
@@ -25,13 +24,12 @@ use crate::{
         tally::{Round, Tally},
     },
     files::output::NewFile,
-    hashing::hex,
+    hashing::sha256_of_file,
     selfplay::{
         adjudicate::{DrawRule, Rules, WinRule},
         openings::{Book, Opening},
     },
     stats::sprt::{Model, Sprt},
-    syzygy::Tables,
     terminal,
 };
 
@@ -152,6 +150,13 @@ impl MatchArgs {
             Some(path) => Book::open(path)?,
             None => Book::standard(),
         };
+        if self.book.is_some() && self.pairs as usize > book.len() {
+            terminal::tell(format_args!(
+                "scorn: the book has {} openings for {} pairs: games that are repeated are no new evidence",
+                book.len(),
+                self.pairs
+            ));
+        }
         let seed = (self.order == Order::Random).then_some(self.seed);
         let openings = book.ordered(seed, self.pairs as usize).cloned();
         let openings: Vec<Opening> = openings.collect();
@@ -172,7 +177,7 @@ impl MatchArgs {
             value: 0.2,
         };
         let tables = match &self.syzygy {
-            Some(folders) => Some(Arc::new(Tables::open(folders)?)),
+            Some(folders) => Some(Arc::new(open_tables(folders)?)),
             None => None,
         };
         Ok(Rules {
@@ -193,8 +198,8 @@ impl MatchArgs {
         let rules = &game.terms.rules;
         let seed = (self.order == Order::Random && book.is_some()).then_some(self.seed);
         let settings = json!({
-            "first": first.text,
-            "second": second.text,
+            "first": identity(&first.text)?,
+            "second": identity(&second.text)?,
             "limit": first.limit.to_string(),
             "second limit": second.limit.to_string(),
             "book (SHA-256)": book,
@@ -214,9 +219,21 @@ impl MatchArgs {
     }
 }
 
+/// An engine's text with the contents of the files that it names, rather than their names: what plays is the same wherever
+/// it lies, and is another when the file has changed.
+fn identity(text: &str) -> Result<String> {
+    let part = |part: &str| match part.split_once('=') {
+        Some((name, value)) if Path::new(value).is_file() => {
+            Ok(format!("{name}={}", digest(Path::new(value))?))
+        }
+        _ => Ok(part.to_owned()),
+    };
+    let parts: Result<Vec<String>> = text.split(';').map(part).collect();
+    Ok(parts?.join(";"))
+}
+
 fn digest(path: &Path) -> Result<String> {
-    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(hex(&Sha256::digest(&bytes)))
+    sha256_of_file(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// Runs `scorn match`.
@@ -248,7 +265,7 @@ pub fn command(args: &MatchArgs) -> Result<()> {
     let html = args.html.as_ref();
     let html = html.map(|path| NewFile::create(path, args.force, &inputs));
     let html = html.transpose()?;
-    let mut tally = Tally::new(game.is_paired);
+    let mut tally = Tally::new(game.is_paired, sprt);
     let settings = args.settings(&game)?;
     // Engines first: a match that cannot be played leaves no file.
     let engines = game.start_engines()?;

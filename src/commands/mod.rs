@@ -15,3 +15,20 @@ pub mod selfplay;
 pub mod stats;
 pub mod train;
 pub mod tune;
+
+use crate::{
+    syzygy::{Tables, TablesError},
+    terminal::tell,
+};
+
+/// Opens tablebases, and tells what is wrong with some of them.
+///
+/// # Errors
+/// When there are none.
+fn open_tables(path: &str) -> Result<Tables, TablesError> {
+    let tables = Tables::open(path)?;
+    for fault in tables.new_faults() {
+        tell(format_args!("scorn: {fault}"));
+    }
+    Ok(tables)
+}

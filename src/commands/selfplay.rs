@@ -1,6 +1,7 @@
 //! `scorn selfplay`: games of the program against itself, for statistics and for training.
 
 use std::{
+    collections::BTreeSet,
     ops::RangeInclusive,
     path::PathBuf,
     sync::{Arc, atomic::Ordering},
@@ -12,10 +13,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
 use shakmaty::Color;
 
+use super::open_tables;
 use crate::{
     dataset::searched::Samples,
     network::{
         Evaluator,
+        load::wishes::adapted,
         opponent::{self, Networks},
     },
     options::Options,
@@ -54,9 +57,9 @@ Examples:
 /// Play games against itself.
 ///
 /// Both sides search with the engine's options; --a and --b change them for one side. Each side has a tree of its own. The
-/// same seed, networks and options give the same files, whatever --parallel, --batch and --threads are. There is no cache:
-/// NNCacheSize means nothing here. In the folder, files appear when they are whole; a run that was interrupted goes on with
-/// --resume.
+/// same seed (0 is one like any other here), networks and options give the same files, whatever --parallel, --batch and
+/// --threads are. There is no cache: NNCacheSize means nothing here. In the folder, files appear when they are whole; a run
+/// that was interrupted goes on with --resume.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 #[command(group(clap::ArgGroup::new("kept").multiple(true)))]
@@ -285,10 +288,19 @@ fn up_to_1<R>(rule: R, value: f64) -> Result<R, String> {
 ///
 /// # Errors
 /// When the options, the book, a network or the folder cannot be used; the folder stays as it is then.
-pub fn command(args: &SelfplayArgs, options: &Options, load: &Load) -> Result<()> {
+pub fn command(
+    args: &SelfplayArgs,
+    options: &Options,
+    by_hand: &BTreeSet<&'static str>,
+    load: &Load,
+) -> Result<()> {
     ensure!(
         options.ram_limit_mb == 0 && options.nps_limit == 0.0,
         "RamLimitMb and NodesPerSecondLimit mean nothing to self-play: memory grows with --parallel and --nodes"
+    );
+    ensure!(
+        !options.analyse_mode,
+        "UCI_AnalyseMode means nothing to self-play: leave out the temperature and the noise"
     );
     let usual = Options::default();
     let temperature = |options: &Options| (options.temperature, options.temp_decay_moves);
@@ -296,7 +308,12 @@ pub fn command(args: &SelfplayArgs, options: &Options, load: &Load) -> Result<()
         args.tau.is_none() || temperature(options) == temperature(&usual),
         "--tau sets Temperature and TempDecayMoves: give one or the other"
     );
-    let mut plan = plan(args, options, load)?;
+    let mut plan = plan(args, options, by_hand, load)?;
+    if args.games > 1 && !is_varied(&plan) {
+        tell(format_args!(
+            "scorn: there is no temperature, no noise, no random ply and one opening: all games will be the same"
+        ));
+    }
     let mut balance = balance(args, &mut plan)?;
     let work = work(args, options, &plan);
     let numbers: Vec<u64> = (0..args.games)
@@ -335,6 +352,17 @@ pub fn command(args: &SelfplayArgs, options: &Options, load: &Load) -> Result<()
     report(args, &run, balance.as_ref(), &sum)
 }
 
+/// Whether anything makes games differ from each other.
+fn is_varied(plan: &Plan) -> bool {
+    let is_left_to_chance = |player: &Contestant| {
+        player.options.temperature > 0.0 || player.options.noise_epsilon > 0.0
+    };
+    plan.starts.all().len() > 1
+        || plan.terms.random.is_some()
+        || plan.terms.cap.is_some()
+        || plan.players.iter().any(is_left_to_chance)
+}
+
 /// The controller that was asked for.
 fn balance(args: &SelfplayArgs, plan: &mut Plan) -> Result<Option<Controller>> {
     let Some(target) = args.balance else {
@@ -342,6 +370,15 @@ fn balance(args: &SelfplayArgs, plan: &mut Plan) -> Result<Option<Controller>> {
     };
     let [first, second] = &plan.players;
     let limit = first.options.sc_limit;
+    ensure!(
+        args.shard.count == 1,
+        "--balance needs all games to find its limits: a shard of them would find others"
+    );
+    ensure!(
+        args.odds.is_none()
+            || (second.options.sc_limit as u32 >= PLAIN_PUCT && second.nodes == first.nodes),
+        "--balance at odds sets the second side's nodes, and it searches without ScLimit"
+    );
     ensure!(
         args.odds.is_some() || (limit == second.options.sc_limit && first.nodes == second.nodes),
         "--balance moves the limit and the nodes of both sides together: they must begin alike"
@@ -498,13 +535,20 @@ fn seat(plan: &Plan, player: usize) -> Seat<'_> {
     }
 }
 
-fn plan(args: &SelfplayArgs, options: &Options, load: &Load) -> Result<Plan> {
+fn plan(
+    args: &SelfplayArgs,
+    options: &Options,
+    by_hand: &BTreeSet<&'static str>,
+    load: &Load,
+) -> Result<Plan> {
     let mut both = options.clone();
     for (name, value) in args.tau.iter().flat_map(|tau| tau.settings()) {
         both.set(name, value)?;
     }
-    let side =
-        |text: &str, name| side_options(&both, text).with_context(|| format!("--{name} {text}"));
+    let side = |text: &str, name| {
+        let options = side_options(&both, by_hand, text);
+        options.with_context(|| format!("--{name} {text}"))
+    };
     let sides = [side(&args.a, "a")?, side(&args.b, "b")?];
     let starts = match (&args.book, &args.odds) {
         (Some(path), _) => {
@@ -548,8 +592,8 @@ fn plan(args: &SelfplayArgs, options: &Options, load: &Load) -> Result<Plan> {
 }
 
 /// The options of one side. What concerns the whole run cannot be a side's.
-fn side_options(both: &Options, text: &str) -> Result<Options> {
-    let mut options = both.clone();
+fn side_options(both: &Options, by_hand: &BTreeSet<&'static str>, text: &str) -> Result<Options> {
+    let (mut options, mut by_hand) = (both.clone(), by_hand.clone());
     for setting in text
         .split(';')
         .map(str::trim)
@@ -559,7 +603,9 @@ fn side_options(both: &Options, text: &str) -> Result<Options> {
             .split_once('=')
             .with_context(|| format!("'{setting}' is not as in Option=value"))?;
         options.set(name.trim(), value.trim())?;
+        by_hand.extend(Options::name_of(name.trim()));
     }
+    let options = adapted(options, &by_hand);
     ensure!(
         (options.seed, options.threads) == (both.seed, both.threads),
         "Seed and Threads are the run's"
@@ -606,7 +652,7 @@ fn tables(path: &str) -> Result<Option<Arc<Tables>>> {
     if path.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Arc::new(Tables::open(path)?)))
+    Ok(Some(Arc::new(open_tables(path)?)))
 }
 
 fn terms(args: &SelfplayArgs, options: &Options) -> Result<Terms> {

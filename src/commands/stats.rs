@@ -2,6 +2,7 @@
 //! search-contempt drawn from these games.
 
 use std::{
+    collections::BTreeSet,
     io::Write,
     path::{Path, PathBuf},
 };
@@ -12,7 +13,7 @@ use serde::Serialize;
 use crate::{
     dataset::searched::is_searched,
     files::{self, output::NewFile},
-    network::{Evaluator, opponent::Role},
+    network::{Evaluator, compose::decorators::Decorators, load::wishes::adapted, opponent::Role},
     options::Options,
     pgn::{LIMIT_TAG, ReadError, Reader},
     player::Load,
@@ -58,7 +59,8 @@ pub struct StatsArgs {
     /// The ScLimit of each file's games, for figure 2; by default what their tag "ScLimit" says.
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     pub sc_limits: Vec<u64>,
-    /// Tell how far the visits of records moved away from this network's policy (a file, or as WeightsFile).
+    /// Tell how far the visits of records moved away from this network's policy (a file, or as WeightsFile), softened by
+    /// PolicyTemperature as for a search.
     #[arg(long, value_name = "NETWORK")]
     pub network: Option<String>,
 }
@@ -92,7 +94,12 @@ struct FileStats {
 ///
 /// # Errors
 /// When a file cannot be read or written, or some games are broken (the others are counted and told nevertheless).
-pub fn command(args: &StatsArgs, options: &Options, load: &Load) -> Result<()> {
+pub fn command(
+    args: &StatsArgs,
+    options: &Options,
+    by_hand: &BTreeSet<&'static str>,
+    load: &Load,
+) -> Result<()> {
     let limits = &args.sc_limits;
     ensure!(
         limits.is_empty() || limits.len() == args.files.len(),
@@ -109,7 +116,9 @@ pub fn command(args: &StatsArgs, options: &Options, load: &Load) -> Result<()> {
             weights_file: weights.clone(),
             ..options.clone()
         };
-        load(&options, Role::Main)
+        let options = adapted(options, by_hand);
+        let backend = load(&options, Role::Main)?;
+        anyhow::Ok(Decorators::of(&options, Role::Main).over(backend))
     });
     let network = network.transpose()?;
     let mut counted = Vec::new();
@@ -154,12 +163,11 @@ fn count(path: &Path, network: Option<&dyn Evaluator>) -> Result<Counted> {
         counted.stats.policies = records::count(path, network)?;
         return Ok(counted);
     }
+    let mut limits: BTreeSet<Option<u64>> = BTreeSet::new();
     for game in Reader::new(files::open(path)?) {
         match game {
             Ok(game) => {
-                if counted.stats.games() == 0 {
-                    counted.sc_limit = game.tag(LIMIT_TAG).and_then(|text| text.parse().ok());
-                }
+                limits.insert(game.tag(LIMIT_TAG).and_then(|text| text.parse().ok()));
                 let stats = &mut counted.stats;
                 stats.add(&game.start, &game.moves, &game.end, game.outcome);
             }
@@ -172,6 +180,9 @@ fn count(path: &Path, network: Option<&dyn Evaluator>) -> Result<Counted> {
             Err(error) => return Err(error).context(counted.name),
         }
     }
+    // Games of several limits are a point of none.
+    let mut limits = limits.into_iter();
+    counted.sc_limit = limits.next().flatten().filter(|_| limits.next().is_none());
     ensure!(
         counted.stats.games() + counted.broken > 0,
         "{}: there is no game in it",
@@ -346,10 +357,16 @@ fn ratio_point(told: &FileStats, x: f64) -> Option<Point> {
     Some((x, ratio, Some(bar)))
 }
 
+/// Where plain PUCT stands in figure 2, as in the paper, whatever its limit is called.
+const UNLIMITED: u64 = 1_000_000;
+
 fn figure2(files: &[FileStats]) -> Plot {
-    let points = files
-        .iter()
-        .filter_map(|told| ratio_point(told, told.sc_limit.filter(|&n| n > 0)? as f64));
+    let points = files.iter().filter_map(|told| {
+        ratio_point(
+            told,
+            told.sc_limit.filter(|&n| n > 0)?.min(UNLIMITED) as f64,
+        )
+    });
     let mut ours = Series::new("these games", MarkStyle::Points, 1, []);
     ours.values = points.collect();
     Plot {

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
 
 use crate::files::{self, output};
+use crate::network::load::wishes;
 use crate::sparse::network::Shape;
 use crate::sparse::train::checkpoint::Checkpoint;
 use crate::sparse::train::data::MixPart;
@@ -170,6 +171,9 @@ struct ExportArgs {
     /// Its licence, for its metadata
     #[arg(long, default_value = "")]
     license: String,
+    /// What it asks for, as in "CPuct=2;PolicyTemperature=1.5": constants of the search that suit it
+    #[arg(long, default_value = "")]
+    options: String,
 }
 
 /// Runs one of the subcommands.
@@ -230,6 +234,7 @@ fn start(args: &StartArgs) -> Result<()> {
 }
 
 fn export(args: &ExportArgs) -> Result<()> {
+    wishes::check(&args.options)?;
     let checkpoint = Checkpoint::load(&args.checkpoint)?;
     let seen = checkpoint.progress.positions.to_string();
     let metadata = [
@@ -237,6 +242,7 @@ fn export(args: &ExportArgs) -> Result<()> {
         ("data", args.data.as_str()),
         ("license", args.license.as_str()),
         ("positions_seen", seen.as_str()),
+        (wishes::KEY, args.options.as_str()),
     ];
     let given = metadata.into_iter().filter(|(_, value)| !value.is_empty());
     let bytes = train::export(&checkpoint, &given.collect::<Vec<_>>());

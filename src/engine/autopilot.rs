@@ -61,6 +61,11 @@ impl Autopilot {
         self.by_hand.insert(option);
     }
 
+    /// The options that were set by hand.
+    pub fn by_hand(&self) -> &BTreeSet<&'static str> {
+        &self.by_hand
+    }
+
     /// The next position belongs to another game.
     pub fn new_game(&mut self) {
         (self.game, self.clock) = (None, None);

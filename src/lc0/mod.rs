@@ -43,6 +43,6 @@ pub(crate) use net::{read_file, sha256};
 pub use onnx::{
     PlaneSet,
     pack::pack_input,
-    read::{read_onnx, read_onnx_as},
+    read::{metadata as onnx_metadata, read_onnx, read_onnx_as},
 };
 pub use to_onnx::{calibration_model, to_onnx};

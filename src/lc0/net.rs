@@ -55,6 +55,11 @@ impl Net {
         Ok(net)
     }
 
+    /// Whether uncompressed bytes begin like a network's.
+    pub fn is_begun_by(bytes: &[u8]) -> bool {
+        bytes.starts_with(&RAW_PREFIX)
+    }
+
     /// Reads a network file. Errors name it.
     pub fn load(path: &Path) -> Result<Net, NetError> {
         let read = || Net::parse(&read_file(path)?);

@@ -26,9 +26,6 @@ use crate::{
     network::{Batch, EvaluateError, Evaluator},
 };
 
-/// How often the calling thread looks, at most, whether there is something to report.
-const REPORT_INTERVAL: Duration = Duration::from_millis(20);
-
 /// The longest time without a report.
 const LONGEST_SILENCE: Duration = Duration::from_secs(2);
 
@@ -59,7 +56,8 @@ pub fn run(
         last: None,
         has_told_of_memory: false,
     };
-    search.work_in_threads(&mut || announcer.tell_news());
+    let interval = announcer.reporter.interval();
+    search.work_in_threads(interval, &mut || announcer.tell_news());
     let error = search.error.lock().take();
     let has_moves = job.is_game_over() || search.shared.lock().state.is_root_expanded();
     let outcome = has_moves.then(|| announcer.conclude());
@@ -126,17 +124,17 @@ impl<'a> Search<'a> {
         self.clock.now().saturating_sub(self.started)
     }
 
-    /// Runs the workers, of which this thread is the first; it calls `tell_news` now and then.
-    fn work_in_threads(&self, tell_news: &mut dyn FnMut()) {
+    /// Runs the workers, of which this thread is the first; it calls `tell_news` after each `interval`.
+    fn work_in_threads(&self, interval: Duration, tell_news: &mut dyn FnMut()) {
         thread::scope(|scope| {
             for number in 1..self.threads as u64 {
                 scope.spawn(move || self.work(number, &mut |_| {}));
             }
-            let mut due = REPORT_INTERVAL;
+            let mut due = interval;
             self.work(0, &mut |elapsed| {
                 if elapsed >= due {
                     tell_news();
-                    due = self.elapsed() + REPORT_INTERVAL;
+                    due = self.elapsed() + interval;
                 }
             });
         });
@@ -347,8 +345,8 @@ impl Announcer<'_, '_> {
             && !std::mem::replace(&mut self.has_told_of_memory, true)
         {
             self.reporter.note(&format!(
-                "the tree has reached its limit of {} MB (RamLimitMb): the search goes on without new positions",
-                bytes >> 20
+                "the tree has reached its limit of {:.1} MB (what RamLimitMb leaves it): the search goes on without new positions",
+                bytes as f64 / f64::from(1 << 20)
             ));
         }
     }

@@ -47,7 +47,10 @@ pub use self::{
     limits::Limits,
     outcome::{line_after, visits_known},
     params::Params,
-    report::{MoveStat, Objective, Outcome, Proven, PvLine, Report, Reporter, Score, Silent},
+    report::{
+        MoveStat, Objective, Outcome, Proven, PvLine, REPORT_INTERVAL, Report, Reporter, Score,
+        Silent,
+    },
     tree::{Full, Tree},
     tree_search::TreeSearch,
 };

@@ -46,6 +46,13 @@ pub struct PvLine {
     pub objective: Option<Objective>,
 }
 
+impl PvLine {
+    /// Whether anything is known of its first move, rather than of the position before it.
+    pub fn is_known(&self) -> bool {
+        self.nodes > 0 || self.score != Score::Open
+    }
+}
+
 /// What best replies would make of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Objective {
@@ -194,7 +201,14 @@ pub trait Reporter: Send {
     fn move_stats(&mut self, _stats: &[MoveStat]) {}
     /// Something for people to read.
     fn note(&mut self, _text: &str) {}
+    /// How often to look, at most, whether there is something to report.
+    fn interval(&self) -> Duration {
+        REPORT_INTERVAL
+    }
 }
+
+/// How often a search looks whether there is something to report, unless the [`Reporter`] wishes otherwise.
+pub const REPORT_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Listens to nothing.
 #[derive(Clone, Copy, Debug, Default)]

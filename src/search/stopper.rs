@@ -126,6 +126,10 @@ impl Stopper {
     fn is_decided(&self, state: &SearchState) -> bool {
         let root = state.root();
         let moves = state.root_moves.len();
+        if moves == 0 {
+            // They are not chosen yet.
+            return false;
+        }
         if self.limits.mate.is_some() {
             // There may be a shorter mate than the one that was found, unless nothing is open any more.
             return moves > 0

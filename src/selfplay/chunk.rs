@@ -158,6 +158,11 @@ impl V6 {
     /// # Errors
     /// When the planes show none.
     pub fn position(&self) -> Result<Chess> {
+        self.position_after(self.en_passant())
+    }
+
+    /// The same, if a pawn has just passed over `ep_square`.
+    fn position_after(&self, ep_square: Option<Square>) -> Result<Chess> {
         ensure!(
             matches!(self.input_format, 1 | 2),
             "input format {} is not one of 1 and 2",
@@ -166,7 +171,7 @@ impl V6 {
         let mut setup = Setup::empty();
         setup.board = self.board()?;
         setup.castling_rights = self.castling_rooks(&setup.board);
-        setup.ep_square = self.en_passant();
+        setup.ep_square = ep_square;
         setup.halfmoves = u32::from(self.rule50);
         let mode = CastlingMode::detect(&setup);
         Chess::from_setup(setup, mode)
@@ -219,21 +224,31 @@ impl V6 {
         (passed != 0).then(|| Square::new(40 + passed.trailing_zeros()))
     }
 
+    /// Over which squares a pawn may just have passed, where the planes of the position before are missing.
+    fn possible_en_passant(&self) -> impl Iterator<Item = Square> {
+        let has_past = self.planes[13..26].iter().any(|&plane| plane != 0);
+        let occupied = self.planes[..12].iter().fold(0, |all, plane| all | plane);
+        let free_behind = !(occupied >> 40 | occupied >> 48) & 0xff;
+        let passed = (self.planes[6] >> 32 & 0xff) & free_behind;
+        Bitboard(if has_past { 0 } else { passed << 40 }).into_iter()
+    }
+
     /// Checks what can be checked: the legal moves, shares that sum to 1, indices and values in their ranges.
     ///
     /// # Errors
     /// At the first thing that is wrong.
     pub fn verify(&self) -> Result<()> {
-        let position = self.position()?;
-        let mut legal = vec![false; POLICY_SIZE];
-        for m in legal_moves(&position) {
-            legal[policy_map::index(m, false, 0)] = true;
-        }
-        for (index, (&p, &legal)) in self.probabilities.iter().zip(&legal).enumerate() {
-            let is_right = if legal {
-                (0.0..=1.0).contains(&p)
-            } else {
-                p == -1.0
+        let legal = legal_entries(&self.position()?);
+        // Without the position before, nothing tells whether a pawn may be taken in passing.
+        let possible: Vec<Vec<bool>> = self
+            .possible_en_passant()
+            .filter_map(|square| Some(legal_entries(&self.position_after(Some(square)).ok()?)))
+            .collect();
+        for (index, (&p, &is_legal)) in self.probabilities.iter().zip(&legal).enumerate() {
+            let is_share = (0.0..=1.0).contains(&p);
+            let is_right = match is_legal {
+                true => is_share,
+                false => p == -1.0 || (is_share && possible.iter().any(|legal| legal[index])),
             };
             ensure!(is_right, "entry {index} of the policy is {p}");
         }
@@ -241,7 +256,9 @@ impl V6 {
         ensure!((sum - 1.0).abs() < 1e-3, "the policy sums to {sum}");
         for (name, index) in [("played", self.played_idx), ("best", self.best_idx)] {
             ensure!(
-                legal.get(usize::from(index)) == Some(&true),
+                self.probabilities
+                    .get(usize::from(index))
+                    .is_some_and(|&p| p >= 0.0),
                 "the {name} move is not legal"
             );
         }
@@ -260,8 +277,35 @@ impl V6 {
         let (q, d) = (self.value("result_q"), self.value("result_d"));
         ensure!(q.abs() + d == 1.0, "a result of {q} with draw {d}");
         ensure!(self.black <= 1, "side to move {}", self.black);
+        ensure!(self.visits > 0, "no visits");
+        ensure!(
+            self.rule50 <= 100,
+            "{} plies without a capture or pawn move",
+            self.rule50
+        );
+        ensure!(
+            self.policy_kld >= -1e-3 && self.policy_kld.is_finite(),
+            "a divergence of {}",
+            self.policy_kld
+        );
+        let is_right = |bits: u8| match self.input_format {
+            1 => bits <= 1,
+            _ => bits.count_ones() <= 1,
+        };
+        for bits in self.castling {
+            ensure!(is_right(bits), "castling rights {bits:#04x}");
+        }
         Ok(())
     }
+}
+
+/// Which entries of the policy are legal moves.
+fn legal_entries(position: &Chess) -> Vec<bool> {
+    let mut legal = vec![false; POLICY_SIZE];
+    for m in legal_moves(position) {
+        legal[policy_map::index(m, false, 0)] = true;
+    }
+    legal
 }
 
 /// The bits of each byte the other way round.

@@ -72,6 +72,12 @@ pub fn of(plan: &Plan) -> Result<Map<String, Value>> {
     set("a_plays", json!(colors));
     set("starts", starts(&plan.starts));
     set("terms", terms(plan));
+    // What `auto` chose: another backend would make other games.
+    let backends = plan
+        .evaluators
+        .iter()
+        .map(|evaluator| backend_of(&**evaluator));
+    set("backends", backends.collect());
     let invariant = plan.evaluators.iter().map(|e| is_batch_invariant(&**e));
     let invariant = invariant.collect::<Result<Vec<bool>>>()?;
     set(
@@ -79,6 +85,13 @@ pub fn of(plan: &Plan) -> Result<Map<String, Value>> {
         json!(!invariant.into_iter().all(|is| is)),
     );
     Ok(manifest)
+}
+
+/// The backend's name, which its description begins with.
+fn backend_of(evaluator: &dyn Evaluator) -> String {
+    let description = evaluator.describe();
+    let name = description.split([' ', ';']).next();
+    name.unwrap_or_default().to_owned()
 }
 
 fn player(player: &Contestant) -> Result<Value> {

@@ -27,7 +27,11 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use shakmaty::{Color, KnownOutcome};
 
-use crate::{dataset::searched::Samples, files::output, hashing::hex};
+use crate::{
+    dataset::searched::Samples,
+    files::output,
+    hashing::{hex, sha256_of_file},
+};
 
 /// A manifest is not longer than this, in bytes.
 const LONGEST_JSON: u64 = 1 << 28;
@@ -384,9 +388,21 @@ impl Store {
                 found.eq(numbers.iter().copied()),
                 "{name} has other games than it should"
             );
-            for file in part.files.keys() {
-                let is_there = self.folder.join(file).is_file();
-                ensure!(is_there, "{file} is missing, which {name} tells of");
+            for (file, sum) in &part.files {
+                let found = digest(&self.folder.join(file))?;
+                let found =
+                    found.with_context(|| format!("{file} is missing, which {name} tells of"))?;
+                ensure!(
+                    found == *sum,
+                    "{file} was changed or damaged since {name} was written"
+                );
+            }
+            for game in &part.games {
+                ensure!(
+                    self.has_chunk(game)?,
+                    "{} is missing, or was changed or damaged since {name} was written",
+                    chunk_name(game.number)
+                );
             }
             self.files.extend(part.files);
             let games = part.games.into_iter().map(|game| (game.number, game));
@@ -541,6 +557,15 @@ fn make_folder(path: &Path) -> Result<()> {
 fn read(path: &Path, most: u64) -> Result<Option<Vec<u8>>> {
     match crate::files::read(path, most) {
         Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+/// SHA-256 of a file; nothing if there is none.
+fn digest(path: &Path) -> Result<Option<String>> {
+    match sha256_of_file(path) {
+        Ok(sum) => Ok(Some(sum)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }

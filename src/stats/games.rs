@@ -109,7 +109,7 @@ pub struct Summary {
     /// Mean length in plies.
     pub mean_plies: f64,
     /// Median length in plies.
-    pub median_plies: u32,
+    pub median_plies: f64,
     /// Length of the shortest game.
     pub shortest_plies: u32,
     /// Length of the longest.
@@ -203,7 +203,7 @@ impl GameStats {
             decisive_per_draw: self.decisive_per_draw(),
             decisive_per_draw_interval: self.ratio_interval(),
             mean_plies: share(sorted.iter().map(|&plies| u64::from(plies)).sum()),
-            median_plies: sorted.get(sorted.len() / 2).copied().unwrap_or(0),
+            median_plies: median(&sorted),
             shortest_plies: sorted.first().copied().unwrap_or(0),
             longest_plies: sorted.last().copied().unwrap_or(0),
             repeated: (1..=REPEATED_MOVES).map(repeated).collect(),
@@ -262,6 +262,12 @@ fn diversity(sizes: &[u64]) -> Diversity {
         distinct: sizes.len() as u64,
         effective: if sizes.is_empty() { 0.0 } else { entropy.exp() },
     }
+}
+
+/// The value in the middle of sorted ones, or between the two that are; 0 of none.
+fn median(sorted: &[u32]) -> f64 {
+    let at = |index: usize| sorted.get(index).map_or(0.0, |&value| f64::from(value));
+    f64::midpoint(at(sorted.len().saturating_sub(1) / 2), at(sorted.len() / 2))
 }
 
 #[cfg(test)]

@@ -66,9 +66,15 @@ impl Item {
     pub fn is_solved_by(&self, m: PackedMove) -> Option<bool> {
         match (self.best.is_empty(), self.avoid.is_empty()) {
             (true, true) => None,
-            (false, _) => Some(self.best.contains(&m)),
-            (true, false) => Some(!self.avoid.contains(&m)),
+            (is_any_best, _) => {
+                Some((is_any_best || self.best.contains(&m)) && !self.avoid.contains(&m))
+            }
         }
+    }
+
+    /// Whether it is known what solves the position.
+    pub fn has_solution(&self) -> bool {
+        !(self.best.is_empty() && self.avoid.is_empty())
     }
 }
 
@@ -153,10 +159,19 @@ fn parse_epd(line: &str, number: usize) -> Result<Item> {
         .take_while(|w| w.bytes().all(|b| b.is_ascii_digit()))
         .count();
     let fields = (4 + counters).min(words.len());
-    let fen = words[..fields].join(" ");
+    let operations = operations(&words[fields..].join(" "));
+    let mut fen = words[..fields].join(" ");
+    if counters == 0 && fields == 4 {
+        let counter = |name: &str, usual| {
+            let mut found = operations.iter().filter_map(|text| text.split_once(' '));
+            let value = found.find(|(operation, _)| *operation == name);
+            value.map_or(usual, |(_, value)| value.trim()).to_owned()
+        };
+        fen += &format!(" {} {}", counter("hmvc", "0"), counter("fmvn", "1"));
+    }
     let history = setup::history_from(Some(&fen), &[])?;
     let mut item = Item::new(history, format!("#{number}"));
-    for operation in operations(&words[fields..].join(" ")) {
+    for operation in operations {
         let (name, value) = operation.split_once(' ').unwrap_or((&operation, ""));
         match name {
             "id" => item.name = format!("#{number} {}", value.trim().trim_matches('"')),
@@ -290,6 +305,18 @@ mod tests {
             error.contains("game 2") && error.contains("'Sf3' at ply 3"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn epd_counters_are_those_of_its_operations_and_a_best_move_may_be_one_to_avoid() {
+        let file = file("4k3/8/8/8/8/8/8/4K2R w K - bm O-O Kd2; am Kd2; hmvc 50; fmvn 80;\n");
+        let item = from_epd(file.path()).unwrap().next().unwrap().unwrap();
+        assert_eq!(item.fen(), "4k3/8/8/8/8/8/8/4K2R w K - 50 80");
+        let [castling, king] = item.best[..] else {
+            panic!("{:?}", item.best)
+        };
+        assert_eq!(item.is_solved_by(castling), Some(true));
+        assert_eq!(item.is_solved_by(king), Some(false));
     }
 
     #[test]

@@ -29,7 +29,7 @@ use crate::{
     network::opponent,
     options::Options,
     player::{Load, Player},
-    search::{Limits, MoveStat, Report, Reporter, StopSignal, SystemClock, Tree},
+    search::{Limits, MoveStat, REPORT_INTERVAL, Report, Reporter, StopSignal, SystemClock, Tree},
     terminal::tell,
 };
 
@@ -97,6 +97,10 @@ impl AnalyzeArgs {
 
     /// The options with what whole games need.
     fn options(&self, options: Options, is_limit_set: bool) -> Options {
+        let options = match options.analyse_mode {
+            true => options.without_chance(),
+            false => options,
+        };
         if !self.is_reviewed() {
             return options;
         }
@@ -374,6 +378,18 @@ impl Reporter for Collector<'_> {
 
     fn move_stats(&mut self, stats: &[MoveStat]) {
         self.stats = stats.to_vec();
+    }
+
+    fn note(&mut self, text: &str) {
+        tell(format_args!("scorn: {text}"));
+    }
+
+    fn interval(&self) -> Duration {
+        // The nodes to the solution are counted to the batch.
+        match self.item.has_solution() {
+            true => Duration::ZERO,
+            false => REPORT_INTERVAL,
+        }
     }
 }
 

@@ -161,7 +161,13 @@ impl PositionRecord {
     ) -> PositionRecord {
         let position = item.history.position();
         let report = &outcome.report;
-        let text = |m: PackedMove| setup::move_text(position, m, options.chess960);
+        // What is no standard game cannot be written as one: castling would read as a king's move.
+        let chess960 = options.chess960 || !setup::castles_as_usual(&item.history);
+        let options = &Options {
+            chess960,
+            ..options.clone()
+        };
+        let text = |m: PackedMove| setup::move_text(position, m, chess960);
         let wl = report.lines.first().map_or(0.0, |line| line.value.wl);
         PositionRecord {
             name: item.name.clone(),
@@ -180,7 +186,10 @@ impl PositionRecord {
             lines: report
                 .lines
                 .iter()
-                .map(|line| LineRecord::new(position, line, options))
+                .enumerate()
+                // Nothing is known of a move that was never looked at.
+                .filter(|(index, line)| *index == 0 || line.is_known())
+                .map(|(_, line)| LineRecord::new(position, line, options))
                 .collect(),
             moves: stats
                 .unwrap_or_default()

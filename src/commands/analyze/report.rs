@@ -97,6 +97,7 @@ fn game(review: &GameReview) -> Value {
         "start": Fen::from_position(&game.start, EnPassantMode::Legal).to_string(),
         "number": game.number,
         "moves": review.moves.iter().map(reviewed_move).collect::<Vec<_>>(),
+        "end": review.end.as_ref().zip(review.moves.last()).map(|(end, last)| lines(end, last.turn.other())),
     })
 }
 
@@ -126,7 +127,7 @@ fn reviewed_move(reviewed: &ReviewedMove) -> Value {
         value["t"] = trap.into();
     }
     if let Some(loss) = reviewed.loss.filter(|&loss| loss > 0.0) {
-        value["x"] = ((500.0 * loss).round() / 10.0).into();
+        value["x"] = ((500.0 * f64::from(loss)).round() / 10.0).into();
     }
     value
 }

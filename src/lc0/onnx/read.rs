@@ -57,7 +57,7 @@ pub fn read_onnx_as(bytes: &[u8], encoding: Option<OnnxEncoding>) -> Result<Onnx
 }
 
 /// The metadata of a model.
-pub(crate) fn metadata(bytes: &[u8]) -> Result<Vec<(String, String)>, NetError> {
+pub fn metadata(bytes: &[u8]) -> Result<Vec<(String, String)>, NetError> {
     Ok(metadata_of(&decode(bytes)?))
 }
 

@@ -78,6 +78,9 @@ pub(super) fn player<T: Evaluator + 'static, E>(
     load: impl Fn(String) -> Result<T, E>,
 ) -> Result<Arc<dyn Evaluator>, E> {
     let [low, high] = names.map(|name| load(name).map(Arc::new));
+    let known = RATED.iter().map(|rated| rated.rating);
+    let (least, most) = (known.clone().min(), known.max());
+    let rating = rating.clamp(least.unwrap_or(rating), most.unwrap_or(rating));
     let name = format!("sparse (CPU), network built in, a human player rated {rating}");
     Ok(Arc::new(Between::new(low?, high?, share, name)))
 }

@@ -2,6 +2,7 @@
 
 use std::{
     env, fs,
+    io::Read,
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -10,6 +11,7 @@ use thiserror::Error;
 
 use super::{calibrate::calibrate, human};
 use crate::{
+    files,
     lc0::{self, ConvertOptions, DataType, Net, OnnxModel, format::Structure},
     sparse::file::{self, FileError},
 };
@@ -120,7 +122,8 @@ pub fn is_sparse(weights: &str) -> bool {
     })
 }
 
-fn is_onnx(path: &Path) -> bool {
+/// Whether a file is named as an ONNX model.
+pub(super) fn is_onnx(path: &Path) -> bool {
     path.extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"))
 }
@@ -227,7 +230,7 @@ fn usual_heads(options: &ConvertOptions) -> Result<(), lc0::NetError> {
     Ok(())
 }
 
-/// The newest file that is named like a network.
+/// The newest file that is named like a network and begins like one.
 fn discover() -> Result<PathBuf, WeightsError> {
     let beside = env::current_exe()
         .ok()
@@ -252,11 +255,19 @@ fn candidates(folder: &Path) -> Vec<(SystemTime, PathBuf)> {
             .iter()
             .any(|ending| name.ends_with(ending))
     });
+    let networks = networks.filter(|entry| is_onnx(&entry.path()) || is_begun(&entry.path()));
     let dated = networks.filter_map(|entry| {
         let changed = entry.metadata().ok()?.modified().ok()?;
         Some((changed, entry.path()))
     });
     dated.collect()
+}
+
+/// Whether a file, unpacked, begins like one of lc0's networks.
+fn is_begun(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = files::open(path).map(|file| file.take(16).read_to_end(&mut start));
+    matches!(read, Ok(Ok(_))) && Net::is_begun_by(&start)
 }
 
 #[cfg(test)]
@@ -267,7 +278,12 @@ mod tests {
     fn the_newest_network_is_discovered() {
         let folder = tempfile::tempdir().unwrap();
         assert!(candidates(folder.path()).is_empty());
-        for (name, age) in [("old.pb.gz", 90), ("notes.txt", 0), ("new.ONNX", 60)] {
+        for (name, age) in [
+            ("old.pb.gz", 90),
+            ("notes.txt", 0),
+            ("new.ONNX", 60),
+            ("no network.pb", 30),
+        ] {
             let file = fs::File::create(folder.path().join(name)).unwrap();
             let changed = SystemTime::now() - std::time::Duration::from_secs(age);
             file.set_modified(changed).unwrap();

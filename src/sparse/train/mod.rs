@@ -136,11 +136,30 @@ pub fn run(settings: &TrainingSettings, report: &mut dyn FnMut(&str)) -> Result<
         settings.batch > 0 && settings.chunk > 0 && settings.threads > 0,
         "sizes must be positive"
     );
+    // Each thread has gradients of its own: what has nothing to do is not started.
+    ensure!(
+        settings.threads <= settings.batch.div_ceil(settings.chunk),
+        "{} threads have nothing to share in a batch of {} positions in chunks of {}",
+        settings.threads,
+        settings.batch,
+        settings.chunk
+    );
     std::fs::create_dir_all(&settings.folder)
         .with_context(|| format!("cannot make {}", settings.folder.display()))?;
     let mut run = TrainingRun::begin(settings)?;
     run.go(report)?;
     Ok(run.progress)
+}
+
+/// A decay has steps before it.
+fn check_decay(settings: &TrainingSettings, progress: &TrainingProgress) -> Result<()> {
+    ensure!(
+        settings.decay.is_none() || progress.step < settings.steps,
+        "the decay is to end at step {}, and the checkpoint is at step {}: steps count from the beginning of the run",
+        settings.steps,
+        progress.step
+    );
+    Ok(())
 }
 
 impl<'a> TrainingRun<'a> {
@@ -169,6 +188,7 @@ impl<'a> TrainingRun<'a> {
             progress.decay_step = progress.step;
             progress.decay_seconds = progress.seconds;
         }
+        check_decay(settings, &progress)?;
         let mixture = Mixture::new(
             settings.data.clone(),
             settings.seed,

@@ -33,10 +33,13 @@
   const trapOf = (line, isWhite) =>
     line[3] ? Math.max(0, (isWhite ? 1 : -1) * (expected(line[2]) - expected(line[3]))) : 0;
 
+  /** The lines of each position: before the moves, and after the last one if the game goes on there. */
+  const positions = () => [...game.moves.map((move) => move.l), ...(game.end ? [game.end] : [])];
+
   function values() {
     const [x, win, notLost, traps] = [[], [], [], { true: [], false: [] }];
-    game.moves.forEach((move, index) => {
-      const best = move.l[0];
+    positions().forEach((lines, index) => {
+      const best = lines[0];
       x.push(index);
       if (!best) {
         for (const list of [win, notLost, traps.true, traps.false]) list.push(null);
@@ -46,7 +49,7 @@
       // The best line against best replies, for the side to move.
       const sign = isWhite ? 1 : -1;
       const against = (line) => line[3] || line[2];
-      const most = move.l.reduce((a, b) => (sign * expected(against(b)) > sign * expected(against(a)) ? b : a));
+      const most = lines.reduce((a, b) => (sign * expected(against(b)) > sign * expected(against(a)) ? b : a));
       win.push(against(most)[0] / 10);
       notLost.push(100 - against(most)[1] / 10);
       traps[isWhite].push(trapOf(best, isWhite));
@@ -85,7 +88,7 @@
           plot.ctx.fillRect(plot.bbox.left, plot.bbox.top, plot.bbox.width, plot.bbox.height);
         }],
         draw: [(plot) => {
-          const x = Math.round(plot.valToPos(Math.min(ply, game.moves.length - 1), "x", true)) + 0.5;
+          const x = Math.round(plot.valToPos(Math.min(ply, positions().length - 1), "x", true)) + 0.5;
           plot.ctx.strokeStyle = "#e08a00";
           plot.ctx.lineWidth = 2;
           plot.ctx.beginPath();
