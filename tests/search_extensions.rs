@@ -75,8 +75,11 @@ fn a_mate_at_the_root_is_played_whatever_its_prior_is() {
     };
     use shakmaty::Position;
     assert!(after.position().is_checkmate());
+    // Without look-ahead it is seen when the search is over.
     let plain = Setup::new(options(&[])).search(&game, 2);
-    assert_eq!(plain.report.lines[0].score, Score::Open);
+    assert_eq!(plain.report.lines[0].score, Score::Mate(1));
+    let unproven = Setup::new(options(&[("StickyEndgames", "false")])).search(&game, 2);
+    assert_eq!(unproven.report.lines[0].score, Score::Open);
     setup.tree.lock().assert_consistent();
 }
 

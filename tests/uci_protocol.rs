@@ -182,8 +182,6 @@ fn bad_input_is_told_and_breaks_nothing() {
         "position startpos moves e2e4 e2e4",
         "position startpos moves d2d4 \u{1b}[31m",
         "position startpos moves 0000",
-        "go wtime",
-        "go sideways",
         "setoption",
         "setoption name NoSuchThing value 3",
         "setoption name Threads value -1",

@@ -94,6 +94,24 @@ fn a_mate_is_not_looked_for_where_nothing_is_left_to_find() {
     assert_eq!(count(&session.end(), "bestmove "), 1);
 }
 
+#[test]
+fn a_mate_in_one_is_played_even_if_no_visit_came_to_it() {
+    let mut session = Session::new();
+    for nodes in [1, 5, 300] {
+        session.ask("ucinewgame");
+        session.ask("position fen r5r1/5p2/k2bb1p1/p2npPPp/P3KR1P/1p1P4/NpQ5/R4Bq1 b - - 1 41");
+        let (best, lines) = session.go(&format!("go nodes {nodes}"));
+        assert_eq!(best, "g1e3");
+        let last = lines
+            .iter()
+            .rfind(|line| line.starts_with("info depth"))
+            .unwrap();
+        assert!(last.contains("score mate 1 "), "{last}");
+    }
+    // Unless another move was asked for.
+    assert_eq!(session.go("go nodes 5 searchmoves g1d4").0, "g1d4");
+}
+
 /// The moves of a short game of the engine with itself.
 fn game(session: &mut Session, nodes: u32) -> Vec<String> {
     session.send("ucinewgame");

@@ -163,11 +163,14 @@ fn count(path: &Path, network: Option<&dyn Evaluator>) -> Result<Counted> {
         counted.stats.policies = records::count(path, network)?;
         return Ok(counted);
     }
-    let mut limits: BTreeSet<Option<u64>> = BTreeSet::new();
+    let mut limits: BTreeSet<u64> = BTreeSet::new();
     for game in Reader::new(files::open(path)?) {
         match game {
             Ok(game) => {
-                limits.insert(game.tag(LIMIT_TAG).and_then(|text| text.parse().ok()));
+                limits.extend(
+                    game.tag(LIMIT_TAG)
+                        .and_then(|text| text.parse::<u64>().ok()),
+                );
                 let stats = &mut counted.stats;
                 stats.add(&game.start, &game.moves, &game.end, game.outcome);
             }
@@ -182,7 +185,7 @@ fn count(path: &Path, network: Option<&dyn Evaluator>) -> Result<Counted> {
     }
     // Games of several limits are a point of none.
     let mut limits = limits.into_iter();
-    counted.sc_limit = limits.next().flatten().filter(|_| limits.next().is_none());
+    counted.sc_limit = limits.next().filter(|_| limits.next().is_none());
     ensure!(
         counted.stats.games() + counted.broken > 0,
         "{}: there is no game in it",

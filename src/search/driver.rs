@@ -357,6 +357,10 @@ impl Announcer<'_, '_> {
             let mut shared = self.search.shared.lock();
             self.tell_of_memory(&shared);
             shared.state.progress.claimed = 0;
+            if self.search.params.propagates_proofs {
+                // A mate in one is played even if no visit has come to it.
+                shared.state.prove_mates_at_root(self.search.job);
+            }
             let mut rng = self.search.job.rng(stream::CHOICE);
             let outcome = self.search.telling(&shared).outcome(&mut rng);
             (shared.is_full, outcome)

@@ -101,12 +101,12 @@ impl SearchState {
         self.root_moves = chosen;
         self.table_moves = table_moves;
         if job.options.certainty_prop > 0 {
-            self.look_ahead_at_root(job);
+            self.prove_mates_at_root(job);
         }
     }
 
     /// Notes which of the root's moves mate: the root itself is no leaf, so nobody else looks.
-    fn look_ahead_at_root(&mut self, job: &Job) {
+    pub fn prove_mates_at_root(&mut self, job: &Job) {
         let tree = &mut self.tree;
         let mates: Vec<u8> = self
             .root_moves
