@@ -13,7 +13,7 @@ use crate::{
 /// Describe a network: architecture, size, formats, licence.
 #[derive(Clone, Debug, clap::Args)]
 pub struct DescribeArgs {
-    /// The networks: .pb.gz, .pb or .onnx, or "<built in>".
+    /// The networks: .pb.gz, .pb or .onnx, or `<built in>`.
     #[arg(required = true)]
     pub networks: Vec<PathBuf>,
     /// Print JSON, one object per line.
