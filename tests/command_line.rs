@@ -38,12 +38,14 @@ fn help_and_version() {
 }
 
 /// A command line that is a mistake, the exit code, and what the message holds.
-const MISTAKES: [(&str, i32, &str); 20] = [
+const MISTAKES: [(&str, i32, &str); 22] = [
     ("--nosuch", 2, "--nosuch"),
     ("frobnicate", 2, "frobnicate"),
     ("--cpuct fast", 2, "not a number"),
     ("--sc-sampling x", 2, "one of thompson"),
-    ("analyze", 2, "--fen"),
+    ("analyze", 2, "<--fen <FEN>|--epd <FILE>|--pgn <FILE>>"),
+    ("analyze --fen startpos --epd x.epd", 2, "--epd"),
+    ("dataset stats tests", 1, "is a folder"),
     ("analyze --fen 8/8", 1, "not a FEN"),
     ("analyze --epd /no/such/file", 1, "/no/such/file"),
     ("-b nosuch analyze --fen startpos", 1, "nosuch"),

@@ -522,7 +522,13 @@ struct FileHeader {
 
 impl FileHeader {
     fn read(reader: &mut impl Read, path: &Path) -> Result<FileHeader> {
-        let length = std::fs::metadata(path)?.len();
+        let found = std::fs::metadata(path)?;
+        ensure!(
+            !found.is_dir(),
+            "{} is a folder, not a record file",
+            path.display()
+        );
+        let length = found.len();
         let mut start = [0; RANKED_BYTES];
         let (plain, rest) = start.split_at_mut(PLAIN_BYTES);
         let too_short = || format!("{} is too short for a record file", path.display());

@@ -51,15 +51,16 @@ Examples:
 /// Analyse positions or games.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
+#[command(group(clap::ArgGroup::new("positions").required(true).args(["fen", "epd", "pgn"])))]
 pub struct AnalyzeArgs {
     /// A position, or "startpos"; may be given several times.
-    #[arg(long, value_name = "FEN", required_unless_present_any = ["epd", "pgn"])]
+    #[arg(long, value_name = "FEN")]
     pub fen: Vec<String>,
     /// A file of positions, one a line; best moves (bm) in it are compared. May be .gz or .zst; "-" is standard input.
-    #[arg(long, value_name = "FILE", conflicts_with = "fen")]
+    #[arg(long, value_name = "FILE")]
     pub epd: Option<PathBuf>,
     /// A file of games: every position in which a move was played, and the last. May be .gz or .zst; "-" is standard input.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["fen", "epd"])]
+    #[arg(long, value_name = "FILE")]
     pub pgn: Option<PathBuf>,
     /// Nodes per position [default: 10000, unless --movetime is given].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
