@@ -232,3 +232,53 @@ fn played_with(network: &Path) {
         "{lines:?}"
     );
 }
+
+#[test]
+fn a_network_asks_for_constants_and_what_is_set_by_hand_counts_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let [checkpoint, network] = ["checkpoint", "x.onnx"].map(|name| folder.path().join(name));
+    let (checkpoint, network) = (text(&checkpoint), text(&network));
+    let sizes = "--policy-width 64 --value-width 64 --hidden 8";
+    let start = ["train", "start", checkpoint].into_iter();
+    said(&scorn(&start.chain(sizes.split(' ')).collect::<Vec<_>>()));
+    let export = |options| scorn(&["train", "export", checkpoint, network, "--options", options]);
+    let refused = export("LogFile=x");
+    assert!(!refused.status.success() && !Path::new(network).exists());
+    said(&export("CPuct=2.5;FpuValue=0.5"));
+    assert!(
+        said(&scorn(&["describe", network])).contains("scorn.options = CPuct=2.5;FpuValue=0.5")
+    );
+    // In self-play each side has the constants of its own network.
+    let out = folder.path().join("games");
+    let sides = [
+        "--a",
+        &format!("WeightsFile={network};FpuValue=0.25"),
+        "--b",
+        "CPuct=3",
+    ]
+    .map(str::to_owned);
+    let mut arguments: Vec<&str> = "selfplay --games 1 --nodes 2 --longest 4 --out"
+        .split(' ')
+        .collect();
+    arguments.push(text(&out));
+    arguments.extend(sides.iter().map(String::as_str));
+    said(&scorn(&arguments));
+    let manifest = std::fs::read_to_string(out.join("manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    let constant =
+        |side: &str, name: &str| manifest[side]["options"][name].as_str().unwrap().to_owned();
+    assert_eq!(
+        [constant("a", "CPuct"), constant("a", "FpuValue")],
+        ["2.5", "0.25"]
+    );
+    assert_eq!(
+        [constant("b", "CPuct"), constant("b", "FpuValue")],
+        ["3", "0.33"]
+    );
+    // In a chess program it is told.
+    let mut session = Session::with(&["--weights", network, "--cpuct", "2"]);
+    session.ask("position startpos");
+    let (_, lines) = session.go("go nodes 2");
+    let told = "it asks for CPuct 2.5, FpuValue 0.5 where nothing was set by hand";
+    assert!(lines.iter().any(|line| line.contains(told)), "{lines:?}");
+}
