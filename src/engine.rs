@@ -186,14 +186,8 @@ impl Engine {
 
     /// Finds out which options count for this game, and says so when a profile changes some.
     fn put_in_force(&mut self) {
-        let adapted = self.adapted(&self.options.weights_file.clone());
-        let (mut in_force, mut announcement) = self.autopilot.in_force(&adapted);
-        if in_force.weights_file != self.options.weights_file {
-            // A profile has chosen another network, which asks for other things.
-            let adapted = self.adapted(&in_force.weights_file);
-            let (again, text) = self.autopilot.in_force(&adapted);
-            (in_force, announcement) = (again, announcement.or(text));
-        }
+        let (mut in_force, announcement) = self.autopilot.in_force(&self.options);
+        self.apply_wishes(&mut in_force);
         strength::limit(&mut in_force);
         self.in_force = in_force;
         if let Some(text) = announcement {
@@ -201,22 +195,25 @@ impl Engine {
         }
     }
 
-    /// The options as they were set, with what this network asks for where nothing was set by hand.
-    fn adapted(&mut self, weights: &str) -> Options {
-        if self.wishes.0 != weights {
-            self.wishes = (weights.to_owned(), Wishes::of(weights));
+    /// Sets what the network asks for where neither the user nor a profile has set anything.
+    fn apply_wishes(&mut self, options: &mut Options) {
+        if self.wishes.0 != options.weights_file {
+            self.wishes = (
+                options.weights_file.clone(),
+                Wishes::of(&options.weights_file),
+            );
         }
-        let mut options = self.options.clone();
-        self.wishes.1.apply(&mut options, self.autopilot.by_hand());
-        options
+        self.wishes.1.apply(options, &self.autopilot.settled());
     }
 
     /// An analysis is no game: neither profile nor strength limit counts.
     fn lift_limits(&mut self) {
-        self.in_force = self.adapted(&self.options.weights_file.clone());
         if let Some(text) = self.autopilot.lift() {
             self.listener.note(text);
         }
+        let mut options = self.options.clone();
+        self.apply_wishes(&mut options);
+        self.in_force = options;
     }
 
     /// Drops the tree before the next search.

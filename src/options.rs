@@ -87,6 +87,9 @@ pub enum OptionError {
         /// What would have been accepted.
         expected: String,
     },
+    /// A part of a list of settings is none.
+    #[error("'{0}' is not as in Option=value")]
+    NoValue(String),
     /// The value has a form of its own, and this is wrong with it.
     #[error("option {name}: {reason}")]
     Malformed {
@@ -589,6 +592,18 @@ impl Options {
             result => result.map(|()| None),
         }
     }
+}
+
+/// The names and values in `Option=value;...`.
+pub fn settings(text: &str) -> impl Iterator<Item = Result<(&str, &str), OptionError>> {
+    let parts = text
+        .split(';')
+        .map(str::trim)
+        .filter(|part| !part.is_empty());
+    parts.map(|part| match part.split_once('=') {
+        Some((name, value)) => Ok((name.trim(), value.trim())),
+        None => Err(OptionError::NoValue(part.to_owned())),
+    })
 }
 
 /// The UCI names and the flags of lc0's options that there are not here.

@@ -116,7 +116,7 @@ pub struct Competitor {
     program: Option<PathBuf>,
     arguments: Vec<String>,
     /// Names and values; a button has none.
-    options: Vec<(String, Option<String>)>,
+    pub options: Vec<(String, Option<String>)>,
     /// What a move may cost.
     pub limit: Limit,
 }

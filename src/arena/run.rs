@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     selfplay::openings::Opening,
-    stats::sprt::{Sprt, SprtVerdict},
+    stats::sprt::Sprt,
     uci::client::{Client, ClientError},
 };
 
@@ -65,11 +65,6 @@ impl Match {
         let halves = if self.is_paired { 2 } else { 1 };
         let pairs = 0..self.openings.len();
         pairs.flat_map(move |pair| (0..halves).map(move |half| Round { pair, half }))
-    }
-
-    /// Whether the test, if there is one, has come to an end.
-    pub fn is_decided(&self, tally: &Tally) -> bool {
-        tally.verdict() != SprtVerdict::Continue
     }
 
     /// Plays the games that the tally does not have, the first of them with the engines that have been started. What is
@@ -127,7 +122,7 @@ impl Match {
     /// The next game, unless the match is over.
     fn next(&self, shared: &Mutex<SharedMatch<'_>>) -> Option<Round> {
         let mut shared = shared.lock();
-        if shared.failure.is_some() || self.is_decided(shared.tally) {
+        if shared.failure.is_some() || shared.tally.is_decided() {
             return None;
         }
         shared.games.pop_front()

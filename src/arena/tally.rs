@@ -108,7 +108,7 @@ impl Tally {
         };
         place.insert(points);
         self.order.push(round);
-        if self.verdict == SprtVerdict::Continue
+        if !self.is_decided()
             && let Some(sprt) = self.sprt
             && let Some(ratio) = self.standing(Some(&sprt)).ratio
         {
@@ -128,6 +128,11 @@ impl Tally {
     /// What came of the test, if there is one: the first thing that it decided.
     pub fn verdict(&self) -> SprtVerdict {
         self.verdict
+    }
+
+    /// Whether the test, if there is one, has come to an end.
+    pub fn is_decided(&self) -> bool {
+        self.verdict != SprtVerdict::Continue
     }
 
     /// Whether a game was played.

@@ -198,8 +198,8 @@ impl MatchArgs {
         let rules = &game.terms.rules;
         let seed = (self.order == Order::Random && book.is_some()).then_some(self.seed);
         let settings = json!({
-            "first": identity(&first.text)?,
-            "second": identity(&second.text)?,
+            "first": identity(first)?,
+            "second": identity(second)?,
             "limit": first.limit.to_string(),
             "second limit": second.limit.to_string(),
             "book (SHA-256)": book,
@@ -221,15 +221,19 @@ impl MatchArgs {
 
 /// An engine's text with the contents of the files that it names, rather than their names: what plays is the same wherever
 /// it lies, and is another when the file has changed.
-fn identity(text: &str) -> Result<String> {
-    let part = |part: &str| match part.split_once('=') {
-        Some((name, value)) if Path::new(value).is_file() => {
-            Ok(format!("{name}={}", digest(Path::new(value))?))
-        }
-        _ => Ok(part.to_owned()),
-    };
-    let parts: Result<Vec<String>> = text.split(';').map(part).collect();
-    Ok(parts?.join(";"))
+fn identity(player: &Competitor) -> Result<String> {
+    let (command, _) = player.text.split_once(';').unwrap_or((&player.text, ""));
+    let mut text = command.to_owned();
+    for (name, value) in &player.options {
+        text += &match value {
+            None => format!(";{name}"),
+            Some(file) if Path::new(file).is_file() => {
+                format!(";{name}={}", digest(Path::new(file))?)
+            }
+            Some(value) => format!(";{name}={value}"),
+        };
+    }
+    Ok(text)
 }
 
 fn digest(path: &Path) -> Result<String> {
@@ -308,7 +312,7 @@ fn tell(args: &MatchArgs, game: &Match, tally: &Tally, html: Option<NewFile>) ->
     let sprt = game.sprt.as_ref();
     let rounds: HashSet<Round> = game.rounds().collect();
     let played = rounds.iter().filter(|&&round| tally.has(round)).count();
-    let left = if game.is_decided(tally) {
+    let left = if tally.is_decided() {
         0
     } else {
         rounds.len() - played

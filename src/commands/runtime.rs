@@ -148,7 +148,7 @@ fn print_missing(runtime: Option<&Runtime>, states: &[BackendState]) -> Result<(
         .iter()
         .any(|(name, state)| *name == "openvino" && state.is_ok());
     say!();
-    let folder = install_folder().filter(|folder| folder.as_os_str() != ".");
+    let folder = install_folder();
     let mut is_first = true;
     for (there, what, command) in [
         (runtime.is_some(), "for speed on any CPU", INSTALL_COMMAND),

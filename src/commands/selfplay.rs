@@ -21,7 +21,7 @@ use crate::{
         load::wishes::adapted,
         opponent::{self, Networks},
     },
-    options::Options,
+    options::{Options, settings},
     player::Load,
     selfplay::{
         adjudicate::{DrawRule, RuleError, Rules, WinRule},
@@ -594,16 +594,10 @@ fn plan(
 /// The options of one side. What concerns the whole run cannot be a side's.
 fn side_options(both: &Options, by_hand: &BTreeSet<&'static str>, text: &str) -> Result<Options> {
     let (mut options, mut by_hand) = (both.clone(), by_hand.clone());
-    for setting in text
-        .split(';')
-        .map(str::trim)
-        .filter(|text| !text.is_empty())
-    {
-        let (name, value) = setting
-            .split_once('=')
-            .with_context(|| format!("'{setting}' is not as in Option=value"))?;
-        options.set(name.trim(), value.trim())?;
-        by_hand.extend(Options::name_of(name.trim()));
+    for setting in settings(text) {
+        let (name, value) = setting?;
+        options.set(name, value)?;
+        by_hand.extend(Options::name_of(name));
     }
     let options = adapted(options, &by_hand);
     ensure!(

@@ -61,9 +61,10 @@ impl Autopilot {
         self.by_hand.insert(option);
     }
 
-    /// The options that were set by hand.
-    pub fn by_hand(&self) -> &BTreeSet<&'static str> {
-        &self.by_hand
+    /// The options that were set by hand or by the profiles that are in force.
+    pub fn settled(&self) -> BTreeSet<&'static str> {
+        let by_profile = self.announced.settings.iter().map(|(name, _)| *name);
+        self.by_hand.iter().copied().chain(by_profile).collect()
     }
 
     /// The next position belongs to another game.

@@ -99,8 +99,8 @@ fn how_to_install(backend: &str, error: &RuntimeError) -> String {
         return String::new();
     }
     let command = targets::install_command(backend);
-    let folder = install_folder().filter(|folder| folder.as_os_str() != ".");
-    let place = folder.map_or(String::new(), |folder| format!(" in {}", folder.display()));
+    let place =
+        install_folder().map_or(String::new(), |folder| format!(" in {}", folder.display()));
     format!("; install it{place} with: {command}")
 }
 

@@ -6,7 +6,10 @@ use std::{collections::BTreeSet, path::Path};
 use anyhow::{Context, Result};
 
 use super::weights;
-use crate::{lc0, options::Options};
+use crate::{
+    lc0,
+    options::{Options, settings},
+};
 
 /// The metadata entry.
 pub const KEY: &str = "scorn.options";
@@ -48,7 +51,11 @@ impl Wishes {
 
     /// Reads `Option=value;...`; what is not understood is left out.
     fn parse(text: &str) -> Wishes {
-        Wishes(parts(text).filter_map(|part| wish(part).ok()).collect())
+        Wishes(
+            settings(text)
+                .filter_map(|setting| wish(setting.ok()?).ok())
+                .collect(),
+        )
     }
 
     /// For people: what is asked for; empty if nothing is.
@@ -83,22 +90,14 @@ impl Wishes {
 /// # Errors
 /// When a part of it is not understood, or may not be asked for.
 pub fn check(text: &str) -> Result<()> {
-    parts(text).try_for_each(|part| wish(part).map(|_| ()))
+    settings(text).try_for_each(|setting| wish(setting?).map(|_| ()))
 }
 
-fn parts(text: &str) -> impl Iterator<Item = &str> {
-    text.split(';')
-        .map(str::trim)
-        .filter(|part| !part.is_empty())
-}
-
-fn wish(part: &str) -> Result<(&'static str, String)> {
-    let parts = part.split_once('=');
-    let (name, value) = parts.with_context(|| format!("'{part}' is not as in Option=value"))?;
-    let known = Options::name_of(name.trim()).filter(|name| ALLOWED.contains(name));
-    let name = known.with_context(|| format!("a network may not ask for {}", name.trim()))?;
-    Options::default().set(name, value.trim())?;
-    Ok((name, value.trim().to_owned()))
+fn wish((name, value): (&str, &str)) -> Result<(&'static str, String)> {
+    let known = Options::name_of(name).filter(|name| ALLOWED.contains(name));
+    let known = known.with_context(|| format!("a network may not ask for {name}"))?;
+    Options::default().set(known, value)?;
+    Ok((known, value.to_owned()))
 }
 
 fn of_file(path: &Path) -> Option<Vec<(String, String)>> {

@@ -266,11 +266,11 @@ fn is_own_checkout(folder: &Path) -> bool {
     built_in.is_some() && built_in == fs::canonicalize(folder).ok()
 }
 
-/// The folder in which the install commands put `runtime` to a place where it is found: the current one in a checkout,
-/// otherwise the program's folder among the user's data. `None` where there is no such thing.
+/// The folder in which the install commands put `runtime` to a place where it is found: the program's among the user's data.
+/// `None` in a checkout, where the current one will do, and where there is no such thing.
 pub fn install_folder() -> Option<PathBuf> {
     match is_own_checkout(Path::new(".")) {
-        true => Some(PathBuf::from(".")),
+        true => None,
         false => Some(dirs::data_local_dir()?.join("scorn")),
     }
 }
