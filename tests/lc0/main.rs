@@ -3,6 +3,7 @@
 
 mod commands;
 mod damage;
+mod half_precision;
 mod naive;
 mod parity;
 mod run;

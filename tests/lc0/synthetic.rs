@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Inputs like those of chess positions: sparse ones, a rule-50 counter, a plane of ones.
-fn positions(count: usize) -> Vec<Vec<f32>> {
+pub fn positions(count: usize) -> Vec<Vec<f32>> {
     let mut rng = Rng(99);
     let mut position = || {
         let mut planes: Vec<f32> = (0..112 * 64)
