@@ -291,10 +291,10 @@ fn for_each_at_root(
         .moves_left
         .filter(|moves_left| moves_left.is_active(parent_q));
     let fpu = params.fpu(true).value(parent_q, state.visited_root_mass());
-    let children = tree.children(node);
+    let (slots, children) = (tree.slots_by_edge(node), tree.children(node));
     let most_visits = state.contenders().map(|child| child.n).max().unwrap_or(0);
     for (edge, p) in state.root_moves.allowed() {
-        let slot = tree.slot_of_edge(node, edge);
+        let slot = slots.get(edge);
         let child = slot.map_or(Node::EMPTY, |slot| children[usize::from(slot)]);
         let behind = u64::from(most_visits.saturating_sub(child.n));
         if behind > state.progress.catch_up && behind > 0 {

@@ -132,11 +132,10 @@ impl SearchState {
     /// The root's children that may be played.
     pub fn allowed_children(&self) -> impl Iterator<Item = &Node> {
         let root = self.root();
-        let slots = self
-            .root_moves
+        let (slots, children) = (self.tree.slots_by_edge(root), self.tree.children(root));
+        self.root_moves
             .allowed()
-            .filter_map(|(edge, _)| self.tree.slot_of_edge(root, edge));
-        slots.map(|slot| &self.tree.children(root)[usize::from(slot)])
+            .filter_map(move |(edge, _)| Some(&children[usize::from(slots.get(edge)?)]))
     }
 
     /// The same without proven losses: what may become the best move.
@@ -148,10 +147,10 @@ impl SearchState {
     /// Prior mass of the root moves that have been visited.
     pub fn visited_root_mass(&self) -> f32 {
         let root = self.root();
-        let children = self.tree.children(root);
+        let (slots, children) = (self.tree.slots_by_edge(root), self.tree.children(root));
         let is_visited = |edge| {
-            self.tree
-                .slot_of_edge(root, edge)
+            slots
+                .get(edge)
                 .is_some_and(|slot| children[usize::from(slot)].n > 0)
         };
         self.root_moves

@@ -6,7 +6,7 @@ use shakmaty::{Color, Position};
 
 use super::{
     job::Job, limits::Limits, open_choice::OpenChoice, report::Score, root::score,
-    state::SearchState, tree::node::Node,
+    state::SearchState,
 };
 use crate::options::{Options, RootChoice};
 
@@ -130,29 +130,25 @@ impl Stopper {
             // They are not chosen yet.
             return false;
         }
+        let (mut won, mut lost, mut proven) = (0, 0, 0);
+        for child in state.allowed_children() {
+            let result = child.bounds().result();
+            won += usize::from(result == Some(1));
+            lost += usize::from(result == Some(-1));
+            proven += usize::from(result.is_some());
+        }
         if self.limits.mate.is_some() {
             // There may be a shorter mate than the one that was found, unless nothing is open any more.
-            return moves > 0
-                && state.allowed_children().filter(|c| c.is_proven()).count() == moves;
+            return proven == moves;
         }
         if self.pruning_factor == 0.0 {
             return false;
         }
         let are_all_allowed = moves == usize::from(root.n_edges);
-        let count = |is_wanted: fn(&Node) -> bool| {
-            state
-                .allowed_children()
-                .filter(|child| is_wanted(child))
-                .count()
-        };
-        if count(|child| child.bounds().result() == Some(1)) > 0
-            || count(Node::is_proven) == moves
-            || (are_all_allowed && root.is_proven())
-        {
+        if won > 0 || proven == moves || (are_all_allowed && root.is_proven()) {
             return true;
         }
-        let losing = count(|child| child.bounds().result() == Some(-1));
-        self.limits.budget.is_some() && moves <= 1 + losing
+        self.limits.budget.is_some() && moves <= 1 + lost
     }
 
     /// Smart pruning, for searches that manage their time (and, as an option, for those with a limit of nodes): the
@@ -184,10 +180,12 @@ impl Stopper {
         };
         let catch_up = (remaining as f64 / self.pruning_factor) as u64;
         state.progress.catch_up = catch_up;
-        let mut visits: Vec<u32> = state.contenders().map(|child| child.n).collect();
-        visits.sort_unstable_by(|a, b| b.cmp(a));
-        let lead = visits.first().copied().unwrap_or(0) - visits.get(1).copied().unwrap_or(0);
-        u64::from(lead) > catch_up
+        let (mut most, mut second) = (0, 0);
+        for child in state.contenders() {
+            second = second.max(child.n.min(most));
+            most = most.max(child.n);
+        }
+        u64::from(most - second) > catch_up
     }
 
     /// The distribution of root visits has (nearly) stopped changing.
@@ -244,7 +242,7 @@ mod tests {
         chess::History,
         search::{
             progress::Progress,
-            tree::node::{Bounds, Origin},
+            tree::node::{Bounds, Node, Origin},
         },
     };
 

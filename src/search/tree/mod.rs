@@ -77,6 +77,21 @@ impl Default for Tree {
     }
 }
 
+/// Where the child behind each edge of a node is.
+pub(super) struct SlotsByEdge([u8; 256]);
+
+impl SlotsByEdge {
+    /// No slot: a node has fewer children.
+    const NONE: u8 = u8::MAX;
+
+    /// The slot of the child that `edge` leads to, if there is one.
+    #[inline]
+    pub fn get(&self, edge: u8) -> Option<u8> {
+        let slot = self.0[usize::from(edge)];
+        (slot != Self::NONE).then_some(slot)
+    }
+}
+
 impl Tree {
     /// An empty tree for the game `history`.
     pub fn new(history: History, rule: Option<Rule>) -> Tree {
@@ -182,6 +197,16 @@ impl Tree {
             .iter()
             .position(|child| child.edge == edge)
             .map(|slot| slot as u8)
+    }
+
+    /// The same for all edges at once.
+    #[inline]
+    pub(super) fn slots_by_edge(&self, node: &Node) -> SlotsByEdge {
+        let mut slots = [SlotsByEdge::NONE; 256];
+        for (slot, child) in self.children(node).iter().enumerate() {
+            slots[usize::from(child.edge)] = slot as u8;
+        }
+        SlotsByEdge(slots)
     }
 
     /// The search-contempt record of a node.
