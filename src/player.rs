@@ -10,8 +10,6 @@ use crate::{
     chess::History,
     network::{
         Evaluator,
-        backend::hash::is_hash,
-        compose::decorators::{CACHE_ENTRY, cache_entries, caches},
         opponent::{Networks, Role},
     },
     options::{ContemptMode, Options},
@@ -72,12 +70,23 @@ impl Player {
             ..Job::new(
                 history,
                 Limits {
-                    tree_bytes: limits.tree_bytes.or(tree_bytes(&self.options)),
+                    tree_bytes: limits.tree_bytes.or(self.tree_bytes()),
                     ..limits
                 },
                 Arc::clone(&self.options),
             )
         }
+    }
+
+    /// The memory that the tree may take, in bytes: what RamLimitMb (half of the machine's memory, if it is 0) leaves beside full
+    /// caches. `None` is no limit, where the machine's memory is not known.
+    pub fn tree_bytes(&self) -> Option<usize> {
+        let limit = match self.options.ram_limit_mb {
+            0 => machine_memory()? / 2,
+            megabytes => megabytes << 20,
+        };
+        let rest = limit.checked_sub(self.networks.cache_bytes())?;
+        usize::try_from(rest).ok().filter(|&rest| rest > 0)
     }
 
     /// Searches a job on a tree that was made by a search like this one, or is empty.
@@ -119,52 +128,67 @@ fn machine_memory() -> Option<u64> {
     })
 }
 
-/// The memory that the tree may take, in bytes: what RamLimitMb (half of the machine's memory, if it is 0) leaves beside full
-/// caches. `None` is no limit, where the machine's memory is not known.
-pub fn tree_bytes(options: &Options) -> Option<usize> {
-    let limit = match options.ram_limit_mb {
-        0 => machine_memory()? / 2,
-        megabytes => megabytes << 20,
-    };
-    let caches = match is_hash(&options.backend) {
-        true => 0,
-        false => cache_entries(options) as u64 * caches(options) * CACHE_ENTRY,
-    };
-    let rest = limit.checked_sub(caches)?;
-    usize::try_from(rest).ok().filter(|&rest| rest > 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::network::{
+        backend::hash::HashEvaluator,
+        load::{NetworkConfig, load_uncached},
+    };
+
+    /// A player with evaluators of this kind behind what the options put in front of them.
+    fn player(settings: &[(&str, &str)], evaluator: &Arc<dyn Evaluator>) -> Player {
+        let mut options = Options::default();
+        for (name, value) in settings {
+            options.set(name, value).unwrap();
+        }
+        let load = |_| Ok::<_, anyhow::Error>(Arc::clone(evaluator));
+        Player {
+            networks: Networks::load(&options, load).unwrap(),
+            options: Arc::new(options),
+            tables: None,
+        }
+    }
+
+    fn batched() -> Arc<dyn Evaluator> {
+        Arc::new(HashEvaluator)
+    }
 
     #[test]
     fn tree_and_cache_share_the_memory() {
-        let mut options = Options::default();
-        let (usual, machine) = (
-            tree_bytes(&options).unwrap(),
-            machine_memory().unwrap() as usize,
-        );
+        let usual = player(&[], &batched()).tree_bytes().unwrap();
+        let machine = machine_memory().unwrap() as usize;
         assert!(usual > machine / 4 && usual < machine / 2);
-        assert_eq!(cache_entries(&options), 2_000_000);
-        for (opponent, caches) in [("", 1), ("maia.pb.gz", 2)] {
-            options.set("OpponentWeights", opponent).unwrap();
-            for megabytes in ["1", "16", "1000", "100000000"] {
-                options.set("Hash", megabytes).unwrap();
-                let limit = (options.ram_limit_mb << 20) as usize;
-                let cache = caches * cache_entries(&options) * CACHE_ENTRY as usize;
-                let tree = tree_bytes(&options).unwrap();
-                assert!(tree >= limit / 2 && tree + cache <= limit);
-                assert!(tree + cache + 1000 > limit || cache_entries(&options) == 2_000_000);
-            }
+        let caches = |opponent: &str, megabytes: &str| {
+            let settings = [("OpponentWeights", opponent), ("Hash", megabytes)];
+            let player = player(&settings, &batched());
+            let (tree, caches) = (player.tree_bytes().unwrap(), player.networks.cache_bytes());
+            let limit = (player.options.ram_limit_mb << 20) as usize;
+            assert!(tree >= limit / 3 && tree + caches as usize == limit);
+            caches
+        };
+        // A cache of 2 000 000 positions takes 180 MB, if it may.
+        for (megabytes, one) in [("16", 8 << 20), ("1000", 180_000_000)] {
+            let near = |bytes: u64, expected: u64| bytes.abs_diff(expected) < 20_000;
+            assert!(near(caches("", megabytes), one));
+            let two = if megabytes == "16" { one } else { 2 * one };
+            assert!(near(caches("maia.pb.gz", megabytes), two));
         }
     }
 
     #[test]
     fn a_backend_without_a_cache_leaves_all_memory_to_the_tree() {
-        let mut options = Options::default();
-        options.set("Hash", "100").unwrap();
-        options.set("Backend", "hash").unwrap();
-        assert_eq!(tree_bytes(&options), Some(100 << 20));
+        let all = Some(100 << 20);
+        let hash = player(&[("Hash", "100"), ("Backend", "hash")], &batched());
+        assert_eq!(hash.tree_bytes(), all);
+        let usual = Options::default();
+        let sparse = load_uncached(&NetworkConfig::from(&usual)).unwrap();
+        assert_eq!(player(&[("Hash", "100")], &sparse).tree_bytes(), all);
+        // It does not follow from the name of the backend: the opponent's network may be another one.
+        let mut mixed = player(&[("Hash", "100")], &sparse);
+        let other = [("Hash", "100"), ("OpponentWeights", "maia.pb.gz")];
+        mixed.networks.opponent = player(&other, &batched()).networks.opponent;
+        let tree = mixed.tree_bytes().unwrap();
+        assert!(tree < 80 << 20 && tree > 70 << 20, "{tree}");
     }
 }

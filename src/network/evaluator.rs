@@ -113,6 +113,11 @@ pub trait Evaluator: Send + Sync {
     fn cache_permille(&self) -> u32 {
         self.inner().map_or(0, Evaluator::cache_permille)
     }
+
+    /// The memory of a full cache, in bytes; 0 without a cache.
+    fn cache_bytes(&self) -> u64 {
+        self.inner().map_or(0, Evaluator::cache_bytes)
+    }
 }
 
 /// An evaluator that judges one position at a time, and its value without its policy: a search asks for the policy only when

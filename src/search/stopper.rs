@@ -321,6 +321,74 @@ mod tests {
         Stopper::new(&job).is_decided(state)
     }
 
+    /// Which kinds of search a reason ends, besides the limit itself.
+    #[test]
+    fn each_reason_ends_the_searches_that_its_help_names_and_no_others() {
+        let limits = |kind: &str| {
+            let mut limits = Limits::default();
+            match kind {
+                "infinite" => limits.infinite = true,
+                "movetime" => limits.movetime = Some(Duration::from_secs(10)),
+                "nodes" => limits.nodes = Some(30_000),
+                "mate" => limits.mate = Some(3),
+                _ => limits.budget = Some(Duration::from_secs(10)),
+            }
+            limits
+        };
+        let ends = |kind: &str, children: &[Node], settings: &[(&str, &str)]| {
+            let mut options = Options::default();
+            for (name, value) in settings {
+                options.set(name, value).unwrap();
+            }
+            let job = Job::new(History::default(), limits(kind), Arc::new(options));
+            let mut state = SearchState::with_children(children);
+            state.progress = Progress::new(&limits(kind));
+            let mut stopper = Stopper::new(&job);
+            let mut is_over = false;
+            for half_second in 0..=10 {
+                state.progress.playouts = half_second * 100;
+                is_over |= stopper.is_over(&mut state, Duration::from_millis(half_second * 500));
+                // Nearly the same shares of a few more visits: nothing is gained.
+                let root = state.tree.root();
+                for slot in 0..children.len() as u8 {
+                    let child = state.tree.child_id(state.root(), slot);
+                    state.tree.node_mut(child).n += 10;
+                    state.tree.node_mut(root).n += 10;
+                }
+            }
+            is_over
+        };
+        let ended = |children: &[Node], settings: &[(&str, &str)]| {
+            let kinds = ["infinite", "movetime", "nodes", "mate", "clock"];
+            kinds.map(|kind| ends(kind, children, settings))
+        };
+        let open = [child(600, ROOT), child(500, ROOT)];
+        assert_eq!(ended(&open, &[]), [false; 5]);
+        // A mate ends all but an analysis and the search for a shorter one; a lost game nothing while a move is open.
+        let far = Node {
+            m: 20.0,
+            ..child(600, Bounds::exact(1))
+        };
+        let won = [far, child(500, ROOT)];
+        assert_eq!(ended(&won, &[]), [false, true, true, false, true]);
+        assert_eq!(ended(&won, &[("SmartPruningFactor", "0")]), [false; 5]);
+        let only_one = [child(600, ROOT), child(500, Bounds::exact(-1))];
+        assert_eq!(ended(&only_one, &[]), [false, false, false, false, true]);
+        let all_lost = [600, 500].map(|n| child(n, Bounds::exact(-1)));
+        assert_eq!(ended(&all_lost, &[]), [false, true, true, true, true]);
+        // Smart pruning is about the clock, and by an option about nodes.
+        let ahead = [child(19_000, ROOT), child(100, ROOT)];
+        assert_eq!(ended(&ahead, &[]), [false, false, false, false, true]);
+        let nodes_too = [("SmartPruningNodes", "true")];
+        assert_eq!(ended(&ahead, &nodes_too), [false, false, true, false, true]);
+        // "A search that is not infinite".
+        let kld = [
+            ("MinimumKLDGainPerNode", "0.001"),
+            ("KLDGainAverageInterval", "10"),
+        ];
+        assert_eq!(ended(&open, &kld), [false, true, true, true, true]);
+    }
+
     #[test]
     fn node_limits_are_pruned_if_that_is_asked_for_and_not_too_early() {
         let is_over = |nodes: u64, settings: &[(&str, &str)]| {

@@ -428,6 +428,40 @@ mod tests {
     }
 
     #[test]
+    fn what_is_certain_is_marked_as_lc0_marks_it() {
+        let position = Chess::default();
+        let options = Options::default();
+        let style = Style {
+            position: &position,
+            options: &options,
+        };
+        let mark = |lower, upper| {
+            let stat = MoveStat {
+                m: Some(setup::parse_move(&position, "e2e4").unwrap()),
+                n: 10,
+                in_flight: 0,
+                p: 0.5,
+                value: Some(VALUE),
+                q: 0.1,
+                u: 0.1,
+                v: Some(0.05),
+                bounds: Bounds { lower, upper },
+                frozen: false,
+            };
+            let [line] = &style.move_stats(&[stat])[..] else {
+                panic!("one move, one line");
+            };
+            line.rsplit_once("(V:  0.0500) ").unwrap().1.to_owned()
+        };
+        assert_eq!(mark(-1, 1), "");
+        for result in -1..=1 {
+            assert_eq!(mark(result, result), "(T) ");
+        }
+        assert_eq!(mark(0, 1), "(W) ");
+        assert_eq!(mark(-1, 0), "(L) ");
+    }
+
+    #[test]
     fn pondering_is_told_from_after_the_reply() {
         let position = Chess::default();
         let reply = setup::parse_move(&position, "e2e4").unwrap();

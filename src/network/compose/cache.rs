@@ -21,6 +21,9 @@ use crate::{
     network::{Batch, EvaluateError, Evaluator, Value, prior},
 };
 
+/// Memory of a cached evaluation, in bytes.
+pub const CACHE_ENTRY: u64 = 90;
+
 /// Shards of a cache of normal size.
 const SHARDS: usize = 64;
 /// 16-bit words of a record before its priors: key, value, number of moves.
@@ -110,6 +113,10 @@ impl Evaluator for Cached {
 
     fn cache_permille(&self) -> u32 {
         (self.len() as u64 * 1000 / (self.limit as u64).max(1)) as u32
+    }
+
+    fn cache_bytes(&self) -> u64 {
+        self.limit as u64 * CACHE_ENTRY
     }
 }
 

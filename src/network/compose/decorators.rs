@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{
-    cache::Cached,
+    cache::{CACHE_ENTRY, Cached},
     role::{Role, is_wanted},
 };
 use crate::{
@@ -17,21 +17,13 @@ use crate::{
     options::Options,
 };
 
-/// Memory of a cached evaluation, in bytes.
-pub const CACHE_ENTRY: u64 = 90;
-
-/// Caches in use: one for each network.
-pub fn caches(options: &Options) -> u64 {
-    1 + u64::from(is_wanted(options))
-}
-
-/// The positions that each cache may hold: NNCacheSize, and all together no more than half of RamLimitMb.
-pub fn cache_entries(options: &Options) -> usize {
+/// The positions that the cache of each network may hold: NNCacheSize, and all together no more than half of RamLimitMb.
+fn cache_entries(options: &Options) -> usize {
     match options.ram_limit_mb << 20 {
         0 => options.nn_cache_size,
         limit => {
-            let half =
-                usize::try_from(limit / 2 / caches(options) / CACHE_ENTRY).unwrap_or(usize::MAX);
+            let caches = 1 + u64::from(is_wanted(options));
+            let half = usize::try_from(limit / 2 / caches / CACHE_ENTRY).unwrap_or(usize::MAX);
             options.nn_cache_size.min(half)
         }
     }

@@ -63,6 +63,12 @@ impl Networks {
         Ok(Networks { main, opponent })
     }
 
+    /// The memory of full caches, in bytes.
+    pub fn cache_bytes(&self) -> u64 {
+        let opponent = self.opponent.as_ref();
+        self.main.cache_bytes() + opponent.map_or(0, |opponent| opponent.cache_bytes())
+    }
+
     /// The evaluator for a search for `contempt_side`. A tree must not outlive it: with another [`side`] the priors of all
     /// nodes are others.
     pub fn against(&self, options: &Options, contempt_side: Option<Color>) -> Arc<dyn Evaluator> {

@@ -19,6 +19,9 @@ use crate::options::time_manager::TimeManagerChoice;
 const HARD_PART: f64 = 0.6;
 /// What there is to be used, at most, of a clock that is already below the overhead.
 const EMERGENCY_PART: f64 = 0.05;
+/// Of what such a clock gets back with each move: the rest fills the reserve up again, or every late answer would bring it
+/// nearer to its end.
+const REFILL_PART: f64 = 0.5;
 /// The overhead is a reserve for one bad moment; while nothing is known about the lag, every move is taken to lose this part
 /// of it.
 const LAG_PART: f64 = 0.05;
@@ -118,13 +121,13 @@ impl ClockState {
         (self.remaining() - self.overhead() + self.later(moves).min(0.0)).max(self.emergency())
     }
 
-    /// What there is to be used of a clock that is below the overhead: with an increment no more than what comes back, so
-    /// that the clock does not sink any further.
+    /// What there is to be used of a clock that is below the overhead: with an increment less than what comes back, so
+    /// that the clock rises again.
     fn emergency(&self) -> f64 {
         let part = self.remaining() * EMERGENCY_PART;
         match self.increment.is_zero() {
             true => part,
-            false => part.min(self.gain().max(0.0)),
+            false => part.min(self.gain().max(0.0) * REFILL_PART),
         }
     }
 
@@ -194,7 +197,7 @@ mod tests {
     use super::{simulation::clock, *};
 
     #[test]
-    fn a_clock_below_the_reserve_sinks_no_further() {
+    fn a_clock_below_the_reserve_rises_again() {
         let with_lag = |remaining: u64, increment: u64, lag: u64| {
             let clock = ClockState {
                 lag: Some(Duration::from_millis(lag)),
@@ -202,9 +205,10 @@ mod tests {
             };
             (clock.usable(40.0) * 1000.0).round()
         };
-        // A twentieth, but no more than what comes back.
-        assert_eq!(with_lag(100, 10, 1), 5.0);
-        assert_eq!(with_lag(100, 10, 8), 2.0);
+        // A twentieth, but no more than half of what comes back.
+        assert_eq!(with_lag(100, 20, 1), 5.0);
+        assert_eq!(with_lag(100, 10, 2), 4.0);
+        assert_eq!(with_lag(100, 10, 8), 1.0);
         assert_eq!(with_lag(100, 10, 12), 0.0);
         // Nothing comes back.
         assert_eq!(with_lag(100, 0, 8), 5.0);
