@@ -111,6 +111,48 @@ fn an_analysis_goes_to_pipes_and_devices_and_reads_nothing_from_them() {
 }
 
 #[test]
+fn what_cannot_be_analysed_leaves_no_file() {
+    let folder = Folder::new();
+    let out = folder.at("out.jsonl");
+    let mut command = Command::new(BIN);
+    command.args(["analyze", "--fen", "startpos", "--weights", "missing.onnx"]);
+    command.arg("--output").arg(&out);
+    let told = error(&command.current_dir(folder.0.path()).output().unwrap());
+    assert!(told.contains("missing.onnx"), "{told}");
+    assert_eq!(folder.names(), [""; 0]);
+}
+
+/// A folder that somebody else has packed may hold a library: standing in it is no reason to run that.
+#[test]
+fn a_runtime_in_the_current_folder_is_not_loaded() {
+    use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
+    let folder = Folder::new();
+    fs::create_dir(folder.at("runtime")).unwrap();
+    folder.file(
+        &format!("runtime/{DLL_PREFIX}onnxruntime{DLL_SUFFIX}"),
+        "no library",
+    );
+    let run = |named: &[&str]| {
+        let mut command = Command::new(BIN);
+        command.args(["analyze", "--fen", "startpos", "--nodes", "1"]);
+        command.args(["--weights", "<built in dense>", "--backend", "onnx-cpu"]);
+        command.args(named).current_dir(folder.0.path());
+        command.env_remove("ORT_DYLIB_PATH");
+        command.env("HOME", folder.0.path());
+        command.env("XDG_DATA_HOME", folder.at("data"));
+        command.output().unwrap()
+    };
+    let usual = run(&[]);
+    // Where the system has the library, that one is taken.
+    if !usual.status.success() {
+        let told = error(&usual);
+        assert!(told.contains("ONNX Runtime was not found"), "{told}");
+    }
+    let told = error(&run(&["--onnxruntime-path", "runtime"]));
+    assert!(!told.contains("was not found"), "{told}");
+}
+
+#[test]
 fn an_analysis_goes_on_after_blank_lines_and_not_after_endless_ones() {
     let folder = Folder::new();
     let epd = folder.file("a.epd", EPD);

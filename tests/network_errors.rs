@@ -96,13 +96,19 @@ fn a_network_that_breaks_during_the_search_ends_only_the_search() {
         );
         // All is well in the starting position.
         assert_eq!(session.ask("position startpos"), [""; 0]);
-        let (_, lines) = session.go("go nodes 100");
-        let error = lines.iter().find(|line| line.contains("info string error"));
-        let error = error.unwrap_or_else(|| panic!("{lines:?}"));
+        let (best, lines) = session.go("go nodes 100");
+        // What was found by then is played; what is wrong is said once, and so is every other line.
+        assert_ne!(best, "(none)", "{lines:?}");
+        let errors = lines.iter().filter(|line| line.contains("error"));
+        let [error] = errors.collect::<Vec<_>>()[..] else {
+            panic!("{lines:?}");
+        };
         assert!(
             error.contains("late-nan.onnx") && error.contains("policy"),
             "{error}"
         );
+        let distinct: std::collections::BTreeSet<&String> = lines.iter().collect();
+        assert_eq!(distinct.len(), lines.len(), "{lines:?}");
         set(
             &mut session,
             "WeightsFile",
@@ -234,4 +240,19 @@ fn an_unreasonable_batch_size_is_refused() {
         assert_searches(&mut session);
         session.end();
     }
+}
+
+#[test]
+fn what_auto_does_not_use_fits_a_screen() {
+    let tiny = format!("{NETWORKS}/tiny.onnx");
+    let mut session = Session::with(&["--weights", &tiny, "--threads", "1"]);
+    let lines = assert_searches(&mut session);
+    let line = lines[0].strip_prefix("info string ").unwrap();
+    // What is used, and where that lies, is as long as it is; of all that is not there are names only.
+    let (used, skipped) = line.split_once("; not used: ").unwrap();
+    let skipped = skipped.strip_suffix(" (see scorn runtime)").unwrap();
+    let before = ["tensorrt", "cuda", "openvino", "onnx-cpu", "rten"];
+    let before = before.iter().take_while(|name| !used.starts_with(*name));
+    assert_eq!(skipped, before.copied().collect::<Vec<_>>().join(", "));
+    session.end();
 }

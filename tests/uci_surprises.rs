@@ -181,6 +181,9 @@ fn at_the_memory_limit_the_search_goes_on() {
     let begun = Instant::now();
     session.go("go movetime 1000");
     assert!(begun.elapsed() > Duration::from_millis(500));
+    let begun = Instant::now();
+    session.go("go wtime 20000 btime 20000 winc 300 binc 300");
+    assert!(begun.elapsed() > Duration::from_millis(250));
 }
 
 #[test]

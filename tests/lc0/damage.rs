@@ -6,6 +6,7 @@ use prost::Message;
 use scorn::lc0::{ConvertOptions, DataType, Net, OnnxModel, proto, read_onnx, to_onnx};
 
 use crate::{
+    onnx_file::{OnnxFile, OnnxGraph, OnnxNode, OnnxTensor},
     run::shared,
     synth::{self, Body, Embedding, Policy, Rng, Smolgen, Spec},
 };
@@ -395,6 +396,47 @@ fn embedded_onnx_passes_through() {
         error.to_string(),
         "tensor '/output/wdl' of the ONNX model is float32 [batch, 3], expected float32 [batch, 1858]"
     );
+}
+
+/// What would overflow a backend's stack or memory is refused before a backend sees it, wherever the model comes from.
+#[test]
+fn models_that_are_too_deep_or_too_large_are_refused_by_name() {
+    let (model, outer) = embedded();
+    let chain = (0..10_000).map(|link| OnnxNode {
+        inputs: vec![match link {
+            0 => model.input.clone(),
+            _ => format!("link{}", link - 1),
+        }],
+        outputs: vec![format!("link{link}")],
+        operator: "Relu".to_owned(),
+    });
+    let deep = OnnxGraph {
+        nodes: chain.collect(),
+        ..Default::default()
+    };
+    let large = OnnxGraph {
+        initializers: vec![OnnxTensor {
+            dims: vec![1 << 20, 1 << 20],
+            data_type: 1,
+            name: "everything".to_owned(),
+        }],
+        ..Default::default()
+    };
+    for (graph, parts) in [
+        (deep, ["link4000", "4000 nodes"]),
+        (large, ["everything", "1048576"]),
+    ] {
+        let graph = Some(graph);
+        let bytes = [&model.bytes[..], &OnnxFile { graph }.encode_to_vec()].concat();
+        let by_itself = read_onnx(&bytes).unwrap_err().to_string();
+        let mut outer = outer.clone();
+        outer.onnx_model.as_mut().unwrap().model = Some(bytes.into());
+        let net = Net::parse(&outer.encode_to_vec()).unwrap();
+        let in_a_network = to_onnx(&net, &ConvertOptions::default()).unwrap_err();
+        for error in [by_itself, in_a_network.to_string()] {
+            assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+        }
+    }
 }
 
 /// Backends ask for their own precision; such a network has its own, and its own heads.

@@ -13,31 +13,11 @@ use rten_tensor::{AsView, NdTensor, Tensor};
 use scorn::lc0::{ConvertOptions, DataType, Net, OnnxModel, proto, to_onnx};
 
 use crate::{
+    onnx_file::{OnnxFile, OnnxNode},
     run::{distance, run},
     synth::{self, Body, Embedding, Encoding, Policy, Spec},
     synthetic::positions,
 };
-
-/// The nodes of an ONNX file, in the order in which they are computed.
-#[derive(Clone, PartialEq, Message)]
-struct OnnxFile {
-    #[prost(message, optional, tag = "7")]
-    graph: Option<OnnxGraph>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct OnnxGraph {
-    #[prost(message, repeated, tag = "1")]
-    nodes: Vec<OnnxNode>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct OnnxNode {
-    #[prost(string, repeated, tag = "1")]
-    inputs: Vec<String>,
-    #[prost(string, repeated, tag = "2")]
-    outputs: Vec<String>,
-}
 
 /// A model's outputs where every result on the way is rounded to 16 bits, and the largest magnitude among these results.
 struct Rounded {

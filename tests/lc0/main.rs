@@ -5,6 +5,7 @@ mod commands;
 mod damage;
 mod half_precision;
 mod naive;
+mod onnx_file;
 mod parity;
 mod run;
 mod symmetry;

@@ -180,14 +180,15 @@ pub fn command(
     let options = args.options(options, is_limit_set);
     let count = args.count()?;
     let settings = args.settings(&options);
-    let pages = Pages::create(args)?;
-    let mut writer = ResultWriter::new(args, &settings)?;
     let options = Options {
         show_objective: true,
         ..options
     };
     let limits = args.limits(&options);
+    // What cannot be analysed leaves no empty file.
     let player = Player::load(options, load)?;
+    let pages = Pages::create(args)?;
+    let mut writer = ResultWriter::new(args, &settings)?;
     if let Some(reason) = opponent::why_idle(&player.options) {
         tell(format_args!("scorn: {reason}"));
     }

@@ -194,7 +194,7 @@ fn automatic(
     options: &BackendOptions,
     tell: Tell<'_>,
 ) -> Result<Arc<dyn Evaluator>, LoadError> {
-    let mut skipped: Vec<String> = Vec::new();
+    let mut skipped: Vec<Skipped> = Vec::new();
     for name in BACKENDS {
         if name == SPARSE && !weights::is_sparse(&config.weights) {
             continue;
@@ -202,10 +202,7 @@ fn automatic(
         let note = match skipped.is_empty() {
             true => String::new(),
             // The reasons would not fit a line.
-            false => format!(
-                "not used: {} (see scorn runtime)",
-                names(&skipped).join(", ")
-            ),
+            false => format!("not used: {} (see scorn runtime)", names(&skipped)),
         };
         let wanted = Wanted {
             config,
@@ -225,21 +222,27 @@ fn automatic(
                 )
                 | LoadError::Evaluate(EvaluateError::NotFinite { .. })),
             ) => return Err(error),
-            Err(error) => skipped.push(format!("{name} ({})", error.reason())),
+            Err(error) => skipped.push(Skipped {
+                name,
+                reason: error.reason(),
+            }),
         }
-        skipped.dedup_by(|later, earlier| reason_of(later) == reason_of(earlier));
     }
-    Err(LoadError::NothingWorks(skipped.join("; ")))
+    let reasons = skipped.chunk_by(|one, other| one.reason == other.reason);
+    let reasons = reasons.map(|alike| format!("{} ({})", names(alike), alike[0].reason));
+    let reasons: Vec<String> = reasons.collect();
+    Err(LoadError::NothingWorks(reasons.join("; ")))
 }
 
-/// The names of backends that were not taken, which stand before the reasons.
-fn names(skipped: &[String]) -> Vec<&str> {
-    let names = skipped.iter().map(|skipped| skipped.split(' ').next());
-    names.map(Option::unwrap_or_default).collect()
+/// A backend that was not taken, and why.
+struct Skipped {
+    name: &'static str,
+    reason: String,
 }
 
-fn reason_of(skipped: &str) -> &str {
-    skipped.split_once(' ').map_or("", |(_, reason)| reason)
+fn names(skipped: &[Skipped]) -> String {
+    let names: Vec<&str> = skipped.iter().map(|skipped| skipped.name).collect();
+    names.join(", ")
 }
 
 /// What a backend is made from.

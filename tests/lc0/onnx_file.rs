@@ -1,0 +1,40 @@
+//! As much of ONNX's format as the tests look into, written independently of the library. Other fields are left out when a file
+//! is read; a message appended to a file is merged with it, as Protocol Buffers define.
+
+use prost::Message;
+
+#[derive(Clone, PartialEq, Message)]
+pub struct OnnxFile {
+    #[prost(message, optional, tag = "7")]
+    pub graph: Option<OnnxGraph>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct OnnxGraph {
+    /// In the order in which they are computed.
+    #[prost(message, repeated, tag = "1")]
+    pub nodes: Vec<OnnxNode>,
+    #[prost(message, repeated, tag = "5")]
+    pub initializers: Vec<OnnxTensor>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct OnnxNode {
+    #[prost(string, repeated, tag = "1")]
+    pub inputs: Vec<String>,
+    #[prost(string, repeated, tag = "2")]
+    pub outputs: Vec<String>,
+    #[prost(string, tag = "4")]
+    pub operator: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct OnnxTensor {
+    #[prost(int64, repeated, tag = "1")]
+    pub dims: Vec<i64>,
+    /// 1 is float32.
+    #[prost(int32, tag = "2")]
+    pub data_type: i32,
+    #[prost(string, tag = "8")]
+    pub name: String,
+}
