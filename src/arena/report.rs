@@ -63,18 +63,12 @@ pub struct SprtReport {
 
 impl MatchReport {
     /// The report on a tally.
-    pub fn new(
-        players: [String; 2],
-        limits: [String; 2],
-        tally: &Tally,
-        left: u64,
-        sprt: Option<&Sprt>,
-    ) -> MatchReport {
-        let standing = tally.standing(sprt);
+    pub fn new(players: [String; 2], limits: [String; 2], tally: &Tally, left: u64) -> MatchReport {
+        let standing = tally.standing();
         let Games {
             0: [losses, draws, wins],
         } = tally.games();
-        let test = sprt.map(|test| {
+        let test = tally.sprt().map(|test| {
             let llr = standing.ratio.unwrap_or(0.0);
             let (lower, upper) = test.bounds();
             SprtReport {
@@ -179,8 +173,8 @@ impl MatchReport {
 }
 
 /// How many points of its course a match is plotted with.
-pub fn course(tally: &Tally, sprt: Option<&Sprt>) -> Vec<Standing> {
-    tally.course(sprt, PLOTTED)
+pub fn course(tally: &Tally) -> Vec<Standing> {
+    tally.course(PLOTTED)
 }
 
 /// `55.0 % (50.1 to 59.9), Elo +34.9 +/- 29.1 (+6.0 to +64.3), normalised +34.8 +/- 28.9, LOS 99.1 %`; without what the
@@ -311,8 +305,8 @@ mod tests {
     use crate::{arena::tally::Round, stats::elo::Counts};
     use shakmaty::{Color, KnownOutcome};
 
-    fn tally(is_paired: bool) -> Tally {
-        let mut tally = Tally::new(is_paired, None);
+    fn tally(is_paired: bool, sprt: &str) -> Tally {
+        let mut tally = Tally::new(is_paired, sprt.parse().ok());
         for pair in 0..10 {
             let winner = Color::White;
             let won = KnownOutcome::Decisive { winner };
@@ -334,10 +328,9 @@ mod tests {
 
     #[test]
     fn a_report_tells_everything() {
-        let sprt: Sprt = "0,200,0.05,0.05".parse().unwrap();
-        let tally = tally(true);
+        let tally = tally(true, "0,200,0.05,0.05");
         let names = || ["a".to_owned(), "b".to_owned()];
-        let report = MatchReport::new(names(), names(), &tally, 2, Some(&sprt));
+        let report = MatchReport::new(names(), names(), &tally, 2);
         let text = report.text();
         for part in [
             "20 games: +10 =10 -0",
@@ -355,7 +348,7 @@ mod tests {
         assert_eq!(json["pairs"], serde_json::json!([0, 0, 0, 10, 0]));
         assert_eq!(json["sprt"]["elo1"], 200.0);
         assert_eq!(json["forfeits"][0]["round"], "4.2");
-        let page = report.page(&course(&tally, Some(&sprt))).unwrap();
+        let page = report.page(&course(&tally)).unwrap();
         assert_eq!(page.matches("<svg").count(), 3);
     }
 
@@ -387,15 +380,14 @@ mod tests {
 
     #[test]
     fn two_won_games_make_a_report_without_infinities() {
-        let mut tally = Tally::new(true, None);
+        let mut tally = Tally::new(true, Some("0,5,0.05,0.05".parse().unwrap()));
         for (half, winner) in [(0, Color::White), (1, Color::Black)] {
             let won = KnownOutcome::Decisive { winner };
             tally.add(Round { pair: 0, half }, won, "checkmate", false);
         }
         let names = || ["first".to_owned(), "second".to_owned()];
-        let sprt: Sprt = "0,5,0.05,0.05".parse().unwrap();
-        let report = MatchReport::new(names(), names(), &tally, 0, Some(&sprt));
-        let page = report.page(&course(&tally, Some(&sprt))).unwrap();
+        let report = MatchReport::new(names(), names(), &tally, 0);
+        let page = report.page(&course(&tally)).unwrap();
         let json = serde_json::to_string(&report).unwrap();
         assert!(json.contains(r#""elo":null,"elo_error":null"#), "{json}");
         let is_infinite = |word: &str| {
@@ -411,13 +403,13 @@ mod tests {
     #[test]
     fn without_pairs_or_games_there_is_less_to_tell() {
         let names = || ["a".to_owned(), "b".to_owned()];
-        let report = MatchReport::new(names(), names(), &tally(false), 0, None);
+        let report = MatchReport::new(names(), names(), &tally(false, "none"), 0);
         assert!(report.text().contains("10 games: +10 =0 -0"));
         assert_eq!(report.pairs, None);
         let json = serde_json::to_value(&report).unwrap();
         assert!(json["estimate"]["elo"].is_null());
         let nothing = Tally::new(true, None);
-        let report = MatchReport::new(names(), names(), &nothing, 4, None);
+        let report = MatchReport::new(names(), names(), &nothing, 4);
         assert!(report.page(&[]).is_ok());
         assert_eq!(report.estimate, None);
     }

@@ -13,7 +13,6 @@ use super::{
 };
 use crate::{
     selfplay::openings::Opening,
-    stats::sprt::Sprt,
     uci::client::{Client, ClientError},
 };
 
@@ -28,8 +27,6 @@ pub struct Match {
     pub is_paired: bool,
     /// How games are played.
     pub terms: MatchTerms,
-    /// Ends the match as soon as it is decided.
-    pub sprt: Option<Sprt>,
     /// Games at a time.
     pub concurrency: usize,
 }

@@ -110,7 +110,7 @@ impl Tally {
         self.order.push(round);
         if !self.is_decided()
             && let Some(sprt) = self.sprt
-            && let Some(ratio) = self.standing(Some(&sprt)).ratio
+            && let Some(ratio) = self.standing().ratio
         {
             self.verdict = sprt.verdict(ratio);
         }
@@ -123,6 +123,11 @@ impl Tally {
         }
         let ending = if is_forfeit { "forfeit" } else { ending };
         *self.endings.entry(ending.to_owned()).or_default() += 1;
+    }
+
+    /// The test that may end the match.
+    pub fn sprt(&self) -> Option<&Sprt> {
+        self.sprt.as_ref()
     }
 
     /// What came of the test, if there is one: the first thing that it decided.
@@ -167,7 +172,8 @@ impl Tally {
     }
 
     /// How the match stands.
-    pub fn standing(&self, sprt: Option<&Sprt>) -> Standing {
+    pub fn standing(&self) -> Standing {
+        let sprt = self.sprt.as_ref();
         let (estimate, ratio) = if self.is_paired {
             let pairs = self.pairs();
             (pairs.estimate(), sprt.map(|sprt| sprt.ratio(&pairs)))
@@ -183,15 +189,15 @@ impl Tally {
     }
 
     /// How the match stood after each game, at no more than `most` of them.
-    pub fn course(&self, sprt: Option<&Sprt>, most: usize) -> Vec<Standing> {
-        let mut past = Tally::new(self.is_paired, None);
+    pub fn course(&self, most: usize) -> Vec<Standing> {
+        let mut past = Tally::new(self.is_paired, self.sprt);
         let step = self.order.len().div_ceil(most.max(1)).max(1);
         let mut course = Vec::new();
         for (index, &round) in self.order.iter().enumerate() {
             past.results.insert(round, self.results[&round]);
             let is_last = index + 1 == self.order.len();
             if is_last || (index + 1).is_multiple_of(step) {
-                course.push(past.standing(sprt));
+                course.push(past.standing());
             }
         }
         course
@@ -211,7 +217,7 @@ mod tests {
 
     #[test]
     fn colours_change_within_a_pair_and_half_pairs_wait() {
-        let mut tally = Tally::new(true, None);
+        let mut tally = Tally::new(true, Some("0,10,0.05,0.05".parse().unwrap()));
         let mut add = |pair, half, outcome| {
             tally.add(Round { pair, half }, outcome, "checkmate", false);
         };
@@ -225,12 +231,11 @@ mod tests {
         assert_eq!(tally.games().0, [1, 1, 3]);
         assert_eq!(tally.pairs().0, [0, 0, 0, 1, 1]);
         assert_eq!(tally.endings["checkmate"], 5);
-        let sprt: Sprt = "0,10,0.05,0.05".parse().unwrap();
-        let course = tally.course(Some(&sprt), 100);
+        let course = tally.course(100);
         assert_eq!(course.len(), 5);
         assert_eq!(course[0].estimate, None);
-        assert_eq!(course[4], tally.standing(Some(&sprt)));
-        assert_eq!(tally.course(None, 2).len(), 2);
+        assert_eq!(course[4], tally.standing());
+        assert_eq!(tally.course(2).len(), 2);
     }
 
     #[test]
@@ -252,7 +257,7 @@ mod tests {
         for _ in 0..50 {
             add(&mut tally, BLACK);
         }
-        let ratio = tally.standing(Some(&sprt)).ratio.unwrap();
+        let ratio = tally.standing().ratio.unwrap();
         assert_eq!(
             (tally.verdict(), sprt.verdict(ratio)),
             (SprtVerdict::H1, SprtVerdict::H0)

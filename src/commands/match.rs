@@ -261,7 +261,6 @@ pub fn command(args: &MatchArgs) -> Result<()> {
             stall: Duration::from_secs(args.stall),
             ponder: args.ponder,
         },
-        sprt,
         concurrency: usize::from(args.concurrency),
     };
     let inputs: Vec<PathBuf> = args.book.iter().cloned().collect();
@@ -285,7 +284,7 @@ pub fn command(args: &MatchArgs) -> Result<()> {
     };
     let bar = progress_bar(&game, &tally);
     let mut show = |tally: &Tally, round: Round, played: &MatchGame| {
-        let line = line(tally, sprt.as_ref());
+        let line = line(tally);
         if let Termination::Forfeit { .. } = played.termination {
             let details = played.termination.details();
             let text = format!("scorn: game {}: {details}", round.text());
@@ -309,7 +308,6 @@ pub fn command(args: &MatchArgs) -> Result<()> {
 
 /// Prints the result and writes the page.
 fn tell(args: &MatchArgs, game: &Match, tally: &Tally, html: Option<NewFile>) -> Result<()> {
-    let sprt = game.sprt.as_ref();
     let rounds: HashSet<Round> = game.rounds().collect();
     let played = rounds.iter().filter(|&&round| tally.has(round)).count();
     let left = if tally.is_decided() {
@@ -322,14 +320,14 @@ fn tell(args: &MatchArgs, game: &Match, tally: &Tally, html: Option<NewFile>) ->
         .players
         .each_ref()
         .map(|player| player.limit.to_string());
-    let report = MatchReport::new(names, limits, tally, left as u64, sprt);
+    let report = MatchReport::new(names, limits, tally, left as u64);
     if args.json {
         say!("{}", serde_json::to_string(&report)?);
     } else {
         say!("{}", report.text());
     }
     if let Some(mut file) = html {
-        let course = report::course(tally, sprt);
+        let course = report::course(tally);
         let written = file.write_all(report.page(&course)?.as_bytes());
         written.context("cannot write the page")?;
         file.finish()?;
@@ -338,9 +336,9 @@ fn tell(args: &MatchArgs, game: &Match, tally: &Tally, html: Option<NewFile>) ->
 }
 
 /// How the match stands, in a line.
-fn line(tally: &Tally, sprt: Option<&Sprt>) -> String {
+fn line(tally: &Tally) -> String {
     let [losses, draws, wins] = tally.games().0;
-    let standing = tally.standing(sprt);
+    let standing = tally.standing();
     let mut line = format!("{} games: +{wins} ={draws} -{losses}", standing.games);
     if let Some(estimate) = &standing.estimate {
         line += &format!(", {}", report::elo_text(estimate));
@@ -348,7 +346,7 @@ fn line(tally: &Tally, sprt: Option<&Sprt>) -> String {
             line += &format!(", LOS {:.1} %", 100.0 * estimate.los);
         }
     }
-    if let (Some(ratio), Some(sprt)) = (standing.ratio, sprt) {
+    if let (Some(ratio), Some(sprt)) = (standing.ratio, tally.sprt()) {
         let (lower, upper) = sprt.bounds();
         line += &format!(", LLR {ratio:.2} ({lower:.2} to {upper:.2})");
     }

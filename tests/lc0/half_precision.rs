@@ -204,7 +204,7 @@ fn without_limit(model: &OnnxModel, limit: [u8; 2]) -> OnnxModel {
     };
     bytes[at..at + 2].copy_from_slice(&f16::MAX.to_le_bytes());
     OnnxModel {
-        bytes: bytes.into(),
+        bytes,
         ..model.clone()
     }
 }
