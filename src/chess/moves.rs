@@ -86,6 +86,13 @@ impl PackedMove {
     }
 }
 
+/// Adds all legal moves, packed, in `shakmaty`'s order: where that is done for every node, without moving the whole list (two
+/// kilobytes) about.
+pub fn add_legal_moves(position: &Chess, moves: &mut Vec<PackedMove>) {
+    let legal = position.legal_moves();
+    moves.extend(legal.iter().map(|&m| PackedMove::pack(m)));
+}
+
 /// All legal moves, packed, in `shakmaty`'s order.
 pub fn legal_moves(position: &Chess) -> impl Iterator<Item = PackedMove> {
     position.legal_moves().into_iter().map(PackedMove::pack)

@@ -15,7 +15,7 @@ use super::{
     visits::{Leaf, VisitState, Visits},
 };
 use crate::{
-    chess::{History, PackedMove, moves::legal_moves},
+    chess::{History, PackedMove, moves::add_legal_moves},
     network::{Batch, Evaluator, Value},
     syzygy::Tables,
 };
@@ -57,7 +57,7 @@ impl Replay {
             self.played.push(m);
         }
         self.moves.clear();
-        self.moves.extend(legal_moves(self.history.position()));
+        add_legal_moves(self.history.position(), &mut self.moves);
     }
 
     /// Which positions the line leads through.

@@ -290,9 +290,21 @@ fn for_each_at_root(
     let moves_left = params
         .moves_left
         .filter(|moves_left| moves_left.is_active(parent_q));
-    let fpu = params.fpu(true).value(parent_q, state.visited_root_mass());
     let (slots, children) = (tree.slots_by_edge(node), tree.children(node));
-    let most_visits = state.contenders().map(|child| child.n).max().unwrap_or(0);
+    let (mut visited_mass, mut most_visits) = (0.0, 0);
+    for (edge, p) in state.root_moves.allowed() {
+        let Some(slot) = slots.get(edge) else {
+            continue;
+        };
+        let child = &children[usize::from(slot)];
+        if child.n > 0 {
+            visited_mass += p;
+        }
+        if child.bounds().result() != Some(-1) {
+            most_visits = child.n.max(most_visits);
+        }
+    }
+    let fpu = params.fpu(true).value(parent_q, visited_mass);
     for (edge, p) in state.root_moves.allowed() {
         let slot = slots.get(edge);
         let child = slot.map_or(Node::EMPTY, |slot| children[usize::from(slot)]);

