@@ -68,6 +68,7 @@ pub fn convert_with(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()
         batch: args.batch.map(|batch| batch as usize),
         calibration: None,
         encoding: None,
+        limits_squares: false,
     };
     let in_file = |error: NetError| error.in_file(&args.network);
     if options.data_type == DataType::Int8 {

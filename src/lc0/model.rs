@@ -108,6 +108,9 @@ pub struct ConvertOptions {
     pub calibration: Option<Calibration>,
     /// The encoding of a model that is ONNX already; without it, what its metadata says.
     pub encoding: Option<OnnxEncoding>,
+    /// Whether no number is squared whose square 16 bits cannot hold, as [`DataType::Float16`] has it in every case: for what
+    /// computes a model of more bits in 16.
+    pub limits_squares: bool,
 }
 
 /// The inputs of a model that takes planes as bits; see [`pack_input`](super::pack_input).

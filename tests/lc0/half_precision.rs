@@ -80,12 +80,16 @@ fn scale<'a>(layers: impl IntoIterator<Item = &'a mut Option<proto::Layer>>, fac
 }
 
 fn convert(network: &proto::ProtoNet, data_type: DataType) -> OnnxModel {
-    let net = Net::parse(&network.encode_to_vec()).unwrap();
     let options = ConvertOptions {
         data_type,
         ..Default::default()
     };
-    to_onnx(&net, &options).unwrap()
+    convert_as(network, &options)
+}
+
+fn convert_as(network: &proto::ProtoNet, options: &ConvertOptions) -> OnnxModel {
+    let net = Net::parse(&network.encode_to_vec()).unwrap();
+    to_onnx(&net, options).unwrap()
 }
 
 /// Softmax of each position's logits.
@@ -167,19 +171,41 @@ fn squares_of_large_numbers_are_right_as_long_as_they_fit() {
 fn squares_that_do_not_fit_stay_finite() {
     let network = loud_squares(600.0);
     let model = convert(&network, DataType::Float16);
-    let rounded = run_rounded(&model, &positions(4));
-    assert_eq!(rounded.largest, 65024.0); // 255 x 255 in 11 bits of mantissa.
-    assert!(
-        rounded
-            .policy
-            .iter()
-            .chain(&rounded.wdl)
-            .all(|x| x.is_finite())
-    );
+    assert_squares_fit(&model);
     // The same model without the limit.
     let limit = f16::from_f32(255.0).to_le_bytes();
     let unlimited = without_limit(&model, limit);
     let rounded = run_rounded(&unlimited, &positions(4));
+    assert_eq!(rounded.largest, f32::INFINITY);
+}
+
+/// That a model whose squares are too large for 16 bits stays finite there all the same.
+fn assert_squares_fit(model: &OnnxModel) {
+    let rounded = run_rounded(model, &positions(4));
+    assert_eq!(rounded.largest, 65024.0); // 255 x 255 in 11 bits of mantissa.
+    let mut outputs = rounded.policy.iter().chain(&rounded.wdl);
+    assert!(outputs.all(|x| x.is_finite()));
+}
+
+/// TensorRT takes models of 32 bits and computes them in 16.
+#[test]
+fn a_model_of_32_bits_has_the_limit_only_if_16_are_to_hold_its_squares() {
+    let network = loud_squares(600.0);
+    let model = |limits_squares| {
+        let options = ConvertOptions {
+            limits_squares,
+            ..Default::default()
+        };
+        convert_as(&network, &options)
+    };
+    let has_limit = |model: &OnnxModel| {
+        let name = b"/relu2/most";
+        model.bytes.windows(name.len()).any(|window| window == name)
+    };
+    let (plain, limited) = (model(false), model(true));
+    assert!(has_limit(&limited) && !has_limit(&plain));
+    assert_squares_fit(&limited);
+    let rounded = run_rounded(&plain, &positions(4));
     assert_eq!(rounded.largest, f32::INFINITY);
 }
 

@@ -140,6 +140,8 @@ impl QuantizedWeights {
 /// A graph being built.
 pub(crate) struct Graph {
     precision: Precision,
+    /// Whether what is squared is limited in other precisions than [`Precision::Float16`], too.
+    limits_squares: bool,
     graph: GraphProto,
     /// Names of constants already there.
     constants: HashSet<String>,
@@ -215,12 +217,21 @@ impl Graph {
     pub(crate) fn new(name: &str, precision: Precision) -> Graph {
         Graph {
             precision,
+            limits_squares: false,
             graph: GraphProto {
                 name: Some(name.to_owned()),
                 ..Default::default()
             },
             constants: HashSet::new(),
             dequantized: HashMap::new(),
+        }
+    }
+
+    /// The same graph, whose squares 16 bits are to hold whatever its precision is.
+    pub(crate) fn limiting_squares(self, limits_squares: bool) -> Graph {
+        Graph {
+            limits_squares,
+            ..self
         }
     }
 
@@ -587,7 +598,7 @@ impl Graph {
 
     /// What is to be squared: in 16 bits with a short exponent no more than 255, or the square would be infinite.
     fn squarable_relu(&mut self, name: &str, x: &GraphValue) -> GraphValue {
-        if self.precision != Precision::Float16 {
+        if self.precision != Precision::Float16 && !self.limits_squares {
             return self.relu(name, x);
         }
         let least = self.floats("/relu2/least", &[], &[0.0]);

@@ -88,7 +88,8 @@ fn emit(
         options.value_head.as_deref(),
     )?;
     let mut emitter = Emitter {
-        graph: Graph::new("lc0 network", precision(options.data_type)),
+        graph: Graph::new("lc0 network", precision(options.data_type))
+            .limiting_squares(options.limits_squares),
         format,
         batch: options.batch,
         quantization,

@@ -367,7 +367,7 @@ fn onnx(name: &'static str, wanted: Wanted<'_>) -> Result<NetworkEvaluator, Load
     })?;
     let setup = |error| LoadError::of_setup(name, error);
     let mut plan = targets::plan(name, &runtime, wanted.options).map_err(setup)?;
-    let mut network = read(config, plan.data_type)?;
+    let mut network = read_as(config, plan.data_type, plan.limits_squares)?;
     if plan.packed {
         network.onnx = packed(&network.onnx)?;
     }
@@ -488,11 +488,21 @@ fn refused(backend: &'static str, network: &str, message: String) -> LoadError {
 }
 
 fn read(config: &NetworkConfig, data_type: DataType) -> Result<Network, LoadError> {
+    read_as(config, data_type, false)
+}
+
+/// The network, converted to a type, and whether squares have to fit into 16 bits.
+fn read_as(
+    config: &NetworkConfig,
+    data_type: DataType,
+    limits_squares: bool,
+) -> Result<Network, LoadError> {
     let options = ConvertOptions {
         policy_head: config.policy_head.clone(),
         value_head: config.value_head.clone(),
         data_type,
         encoding: config.encoding,
+        limits_squares,
         ..ConvertOptions::default()
     };
     Ok(weights::read(&config.weights, &options)?)

@@ -156,7 +156,7 @@ fn tensorrt_with(
         fp16: precision == Fp16,
         cache: options.text("cache").unwrap_or("").to_owned(),
     };
-    // TensorRT lowers the precision itself where that is safe.
+    // TensorRT lowers the precision itself, of squares too, unless they are limited.
     plan(
         options,
         target,
@@ -181,6 +181,7 @@ fn plan(
         }
     };
     Ok(SessionPlan {
+        limits_squares: matches!(target, Target::TensorRt { fp16: true, .. }),
         settings: SessionSettings {
             target,
             threads: 1,
@@ -341,6 +342,7 @@ mod tests {
                 panic!("{plan:?}");
             };
             assert_eq!((fp16, plan.data_type), (is_half, DataType::Float32));
+            assert_eq!(plan.limits_squares, is_half);
         }
         assert!(tensorrt_with(&options("precision=fp32"), true).is_ok());
         assert!(tensorrt_with(&options("precision=bf16"), true).is_err());

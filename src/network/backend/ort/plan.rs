@@ -108,6 +108,8 @@ pub struct SessionPlan {
     pub advice: Advice,
     /// What lc0's weights are converted to.
     pub data_type: DataType,
+    /// Whether the provider itself computes what is converted to 32 bits in 16, so that squares have to fit into those.
+    pub limits_squares: bool,
     /// The most sessions there may be, however many threads evaluate.
     pub max_sessions: usize,
     /// Whether the model is to take its planes as bits.

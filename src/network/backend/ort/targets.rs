@@ -119,6 +119,7 @@ fn cpu(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
         },
         data_type,
         max_sessions: MAX_SESSIONS,
+        limits_squares: false,
         packed: false,
     })
 }
@@ -182,6 +183,7 @@ fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<SessionPlan, 
             _ => DataType::Float32,
         },
         max_sessions: MAX_SESSIONS,
+        limits_squares: false,
         packed: false,
     })
 }
@@ -212,6 +214,7 @@ fn directml(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> 
         },
         data_type,
         max_sessions: 2,
+        limits_squares: false,
         packed: false,
     })
 }
@@ -241,6 +244,7 @@ fn coreml(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
         },
         data_type: DataType::Float32,
         max_sessions: 2,
+        limits_squares: false,
         packed: false,
     })
 }
