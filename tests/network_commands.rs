@@ -100,6 +100,18 @@ fn runtime_tells_what_auto_takes_and_how_to_install_more() {
 }
 
 #[test]
+fn runtime_asks_each_backend_as_auto_does() {
+    // `sparse` has no threads; a user who names it is told so, `auto` takes it all the same.
+    let arguments = ["--backend-opts", "threads=2", "runtime", "--json"];
+    let report = stdout(&scorn(
+        &[&["--onnxruntime-path", "/nowhere"], &arguments[..]].concat(),
+    ));
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["backends"]["sparse"]["works"].as_bool(), Some(true));
+    assert!(report["auto"].as_str().unwrap().starts_with("sparse"));
+}
+
+#[test]
 fn tune_writes_a_configuration_that_the_program_reads() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tuned.config");

@@ -14,7 +14,7 @@ use crate::{
             },
             session::devices,
         },
-        load::{BACKENDS, NetworkConfig, load_uncached},
+        load::{BACKENDS, NetworkConfig, probe},
     },
     options::Options,
 };
@@ -84,7 +84,8 @@ const NEEDS_NO_LIBRARY: [&str; 2] = ["sparse", "rten"];
 /// A backend, and its description or why it does not work.
 type BackendState = (&'static str, Result<String, String>);
 
-/// Loads the network with each backend, in the order of `auto`: the only way to know what works.
+/// Loads the network with each backend, in the order of `auto`: the only way to know what works. As `auto` does, it builds
+/// no engines of TensorRT, which would take minutes.
 fn try_backends(options: &Options) -> Vec<BackendState> {
     let states = BACKENDS.map(|name| {
         let config = NetworkConfig {
@@ -92,7 +93,7 @@ fn try_backends(options: &Options) -> Vec<BackendState> {
             threads: 1,
             ..NetworkConfig::from(options)
         };
-        let state = load_uncached(&config);
+        let state = probe(&config);
         let state = state.map(|evaluator| evaluator.describe());
         (name, state.map_err(|error| error.reason()))
     });

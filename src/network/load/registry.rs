@@ -88,6 +88,23 @@ pub fn load_backend(
     config: &NetworkConfig,
     tell: Tell<'_>,
 ) -> Result<Arc<dyn Evaluator>, LoadError> {
+    load_for(config, false, tell)
+}
+
+/// What `Backend` names, taken only if `auto` would take it: nothing is built that takes minutes.
+///
+/// # Errors
+/// As [`load`], and where `auto` would leave the backend alone.
+pub fn probe(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadError> {
+    load_for(config, true, &|_| {})
+}
+
+/// The backend, for the user who named it or as `auto` asks for it.
+fn load_for(
+    config: &NetworkConfig,
+    is_automatic: bool,
+    tell: Tell<'_>,
+) -> Result<Arc<dyn Evaluator>, LoadError> {
     let options = BackendOptions::parse(&config.backend_options)?;
     if is_hash(&config.backend) {
         return Ok(Arc::new(HashEvaluator));
@@ -116,7 +133,10 @@ pub fn load_backend(
         return checked(config, &options, tell);
     }
     let name = known_backend(&config.backend)?;
-    let wanted = Wanted::by_name(config, &options, tell);
+    let wanted = Wanted {
+        is_automatic,
+        ..Wanted::by_name(config, &options, tell)
+    };
     backend(name, wanted)
 }
 
@@ -372,7 +392,11 @@ fn onnx(name: &'static str, wanted: Wanted<'_>) -> Result<NetworkEvaluator, Load
         network.onnx = packed(&network.onnx)?;
     }
     gpu::fit(&mut plan, wanted.options, &network.onnx).map_err(setup)?;
-    engines(&runtime, &mut plan, &network, &wanted)?;
+    if matches!(plan.settings.target, Target::TensorRt { .. }) {
+        let tensorrt = nvidia::tensorrt_version(&runtime);
+        let key = engine_key(&runtime.version(), &tensorrt, &plan);
+        engines(&key, &mut plan, &network, &wanted)?;
+    }
     let device = format!(
         "{}{}, ONNX Runtime {} at {}",
         plan.device,
@@ -417,10 +441,17 @@ fn advise(evaluator: &mut NetworkEvaluator) -> Result<(), EvaluateError> {
     Ok(())
 }
 
+/// What an engine depends on besides the network: the versions of ONNX Runtime and TensorRT, and of the plan the GPU, the
+/// precision and the batch sizes.
+fn engine_key(runtime: &str, tensorrt: &str, plan: &SessionPlan) -> String {
+    let sizes = &plan.settings.batch_sizes;
+    format!("{runtime} TensorRT {tensorrt} {} {sizes:?}", plan.device)
+}
+
 /// Finds the place of TensorRT's engines, and says so if they have to be built, which takes minutes. `auto` does not do that:
 /// it leaves TensorRT alone until there is an engine.
 fn engines(
-    runtime: &Runtime,
+    key: &str,
     plan: &mut SessionPlan,
     network: &Network,
     wanted: &Wanted<'_>,
@@ -429,21 +460,14 @@ fn engines(
         return Ok(());
     };
     let setup = |error| LoadError::of_setup("tensorrt", error);
-    let key = format!(
-        "{} TensorRT {} {} {:?}",
-        runtime.version(),
-        nvidia::tensorrt_version(runtime),
-        plan.device,
-        plan.settings.batch_sizes
-    );
-    let engines = EngineCache::of(&network.onnx.bytes, &key, cache).map_err(setup)?;
+    let engines = EngineCache::of(&network.onnx.bytes, key, cache).map_err(setup)?;
     let (name, folder) = (&network.name, engines.folder().display());
     match (engines.has_engine(), wanted.is_automatic) {
         (true, _) => {}
         (false, true) => {
             return Err(LoadError::Unavailable {
                 backend: "tensorrt",
-                reason: "no engine has been built for this network; Backend tensorrt builds one"
+                reason: "its engine for this network is not built yet, which takes minutes; the first use of Backend tensorrt builds it"
                     .into(),
             });
         }
@@ -548,4 +572,185 @@ fn check(evaluator: &dyn Evaluator) -> Result<(), EvaluateError> {
     let mut batch = Batch::default();
     evaluator.queue(game.plies(), &moves, &mut batch);
     evaluator.evaluate(&mut batch)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::RefCell, fs, path::Path};
+
+    use super::*;
+    use crate::{
+        lc0::InputFormat,
+        network::backend::ort::runtime::{GPU_INSTALL_COMMAND, TENSORRT_INSTALL_COMMAND},
+        options::Options,
+    };
+
+    fn network(bytes: &[u8]) -> Network {
+        Network {
+            onnx: OnnxModel {
+                bytes: bytes.to_vec(),
+                ..OnnxModel::empty(InputFormat::Classical112)
+            },
+            name: "some network".into(),
+            sha256: String::new(),
+            is_converted: true,
+        }
+    }
+
+    fn tensorrt_plan(options: &str) -> SessionPlan {
+        gpu::tensorrt(&BackendOptions::parse(options).unwrap()).unwrap()
+    }
+
+    /// Where the engines are kept of a network, of these versions of ONNX Runtime and TensorRT, with these settings.
+    fn engine_folder(model: &[u8], runtime: &str, tensorrt: &str, options: &str) -> String {
+        let plan = tensorrt_plan(options);
+        let key = engine_key(runtime, tensorrt, &plan);
+        let cache = EngineCache::of(model, &key, "engines").unwrap();
+        cache.folder().to_string_lossy().into_owned()
+    }
+
+    #[test]
+    fn an_engine_serves_nothing_but_what_it_was_built_for() {
+        let usual = engine_folder(b"one", "1.31.1", "10.16.1.11", "");
+        assert_eq!(
+            engine_folder(b"one", "1.31.1", "10.16.1.11", "sessions=1"),
+            usual
+        );
+        for (what, folder) in [
+            ("network", engine_folder(b"two", "1.31.1", "10.16.1.11", "")),
+            (
+                "ONNX Runtime",
+                engine_folder(b"one", "1.32.0", "10.16.1.11", ""),
+            ),
+            (
+                "TensorRT",
+                engine_folder(b"one", "1.31.1", "10.15.1.29", ""),
+            ),
+            (
+                "GPU",
+                engine_folder(b"one", "1.31.1", "10.16.1.11", "gpu=1"),
+            ),
+            (
+                "precision",
+                engine_folder(b"one", "1.31.1", "10.16.1.11", "precision=tf32"),
+            ),
+            (
+                "sizes",
+                engine_folder(b"one", "1.31.1", "10.16.1.11", "batch=1/16"),
+            ),
+        ] {
+            assert_ne!(folder, usual, "{what}");
+        }
+    }
+
+    /// Looks for TensorRT's engine in a folder: where it is kept, and what was told.
+    fn look_for_engine(
+        base: &Path,
+        is_automatic: bool,
+    ) -> (Result<String, LoadError>, Vec<String>) {
+        let (config, options) = (
+            NetworkConfig::from(&Options::default()),
+            BackendOptions::default(),
+        );
+        let told = RefCell::new(Vec::new());
+        let tell = |text: &str| told.borrow_mut().push(text.to_owned());
+        let wanted = Wanted {
+            is_automatic,
+            ..Wanted::by_name(&config, &options, &tell)
+        };
+        let mut plan = tensorrt_plan(&format!("cache={}", base.display()));
+        let found = engines("key", &mut plan, &network(b"model"), &wanted);
+        let Target::TensorRt { cache, .. } = plan.settings.target else {
+            panic!("another target");
+        };
+        let found = found.map(|()| cache);
+        (found, told.into_inner())
+    }
+
+    #[test]
+    fn engines_are_built_for_those_who_name_tensorrt_and_that_is_said() {
+        let base = tempfile::tempdir().unwrap();
+        let (found, told) = look_for_engine(base.path(), true);
+        assert!(told.is_empty(), "{told:?}");
+        let Err(LoadError::Unavailable { backend, reason }) = found else {
+            panic!("{found:?}");
+        };
+        assert_eq!(backend, "tensorrt");
+        assert!(
+            reason.contains("not built yet") && reason.contains("Backend tensorrt builds it"),
+            "{reason}"
+        );
+        assert_eq!(fs::read_dir(base.path()).unwrap().count(), 0);
+
+        let (found, told) = look_for_engine(base.path(), false);
+        let folder = found.unwrap();
+        assert!(Path::new(&folder).starts_with(base.path()) && Path::new(&folder).is_dir());
+        let [text] = &told[..] else {
+            panic!("{told:?}")
+        };
+        for part in ["building", "some network", &folder] {
+            assert!(text.contains(part), "{text}");
+        }
+
+        fs::write(Path::new(&folder).join("x_sm90.engine"), "built").unwrap();
+        for is_automatic in [true, false] {
+            let (found, told) = look_for_engine(base.path(), is_automatic);
+            assert_eq!((found.unwrap(), told.len()), (folder.clone(), 0));
+        }
+    }
+
+    #[test]
+    fn a_probe_takes_what_auto_would_take() {
+        // Settings of another backend keep a user from `sparse`, but not `auto`.
+        let config = NetworkConfig {
+            backend: SPARSE.into(),
+            backend_options: "threads=2".into(),
+            ..NetworkConfig::from(&Options::default())
+        };
+        if let Err(error) = probe(&config) {
+            panic!("{error}");
+        }
+        assert!(load_backend(&config, &|_| {}).is_err());
+    }
+
+    #[test]
+    fn a_library_that_is_missed_at_the_first_position_is_named_with_its_install_command() {
+        for (backend, message, command) in [
+            (
+                "cuda",
+                "Non-zero status code returned while running Conv node. Name:'/input/conv' Status Message: cuDNN is \
+                 not available. Install cuDNN, update the system library search path, or set enable_cudnn=0 to \
+                 force native CUDA paths where available.",
+                GPU_INSTALL_COMMAND,
+            ),
+            (
+                "tensorrt",
+                "Failed to load library /runtime/libonnxruntime_providers_tensorrt.so with error: \
+                 libnvonnxparser.so.10: cannot open shared object file: No such file or directory",
+                TENSORRT_INSTALL_COMMAND,
+            ),
+        ] {
+            let error = refused(backend, "some network", message.into());
+            assert!(
+                matches!(&error, LoadError::Unavailable { reason, .. } if reason.contains(command)),
+                "{error}"
+            );
+        }
+        let error = refused("cuda", "some network", "invalid graph".into());
+        assert!(matches!(error, LoadError::Refused { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_gpu_has_few_sessions_however_many_threads_search() {
+        let config = NetworkConfig {
+            threads: 64,
+            ..NetworkConfig::from(&Options::default())
+        };
+        for options in ["", "sessions=1", "sessions=4"] {
+            let plan = gpu::cuda(&BackendOptions::parse(options).unwrap()).unwrap();
+            let (at_once, most) = session_counts(&config, plan.advice, plan.max_sessions);
+            assert_eq!(most, plan.max_sessions, "{options}");
+            assert!(most <= 4 && (1..=most).contains(&at_once), "{options}");
+        }
+    }
 }
