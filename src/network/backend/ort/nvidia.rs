@@ -126,6 +126,8 @@ fn preload(library: &Path, provider: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(target_os = "linux")]
+    use crate::shared::skipped;
 
     #[test]
     fn what_is_missing_is_named_with_the_next_step() {
@@ -186,6 +188,32 @@ mod tests {
         }
         assert_eq!(what_is_missing(&cuda("2: out of memory")), None);
         assert_eq!(what_is_missing("Invalid graph"), None);
+    }
+
+    /// Any library will do to see that one is loaded from where the wheels put theirs: a copy of one that this program uses.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn libraries_of_the_wheels_are_in_memory_before_the_provider_is() {
+        let maps = || fs::read_to_string("/proc/self/maps").unwrap();
+        let text = maps();
+        let mut loaded = text
+            .lines()
+            .filter_map(|line| line.split_whitespace().last());
+        let Some(some_library) = loaded.find(|path| path.contains("/libgcc_s.so")) else {
+            return skipped("this program uses no libgcc_s");
+        };
+        let root = tempfile::tempdir().unwrap();
+        let wheel = root.path().join("nvidia/cu13/lib/libcudart.so.13");
+        fs::create_dir_all(wheel.parent().unwrap()).unwrap();
+        fs::copy(some_library, &wheel).unwrap();
+        let wheel = fs::canonicalize(wheel).unwrap();
+        let is_loaded = || maps().contains(&*wheel.to_string_lossy());
+        assert!(!is_loaded());
+        let library = root
+            .path()
+            .join("onnxruntime/capi/libonnxruntime.so.1.31.1");
+        preload(&library, "cuda");
+        assert!(is_loaded(), "{}", wheel.display());
     }
 
     #[test]
