@@ -187,6 +187,7 @@ fn plan(
             threads: 1,
             batch_sizes: batch_sizes(options, sizes)?,
             session_per_size: false,
+            is_lazy: true,
         },
         device,
         advice: Advice {
@@ -393,6 +394,19 @@ mod tests {
         fit(&mut plan, &options(""), &model(true, false, 9)).unwrap();
         assert!(!plan.settings.session_per_size);
         assert_eq!(plan.settings.batch_sizes, TENSORRT_SIZES);
+    }
+
+    #[test]
+    fn copies_of_a_network_in_the_gpus_memory_are_few() {
+        for (bytes, most) in [(9, 8), (LARGE_MODEL, 4)] {
+            let mut plan = cuda(&options("")).unwrap();
+            fit(&mut plan, &options(""), &model(true, false, bytes)).unwrap();
+            let copies = plan.max_sessions * plan.settings.batch_sizes.len();
+            assert!(copies <= most, "{copies}");
+        }
+        // Those of sizes that no search uses are not made.
+        assert!(cuda(&options("")).unwrap().settings.is_lazy);
+        assert!(tensorrt_with(&options(""), false).unwrap().settings.is_lazy);
     }
 
     #[test]

@@ -38,8 +38,7 @@ use crate::{
 /// Positions per run on the CPU: larger batches gain nothing and cost memory.
 const CPU_MAX_BATCH: usize = 256;
 
-/// Creates a session. What each batch size needs is made at once on CPUs, and when it is first used on GPUs, where it is
-/// large and some sizes may never be.
+/// Creates a session. What each batch size needs is made at once, or, if the settings say so, when it is first used.
 ///
 /// # Errors
 /// What ONNX Runtime says.
@@ -69,7 +68,7 @@ pub fn create(
     if !session.has_session_per_size() {
         session.open(0)?;
     }
-    if settings.target.gpu().is_none() {
+    if !settings.is_lazy {
         for size in session.sizes.clone() {
             session.prepare(size)?;
         }
@@ -596,4 +595,108 @@ fn read(
         out.extend_from_slice(data);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, fmt::Debug};
+
+    use super::*;
+    use crate::{
+        lc0::InputFormat,
+        network::backend::{
+            options::BackendOptions,
+            ort::{errors::BackendSetupError, plan::SessionPlan},
+        },
+    };
+
+    /// What a provider is told, by the names that ONNX Runtime has for it.
+    fn told(provider: &impl Debug) -> BTreeMap<String, String> {
+        let text = format!("{provider:?}");
+        let (start, end) = (text.find('{').unwrap(), text.rfind('}').unwrap());
+        serde_json::from_str(&text[start..=end]).unwrap()
+    }
+
+    fn named(options: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let named = options.iter();
+        named
+            .map(|&(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
+    }
+
+    /// What CUDA's provider is told in each precision. That is all: convolutions in particular are not fused with their bias.
+    fn told_to_cuda(device: &str, tf32: bool, nhwc: bool) -> BTreeMap<String, String> {
+        named(&[
+            ("device_id", device),
+            ("use_tf32", &tf32.to_string()),
+            ("prefer_nhwc", &nhwc.to_string()),
+            ("arena_extend_strategy", "kSameAsRequested"),
+            ("cudnn_conv_algo_search", "HEURISTIC"),
+            ("enable_skip_layer_norm_strict_mode", "true"),
+        ])
+    }
+
+    fn target(
+        plan: impl Fn(&BackendOptions) -> Result<SessionPlan, BackendSetupError>,
+        options: &str,
+    ) -> Target {
+        let plan = plan(&BackendOptions::parse(options).unwrap()).unwrap();
+        plan.settings.target
+    }
+
+    #[test]
+    fn cuda_is_told_what_the_plan_says() {
+        for (options, device, tf32, nhwc) in [
+            ("", "0", true, false),
+            ("precision=fp16,gpu=1,nhwc", "1", true, true),
+            ("precision=bf16", "0", true, false),
+            ("precision=tf32", "0", true, false),
+            ("precision=fp32", "0", false, false),
+        ] {
+            let Target::Cuda(settings) = target(gpu::cuda, options) else {
+                panic!("{options}");
+            };
+            let expected = told_to_cuda(device, tf32, nhwc);
+            assert_eq!(told(&cuda(settings)), expected, "{options}");
+        }
+    }
+
+    #[test]
+    fn tensorrt_is_told_precision_sizes_and_where_its_engines_are() {
+        let mut onnx = OnnxModel::empty(InputFormat::Classical112);
+        for (options, half) in [("precision=fp16", "true"), ("precision=tf32", "false")] {
+            let options = format!("{options},gpu=1,cache=/engines");
+            let Target::TensorRt {
+                cuda: beside,
+                fp16,
+                cache,
+            } = target(gpu::tensorrt, &options)
+            else {
+                panic!("{options}");
+            };
+            let mut expected = named(&[
+                ("device_id", "1"),
+                ("trt_fp16_enable", half),
+                ("trt_layer_norm_fp32_fallback", half),
+                ("trt_engine_cache_enable", "true"),
+                ("trt_engine_cache_path", "/engines"),
+                ("trt_timing_cache_enable", "true"),
+                ("trt_timing_cache_path", "/engines"),
+            ]);
+            // A model of one batch size needs no range of shapes.
+            onnx.batch = Some(8);
+            let of_one_size = tensorrt(beside, fp16, &cache, &[1, 64], &onnx);
+            assert_eq!(told(&of_one_size), expected, "{options}");
+            onnx.batch = None;
+            let of_all_sizes = tensorrt(beside, fp16, &cache, &[1, 64], &onnx);
+            expected.extend(named(&[
+                ("trt_profile_min_shapes", "/input/planes:1x112x8x8"),
+                ("trt_profile_opt_shapes", "/input/planes:64x112x8x8"),
+                ("trt_profile_max_shapes", "/input/planes:64x112x8x8"),
+            ]));
+            assert_eq!(told(&of_all_sizes), expected, "{options}");
+            // What TensorRT leaves to CUDA.
+            assert_eq!(told(&cuda(beside)), told_to_cuda("1", true, false));
+        }
+    }
 }

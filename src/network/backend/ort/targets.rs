@@ -110,6 +110,7 @@ fn cpu(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
             threads,
             batch_sizes: batch_sizes(options, &[])?,
             session_per_size: false,
+            is_lazy: false,
         },
         device: format!("CPU, {threads} thread(s) a session"),
         advice: Advice {
@@ -172,6 +173,7 @@ fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<SessionPlan, 
             threads,
             batch_sizes: batch_sizes(options, &OPENVINO_BATCHES)?,
             session_per_size: true,
+            is_lazy: false,
         },
         advice: Advice {
             threads: cores().div_ceil(threads),
@@ -205,6 +207,7 @@ fn directml(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> 
             threads: 1,
             batch_sizes: batch_sizes(options, &DIRECTML_BATCHES)?,
             session_per_size: true,
+            is_lazy: false,
         },
         device: format!("DirectML {shown}"),
         advice: Advice {
@@ -235,6 +238,7 @@ fn coreml(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
             threads: 1,
             batch_sizes: batch_sizes(options, &COREML_BATCHES)?,
             session_per_size: true,
+            is_lazy: false,
         },
         device: format!("Core ML, {}", asked.to_ascii_lowercase()),
         advice: Advice {
