@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything about a GPU in one go: does it load, is it right, how fast is it, what does it say when something is wrong.
-# Writes Markdown to standard output, ready for benches/RESULTS.md, in less than ten minutes. Needs bash, awk and the files
-# it is given; nothing is built or downloaded.
+# Writes Markdown to standard output, ready for benches/RESULTS.md, in less than ten minutes. Needs bash, awk, timeout and the
+# files it is given; nothing is built or downloaded.
 #
 #   benches/gpu.sh --engine target/release/scorn --runtime runtime --backend cuda NETWORK...
 #
@@ -10,12 +10,14 @@
 #   --backend NAME    cuda (the default), tensorrt, or onnx-cpu for a dry run
 #   --time MS         of each measurement (300)
 #   --nodes N         of each search (20000)
+#   --limit SECONDS   after which no measurement is begun (540); what is left out is said
 #   --train COMMAND   a command that trains for a while; its last line goes into the report
 #
-# The exit code is 1 if a network does not load or a backend differs from the CPU by more than it may.
+# The exit code is 1 if a network does not load, a backend differs from the CPU by more than it may, or anything that is
+# measured fails. What failed is listed at the end of its section.
 set -uo pipefail
 
-engine= runtime= backend=cuda time=300 nodes=20000 train=
+engine= runtime= backend=cuda time=300 nodes=20000 limit=540 train=
 networks=()
 while [ $# -gt 0 ]; do
     case "$1" in
@@ -24,6 +26,7 @@ while [ $# -gt 0 ]; do
         --backend) backend=$2; shift 2 ;;
         --time) time=$2; shift 2 ;;
         --nodes) nodes=$2; shift 2 ;;
+        --limit) limit=$2; shift 2 ;;
         --train) train=$2; shift 2 ;;
         -*) echo "unknown option $1 (see the head of this file)" >&2; exit 2 ;;
         *) networks+=("$1"); shift ;;
@@ -41,26 +44,99 @@ case "$backend" in
     *) precisions=(fp32) packed=() sessions=() sizes=1,16 threads=(1 2) batches=(1 16) games=2 visits=5 ;;
 esac
 
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# The end of each command: a little after the limit, or ten minutes would not be enough.
+left() { echo $((SECONDS < limit + 40 ? limit + 40 - SECONDS : 1)); }
+
+scorn() { timeout --kill-after 5 "$(left)" "$engine" --onnxruntime-path "$runtime" "$@"; }
+
+# What failed in this section, and how much did in all.
+problems=()
 failures=0
-fail() { failures=$((failures + 1)); echo "**FAILED**: $*"; }
-
-scorn() { "$engine" --onnxruntime-path "$runtime" "$@"; }
-
-# A search: search NETWORK NODES FLAGS... prints what the engine says.
-search() {
-    local network=$1 count=$2
-    shift 2
-    printf 'isready\nucinewgame\nposition startpos\ngo nodes %s\n' "$count" |
-        scorn --weights "$network" --backend "$backend" "$@" 2>&1
+fail() { problems+=("$*"); failures=$((failures + 1)); }
+tell_problems() {
+    [ ${#problems[@]} -gt 0 ] || return 0
+    echo
+    printf '* **FAILED**: %s\n' "${problems[@]}"
+    problems=()
 }
 
-# The nodes per second of a search's last line.
-nps() { awk '/^info / { for (i = 1; i < NF; i++) if ($i == "nps") n = $(i + 1) } END { print n == "" ? "-" : n }'; }
+# Begins a section, unless it is too late for it.
+begin() {
+    tell_problems
+    printf '\n### %s\n\n' "$1"
+    has_ended=
+    is_time
+}
 
-# What was said about an error, or the given text.
-error_or() { awk -v text="$1" '/^info string error/ && !e { sub(/^info string error: /, ""); e = $0 } END { print e == "" ? text : e }'; }
+# Whether there is time for another measurement; says once a section that there is not.
+is_time() {
+    [ "$SECONDS" -lt "$limit" ] && return 0
+    [ -n "$has_ended" ] || cut=$((cut + 1))
+    has_ended=1
+    return 1
+}
+cut=0 has_ended=
+tell_end() { [ -z "$has_ended" ] || printf '\n**LEFT OUT**: the rest, after %s of %s seconds.\n' "$SECONDS" "$limit"; }
 
-memory() { nvidia-smi --query-gpu=memory.used --format=csv,noheader 2>/dev/null | head -1; }
+# The most of the GPU's memory that is in use from watch_memory to end_watch, which sets `memory`.
+watch_memory() {
+    memory=-
+    : > "$work/memory"
+    command -v nvidia-smi >/dev/null || return 0
+    touch "$work/watching"
+    while [ -e "$work/watching" ]; do
+        nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null | sed -n 1p >> "$work/memory"
+        sleep 0.1
+    done &
+    watcher=$!
+}
+end_watch() {
+    [ -e "$work/watching" ] || return 0
+    rm -f "$work/watching"
+    wait "$watcher"
+    memory=$(awk '$1 + 0 > most { most = $1 + 0 } END { print most ? most " MiB" : "-" }' "$work/memory")
+}
+
+# A search: search_with BACKEND NETWORK NODES FLAGS... sets `said` to what the engine says.
+search_with() {
+    local with=$1 network=$2 count=$3
+    shift 3
+    said=$(printf 'isready\nucinewgame\nposition startpos\ngo nodes %s\n' "$count" |
+        scorn --weights "$network" --backend "$with" "$@" 2>&1)
+}
+search() { search_with "$backend" "$@"; }
+
+# Whether that is a search with the network that was asked for: after an error, the built-in one answers.
+has_worked() { ! grep -q '^info string error' <<< "$said" && grep -q '^bestmove [a-h]' <<< "$said"; }
+
+# What was said about an error, or the given text if there was none.
+error_or() {
+    awk -v text="$1" '
+        /^info string error/ && !e { sub(/^info string error:? */, ""); e = $0 }
+        /^bestmove [a-h]/ { found = 1 }
+        /./ { last = $0 }
+        END { print e != "" ? e : found ? text : "no move, at last: " last }' <<< "$said"
+}
+
+# The nodes per second of the search's last line.
+nps() { awk '/^info / { for (i = 1; i < NF; i++) if ($i == "nps") n = $(i + 1) } END { print n == "" ? "-" : n }' <<< "$said"; }
+
+# A row about the speed of a search: speed LABEL NETWORK FLAGS...
+speed() {
+    local label=$1 network=$2
+    shift 2
+    is_time || return 0
+    search "$network" "$nodes" "$@"
+    if has_worked; then
+        echo "$label | $(nps) |"
+    else
+        echo "$label | - |"
+        fail "search of ${label#| }: $(error_or nothing)"
+    fi
+}
 
 # Rows of a table from backendbench's JSON, one object a line: the values of some keys.
 rows() {
@@ -78,8 +154,27 @@ rows() {
         }'
 }
 
+# Rows about the speed without a search: bench KEYS LABEL NETWORK OPTIONS FLAGS... The columns are the keys' and, where
+# the memory is watched, that.
+bench() {
+    local keys=$1 label=$2 network=$3 options=$4 measured code
+    shift 4
+    is_time || return 0
+    scorn --weights "$network" --backend "$backend" --backend-opts "$options" backendbench --json --time "$time" "$@" \
+        > "$work/bench" 2> "$work/errors"
+    code=$?
+    end_watch
+    measured=$(rows "$keys" "$label" < "$work/bench")
+    if [ "$code" -ne 0 ] || [ -z "$measured" ]; then
+        fail "backendbench of ${label#| }: $(sed '/./!d' "$work/errors" | tail -1) (exit code $code)"
+    fi
+    [ -z "$measured" ] || sed "s/\$/${memory:+ $memory |}/" <<< "$measured"
+    memory=
+}
+
 name() { basename "$1"; }
 
+memory=
 echo "## $backend ($(date -u +%Y-%m-%d))"
 echo
 echo "$(nproc) processors, $(awk -F': ' '/model name/ { print $2; exit }' /proc/cpuinfo), $("$engine" --version)."
@@ -89,134 +184,169 @@ echo '```'
 scorn --weights "${networks[0]}" runtime
 echo '```'
 
-echo
-echo "### Loading"
-echo
-echo "| network | seconds | memory | what it says |"
-echo "|---|---|---|---|"
-for network in "${networks[@]}"; do
-    begun=$(date +%s.%N)
-    said=$(search "$network" 1)
-    seconds=$(echo "$begun $(date +%s.%N)" | awk '{ printf "%.1f", $2 - $1 }')
-    text=$(echo "$said" | error_or "$(echo "$said" | awk '/^info string/ { sub(/^info string /, ""); print; exit }')")
-    echo "| $(name "$network") | $seconds | $(memory) | ${text//|/\\|} |"
-    echo "$said" | grep -q '^bestmove [a-h]' || fail "$(name "$network") does not load"
-done
-
-echo
-echo "### Against the processor"
-echo
-echo "\`Backend check\`, a search of 2000 nodes each, all values and probabilities within the tolerance."
-echo
-echo "| network | precision | tolerance | result |"
-echo "|---|---|---|---|"
-for network in "${networks[@]}"; do
-    for precision in "${precisions[@]}" "${packed[@]}"; do
-        case "$precision" in fp32*) tolerance=0.002 ;; *) tolerance=0.03 ;; esac
-        case "$backend" in
-            onnx-cpu) groups="onnx-cpu(),rten(),tolerance=$tolerance" ;;
-            *) groups="$backend(precision=$precision),onnx-cpu(),tolerance=$tolerance" ;;
-        esac
-        said=$(printf 'position startpos\ngo nodes 2000\n' |
-            scorn --weights "$network" --backend check --backend-opts "$groups" 2>&1)
-        result=$(echo "$said" | error_or ok)
-        echo "| $(name "$network") | $precision | $tolerance | ${result//|/\\|} |"
-        [ "$result" = ok ] && echo "$said" | grep -q '^bestmove [a-h]' || fail "$(name "$network") in $precision"
+if begin "Loading"; then
+    echo "| network | seconds | memory | what it says |"
+    echo "|---|---|---|---|"
+    for network in "${networks[@]}"; do
+        is_time || break
+        begun=$(date +%s.%N)
+        watch_memory
+        search "$network" 1
+        end_watch
+        seconds=$(echo "$begun $(date +%s.%N)" | awk '{ printf "%.1f", $2 - $1 }')
+        text=$(error_or "$(awk '/^info string/ { sub(/^info string /, ""); print; exit }' <<< "$said")")
+        echo "| $(name "$network") | $seconds | $memory | ${text//|/\\|} |"
+        has_worked || fail "$(name "$network") does not load"
     done
-done
+    memory=
+fi
+tell_end
 
-echo
-echo "### Evaluations per second"
-echo
-echo "\`scorn backendbench\` by precision and batch size, two threads; \`mixed\` has batches of changing sizes up to the given one."
-echo
-echo "| network, precision | batch | evals/s | ms/batch |"
-echo "|---|---|---|---|"
-bench() {
-    local network=$1 options=$2
-    shift 2
-    scorn --weights "$network" --backend "$backend" --backend-opts "$options" backendbench --json --time "$time" "$@" 2>/dev/null
-}
-for network in "${networks[@]}"; do
-    for precision in "${precisions[@]}"; do
-        label="| $(name "$network"), $precision"
-        bench "$network" "precision=$precision" --sizes "$sizes" --bench-threads 2 |
-            rows batch,evals_per_second,ms_per_batch "$label"
-        bench "$network" "precision=$precision" --sizes "$sizes" --bench-threads 2 --mixed |
-            rows batch,evals_per_second,ms_per_batch "$label, mixed"
-    done
-done
-if [ ${#sessions[@]} -gt 0 ]; then
+if begin "Against the processor"; then
+    echo "\`Backend check\`, a search of 2000 nodes each, all values and probabilities within the tolerance."
     echo
-    echo "Sessions, batches of 256, four threads:"
+    echo "| network | precision | tolerance | result |"
+    echo "|---|---|---|---|"
+    for network in "${networks[@]}"; do
+        for precision in "${precisions[@]}" "${packed[@]}"; do
+            is_time || break
+            case "$precision" in fp32*) tolerance=0.002 ;; *) tolerance=0.03 ;; esac
+            case "$backend" in
+                onnx-cpu) groups="onnx-cpu(),rten(),tolerance=$tolerance" ;;
+                *) groups="$backend(precision=$precision),onnx-cpu(),tolerance=$tolerance" ;;
+            esac
+            search_with check "$network" 2000 --backend-opts "$groups"
+            result=$(error_or ok)
+            echo "| $(name "$network") | $precision | $tolerance | ${result//|/\\|} |"
+            has_worked || fail "$(name "$network") in $precision"
+        done
+    done
+fi
+tell_end
+
+if begin "Evaluations per second"; then
+    echo "\`scorn backendbench\` by precision and batch size, two threads; \`mixed\` has batches of changing sizes up to the given one."
+    echo
+    echo "| network, precision | batch | evals/s | ms/batch |"
+    echo "|---|---|---|---|"
+    keys=batch,evals_per_second,ms_per_batch
+    for network in "${networks[@]}"; do
+        for precision in "${precisions[@]}"; do
+            label="| $(name "$network"), $precision"
+            bench $keys "$label" "$network" "precision=$precision" --sizes "$sizes" --bench-threads 2
+            bench $keys "$label, mixed" "$network" "precision=$precision" --sizes "$sizes" --bench-threads 2 --mixed
+        done
+    done
+fi
+tell_end
+
+if [ ${#sessions[@]} -gt 0 ] && begin "Sessions"; then
+    echo "Batches of 256, four threads:"
     echo
     echo "| network | sessions | evals/s | ms/batch | memory |"
     echo "|---|---|---|---|---|"
+    keys=evals_per_second,ms_per_batch
     for network in "${networks[@]}"; do
         for count in "${sessions[@]}"; do
-            bench "$network" "sessions=$count" --sizes 256 --bench-threads 4 |
-                rows evals_per_second,ms_per_batch "| $(name "$network") | $count" | sed "s/\$/ $(memory) |/"
+            is_time || break
+            watch_memory
+            bench $keys "| $(name "$network") | $count" "$network" "sessions=$count" --sizes 256 --bench-threads 4
         done
         [ "$backend" = cuda ] || continue
         for setting in nhwc packed; do
-            bench "$network" "$setting" --sizes 256 --bench-threads 2 |
-                rows evals_per_second,ms_per_batch "| $(name "$network") | 2, $setting" | sed 's/$/ |/'
+            is_time || break
+            watch_memory
+            bench $keys "| $(name "$network") | 2, $setting" "$network" "$setting" --sizes 256 --bench-threads 2
         done
     done
 fi
+[ ${#sessions[@]} -eq 0 ] || tell_end
 
-echo
-echo "### Searches"
-echo
-echo "Nodes per second, \`go nodes $nodes\` from the start position."
-echo
-echo "| network | threads | batch | nodes/s |"
-echo "|---|---|---|---|"
-for network in "${networks[@]}"; do
-    for count in "${threads[@]}"; do
-        for batch in "${batches[@]}"; do
-            speed=$(search "$network" "$nodes" --threads "$count" --minibatch-size "$batch" | nps)
-            echo "| $(name "$network") | $count | $batch | $speed |"
+if begin "Searches"; then
+    echo "Nodes per second, \`go nodes $nodes\` from the start position."
+    echo
+    echo "| network | threads | batch | nodes/s |"
+    echo "|---|---|---|---|"
+    for network in "${networks[@]}"; do
+        for count in "${threads[@]}"; do
+            for batch in "${batches[@]}"; do
+                speed "| $(name "$network") | $count | $batch" "$network" --threads "$count" --minibatch-size "$batch"
+            done
         done
+        speed "| $(name "$network") | own choice | own choice" "$network"
     done
-    echo "| $(name "$network") | own choice | own choice | $(search "$network" "$nodes" | nps) |"
-done
-
-echo
-echo "### What it says when something is wrong"
-echo
-case "$backend" in
-    onnx-cpu) wrong=("threads=0" "batch=1/100000" "precision=int4") ;;
-    *) wrong=("gpu=99" "batch=4096" "precision=int4" "sessions=9") ;;
-esac
-for options in "${wrong[@]}"; do
-    said=$(search "${networks[-1]}" 5000 --backend-opts "$options" --minibatch-size 1024 | error_or "no error")
-    echo "* \`BackendOptions $options\`: $said"
-done
-
-echo
-echo "### Self-play"
-echo
-if "$engine" selfplay --help >/dev/null 2>&1; then
-    folder=$(mktemp -d)
-    echo '```'
-    begun=$SECONDS
-    timeout 90 "$engine" --onnxruntime-path "$runtime" --weights "${networks[0]}" --backend "$backend" \
-        selfplay --games "$games" --nodes "$visits" --out "$folder/games" 2>&1 | tail -12
-    echo "$games games of $visits nodes a move: $((SECONDS - begun)) seconds (at most 90)"
-    echo '```'
-    rm -rf "$folder"
-else
-    echo "This program plays no games against itself."
 fi
+tell_end
+
+if begin "What it says when something is wrong"; then
+    case "$backend" in
+        onnx-cpu) wrong=("threads=0" "batch=1/100000" "precision=int4") ;;
+        *) wrong=("gpu=99" "precision=int4" "sessions=9") ;;
+    esac
+    for options in "${wrong[@]}"; do
+        is_time || break
+        search "${networks[0]}" 100 --backend-opts "$options"
+        echo "* \`BackendOptions $options\`: $(error_or "no error")"
+        [ "$(error_or none)" != none ] || fail "nothing is said about $options"
+    done
+    # Out of memory: the largest network in large batches, many times at once. A card may be too large for that.
+    largest=$(ls -S "${networks[@]}" | sed -n 1p)
+    case "$backend" in
+        cuda) hungry=(multiplexing "backend=cuda,precision=fp32,batch=4096,sessions=4$(printf ',(gpu=0)%.0s' 1 2 3 4 5 6 7 8)") ;;
+        onnx-cpu) hungry=(onnx-cpu batch=64) ;;
+        # It would build an engine of that size first.
+        *) hungry=() ;;
+    esac
+    if [ ${#hungry[@]} -gt 0 ] && is_time; then
+        watch_memory
+        search_with "${hungry[0]}" "$largest" 20000 --backend-opts "${hungry[1]}" --threads 32 --minibatch-size 1024
+        end_watch
+        text=$(error_or "not provoked")
+        case "$text" in
+            "not provoked" | *[Mm]emory* | *alloc* | *ALLOC*) ;;
+            *) fail "want of memory is not told as that" ;;
+        esac
+        echo "* Out of memory ($(name "$largest"), \`${hungry[1]}\`, up to $memory): $text"
+        memory=
+    fi
+fi
+tell_end
+
+if begin "Self-play"; then
+    if "$engine" selfplay --help >/dev/null 2>&1; then
+        begun=$SECONDS
+        most=$(left)
+        [ "$most" -lt 90 ] || most=90
+        timeout --kill-after 5 "$most" "$engine" --onnxruntime-path "$runtime" --weights "${networks[0]}" --backend "$backend" \
+            selfplay --games "$games" --nodes "$visits" --out "$work/games" > "$work/selfplay" 2>&1
+        code=$?
+        echo '```'
+        tail -12 "$work/selfplay"
+        echo "$games games of $visits nodes a move: $((SECONDS - begun)) seconds (at most $most)"
+        echo '```'
+        case "$code" in
+            0) ;;
+            # The rate is told as it goes.
+            124) echo "Not all of them were played in that time." ;;
+            *) fail "self-play ends with exit code $code" ;;
+        esac
+    else
+        echo "This program plays no games against itself."
+    fi
+fi
+tell_end
 
 if [ -n "$train" ]; then
-    echo
-    echo "### Training"
-    echo
-    echo "\`$train\`: $(bash -c "$train" 2>&1 | tail -1)"
+    if begin "Training"; then
+        said=$(timeout --kill-after 5 "$(left)" bash -c "$train" 2>&1)
+        code=$?
+        echo "\`$train\`: $(tail -1 <<< "$said")"
+        [ "$code" -eq 0 ] || fail "training ends with exit code $code"
+    fi
+    tell_end
 fi
 
+tell_problems
 echo
-echo "$SECONDS seconds, $failures failures."
+echo "$SECONDS seconds, $failures failures$([ "$cut" -eq 0 ] || echo ", $cut sections cut short")."
 [ "$failures" -eq 0 ]
