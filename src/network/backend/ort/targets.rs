@@ -141,22 +141,7 @@ fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<SessionPlan, 
     }
     let asked = options.text("precision").unwrap_or("auto");
     let asked = asked.to_ascii_lowercase();
-    let precision = match asked.as_str() {
-        // What is not in 8 bits is computed as usual.
-        "auto" | "int8" if device == "CPU" && !has_amx() => "f32",
-        "auto" | "int8" if device == "CPU" => "bf16",
-        "auto" | "int8" => "",
-        "fp32" | "f32" => "f32",
-        "bf16" => "bf16",
-        "fp16" | "f16" => "f16",
-        other => {
-            return Err(bad_value(
-                "precision",
-                other,
-                "auto, fp32, bf16, fp16 or int8",
-            ));
-        }
-    };
+    let precision = openvino_precision(&device, &asked)?;
     let threads = options.threads()?;
     let shown = if precision.is_empty() {
         "automatic precision"
@@ -185,9 +170,34 @@ fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<SessionPlan, 
             _ => DataType::Float32,
         },
         max_sessions: MAX_SESSIONS,
-        limits_squares: false,
+        limits_squares: may_be_half(precision),
         packed: false,
     })
+}
+
+/// What OpenVINO computes in on a device; empty leaves it the choice. `asked` is in lower case.
+fn openvino_precision(device: &str, asked: &str) -> Result<&'static str, BackendSetupError> {
+    Ok(match asked {
+        // What is not in 8 bits is computed as usual.
+        "auto" | "int8" if device == "CPU" && !has_amx() => "f32",
+        "auto" | "int8" if device == "CPU" => "bf16",
+        "auto" | "int8" => "",
+        "fp32" | "f32" => "f32",
+        "bf16" => "bf16",
+        "fp16" | "f16" => "f16",
+        other => {
+            return Err(bad_value(
+                "precision",
+                other,
+                "auto, fp32, bf16, fp16 or int8",
+            ));
+        }
+    })
+}
+
+/// Whether OpenVINO may compute in 16 bits with a short exponent, which GPUs and NPUs choose by themselves.
+fn may_be_half(precision: &str) -> bool {
+    ["", "f16"].contains(&precision)
 }
 
 fn directml(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
@@ -272,6 +282,22 @@ mod tests {
 
     fn options(text: &str) -> BackendOptions {
         BackendOptions::parse(text).unwrap()
+    }
+
+    #[test]
+    fn openvino_limits_squares_where_it_may_compute_in_half_precision() {
+        for (device, asked, expected) in [
+            ("CPU", "auto", false),
+            ("CPU", "bf16", false),
+            ("CPU", "fp16", true),
+            ("GPU", "auto", true),
+            ("NPU", "int8", true),
+            ("GPU", "fp32", false),
+        ] {
+            let precision = openvino_precision(device, asked).unwrap();
+            assert_eq!(may_be_half(precision), expected, "{device}, {asked}");
+        }
+        assert!(openvino_precision("GPU", "fp8").is_err());
     }
 
     #[test]
