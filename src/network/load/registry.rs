@@ -434,9 +434,9 @@ fn packed(model: &OnnxModel) -> Result<OnnxModel, LoadError> {
 fn advise(evaluator: &mut NetworkEvaluator) -> Result<(), EvaluateError> {
     let time = evaluator.time_of(gpu::TIMED_BATCH)?;
     evaluator.set_advice(Advice {
+        threads: gpu::threads(time),
         minibatch: gpu::minibatch(time),
         least: gpu::least_of(gpu::minibatch(time)),
-        ..evaluator.advice()
     });
     Ok(())
 }

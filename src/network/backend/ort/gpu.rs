@@ -263,6 +263,17 @@ pub fn minibatch(time: Duration) -> usize {
     }
 }
 
+/// Seconds that a search's own work takes for a position (selection, moves, priors, backup: benches/RESULTS.md).
+const SEARCH_TIME: f64 = 2e-6;
+
+/// The search threads that suit such a card: while one's positions are on it, the others must find as many new ones.
+pub fn threads(time: Duration) -> usize {
+    let on_card = time.as_secs_f64() / TIMED_BATCH as f64;
+    // A cast from float saturates.
+    let searching = (SEARCH_TIME / on_card).ceil() as usize;
+    1 + searching.clamp(1, 3)
+}
+
 /// The part of a batch of this size that costs hardly more than one position: most of a small batch's time goes into starting
 /// its kernels.
 pub fn least_of(minibatch: usize) -> usize {
@@ -435,5 +446,15 @@ mod tests {
         let sizes = [1.0, 4.0, 10.0, 59.0, 100.0, 900.0]
             .map(|milliseconds| minibatch(Duration::from_secs_f64(milliseconds / 1000.0)));
         assert_eq!(sizes, [1024, 512, 256, 256, 128, 64]);
+    }
+
+    #[test]
+    fn cards_that_are_faster_than_a_search_get_more_threads() {
+        let threads = [0.0, 0.1, 0.3, 0.6, 2.0, 59.0].map(|milliseconds| {
+            let time = Duration::from_secs_f64(milliseconds / 1000.0);
+            (threads(time), milliseconds)
+        });
+        let expected = [(4, 0.0), (4, 0.1), (3, 0.3), (2, 0.6), (2, 2.0), (2, 59.0)];
+        assert_eq!(threads, expected);
     }
 }
