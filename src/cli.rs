@@ -37,7 +37,7 @@ use crate::{
     config_file,
     network::load::{self, NetworkConfig, calibrate::calibrate, wishes::adapted},
     odds::Profiles,
-    options::{OptionError, OptionKind, OptionRow, Options, RENAMED_IN_LC0, only_in_lc0},
+    options::{ONLY_UCI, OptionError, OptionKind, OptionRow, Options, RENAMED_IN_LC0, only_in_lc0},
     player::Load,
     terminal::tell,
     uci::{self, output::Output},
@@ -55,29 +55,6 @@ const WITH_OPTIONS: &[&[&str]] = &[
     &["dataset", "visit"],
     &["stats"],
     &["selfplay"],
-];
-
-/// Options that mean something only in a conversation with a chess program: to all but `uci` they are mistakes.
-const ONLY_UCI: &[&str] = &[
-    "HumanWeights",
-    "LogFile",
-    "LogLiveStats",
-    "MoveOverheadMs",
-    "PerPVCounters",
-    "Ponder",
-    "Preload",
-    "Profiles",
-    "Slowmover",
-    "StrictTiming",
-    "TimeManager",
-    "UCI_Elo",
-    "UCI_LimitStrength",
-    "UCI_Opponent",
-    "UCI_RatingAdv",
-    "UCI_ShowEPS",
-    "UCI_ShowMovesLeft",
-    "UCI_ShowWDL",
-    "VerboseMoveStats",
 ];
 
 /// Whether an option means something to the subcommand with these names.

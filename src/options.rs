@@ -488,6 +488,29 @@ impl OptionRow {
 /// The option that names a file of options. It is no row of the table: what it means is what the file says.
 pub const CONFIG_FILE: &str = "ConfigFile";
 
+/// Options that mean something only in a conversation with a chess program: to all but `uci` they are mistakes.
+pub const ONLY_UCI: &[&str] = &[
+    "HumanWeights",
+    "LogFile",
+    "LogLiveStats",
+    "MoveOverheadMs",
+    "PerPVCounters",
+    "Ponder",
+    "Preload",
+    "Profiles",
+    "Slowmover",
+    "StrictTiming",
+    "TimeManager",
+    "UCI_Elo",
+    "UCI_LimitStrength",
+    "UCI_Opponent",
+    "UCI_RatingAdv",
+    "UCI_ShowEPS",
+    "UCI_ShowMovesLeft",
+    "UCI_ShowWDL",
+    "VerboseMoveStats",
+];
+
 /// Actions that a GUI shows as a button: `setoption name ClearTree`.
 pub const BUTTONS: &[(&str, &str)] = &[
     (

@@ -150,10 +150,13 @@ impl MatchArgs {
             Some(path) => Book::open(path)?,
             None => Book::standard(),
         };
-        if self.book.is_some() && self.pairs as usize > book.len() {
+        if self.pairs as usize > book.len() {
+            let openings = match &self.book {
+                Some(_) => format!("the book has {} openings", book.len()),
+                None => "without --book there is one opening".to_owned(),
+            };
             terminal::tell(format_args!(
-                "scorn: the book has {} openings for {} pairs: games that are repeated are no new evidence",
-                book.len(),
+                "scorn: {openings} for {} pairs: games that are repeated are no new evidence",
                 self.pairs
             ));
         }
@@ -198,6 +201,7 @@ impl MatchArgs {
         let rules = &game.terms.rules;
         let seed = (self.order == Order::Random && book.is_some()).then_some(self.seed);
         let settings = json!({
+            "program": env!("CARGO_PKG_VERSION"),
             "first": identity(first)?,
             "second": identity(second)?,
             "limit": first.limit.to_string(),

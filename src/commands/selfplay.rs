@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
 use shakmaty::Color;
@@ -21,7 +21,7 @@ use crate::{
         load::wishes::adapted,
         opponent::{self, Networks},
     },
-    options::{Options, settings},
+    options::{ONLY_UCI, Options, ScSampling, settings},
     player::Load,
     selfplay::{
         adjudicate::{DrawRule, RuleError, Rules, WinRule},
@@ -298,20 +298,19 @@ pub fn command(
         options.ram_limit_mb == 0 && options.nps_limit == 0.0,
         "RamLimitMb and NodesPerSecondLimit mean nothing to self-play: memory grows with --parallel and --nodes"
     );
-    ensure!(
-        !options.analyse_mode,
-        "UCI_AnalyseMode means nothing to self-play: leave out the temperature and the noise"
-    );
-    let usual = Options::default();
-    let temperature = |options: &Options| (options.temperature, options.temp_decay_moves);
-    ensure!(
-        args.tau.is_none() || temperature(options) == temperature(&usual),
-        "--tau sets Temperature and TempDecayMoves: give one or the other"
-    );
+    check_analyse_mode(options)?;
+    let set_by_tau = Tau::Tau1.settings().map(|(name, _)| name);
+    if let Some(name) = set_by_tau.iter().find(|name| by_hand.contains(*name))
+        && args.tau.is_some()
+    {
+        bail!("--tau sets {name}, too: give one or the other");
+    }
     let mut plan = plan(args, options, by_hand, load)?;
-    if args.games > 1 && !is_varied(&plan) {
+    let different = different_games(&plan);
+    if different.is_some_and(|different| different < args.games) {
         tell(format_args!(
-            "scorn: there is no temperature, no noise, no random ply and one opening: all games will be the same"
+            "scorn: there is no temperature, no noise and no random ply: there are only {} different games",
+            different.unwrap_or_default()
         ));
     }
     let mut balance = balance(args, &mut plan)?;
@@ -352,15 +351,35 @@ pub fn command(
     report(args, &run, balance.as_ref(), &sum)
 }
 
-/// Whether anything makes games differ from each other.
-fn is_varied(plan: &Plan) -> bool {
+/// An analysis has neither temperature nor noise.
+fn check_analyse_mode(options: &Options) -> Result<()> {
+    ensure!(
+        !options.analyse_mode,
+        "UCI_AnalyseMode means nothing to self-play: leave out the temperature and the noise"
+    );
+    Ok(())
+}
+
+/// How many games differ by where they begin and who is who, if nothing is left to chance.
+fn different_games(plan: &Plan) -> Option<u64> {
     let is_left_to_chance = |player: &Contestant| {
-        player.options.temperature > 0.0 || player.options.noise_epsilon > 0.0
+        let options = &player.options;
+        let is_drawn = options.sc_limit.unsigned_abs() < PLAIN_PUCT
+            && options.sc_sampling == ScSampling::Thompson;
+        let is_mixed = plan.terms.cap.is_some_and(|cap| cap.nodes < player.nodes);
+        let temperatures = [options.temperature, options.temp_endgame];
+        is_drawn || is_mixed || temperatures.iter().any(|&t| t > 0.0) || options.noise_epsilon > 0.0
     };
-    plan.starts.all().len() > 1
-        || plan.terms.random.is_some()
-        || plan.terms.cap.is_some()
-        || plan.players.iter().any(is_left_to_chance)
+    if plan.terms.random.is_some() || plan.players.iter().any(is_left_to_chance) {
+        return None;
+    }
+    let starts = match (&plan.starts, plan.colors) {
+        (Starts::Odds(_), Colors::Fixed(_)) => 1,
+        (Starts::Odds(_), Colors::Both) => 2,
+        (Starts::Book(openings), Colors::Fixed(_)) => openings.len(),
+        (Starts::Book(openings), Colors::Both) => 2 * openings.len(),
+    };
+    Some(starts as u64)
 }
 
 /// The controller that was asked for.
@@ -368,8 +387,12 @@ fn balance(args: &SelfplayArgs, plan: &mut Plan) -> Result<Option<Controller>> {
     let Some(target) = args.balance else {
         return Ok(None);
     };
-    let [first, second] = &plan.players;
+    let [first, second] = &mut plan.players;
     let limit = first.options.sc_limit;
+    if args.odds.is_some() && second.options.sc_limit == limit {
+        // What was said for both is where the giver begins.
+        second.set_limits(PLAIN_PUCT as i32, second.nodes);
+    }
     ensure!(
         args.shard.count == 1,
         "--balance needs all games to find its limits: a shard of them would find others"
@@ -519,7 +542,7 @@ impl SelfplayRun<'_> {
                 "batch {batch}: (w+l)/d {:.2}, next ScLimit {limit}, nodes {nodes}",
                 step.ratio
             );
-            self.display.bar.println(text);
+            self.display.say(&text);
         }
         let lines = controller.lines()?;
         self.store.write_file("balance.jsonl", lines.as_bytes())
@@ -597,9 +620,13 @@ fn side_options(both: &Options, by_hand: &BTreeSet<&'static str>, text: &str) ->
     for setting in settings(text) {
         let (name, value) = setting?;
         options.set(name, value)?;
-        by_hand.extend(Options::name_of(name));
+        let known = Options::name_of(name);
+        let is_meant = known.is_none_or(|name| !ONLY_UCI.contains(&name));
+        ensure!(is_meant, "{name} means nothing to self-play");
+        by_hand.extend(known);
     }
     let options = adapted(options, &by_hand);
+    check_analyse_mode(&options)?;
     ensure!(
         (options.seed, options.threads) == (both.seed, both.threads),
         "Seed and Threads are the run's"
@@ -702,9 +729,14 @@ fn work(args: &SelfplayArgs, options: &Options, plan: &Plan) -> driver::Workload
     }
 }
 
+/// Time between two lines about the progress where there is no terminal: logs should not grow by every game.
+const BETWEEN_LINES: Duration = Duration::from_secs(30);
+
 /// What is shown while games are played.
 struct Display {
     bar: ProgressBar,
+    /// When it was last told how things stand, where no bar is seen.
+    told: Duration,
     progress: Arc<GamesProgress>,
     tally: GameTally,
     searches: u64,
@@ -723,6 +755,7 @@ impl Display {
         bar.enable_steady_tick(Duration::from_secs(1));
         Display {
             bar,
+            told: Duration::ZERO,
             progress: Arc::default(),
             tally: GameTally::default(),
             searches: 0,
@@ -747,11 +780,25 @@ impl Display {
             self.evaluations_per_second(),
             self.per_second(self.searches),
         );
-        self.bar.set_message(format!(
+        let text = format!(
             "+{} ={} -{}, (w+l)/d {ratio}, {moves:.1} moves/s, {evaluations:.0} evaluations/s",
             tally.white, tally.draws, tally.black
-        ));
+        );
         self.bar.inc(1);
+        let (games, elapsed) = (self.bar.position(), self.bar.elapsed());
+        if self.bar.is_hidden() && elapsed - self.told >= BETWEEN_LINES {
+            self.told = elapsed;
+            tell(format_args!("{games} games, {text}"));
+        }
+        self.bar.set_message(text);
+    }
+
+    /// A line that stays.
+    fn say(&self, text: &str) {
+        match self.bar.is_hidden() {
+            true => tell(text),
+            false => self.bar.println(text),
+        }
     }
 
     fn evaluations(&self) -> u64 {

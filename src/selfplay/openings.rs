@@ -158,7 +158,8 @@ fn from_epd(path: &Path) -> Result<Vec<Opening>, BookError> {
         if text.is_empty() || text.starts_with('#') {
             continue;
         }
-        let start = setup::position_from_fen(&fen_of(text)).map_err(|e| entry(e.to_string()))?;
+        let fen = fen_of(text).map_err(entry)?;
+        let start = setup::position_from_fen(&fen).map_err(|e| entry(e.to_string()))?;
         if start.is_game_over() {
             return Err(entry("the game is over there".into()));
         }
@@ -170,15 +171,22 @@ fn from_epd(path: &Path) -> Result<Vec<Opening>, BookError> {
     Ok(openings)
 }
 
-/// The FEN at the start of a line of EPD: four fields, and the two counters if they follow.
-fn fen_of(line: &str) -> String {
+/// The FEN at the start of a line of EPD: four fields, and the two counters if they follow. A line that was cut off would be
+/// another position: White's move, and nobody may castle.
+fn fen_of(line: &str) -> Result<String, String> {
     let words: Vec<&str> = line
         .split_whitespace()
         .map(|word| word.trim_end_matches(';'))
         .collect();
+    if words.len() < 4 {
+        return Err(format!(
+            "a position has four fields (board, side to move, castling, en passant), this line {}",
+            words.len()
+        ));
+    }
     let is_counter = |word: &&&str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
     let counters = words.iter().skip(4).take(2).take_while(is_counter).count();
-    words[..words.len().min(4 + counters)].join(" ")
+    Ok(words[..4 + counters].join(" "))
 }
 
 fn from_pgn(path: &Path) -> Result<Vec<Opening>, BookError> {
@@ -261,6 +269,9 @@ mod tests {
                 "4k3/8/8/8/8/8/4P3/4K3 w - -\n4k3/8/8/8/8/8",
                 "line 2",
             ),
+            ("a.epd", "4k3/8/8/8/8/8/4P3/4K3", "four fields"),
+            ("a.epd", "4k3/8/8/8/8/8/4P3/4K3 b", "this line 2"),
+            ("a.epd", "4k3/8/8/8/8/8/4P3/4K3 b -", "this line 3"),
             ("a.epd", "R5k1/5ppp/8/8/8/8/8/6K1 b - -", "over there"),
             (
                 "a.pgn",

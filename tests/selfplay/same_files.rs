@@ -144,9 +144,11 @@ fn a_balanced_run_goes_on_where_it_was() {
         "--balance-games",
         "6",
     ];
-    for odds in [&[][..], &["--odds", "queen", "--a-plays", "both"]] {
+    let at_odds = ["--odds", "queen", "--a-plays", "both"];
+    let begun = [&at_odds[..], &["--sc-limit", "5"]].concat();
+    for odds in [&[][..], &at_odds, &begun] {
         let arguments = [&games[..], odds, &["--games-per-file", "8", "--resume"]].concat();
-        let out = folder.path().join(odds.len().to_string());
+        let out = folder.path().join(format!("odds {}", odds.len()));
         ok(&run(&out, &arguments));
         let whole = files(&out);
         let path = text(&whole["balance.jsonl"]);
@@ -168,7 +170,12 @@ fn a_balanced_run_goes_on_where_it_was() {
             if odds.is_empty() {
                 assert_eq!(game.tag("ScLimit"), Some(&*limit));
             } else {
-                let receiver = if round % 2 == 1 { "Black" } else { "White" };
+                let (giver, receiver) = match round % 2 {
+                    1 => ("White", "Black"),
+                    _ => ("Black", "White"),
+                };
+                assert_eq!(game.tag(&format!("{giver}ScLimit")), Some(&*limit));
+                assert_eq!(game.tag(&format!("{giver}Nodes")), Some("12"));
                 assert_eq!(game.tag(&format!("{receiver}Nodes")), Some(&*limit));
                 assert_eq!(game.tag(&format!("{receiver}ScLimit")), Some("1000000000"));
             }
@@ -185,4 +192,82 @@ fn a_balanced_run_goes_on_where_it_was() {
         ok(&run(&out, &[&arguments[..], &["--parallel", "2"]].concat()));
         assert_eq!(files(&out), whole);
     }
+}
+
+#[test]
+fn a_schedule_is_the_options_that_it_stands_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let play = |name: &str, arguments: &[&str]| {
+        let out = folder.path().join(name);
+        let usual = ["--games", "4", "--nodes", "10", "--longest", "40"];
+        ok(&run(&out, &[&usual[..], arguments].concat()));
+        files(&out).remove("games-00001.pgn").unwrap()
+    };
+    let tau1 = play("tau1", &["--tau", "tau1"]);
+    let tau2 = play("tau2", &["--tau", "tau2"]);
+    let options = ["--temperature", "1", "--tempdecay-moves"];
+    assert_eq!(tau1, play("spelled 1", &[&options[..], &["10"]].concat()));
+    assert_eq!(tau2, play("spelled 2", &[&options[..], &["0"]].concat()));
+    assert_ne!(tau1, tau2);
+}
+
+#[test]
+fn with_both_colours_each_opening_is_played_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let book = folder.path().join("book.epd");
+    let fens = [
+        "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq -",
+        "rnbqkbnr/pppppppp/8/8/3P4/8/PPP1PPPP/RNBQKBNR b KQkq -",
+        "rnbqkbnr/pppppppp/8/8/2P5/8/PP1PPPPP/RNBQKBNR b KQkq -",
+    ];
+    std::fs::write(&book, fens.join("\n")).unwrap();
+    let book = book.to_str().unwrap();
+    for colors in ["both", "white"] {
+        let out = folder.path().join(colors);
+        let arguments = "--games 6 --nodes 8 --longest 8 --b NodeLimit=9 --a-plays";
+        let mut arguments: Vec<&str> = arguments.split(' ').collect();
+        arguments.extend([colors, "--book", book]);
+        ok(&run(&out, &arguments));
+        let pgn = &files(&out)["games-00001.pgn"];
+        let games: Vec<_> = Reader::new(&pgn[..]).map(Result::unwrap).collect();
+        let starts: Vec<_> = games.iter().map(|game| game.tag("FEN").unwrap()).collect();
+        let first_is_white = |index: usize| games[index].tag("WhiteNodes") == Some("8");
+        for index in 0..6 {
+            let pair = index - index % 2;
+            assert_eq!(
+                starts[index] == starts[pair],
+                colors == "both" || index == pair
+            );
+            assert_eq!(first_is_white(index), colors == "white" || index == pair);
+        }
+    }
+}
+
+#[test]
+fn fast_searches_are_no_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    let samples = |share: &str| {
+        let out = folder.path().join(share);
+        let arguments = "--games 2 --nodes 12 --longest 20 --fast-nodes 6 --records --full-share";
+        let mut arguments: Vec<&str> = arguments.split(' ').collect();
+        arguments.push(share);
+        ok(&run(&out, &arguments));
+        let made = files(&out);
+        let nodes: Vec<String> = text(&made["games-00001.pgn"])
+            .split("[%nodes ")
+            .skip(1)
+            .map(|rest| rest.split(']').next().unwrap().to_owned())
+            .collect();
+        let summary: Value = serde_json::from_slice(&made["summary.json"]).unwrap();
+        (summary["samples"].as_u64().unwrap(), nodes)
+    };
+    let (none, nodes) = samples("0");
+    assert_eq!(none, 0);
+    assert!(
+        !nodes.is_empty() && nodes.iter().all(|nodes| nodes == "6"),
+        "{nodes:?}"
+    );
+    let (all, nodes) = samples("1");
+    assert_eq!(all, nodes.len() as u64);
+    assert!(nodes.iter().all(|nodes| nodes == "12"), "{nodes:?}");
 }

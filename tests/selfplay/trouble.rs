@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use scorn::pgn::Reader;
+
 use crate::{GAMES, files, machine::SmallDisk, ok, run, text, with};
 #[cfg(target_os = "linux")]
 use crate::{command, machine::jumping_clock};
@@ -80,11 +82,16 @@ fn bad_input_is_named_and_nothing_is_written() {
     };
     let cut_game = write("cut.pgn", "[White \"x\"]\n\n1. e4 e5 2. N");
     let cut_book = write("cut.epd", "4k3/8/8/8/8/8/4P3/4K3 w - -\n4k3/8/8/8");
+    let cut_fields = write(
+        "fields.epd",
+        "4k3/8/8/8/8/8/4P3/4K3 w - -\n4k3/8/8/8/8/8/4P3/4K3 b",
+    );
     let empty = write("empty.epd", "");
     let network = write("net.onnx", "no network");
     for (arguments, message) in [
         (&["--book", &cut_game][..], "breaks off"),
         (&["--book", &cut_book], "line 2"),
+        (&["--book", &cut_fields], "four fields"),
         (&["--book", &empty], "no position"),
         (&["--book", "/no/such.epd"], "/no/such.epd"),
         (&["--odds", "king"], "king"),
@@ -92,6 +99,16 @@ fn bad_input_is_named_and_nothing_is_written() {
         (&["--a", "ScLimit"], "--a ScLimit"),
         (&["--b", "ScLimit=x"], "ScLimit"),
         (&["--b", "Seed=3"], "Seed"),
+        (
+            &["--a", "UCI_LimitStrength=true;UCI_Elo=1350"],
+            "UCI_LimitStrength",
+        ),
+        (&["--b", "TimeManager=simple"], "TimeManager"),
+        (&["--a", "UCI_AnalyseMode=true"], "UCI_AnalyseMode"),
+        (
+            &["--tau", "tau1", "--temp-cutoff-move", "2"],
+            "TempCutoffMove",
+        ),
         (&["--ramlimit-mb", "100"], "RamLimitMb"),
         (
             &["--a", &format!("Backend=rten;WeightsFile={network}")],
@@ -112,6 +129,59 @@ fn bad_input_is_named_and_nothing_is_written() {
             !error.contains("panicked") && !out.exists(),
             "{arguments:?}"
         );
+    }
+}
+
+#[test]
+fn games_that_repeat_are_foreseen() {
+    let folder = tempfile::tempdir().unwrap();
+    for (index, (arguments, expected)) in [
+        (&[][..], Some(1)),
+        (&["--sc-limit", "2", "--sc-sampling", "stratified"], Some(1)),
+        (&["--odds", "queen"], Some(1)),
+        (
+            &["--odds", "queen", "--a-plays", "both", "--b", "CPuct=3"],
+            Some(2),
+        ),
+        (&["--fast-nodes", "60"], Some(1)),
+        (&["--sc-limit", "2"], None),
+        (&["--fast-nodes", "30"], None),
+        (&["--temperature", "1", "--temp-cutoff-move", "2"], None),
+        (&["--noise-epsilon", "0.5"], None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let out = folder.path().join(index.to_string());
+        let usual = [
+            "--games",
+            "4",
+            "--nodes",
+            "60",
+            "--longest",
+            "20",
+            "--seed",
+            "5",
+        ];
+        let output = run(&out, &[&usual[..], arguments].concat());
+        ok(&output);
+        let told = text(&output.stderr);
+        let games: Vec<_> = Reader::new(&files(&out)["games-00001.pgn"][..])
+            .map(|game| game.unwrap().moves)
+            .collect();
+        let is_first = |index: &usize| !games[..*index].contains(&games[*index]);
+        let different = (0..games.len()).filter(is_first).count();
+        match expected {
+            Some(count) => {
+                assert_eq!(different, count, "{arguments:?}");
+                let message = format!("there are only {count} different games");
+                assert!(told.contains(&message), "{arguments:?}: {told}");
+            }
+            None => {
+                assert!(different > 1, "{arguments:?}");
+                assert!(!told.contains("different games"), "{arguments:?}: {told}");
+            }
+        }
     }
 }
 
