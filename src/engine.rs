@@ -88,6 +88,8 @@ struct MadeWith {
     opponent: Option<Color>,
     /// The root moves that were considered, if not all were.
     root_moves: Vec<PackedMove>,
+    /// Positions in the game, and the key of the last.
+    position: (usize, u64),
 }
 
 /// A search that was asked for: `go`, and the game it is about.
@@ -363,7 +365,7 @@ impl Engine {
         self.prepare(Retry::Yes);
         // Also right when the position before this one is searched to ponder: it is the side the engine plays.
         let contempt_side = player::contempt_side(&self.in_force, game.position().turn());
-        self.forget_what_is_outdated(contempt_side, &root_moves);
+        self.forget_what_is_outdated(game, contempt_side, &root_moves);
         self.note_if_idle();
         if go.infinite && !go.ponder {
             self.note_whose_replies(game);
@@ -563,13 +565,22 @@ impl Engine {
     }
 
     /// A tree that the options have outdated is dropped, on another thread because that takes time; so is one in which other
-    /// moves were left out, for its visits are no fair start.
-    fn forget_what_is_outdated(&mut self, contempt_side: Option<Color>, root_moves: &[PackedMove]) {
+    /// moves were left out, for its visits are no fair start. Who is asked again about a position while its strength is
+    /// limited begins anew, too: it would be stronger each time.
+    fn forget_what_is_outdated(
+        &mut self,
+        game: &History,
+        contempt_side: Option<Color>,
+        root_moves: &[PackedMove],
+    ) {
         let opponent = opponent::side(&self.in_force, contempt_side);
+        let position = (game.len(), game.last().key);
+        let is_limited = strength::is_limited(&self.in_force);
         let usable = self.tree_made_with.as_ref().is_some_and(|old| {
             self.in_force.invalidated_since(&old.options) < Invalidates::Tree
                 && opponent == old.opponent
                 && old.root_moves == root_moves
+                && !(is_limited && old.position == position)
         });
         if !usable {
             let old = std::mem::take(&mut *self.tree.lock());
@@ -581,6 +592,7 @@ impl Engine {
             options: self.in_force.clone(),
             opponent,
             root_moves: root_moves.to_vec(),
+            position,
         });
     }
 

@@ -112,6 +112,22 @@ fn a_mate_in_one_is_played_even_if_no_visit_came_to_it() {
     assert_eq!(session.go("go nodes 5 searchmoves g1d4").0, "g1d4");
 }
 
+#[test]
+fn a_mate_in_one_is_not_allowed_even_if_no_visit_came_to_the_reply() {
+    let mut session = Session::new();
+    for sc_limit in ["1000000000", "2"] {
+        set(&mut session, "ScLimit", sc_limit);
+        for nodes in [1, 5, 300] {
+            session.ask("ucinewgame");
+            // 1.Be2 Nf3#; only the queen may come between.
+            session.ask("position fen r1b1kbnr/pppp1Npp/8/8/2Bnq3/8/PPPP1P1P/RNBQKR2 w Qkq - 0 7");
+            assert_eq!(session.go(&format!("go nodes {nodes}")).0, "d1e2");
+        }
+    }
+    // Unless another move was asked for, or there is none.
+    assert_eq!(session.go("go nodes 5 searchmoves c4e2").0, "c4e2");
+}
+
 /// The moves of a short game of the engine with itself.
 fn game(session: &mut Session, nodes: u32) -> Vec<String> {
     session.send("ucinewgame");

@@ -67,15 +67,47 @@ fn the_stronger_side_is_optimistic_and_says_what_it_would_think_otherwise() {
 }
 
 #[test]
-fn a_wanted_draw_rate_is_reached_and_reported_values_are_the_networks() {
+fn a_wanted_draw_rate_is_reached_and_told() {
     let game = middlegame();
     let plain = line(&setup(&[]), &game, 1);
     let many = setup(&[("WDLDrawRateTarget", "0.9")]);
     let told = line(&many, &game, 1);
-    assert!((told.value.d - plain.value.d).abs() < 1e-3);
     let tree = many.tree.lock();
     let felt = tree.node(tree.root()).d;
     assert!(felt > plain.value.d + 0.1, "{felt} {}", plain.value.d);
+    assert!((told.value.d - felt).abs() < 1e-3);
+}
+
+#[test]
+fn statistics_are_told_as_lines_are() {
+    let arguments = [
+        "--threads",
+        "1",
+        "--contempt",
+        "200",
+        "--verbose-move-stats",
+    ];
+    let mut session = Session::with(&[&arguments[..], &["--show-wdl"]].concat());
+    session
+        .send("position fen r1bqk2r/pppp1ppp/2n2n2/2b1p3/2B1P3/3P1N2/PPP2PPP/RNBQK2R w KQkq - 0 5");
+    let (best, lines) = session.go("go nodes 100");
+    let of_best = |line: &&String| line.starts_with(&format!("info string {best} "));
+    let stats = lines.iter().find(of_best).unwrap();
+    let told: f64 = stats.split("(WL: ").nth(1).unwrap()[..8]
+        .trim()
+        .parse()
+        .unwrap();
+    let report = lines.iter().rfind(|line| line.contains(" wdl ")).unwrap();
+    let words: Vec<f64> = report
+        .split(" wdl ")
+        .nth(1)
+        .unwrap()
+        .split(' ')
+        .take(3)
+        .map(|word| word.parse().unwrap())
+        .collect();
+    let of_line = (words[0] - words[2]) / 1000.0;
+    assert!((told - of_line).abs() < 2e-3, "{stats} {report}");
 }
 
 #[test]

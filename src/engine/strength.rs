@@ -55,9 +55,14 @@ pub fn at(elo: u32) -> StrengthLevel {
     }
 }
 
-/// Puts the limit into the options, if one is asked for. Analyses know no such limit.
+/// Whether the strength is limited. Analyses know no such limit.
+pub(super) fn is_limited(options: &Options) -> bool {
+    options.limit_strength && !options.analyse_mode
+}
+
+/// Puts the limit into the options, if one is asked for.
 pub(super) fn limit(options: &mut Options) {
-    if !options.limit_strength || options.analyse_mode {
+    if !is_limited(options) {
         return;
     }
     let human = (options.elo <= MOST_HUMAN)

@@ -316,7 +316,7 @@ impl Announcer<'_, '_> {
             self.tell_of_memory(&shared);
             let telling = self.search.telling(&shared);
             let are_stats_wanted = self.search.job.options.log_live_stats;
-            let stats = are_stats_wanted.then(|| telling.move_stats());
+            let stats = are_stats_wanted.then(|| telling.told(telling.move_stats()));
             (telling.report(None), stats)
         };
         let first = report
@@ -351,6 +351,22 @@ impl Announcer<'_, '_> {
         }
     }
 
+    /// A mate in one is played even if no visit has come to it, and none is allowed if another move is left.
+    fn look_at_the_choice(&self, shared: &mut Shared) {
+        let job = self.search.job;
+        if job.is_game_over() {
+            return;
+        }
+        shared.state.prove_mates_at_root(job);
+        for _ in 0..shared.state.root_moves.len() {
+            let mut rng = job.rng(stream::CHOICE);
+            let chosen = self.search.telling(shared).choice(&mut rng);
+            if chosen.is_none_or(|edge| !shared.state.prove_mate_after(edge, job)) {
+                break;
+            }
+        }
+    }
+
     /// The final report and the choice of the move.
     fn conclude(mut self) -> Outcome {
         let (is_full, (outcome, stats)) = {
@@ -358,12 +374,12 @@ impl Announcer<'_, '_> {
             self.tell_of_memory(&shared);
             shared.state.progress.claimed = 0;
             if self.search.params.propagates_proofs {
-                // A mate in one is played even if no visit has come to it.
-                shared.state.prove_mates_at_root(self.search.job);
+                self.look_at_the_choice(&mut shared);
             }
             let mut rng = self.search.job.rng(stream::CHOICE);
-            let outcome = self.search.telling(&shared).outcome(&mut rng);
-            (shared.is_full, outcome)
+            let telling = self.search.telling(&shared);
+            let (outcome, stats) = telling.outcome(&mut rng);
+            (shared.is_full, (outcome, telling.told(stats)))
         };
         let tables = self.search.job.tables.iter();
         for fault in tables.flat_map(|tables| tables.new_faults()) {

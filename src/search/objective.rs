@@ -1,8 +1,9 @@
 //! A second evaluation from the same search: what the lines are worth against best replies.
 //!
 //! Values in a tree with search-contempt are *practical*: a frozen node's is the mean over its replies as this opponent is
-//! expected to choose them. The *objective* value of a frozen node is that of the best reply that was found there, and
-//! all other means follow from their children's. Where nothing is frozen both are equal. What lies between them for a
+//! expected to choose them. The *objective* value of a frozen node is that of the best reply that was found there (where all
+//! of those lose for sure and others were never looked at, what the network said of the position), and all other means
+//! follow from their children's. Where nothing is frozen both are equal. What lies between them for a
 //! line is its *trap value*: how much of it are the opponent's mistakes.
 
 use super::{
@@ -73,18 +74,16 @@ impl Tree {
         if node.is_proven() || node.n == 0 {
             return mean;
         }
-        let visited = self.children(node).iter().filter(|child| child.n > 0);
-        let replies = visited.map(|child| (child, self.objective_mean(child, -draw_score)));
         if self.frozen(node).is_some() {
-            let best = replies
-                .map(|(_, reply)| reply)
-                .max_by(|a, b| a.q(-draw_score).total_cmp(&b.q(-draw_score)));
+            let best = self.best_reply(node, -draw_score);
             return best.map_or(mean, |best| Mean {
                 wl: -best.wl,
                 d: best.d,
                 m: best.m + 1.0,
             });
         }
+        let visited = self.children(node).iter().filter(|child| child.n > 0);
+        let replies = visited.map(|child| (child, self.objective_mean(child, -draw_score)));
         replies.fold(mean, |mut mean, (child, reply)| {
             let share = f64::from(child.n) / f64::from(node.n);
             mean.wl -= share * (reply.wl - child.wl);
@@ -92,6 +91,24 @@ impl Tree {
             mean.m += share as f32 * (reply.m - child.m);
             mean
         })
+    }
+
+    /// The best that is known at a frozen node, as who replies there sees it; a draw is worth `draw_score` to them.
+    fn best_reply(&self, node: &Node, draw_score: f32) -> Option<Mean> {
+        let visited = || self.children(node).iter().filter(|child| child.n > 0);
+        let is_lost = |child: &Node| child.bounds().result() == Some(-1);
+        let has_unknown = visited().count() < usize::from(node.n_edges);
+        if has_unknown && visited().all(is_lost) {
+            // Nobody knows that the position is lost, so the network's word about it stands.
+            return Some(Mean {
+                wl: -f64::from(node.v),
+                d: node.d.min(1.0 - node.v.abs()),
+                m: node.m - 1.0,
+            });
+        }
+        visited()
+            .map(|child| self.objective_mean(child, draw_score))
+            .max_by(|a, b| a.q(draw_score).total_cmp(&b.q(draw_score)))
     }
 
     /// See [`Objective::trap_mass`]; a draw is worth `draw_score` to who moves at the node.
@@ -104,10 +121,8 @@ impl Tree {
             .filter(|(child, _)| child.n > 0)
             .map(|(child, p)| (p, self.objective_mean(child, draw_score).q(draw_score)))
             .collect();
-        let best = replies
-            .iter()
-            .map(|(_, q)| *q)
-            .fold(f64::NEG_INFINITY, f64::max);
+        let best = self.best_reply(node, draw_score);
+        let best = best.map_or(f64::NEG_INFINITY, |best| best.q(draw_score));
         replies.iter().map(|(p, q)| p * (best - q)).sum::<f64>() as f32
     }
 }
@@ -172,6 +187,33 @@ mod tests {
         assert_eq!(frozen.value.m, 12.0);
         // Half of the time the reply is 1.2 worse than the best.
         assert!((frozen.trap_mass - 0.6).abs() < 1e-6);
+    }
+
+    #[test]
+    fn replies_that_were_never_looked_at_may_save_a_position() {
+        let (mut tree, offer) = tree();
+        freeze(&mut tree, offer);
+        let lost = |tree: &mut Tree, count: u32| {
+            for reply in 0..count {
+                let id = tree.node(offer).children + reply;
+                let reply = tree.node_mut(id);
+                reply.set_bounds(Bounds::exact(-1), Origin::Rules);
+                (reply.wl, reply.d) = (-1.0, 0.0);
+            }
+        };
+        (tree.node_mut(offer).v, tree.node_mut(offer).n_edges) = (0.25, 2);
+        lost(&mut tree, 1);
+        // The other one was found.
+        assert_eq!(tree.objective(offer, 0.0).value.wl, -0.4);
+        lost(&mut tree, 2);
+        assert_eq!(tree.objective(offer, 0.0).value.wl, 1.0);
+        assert_eq!(tree.objective(offer, 0.0).trap_mass, 0.0);
+        // A third one exists.
+        tree.node_mut(offer).n_edges = 3;
+        let saved = tree.objective(offer, 0.0);
+        assert_eq!(saved.value.wl, 0.25);
+        // All who reply as they are expected to lose 0.75 by it.
+        assert!((saved.trap_mass - 0.75).abs() < 1e-6);
     }
 
     #[test]

@@ -85,8 +85,8 @@ impl Telling<'_> {
             };
             return (Outcome::without_move(report), Vec::new());
         }
-        let best = root::choose(self.state, self.params, self.job, rng);
-        let mut report = self.report_of_tree(best.map(|best| best.edge));
+        let best = self.choice(rng);
+        let mut report = self.report_of_tree(best);
         let tree = &self.state.tree;
         if self.job.options.show_objective && tree.rule.is_some() {
             tree.add_objectives(self.params, &mut report.lines);
@@ -97,9 +97,30 @@ impl Telling<'_> {
         )
     }
 
-    /// Statistics of all root moves.
+    /// The edge of the move that is going to be played.
+    pub fn choice(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u8> {
+        let chosen = root::choose(self.state, self.params, self.job, rng);
+        chosen.map(|chosen| chosen.edge)
+    }
+
+    /// Statistics of all root moves, as the tree has them.
     pub fn move_stats(&self) -> Vec<MoveStat> {
         root::move_stats(self.state, self.params)
+    }
+
+    /// The same with values as they are told.
+    pub fn told(&self, mut stats: Vec<MoveStat>) -> Vec<MoveStat> {
+        let Some(contempt) = &self.state.tree.contempt else {
+            return stats;
+        };
+        let draw_score = self.params.draw_score(self.state.tree.root_turn);
+        for stat in &mut stats {
+            if let Some(value) = &mut stat.value {
+                *value = contempt.reported(*value, self.params.objectivity);
+                stat.q = value.wl + draw_score * value.d;
+            }
+        }
+        stats
     }
 }
 

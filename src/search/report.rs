@@ -163,6 +163,8 @@ pub struct MoveStat {
     pub q: f32,
     /// The exploration term.
     pub u: f32,
+    /// What selection compares, Q + U; as Q also where Q is told without contempt.
+    pub s: f32,
     /// The network's own W-L for the position after the move.
     pub v: Option<f32>,
     /// What is certain about the result, for the side to move at the root.

@@ -203,14 +203,17 @@ pub(super) fn move_stats(state: &SearchState, params: &Params) -> Vec<MoveStat> 
     let stat = |m: &RootMove| {
         let child = &m.child;
         let is_visited = child.n > 0;
+        let q = if is_visited { child.q(draw_score) } else { fpu };
+        let u = exploration * m.p / (1 + child.n + child.in_flight) as f32;
         MoveStat {
             m: Some(m.m),
             n: child.n,
             in_flight: child.in_flight,
             p: m.p,
             value: is_visited.then(|| value(child)),
-            q: if is_visited { child.q(draw_score) } else { fpu },
-            u: exploration * m.p / (1 + child.n + child.in_flight) as f32,
+            q,
+            u,
+            s: q + u,
             v: is_visited.then_some(child.v),
             bounds: child.bounds(),
             frozen: tree.frozen(child).is_some(),
@@ -230,6 +233,7 @@ pub(super) fn move_stats(state: &SearchState, params: &Params) -> Vec<MoveStat> 
         }),
         q: -root.q(-draw_score),
         u: 0.0,
+        s: -root.q(-draw_score),
         v: Some(-root.v),
         bounds: root.bounds().flipped(),
         frozen: false,

@@ -1,6 +1,8 @@
 //! A tree with what one search knows about it besides: how far it has come, and which root moves it may play. Where several
 //! threads walk one tree, this is what is behind the lock.
 
+use shakmaty::Position;
+
 use super::{
     bounds,
     job::{Job, stream},
@@ -15,7 +17,10 @@ use super::{
     },
     wdl_contempt::WdlContempt,
 };
-use crate::{chess::PackedMove, syzygy::TableMove};
+use crate::{
+    chess::{PackedMove, moves::legal_moves},
+    syzygy::TableMove,
+};
 
 /// The tree as one search sees it.
 #[derive(Default)]
@@ -127,6 +132,27 @@ impl SearchState {
             bounds::prove(tree.node_mut(child), 1, 0.0, Origin::Rules);
             let _ = bounds::update(tree, tree.root);
         }
+    }
+
+    /// Notes that the opponent mates after a root move, if that is so and was not known. No visit may have come to the reply:
+    /// who is expected to overlook it (search-contempt) is seldom asked.
+    pub fn prove_mate_after(&mut self, edge: u8, job: &Job) -> bool {
+        let tree = &mut self.tree;
+        let root = tree.node(tree.root);
+        let slot = tree.slot_of_edge(root, edge);
+        let is_known = slot.is_some_and(|slot| tree.children(root)[usize::from(slot)].is_proven());
+        let mut after = job.history.position().clone();
+        after.play_unchecked(tree.edges(root).at(edge).m().unpack(&after));
+        if is_known || !legal_moves(&after).any(|m| look_ahead::mates(&after, m)) {
+            return false;
+        }
+        let Some(slot) = slot.or_else(|| tree.add_child(tree.root, edge).ok()) else {
+            return false;
+        };
+        let child = tree.child_id(tree.node(tree.root), slot);
+        bounds::prove(tree.node_mut(child), -1, 1.0, Origin::Children);
+        let _ = bounds::update(tree, tree.root);
+        true
     }
 
     /// The root's children that may be played.

@@ -81,7 +81,7 @@ impl WdlContempt {
     }
 
     /// A value from the tree as it is told to people, for the side to move at the root: without the shift (as much of it as
-    /// `objectivity`, 0..=1, says) and with the network's own width.
+    /// `objectivity`, 0..=1, says). The width stays what it was changed to: draws are as frequent as at that level.
     pub fn reported(&self, value: Value, objectivity: f32) -> Value {
         let Some(tails) = tails(value) else {
             return value;
@@ -90,7 +90,7 @@ impl WdlContempt {
         let shift = self.sign(self.root_turn) * f64::from(objectivity) * self.scale.shift;
         let original = Tails {
             mu: tails.mu - s * s * shift,
-            s,
+            ..tails
         };
         with_tails(value, original)
     }
@@ -383,19 +383,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reported_is_what_the_network_said() {
+    fn what_is_reported_is_without_the_shift_and_as_wide_as_asked_for() {
         let settings = [("Contempt", "120"), ("WDLDrawRateTarget", "0.6")];
         let contempt = WdlContempt::new(&job(&settings)).unwrap();
+        let width = WdlContempt::new(&job(&settings[1..])).unwrap();
         for (win, draw) in [(0.3, 0.5), (0.5, 0.4), (0.2, 0.6)] {
             let said = value(win, draw);
             let changed = contempt.of_leaf(said, 0);
             assert!((changed.wl - said.wl).abs() > 0.05);
             let told = contempt.reported(changed, 1.0);
-            assert!((told.wl - said.wl).abs() < 1e-4, "{told:?} {said:?}");
-            assert!((told.d - said.d).abs() < 1e-4, "{told:?} {said:?}");
-            // Without objectivity the shift stays, the width is the network's own.
+            // As if there were no contempt, only another rate of draws.
+            let expected = width.of_leaf(said, 0);
+            assert!((expected.d - said.d).abs() > 0.03);
+            assert!((told.wl - expected.wl).abs() < 1e-4, "{told:?}");
+            assert!((told.d - expected.d).abs() < 1e-4, "{told:?}");
+            assert_eq!(width.reported(expected, 1.0), {
+                let tails = tails(expected).unwrap();
+                with_tails(expected, tails)
+            });
+            // Without objectivity nothing is taken back.
             let subjective = contempt.reported(changed, 0.0);
-            assert!(subjective.wl > told.wl + 0.05);
+            assert!((subjective.wl - changed.wl).abs() < 1e-5);
+            assert!((subjective.d - changed.d).abs() < 1e-5);
         }
         // Results are results.
         let won = Value {
@@ -405,6 +414,32 @@ mod tests {
         };
         assert_eq!(contempt.reported(won, 1.0), won);
         assert_eq!(contempt.of_leaf(won, 0), won);
+    }
+
+    /// lc0's `WDLRescale`, written down from its formula: `invert` takes the shift back with the width before the change, and
+    /// keeps the width after it.
+    #[test]
+    fn reported_values_are_those_of_lc0s_formula() {
+        for settings in [
+            &[("WDLCalibrationElo", "2000")][..],
+            &[("WDLDrawRateTarget", "0.2")],
+            &[("Contempt", "200"), ("WDLCalibrationElo", "2400")],
+        ] {
+            let contempt = WdlContempt::new(&job(settings)).unwrap();
+            let (ratio, shift) = (contempt.scale.ratio, contempt.scale.shift);
+            for (win, draw) in [(0.3f64, 0.5f64), (0.6, 0.3), (0.1, 0.4)] {
+                let loss = 1.0 - win - draw;
+                let (a, b) = ((1.0 / loss - 1.0).ln(), (1.0 / win - 1.0).ln());
+                let (s, mu) = (2.0 / (a + b), (a - b) / (a + b));
+                let before = (s / ratio).min(1.4);
+                let mu = mu - before * before * shift;
+                let logistic = |x: f64| 1.0 / (1.0 + (-x).exp());
+                let (w, l) = (logistic((mu - 1.0) / s), logistic((-mu - 1.0) / s));
+                let told = contempt.reported(value(win as f32, draw as f32), 1.0);
+                assert!((f64::from(told.wl) - (w - l)).abs() < 1e-4, "{settings:?}");
+                assert!((f64::from(told.d) - (1.0 - w - l)).abs() < 1e-4);
+            }
+        }
     }
 
     #[test]

@@ -199,7 +199,7 @@ impl Style<'_> {
         let q = positive_zero(stat.q);
         push(&mut text, format_args!("(Q: {q:>8.5}) "));
         if stat.m.is_some() {
-            let s = positive_zero(stat.q + stat.u);
+            let s = positive_zero(stat.s);
             push(
                 &mut text,
                 format_args!("(U: {:>6.5}) (S: {s:>8.5}) ", stat.u),
@@ -402,6 +402,7 @@ mod tests {
             value: Some(VALUE),
             q: -0.000_001,
             u: 0.012_34,
+            s: 0.012_34,
             v: Some(0.05),
             bounds: Bounds::OPEN,
             frozen: false,
@@ -444,6 +445,7 @@ mod tests {
                 value: Some(VALUE),
                 q: 0.1,
                 u: 0.1,
+                s: 0.2,
                 v: Some(0.05),
                 bounds: Bounds { lower, upper },
                 frozen: false,

@@ -259,14 +259,19 @@ impl Reviewer {
 
 /// Says of each move what it lost, and what it had to do with traps.
 fn judge(review: &mut GameReview) {
-    let found = (0..review.moves.len()).map(|index| review.after(index).and_then(objective));
-    let found: Vec<Option<f32>> = found.collect();
+    let found = (0..review.moves.len()).map(|index| {
+        let after = review.after(index);
+        // A proof, which the search before the move did not have.
+        let mate = after.and_then(|after| after.lines.first()?.mate);
+        (after.and_then(objective), mate.is_some_and(|mate| mate > 0))
+    });
+    let found: Vec<(Option<f32>, bool)> = found.collect();
     let mut is_trap_open = false;
-    for (reviewed, found) in review.moves.iter_mut().zip(found) {
+    for (reviewed, (found, is_mated)) in review.moves.iter_mut().zip(found) {
         let after = found.or(reviewed.end_value);
         reviewed.loss = reviewed.objective().zip(after).map(|(before, after)| {
             // The value after the move is the other side's.
-            if reviewed.is_best() {
+            if reviewed.is_best() && !is_mated {
                 0.0
             } else {
                 (before + after).max(0.0)
@@ -274,7 +279,7 @@ fn judge(review: &mut GameReview) {
         });
         reviewed.judgement = reviewed.loss.and_then(Judgement::of);
         let played = reviewed.played_line();
-        let is_set = played.is_some_and(|line| reviewed.is_trap(line));
+        let is_set = !is_mated && played.is_some_and(|line| reviewed.is_trap(line));
         reviewed.trap = match (is_trap_open, reviewed.loss) {
             (true, Some(loss)) if loss >= LOSSES[0] => Some(TrapMoment::Fallen),
             // A reply that sets a trap itself is told as that.
@@ -307,6 +312,31 @@ mod tests {
             pv: vec![pv.into()],
             san: vec![pv.into()],
         }
+    }
+
+    #[test]
+    fn a_proof_after_the_move_overrules_what_the_search_before_it_hoped() {
+        let hoped = line("e2e4", [600, 300, 100], [150, 600, 250]);
+        let quiet = line("d2d4", [150, 600, 250], [100, 600, 300]);
+        let review_with = |mate: Option<i32>| {
+            let mut reply = line("e7e5", [900, 50, 50], [900, 50, 50]);
+            reply.mate = mate;
+            let open = line("g1f3", [200, 600, 200], [200, 600, 200]);
+            let mut review = review(vec![
+                vec![hoped.clone(), quiet.clone()],
+                vec![reply],
+                vec![open.clone()],
+                vec![open.clone()],
+            ]);
+            review.moves.remove(0)
+        };
+        let set = review_with(None);
+        assert_eq!((set.trap, set.judgement), (Some(TrapMoment::Set), None));
+        let mated = review_with(Some(1));
+        assert_eq!(
+            (mated.trap, mated.judgement),
+            (None, Some(Judgement::Blunder))
+        );
     }
 
     /// A game of four moves with these lines before each.
