@@ -140,11 +140,11 @@ impl Tables {
         for folder in path.split(SEPARATOR).filter(|folder| !folder.is_empty()) {
             let entries = fs::read_dir(Path::new(folder)).and_then(Iterator::collect);
             let entries: Vec<DirEntry> = entries.unwrap_or_else(|error| {
+                let left_out =
+                    || format!("cannot read the folder '{folder}': {error}: it is left out");
+                faults.add(folder, left_out);
                 let folder = folder.to_owned();
-                let error = TablesError::Folder { folder, error };
-                let text = error.to_string();
-                faults.add(&text, || format!("{text}: it is left out"));
-                unreadable.get_or_insert(error);
+                unreadable.get_or_insert(TablesError::Folder { folder, error });
                 Vec::new()
             });
             for entry in entries {

@@ -569,3 +569,21 @@ fn a_wall_clock_that_jumps_costs_nobody_a_game() {
     assert_eq!(told["games"], 2);
     assert!(told["forfeits"].as_array().unwrap().is_empty(), "{told}");
 }
+
+#[test]
+fn a_test_ends_the_match_that_it_has_decided() {
+    let folder = Folder::new();
+    let loses = folder.engine("loses", "echo 'bestmove a1a1'");
+    let book = folder.text("book.epd");
+    for (players, verdict) in [([HASH, &loses], "h1"), ([&loses, HASH], "h0")] {
+        let [first, second] = players;
+        let arguments = "--limit nodes=2 --pairs 50 --json --sprt 0,100,0.2,0.2 --book";
+        let mut arguments: Vec<&str> = arguments.split(' ').collect();
+        arguments.push(&book);
+        let output = folder.play(first, second, &arguments);
+        let told = json(&output);
+        assert_eq!(told["sprt"]["verdict"], verdict, "{told}");
+        let played = told["games"].as_u64().unwrap();
+        assert!(played < 100 && told["left"] == 0, "{told}");
+    }
+}

@@ -181,3 +181,19 @@ fn records_of_self_play_are_counted_and_compared_with_a_network() {
     assert!(!missing.status.success());
     assert!(text(&missing.stderr).contains("/no/net.pb.gz"));
 }
+
+#[test]
+fn what_cannot_be_told_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.pgn");
+    fs::write(&path, "1. e4 e5 2. Nf3 *\n").unwrap();
+    let output = stats(&[path.to_str().unwrap(), "--network", "<built in sparse>"]);
+    assert!(output.status.success());
+    let told = text(&output.stdout);
+    assert!(
+        told.contains("(w+l)/d unknown: no game is finished"),
+        "{told}"
+    );
+    let noted = text(&output.stderr);
+    assert!(noted.contains("none of these files holds any"), "{noted}");
+}

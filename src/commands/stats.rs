@@ -127,6 +127,14 @@ pub fn command(
         one.sc_limit = limits.get(index).copied().or(one.sc_limit);
         counted.push(one);
     }
+    let has_records = counted
+        .iter()
+        .any(|one| one.stats.policies.summary().is_some());
+    if args.network.is_some() && !has_records {
+        terminal::tell(
+            "scorn: --network is for self-play's records, and none of these files holds any",
+        );
+    }
     let told = tell(&counted);
     if args.json {
         say!("{}", serde_json::to_string(&told)?);
@@ -283,6 +291,7 @@ fn ratio_text(summary: &Summary) -> String {
     let (low, high) = summary.decisive_per_draw_interval;
     match summary.decisive_per_draw {
         Some(ratio) => format!("{ratio:.2} ({} to {})", number(low), number(high)),
+        None if summary.white + summary.black == 0 => "unknown: no game is finished".to_owned(),
         None => format!("without draws (at least {})", number(low)),
     }
 }
