@@ -45,9 +45,16 @@ def position(chunk):
 
 
 assert LAYOUT.size == 8356
-for path in sys.argv[1:]:
-    with gzip.open(path, "rb") as file:
-        data = file.read()
-    assert data and len(data) % LAYOUT.size == 0, path
-    for start in range(0, len(data), LAYOUT.size):
-        print(json.dumps(position(data[start : start + LAYOUT.size])))
+
+
+def main():
+    for path in sys.argv[1:]:
+        with gzip.open(path, "rb") as file:
+            data = file.read()
+        assert data and len(data) % LAYOUT.size == 0, path
+        for start in range(0, len(data), LAYOUT.size):
+            print(json.dumps(position(data[start : start + LAYOUT.size])))
+
+
+if __name__ == "__main__":
+    main()
