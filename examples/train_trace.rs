@@ -1,0 +1,124 @@
+//! Twenty steps of `scorn train`'s arithmetic on one small batch, written down: `cargo run --example train_trace -- FOLDER`.
+//!
+//! The folder gets `batch.json` (sizes, where which weights lie, inputs, targets), `start.f32` and `end.f32` (all weights,
+//! little-endian) and the losses of each step. `tests/python/train_twin.py` does the same with PyTorch.
+
+use std::{env, fs, path::Path};
+
+use anyhow::{Context, Result};
+use rand::{RngExt, SeedableRng, rngs::SmallRng, seq::index};
+use scorn::sparse::{
+    features::INPUTS,
+    moves::ROWS,
+    network::Shape,
+    simd::Level,
+    train::{
+        adam::Moments,
+        step::{self, Chunk, Losses, Scales, ValueTarget, Workspace},
+    },
+};
+use serde_json::json;
+
+const SHAPE: Shape = Shape {
+    policy: 64,
+    value: 128,
+    hidden: 8,
+};
+const STEPS: u64 = 20;
+const RATE: f32 = 3e-3;
+const POSITIONS: usize = 12;
+
+fn main() -> Result<()> {
+    let folder = env::args().nth(1).context("usage: train_trace FOLDER")?;
+    let folder = Path::new(&folder);
+    fs::create_dir_all(folder)?;
+    let (level, sections) = (Level::detect(), SHAPE.sections());
+    let chunk = batch();
+    let scales = Scales {
+        policy: 1.0 / POSITIONS as f32,
+        value: 0.7 / POSITIONS as f32,
+        plies: 0.1 / POSITIONS as f32,
+    };
+    let mut state = Moments::new(SHAPE.start(1));
+    fs::write(folder.join("start.f32"), bytes(&state.weights))?;
+    let mut workspace = Workspace::default();
+    let mut gradients = vec![vec![0.0; sections.total]];
+    let mut losses: Vec<Losses> = Vec::new();
+    for number in 1..=STEPS {
+        let gradient = Some((&mut gradients[0][..], scales));
+        let weights = &state.weights;
+        losses.push(step::run(
+            level,
+            SHAPE,
+            weights,
+            &chunk,
+            gradient,
+            &mut workspace,
+        ));
+        state.update(level, &sections, &mut gradients, RATE, number);
+    }
+    fs::write(folder.join("end.f32"), bytes(&state.weights))?;
+    let lists = |lists: &step::Lists| {
+        let all = (0..lists.len()).map(|index| lists.get(index).to_vec());
+        all.collect::<Vec<_>>()
+    };
+    let text = json!({
+        "shape": SHAPE,
+        "sections": sections.all().map(|section| [section.range.start, section.range.end]),
+        "limits": sections.all().map(|section| section.limit.is_finite().then_some(section.limit)),
+        "rate": RATE,
+        "scales": [scales.policy, scales.value, scales.plies],
+        "policy_inputs": lists(&chunk.policy_inputs),
+        "rows": lists(&chunk.rows),
+        "shares": chunk.shares,
+        "value_inputs": lists(&chunk.value_inputs),
+        "wdl": chunk.values.iter().map(|target| target.wdl).collect::<Vec<_>>(),
+        "weights": chunk.values.iter().map(|target| target.weight).collect::<Vec<_>>(),
+        "plies": chunk.values.iter().map(|target| target.plies).collect::<Vec<_>>(),
+        "plies_weights": chunk.values.iter().map(|target| target.plies_weight).collect::<Vec<_>>(),
+        "losses": losses.iter().map(|loss| [loss.policy, loss.value, loss.plies]).collect::<Vec<_>>(),
+    });
+    fs::write(folder.join("batch.json"), text.to_string())?;
+    Ok(())
+}
+
+/// Positions with random inputs and targets.
+fn batch() -> Chunk {
+    let mut rng = SmallRng::seed_from_u64(2);
+    let mut chunk = Chunk::default();
+    let mut choose = |most: usize, count: usize| {
+        let mut list = index::sample(&mut rng, most, count).into_vec();
+        list.sort_unstable();
+        list.into_iter()
+            .map(|index| index as u16)
+            .collect::<Vec<u16>>()
+    };
+    for position in 0..POSITIONS {
+        chunk.policy_inputs.push(&choose(INPUTS, 20 + position));
+        chunk.value_inputs.push(&choose(INPUTS, 24));
+        chunk.rows.push(&choose(ROWS, 5 + position));
+    }
+    for position in 0..POSITIONS {
+        let shares: Vec<f32> = (0..5 + position)
+            .map(|_| rng.random_range(0.0..1.0))
+            .collect();
+        let sum: f32 = shares.iter().sum();
+        chunk.shares.extend(shares.iter().map(|share| share / sum));
+        let win = rng.random_range(0.0..0.6);
+        let draw = rng.random_range(0.0..0.4);
+        chunk.values.push(ValueTarget {
+            wdl: [win, draw, 1.0 - win - draw],
+            weight: rng.random_range(0.5..1.5),
+            plies: rng.random_range(0.0..6.0),
+            plies_weight: f32::from(u8::from(position % 3 > 0)),
+        });
+    }
+    chunk
+}
+
+fn bytes(weights: &[f32]) -> Vec<u8> {
+    weights
+        .iter()
+        .flat_map(|weight| weight.to_le_bytes())
+        .collect()
+}
