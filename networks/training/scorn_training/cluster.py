@@ -27,7 +27,7 @@ from pathlib import Path
 
 import ray
 
-from .execution import Job, LoopError, Program
+from .execution import Job, LoopError, Program, complaint
 from .files import write_whole
 
 # Times that a part is given to another worker before the loop gives up.
@@ -164,7 +164,7 @@ class Cluster:
                 self._keep(job, update["files"])
                 continue
             if update["code"] != 0:
-                said = "; ".join(update["errors"].strip().splitlines()[-3:])
+                said = complaint(update["errors"])
                 raise LoopError(f"scorn {job.arguments[0]} failed on a worker ({update['code']}): {said}")
             if job.is_selfplay:
                 shutil.rmtree(job.out / "unfinished", ignore_errors=True)

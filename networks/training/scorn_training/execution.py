@@ -20,6 +20,24 @@ class LoopError(Exception):
     """What stops a loop, in words for people. Everything that was done is on disk, and the same command goes on."""
 
 
+def complaint(errors: str) -> str:
+    """What the program says is wrong, of all that it wrote to its standard error, as one line.
+
+    A wrong flag is told first and followed by tips and usage; a panic, and what another program says, is told last.
+    """
+    lines = errors.strip().splitlines()
+    told: list[str] = []
+    is_told = False
+    for line in lines:
+        # What belongs to a complaint is indented and follows at once, such as the flags that are missing.
+        is_told = line.startswith(("error:", "scorn:")) or (is_told and line[:1] == " " and line.strip() != "")
+        if is_told:
+            told.append(line.strip())
+    if any(" panicked at " in line for line in lines):
+        told = []
+    return "; ".join((told or lines)[-3:])
+
+
 @dataclass(frozen=True)
 class Job:
     """A call of the program. In the arguments `{name}` stands for a file that it reads."""
@@ -74,8 +92,8 @@ class Program:
             with self._lock:
                 self._running.discard(process)
         if process.returncode != 0:
-            said = errors.decode(errors="replace").strip().splitlines()[-3:]
-            raise LoopError(f"{Path(self.path).name} {arguments[0]} failed ({process.returncode}): " + "; ".join(said))
+            said = complaint(errors.decode(errors="replace"))
+            raise LoopError(f"{Path(self.path).name} {arguments[0]} failed ({process.returncode}): {said}")
         return out.decode()
 
     def stop(self) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from scorn_training import charts, loop, openings, schedule, selfplay, settings
+from scorn_training.execution import Job, LoopError, Program, complaint
 from scorn_training.rating import Result, rate
 
 
@@ -156,6 +157,43 @@ def test_lines_of_the_program_are_understood():
     with pytest.raises(loop.LoopError):
         loop.parse_levels("uciok")
     assert loop.parse_share("0.2,0.8") == (0.2, 0.8) and loop.parse_share("1") == (1.0, 1.0)
+
+
+USAGE = """error: unexpected argument '--nosuch' found
+
+  tip: a similar argument exists: '--nodes'
+
+Usage: scorn selfplay --games <N> --out <DIR> --nodes <N>
+
+For more information, try '--help'.
+"""
+
+
+def test_what_the_program_complains_of_is_told(tmp_path):
+    assert complaint(USAGE) == "error: unexpected argument '--nosuch' found"
+    missing = "error: the following required arguments were not provided:\n  --games <N>\n\nUsage: scorn selfplay\n"
+    assert complaint(missing) == "error: the following required arguments were not provided:; --games <N>"
+    many = "scorn: loading\n" * 5 + "scorn: cannot write x: no space\n"
+    assert complaint(many) == "scorn: loading; scorn: loading; scorn: cannot write x: no space"
+    panic = "scorn: loading\nthread 'main' panicked at src/main.rs:1:2:\nno memory\nnote: run with `RUST_BACKTRACE=1`\n"
+    assert complaint(panic) == "thread 'main' panicked at src/main.rs:1:2:; no memory; note: run with `RUST_BACKTRACE=1`"
+    assert complaint("a\nb\nc\nd\n") == "b; c; d" and complaint("") == ""
+    script = tmp_path / "scorn"
+    script.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{USAGE}END\nexit 2\n")
+    script.chmod(0o755)
+    with pytest.raises(LoopError) as told:
+        Program(str(script)).run(["selfplay", "--nosuch"])
+    assert str(told.value) == "scorn selfplay failed (2): error: unexpected argument '--nosuch' found"
+
+
+def test_a_worker_tells_the_same_complaint(tmp_path, monkeypatch):
+    cluster = pytest.importorskip("scorn_training.cluster", reason="Ray is not installed")
+    worker = object.__new__(cluster.Cluster)
+    worker.program, worker._is_stopping = None, False
+    worker.work = type("Work", (), {"remote": staticmethod(lambda *_: [{"code": 2, "report": "", "errors": USAGE}])})
+    monkeypatch.setattr(cluster.ray, "get", lambda result: result)
+    with pytest.raises(LoopError, match=r"on a worker \(2\): error: unexpected argument '--nosuch' found$"):
+        worker._attempt(Job(["selfplay", "--nosuch"], {}, tmp_path / "games"), {})
 
 
 def generation(number: int, score: tuple[int, int, int], opponent: str) -> dict:
