@@ -29,6 +29,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import fields
@@ -37,7 +38,7 @@ from pathlib import Path
 from . import charts, openings, schedule, selfplay
 from .execution import Job, Local, LoopError, Program
 from .files import write_whole
-from .settings import DEFAULT_PRESET, PRESETS, Settings, add_arguments, as_dict, check, given
+from .settings import DEFAULT_PRESET, PRESETS, Settings, add_arguments, as_dict, check, first_use, given
 
 FORMAT = 1
 # Openings in the book of matches, at least; taken by seed.
@@ -48,6 +49,13 @@ YARDSTICK_STEP = 100
 RECENT = 10
 PLAIN_PUCT = 1_000_000_000
 RIVALS_SHARE = 0.1
+# Phases, and what each of them makes of the first generation: what is done anew when a setting changes before it is complete.
+MADE_BY = {
+    "start": ["gen-0000"],
+    "games": ["gen-0001/games-*"],
+    "training": ["gen-0001/train", "gen-0001/network.onnx"],
+    "matches": ["gen-0001/*.pgn", "gen-0001/*.pgn.json", "openings.epd"],
+}
 # Choice by value + log(visits), in programs that know it.
 VALUE_CHOICE = ["--root-choice", "value_log_visits"]
 
@@ -67,6 +75,7 @@ class Loop:
 
     def __init__(self, folder: Path, program: Program, settings: dict, scorn_version: str) -> None:
         self.folder, self.program = folder, program
+        self._choice: list[str] | None = None
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = open(folder / ".lock", "w")
         try:
@@ -76,7 +85,6 @@ class Loop:
         self.manifest = self._open(settings, scorn_version)
         self.settings = Settings(**self.manifest["settings"])
         self.executor = Local(program, self.settings.shards)
-        self._choice: list[str] | None = None
 
     # The manifest.
 
@@ -86,10 +94,9 @@ class Loop:
             others = [item.name for item in self.folder.iterdir() if item.name not in (".lock", "manifest.partial")]
             if others:
                 raise LoopError(f"{self.folder} is not empty ({others[0]} is in it) and holds no manifest.json")
-            made = check(Settings(**{**PRESETS[DEFAULT_PRESET], **settings}))
-            if made.yardstick:
-                yardstick_levels(made.yardstick)
-            settings = as_dict(made)
+            self.settings = check(Settings(**{**PRESETS[DEFAULT_PRESET], **settings}))
+            self.rehearse()
+            settings = as_dict(self.settings)
             manifest = {"format": FORMAT, "program": version, "settings": settings, "generations": [], "current": {}}
             self._write(manifest)
             return manifest
@@ -97,17 +104,81 @@ class Loop:
             manifest = json.loads(path.read_text())
             found = manifest["settings"]
             known = manifest["format"] == FORMAT
+            is_made = len(manifest["generations"]) > 1
         except (ValueError, KeyError, TypeError) as error:
             raise LoopError(f"{path} is damaged: {error}") from error
         unknown = sorted(set(found) - {item.name for item in fields(Settings)})
         if not known or unknown:
             raise LoopError(f"{path} is of another version of this program" + "".join(f"; it has {name}" for name in unknown))
-        wanted = as_dict(check(Settings(**{**found, **settings})))
-        defaults = as_dict(Settings())  # for settings that the program that began did not know
+        self.settings = check(Settings(**{**found, **settings}))
+        wanted, defaults = as_dict(self.settings), as_dict(Settings())  # for settings that the program that began did not know
         different = sorted(name for name in wanted if wanted[name] != found.get(name, defaults[name]))
-        if different:
+        if different and is_made:
             raise LoopError(f"{path} was begun with other settings ({', '.join(different)}): go on as it was begun")
+        if different:
+            self.rehearse()
+            self._change(manifest, different)
         return manifest
+
+    def _change(self, manifest: dict, different: list[str]) -> None:
+        """Takes these settings for those with which nothing was completed yet, and removes what the old ones have made.
+
+        Killed on the way it has the old settings still, and the manifest tells of nothing that is not there.
+        """
+        phases = list(MADE_BY)
+        phases = phases[min(phases.index(first_use(name)) for name in different) :]
+        if "start" in phases:
+            manifest["generations"] = []
+        manifest["current"] = {name: found for name, found in manifest["current"].items() if name not in phases}
+        self._write(manifest)
+        made = [path for phase in phases for pattern in MADE_BY[phase] for path in sorted(self.folder.glob(pattern))]
+        for path in made:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        manifest["settings"] = as_dict(self.settings)
+        self._write(manifest)
+        lost = ", ".join(str(path.relative_to(self.folder)) for path in made) or "nothing"
+        told = f"other settings ({', '.join(different)}) before a generation was complete; removed, to be made anew: {lost}"
+        print(f"scorn loop: {told}", file=sys.stderr)
+
+    def rehearse(self) -> None:
+        """Does a little of everything that the settings say, elsewhere, before they are kept.
+
+        What the program refuses would else be told in the matches, when hours of games have been played.
+
+        Raises:
+            LoopError: something does not work.
+        """
+        try:
+            with tempfile.TemporaryDirectory(prefix="scorn-loop-") as folder:
+                self._rehearse(Path(folder))
+        except LoopError as error:
+            raise LoopError(f"these settings, tried with a few moves, do not work (nothing was written): {error}") from error
+
+    def _rehearse(self, folder: Path) -> None:
+        settings = self.settings
+        levels = yardstick_levels(settings.yardstick) if settings.yardstick else None
+        network, training = folder / "network.onnx", folder / "train"
+        training.mkdir()
+        checkpoint = training / "checkpoint"
+        self.program.run(["train", "start", str(checkpoint), *self.start_flags()])
+        self.program.run(["train", "export", str(checkpoint), str(network), "--name", "rehearsal", "--data", "none"])
+        # Flags may suit the one who plays the first generation, but not the network that plays the others.
+        for player in [Path(settings.teacher), network] if settings.teacher else [network]:
+            out = folder / f"games-{player.name}"
+            flags = self.game_flags(1, 2, settings.sc_limit, min(settings.longest, settings.random_plies + 2), settings.rivals)
+            job = Job([*flags, "--seed", "1"], {"first": player, "second": player}, out)
+            self.program.run(job.command({name: str(path) for name, path in job.files.items()}, str(out)))
+        files = selfplay.whole_files(out, print)
+        if self.positions_of(files):
+            data = [(path, 1) for path in files]
+            self.program.run(self.training_flags(training, 1, settings.result_share, data))
+        # So that a generous limit of time costs none, and a short one is not overstepped where the machine is busy.
+        few = ["--pairs", "1", "--longest", "2", "--strict", "--margin", "60000", "--limit", self.limit()]
+        new = self.player(str(network)) + ";NodeLimit=2"
+        self.program.run(["match", new, new, *few, *self.sprt(), "--json"])
+        if levels:
+            second = ["--second-limit", "nodes=2"]
+            self.program.run(["match", new, self.stockfish(levels[0]), *few, *second, "--json"])
 
     def _write(self, manifest: dict) -> None:
         text = json.dumps(manifest, indent=1) + "\n"
@@ -188,14 +259,20 @@ class Loop:
         folder = self.folder_of(0)
         (folder / "train").mkdir(parents=True, exist_ok=True)
         checkpoint = folder / "train" / "checkpoint"
-        if self.settings.start == "random":
-            policy, value, hidden = self.settings.shape.split(",")
-            sizes = ["--policy-width", policy, "--value-width", value, "--hidden", hidden]
-            sizes += ["--seed", str(derived(self.settings.seed, "weights"))]
-        else:
-            sizes = ["--network", self.settings.start]
-        self.program.run(["train", "start", str(checkpoint), "--force", *sizes])
+        self.program.run(["train", "start", str(checkpoint), "--force", *self.start_flags()])
         self.export(0)
+        self.book()
+
+    def start_flags(self) -> list[str]:
+        """What the first network is made from."""
+        if self.settings.start != "random":
+            return ["--network", self.settings.start]
+        policy, value, hidden = self.settings.shape.split(",")
+        sizes = ["--policy-width", policy, "--value-width", value, "--hidden", hidden]
+        return [*sizes, "--seed", str(derived(self.settings.seed, "weights"))]
+
+    def book(self) -> None:
+        """Makes the openings of matches, if they are not there."""
         # A pair of players that leave nothing to chance would repeat the games of an opening that comes again.
         pairs = (self.settings.gate_pairs, self.settings.pool_pairs, self.settings.yardstick_pairs)
         seed = derived(self.settings.seed, "openings")
@@ -258,17 +335,22 @@ class Loop:
         for name, games, first, second in self.pairings(number):
             shards = min(settings.shards, games)
             for shard in range(1, shards + 1):
-                arguments = ["selfplay", "--games", str(games), "--nodes", str(nodes), "--records", "--threads", "1"]
+                arguments = self.game_flags(games, nodes, limit, settings.longest, first != second)
                 arguments += ["--shard", f"{shard}/{shards}", "--seed", str(derived(settings.seed, number, name))]
-                arguments += ["--weights", "{first}", "--longest", str(settings.longest), *settings.engine.split()]
-                arguments += self.choice()
-                if settings.random_plies:
-                    arguments += ["--random-plies", str(settings.random_plies), "--random-share", str(settings.random_share)]
-                arguments += self.sides(round(limit), first != second)
                 out = self.folder_of(number) / f"games-{name}-{shard}"
                 jobs.append(Job(arguments, {"first": first, "second": second}, out))
         self.executor.run(jobs)
         return self.count([job.out for job in jobs], limit, nodes)
+
+    def game_flags(self, games: int, nodes: int, limit: float, longest: int, are_different: bool) -> list[str]:
+        """A call of self-play, but for its seed and its part."""
+        settings = self.settings
+        arguments = ["selfplay", "--games", str(games), "--nodes", str(nodes), "--records", "--threads", "1"]
+        arguments += ["--weights", "{first}", "--longest", str(longest), *settings.engine.split()]
+        arguments += self.choice()
+        if settings.random_plies:
+            arguments += ["--random-plies", str(settings.random_plies), "--random-share", str(settings.random_share)]
+        return arguments + self.sides(round(limit), are_different)
 
     def sides(self, limit: int, are_different: bool) -> list[str]:
         """What distinguishes the players: networks, search-contempt, odds."""
@@ -341,13 +423,8 @@ class Loop:
         fresh = self.quality(before, new)
         if not checkpoint.exists():
             write_whole(checkpoint, lambda partial: shutil.copyfile(before, partial))
-        arguments = ["train", "run", "--folder", str(folder), "--steps", str(start + steps), "--result-share", share]
-        for path, part in data:
-            arguments += ["--data", f"{path}:{part}"]
-        arguments += ["--batch", str(settings.batch), "--chunk", "128", "--rate", str(settings.rate), "--fixed-order"]
-        arguments += ["--threads", str(settings.train_threads), "--seed", str(derived(settings.seed, "training"))]
-        arguments += ["--log-every", str(max(1, steps // 8)), "--save-every", "200"]
-        self.program.run(arguments)
+        arguments = self.training_flags(folder, start + steps, share, data)
+        self.program.run([*arguments, "--log-every", str(max(1, steps // 8)), "--save-every", "200"])
         self.export(number)
         return {
             "positions": positions,
@@ -359,6 +436,15 @@ class Loop:
             "fresh": fresh,
             "network": sha256(self.network(number)),
         }
+
+    def training_flags(self, folder: Path, steps: int, share: str, data: list[tuple[Path, int]]) -> list[str]:
+        """A call of training up to this step, but for how often it tells and saves."""
+        settings = self.settings
+        arguments = ["train", "run", "--folder", str(folder), "--steps", str(steps), "--result-share", share]
+        for path, part in data:
+            arguments += ["--data", f"{path}:{part}"]
+        arguments += ["--batch", str(settings.batch), "--chunk", "128", "--rate", str(settings.rate), "--fixed-order"]
+        return [*arguments, "--threads", str(settings.train_threads), "--seed", str(derived(settings.seed, "training"))]
 
     def training_set(self, number: int, files: list[tuple[Path, int]]) -> tuple[list[tuple[Path, int]], int, str]:
         """Files with their shares, positions, and the share of results in the value."""
@@ -405,11 +491,9 @@ class Loop:
 
     def match(self, number: int, name: str, other: str, pairs: int, more: list[str]) -> Job:
         """The new network against another: `other` is an engine as `scorn match` takes it."""
-        settings = self.settings
-        seed = derived(settings.seed, number, "match", name)
-        limit = settings.match_limit or f"nodes={settings.gate_nodes}"
+        seed = derived(self.settings.seed, number, "match", name)
         arguments = ["match", self.player("{new}"), other, "--pairs", str(pairs), "--seed", str(seed)]
-        arguments += ["--book", "{book}", "--limit", limit]
+        arguments += ["--book", "{book}", "--limit", self.limit()]
         arguments += ["--longest", "400", *more]
         files = {"new": self.network(number), "book": self.folder / "openings.epd"}
         return Job(arguments, files, self.folder_of(number) / f"{name}.pgn")
@@ -419,12 +503,24 @@ class Loop:
         options = [option for option in self.settings.match_options.split(";") if option]
         return ";".join(["self", "Threads=1", *options, f"WeightsFile={network}"])
 
+    def limit(self) -> str:
+        """What a move may cost in matches."""
+        return self.settings.match_limit or f"nodes={self.settings.gate_nodes}"
+
+    def sprt(self) -> list[str]:
+        """The flags of the match that is the gate."""
+        return ["--sprt", self.settings.gate_sprt] if self.settings.gate == "sprt" else []
+
+    def stockfish(self, elo: int) -> str:
+        """The yardstick at this level, as `scorn match` takes it."""
+        return f"{self.settings.yardstick};Threads=1;Hash=16;UCI_LimitStrength=true;UCI_Elo={elo}"
+
     def measure(self, number: int) -> list[dict]:
         """Matches of the new network: for the gate, for the ratings, and against the yardstick."""
         settings = self.settings
+        self.book()
         first, second = self.best()
-        sprt = ["--sprt", settings.gate_sprt] if settings.gate == "sprt" else []
-        opponents: list[tuple[int, int, list[str]]] = [(first, settings.gate_pairs, sprt)]
+        opponents: list[tuple[int, int, list[str]]] = [(first, settings.gate_pairs, self.sprt())]
         if settings.rivals and second is not None:
             opponents.append((second, settings.gate_pairs, []))
         older = self.older(number, random.Random(derived(settings.seed, number, "pool")))
@@ -437,9 +533,8 @@ class Loop:
             names.append(f"gen-{opponent}")
         if settings.yardstick and number % settings.yardstick_every == 0:
             elo = self.yardstick()
-            other = f"{settings.yardstick};Threads=1;Hash=16;UCI_LimitStrength=true;UCI_Elo={elo}"
             limit = ["--second-limit", f"nodes={settings.yardstick_nodes}"]
-            jobs.append(self.match(number, "match-yardstick", other, settings.yardstick_pairs, limit))
+            jobs.append(self.match(number, "match-yardstick", self.stockfish(elo), settings.yardstick_pairs, limit))
             names.append(f"Stockfish {elo}")
         reports = self.executor.run(jobs)
         return [match_facts(f"gen-{number}", name, report) for name, report in zip(names, reports)]
@@ -574,7 +669,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--generations", type=int, default=1_000_000, metavar="N", help="go on to this generation")
     parser.add_argument("--minutes", type=float, default=math.inf, metavar="X", help="stop after the generation in which they are over")
     parser.add_argument("--ray", default="", metavar="ADDRESS", help="play on this Ray cluster (auto: the one that is running)")
-    add_arguments(parser.add_argument_group("settings (kept in the manifest; they cannot change on the way)"))
+    add_arguments(parser.add_argument_group("settings (kept in the manifest; they cannot change once a generation is complete)"))
     args = parser.parse_args(arguments)
     program = None
     signal.signal(signal.SIGTERM, signal.default_int_handler)

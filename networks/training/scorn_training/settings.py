@@ -1,4 +1,4 @@
-"""What a loop is told, and the presets. The settings stand in the loop's manifest and cannot change on the way."""
+"""What a loop is told, and the presets. The settings stand in the loop's manifest and cannot change once a generation is made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _of(default: object, text: str):
 
 @dataclass(frozen=True)
 class Settings:
-    """Every field is a flag of the command line."""
+    """Every field is a flag of the command line. They stand in the order of the phases that look at them: see `first_use`."""
 
     start: str = _of("random", "where to begin: random, or the file of a sparse network")
     teacher: str = _of("", "a network of any kind that plays the first generation's games instead")
@@ -111,6 +111,16 @@ PRESETS: dict[str, dict] = {
 }
 
 
+# What numbers may be, the ends among them. The program has wider ones, and tells of its own when it is asked for the first time.
+MOST = 2**31 - 1
+RANGES: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(["games", "nodes", "longest", "shards", "window", "batch", "train_threads"], (1, MOST)),
+    **dict.fromkeys(["gate_pairs", "gate_nodes", "yardstick_every", "yardstick_pairs", "yardstick_nodes"], (1, MOST)),
+    **dict.fromkeys(["random_plies", "sc_limit", "balance", "most_nodes", "subset", "pool_pairs"], (0, MOST)),
+    **dict.fromkeys(["reuse", "passes", "rate"], (0, MOST)),
+    **dict.fromkeys(["random_share", "fade", "fade_least", "gate_score"], (0, 1)),
+}
+
 # What a loop begins with if nobody says otherwise: without noise and temperature all games would be the same.
 DEFAULT_PRESET = "alphazero"
 
@@ -142,9 +152,14 @@ def check(settings: Settings) -> Settings:
     Raises:
         ValueError: they do not.
     """
-    for name in ("games", "nodes", "shards", "window", "batch", "train_threads", "gate_pairs", "gate_nodes", "longest"):
-        if getattr(settings, name) < 1:
-            raise ValueError(f"--{name.replace('_', '-')} must be at least 1")
+    for item in fields(Settings):
+        value, least, most = getattr(settings, item.name), *RANGES.get(item.name, (-math.inf, math.inf))
+        flag = f"--{item.name.replace('_', '-')}"
+        # Written so that what is not a number is out of every range.
+        if isinstance(item.default, int | float) and not least <= value <= most:
+            raise ValueError(f"{flag} must be {f'at least {least}' if value < least else f'from {least} to {most}'}, not {value}")
+    if settings.rate == 0 or settings.reuse == settings.passes == 0:
+        raise ValueError(f"--{'rate' if settings.rate == 0 else 'reuse'} cannot be 0: nothing would be learned")
     sizes = settings.shape.split(",")
     if len(sizes) != 3 or not all(size.strip().isdigit() and int(size) > 0 for size in sizes):
         raise ValueError(f"--shape is three sizes, as in 512,512,32, not {settings.shape}")
@@ -152,12 +167,12 @@ def check(settings: Settings) -> Settings:
         numbers = getattr(settings, name).split(",")
         if len(numbers) not in counts or not all(_is_number(number) for number in numbers):
             raise ValueError(f"--{name.replace('_', '-')} is {' or '.join(map(str, counts))} numbers, not {','.join(numbers)}")
+    if not all(0 <= float(share) <= 1 for share in settings.result_share.split(",")):
+        raise ValueError(f"--result-share is from 0 to 1, not {settings.result_share}")
     for name in ("start", "teacher"):
         file = getattr(settings, name)
         if file not in ("", "random") and not Path(file).is_file():
             raise ValueError(f"--{name}: there is no file {file}")
-    if settings.balance < 0:
-        raise ValueError("--balance cannot be negative")
     if settings.odds and "/" not in settings.odds and not set(settings.odds.split("+")) <= PIECES:
         raise ValueError(f"--odds is a FEN or pieces such as rook+knight, not {settings.odds}")
     if settings.gate not in ("none", "score", "sprt"):
@@ -167,6 +182,15 @@ def check(settings: Settings) -> Settings:
     if settings.balance and settings.sc_limit < 1:
         return replace(settings, sc_limit=5)
     return settings
+
+
+def first_use(name: str) -> str:
+    """The phase of a loop in which a setting counts first: what was done before hangs on others alone."""
+    order = [item.name for item in fields(Settings)]
+    for phase, first in (("matches", "gate"), ("training", "window"), ("games", "games")):
+        if order.index(name) >= order.index(first):
+            return phase
+    return "start"
 
 
 def _is_number(text: str) -> bool:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import random
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -145,7 +146,135 @@ def test_presets_are_settings_and_nonsense_is_refused():
     for wrong in ({"games": 0}, {"gate": "x"}, {"subset": 5}):
         with pytest.raises(ValueError):
             settings.check(settings.Settings(**wrong))
+    # Every number has a range, but for the seed.
+    numbers = {name: value for name, value in settings.as_dict(settings.Settings()).items() if type(value) in (int, float)}
+    assert set(numbers) == {"seed", *settings.RANGES}
+    nan, inf = math.nan, math.inf
+    out_of_range = [("pool_pairs", -1), ("sc_limit", -5), ("subset", -5), ("yardstick_every", 0), ("random_share", 1.1)]
+    out_of_range += [("fade", -0.1), ("balance", -1.0), ("rate", nan), ("rate", inf), ("gate_score", nan), ("nodes", 2**40)]
+    for name, value in out_of_range:
+        with pytest.raises(ValueError, match=f"^--{name.replace('_', '-')} must be "):
+            settings.check(settings.Settings(**{"unique": True, name: value}))
+    for wrong in ({"rate": 0.0}, {"reuse": 0.0}, {"result_share": "0.2,1.5"}):
+        with pytest.raises(ValueError, match="cannot be 0|is from 0 to 1"):
+            settings.check(settings.Settings(**wrong))
+    settings.check(settings.Settings(reuse=0.0, passes=5.0, pool_pairs=0))
     assert settings.check(settings.Settings(balance=1.0)).sc_limit == 5
+
+
+class FakeProgram(Program):
+    """Notes what it is asked for, and refuses whatever has this word in it."""
+
+    def __init__(self, refuses: str = "") -> None:
+        super().__init__("scorn")
+        self.refuses, self.asked = refuses, []
+
+    def run(self, arguments: list[str]) -> str:
+        self.asked.append(arguments)
+        if self.refuses and any(self.refuses in argument for argument in arguments):
+            raise LoopError(f"scorn {arguments[0]} failed (2): error: {self.refuses}")
+        return ""
+
+    def call(self, *start: str) -> list[str]:
+        """What it was asked for that begins with these words; once is expected."""
+        (found,) = [arguments for arguments in self.asked if arguments[: len(start)] == list(start)]
+        return found
+
+
+def value_of(arguments: list[str], flag: str) -> str:
+    return arguments[arguments.index(flag) + 1]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"match_limit": "foo"}, "foo"),
+        ({"match_options": "Nosuch=1"}, "Nosuch"),
+        ({"engine": "--nosuch 1"}, "--nosuch"),
+        ({"gate": "sprt", "gate_sprt": "30,0,1,1"}, "30,0,1,1"),
+        ({"shape": "7,7,7"}, "7"),
+    ],
+)
+def test_settings_are_tried_before_they_are_kept(tmp_path, wrong, said):
+    folder = tmp_path / "loop"
+    with pytest.raises(LoopError, match=rf"nothing was written\): scorn \w+ failed \(2\): error: {said}"):
+        loop.Loop(folder, FakeProgram(said), wrong, "1")
+    # The folder can be used with better ones.
+    assert [path.name for path in folder.iterdir()] == [".lock"]
+    assert loop.Loop(folder, FakeProgram(), {"games": 3}, "1").settings.games == 3
+
+
+def test_the_trial_asks_for_everything_but_takes_little(tmp_path):
+    program = FakeProgram()
+    start, teacher = tmp_path / "start.onnx", tmp_path / "teacher.onnx"
+    start.touch()
+    teacher.touch()
+    given = settings.PRESETS["cgzero"] | {"nodes": 800, "longest": 450, "start": str(start), "teacher": str(teacher)}
+    loop.Loop(tmp_path / "loop", program, given | {"match_limit": "time=60"}, "1")
+    assert value_of(program.call("train", "start"), "--network") == str(start)
+    games = [arguments for arguments in program.asked if arguments[0] == "selfplay" and "--out" in arguments]
+    assert [value_of(game, "--weights").rsplit("/", 1)[1] for game in games] == ["teacher.onnx", "network.onnx"]
+    for game in games:
+        assert [value_of(game, flag) for flag in ("--games", "--nodes", "--longest")] == ["1", "2", "24"]
+        assert value_of(game, "--noise-epsilon") == "0.25" and value_of(game, "--random-plies") == "22"
+    match = program.call("match")
+    assert match[1] == match[2] and match[1].endswith(";NodeLimit=2")
+    assert [value_of(match, flag) for flag in ("--limit", "--pairs", "--longest")] == ["time=60", "1", "2"]
+    # Nothing of it is in the folder, and a loop that goes on does without.
+    assert sorted(path.name for path in (tmp_path / "loop").iterdir()) == [".lock", "manifest.json"]
+    again = FakeProgram()
+    loop.Loop(tmp_path / "loop", again, {"match_limit": "time=60"}, "1")
+    assert again.asked == []
+
+
+MADE = ["gen-0000/train/checkpoint", "openings.epd", "gen-0001/games-best-1/summary.json", "gen-0001/train/checkpoint"]
+MADE += ["gen-0001/network.onnx", "gen-0001/match-gen-0.pgn", "gen-0001/match-gen-0.pgn.json"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "current", "left"),
+    [
+        ({"match_limit": "nodes=7"}, ["games", "training"], [0, 2, 3, 4]),
+        ({"batch": 64, "pool_pairs": 1}, ["games"], [0, 2]),
+        ({"engine": "--temperature 2"}, [], [0]),
+        ({"shape": "64,64,8", "batch": 64}, [], []),
+    ],
+)
+def test_settings_can_change_before_a_generation_is_complete(tmp_path, changed, current, left):
+    folder = tmp_path / "loop"
+    began = loop.Loop(folder, FakeProgram(), {"games": 9}, "1")
+    for name in MADE:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    began.generations.append({"generation": 0, "network": "x"})
+    began.manifest["current"] = {"games": {"games": 9}, "training": {}, "matches": []}
+    began.save()
+    began._lock.close()
+    manifest = (folder / "manifest.json").read_text()
+    with pytest.raises(LoopError, match="nothing was written"):
+        loop.Loop(folder, FakeProgram("match"), changed, "1")
+    assert (folder / "manifest.json").read_text() == manifest
+    assert all((folder / name).exists() for name in MADE)
+    other = loop.Loop(folder, FakeProgram(), changed, "1")
+    assert settings.as_dict(other.settings) == settings.as_dict(began.settings) | changed
+    assert json.loads((folder / "manifest.json").read_text()) == other.manifest
+    assert list(other.manifest["current"]) == current and len(other.generations) == ("shape" not in changed)
+    assert [name for name in MADE if (folder / name).exists()] == [MADE[at] for at in left]
+    # Once it is complete they stay.
+    other.manifest["generations"] = [{"generation": 0, "network": "x"}, {"generation": 1, "network": "y"}]
+    other.save()
+    other._lock.close()
+    with pytest.raises(LoopError, match=r"begun with other settings \(nodes\)"):
+        loop.Loop(folder, FakeProgram(), {"nodes": 5}, "1")
+
+
+def test_settings_are_in_the_order_of_the_phases():
+    names = [item.name for item in fields(settings.Settings)]
+    phases = list(loop.MADE_BY)
+    assert sorted(map(settings.first_use, names), key=phases.index) == [settings.first_use(name) for name in names]
+    known = {"shape": "start", "games": "games", "most_nodes": "games", "window": "training", "train_threads": "training"}
+    known |= {"gate": "matches", "match_limit": "matches", "yardstick_nodes": "matches", "seed": "start"}
+    assert {name: settings.first_use(name) for name in known} == known
 
 
 def test_lines_of_the_program_are_understood():
