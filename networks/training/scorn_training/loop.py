@@ -312,15 +312,21 @@ class Loop:
         rng = random.Random(derived(self.settings.seed, number, "rivals"))
         older = self.older(number, rng)
         strange = round(RIVALS_SHARE * games) if older is not None else 0
-        # Each of the others the more games, the less the newest network won against it.
-        rates = self.generations[-1].get("win_rates", [0.5, 0.5])
-        need = [1 - rate + 1e-3 for rate in rates]
+        # Each of the two the more games, the less the newest network won against it.
+        need = [1 - rate + 1e-3 for rate in self.win_rates()]
         against_second = round((games - strange) * need[1] / sum(need))
         pairings = [("best", games - strange - against_second, best, best)]
         pairings.append(("second", against_second, best, self.network(second)))
         if strange:
             pairings.append(("older", strange, self.network(rng.choice([first, second])), self.network(older)))
         return [pairing for pairing in pairings if pairing[1] > 0]
+
+    def win_rates(self) -> list[float]:
+        """The newest network's scores against those that are Best1 and Best2 now."""
+        last = self.generations[-1]
+        # It was measured against the best two of then. If it is Best1 itself now, then Best2 is the Best1 of then; itself it neither
+        # beats nor loses to.
+        return [0.5, last["win_rates"][0]] if last["promoted"] else last["win_rates"]
 
     def older(self, number: int, rng: random.Random) -> int | None:
         """A network by lot that is neither the newest, nor one of the best."""
@@ -381,9 +387,14 @@ class Loop:
         """What the games of folders are together."""
         total = dict.fromkeys(["games", "white", "draws", "black", "plies", "nodes", "samples"], 0)
         for folder in folders:
-            summary = json.loads((folder / "summary.json").read_text())
-            for name in total:
-                total[name] += summary[name]
+            path = folder / "summary.json"
+            try:
+                summary = json.loads(path.read_text())
+                for name in total:
+                    total[name] += summary[name]
+            except (ValueError, KeyError, TypeError) as error:
+                told = f"{path} is damaged ({error}): delete it, and the same command writes it anew from the games beside it"
+                raise LoopError(told) from error
         visits = total.pop("nodes")
         decisive = total["white"] + total["black"]
         names = [folder.name for folder in folders]

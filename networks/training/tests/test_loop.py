@@ -7,6 +7,7 @@ import json
 import math
 import random
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -323,6 +324,101 @@ def test_a_worker_tells_the_same_complaint(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster.ray, "get", lambda result: result)
     with pytest.raises(LoopError, match=r"on a worker \(2\): error: unexpected argument '--nosuch' found$"):
         worker._attempt(Job(["selfplay", "--nosuch"], {}, tmp_path / "games"), {})
+
+
+def loop_of(folder: Path, generations: list[dict], **given) -> loop.Loop:
+    """A loop that is as far as this, with nothing on disk."""
+    made = object.__new__(loop.Loop)
+    made.folder, made.program, made.settings = folder, FakeProgram(), settings.Settings(**given)
+    made.manifest = {"generations": [{"generation": 0, "network": "x"}, *generations], "current": {}}
+    made._choice = None
+    return made
+
+
+def judged(number: int, promoted: bool, rates: list[float]) -> dict:
+    return {"generation": number, "promoted": promoted, "win_rates": rates}
+
+
+def shares(made: loop.Loop, number: int) -> dict[str, tuple[int, str, str]]:
+    """Who plays how many games against whom."""
+    return {name: (games, a.parent.name, b.parent.name) for name, games, a, b in made.pairings(number)}
+
+
+def test_rivals_share_the_games_by_the_last_scores(tmp_path):
+    made = loop_of(tmp_path, [], games=100, rivals=True)
+    assert shares(made, 1) == {"best": (100, "gen-0000", "gen-0000")}
+    # Promoted, with 0.6 against the Best1 of then, which is Best2 now: it has to learn the more against itself.
+    made = loop_of(tmp_path, [judged(1, True, [0.7, 0.5])], games=100, rivals=True)
+    assert made.win_rates() == [0.5, 0.7]
+    need = [0.501, 0.301]
+    expected = round(100 * need[1] / sum(need))
+    assert shares(made, 2) == {"best": (100 - expected, "gen-0001", "gen-0001"), "second": (expected, "gen-0001", "gen-0000")}
+    # What it barely beat is not left out for what it beat always: that one plays no more, but as one of the older.
+    made = loop_of(tmp_path, [judged(1, True, [0.7, 0.5]), judged(2, True, [0.6, 0.99])], games=100, rivals=True)
+    found = shares(made, 3)
+    assert made.best() == (2, 1) and made.win_rates() == [0.5, 0.6]
+    expected = round(90 * 0.401 / (0.501 + 0.401))
+    assert found["best"] == (90 - expected, "gen-0002", "gen-0002") and found["second"] == (expected, "gen-0002", "gen-0001")
+    assert found["older"][0] == 10 and found["older"][1] in ("gen-0001", "gen-0002") and found["older"][2] == "gen-0000"
+    # Rejected, the scores are against those who are still the best: the lower the more games.
+    made.generations.append(judged(3, False, [0.2, 0.6]))
+    found = shares(made, 4)
+    assert made.win_rates() == [0.2, 0.6]
+    assert found["second"] == (round(90 * 0.401 / (0.801 + 0.401)), "gen-0002", "gen-0001") and found["best"][0] == 60
+    # Neither the newest nor one of the best is an older one.
+    assert {made.older(4, random.Random(seed)) for seed in range(50)} == {0}
+    made.generations.append(judged(4, True, [0.8, 0.8]))
+    assert {made.older(5, random.Random(seed)) for seed in range(50)} == {0, 1, 3}
+    # Without rivals the best plays itself; a teacher plays the first generation alone.
+    assert list(shares(loop_of(tmp_path, made.generations[1:], games=7), 5).values()) == [(7, "gen-0004", "gen-0004")]
+    taught = loop_of(tmp_path, [], games=7, teacher="nets/teacher.onnx")
+    assert shares(taught, 1) == {"best": (7, "nets", "nets")}
+    taught.generations.append(judged(1, True, [0.5, 0.5]))
+    assert shares(taught, 2) == {"best": (7, "gen-0001", "gen-0001")}
+
+
+def test_the_gate_promotes_best1_to_best2(tmp_path):
+    def verdict(made: loop.Loop, *matches: tuple[int, int, int], **more) -> dict:
+        number = len(made.generations)
+        played = [{"first": "x", "second": "y", "wins": w, "draws": d, "losses": l} | more for w, d, l in matches]
+        found = made.judge(number, {"games": {}, "training": {"network": "sum"}, "matches": played})
+        assert (found["generation"], found["network"]) == (number, "sum")
+        made.generations.append(found)
+        return found
+
+    made = loop_of(tmp_path, [], gate="score", gate_score=0.55, rivals=True)
+    assert made.best() == (0, None)
+    # 55 per cent are not enough, more are.
+    assert not verdict(made, (50, 10, 40))["promoted"] and made.best() == (0, None)
+    found = verdict(made, (51, 10, 39))
+    assert found["promoted"] and found["win_rates"] == [0.56, 0.5] and made.best() == (2, 0)
+    # Against Best2 it is measured, too, but Best1 decides.
+    found = verdict(made, (40, 0, 60), (90, 0, 10))
+    assert not found["promoted"] and found["win_rates"] == [0.4, 0.9] and made.best() == (2, 0)
+    found = verdict(made, (60, 0, 40), (10, 0, 90))
+    assert found["promoted"] and found["win_rates"] == [0.6, 0.1] and made.best() == (4, 2) and made.win_rates() == [0.5, 0.6]
+    made = loop_of(tmp_path, [], gate="sprt")
+    assert not verdict(made, (90, 0, 10), verdict="h0")["promoted"]
+    assert not verdict(made, (90, 0, 10), verdict="continue")["promoted"]
+    assert not verdict(made, (90, 0, 10))["promoted"]
+    assert verdict(made, (50, 0, 50), verdict="h1")["promoted"] and made.best() == (4, 0)
+    made = loop_of(tmp_path, [])
+    assert verdict(made, (0, 0, 100))["promoted"] and made.best() == (1, 0)
+
+
+def test_a_damaged_summary_is_named(tmp_path):
+    folders = [tmp_path / "games-best-1", tmp_path / "games-best-2"]
+    whole = dict.fromkeys(["games", "white", "draws", "black", "plies", "nodes", "samples"], 3)
+    for folder in folders:
+        folder.mkdir()
+        (folder / "summary.json").write_text(json.dumps(whole))
+    made = loop_of(tmp_path, [])
+    found = made.count(folders, 0, 8)
+    assert (found["games"], found["decisive"], found["visits"], found["nodes"]) == (6, 12, 6, 8)
+    for damaged in (b"", b'{"games": 1', b"\xff", b"[]", b'{"games": 3}', json.dumps(whole | {"black": "x"}).encode()):
+        (folders[1] / "summary.json").write_bytes(damaged)
+        with pytest.raises(LoopError, match=r"games-best-2/summary.json is damaged \(.*\): delete it"):
+            made.count(folders, 0, 8)
 
 
 def generation(number: int, score: tuple[int, int, int], opponent: str) -> dict:
