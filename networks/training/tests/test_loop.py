@@ -108,6 +108,26 @@ def test_a_subset_prefers_what_was_there_often():
     assert (selfplay.subset(pool, 50, 1).positions == chosen.positions).all()
 
 
+def test_a_fifth_of_a_subset_is_from_the_first_fifth_the_next_from_the_first_two_and_so_on():
+    data = searched([{"board": at, "visits": {1: 1}} for at in range(100)])
+    pool = selfplay.Pool(data, np.arange(100))
+    counts, runs = np.zeros((400, 5)), range(400)
+    for run in runs:
+        boards = selfplay.subset(pool, 50, run).positions["board"][:, 0]
+        counts[run] = np.bincount(4 - boards // 20, minlength=5)
+    # The first fifth has 10 for itself; of the 30 that are left of the first two fifths 10 are taken, a third of each; then a
+    # quarter, a fifth, a sixth of what is left: 16 2/3, 13 1/3, 10, 6 2/3, 3 1/3.
+    expected = 50 * np.array([5, 4, 3, 2, 1]) / 15
+    assert counts.mean(axis=0) == pytest.approx(expected, abs=0.35)  # four standard errors
+    # In each run, whatever the lot says: at least so many of the first fifths together, and never more of one than there are.
+    assert (counts.cumsum(axis=1) >= [10, 20, 30, 40, 50]).all() and (counts <= 20).all() and (counts.sum(axis=1) == 50).all()
+    # The order of the list is that of Count, wherever a position stands.
+    mixed = np.random.default_rng(3).permutation(100)
+    other = selfplay.subset(selfplay.Pool(selfplay.select(data, mixed), mixed), 10, 1)
+    assert np.bincount(4 - other.positions["board"][:, 0] // 20, minlength=5)[0] >= 2
+    assert len(set(other.positions["board"][:, 0].tolist())) == 10
+
+
 def test_ratings_agree_with_the_scores():
     expected = 1 / (1 + 10 ** (-100 / 400))
     results = [Result("b", "a", round(10_000 * expected), 0, 10_000 - round(10_000 * expected)), Result("c", "b", 50, 900, 50)]
@@ -380,7 +400,7 @@ def test_rivals_share_the_games_by_the_last_scores(tmp_path):
 def test_the_gate_promotes_best1_to_best2(tmp_path):
     def verdict(made: loop.Loop, *matches: tuple[int, int, int], **more) -> dict:
         number = len(made.generations)
-        played = [{"first": "x", "second": "y", "wins": w, "draws": d, "losses": l} | more for w, d, l in matches]
+        played = [{"first": "x", "second": "y", "wins": w, "draws": d, "losses": lost} | more for w, d, lost in matches]
         found = made.judge(number, {"games": {}, "training": {"network": "sum"}, "matches": played})
         assert (found["generation"], found["network"]) == (number, "sum")
         made.generations.append(found)
@@ -406,6 +426,89 @@ def test_the_gate_promotes_best1_to_best2(tmp_path):
     assert verdict(made, (0, 0, 100))["promoted"] and made.best() == (1, 0)
 
 
+def test_older_samples_weigh_less(tmp_path, monkeypatch):
+    number, files = 30, []
+    for age in (1, 10, 14, 15, 16, 20, 29, 30):
+        path = tmp_path / f"{age}.vis"
+        searched([{"board": 7, "visits": {age: 1}}, {"board": 100 + age, "visits": {1: 1}}]).write(path)
+        files.append((path, age))
+    pooled, weights = selfplay.pool, {}
+
+    def spy(weighted: list[tuple[Path, float]], share: tuple[float, float]) -> selfplay.Pool:
+        weights.update({int(path.stem): weight for path, weight in weighted})
+        assert share == (0.2, 0.8)
+        return pooled(weighted, share)
+
+    monkeypatch.setattr(selfplay, "pool", spy)
+    made = loop_of(tmp_path, [], **settings.PRESETS["cgzero"])
+    (tmp_path / "gen-0030" / "train").mkdir(parents=True)
+    data, positions, share = made.training_set(number, files)
+    # 0.02 for each generation, from 1 for the newest down to 0.7 for the 15th before it and all that are older.
+    expected = {30: 1.0, 29: 0.98, 20: 0.8, 16: 0.72, 15: 0.7, 14: 0.7, 10: 0.7, 1: 0.7}
+    assert weights == pytest.approx(expected)
+    # What is trained on is merged, has the values' means, and the policy as the weights say.
+    ((path, part),) = data
+    assert (path, part, positions, share) == (tmp_path / "gen-0030/train/set.vis", 1, len(files) + 1, "0")
+    chosen = selfplay.parse(path.read_bytes(), path)
+    at = int(np.argmax(chosen.positions["board"][:, 0] == 7))
+    entries = chosen.entries[chosen.positions["first"][at] :][: chosen.positions["moves"][at]]
+    policy = dict(zip(entries["move"].tolist(), entries["visits"] / selfplay.POLICY_ONE))
+    assert policy == pytest.approx({age: weight / sum(expected.values()) for age, weight in expected.items()}, abs=1e-5)
+    # The subset is taken of what was merged; without --unique files are learned from as they are.
+    made.settings = settings.Settings(**settings.PRESETS["cgzero"] | {"subset": 4})
+    assert made.training_set(number, files)[1] == 4
+    made.settings = settings.Settings(result_share="0.3,0.9")
+    assert made.training_set(number, files) == ([(path, 2) for path, _ in files], 2 * len(files), "0.3,0.9")
+
+
+def test_the_yardstick_is_the_level_nearest_to_the_best(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "yardstick_levels", lambda command: {"sf": range(1320, 3191, 100)}[command])
+    # Without a point against it there is no scale, however much better than generation 0 the best one is: the weakest.
+    first = generation(1, (10**6, 0, 0), "gen-0")
+    made = loop_of(tmp_path, [first], yardstick="sf")
+    assert made.yardstick() == 1320
+    first["matches"].append({"first": "gen-1", "second": "Stockfish 1320", "wins": 0, "draws": 0, "losses": 20})
+    assert made.yardstick() == 1320
+    # A score of 3 to 1 is 191 Elo more: 1511, nearest to 1520. The best counts, not the newest.
+    first["matches"][1] |= {"wins": 750, "losses": 250}
+    assert made.yardstick() == 1520
+    second = generation(2, (990, 0, 10), "gen-1") | {"promoted": False}
+    made.generations.append(second)
+    assert made.yardstick() == 1520
+    second["promoted"] = True
+    rated = charts.ratings(made.learned())["gen-2"].elo
+    assert rated > 2000 and abs(made.yardstick() - rated) <= 50
+    # No level is higher than its highest.
+    second["matches"].append({"first": "gen-2", "second": "Stockfish 3120", "wins": 999, "draws": 0, "losses": 1})
+    assert made.yardstick() == 3120
+
+
+def test_the_manifest_of_alphazeros_rules_has_them(tmp_path):
+    loop.Loop(tmp_path / "loop", FakeProgram(), settings.PRESETS["alphazero"], "1")._lock.close()
+    kept = json.loads((tmp_path / "loop/manifest.json").read_text())["settings"]
+    flags = kept["engine"].split()
+    # Noise at the root; moves in proportion to visits in the first 30 plies (up to move 15), the best one later.
+    assert (value_of(flags, "--noise-epsilon"), value_of(flags, "--noise-alpha")) == ("0.25", "0.3")
+    assert (value_of(flags, "--temperature"), value_of(flags, "--temp-cutoff-move")) == ("1", "16")
+    # The result alone is the value's target, every sample counts for itself, and the newest network plays on.
+    assert (kept["result_share"], kept["unique"], kept["rivals"], kept["gate"]) == ("1", False, False, "none")
+    # Matches have neither noise nor temperature.
+    assert kept["match_options"] == "PolicyTemperature=1"
+    # What is begun without a preset is the same.
+    loop.Loop(tmp_path / "other", FakeProgram(), {}, "1")
+    assert json.loads((tmp_path / "other/manifest.json").read_text())["settings"] == kept
+    # Self-play plays so and writes all visits, which are the policy's target; training is told of the result.
+    made, jobs = loop_of(tmp_path, [], **settings.PRESETS["alphazero"]), []
+    made.executor = type("Notes", (), {"run": staticmethod(jobs.extend)})
+    made.count = lambda folders, limit, nodes: {}  # there are no games
+    made.play(1)
+    assert [value_of(job.arguments, "--shard") for job in jobs] == ["1/2", "2/2"]
+    for job in jobs:
+        assert "--records" in job.arguments and set(flags) <= set(job.arguments) and "--sc-limit" not in job.arguments
+    trained = made.training_flags(tmp_path, 9, made.settings.result_share, [(tmp_path / "x.vis", 5)])
+    assert value_of(trained, "--result-share") == "1" and value_of(trained, "--data") == f"{tmp_path}/x.vis:5"
+
+
 def test_a_damaged_summary_is_named(tmp_path):
     folders = [tmp_path / "games-best-1", tmp_path / "games-best-2"]
     whole = dict.fromkeys(["games", "white", "draws", "black", "plies", "nodes", "samples"], 3)
@@ -429,6 +532,20 @@ def generation(number: int, score: tuple[int, int, int], opponent: str) -> dict:
     return {"generation": number, "games": games, "training": training, "matches": [match], "promoted": True}
 
 
+def scalars_of(data: bytes) -> dict[str, list[tuple[int, float]]]:
+    """Name to points of a TensorBoard log: records of a length, its checksum, an event and its checksum."""
+    from tensorboardX.proto.event_pb2 import Event
+
+    found: dict[str, list[tuple[int, float]]] = {}
+    while data:
+        length = int.from_bytes(data[:8], "little")
+        event = Event.FromString(data[12 : 12 + length])
+        data = data[16 + length :]
+        for value in event.summary.value:
+            found.setdefault(value.tag, []).append((event.step, value.simple_value))
+    return found
+
+
 def test_curves_and_page(tmp_path):
     generations = [generation(1, (6, 2, 2), "gen-0"), generation(2, (5, 5, 0), "gen-1"), generation(3, (0, 1, 9), "Stockfish 1320")]
     curves = charts.series(generations[:2])
@@ -445,9 +562,18 @@ def test_curves_and_page(tmp_path):
     charts.write_page(tmp_path / "report.html", "x < y", "three", generations)
     page = (tmp_path / "report.html").read_text()
     assert "<svg" in page and "x &lt; y" in page and page.count("<tr>") == 4
+    # matplotlib draws letters, and names each text in a comment.
+    titles = ["Elo by network", "loss on new games (fresh: before they are learned from)", "(w+l)/d of self-play", "ScLimit"]
+    for title in [*titles, "nodes a move", "games so far"]:
+        assert page.count(f"<!-- {title} -->") == 1, title
     charts.write_tensorboard(tmp_path / "tb", generations)
     charts.write_tensorboard(tmp_path / "tb", generations)
-    assert len(list((tmp_path / "tb").iterdir())) == 1
+    (events,) = (tmp_path / "tb").iterdir()
+    scalars = scalars_of(events.read_bytes())
+    assert scalars["search/nodes"] == [(1, 100), (2, 100), (3, 100)] and scalars["search/ScLimit"] == [(1, 5), (2, 5), (3, 5)]
+    assert scalars["games/decisive_per_draw"] == [(1, 1), (2, 1), (3, 1)] and scalars["games/total"] == [(1, 10), (2, 20), (3, 30)]
+    assert [at for at, _ in scalars["elo/network"]] == [0, 1, 2, 3]
+    assert {"loss/kl_learned", "loss/kl_fresh", "loss/value_learned", "loss/value_fresh"} < set(scalars)
 
 
 def test_a_line_of_costs_that_was_cut_short_is_left_out(tmp_path):
