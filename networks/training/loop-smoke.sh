@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two generations from zero with tiny numbers: killed in the middle and resumed they come out with the same bytes; a second
-# loop, a damaged file and a full disk are dealt with. Usage: networks/training/loop-smoke.sh
+# Two generations from zero with tiny numbers: killed in the middle and resumed they come out with the same bytes; wrong settings,
+# a second loop, damaged files and a full disk are dealt with; odds, a teacher and clocks reach the program. Usage: networks/training/loop-smoke.sh
 #   SCORN    the program (default: target/release/scorn or target/debug/scorn)
 #   PYTHON   a Python with the packages of the extra `loop` (default: python3 if it has them, else a virtual environment in
 #            target/training-venv, which downloads them once)
@@ -38,6 +38,18 @@ loop() { "$python" -m scorn_training.loop "$1" --scorn "$scorn" "${@:2}"; }
 
 step "tests of the parts"
 "$python" -m pytest -q "$here/tests/test_loop.py"
+step "wrong settings are refused at once, and right ones are taken afterwards"
+refused() {
+    local told=$1
+    shift
+    if loop "$work/whole" "${settings[@]}" --generations 2 "$@" 2> "$work/told"; then fail "$* was taken"; fi
+    grep -q -- "$told" "$work/told" || fail "$*: $(cat "$work/told")"
+    [ "$(ls -A "$work/whole")" = .lock ] || fail "$* left something: $(ls -A "$work/whole")"
+}
+refused "nothing was written.*invalid value 'foo' for '--limit" --match-limit foo
+refused "nothing was written.*error: unexpected argument '--nosuch'" --engine '--nosuch 1'
+refused "nothing was written.*there is no option 'Nosuch'" --match-options Nosuch=1
+refused "nothing was written.*not a sparse network" --start "$root/networks/scorn-default.onnx"
 step "two generations"
 loop "$work/whole" "${settings[@]}" --generations 2
 
@@ -102,6 +114,66 @@ if mount -t tmpfs -o size=24m tmpfs "$work/small" 2>/dev/null; then
 else
     echo "SKIPPED: no right to mount a small disk"
 fi
+
+step "odds: the giver has the nodes and the limit, the receiver as many nodes as the limit"
+tiny=(--games 2 --nodes 16 --longest 20 --shape 64,64,8 --batch 64 --gate-pairs 1 --gate-nodes 8 --train-threads 1 --generations 1)
+loop "$work/odds" --preset paper --odds queen --sc-limit 5 "${tiny[@]}"
+tags() { sed -n '/^\[\(White\|Black\|WhiteNodes\|BlackNodes\|WhiteScLimit\|BlackScLimit\|FEN\) /p' "$work/odds/gen-0001/games-best-$1"/*.pgn; }
+diff - <(tags 1) << 'END' || fail "White gives the odds otherwise"
+[White "Scorn A"]
+[Black "Scorn B"]
+[WhiteNodes "16"]
+[BlackNodes "5"]
+[WhiteScLimit "5"]
+[BlackScLimit "1000000000"]
+[FEN "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1"]
+END
+diff - <(tags 2) << 'END' || fail "Black gives the odds otherwise"
+[White "Scorn B"]
+[Black "Scorn A"]
+[WhiteNodes "5"]
+[BlackNodes "16"]
+[WhiteScLimit "1000000000"]
+[BlackScLimit "5"]
+[FEN "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"]
+END
+
+step "a damaged summary is named, and settings can change while no generation is complete"
+# As if it had been stopped at the end of its games.
+"$python" - "$work/odds/manifest.json" << 'END'
+import json, sys
+with open(sys.argv[1]) as file:
+    manifest = json.load(file)
+with open(sys.argv[1], "w") as file:
+    json.dump(manifest | {"generations": manifest["generations"][:1], "current": {}}, file)
+END
+summary=$work/odds/gen-0001/games-best-1/summary.json
+network=$work/odds/gen-0001/network.onnx
+cp "$summary" "$work/summary.json"
+mv "$network" "$work/network.onnx"
+printf '{"games": 8' > "$summary"
+if loop "$work/odds" --generations 1 2> "$work/told"; then fail "a damaged summary was read"; fi
+grep -q "$summary is damaged.*delete it" "$work/told" || fail "$(cat "$work/told")"
+rm "$summary"
+loop "$work/odds" --gate-nodes 7 --generations 1 2> "$work/told" || fail "$(cat "$work/told")"
+grep -q 'other settings (gate_nodes).*removed.*gen-0001/match-gen-0.pgn' "$work/told" || fail "$(cat "$work/told")"
+grep -q '"gate_nodes": 7' "$work/odds/manifest.json" || fail "the setting did not change"
+cmp "$summary" "$work/summary.json" || fail "the summary came out otherwise"
+cmp "$network" "$work/network.onnx" || fail "the network of the same games is another"
+
+step "from a network, taught by another, with clocks in matches"
+teacher=$root/networks/scorn-default.onnx
+loop "$work/taught" "${tiny[@]}" --start "$root/networks/scorn-sparse.onnx" --teacher "$teacher" \
+    --match-limit clock=0.2+0.02 --match-options TimeManager=alphazero
+head -1 "$work/taught/gen-0000/train/checkpoint" | grep -aq '"policy":512' || fail "the first network is not that of --start"
+for shard in 1 2; do
+    grep -q "\"network\": \"$(sha256sum < "$teacher" | cut -d' ' -f1)\"" "$work/taught/gen-0001/games-best-$shard/manifest.json" ||
+        fail "the teacher did not play part $shard"
+done
+match=$work/taught/gen-0001/match-gen-0.pgn
+grep -q '^\[WhiteLimit "clock=0.2+0.02"\]' "$match" || fail "the match had no clock: $(sed 12q "$match")"
+grep -q '%clk' "$match" || fail "no clock was noted"
+grep -q '^\[White "self;Threads=1;TimeManager=alphazero;' "$match" || fail "the time manager is another: $(sed 12q "$match")"
 
 step "curves"
 ls "$work/whole/tensorboard" | grep -q tfevents || fail "no TensorBoard log"
