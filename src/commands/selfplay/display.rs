@@ -1,0 +1,107 @@
+//! What is shown while games are played.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::{
+    selfplay::{
+        driver::GamesProgress,
+        store::{GameFacts, GameTally, Store},
+    },
+    terminal::tell,
+};
+
+/// Time between two lines about the progress where there is no terminal: logs should not grow by every game.
+const BETWEEN_LINES: Duration = Duration::from_secs(30);
+
+/// What is shown while games are played.
+pub(super) struct Display {
+    pub(super) bar: ProgressBar,
+    /// When it was last told how things stand, where no bar is seen.
+    told: Duration,
+    pub(super) progress: Arc<GamesProgress>,
+    pub(super) tally: GameTally,
+    searches: u64,
+    pub(super) nodes: u64,
+}
+
+impl Display {
+    pub(super) fn new(games: u64) -> Display {
+        let template = "{bar:20} {pos}/{len} games, {msg}, {elapsed} elapsed, {eta} to go";
+        let style = ProgressStyle::with_template(template);
+        let bar = ProgressBar::new(games);
+        let bar = match style {
+            Ok(style) => bar.with_style(style),
+            Err(_) => bar,
+        };
+        bar.enable_steady_tick(Duration::from_secs(1));
+        Display {
+            bar,
+            told: Duration::ZERO,
+            progress: Arc::default(),
+            tally: GameTally::default(),
+            searches: 0,
+            nodes: 0,
+        }
+    }
+
+    /// Counts the games that are there already.
+    pub(super) fn begin(&mut self, store: &Store) {
+        store.facts().values().for_each(|game| self.tally.add(game));
+        self.bar.set_position(store.facts().len() as u64);
+        self.bar.reset_eta();
+    }
+
+    pub(super) fn add(&mut self, game: &GameFacts) {
+        self.tally.add(game);
+        self.searches += game.searches as u64;
+        self.nodes += game.nodes;
+        let tally = &self.tally;
+        let ratio = ratio_text(tally);
+        let (evaluations, moves) = (
+            self.evaluations_per_second(),
+            self.per_second(self.searches),
+        );
+        let text = format!(
+            "+{} ={} -{}, (w+l)/d {ratio}, {moves:.1} moves/s, {evaluations:.0} evaluations/s",
+            tally.white, tally.draws, tally.black
+        );
+        self.bar.inc(1);
+        let (games, elapsed) = (self.bar.position(), self.bar.elapsed());
+        if self.bar.is_hidden() && elapsed - self.told >= BETWEEN_LINES {
+            self.told = elapsed;
+            tell(format_args!("{games} games, {text}"));
+        }
+        self.bar.set_message(text);
+    }
+
+    /// A line that stays.
+    pub(super) fn say(&self, text: &str) {
+        match self.bar.is_hidden() {
+            true => tell(text),
+            false => self.bar.println(text),
+        }
+    }
+
+    pub(super) fn evaluations(&self) -> u64 {
+        self.progress.positions.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn per_second(&self, count: u64) -> f64 {
+        count as f64 / self.bar.elapsed().as_secs_f64().max(1e-3)
+    }
+
+    pub(super) fn evaluations_per_second(&self) -> f64 {
+        self.per_second(self.evaluations())
+    }
+}
+
+pub(super) fn ratio_text(tally: &GameTally) -> String {
+    tally
+        .decisive_per_draw()
+        .map_or("-".to_owned(), |ratio| format!("{ratio:.2}"))
+}

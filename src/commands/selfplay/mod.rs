@@ -1,0 +1,335 @@
+//! `scorn selfplay`: games of the program against itself, for statistics and for training.
+
+mod args;
+mod display;
+mod setup;
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
+};
+
+use anyhow::{Result, bail, ensure};
+use serde_json::{Map, Value, json};
+
+pub use self::args::SelfplayArgs;
+use self::{
+    args::Tau,
+    display::{Display, ratio_text},
+    setup::{check_analyse_mode, different_games, plan, work},
+};
+use crate::{
+    dataset::searched::Samples,
+    options::Options,
+    player::Load,
+    selfplay::{
+        chunk,
+        controller::{Aim, Controller},
+        driver, manifest,
+        plan::Plan,
+        played::{By, Played, PlayedMove, Seat},
+        records::{for_each_sample, samples_of},
+        store::{GameFacts, GameTally, Store, StoredGame},
+    },
+    terminal::tell,
+};
+
+/// Where `--balance` begins: the paper's first limit.
+const FIRST_LIMIT: u32 = 5;
+/// From here on there is no search-contempt (the default of `ScLimit`).
+const PLAIN_PUCT: u32 = 1_000_000_000;
+
+/// Runs `scorn selfplay`.
+///
+/// # Errors
+/// When the options, the book, a network or the folder cannot be used; the folder stays as it is then.
+pub fn command(
+    args: &SelfplayArgs,
+    options: &Options,
+    by_hand: &BTreeSet<&'static str>,
+    load: &Load,
+) -> Result<()> {
+    ensure!(
+        options.ram_limit_mb == 0 && options.nps_limit == 0.0,
+        "RamLimitMb and NodesPerSecondLimit mean nothing to self-play: memory grows with --parallel and --nodes"
+    );
+    check_analyse_mode(options)?;
+    let set_by_tau = Tau::Tau1.settings().map(|(name, _)| name);
+    if let Some(name) = set_by_tau.iter().find(|name| by_hand.contains(*name))
+        && args.tau.is_some()
+    {
+        bail!("--tau sets {name}, too: give one or the other");
+    }
+    let mut plan = plan(args, options, by_hand, load)?;
+    let different = different_games(&plan);
+    if different.is_some_and(|different| different < args.games) {
+        tell(format_args!(
+            "scorn: there is no temperature, no noise and no random ply: there are only {} different games",
+            different.unwrap_or_default()
+        ));
+    }
+    let mut balance = balance(args, &mut plan)?;
+    let work = work(args, options, &plan);
+    let numbers: Vec<u64> = (0..args.games)
+        .filter(|number| number % args.shard.count == args.shard.index)
+        .collect();
+    ensure!(!numbers.is_empty(), "this part has no games");
+    let manifest = manifest(args, &plan)?;
+    let part_size = args.games_per_file as usize;
+    let store = Store::open(
+        &args.out,
+        &manifest,
+        numbers.clone(),
+        part_size,
+        args.resume,
+    )?;
+    let mut run = SelfplayRun {
+        args,
+        display: Display::new(numbers.len() as u64),
+        store,
+    };
+    run.display.begin(&run.store);
+    let batch = balance
+        .as_ref()
+        .map_or(numbers.len(), |_| args.balance_games as usize);
+    for numbers in numbers.chunks(batch) {
+        if let Some(controller) = &balance {
+            set_limits(&mut plan, controller, args.odds.is_some());
+        }
+        run.play(&plan, numbers, work)?;
+        if let Some(controller) = &mut balance {
+            run.update(controller, numbers)?;
+        }
+    }
+    run.display.bar.finish_and_clear();
+    let sum = run.store.finish()?;
+    report(args, &run, balance.as_ref(), &sum)
+}
+
+/// The controller that was asked for.
+fn balance(args: &SelfplayArgs, plan: &mut Plan) -> Result<Option<Controller>> {
+    let Some(target) = args.balance else {
+        return Ok(None);
+    };
+    let [first, second] = &mut plan.players;
+    let limit = first.options.sc_limit;
+    if args.odds.is_some() && second.options.sc_limit == limit {
+        // What was said for both is where the giver begins.
+        second.set_limits(PLAIN_PUCT as i32, second.nodes);
+    }
+    ensure!(
+        args.shard.count == 1,
+        "--balance needs all games to find its limits: a shard of them would find others"
+    );
+    ensure!(
+        args.odds.is_none()
+            || (second.options.sc_limit as u32 >= PLAIN_PUCT && second.nodes == first.nodes),
+        "--balance at odds sets the second side's nodes, and it searches without ScLimit"
+    );
+    ensure!(
+        args.odds.is_some() || (limit == second.options.sc_limit && first.nodes == second.nodes),
+        "--balance moves the limit and the nodes of both sides together: they must begin alike"
+    );
+    ensure!(limit >= 0, "--balance needs a positive ScLimit");
+    let start = match limit as u32 {
+        PLAIN_PUCT.. => FIRST_LIMIT,
+        limit => limit,
+    };
+    let aim = Aim {
+        target,
+        games: args.balance_games,
+        most_nodes: args.double_nodes,
+    };
+    let controller = Controller::new(aim, start, first.nodes);
+    set_limits(plan, &controller, args.odds.is_some());
+    Ok(Some(controller))
+}
+
+/// Both sides with the same limit and nodes; or the giver of odds with the limit, and the receiver with so many nodes.
+fn set_limits(plan: &mut Plan, controller: &Controller, is_odds: bool) {
+    let (limit, nodes) = (controller.sc_limit(), controller.nodes());
+    let [first, second] = &mut plan.players;
+    first.set_limits(limit as i32, nodes);
+    if is_odds {
+        second.set_limits(PLAIN_PUCT as i32, u64::from(limit));
+    } else {
+        second.set_limits(limit as i32, nodes);
+    }
+}
+
+fn manifest(args: &SelfplayArgs, plan: &Plan) -> Result<Map<String, Value>> {
+    let mut manifest = manifest::of(plan)?;
+    let shard = format!("{}/{}", args.shard.index + 1, args.shard.count);
+    let sides = args.record_side.sides().0;
+    let balance = args.balance.map(|target| {
+        json!({
+            "target": target,
+            "games": args.balance_games,
+            "most_nodes": args.double_nodes,
+            "odds": args.odds.is_some(),
+        })
+    });
+    let training = json!({
+        "records": args.records,
+        "chunks": args.chunks,
+        "a": sides[0],
+        "b": sides[1],
+        "frozen": "bit 15 of a visit entry's move; frozen_samples in summary.json",
+    });
+    for (name, value) in [
+        ("games", json!(args.games)),
+        ("games_per_file", json!(args.games_per_file)),
+        ("shard", json!(shard)),
+        ("balance", json!(balance)),
+        ("training", training),
+    ] {
+        manifest.insert(name.to_owned(), value);
+    }
+    Ok(manifest)
+}
+
+/// A run under way.
+struct SelfplayRun<'a> {
+    args: &'a SelfplayArgs,
+    store: Store,
+    display: Display,
+}
+
+impl SelfplayRun<'_> {
+    /// Plays those of the games that are not there yet.
+    fn play(&mut self, plan: &Plan, numbers: &[u64], work: driver::Workload) -> Result<()> {
+        let is_missing = |number: &u64| !self.store.facts().contains_key(number);
+        let missing: Vec<u64> = numbers.iter().copied().filter(is_missing).collect();
+        let progress = Arc::clone(&self.display.progress);
+        driver::play(plan, &missing, work, &progress, |played| {
+            let (game, chunk) = self.stored(plan, &played)?;
+            self.display.add(&game.facts);
+            self.store.add(game, chunk.as_deref())
+        })
+    }
+
+    /// What is kept of a game, and its chunk.
+    fn stored(&self, plan: &Plan, played: &Played) -> Result<(StoredGame, Option<Vec<u8>>)> {
+        let (args, sides) = (self.args, self.args.record_side.sides());
+        let fill = [0, 1].map(|player: usize| plan.players[player].options.history_fill);
+        let chunk = match args.chunks {
+            true => chunk::of_game(played, sides, fill)?,
+            false => None,
+        };
+        let samples = match args.records {
+            true => samples_of(played, sides),
+            false => Samples::default(),
+        };
+        let (mut count, mut frozen) = (0, 0);
+        if args.records || args.chunks {
+            for_each_sample(played, sides, |sample| {
+                count += 1;
+                frozen += u64::from(sample.is_frozen());
+            });
+        }
+        let is_search = |played: &&PlayedMove| matches!(played.by, By::Search(_));
+        let facts = GameFacts {
+            number: played.number,
+            result: played.outcome.as_str().to_owned(),
+            white: played.white,
+            plies: played.moves.len(),
+            searches: played.moves.iter().filter(is_search).count(),
+            nodes: played.nodes,
+            would_resign: played.would_resign.is_some(),
+            false_resignation: played.is_false_resignation(),
+            samples: count,
+            frozen_samples: frozen,
+            chunk: None,
+        };
+        let pgn = played.pgn([seat(plan, played.white), seat(plan, 1 - played.white)]);
+        Ok((
+            StoredGame {
+                facts,
+                pgn,
+                samples,
+            },
+            chunk,
+        ))
+    }
+
+    /// Tells the controller how a batch ended, and keeps its path.
+    fn update(&mut self, controller: &mut Controller, numbers: &[u64]) -> Result<()> {
+        let mut tally = GameTally::default();
+        let games = numbers
+            .iter()
+            .filter_map(|number| self.store.facts().get(number));
+        games.for_each(|game| tally.add(game));
+        controller.update(tally.white + tally.black, tally.draws);
+        if let Some(step) = controller.path().last() {
+            let (batch, limit, nodes) = (step.batch, step.next_sc_limit, step.next_nodes);
+            let text = format!(
+                "batch {batch}: (w+l)/d {:.2}, next ScLimit {limit}, nodes {nodes}",
+                step.ratio
+            );
+            self.display.say(&text);
+        }
+        let lines = controller.lines()?;
+        self.store.write_file("balance.jsonl", lines.as_bytes())
+    }
+}
+
+fn seat(plan: &Plan, player: usize) -> Seat<'_> {
+    let player = &plan.players[player];
+    Seat {
+        name: &player.name,
+        nodes: player.nodes,
+        sc_limit: player.options.sc_limit,
+    }
+}
+
+/// The end, for people or programs.
+fn report(
+    args: &SelfplayArgs,
+    run: &SelfplayRun<'_>,
+    balance: Option<&Controller>,
+    sum: &str,
+) -> Result<()> {
+    let display = &run.display;
+    let tally = &display.tally;
+    let (evaluations, nodes) = (
+        display.evaluations_per_second(),
+        display.per_second(display.nodes),
+    );
+    let batches = display.progress.batches.load(Ordering::Relaxed);
+    let mean_batch = (batches > 0).then(|| display.evaluations() as f64 / batches as f64);
+    if args.json {
+        let report = json!({
+            "games": tally.games,
+            "white": tally.white,
+            "draws": tally.draws,
+            "black": tally.black,
+            "a": tally.first,
+            "b": tally.second,
+            "decisive_per_draw": tally.decisive_per_draw(),
+            "sc_limit": balance.map(Controller::sc_limit),
+            "sha256": sum,
+            "evaluations_per_second": evaluations,
+            "nodes_per_second": nodes,
+            "mean_batch": mean_batch,
+        });
+        say!("{report}");
+        return Ok(());
+    }
+    say!(
+        "{} games: White won {}, drawn {}, Black won {}; (w+l)/d {}",
+        tally.games,
+        tally.white,
+        tally.draws,
+        tally.black,
+        ratio_text(tally)
+    );
+    say!("A won {}, B won {}", tally.first, tally.second);
+    let batches = mean_batch.map_or(String::new(), |mean| format!(" in batches of {mean:.1}"));
+    say!("{evaluations:.0} evaluations/s{batches}, {nodes:.0} nodes/s");
+    if let Some(controller) = balance {
+        let (limit, nodes) = (controller.sc_limit(), controller.nodes());
+        say!("the next ScLimit would be {limit}, with {nodes} nodes (balance.jsonl has the path)");
+    }
+    say!("sha256 {sum}");
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! From flags and options to what is played: sides, networks, openings, terms.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use anyhow::{Context, Result, ensure};
+use shakmaty::Color;
+
+use super::{
+    PLAIN_PUCT,
+    args::{ColorChoice, SelfplayArgs},
+};
+use crate::{
+    commands::open_tables,
+    network::{
+        Evaluator,
+        load::wishes::adapted,
+        opponent::{self, Networks},
+    },
+    options::{ONLY_UCI, Options, ScSampling, settings},
+    player::Load,
+    selfplay::{
+        adjudicate::Rules,
+        driver,
+        openings::Book,
+        plan::{Colors, Contestant, Plan, PlayoutCap, RandomPlies, Resign, Starts, Terms},
+    },
+    syzygy::Tables,
+    terminal::tell,
+};
+
+/// An analysis has neither temperature nor noise.
+pub(super) fn check_analyse_mode(options: &Options) -> Result<()> {
+    ensure!(
+        !options.analyse_mode,
+        "UCI_AnalyseMode means nothing to self-play: leave out the temperature and the noise"
+    );
+    Ok(())
+}
+
+/// How many games differ by where they begin and who is who, if nothing is left to chance.
+pub(super) fn different_games(plan: &Plan) -> Option<u64> {
+    let is_left_to_chance = |player: &Contestant| {
+        let options = &player.options;
+        let is_drawn = options.sc_limit.unsigned_abs() < PLAIN_PUCT
+            && options.sc_sampling == ScSampling::Thompson;
+        let is_mixed = plan.terms.cap.is_some_and(|cap| cap.nodes < player.nodes);
+        let temperatures = [options.temperature, options.temp_endgame];
+        is_drawn || is_mixed || temperatures.iter().any(|&t| t > 0.0) || options.noise_epsilon > 0.0
+    };
+    if plan.terms.random.is_some() || plan.players.iter().any(is_left_to_chance) {
+        return None;
+    }
+    let starts = match (&plan.starts, plan.colors) {
+        (Starts::Odds(_), Colors::Fixed(_)) => 1,
+        (Starts::Odds(_), Colors::Both) => 2,
+        (Starts::Book(openings), Colors::Fixed(_)) => openings.len(),
+        (Starts::Book(openings), Colors::Both) => 2 * openings.len(),
+    };
+    Some(starts as u64)
+}
+
+pub(super) fn plan(
+    args: &SelfplayArgs,
+    options: &Options,
+    by_hand: &BTreeSet<&'static str>,
+    load: &Load,
+) -> Result<Plan> {
+    let mut both = options.clone();
+    for (name, value) in args.tau.iter().flat_map(|tau| tau.settings()) {
+        both.set(name, value)?;
+    }
+    let side = |text: &str, name| {
+        let options = side_options(&both, by_hand, text);
+        options.with_context(|| format!("--{name} {text}"))
+    };
+    let sides = [side(&args.a, "a")?, side(&args.b, "b")?];
+    let starts = match (&args.book, &args.odds) {
+        (Some(path), _) => {
+            let seed = (!args.in_order).then_some(options.seed);
+            Starts::book(&Book::open(path)?, seed)
+        }
+        (None, Some(odds)) => Starts::odds(odds)?,
+        (None, None) => Starts::book(&Book::standard(), None),
+    };
+    let terms = terms(args, options)?;
+    let networks = networks(&sides, load)?;
+    let [first, second] = &sides;
+    let names = if first == second {
+        ["Scorn", "Scorn"]
+    } else {
+        ["Scorn A", "Scorn B"]
+    };
+    let mut players = [
+        Contestant::new(
+            names[0],
+            first.clone(),
+            nodes(args, first),
+            networks[0].clone(),
+        ),
+        Contestant::new(
+            names[1],
+            second.clone(),
+            nodes(args, second),
+            networks[1].clone(),
+        ),
+    ];
+    for player in &mut players {
+        player.tables = tables(&player.options.syzygy_path)?;
+    }
+    let colors = match args.a_plays {
+        ColorChoice::White => Colors::Fixed(Color::White),
+        ColorChoice::Black => Colors::Fixed(Color::Black),
+        ColorChoice::Both => Colors::Both,
+    };
+    Ok(Plan::new(players, colors, starts, terms, options.seed))
+}
+
+/// The options of one side. What concerns the whole run cannot be a side's.
+fn side_options(both: &Options, by_hand: &BTreeSet<&'static str>, text: &str) -> Result<Options> {
+    let (mut options, mut by_hand) = (both.clone(), by_hand.clone());
+    for setting in settings(text) {
+        let (name, value) = setting?;
+        options.set(name, value)?;
+        let known = Options::name_of(name);
+        let is_meant = known.is_none_or(|name| !ONLY_UCI.contains(&name));
+        ensure!(is_meant, "{name} means nothing to self-play");
+        by_hand.extend(known);
+    }
+    let options = adapted(options, &by_hand);
+    check_analyse_mode(&options)?;
+    ensure!(
+        (options.seed, options.threads) == (both.seed, both.threads),
+        "Seed and Threads are the run's"
+    );
+    ensure!(
+        options.ram_limit_mb == 0 && options.nps_limit == 0.0,
+        "RamLimitMb and NodesPerSecondLimit mean nothing to self-play"
+    );
+    if let Some(reason) = opponent::why_idle(&options) {
+        tell(format_args!("scorn: {reason}"));
+    }
+    Ok(options)
+}
+
+fn nodes(args: &SelfplayArgs, options: &Options) -> u64 {
+    match options.node_limit {
+        0 => args.nodes,
+        limit => limit,
+    }
+}
+
+/// The networks of both sides; if both ask for the same they share them, so that their positions fill one batch.
+fn networks(sides: &[Options; 2], load: &Load) -> Result<[Networks; 2]> {
+    // A cache would let games depend on their neighbours.
+    let sides = sides.clone().map(|options| Options {
+        nn_cache_size: 0,
+        ..options
+    });
+    let networks_of = |options: &Options| Networks::load(options, |role| load(options, role));
+    let first = networks_of(&sides[0])?;
+    let [a, b] = &sides;
+    let is_same = a.invalidated_since(b) < crate::options::Invalidates::OpponentNetwork
+        && a.policy_temperature == b.policy_temperature
+        && a.opponent_policy_temperature == b.opponent_policy_temperature;
+    let second = if is_same {
+        first.clone()
+    } else {
+        networks_of(&sides[1])?
+    };
+    Ok([first, second])
+}
+
+fn tables(path: &str) -> Result<Option<Arc<Tables>>> {
+    if path.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(open_tables(path)?)))
+}
+
+fn terms(args: &SelfplayArgs, options: &Options) -> Result<Terms> {
+    let tables = match args.tables_decide {
+        true => Some(tables(&options.syzygy_path)?.context("--tables-decide needs SyzygyPath")?),
+        false => None,
+    };
+    Ok(Terms {
+        rules: Rules {
+            draw: args.draw_rule,
+            win: args.win_rule,
+            longest: Some(args.longest as usize),
+            tables,
+        },
+        resign: args.resign.map(|percent| Resign {
+            below: (percent / 100.0) as f32,
+            playthrough: args.resign_playthrough / 100.0,
+        }),
+        random: (args.random_plies > 0).then_some(RandomPlies {
+            plies: usize::from(args.random_plies),
+            share: args.random_share,
+        }),
+        cap: args.fast_nodes.map(|nodes| PlayoutCap {
+            nodes,
+            full: args.full_share,
+        }),
+        reuse_tree: args.reuse_tree,
+    })
+}
+
+/// How much to do at a time.
+pub(super) fn work(args: &SelfplayArgs, options: &Options, plan: &Plan) -> driver::Workload {
+    let needs_batches = |evaluator: &&Arc<dyn Evaluator>| evaluator.immediate().is_none();
+    let batched = plan.evaluators.iter().find(needs_batches);
+    let advice = batched.unwrap_or(&plan.evaluators[0]).advice();
+    let threads = match options.threads {
+        0 => advice.threads.max(1),
+        threads => threads,
+    };
+    let batch = match args.batch {
+        0 => advice.minibatch.max(1),
+        batch => batch as usize,
+    };
+    let parallel = match args.parallel {
+        0 if batched.is_none() => threads,
+        0 => 2 * threads * batch,
+        parallel => parallel as usize,
+    };
+    driver::Workload {
+        parallel,
+        threads,
+        batch,
+    }
+}
