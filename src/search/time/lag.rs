@@ -5,6 +5,10 @@ use std::time::Duration;
 
 /// The part of the difference by which the mean moves to what is seen.
 const MEAN_RATE: f64 = 0.2;
+/// The same for the mean of a longer time, which single bad moments hardly move.
+const SLOW_RATE: f64 = 0.05;
+/// The part of the highest such mean that is remembered from move to move.
+const SLOW_MEMORY: f64 = 0.99;
 /// The part of the worst lag that is remembered from move to move.
 const MEMORY: f64 = 0.95;
 /// A reserve is this many times the worst lag remembered.
@@ -16,6 +20,9 @@ const IMPLAUSIBLE: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lag {
     mean: Option<f64>,
+    /// The mean of a longer time, and the highest that it was.
+    slow: f64,
+    peak: f64,
     worst: f64,
 }
 
@@ -33,12 +40,16 @@ impl Lag {
         let lag = lag.as_secs_f64();
         let mean = self.mean.unwrap_or(lag);
         self.mean = Some(mean + (lag - mean) * MEAN_RATE);
+        self.slow += (lag - self.slow) * SLOW_RATE;
+        self.peak = self.slow.max(self.peak * SLOW_MEMORY);
         self.worst = lag.max(self.worst * MEMORY);
     }
 
-    /// What a move loses on average; `None` before anything was seen.
+    /// What a move loses on average, now or when the machine was busier; `None` before anything was seen. Where that is more than
+    /// the increment, time has to be put by while it is calm.
     pub fn mean(&self) -> Option<Duration> {
-        self.mean.map(Duration::from_secs_f64)
+        self.mean
+            .map(|mean| Duration::from_secs_f64(mean.max(self.peak)))
     }
 
     /// The reserve to keep: `asked` for by the user, or more if the lag was seen to be bad.
@@ -65,6 +76,15 @@ mod tests {
         // One bad moment raises the reserve, and is forgotten slowly.
         lag.see(ms(10_000), ms(100), ms(8_600), ms(1_000));
         assert_eq!(lag.overhead(ms(200)), ms(1_000));
+        let mut busy = Lag::default();
+        for (moves, after) in [(60, 9_060), (60, 9_100)] {
+            for _ in 0..moves {
+                busy.see(ms(10_000), ms(100), ms(after), ms(1_000));
+            }
+        }
+        // Forty, and then nothing for sixty moves.
+        let mean = busy.mean().unwrap();
+        assert!((ms(18)..ms(24)).contains(&mean), "{mean:?}");
         for _ in 0..50 {
             lag.see(ms(10_000), ms(100), ms(9_060), ms(1_000));
         }
