@@ -61,11 +61,13 @@ pub fn command(
         bail!("--tau sets {name}, too: give one or the other");
     }
     let mut plan = plan(args, options, by_hand, load)?;
-    let different = different_games(&plan);
-    if different.is_some_and(|different| different < args.games) {
+    if let Some(different) = different_games(&plan).filter(|&different| different < args.games) {
+        let games = match different {
+            1 => "all games will be the same".to_owned(),
+            count => format!("there are only {count} different games"),
+        };
         tell(format_args!(
-            "scorn: there is no temperature, no noise and no random ply: there are only {} different games",
-            different.unwrap_or_default()
+            "scorn: there is no temperature, no noise and no random ply: {games}"
         ));
     }
     let mut balance = balance(args, &mut plan)?;
