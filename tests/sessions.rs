@@ -26,6 +26,14 @@ const TINY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/networks/tin
 /// Long after the last capture or pawn's move, without the right to castle on one side.
 const LATE: &str = "r3k2r/1p3ppp/p1n2n2/2b1p3/4P3/2N2N2/PPP2PPP/R1B1K2R b Kq - 37 61";
 
+/// ONNX Runtime, unless it is not installed here.
+fn runtime() -> Option<Runtime> {
+    let opened = Runtime::open("");
+    opened
+        .inspect_err(|error| common::skipped(&error.to_string()))
+        .ok()
+}
+
 /// The positions of a game of `count` plies from the start, or from this position.
 fn positions(encoding: Encoding, start: Option<&str>, count: usize) -> Inputs {
     let (mut game, mut inputs) = (history_from(start, &[]).unwrap(), Inputs::default());
@@ -88,10 +96,7 @@ fn distance(one: &[Vec<f32>; 2], other: &[Vec<f32>; 2]) -> f32 {
 
 #[test]
 fn a_session_for_each_batch_size_says_what_one_for_all_says() {
-    let runtime = match Runtime::open("") {
-        Ok(runtime) => runtime,
-        Err(error) => return common::skipped(&error.to_string()),
-    };
+    let Some(runtime) = runtime() else { return };
     let model = Arc::new(read_onnx(&std::fs::read(TINY).unwrap()).unwrap());
     let inputs = positions(Encoding::of(&model), None, 8);
     let mut any = create(&runtime, &model, &settings(&[], false, false)).unwrap();
@@ -119,10 +124,7 @@ fn a_session_for_each_batch_size_says_what_one_for_all_says() {
 
 #[test]
 fn sizes_that_no_search_uses_are_made_only_where_they_cost_nothing() {
-    let runtime = match Runtime::open("") {
-        Ok(runtime) => runtime,
-        Err(error) => return common::skipped(&error.to_string()),
-    };
+    let Some(runtime) = runtime() else { return };
     let model = Arc::new(read_onnx(&std::fs::read(TINY).unwrap()).unwrap());
     let inputs = positions(Encoding::of(&model), None, 2);
     for session_per_size in [false, true] {
@@ -168,10 +170,7 @@ fn models() -> Vec<(String, OnnxModel)> {
 
 #[test]
 fn a_model_that_unpacks_its_planes_says_the_same() {
-    let runtime = match Runtime::open("") {
-        Ok(runtime) => runtime,
-        Err(error) => return common::skipped(&error.to_string()),
-    };
+    let Some(runtime) = runtime() else { return };
     for (name, plain) in models() {
         let layout = Encoding::of(&plain).layout();
         let packed = pack_input(&plain, layout.planes, layout.scalar_planes).unwrap();

@@ -127,15 +127,12 @@ pub fn command(
         one.sc_limit = limits.get(index).copied().or(one.sc_limit);
         counted.push(one);
     }
-    let has_records = counted
-        .iter()
-        .any(|one| one.stats.policies.summary().is_some());
-    if args.network.is_some() && !has_records {
+    let told = tell(&counted);
+    if args.network.is_some() && told.summary.policy.is_none() {
         terminal::tell(
             "scorn: --network is for self-play's records, and none of these files holds any",
         );
     }
-    let told = tell(&counted);
     if args.json {
         say!("{}", serde_json::to_string(&told)?);
     } else {

@@ -351,18 +351,19 @@ impl Announcer<'_, '_> {
         }
     }
 
-    /// A mate in one is played even if no visit has come to it, and none is allowed if another move is left.
-    fn look_at_the_choice(&self, shared: &mut Shared) {
-        let job = self.search.job;
-        if job.is_game_over() {
-            return;
+    /// The move to play. A mate in one is played even if no visit has come to it, and none is allowed if another move is left.
+    fn choose(&self, shared: &mut Shared) -> Option<u8> {
+        let (job, looks_ahead) = (self.search.job, self.search.params.propagates_proofs);
+        if looks_ahead {
+            shared.state.prove_mates_at_root(job);
         }
-        shared.state.prove_mates_at_root(job);
-        for _ in 0..shared.state.root_moves.len() {
+        loop {
             let mut rng = job.rng(stream::CHOICE);
             let chosen = self.search.telling(shared).choice(&mut rng);
-            if chosen.is_none_or(|edge| !shared.state.prove_mate_after(edge, job)) {
-                break;
+            // Each time another move is proven, so this ends.
+            match chosen {
+                Some(edge) if looks_ahead && shared.state.prove_mate_after(edge, job) => {}
+                _ => return chosen,
             }
         }
     }
@@ -373,12 +374,9 @@ impl Announcer<'_, '_> {
             let mut shared = self.search.shared.lock();
             self.tell_of_memory(&shared);
             shared.state.progress.claimed = 0;
-            if self.search.params.propagates_proofs {
-                self.look_at_the_choice(&mut shared);
-            }
-            let mut rng = self.search.job.rng(stream::CHOICE);
+            let best = self.choose(&mut shared);
             let telling = self.search.telling(&shared);
-            let (outcome, stats) = telling.outcome(&mut rng);
+            let (outcome, stats) = telling.outcome(best);
             (shared.is_full, (outcome, telling.told(stats)))
         };
         let tables = self.search.job.tables.iter();

@@ -75,7 +75,9 @@ impl Tree {
             return mean;
         }
         if self.frozen(node).is_some() {
-            let best = self.best_reply(node, -draw_score);
+            let visited = self.children(node).iter().filter(|child| child.n > 0);
+            let replies = visited.map(|child| self.objective_mean(child, -draw_score));
+            let best = self.best_reply(node, replies, -draw_score);
             return best.map_or(mean, |best| Mean {
                 wl: -best.wl,
                 d: best.d,
@@ -93,12 +95,17 @@ impl Tree {
         })
     }
 
-    /// The best that is known at a frozen node, as who replies there sees it; a draw is worth `draw_score` to them.
-    fn best_reply(&self, node: &Node, draw_score: f32) -> Option<Mean> {
+    /// The best that is known at a frozen node, of these visited replies, as who replies there sees it; a draw is worth
+    /// `draw_score` to them.
+    fn best_reply(
+        &self,
+        node: &Node,
+        replies: impl Iterator<Item = Mean>,
+        draw_score: f32,
+    ) -> Option<Mean> {
         let visited = || self.children(node).iter().filter(|child| child.n > 0);
-        let is_lost = |child: &Node| child.bounds().result() == Some(-1);
         let has_unknown = visited().count() < usize::from(node.n_edges);
-        if has_unknown && visited().all(is_lost) {
+        if has_unknown && visited().all(Node::is_lost) {
             // Nobody knows that the position is lost, so the network's word about it stands.
             return Some(Mean {
                 wl: -f64::from(node.v),
@@ -106,9 +113,7 @@ impl Tree {
                 m: node.m - 1.0,
             });
         }
-        visited()
-            .map(|child| self.objective_mean(child, draw_score))
-            .max_by(|a, b| a.q(draw_score).total_cmp(&b.q(draw_score)))
+        replies.max_by(|a, b| a.q(draw_score).total_cmp(&b.q(draw_score)))
     }
 
     /// See [`Objective::trap_mass`]; a draw is worth `draw_score` to who moves at the node.
@@ -117,13 +122,17 @@ impl Tree {
             return 0.0;
         };
         let children = self.children(node).iter().zip(record.probabilities());
-        let replies: Vec<(f64, f64)> = children
+        let replies: Vec<(f64, Mean)> = children
             .filter(|(child, _)| child.n > 0)
-            .map(|(child, p)| (p, self.objective_mean(child, draw_score).q(draw_score)))
+            .map(|(child, p)| (p, self.objective_mean(child, draw_score)))
             .collect();
-        let best = self.best_reply(node, draw_score);
+        let means = replies.iter().map(|&(_, mean)| mean);
+        let best = self.best_reply(node, means, draw_score);
         let best = best.map_or(f64::NEG_INFINITY, |best| best.q(draw_score));
-        replies.iter().map(|(p, q)| p * (best - q)).sum::<f64>() as f32
+        let losses = replies
+            .iter()
+            .map(|(p, mean)| p * (best - mean.q(draw_score)));
+        losses.sum::<f64>() as f32
     }
 }
 

@@ -76,8 +76,8 @@ impl Telling<'_> {
         }
     }
 
-    /// The final report, the choice of the move, and the statistics of all root moves.
-    pub fn outcome(&self, rng: &mut Xoshiro256PlusPlus) -> (Outcome, Vec<MoveStat>) {
+    /// The final report, with `best` as the edge of the move that is played, and the statistics of all root moves.
+    pub fn outcome(&self, best: Option<u8>) -> (Outcome, Vec<MoveStat>) {
         if self.job.is_game_over() {
             let report = Report {
                 elapsed: self.elapsed,
@@ -85,7 +85,6 @@ impl Telling<'_> {
             };
             return (Outcome::without_move(report), Vec::new());
         }
-        let best = self.choice(rng);
         let mut report = self.report_of_tree(best);
         let tree = &self.state.tree;
         if self.job.options.show_objective && tree.rule.is_some() {

@@ -243,7 +243,7 @@ fn for_each_below_root<const AVOIDS_LOSSES: bool>(
         if let Some(moves_left) = moves_left {
             q += moves_left.utility(q, child.m - node.m);
         }
-        if AVOIDS_LOSSES && child.bounds().result() == Some(-1) {
+        if AVOIDS_LOSSES && child.is_lost() {
             q -= LOST;
         }
         consider(Candidate {
@@ -291,19 +291,7 @@ fn for_each_at_root(
         .moves_left
         .filter(|moves_left| moves_left.is_active(parent_q));
     let (slots, children) = (tree.slots_by_edge(node), tree.children(node));
-    let (mut visited_mass, mut most_visits) = (0.0, 0);
-    for (edge, p) in state.root_moves.allowed() {
-        let Some(slot) = slots.get(edge) else {
-            continue;
-        };
-        let child = &children[usize::from(slot)];
-        if child.n > 0 {
-            visited_mass += p;
-        }
-        if child.bounds().result() != Some(-1) {
-            most_visits = child.n.max(most_visits);
-        }
-    }
+    let (visited_mass, most_visits) = state.visits_at_root(&slots);
     let fpu = params.fpu(true).value(parent_q, visited_mass);
     for (edge, p) in state.root_moves.allowed() {
         let slot = slots.get(edge);
@@ -318,7 +306,7 @@ fn for_each_at_root(
             if let Some(moves_left) = moves_left {
                 q += moves_left.utility(q, child.m - node.m);
             }
-            if rules.avoids_losses && child.bounds().result() == Some(-1) {
+            if rules.avoids_losses && child.is_lost() {
                 q -= LOST;
             }
         }

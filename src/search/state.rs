@@ -11,7 +11,7 @@ use super::{
     root_moves::RootMoves,
     search_contempt::Rule,
     tree::{
-        Tree,
+        SlotsByEdge, Tree,
         node::{Node, Origin},
         reroot::{reroot, reroot_in_analysis},
     },
@@ -112,7 +112,7 @@ impl SearchState {
 
     /// Notes which of the root's moves mate: the root itself is no leaf, so nobody else looks.
     pub fn prove_mates_at_root(&mut self, job: &Job) {
-        let tree = &mut self.tree;
+        let tree = &self.tree;
         let mates: Vec<u8> = self
             .root_moves
             .allowed()
@@ -123,36 +123,36 @@ impl SearchState {
             })
             .collect();
         for edge in mates {
-            let slot = tree.slot_of_edge(tree.node(tree.root), edge);
             // Where there is no room for it, the search ends anyway.
-            let Some(slot) = slot.or_else(|| tree.add_child(tree.root, edge).ok()) else {
+            if !self.prove_root_move(edge, 1, 0.0, Origin::Rules) {
                 return;
-            };
-            let child = tree.child_id(tree.node(tree.root), slot);
-            bounds::prove(tree.node_mut(child), 1, 0.0, Origin::Rules);
-            let _ = bounds::update(tree, tree.root);
+            }
         }
+    }
+
+    /// Gives a root move a certain result, `m` plies from its end. `false` if there is no room for its child.
+    fn prove_root_move(&mut self, edge: u8, result: i8, m: f32, origin: Origin) -> bool {
+        let tree = &mut self.tree;
+        let slot = tree.slot_of_edge(tree.node(tree.root), edge);
+        let Some(slot) = slot.or_else(|| tree.add_child(tree.root, edge).ok()) else {
+            return false;
+        };
+        let child = tree.child_id(tree.node(tree.root), slot);
+        bounds::prove(tree.node_mut(child), result, m, origin);
+        let _ = bounds::update(tree, tree.root);
+        true
     }
 
     /// Notes that the opponent mates after a root move, if that is so and was not known. No visit may have come to the reply:
     /// who is expected to overlook it (search-contempt) is seldom asked.
     pub fn prove_mate_after(&mut self, edge: u8, job: &Job) -> bool {
-        let tree = &mut self.tree;
-        let root = tree.node(tree.root);
+        let (tree, root) = (&self.tree, self.root());
         let slot = tree.slot_of_edge(root, edge);
         let is_known = slot.is_some_and(|slot| tree.children(root)[usize::from(slot)].is_proven());
         let mut after = job.history.position().clone();
         after.play_unchecked(tree.edges(root).at(edge).m().unpack(&after));
-        if is_known || !legal_moves(&after).any(|m| look_ahead::mates(&after, m)) {
-            return false;
-        }
-        let Some(slot) = slot.or_else(|| tree.add_child(tree.root, edge).ok()) else {
-            return false;
-        };
-        let child = tree.child_id(tree.node(tree.root), slot);
-        bounds::prove(tree.node_mut(child), -1, 1.0, Origin::Children);
-        let _ = bounds::update(tree, tree.root);
-        true
+        let is_mate = !is_known && legal_moves(&after).any(|m| look_ahead::mates(&after, m));
+        is_mate && self.prove_root_move(edge, -1, 1.0, Origin::Children)
     }
 
     /// The root's children that may be played.
@@ -166,24 +166,31 @@ impl SearchState {
 
     /// The same without proven losses: what may become the best move.
     pub fn contenders(&self) -> impl Iterator<Item = &Node> {
-        self.allowed_children()
-            .filter(|child| child.bounds().result() != Some(-1))
+        self.allowed_children().filter(|child| !child.is_lost())
     }
 
     /// Prior mass of the root moves that have been visited.
     pub fn visited_root_mass(&self) -> f32 {
-        let root = self.root();
-        let (slots, children) = (self.tree.slots_by_edge(root), self.tree.children(root));
-        let is_visited = |edge| {
-            slots
-                .get(edge)
-                .is_some_and(|slot| children[usize::from(slot)].n > 0)
-        };
-        self.root_moves
-            .allowed()
-            .filter(|&(edge, _)| is_visited(edge))
-            .map(|(_, p)| p)
-            .sum()
+        self.visits_at_root(&self.tree.slots_by_edge(self.root())).0
+    }
+
+    /// The same, and the most visits of a contender.
+    pub fn visits_at_root(&self, slots: &SlotsByEdge) -> (f32, u32) {
+        let children = self.tree.children(self.root());
+        let (mut mass, mut most) = (0.0, 0);
+        for (edge, p) in self.root_moves.allowed() {
+            let Some(slot) = slots.get(edge) else {
+                continue;
+            };
+            let child = &children[usize::from(slot)];
+            if child.n > 0 {
+                mass += p;
+            }
+            if !child.is_lost() {
+                most = child.n.max(most);
+            }
+        }
+        (mass, most)
     }
 }
 

@@ -161,7 +161,8 @@ impl TreeSearch {
     /// The move to play and what is known about it, with the statistics of all root moves.
     pub fn outcome(&self) -> (Outcome, Vec<MoveStat>) {
         let mut rng = self.job.rng(stream::CHOICE);
-        self.telling().outcome(&mut rng)
+        let telling = self.telling();
+        telling.outcome(telling.choice(&mut rng))
     }
 
     fn telling(&self) -> outcome::Telling<'_> {

@@ -386,16 +386,10 @@ mod tests {
         }
     }
 
-    #[test]
-    fn statistics_look_as_lc0_writes_them() {
-        let position = Chess::default();
-        let options = Options::default();
-        let style = Style {
-            position: &position,
-            options: &options,
-        };
-        let mut stat = MoveStat {
-            m: Some(setup::parse_move(&position, "e2e4").unwrap()),
+    /// What is known of a move in the starting position.
+    fn stat(position: &Chess) -> MoveStat {
+        MoveStat {
+            m: Some(setup::parse_move(position, "e2e4").unwrap()),
             n: 387,
             in_flight: 1,
             p: 0.2036,
@@ -406,7 +400,18 @@ mod tests {
             v: Some(0.05),
             bounds: Bounds::OPEN,
             frozen: false,
+        }
+    }
+
+    #[test]
+    fn statistics_look_as_lc0_writes_them() {
+        let position = Chess::default();
+        let options = Options::default();
+        let style = Style {
+            position: &position,
+            options: &options,
         };
+        let mut stat = stat(&position);
         let mut unvisited = stat.clone();
         unvisited.value = None;
         unvisited.v = None;
@@ -438,17 +443,8 @@ mod tests {
         };
         let mark = |lower, upper| {
             let stat = MoveStat {
-                m: Some(setup::parse_move(&position, "e2e4").unwrap()),
-                n: 10,
-                in_flight: 0,
-                p: 0.5,
-                value: Some(VALUE),
-                q: 0.1,
-                u: 0.1,
-                s: 0.2,
-                v: Some(0.05),
                 bounds: Bounds { lower, upper },
-                frozen: false,
+                ..stat(&position)
             };
             let [line] = &style.move_stats(&[stat])[..] else {
                 panic!("one move, one line");

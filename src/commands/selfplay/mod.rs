@@ -9,12 +9,11 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use serde_json::{Map, Value, json};
 
 pub use self::args::SelfplayArgs;
 use self::{
-    args::Tau,
     display::{Display, ratio_text},
     setup::{check_analyse_mode, different_games, plan, work},
 };
@@ -54,11 +53,12 @@ pub fn command(
         "RamLimitMb and NodesPerSecondLimit mean nothing to self-play: memory grows with --parallel and --nodes"
     );
     check_analyse_mode(options)?;
-    let set_by_tau = Tau::Tau1.settings().map(|(name, _)| name);
-    if let Some(name) = set_by_tau.iter().find(|name| by_hand.contains(*name))
-        && args.tau.is_some()
-    {
-        bail!("--tau sets {name}, too: give one or the other");
+    let set_by_tau = args.tau.iter().flat_map(|tau| tau.settings());
+    for (name, _) in set_by_tau {
+        ensure!(
+            !by_hand.contains(name),
+            "--tau sets {name}, too: give one or the other"
+        );
     }
     let mut plan = plan(args, options, by_hand, load)?;
     if let Some(different) = different_games(&plan).filter(|&different| different < args.games) {

@@ -168,6 +168,11 @@ impl Node {
         self.flags & 3 == self.flags >> 2 & 3
     }
 
+    /// Whether the move to it loses for sure.
+    pub fn is_lost(&self) -> bool {
+        self.bounds().result() == Some(-1)
+    }
+
     /// Where the certainty comes from.
     pub fn origin(&self) -> Origin {
         match self.flags >> 5 {
