@@ -9,9 +9,9 @@ use crate::files::{self, output};
 use crate::network::load::wishes;
 use crate::sparse::network::Shape;
 use crate::sparse::train::checkpoint::Checkpoint;
-use crate::sparse::train::data::MixPart;
+use crate::sparse::train::data::{MixPart, Subject};
 use crate::sparse::train::targets::ResultShare;
-use crate::sparse::train::{self, TrainingSettings, measure_file};
+use crate::sparse::train::{self, NewSizes, TrainingSettings, measure_file};
 
 /// No sparse network is larger, in bytes.
 const LARGEST_NETWORK: u64 = 1 << 30;
@@ -49,14 +49,11 @@ struct RunArgs {
     /// Held-out positions of each file
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     test_positions: usize,
-    /// Columns of the policy's first layer, a multiple of 64
-    #[arg(long, value_name = "N", help = sized("Columns of the policy's first layer, a multiple of 64", Shape::default().policy))]
+    #[arg(long, value_name = "N", help = sized("Columns of the policy's first layer, a multiple of 64", Shape::default().policy, "the checkpoint"))]
     policy_width: Option<usize>,
-    /// Columns of the value's first layer, a multiple of 64
-    #[arg(long, value_name = "N", help = sized("Columns of the value's first layer, a multiple of 64", Shape::default().value))]
+    #[arg(long, value_name = "N", help = sized("Columns of the value's first layer, a multiple of 64", Shape::default().value, "the checkpoint"))]
     value_width: Option<usize>,
-    /// Units of the value's hidden layers
-    #[arg(long, value_name = "N", help = sized("Units of the value's hidden layers", Shape::default().hidden))]
+    #[arg(long, value_name = "N", help = sized("Units of the value's hidden layers", Shape::default().hidden, "the checkpoint"))]
     hidden: Option<usize>,
     /// Positions a step
     #[arg(long, default_value_t = 4096, value_name = "N")]
@@ -91,6 +88,9 @@ struct RunArgs {
     /// shares at the game's first position and at its end, between which it goes in a straight line
     #[arg(long, default_value = "1", value_name = "X[,Y]")]
     result_share: ResultShare,
+    /// What to learn: policy and value are networks of their own, the one that is not named stays as it is
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
+    only: Subject,
     /// Weight of the plies left beside the value
     #[arg(long, default_value_t = 0.02, value_name = "X")]
     plies_weight: f64,
@@ -121,18 +121,16 @@ struct StartArgs {
     /// Replace the file if it is there
     #[arg(long)]
     force: bool,
-    /// The sparse network (an ONNX file) whose weights to take; without it they are random
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy_width", "value_width", "hidden"])]
+    /// The sparse network (an ONNX file) whose weights to take; without it they are random, with it those of the policy or of
+    /// the value if a size is named for it
+    #[arg(long, value_name = "FILE")]
     network: Option<PathBuf>,
-    /// Columns of the policy's first layer, a multiple of 64
-    #[arg(long, value_name = "N", default_value_t = Shape::default().policy)]
-    policy_width: usize,
-    /// Columns of the value's first layer, a multiple of 64
-    #[arg(long, value_name = "N", default_value_t = Shape::default().value)]
-    value_width: usize,
-    /// Units of the value's hidden layers
-    #[arg(long, value_name = "N", default_value_t = Shape::default().hidden)]
-    hidden: usize,
+    #[arg(long, value_name = "N", help = sized("Columns of the policy's first layer, a multiple of 64", Shape::default().policy, "the network"))]
+    policy_width: Option<usize>,
+    #[arg(long, value_name = "N", help = sized("Columns of the value's first layer, a multiple of 64", Shape::default().value, "the network"))]
+    value_width: Option<usize>,
+    #[arg(long, value_name = "N", help = sized("Units of the value's hidden layers", Shape::default().hidden, "the network"))]
+    hidden: Option<usize>,
     /// Seed of random weights
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
@@ -211,14 +209,17 @@ fn start(args: &StartArgs) -> Result<()> {
         Some(path) => {
             let bytes = files::read(path, LARGEST_NETWORK)
                 .with_context(|| format!("cannot read {}", path.display()))?;
-            train::start_from(&bytes).with_context(|| format!("{}", path.display()))?
-        }
-        None => {
-            let shape = Shape {
+            let sizes = NewSizes {
                 policy: args.policy_width,
                 value: args.value_width,
                 hidden: args.hidden,
             };
+            train::start_from(&bytes, sizes, args.seed)
+                .with_context(|| format!("{}", path.display()))?
+        }
+        None => {
+            let shape = sizes(args.policy_width, args.value_width, args.hidden);
+            let shape = shape.unwrap_or_default();
             train::check_shape(shape)?;
             train::random_start(shape, args.seed)
         }
@@ -257,18 +258,18 @@ fn export(args: &ExportArgs) -> Result<()> {
 }
 
 /// The help of a size that only a new network has.
-fn sized(help: &str, default: usize) -> String {
-    format!("{help} [default: {default}, or as the checkpoint]")
+fn sized(help: &str, default: usize, otherwise: &str) -> String {
+    format!("{help} [default: {default}, or as {otherwise}]")
 }
 
-/// The sizes that are asked for, if any is.
-fn shape(args: &RunArgs) -> Option<Shape> {
+/// The sizes that are asked for, if any is; those that are not are the usual ones.
+fn sizes(policy: Option<usize>, value: Option<usize>, hidden: Option<usize>) -> Option<Shape> {
     let usual = Shape::default();
-    let given = [args.policy_width, args.value_width, args.hidden];
+    let given = [policy, value, hidden];
     given.iter().any(Option::is_some).then(|| Shape {
-        policy: args.policy_width.unwrap_or(usual.policy),
-        value: args.value_width.unwrap_or(usual.value),
-        hidden: args.hidden.unwrap_or(usual.hidden),
+        policy: policy.unwrap_or(usual.policy),
+        value: value.unwrap_or(usual.value),
+        hidden: hidden.unwrap_or(usual.hidden),
     })
 }
 
@@ -278,7 +279,7 @@ fn settings(args: &RunArgs) -> TrainingSettings {
         data: args.data.clone(),
         test: args.test.clone(),
         test_positions: args.test_positions,
-        shape: shape(args),
+        shape: sizes(args.policy_width, args.value_width, args.hidden),
         batch: args.batch,
         chunk: args.chunk,
         rate: args.rate,
@@ -288,6 +289,7 @@ fn settings(args: &RunArgs) -> TrainingSettings {
         decay: args.decay.clone(),
         result_weight: args.result_weight,
         result_share: args.result_share,
+        subject: args.only,
         plies_weight: args.plies_weight,
         seed: args.seed,
         threads: args.threads,

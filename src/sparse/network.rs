@@ -166,6 +166,16 @@ impl Shape {
 }
 
 impl Sections {
+    /// All weights of the policy.
+    pub fn policy(&self) -> Range<usize> {
+        self.policy_in.range.start..self.rows_bias.range.end
+    }
+
+    /// All weights of the value.
+    pub fn value(&self) -> Range<usize> {
+        self.value_in.range.start..self.direct.range.end
+    }
+
     /// All of them, in the order of the vector.
     pub fn all(&self) -> [&Section; 13] {
         [

@@ -25,6 +25,18 @@ use crate::sparse::moves::Rows;
 use super::step::Chunk;
 use super::targets::{self, ResultShare};
 
+/// What is learned: the policy and the value are networks of their own, so one of them can stay as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Subject {
+    /// Policy and value.
+    #[default]
+    Both,
+    /// The policy alone.
+    Policy,
+    /// The value alone.
+    Value,
+}
+
 /// A record file and its share of every batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MixPart {
@@ -66,6 +78,8 @@ pub struct Mixture {
     result_weight: f64,
     /// Share of the result beside what the search found.
     result_share: ResultShare,
+    /// What is learned from them.
+    subject: Subject,
     /// How long the games of each file are; only for files of visits, and where the share grows with the plies.
     lengths: Vec<HashMap<u32, u16>>,
 }
@@ -132,6 +146,7 @@ impl Mixture {
         seed: u64,
         result_weight: f64,
         result_share: ResultShare,
+        subject: Subject,
     ) -> Result<Mixture> {
         ensure!(
             !parts.is_empty(),
@@ -143,6 +158,7 @@ impl Mixture {
             seed,
             result_weight,
             result_share,
+            subject,
             lengths: Vec::new(),
         };
         mixture.reopen()?;
@@ -217,7 +233,7 @@ impl Mixture {
                     DrawnPosition::Record(record) => self.add(record, &mut rng, chunk),
                     DrawnPosition::Searched(searched) => {
                         let share = self.result_share.of(&searched.record, &self.lengths[part]);
-                        add_searched(searched, share, chunk)
+                        add_searched(searched, share, self.subject, chunk)
                     }
                 };
                 left -= usize::from(is_added);
@@ -246,16 +262,21 @@ impl Mixture {
     fn add(&self, record: &Record, rng: &mut SmallRng, chunk: &mut Chunk) -> bool {
         // A result alone is a noisy target: instead of counting each a little, few of them are taken.
         let with_value = record.score != NO_SCORE || rng.random_bool(self.result_weight);
-        let value = with_value
+        let value = (with_value && self.subject != Subject::Policy)
             .then(|| targets::value(record, 1.0, false))
             .flatten();
-        add(record, value, chunk)
+        add(record, value, self.subject != Subject::Value, chunk)
     }
 }
 
-/// Adds a record with its policy target and the value target given; `false` if it is good for nothing.
-fn add(record: &Record, value: Option<super::step::ValueTarget>, chunk: &mut Chunk) -> bool {
-    if !targets::is_useful(record) {
+/// Adds a record with its policy target, if that is wanted, and the value target given; `false` if it is good for nothing.
+fn add(
+    record: &Record,
+    value: Option<super::step::ValueTarget>,
+    with_policy: bool,
+    chunk: &mut Chunk,
+) -> bool {
+    if !targets::is_useful(record) || !with_policy && value.is_none() {
         return false;
     }
     let Ok(position) = record.position() else {
@@ -265,7 +286,7 @@ fn add(record: &Record, value: Option<super::step::ValueTarget>, chunk: &mut Chu
     let attacks = Attacks::of(&position);
     let features = ActiveFeatures::with(&position, view, &attacks);
     let rows = Rows::new(&position, view, &attacks);
-    let with_policy = add_policy(&targets::policy(record), &position, rows, chunk);
+    let with_policy = with_policy && add_policy(&targets::policy(record), &position, rows, chunk);
     if with_policy {
         chunk.policy_inputs.push(features.as_slice());
     }
@@ -277,22 +298,31 @@ fn add(record: &Record, value: Option<super::step::ValueTarget>, chunk: &mut Chu
 }
 
 /// Adds a position that was searched, in whose value target the result has this share; `false` if it is good for nothing.
-fn add_searched(searched: &Searched, result_share: f32, chunk: &mut Chunk) -> bool {
+fn add_searched(
+    searched: &Searched,
+    result_share: f32,
+    subject: Subject,
+    chunk: &mut Chunk,
+) -> bool {
     let Ok(position) = searched.record.position() else {
         return false;
     };
     let view = SquareView::of(&position);
     let attacks = Attacks::of(&position);
-    let rows = Rows::new(&position, view, &attacks);
-    if !add_policy(&targets::visits(searched), &position, rows, chunk) {
-        return false;
-    }
     let features = ActiveFeatures::with(&position, view, &attacks);
-    chunk.policy_inputs.push(features.as_slice());
-    chunk.value_inputs.push(features.as_slice());
-    chunk
-        .values
-        .push(targets::searched_value(searched, result_share));
+    if subject != Subject::Value {
+        let rows = Rows::new(&position, view, &attacks);
+        if !add_policy(&targets::visits(searched), &position, rows, chunk) {
+            return false;
+        }
+        chunk.policy_inputs.push(features.as_slice());
+    }
+    if subject != Subject::Policy {
+        chunk.value_inputs.push(features.as_slice());
+        chunk
+            .values
+            .push(targets::searched_value(searched, result_share));
+    }
     true
 }
 
@@ -350,7 +380,7 @@ pub fn held_out(path: &Path, count: usize, share: ResultShare) -> Result<Vec<Chu
                 for &at in some {
                     let searched = file.get(at)?;
                     let share = share.of(&searched.record, &lengths);
-                    add_searched(&searched, share, &mut chunk);
+                    add_searched(&searched, share, Subject::Both, &mut chunk);
                 }
                 chunks.push(chunk);
             }
@@ -399,7 +429,7 @@ pub(super) fn chunks(records: &[Record]) -> Vec<Chunk> {
     let chunks = records.chunks(512).map(|records| {
         let mut chunk = Chunk::default();
         for record in records {
-            add(record, targets::value(record, 1.0, true), &mut chunk);
+            add(record, targets::value(record, 1.0, true), true, &mut chunk);
         }
         chunk
     });

@@ -23,7 +23,7 @@ use anyhow::{Context, Result, ensure};
 
 use self::adam::Moments;
 use self::checkpoint::{Checkpoint, TrainingProgress};
-use self::data::{Drawer, MixPart, Mixture};
+use self::data::{Drawer, MixPart, Mixture, Subject};
 use self::measure::{Floating, Integers, Measures};
 use self::step::{Chunk, Losses, Scales, Workspace};
 use self::targets::ResultShare;
@@ -74,6 +74,8 @@ pub struct TrainingSettings {
     pub result_weight: f64,
     /// Share of the result beside what the search found, for positions of self-play.
     pub result_share: ResultShare,
+    /// What is learned; the other network stays as it is.
+    pub subject: Subject,
     /// Weight of the plies left beside the value.
     pub plies_weight: f64,
     /// Seed of weights and data.
@@ -194,6 +196,7 @@ impl<'a> TrainingRun<'a> {
             settings.seed,
             settings.result_weight,
             settings.result_share,
+            settings.subject,
         )?;
         let worker = || -> Result<TrainWorker> {
             Ok(TrainWorker {
@@ -448,17 +451,45 @@ pub fn random_start(shape: Shape, seed: u64) -> Checkpoint {
     }
 }
 
-/// A checkpoint before the first step, with the weights of a network's file.
+/// Sizes that a network is to have in place of its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NewSizes {
+    /// Columns of the policy's first layer.
+    pub policy: Option<usize>,
+    /// Columns of the value's first layer.
+    pub value: Option<usize>,
+    /// Units of the value's hidden layers.
+    pub hidden: Option<usize>,
+}
+
+/// A checkpoint before the first step, with the weights of a network's file. Policy and value are networks of their own: the
+/// one for which a size is named begins with random weights.
 ///
 /// # Errors
-/// When it is no sparse network.
-pub fn start_from(bytes: &[u8]) -> Result<Checkpoint> {
+/// When it is no sparse network, or there is none of these sizes.
+pub fn start_from(bytes: &[u8], sizes: NewSizes, seed: u64) -> Result<Checkpoint> {
     let network = file::read(bytes)?;
-    Ok(Checkpoint {
-        shape: network.shape(),
-        progress: TrainingProgress::default(),
-        state: Moments::new(network.weights()),
-    })
+    let old = network.shape();
+    let shape = Shape {
+        policy: sizes.policy.unwrap_or(old.policy),
+        value: sizes.value.unwrap_or(old.value),
+        hidden: sizes.hidden.unwrap_or(old.hidden),
+    };
+    check_shape(shape)?;
+    let mut start = random_start(shape, seed);
+    let known = network.weights();
+    let (from, to) = (old.sections(), shape.sections());
+    let is_value_new = sizes.value.is_some() || sizes.hidden.is_some();
+    for (is_new, from, to) in [
+        (sizes.policy.is_some(), from.policy(), to.policy()),
+        (is_value_new, from.value(), to.value()),
+    ] {
+        if !is_new {
+            start.state.weights[to.clone()].copy_from_slice(&known[from.clone()]);
+            start.state.average[to].copy_from_slice(&known[from]);
+        }
+    }
+    Ok(start)
 }
 
 /// The file of a checkpoint's averaged weights in integers, with more metadata (who made it, of what).
@@ -521,6 +552,7 @@ mod tests {
             decay: None,
             result_weight: 0.1,
             result_share: ResultShare::default(),
+            subject: Subject::Both,
             plies_weight: 0.02,
             seed: 1,
             threads: 1,
@@ -623,7 +655,7 @@ mod tests {
     fn a_network_in_a_file_is_a_start() {
         let random = random_start(TINY, 5);
         let bytes = export(&random, &[]);
-        let again = start_from(&bytes).unwrap();
+        let again = start_from(&bytes, NewSizes::default(), 1).unwrap();
         assert_eq!(again.shape, TINY);
         // What is rounded once is not rounded again.
         assert!(export(&again, &[]) == bytes);
@@ -636,7 +668,57 @@ mod tests {
                 .zip(&random.state.weights)
                 .all(near)
         );
-        assert!(start_from(b"no network").is_err());
+        assert!(start_from(b"no network", NewSizes::default(), 1).is_err());
+    }
+
+    #[test]
+    fn one_network_learns_while_the_other_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("x.rec");
+        write(&data, 24);
+        // Another value network beside the policy that is there.
+        let known = export(&random_start(TINY, 5), &[]);
+        let sizes = NewSizes {
+            value: Some(128),
+            ..NewSizes::default()
+        };
+        let start = start_from(&known, sizes, 9).unwrap();
+        let same = start_from(&known, NewSizes::default(), 9).unwrap();
+        let parts = |shape: Shape| (shape.sections().policy(), shape.sections().value());
+        let (policy, value) = parts(start.shape);
+        assert_eq!((start.shape.policy, start.shape.value), (64, 128));
+        let weights_at = |checkpoint: &Checkpoint, part: std::ops::Range<usize>| {
+            checkpoint.state.weights[part].to_vec()
+        };
+        assert!(weights_at(&start, policy.clone()) == weights_at(&same, parts(TINY).0));
+        assert!(
+            weights_at(&start, value.clone())
+                == random_start(start.shape, 9).state.weights[value.clone()]
+        );
+
+        for (subject, learned, kept) in [
+            (Subject::Value, value.clone(), policy.clone()),
+            (Subject::Policy, policy, value),
+        ] {
+            let into = folder.path().join(format!("{subject:?}"));
+            std::fs::create_dir(&into).unwrap();
+            start.save(&into.join(CHECKPOINT)).unwrap();
+            let mut settings = settings(&into, &data);
+            (settings.subject, settings.shape) = (subject, None);
+            let mut lines = Vec::new();
+            run(&settings, &mut |line| lines.push(line.to_owned())).unwrap();
+            let end = weights(&into);
+            assert!(
+                weights_at(&end, kept.clone()) == weights_at(&start, kept),
+                "{subject:?}"
+            );
+            assert!(weights_at(&end, learned.clone()) != weights_at(&start, learned));
+            // What is not learned is measured all the same.
+            assert!(
+                lines.iter().any(|line| line.contains("held out")),
+                "{lines:?}"
+            );
+        }
     }
 
     #[test]
