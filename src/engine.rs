@@ -425,7 +425,13 @@ impl Engine {
             };
             self.timing.plan(&self.in_force, game, clock, received)
         });
-        go.limits(&self.in_force, by_clock)
+        let mut limits = go.limits(&self.in_force, by_clock);
+        let (remaining, _) = go.clock(game.position().turn());
+        if let Some(remaining) = remaining.filter(|_| go.ponder) {
+            let asked = Duration::from_millis(self.in_force.move_overhead_ms);
+            limits.movetime = self.timing.pondering(remaining, asked);
+        }
+        limits
     }
 
     /// Tells the search that is running to answer.
@@ -805,6 +811,37 @@ mod tests {
         let position = setup::history_from(None, &moves).unwrap();
         let any = legal_moves(position.position()).next();
         assert_ne!(stopped, any);
+    }
+
+    #[test]
+    fn pondering_rests_when_the_own_clock_is_nearly_empty() {
+        let load: Load = Arc::new(|_: &Options, _: Role| Ok(Arc::new(HashEvaluator) as _));
+        let (mut engine, memory, told) = engine(load);
+        let moves = ["e2e4", "e7e5"].map(String::from);
+        let game = setup::history_from(None, &moves).unwrap();
+        engine.set_position(None, &moves).unwrap();
+        let ponder = |left: u64| Go {
+            ponder: true,
+            wtime: Some(Duration::from_millis(left)),
+            ..Go::default()
+        };
+        let limits = engine.limits(&ponder(10_000), &game, Duration::ZERO);
+        assert!(limits.infinite && limits.movetime.is_none());
+        engine.go(ponder(50));
+        // Whoever searches holds the tree.
+        let has_rest = |engine: &Engine| {
+            let tree = engine.tree.try_lock();
+            tree.is_some_and(|tree| tree.root_visits() > 0)
+        };
+        while !has_rest(&engine) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(memory.answers.lock().is_empty(), "nobody asked yet");
+        let asked = engine.ponder_hit().unwrap();
+        engine.search_ended(told.recv().unwrap());
+        engine.search(asked);
+        engine.search_ended(told.recv().unwrap());
+        assert!(memory.answers.lock().pop().unwrap().best.is_some());
     }
 
     #[test]

@@ -28,8 +28,8 @@ use crate::{
     syzygy::Tables,
 };
 
-/// How often a search that has nothing left to do looks whether it may answer.
-const IDLE: Duration = Duration::from_millis(5);
+/// How often a search that has nothing left to do looks whether anybody is there to hear the answer.
+const IDLE: Duration = Duration::from_millis(100);
 
 /// Everything that one search needs.
 pub(super) struct Task {
@@ -196,9 +196,7 @@ impl Task {
 
     /// UCI forbids an answer to `go infinite` and `go ponder` before the GUI asks for it.
     fn wait_for_permission(&self) {
-        while self.endless && !self.stop.is_stopped() && !self.listener.is_gone() {
-            std::thread::sleep(IDLE);
-        }
+        while self.endless && !self.stop.wait(IDLE) && !self.listener.is_gone() {}
     }
 
     /// Pondering was about the position before the expected reply, but a GUI that stops it expects a move in the position

@@ -132,6 +132,12 @@ impl Timing {
         limits
     }
 
+    /// How long to ponder, if not as long as the opponent thinks: `remaining` is on the own clock, and so much of it was `asked` to
+    /// be kept in reserve.
+    pub fn pondering(&self, remaining: Duration, asked: Duration) -> Option<Duration> {
+        time::pondering(remaining, self.lag.overhead(asked))
+    }
+
     /// The search has ended, `now`, with so many visits of the root.
     pub fn ended(&mut self, now: Duration, nodes: u64) {
         if let Some(last) = self.last.as_mut().filter(|last| last.used.is_none()) {

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parking_lot::{Condvar, Mutex};
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use shakmaty::Color;
 
@@ -98,17 +99,37 @@ pub(super) mod stream {
 
 /// Tells a running search, from another thread, to finish.
 #[derive(Clone, Debug, Default)]
-pub struct StopSignal(Arc<AtomicBool>);
+pub struct StopSignal(Arc<Stop>);
+
+#[derive(Debug, Default)]
+struct Stop {
+    is_set: AtomicBool,
+    /// For those who wait for it.
+    lock: Mutex<()>,
+    changed: Condvar,
+}
 
 impl StopSignal {
     /// Asks the search to stop; it answers within a batch's time.
     pub fn stop(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.is_set.store(true, Ordering::Relaxed);
+        // Whoever is about to wait holds the lock, and must not miss it.
+        drop(self.0.lock.lock());
+        self.0.changed.notify_all();
     }
 
     /// Whether a stop was asked for.
     pub fn is_stopped(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.is_set.load(Ordering::Relaxed)
+    }
+
+    /// Waits until a stop is asked for, but not for longer than this; whether it was.
+    pub fn wait(&self, longest: Duration) -> bool {
+        let mut lock = self.0.lock.lock();
+        if !self.is_stopped() {
+            self.0.changed.wait_for(&mut lock, longest);
+        }
+        self.is_stopped()
     }
 }
 

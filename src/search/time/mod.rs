@@ -88,6 +88,13 @@ pub fn fixed(movetime: Duration, overhead: Duration) -> Duration {
     to_duration((movetime - overhead.min(movetime / 10)).as_secs_f64())
 }
 
+/// How long to think on the opponent's time, with so much left on the own clock and so much of it kept in reserve; `None` is for
+/// as long as the opponent does. With a clock that is below the reserve it counts how soon the engine answers when the reply has come: where
+/// processors are busy, those who have rested get their turn first.
+pub fn pondering(remaining: Duration, reserve: Duration) -> Option<Duration> {
+    (remaining < reserve).then(|| to_duration(remaining.as_secs_f64() * EMERGENCY_PART))
+}
+
 /// What the managers ask the clock; all in seconds.
 impl ClockState {
     fn remaining(&self) -> f64 {
@@ -212,6 +219,14 @@ mod tests {
         assert_eq!(with_lag(100, 10, 12), 0.0);
         // Nothing comes back.
         assert_eq!(with_lag(100, 0, 8), 5.0);
+    }
+
+    #[test]
+    fn a_clock_below_the_reserve_has_no_time_to_ponder() {
+        let ms = Duration::from_millis;
+        assert_eq!(pondering(ms(200), ms(200)), None);
+        assert_eq!(pondering(ms(100), ms(200)), Some(ms(5)));
+        assert_eq!(pondering(ms(0), ms(200)), Some(ms(1)));
     }
 
     #[test]
