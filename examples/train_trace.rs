@@ -1,4 +1,4 @@
-//! Twenty steps of `scorn train`'s arithmetic on one small batch, written down: `cargo run --example train_trace -- FOLDER`.
+//! Twenty steps of `scorn train`'s arithmetic on one small batch, written down: `cargo run --example train_trace -- FOLDER [squared]`.
 //!
 //! The folder gets `batch.json` (sizes, where which weights lie, inputs, targets), `start.f32` and `end.f32` (all weights,
 //! little-endian) and the losses of each step. `tests/python/train_twin.py` does the same with PyTorch.
@@ -14,7 +14,7 @@ use scorn::sparse::{
     simd::Level,
     train::{
         adam::Moments,
-        step::{self, Chunk, Losses, Scales, ValueTarget, Workspace},
+        step::{self, Chunk, Losses, Scales, ValueLoss, ValueTarget, Workspace},
     },
 };
 use serde_json::json;
@@ -29,7 +29,10 @@ const RATE: f32 = 3e-3;
 const POSITIONS: usize = 12;
 
 fn main() -> Result<()> {
-    let folder = env::args().nth(1).context("usage: train_trace FOLDER")?;
+    let folder = env::args()
+        .nth(1)
+        .context("usage: train_trace FOLDER [squared]")?;
+    let is_squared = env::args().nth(2).is_some_and(|word| word == "squared");
     let folder = Path::new(&folder);
     fs::create_dir_all(folder)?;
     let (level, sections) = (Level::detect(), SHAPE.sections());
@@ -38,6 +41,10 @@ fn main() -> Result<()> {
         policy: 1.0 / POSITIONS as f32,
         value: 0.7 / POSITIONS as f32,
         plies: 0.1 / POSITIONS as f32,
+        value_loss: match is_squared {
+            true => ValueLoss::Squared,
+            false => ValueLoss::CrossEntropy,
+        },
     };
     let mut state = Moments::new(SHAPE.start(1));
     fs::write(folder.join("start.f32"), bytes(&state.weights))?;
@@ -67,6 +74,7 @@ fn main() -> Result<()> {
         "sections": sections.all().map(|section| [section.range.start, section.range.end]),
         "limits": sections.all().map(|section| section.limit.is_finite().then_some(section.limit)),
         "rate": RATE,
+        "squared": is_squared,
         "scales": [scales.policy, scales.value, scales.plies],
         "policy_inputs": lists(&chunk.policy_inputs),
         "rows": lists(&chunk.rows),

@@ -10,6 +10,7 @@ use crate::network::load::wishes;
 use crate::sparse::network::Shape;
 use crate::sparse::train::checkpoint::Checkpoint;
 use crate::sparse::train::data::{MixPart, Subject};
+use crate::sparse::train::step::ValueLoss;
 use crate::sparse::train::targets::ResultShare;
 use crate::sparse::train::{self, NewSizes, TrainingSettings, measure_file};
 
@@ -91,6 +92,10 @@ struct RunArgs {
     /// What to learn: policy and value are networks of their own, the one that is not named stays as it is
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     only: Subject,
+    /// What is lost by a wrong value: the cross-entropy of win, draw and loss, or the squared error of W - L, as AlphaZero has it
+    /// (which says nothing about draws)
+    #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
+    value_loss: ValueLoss,
     /// Weight of the plies left beside the value
     #[arg(long, default_value_t = 0.02, value_name = "X")]
     plies_weight: f64,
@@ -290,6 +295,7 @@ fn settings(args: &RunArgs) -> TrainingSettings {
         result_weight: args.result_weight,
         result_share: args.result_share,
         subject: args.only,
+        value_loss: args.value_loss,
         plies_weight: args.plies_weight,
         seed: args.seed,
         threads: args.threads,

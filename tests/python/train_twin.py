@@ -1,6 +1,6 @@
 """Does with PyTorch what `scorn train` does, and compares: losses of each of 20 steps, and all weights at the end.
 
-Usage: train_twin.py FOLDER, which `cargo run --example train_trace -- FOLDER` has made
+Usage: train_twin.py FOLDER, which `cargo run --example train_trace -- FOLDER [squared]` has made
 """
 
 import json
@@ -62,7 +62,12 @@ def losses(w: dict[str, torch.Tensor], batch: dict) -> list[torch.Tensor]:
     direct = torch.stack([w["direct"].view(INPUTS, OUTPUTS)[active].sum(0) for active in batch["value_inputs"]])
     outputs = second @ w["out"].view(units, OUTPUTS) + w["out_bias"] + direct
     wdl, weights = torch.tensor(batch["wdl"]), torch.tensor(batch["weights"])
-    value = -((wdl * functional.log_softmax(outputs[:, :3], 1)).sum(1) * weights).sum()
+    if batch["squared"]:
+        found = functional.softmax(outputs[:, :3], 1)
+        of_position = ((found[:, 0] - found[:, 2]) - (wdl[:, 0] - wdl[:, 2])) ** 2
+    else:
+        of_position = -(wdl * functional.log_softmax(outputs[:, :3], 1)).sum(1)
+    value = (of_position * weights).sum()
     plies = functional.huber_loss(outputs[:, 3], torch.tensor(batch["plies"]), reduction="none", delta=1.0)
     return [policy, value, (plies * torch.tensor(batch["plies_weights"])).sum()]
 

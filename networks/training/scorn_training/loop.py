@@ -452,6 +452,7 @@ class Loop:
         """A call of training up to this step, but for how often it tells and saves."""
         settings = self.settings
         arguments = ["train", "run", "--folder", str(folder), "--steps", str(steps), "--result-share", share]
+        arguments += ["--value-loss", settings.value_loss]
         for path, part in data:
             arguments += ["--data", f"{path}:{part}"]
         arguments += ["--batch", str(settings.batch), "--chunk", "128", "--rate", str(settings.rate), "--fixed-order"]

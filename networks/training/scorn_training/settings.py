@@ -45,6 +45,7 @@ class Settings:
     fade_least: float = _of(0.7, "with --fade: what none weighs less than")
     subset: int = _of(0, "with --unique: learn from so many positions, the more often they were there the rather; 0: all")
     result_share: str = _of("1", "share of the result in the value's target, as scorn train --result-share")
+    value_loss: str = _of("cross-entropy", "of win, draw and loss; or squared, as AlphaZero has it, as scorn train --value-loss")
     reuse: float = _of(2.0, "how many positions are learned from for each new one; more, and results are learned by heart")
     passes: float = _of(0.0, "instead: how often each position of the subset is, in every generation")
     batch: int = _of(1024, "positions of a training step")
@@ -72,10 +73,11 @@ NOISE = "--noise-epsilon 0.25 --noise-alpha 0.3 --policy-softmax-temp 1"
 # The rules of published programs, as far as they fit. Sizes (games, nodes, window) are those of a small machine.
 PRESETS: dict[str, dict] = {
     # Silver et al. 2018: noise at the root, moves of the first 30 plies in proportion to visits, visits and result as
-    # targets, always the newest network.
+    # targets, the squared error of the value as its loss, always the newest network.
     "alphazero": {
         "engine": f"{NOISE} --temperature 1 --temp-cutoff-move 16 --cpuct 1.25 --cpuct-base 19652 --cpuct-factor 1",
         "result_share": "1",
+        "value_loss": "squared",
         "gate": "none",
         "match_options": "PolicyTemperature=1",
     },
@@ -175,6 +177,8 @@ def check(settings: Settings) -> Settings:
             raise ValueError(f"--{name}: there is no file {file}")
     if settings.odds and "/" not in settings.odds and not set(settings.odds.split("+")) <= PIECES:
         raise ValueError(f"--odds is a FEN or pieces such as rook+knight, not {settings.odds}")
+    if settings.value_loss not in ("cross-entropy", "squared"):
+        raise ValueError(f"--value-loss is cross-entropy or squared, not {settings.value_loss}")
     if settings.gate not in ("none", "score", "sprt"):
         raise ValueError(f"--gate is none, score or sprt, not {settings.gate}")
     if (settings.fade or settings.subset) and not settings.unique:

@@ -176,8 +176,8 @@ def test_presets_are_settings_and_nonsense_is_refused():
     for name, value in out_of_range:
         with pytest.raises(ValueError, match=f"^--{name.replace('_', '-')} must be "):
             settings.check(settings.Settings(**{"unique": True, name: value}))
-    for wrong in ({"rate": 0.0}, {"reuse": 0.0}, {"result_share": "0.2,1.5"}):
-        with pytest.raises(ValueError, match="cannot be 0|is from 0 to 1"):
+    for wrong in ({"rate": 0.0}, {"reuse": 0.0}, {"result_share": "0.2,1.5"}, {"value_loss": "cubic"}):
+        with pytest.raises(ValueError, match="cannot be 0|is from 0 to 1|cross-entropy or squared"):
             settings.check(settings.Settings(**wrong))
     settings.check(settings.Settings(reuse=0.0, passes=5.0, pool_pairs=0))
     assert settings.check(settings.Settings(balance=1.0)).sc_limit == 5
@@ -506,6 +506,7 @@ def test_the_manifest_of_alphazeros_rules_has_them(tmp_path):
     for job in jobs:
         assert "--records" in job.arguments and set(flags) <= set(job.arguments) and "--sc-limit" not in job.arguments
     trained = made.training_flags(tmp_path, 9, made.settings.result_share, [(tmp_path / "x.vis", 5)])
+    assert value_of(trained, "--value-loss") == "squared"
     assert value_of(trained, "--result-share") == "1" and value_of(trained, "--data") == f"{tmp_path}/x.vis:5"
 
 

@@ -25,7 +25,7 @@ use self::adam::Moments;
 use self::checkpoint::{Checkpoint, TrainingProgress};
 use self::data::{Drawer, MixPart, Mixture, Subject};
 use self::measure::{Floating, Integers, Measures};
-use self::step::{Chunk, Losses, Scales, Workspace};
+use self::step::{Chunk, Losses, Scales, ValueLoss, Workspace};
 use self::targets::ResultShare;
 use super::features::INPUTS;
 use super::file;
@@ -76,6 +76,8 @@ pub struct TrainingSettings {
     pub result_share: ResultShare,
     /// What is learned; the other network stays as it is.
     pub subject: Subject,
+    /// What is lost by a wrong value.
+    pub value_loss: ValueLoss,
     /// Weight of the plies left beside the value.
     pub plies_weight: f64,
     /// Seed of weights and data.
@@ -274,6 +276,7 @@ impl<'a> TrainingRun<'a> {
             policy: 1.0 / settings.batch as f32,
             value: 1.0 / settings.batch as f32,
             plies: settings.plies_weight as f32 / settings.batch as f32,
+            value_loss: settings.value_loss,
         };
         let next = AtomicU64::new(0);
         let (level, shape, mixture) = (self.level, self.shape, &self.mixture);
@@ -553,6 +556,7 @@ mod tests {
             result_weight: 0.1,
             result_share: ResultShare::default(),
             subject: Subject::Both,
+            value_loss: ValueLoss::default(),
             plies_weight: 0.02,
             seed: 1,
             threads: 1,

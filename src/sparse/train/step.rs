@@ -2,7 +2,8 @@
 //!
 //! The first layers take most of the time and are bound by memory. So they are computed block by block of columns for all
 //! positions of the chunk, forwards and backwards: the block's part of the table stays in the cache. Everything else goes position by
-//! position. Losses are the cross-entropy of the policy over the legal moves, that of W/D/L, and Huber's of the plies left.
+//! position. Losses are the cross-entropy of the policy over the legal moves, that of W/D/L or the squared error of W - L
+//! ([`ValueLoss`]), and Huber's of the plies left.
 
 use crate::sparse::features::INPUTS;
 use crate::sparse::network::{BLOCK, OUTPUTS, PAIRS, Section, Sections, Shape};
@@ -103,7 +104,7 @@ pub struct Losses {
     pub policy_count: f64,
     /// The entropy of those targets: what is left of the cross-entropy is the KL divergence.
     pub entropy: f64,
-    /// Cross-entropy of W/D/L, weighted.
+    /// Loss of the value, weighted.
     pub value: f64,
     /// Weights of the positions with a value target.
     pub value_count: f64,
@@ -125,6 +126,17 @@ impl std::ops::AddAssign for Losses {
     }
 }
 
+/// What is lost by a wrong value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ValueLoss {
+    /// The cross-entropy of win, draw and loss.
+    #[default]
+    CrossEntropy,
+    /// `(z - v)^2`, with `v` = W - L and `z` that of the target: AlphaZero's (Silver et al. 2018, equation 1). What part of the
+    /// games is drawn is not learned from it.
+    Squared,
+}
+
 /// How the losses count.
 #[derive(Clone, Copy, Debug)]
 pub struct Scales {
@@ -134,6 +146,8 @@ pub struct Scales {
     pub value: f32,
     /// Of a position's plies gradient.
     pub plies: f32,
+    /// Which loss the value's is.
+    pub value_loss: ValueLoss,
 }
 
 /// Memory for what lies between inputs and outputs, and the outputs of the last chunk.
@@ -148,7 +162,8 @@ pub struct Workspace {
     slopes: Vec<f32>,
 }
 
-/// Computes a chunk's outputs and losses; with `gradient` (as long as the weights) adds the gradient to it.
+/// Computes a chunk's outputs and losses; with `gradient` (as long as the weights) adds the gradient to it. Without one the value's
+/// loss is the cross-entropy.
 pub fn run(
     level: Level,
     shape: Shape,
@@ -250,7 +265,8 @@ impl Pass<'_> {
             let at = index * width / 2..(index + 1) * width / 2;
             let output = tail.forward(inputs, &ws.products[at.clone()]);
             ws.values.push(output);
-            let (loss, plies_loss) = value_losses(&output, target);
+            let kind = self.gradient.as_ref().map(|(_, scales)| scales.value_loss);
+            let (loss, plies_loss) = value_losses(kind.unwrap_or_default(), &output, target);
             losses.value += f64::from(loss * target.weight);
             losses.value_count += f64::from(target.weight);
             losses.plies += f64::from(plies_loss * target.plies_weight);
@@ -484,11 +500,16 @@ pub fn entropy(shares: &[f32]) -> f32 {
     -counted.map(|share| share * share.ln()).sum::<f32>()
 }
 
-/// Cross-entropy of W/D/L, and Huber's loss of the plies left.
+/// The value's loss, and Huber's of the plies left.
 #[inline(always)]
-fn value_losses(output: &[f32; OUTPUTS], target: &ValueTarget) -> (f32, f32) {
-    let terms = target.wdl.iter().zip(output);
-    let value = -terms.map(|(t, p)| t * p.max(1e-9).ln()).sum::<f32>();
+fn value_losses(kind: ValueLoss, output: &[f32; OUTPUTS], target: &ValueTarget) -> (f32, f32) {
+    let value = match kind {
+        ValueLoss::CrossEntropy => {
+            let terms = target.wdl.iter().zip(output);
+            -terms.map(|(t, p)| t * p.max(1e-9).ln()).sum::<f32>()
+        }
+        ValueLoss::Squared => value_error(output, target).powi(2),
+    };
     let error = (output[3] - target.plies).abs();
     let plies = if error < 1.0 {
         error * error / 2.0
@@ -498,10 +519,23 @@ fn value_losses(output: &[f32; OUTPUTS], target: &ValueTarget) -> (f32, f32) {
     (value, plies)
 }
 
+/// W - L, less that of the target.
+#[inline(always)]
+fn value_error(output: &[f32; OUTPUTS], target: &ValueTarget) -> f32 {
+    (output[0] - output[2]) - (target.wdl[0] - target.wdl[2])
+}
+
 /// The slopes of the losses by the outputs before the softmax.
 #[inline(always)]
 fn output_slopes(output: &[f32; OUTPUTS], target: &ValueTarget, scales: Scales) -> [f32; OUTPUTS] {
-    let value = |at: usize| scales.value * target.weight * (output[at] - target.wdl[at]);
+    let slope = |at: usize| match scales.value_loss {
+        ValueLoss::CrossEntropy => output[at] - target.wdl[at],
+        ValueLoss::Squared => {
+            let worth = [1.0, 0.0, -1.0][at] - (output[0] - output[2]);
+            2.0 * value_error(output, target) * output[at] * worth
+        }
+    };
+    let value = |at: usize| scales.value * target.weight * slope(at);
     let error = (output[3] - target.plies).clamp(-1.0, 1.0);
     let plies = scales.plies * target.plies_weight * error;
     [value(0), value(1), value(2), plies]
@@ -616,15 +650,17 @@ mod tests {
         policy: 1.0,
         value: 0.7,
         plies: 0.3,
+        value_loss: ValueLoss::CrossEntropy,
     };
 
-    fn total(weights: &[f32], chunk: &Chunk) -> f64 {
+    fn total(weights: &[f32], chunk: &Chunk, scales: Scales) -> f64 {
+        let mut gradient = vec![0.0; weights.len()];
         let losses = run(
             Level::PLAIN,
             TINY,
             weights,
             chunk,
-            None,
+            Some((&mut gradient, scales)),
             &mut Workspace::default(),
         );
         losses.policy + 0.7 * losses.value + 0.3 * losses.plies
@@ -632,6 +668,15 @@ mod tests {
 
     #[test]
     fn every_gradient_agrees_with_finite_differences() {
+        for value_loss in [ValueLoss::CrossEntropy, ValueLoss::Squared] {
+            check_gradients(Scales {
+                value_loss,
+                ..SCALES
+            });
+        }
+    }
+
+    fn check_gradients(scales: Scales) {
         let mut rng = SmallRng::seed_from_u64(5);
         let chunk = chunk(&mut rng);
         let mut weights = TINY.start(1);
@@ -647,7 +692,7 @@ mod tests {
             TINY,
             &weights,
             &chunk,
-            Some((&mut gradient, SCALES)),
+            Some((&mut gradient, scales)),
             ws,
         );
         for (name, section) in [
@@ -676,15 +721,19 @@ mod tests {
                 let at = touched[rng.random_range(0..touched.len())];
                 let (kept, step) = (weights[at], 1e-3);
                 weights[at] = kept + step;
-                let above = total(&weights, &chunk);
+                let above = total(&weights, &chunk, scales);
                 weights[at] = kept - step;
-                let below = total(&weights, &chunk);
+                let below = total(&weights, &chunk, scales);
                 weights[at] = kept;
                 let expected = (above - below) / f64::from(2.0 * step);
                 difference += (expected - f64::from(gradient[at])).powi(2);
                 size += expected * expected;
             }
-            assert!(difference < 1e-3 * size, "{name}: {difference} of {size}");
+            let kind = scales.value_loss;
+            assert!(
+                difference < 1e-3 * size,
+                "{kind:?}, {name}: {difference} of {size}"
+            );
         }
     }
 
