@@ -443,10 +443,16 @@ impl Engine {
     }
 
     /// The expected reply was played: ends the ponder search silently. What must be started instead, once the search has
-    /// ended, is returned.
+    /// ended, is returned; nothing, if the clock is so near its end that the answer is what pondering has found.
     pub fn ponder_hit(&mut self) -> Option<Asked> {
         let running = self.running.as_mut()?;
         let mut asked = running.ponder.take()?;
+        let (remaining, _) = asked.go.clock(asked.game.position().turn());
+        let reserve = Duration::from_millis(self.in_force.move_overhead_ms);
+        if remaining.is_some_and(|left| self.timing.is_at_the_end(left, reserve)) {
+            running.stop.stop();
+            return None;
+        }
         running.silent.store(true, Ordering::Relaxed);
         running.stop.stop();
         self.begin_clock(&mut asked.go);
@@ -842,6 +848,20 @@ mod tests {
         engine.search(asked);
         engine.search_ended(told.recv().unwrap());
         assert!(memory.answers.lock().pop().unwrap().best.is_some());
+        // Nearer to the end the answer is what pondering has found: there is no other search.
+        engine.clear_tree();
+        engine.go(ponder(10));
+        while !has_rest(&engine) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(engine.ponder_hit().is_none());
+        engine.search_ended(told.recv().unwrap());
+        let known = search::line_after(&engine.tree.lock(), &engine.options, &game);
+        assert!(!known.is_empty());
+        assert_eq!(
+            memory.answers.lock().pop().unwrap().best,
+            known.first().copied()
+        );
     }
 
     #[test]

@@ -17,6 +17,9 @@ use crate::{
 /// A pause between `position` and `go` that is longer than this is no delay on the way: nobody's clock is running.
 const LONGEST_DELAY: Duration = Duration::from_secs(1);
 
+/// The last part of the reserve, of so many.
+const LAST_PART: u32 = 8;
+
 /// When the clock may have begun to run, by the engine's clock.
 #[derive(Clone, Copy, Debug)]
 struct Start {
@@ -136,6 +139,11 @@ impl Timing {
     /// be kept in reserve.
     pub fn pondering(&self, remaining: Duration, asked: Duration) -> Option<Duration> {
         time::pondering(remaining, self.lag.overhead(asked))
+    }
+
+    /// Whether what is on the own clock is the last of what was `asked` to be kept in reserve: there is no time to search any more.
+    pub fn is_at_the_end(&self, remaining: Duration, asked: Duration) -> bool {
+        remaining < self.lag.overhead(asked) / LAST_PART
     }
 
     /// The search has ended, `now`, with so many visits of the root.
