@@ -1,49 +1,96 @@
 #!/usr/bin/env bash
-# The games of docs/odds.md: the engine gives odds to weaker opponents. Usage: docs/experiments/odds.sh SCORN FOLDER [GAMES]; goes on
-# where it was stopped. Some 20 minutes of one core with 300 games a line.
+# The games of docs/odds.md: the engine gives odds to weaker opponents. Usage:
+#   docs/experiments/odds.sh SCORN FOLDER [GAMES [STOCKFISH]]
+# Goes on where it was stopped; one core. With 300 games a line some five hours, nearly all of them for 5000 and 20 000 nodes, which come last.
 set -euo pipefail
 scorn=$1
 folder=$2
 games=${3:-300}
+stockfish=${4:-/usr/games/stockfish}
 mkdir -p "$folder"
 
 # The opponents: the engine itself with few nodes, and networks that know how people play, at one node.
-declare -A opponents=(
-    [engine-10]="NodeLimit=10;Temperature=1;TempDecayMoves=10"
-    [engine-30]="NodeLimit=30;Temperature=1;TempDecayMoves=10"
-    [engine-100]="NodeLimit=100;Temperature=1;TempDecayMoves=10"
-    [human-1900]="WeightsFile=<built in human 1900>;NodeLimit=1;Temperature=0.3;PolicyTemperature=1"
-)
+few() { echo "NodeLimit=$1;Temperature=1;TempDecayMoves=10"; }
+human() { echo "WeightsFile=<built in human $1>;NodeLimit=1;Temperature=0.3;PolicyTemperature=1"; }
 
-# A line of the tables: odds, opponent, the giver's nodes and its options.
+# Puts the result of a command in its place when it is whole, and tells it.
+keep() {
+    local name=$1
+    shift
+    "$@" > "$folder/part.json"
+    mv "$folder/part.json" "$folder/$name.json"
+    echo "$name: $(grep -oE '"(a|b|draws|wins|losses|games)":[0-9]+' "$folder/$name.json" | head -4 | tr '\n' ' ')"
+}
+
+# A line of the tables: odds, a name and the options of the opponent, the giver's nodes and its options, and what else is to be said.
 play() {
-    local odds=$1 opponent=$2 nodes=$3 options=$4
-    local name="$odds-$opponent-$nodes-${options//[;= ]/_}"
+    local odds=$1 opponent=$2 second=$3 nodes=$4 options=$5
+    shift 5
+    local name="$odds-$opponent-$nodes-${options//[;= ]/_}$(printf '%s' "${*//--a-plays /-}")"
     [ -s "$folder/$name.json" ] && return
     rm -rf "${folder:?}/$name"
-    "$scorn" selfplay --games "$games" --nodes "$nodes" --odds "$odds" --threads 1 --seed 20261122 \
-        --a "$options" --b "${opponents[$opponent]}" --json --out "$folder/$name" > "$folder/part.json"
-    mv "$folder/part.json" "$folder/$name.json"
-    echo "$name: $(cut -d, -f1,2,6 "$folder/$name.json")"
+    # shellcheck disable=SC2086  # flags with their values
+    keep "$name" "$scorn" selfplay --games "$games" --nodes "$nodes" --odds "$odds" --threads 1 --seed 20261122 \
+        --a "$options" --b "$second" --json --out "$folder/$name" $*
+}
+
+# The same against Stockfish at a UCI_Elo, with 20 000 nodes a move. Games differ because it errs by chance.
+against_stockfish() {
+    local odds=$1 fen=$2 elo=$3 nodes=$4 options=$5
+    local name="$odds-stockfish-$elo-$nodes-${options//[;= ]/_}"
+    [ -s "$folder/$name.json" ] && return
+    # One position, as often as there are games.
+    yes "$fen" | head -n "$games" > "$folder/$name.epd"
+    keep "$name" "$scorn" match "self;Threads=1;$options" "$stockfish;Threads=1;UCI_LimitStrength=true;UCI_Elo=$elo" \
+        --first-is-white --book "$folder/$name.epd" --order sequential --pairs "$games" --limit "nodes=$nodes" \
+        --second-limit nodes=20000 --pgn "$folder/$name.pgn" --json 2>> "$folder/log"
 }
 
 plain=ScLimit=1000000000
+
+# Nodes and limits.
 for nodes in 100 800; do
     for options in "$plain" ScLimit=8 ScLimit=16 ScLimit=28 ScLimit=60; do
-        play queen engine-10 "$nodes" "$options"
+        play queen engine-10 "$(few 10)" "$nodes" "$options"
     done
 done
-play queen engine-10 800 "ScLimit=28;ScSampling=stratified"
-for options in "$plain" ScLimit=28 "$plain;OpponentRating=1900" "ScLimit=28;OpponentRating=1900" "ScLimit=28;OpponentRating=1100"; do
-    play queen human-1900 800 "$options"
+play queen engine-10 "$(few 10)" 800 "ScLimit=28;ScSampling=stratified"
+
+# Other odds.
+for options in "$plain" ScLimit=16 ScLimit=28; do
+    play rook engine-30 "$(few 30)" 800 "$options"
+    play knight engine-100 "$(few 100)" 800 "$options"
+    play knight+knight engine-30 "$(few 30)" 800 "$options"
+    play rook engine-30 "$(few 30)" 800 "$options" --a-plays black
 done
+
+# What a draw is worth to the giver.
+for score in -0.5 0.5; do
+    play rook engine-30 "$(few 30)" 800 "ScLimit=28;DrawScore=$score"
+done
+
+# People, so far as networks play like them: the right rating, a wrong one, none.
 for options in "$plain" ScLimit=28; do
-    play rook engine-30 800 "$options"
-    play knight engine-100 800 "$options"
+    for line in "queen 1900 1900" "queen 1900 1100" "queen+knight 1500 1500" "queen+rook 1100 1100"; do
+        read -r odds rating guess <<< "$line"
+        play "$odds" "human-$rating" "$(human "$rating")" 800 "$options"
+        play "$odds" "human-$rating" "$(human "$rating")" 800 "$options;OpponentRating=$guess"
+    done
 done
+
+# Stockfish.
+queen="rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1"
+knight="rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/R1BQKBNR w KQkq - 0 1"
+for options in "$plain" ScLimit=28; do
+    against_stockfish queen "$queen" 1350 800 "$options"
+    against_stockfish knight "$knight" 1700 800 "$options"
+    against_stockfish knight "$knight" 2100 5000 "$options"
+done
+
+# Many nodes.
 for options in "$plain" ScLimit=28 ScLimit=60; do
-    play queen engine-10 5000 "$options"
+    play queen engine-10 "$(few 10)" 5000 "$options"
 done
 for options in "$plain" ScLimit=28; do
-    play queen engine-10 20000 "$options"
+    play queen engine-10 "$(few 10)" 20000 "$options"
 done
