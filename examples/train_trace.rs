@@ -23,6 +23,7 @@ const SHAPE: Shape = Shape {
     policy: 64,
     value: 128,
     hidden: 8,
+    stages: 8,
 };
 const STEPS: u64 = 20;
 const RATE: f32 = 3e-3;
@@ -103,7 +104,8 @@ fn batch() -> Chunk {
     };
     for position in 0..POSITIONS {
         chunk.policy_inputs.push(&choose(INPUTS, 20 + position));
-        chunk.value_inputs.push(&choose(INPUTS, 24));
+        // Of all stages.
+        chunk.value_inputs.push(&choose(INPUTS, 8 + 2 * position));
         chunk.rows.push(&choose(ROWS, 5 + position));
     }
     for position in 0..POSITIONS {

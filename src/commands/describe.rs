@@ -72,10 +72,15 @@ fn describe_sparse(name: Option<String>, bytes: &[u8]) -> Result<OnnxDescription
         policy,
         value,
         hidden,
+        stages,
     } = file::read(bytes)?.shape();
     let input = format!(
-        "{}: {INPUTS} inputs; first layers {policy} wide (policy) and {value} (value), hidden layers {hidden}",
-        file::ENCODING
+        "{}: {INPUTS} inputs; first layers {policy} wide (policy) and {value} (value), hidden layers {hidden}{}",
+        file::ENCODING,
+        match stages {
+            1 => String::new(),
+            _ => format!(" in {stages} stages of the game"),
+        }
     );
     let model = file::model(bytes)?;
     Ok(OnnxDescription::of_model(name, bytes, model, input)?)

@@ -56,6 +56,8 @@ struct RunArgs {
     value_width: Option<usize>,
     #[arg(long, value_name = "N", help = sized("Units of the value's hidden layers", Shape::default().hidden, "the checkpoint"))]
     hidden: Option<usize>,
+    #[arg(long, value_name = "N", help = sized("Stages of the game, by the number of pieces, with hidden layers of their own", Shape::default().stages, "the checkpoint"))]
+    stages: Option<usize>,
     /// Positions a step
     #[arg(long, default_value_t = 4096, value_name = "N")]
     batch: usize,
@@ -136,6 +138,8 @@ struct StartArgs {
     value_width: Option<usize>,
     #[arg(long, value_name = "N", help = sized("Units of the value's hidden layers", Shape::default().hidden, "the network"))]
     hidden: Option<usize>,
+    #[arg(long, value_name = "N", help = sized("Stages of the game, by the number of pieces, with hidden layers of their own", Shape::default().stages, "the network"))]
+    stages: Option<usize>,
     /// Seed of random weights
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
@@ -218,12 +222,18 @@ fn start(args: &StartArgs) -> Result<()> {
                 policy: args.policy_width,
                 value: args.value_width,
                 hidden: args.hidden,
+                stages: args.stages,
             };
             train::start_from(&bytes, sizes, args.seed)
                 .with_context(|| format!("{}", path.display()))?
         }
         None => {
-            let shape = sizes(args.policy_width, args.value_width, args.hidden);
+            let shape = sizes(
+                args.policy_width,
+                args.value_width,
+                args.hidden,
+                args.stages,
+            );
             let shape = shape.unwrap_or_default();
             train::check_shape(shape)?;
             train::random_start(shape, args.seed)
@@ -268,13 +278,19 @@ fn sized(help: &str, default: usize, otherwise: &str) -> String {
 }
 
 /// The sizes that are asked for, if any is; those that are not are the usual ones.
-fn sizes(policy: Option<usize>, value: Option<usize>, hidden: Option<usize>) -> Option<Shape> {
+fn sizes(
+    policy: Option<usize>,
+    value: Option<usize>,
+    hidden: Option<usize>,
+    stages: Option<usize>,
+) -> Option<Shape> {
     let usual = Shape::default();
-    let given = [policy, value, hidden];
+    let given = [policy, value, hidden, stages];
     given.iter().any(Option::is_some).then(|| Shape {
         policy: policy.unwrap_or(usual.policy),
         value: value.unwrap_or(usual.value),
         hidden: hidden.unwrap_or(usual.hidden),
+        stages: stages.unwrap_or(usual.stages),
     })
 }
 
@@ -284,7 +300,12 @@ fn settings(args: &RunArgs) -> TrainingSettings {
         data: args.data.clone(),
         test: args.test.clone(),
         test_positions: args.test_positions,
-        shape: sizes(args.policy_width, args.value_width, args.hidden),
+        shape: sizes(
+            args.policy_width,
+            args.value_width,
+            args.hidden,
+            args.stages,
+        ),
         batch: args.batch,
         chunk: args.chunk,
         rate: args.rate,

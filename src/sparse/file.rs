@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use prost::{Message, bytes::Bytes};
 use thiserror::Error;
 
-use super::features::{INPUTS, PLANES};
+use super::features::{INPUTS, PIECE_INPUTS, PLANES};
 use super::infer::{First, IntegerNetwork, ValueTail};
 use super::moves::ROWS;
 use super::network::{
@@ -153,22 +153,33 @@ fn tail(
     tail: &ValueTail,
     half: usize,
 ) -> GraphValue {
-    let units = tail.units;
-    let hidden = weights(g, "/value/hidden", &[units, half], &tail.hidden);
+    let (stages, units) = (tail.stages, tail.units);
+    let all = stages * units;
+    let stage = &(stages > 1).then(|| (stages, stage(g, input, stages)));
+    let hidden = weights(g, "/value/hidden", &[all, half], &tail.hidden);
     let biases: Vec<f32> = tail
         .hidden_bias
         .iter()
         .map(|&sum| sum as f32 / SUM_ONE)
         .collect();
-    let biases = g.floats("/value/hidden/bias", &[units], &biases);
-    let first = dense_squared(g, "/value/first", products, &hidden, &biases);
-    let second = g.floats("/value/second/weights", &[units, units], &tail.second);
-    let biases = g.floats("/value/second/bias", &[units], &tail.second_bias);
-    let second = dense_squared(g, "/value/second", &first, &second, &biases);
-    let out = g.floats("/value/out/weights", &[units, OUTPUTS], &tail.out);
-    let biases = g.floats("/value/out/bias", &[OUTPUTS], &tail.out_bias);
-    let out = g.matmul("/value/out/product", &second, &out);
-    let out = g.add("/value/out", &out, &biases);
+    let biases = g.floats("/value/hidden/bias", &[all], &biases);
+    let first = dense(
+        g,
+        "/value/first",
+        products,
+        (&hidden, &biases, units),
+        stage,
+    );
+    let first = square_clipped(g, "/value/first", &first);
+    let second = side_by_side(&tail.second, stages, units);
+    let second = g.floats("/value/second/weights", &[units, all], &second);
+    let biases = g.floats("/value/second/bias", &[all], &tail.second_bias);
+    let second = dense(g, "/value/second", &first, (&second, &biases, units), stage);
+    let second = square_clipped(g, "/value/second", &second);
+    let (out, outputs) = (side_by_side(&tail.out, stages, OUTPUTS), stages * OUTPUTS);
+    let out = g.floats("/value/out/weights", &[units, outputs], &out);
+    let biases = g.floats("/value/out/bias", &[outputs], tail.out_bias.as_flattened());
+    let out = dense(g, "/value/out", &second, (&out, &biases, OUTPUTS), stage);
     let direct = g.floats(
         "/value/direct/weights",
         &[INPUTS, OUTPUTS],
@@ -178,18 +189,72 @@ fn tail(
     g.add("/value/outputs", &out, &direct)
 }
 
-/// The squares of a dense layer's sums, clipped to 0..1 before.
-fn dense_squared(
+/// Matrices of stages as one, in which they stand side by side: `[stage][row][column]` as `[row][stage][column]`.
+fn side_by_side(weights: &[f32], stages: usize, columns: usize) -> Vec<f32> {
+    let of_stage = weights.len() / stages;
+    let rows = (0..of_stage).step_by(columns);
+    let parts = rows.flat_map(|row| (0..stages).map(move |stage| stage * of_stage + row));
+    parts
+        .flat_map(|start| &weights[start..start + columns])
+        .copied()
+        .collect()
+}
+
+/// And back.
+fn one_by_one(weights: &[f32], stages: usize, columns: usize) -> Vec<f32> {
+    // The same with rows in the place of stages.
+    side_by_side(weights, weights.len() / stages / columns, columns)
+}
+
+/// Which stage a position is of: \[batch, 1, stages\], 1 at its place, 0 elsewhere. See [`Shape::stage`].
+fn stage(g: &mut Graph, input: &GraphValue, stages: usize) -> GraphValue {
+    let is_piece = |input| if input < PIECE_INPUTS { 1.0 } else { 0.0 };
+    let ones: Vec<f32> = (0..INPUTS).map(is_piece).collect();
+    let ones = g.floats("/stage/of/pieces", &[INPUTS, 1], &ones);
+    let pieces = g.matmul("/stage/pieces", input, &ones);
+    let (less, share) = (
+        g.floats("/stage/less", &[1], &[-1.0]),
+        g.floats("/stage/share", &[1], &[stages as f32 / 32.0]),
+    );
+    let others = g.add("/stage/others", &pieces, &less);
+    let scaled = g.mul("/stage/scaled", &others, &share);
+    let whole = g.floor("/stage/whole", &scaled);
+    let number = g.clip("/stage/number", &whole, 0.0, stages as f32 - 1.0);
+    // 1 - (number - stage)^2 is 1 where they are the same and not positive elsewhere.
+    let negated: Vec<f32> = (0..stages).map(|stage| -(stage as f32)).collect();
+    let negated = g.floats("/stage/negated", &[stages], &negated);
+    let distance = g.add("/stage/distance", &number, &negated);
+    let squared = g.mul("/stage/squared", &distance, &distance);
+    let negative = g.mul("/stage/negative", &squared, &less);
+    let one = g.floats("/stage/one", &[1], &[1.0]);
+    let near = g.add("/stage/near", &negative, &one);
+    let mask = g.relu("/stage/mask", &near);
+    g.reshape("/stage", &mask, &[-1, 1, stages as i64])
+}
+
+/// The sums of a dense layer of so many columns; with stages (how many, and which it is), those of the position's own.
+fn dense(
     g: &mut Graph,
     name: &str,
     x: &GraphValue,
-    weights: &GraphValue,
-    bias: &GraphValue,
+    (weights, bias, columns): (&GraphValue, &GraphValue, usize),
+    stage: &Option<(usize, GraphValue)>,
 ) -> GraphValue {
     let sums = g.matmul(&format!("{name}/product"), x, weights);
     let sums = g.add(&format!("{name}/sums"), &sums, bias);
-    let clipped = g.clip(&format!("{name}/clipped"), &sums, 0.0, 1.0);
-    g.mul(name, &clipped, &clipped)
+    let Some((stages, mask)) = stage else {
+        return sums;
+    };
+    let dims = [-1, *stages as i64, columns as i64];
+    let all = g.reshape(&format!("{name}/stages"), &sums, &dims);
+    let own = g.matmul(&format!("{name}/own"), mask, &all);
+    g.reshape(&format!("{name}/of-stage"), &own, &[-1, columns as i64])
+}
+
+/// The squares of sums, clipped to 0..1 before.
+fn square_clipped(g: &mut Graph, name: &str, sums: &GraphValue) -> GraphValue {
+    let clipped = g.clip(&format!("{name}/clipped"), sums, 0.0, 1.0);
+    g.mul(&format!("{name}/squares"), &clipped, &clipped)
 }
 
 /// Whether a file is a sparse network, whatever its version.
@@ -251,26 +316,32 @@ pub fn read(bytes: &[u8]) -> Result<IntegerNetwork, FileError> {
     }
     let tensors = Tensors::of(model)?;
     let (policy, value) = (tensors.first("/policy")?, tensors.first("/value")?);
-    let units = tensors.length("/value/hidden/bias")?;
+    // Those of all stages, as many as there are biases of the outputs.
+    let all = tensors.length("/value/hidden/bias")?;
+    let stages = (tensors.length("/value/out/bias")? / OUTPUTS).max(1);
+    let (units, outputs) = (all / stages, stages * OUTPUTS);
     let shape = Shape {
         policy: policy.width,
         value: value.width,
         hidden: units,
+        stages,
     };
-    let mut out_bias = [0.0; OUTPUTS];
-    out_bias.copy_from_slice(&tensors.floats("/value/out/bias", &[OUTPUTS])?);
+    let second = tensors.floats("/value/second/weights", &[units, all])?;
+    let out = tensors.floats("/value/out/weights", &[units, outputs])?;
+    let out_bias = tensors.floats("/value/out/bias", &[outputs])?;
     let direct = tensors.floats("/value/direct/weights", &[INPUTS, OUTPUTS])?;
     let network = IntegerNetwork {
         rows: tensors.bytes("/policy/rows/weights", &[ROWS, shape.policy / 2])?,
         rows_bias: sums(&tensors.floats("/policy/rows/bias", &[ROWS])?),
         tail: ValueTail {
+            stages,
             units,
-            hidden: tensors.bytes("/value/hidden/weights", &[units, shape.value / 2])?,
-            hidden_bias: sums(&tensors.floats("/value/hidden/bias", &[units])?),
-            second: tensors.floats("/value/second/weights", &[units, units])?,
-            second_bias: tensors.floats("/value/second/bias", &[units])?,
-            out: tensors.floats("/value/out/weights", &[units, OUTPUTS])?,
-            out_bias,
+            hidden: tensors.bytes("/value/hidden/weights", &[all, shape.value / 2])?,
+            hidden_bias: sums(&tensors.floats("/value/hidden/bias", &[all])?),
+            second: one_by_one(&second, stages, units),
+            second_bias: tensors.floats("/value/second/bias", &[all])?,
+            out: one_by_one(&out, stages, OUTPUTS),
+            out_bias: out_bias.as_chunks().0.to_vec(),
             direct: direct.as_chunks().0.to_vec(),
         },
         policy,
@@ -396,15 +467,25 @@ mod tests {
         policy: 128,
         value: 192,
         hidden: 8,
+        stages: 1,
     };
 
     fn network() -> IntegerNetwork {
-        let mut weights = SHAPE.start(4);
+        network_of(SHAPE)
+    }
+
+    fn network_of(shape: Shape) -> IntegerNetwork {
+        let mut weights = shape.start(4);
         // Nothing may be 0 everywhere, or its place in the graph would not matter.
         for (at, weight) in weights.iter_mut().enumerate() {
             *weight += 0.03 * (at as f32 * 0.7).sin();
         }
-        IntegerNetwork::quantize(SHAPE, &weights)
+        IntegerNetwork::quantize(shape, &weights)
+    }
+
+    /// The same with stages.
+    fn staged() -> IntegerNetwork {
+        network_of(Shape { stages: 8, ..SHAPE })
     }
 
     #[test]
@@ -412,6 +493,7 @@ mod tests {
         let network = network();
         let bytes = write(&network, &[("name", "a test")]);
         assert!(read(&bytes).unwrap() == network);
+        assert!(read(&write(&staged(), &[])).unwrap() == staged());
         assert!(is_sparse(&bytes) && !is_sparse(b"something else"));
         let entries = metadata(&bytes).unwrap();
         assert!(entries.contains(&("name".to_owned(), "a test".to_owned())));
@@ -436,12 +518,23 @@ mod tests {
 
     #[test]
     fn a_runtime_computes_the_same_from_the_file() {
-        let network = network();
-        let bytes = write(&network, &[]);
-        let model: Model = ModelOptions::with_all_ops().load(bytes).unwrap();
         let inputs: [u16; 9] = [3, 77, 500, 901, 1500, 1777, 2222, 3071, 3080];
+        let more: Vec<u16> = (0..31).map(|at| 5 + 97 * at).collect();
+        let (one, many) = (network(), staged());
+        let said = [
+            check_runtime(&one, &inputs),
+            check_runtime(&many, &inputs),
+            check_runtime(&many, &more),
+        ];
+        assert!(said[1] != said[0] && said[2] != said[1]);
+    }
+
+    /// Compares what `rten` computes with what we do; our value.
+    fn check_runtime(network: &IntegerNetwork, inputs: &[u16]) -> [f32; 3] {
+        let bytes = write(network, &[]);
+        let model: Model = ModelOptions::with_all_ops().load(bytes).unwrap();
         let mut dense = NdTensor::<f32, 4>::zeros([2, PLANES, 8, 8]);
-        for input in inputs.map(usize::from) {
+        for input in inputs.iter().copied().map(usize::from) {
             dense[[1, input / 64, input / 8 % 8, input % 8]] = 1.0;
         }
         let node = |name: &str| model.node_id(name).unwrap();
@@ -462,18 +555,19 @@ mod tests {
         let rows: Vec<u16> = (0..ROWS as u16).collect();
         let mut logits = vec![0.0; ROWS];
         let level = Level::detect();
-        network.policy(level, &inputs, &rows, &mut logits, scratch);
+        network.policy(level, inputs, &rows, &mut logits, scratch);
         let from_graph = second(&found[0], ROWS);
         assert!(logits.iter().any(|logit| logit.abs() > 0.1));
         for (ours, theirs) in logits.iter().zip(&from_graph) {
             assert!((ours - theirs).abs() < 1e-4, "{ours} {theirs}");
         }
-        let value = network.value(level, &inputs, scratch);
+        let value = network.value(level, inputs, scratch);
         for (ours, theirs) in value.wdl.iter().zip(second(&found[1], 3)) {
             assert!((ours - theirs).abs() < 1e-5, "{ours} {theirs}");
         }
         assert!((value.plies - second(&found[2], 1)[0]).abs() < 1e-3);
         softmax(&mut logits);
         assert!((logits.iter().sum::<f32>() - 1.0).abs() < 1e-4);
+        value.wdl
     }
 }

@@ -11,7 +11,7 @@ use super::features::INPUTS;
 use super::moves::ROWS;
 use super::network::{
     ACTIVATION_ONE, BLOCK, OUTPUTS, PAIRS, PLIES_UNIT, PRODUCT_ONE, PRODUCT_SHIFT, Section, Shape,
-    WEIGHT_ONE,
+    WEIGHT_ONE, stage,
 };
 use super::simd::{Isa, Kernel, Level};
 
@@ -31,23 +31,25 @@ pub struct First {
     pub bias: Vec<i16>,
 }
 
-/// The value network behind its first layer.
+/// The value network behind its first layer, for each stage of the game.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValueTail {
-    /// Units of the hidden layers.
+    /// Stages of the game.
+    pub stages: usize,
+    /// Units of the hidden layers of a stage.
     pub units: usize,
-    /// `[unit][product]`, 64 is 1.
+    /// `[stage][unit][product]`, 64 is 1.
     pub hidden: Vec<i8>,
-    /// `[unit]`, 127 x 64 is 1.
+    /// `[stage][unit]`, 127 x 64 is 1.
     pub hidden_bias: Vec<i32>,
-    /// `[unit][unit]`, as trained.
+    /// `[stage][unit][unit]`, as trained.
     pub second: Vec<f32>,
-    /// `[unit]`
+    /// `[stage][unit]`
     pub second_bias: Vec<f32>,
-    /// `[unit][output]`
+    /// `[stage][unit][output]`
     pub out: Vec<f32>,
-    /// `[output]`
-    pub out_bias: [f32; OUTPUTS],
+    /// `[stage]`
+    pub out_bias: Vec<[f32; OUTPUTS]>,
     /// `[input][output]`
     pub direct: Vec<[f32; OUTPUTS]>,
 }
@@ -92,11 +94,12 @@ impl IntegerNetwork {
         let part = |section: &Section| &weights[section.range.clone()];
         let (rows, units) = (part(&s.rows), shape.hidden);
         let half = shape.value / 2;
-        let hidden = part(&s.hidden);
         // Transposed: a unit's weights lie together.
-        let hidden = (0..units * half).map(|at| hidden[at % half * units + at / half]);
-        let mut out_bias = [0.0; OUTPUTS];
-        out_bias.copy_from_slice(part(&s.out_bias));
+        let transposed = |hidden: &[f32]| -> Vec<i8> {
+            let weights = (0..units * half).map(|at| hidden[at % half * units + at / half]);
+            weights.map(|weight| to_i8(weight, WEIGHT_ONE)).collect()
+        };
+        let hidden = part(&s.hidden).chunks_exact(units * half);
         IntegerNetwork {
             policy: first(shape.policy, part(&s.policy_in), part(&s.policy_bias)),
             rows: rows
@@ -109,8 +112,9 @@ impl IntegerNetwork {
                 .collect(),
             value: first(shape.value, part(&s.value_in), part(&s.value_bias)),
             tail: ValueTail {
+                stages: shape.stages,
                 units,
-                hidden: hidden.map(|weight| to_i8(weight, WEIGHT_ONE)).collect(),
+                hidden: hidden.flat_map(transposed).collect(),
                 hidden_bias: part(&s.hidden_bias)
                     .iter()
                     .map(|&bias| to_sum(bias))
@@ -118,7 +122,7 @@ impl IntegerNetwork {
                 second: part(&s.second).to_vec(),
                 second_bias: part(&s.second_bias).to_vec(),
                 out: part(&s.out).to_vec(),
-                out_bias,
+                out_bias: part(&s.out_bias).as_chunks().0.to_vec(),
                 direct: part(&s.direct).as_chunks().0.to_vec(),
             },
         }
@@ -155,8 +159,10 @@ impl IntegerNetwork {
         }
         let tail = &self.tail;
         let half = self.value.width / 2;
+        let of_stage = tail.units * half;
         for (at, &weight) in tail.hidden.iter().enumerate() {
-            let place = at % half * tail.units + at / half;
+            let (stage, at) = (at / of_stage, at % of_stage);
+            let place = stage * of_stage + at % half * tail.units + at / half;
             set(&s.hidden, place, f32::from(weight) / WEIGHT_ONE as f32);
         }
         for (at, &bias) in tail.hidden_bias.iter().enumerate() {
@@ -166,7 +172,7 @@ impl IntegerNetwork {
             (&s.second, &tail.second[..]),
             (&s.second_bias, &tail.second_bias),
             (&s.out, &tail.out),
-            (&s.out_bias, &tail.out_bias),
+            (&s.out_bias, tail.out_bias.as_flattened()),
             (&s.direct, tail.direct.as_flattened()),
         ] {
             weights[section.range.clone()].copy_from_slice(values);
@@ -180,6 +186,7 @@ impl IntegerNetwork {
             policy: self.policy.width,
             value: self.value.width,
             hidden: self.tail.units,
+            stages: self.tail.stages,
         }
     }
 
@@ -189,7 +196,8 @@ impl IntegerNetwork {
         let first = |layer: &First| {
             layer.weights.len() == INPUTS * layer.width && layer.bias.len() == layer.width
         };
-        let (tail, units) = (&self.tail, shape.hidden);
+        let tail = &self.tail;
+        let units = shape.stages * shape.hidden;
         shape.is_valid()
             && first(&self.policy)
             && first(&self.value)
@@ -197,9 +205,10 @@ impl IntegerNetwork {
             && self.rows_bias.len() == ROWS
             && tail.hidden.len() == units * shape.value / 2
             && tail.hidden_bias.len() == units
-            && tail.second.len() == units * units
+            && tail.second.len() == units * shape.hidden
             && tail.second_bias.len() == units
             && tail.out.len() == units * OUTPUTS
+            && tail.out_bias.len() == shape.stages
             && tail.direct.len() == INPUTS
     }
 
@@ -337,19 +346,27 @@ impl Kernel for ValueKernel<'_> {
         layer.products(self.inputs, &mut scratch.sums, &mut scratch.products);
         let half = layer.width / 2;
         let products = &scratch.products[..half];
+        let (stage, units) = (stage(tail.stages, self.inputs), tail.units);
+        let hidden = &tail.hidden[stage * units * half..(stage + 1) * units * half];
+        let of_stage = stage * units..(stage + 1) * units;
         scratch.first.clear();
-        for (bias, weights) in tail.hidden_bias.iter().zip(tail.hidden.chunks_exact(half)) {
+        let biases = &tail.hidden_bias[of_stage.clone()];
+        for (bias, weights) in biases.iter().zip(hidden.chunks_exact(half)) {
             let sum = (bias + isa.dot(products, weights)) as f32 / SUM_ONE;
             scratch.first.push(square_clipped(sum));
         }
         scratch.second.clear();
-        scratch.second.extend_from_slice(&tail.second_bias);
-        add_product(&mut scratch.second, &tail.second, &scratch.first);
+        scratch
+            .second
+            .extend_from_slice(&tail.second_bias[of_stage]);
+        let second = &tail.second[stage * units * units..(stage + 1) * units * units];
+        add_product(&mut scratch.second, second, &scratch.first);
         for sum in &mut scratch.second {
             *sum = square_clipped(*sum);
         }
-        let mut outputs = tail.out_bias;
-        add_product(&mut outputs, &tail.out, &scratch.second);
+        let mut outputs = tail.out_bias[stage];
+        let out = &tail.out[stage * units * OUTPUTS..(stage + 1) * units * OUTPUTS];
+        add_product(&mut outputs, out, &scratch.second);
         for &input in self.inputs {
             let row = &tail.direct[usize::from(input)];
             for (output, weight) in outputs.iter_mut().zip(row) {
@@ -434,6 +451,7 @@ mod tests {
         policy: 192,
         value: 128,
         hidden: 7,
+        stages: 4,
     };
 
     /// Weights with something in every section.

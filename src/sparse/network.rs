@@ -7,6 +7,9 @@
 //! inputs -> 512, clipped to 0..1 -> products of pairs, 256 -> 32 -> 32 -> win, draw, loss, plies left (+ a sum over the inputs)
 //! ```
 //!
+//! What follows the value's products may be there several times, for different stages of the game: how many pieces are left says
+//! which of them counts ([`Shape::stage`]).
+//!
 //! Weights that are stored in 8 bits later are kept within their range in training ([`Section::limit`]), so that nothing but rounding is
 //! lost. All weights lie in one vector, which makes optimizers and files simple; [`Shape::sections`] says where what is. A first
 //! layer is stored in blocks of 64 columns (32 and their partners in the products): a block of the whole table fits into a
@@ -18,7 +21,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 
-use super::features::INPUTS;
+use super::features::{INPUTS, PIECE_INPUTS};
 use super::moves::ROWS;
 
 /// Columns of a block of a first layer.
@@ -48,6 +51,14 @@ pub struct Shape {
     pub value: usize,
     /// Units of the value's hidden layers.
     pub hidden: usize,
+    /// How many stages of the game have hidden layers of their own.
+    #[serde(default = "one_stage")]
+    pub stages: usize,
+}
+
+/// What there was before there were stages.
+fn one_stage() -> usize {
+    1
 }
 
 impl Default for Shape {
@@ -56,9 +67,13 @@ impl Default for Shape {
             policy: 512,
             value: 512,
             hidden: 32,
+            stages: 1,
         }
     }
 }
+
+/// Most pieces of a position.
+const MOST_PIECES: usize = 32;
 
 /// A part of the weights.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,17 +103,17 @@ pub struct Sections {
     pub value_in: Section,
     /// `[block][column]`
     pub value_bias: Section,
-    /// `[product][unit]`
+    /// `[stage][product][unit]`
     pub hidden: Section,
-    /// `[unit]`
+    /// `[stage][unit]`
     pub hidden_bias: Section,
-    /// `[unit][unit]`
+    /// `[stage][unit][unit]`
     pub second: Section,
-    /// `[unit]`
+    /// `[stage][unit]`
     pub second_bias: Section,
-    /// `[unit][output]`
+    /// `[stage][unit][output]`
     pub out: Section,
-    /// `[output]`
+    /// `[stage][output]`
     pub out_bias: Section,
     /// `[input][output]`
     pub direct: Section,
@@ -110,7 +125,14 @@ impl Shape {
     /// Whether such a network can be built.
     pub fn is_valid(self) -> bool {
         let layer = |width: usize| (BLOCK..=4096).contains(&width) && width.is_multiple_of(BLOCK);
-        layer(self.policy) && layer(self.value) && (1..=256).contains(&self.hidden)
+        let counts = (1..=256).contains(&self.hidden) && (1..=MOST_PIECES).contains(&self.stages);
+        layer(self.policy) && layer(self.value) && counts
+    }
+
+    /// The stage of a position with these inputs, the one of fewest pieces first: 32 pieces are divided evenly.
+    #[inline]
+    pub fn stage(self, inputs: &[u16]) -> usize {
+        stage(self.stages, inputs)
     }
 
     /// Where which weights lie.
@@ -131,6 +153,8 @@ impl Shape {
         let later = PRODUCT_ONE as f32 / WEIGHT_ONE as f32;
         let hidden_start = 2.0 / (self.value as f32 / 2.0).sqrt();
         let second_start = 1.5 / (self.hidden as f32).sqrt();
+        // Of all stages.
+        let units = self.stages * self.hidden;
         let mut sections = Sections {
             policy_in: section(INPUTS * self.policy, first, 0.1, 0.0),
             policy_bias: section(self.policy, free, 0.0, 0.25),
@@ -138,12 +162,12 @@ impl Shape {
             rows_bias: section(ROWS, free, 0.0, 0.0),
             value_in: section(INPUTS * self.value, first, 0.1, 0.0),
             value_bias: section(self.value, free, 0.0, 0.25),
-            hidden: section(self.value / 2 * self.hidden, later, hidden_start, 0.0),
-            hidden_bias: section(self.hidden, free, 0.0, 0.25),
-            second: section(self.hidden * self.hidden, free, second_start, 0.0),
-            second_bias: section(self.hidden, free, 0.0, 0.25),
-            out: section(self.hidden * OUTPUTS, free, second_start, 0.0),
-            out_bias: section(OUTPUTS, free, 0.0, 0.0),
+            hidden: section(self.value / 2 * units, later, hidden_start, 0.0),
+            hidden_bias: section(units, free, 0.0, 0.25),
+            second: section(self.hidden * units, free, second_start, 0.0),
+            second_bias: section(units, free, 0.0, 0.25),
+            out: section(units * OUTPUTS, free, second_start, 0.0),
+            out_bias: section(self.stages * OUTPUTS, free, 0.0, 0.0),
             direct: section(INPUTS * OUTPUTS, free, 0.0, 0.0),
             total: 0,
         };
@@ -163,6 +187,17 @@ impl Shape {
         }
         weights
     }
+}
+
+/// See [`Shape::stage`].
+#[inline]
+pub(super) fn stage(stages: usize, inputs: &[u16]) -> usize {
+    if stages == 1 {
+        return 0;
+    }
+    let is_piece = |input: &&u16| usize::from(**input) < PIECE_INPUTS;
+    let pieces = inputs.iter().filter(is_piece).count();
+    (pieces.saturating_sub(1) * stages / MOST_PIECES).min(stages - 1)
 }
 
 impl Sections {
@@ -213,11 +248,31 @@ mod tests {
     }
 
     #[test]
+    fn pieces_say_which_stage_it_is() {
+        let stage = |pieces: usize, stages: usize| {
+            let mut inputs: Vec<u16> = (0..pieces as u16).collect();
+            inputs.extend([PIECE_INPUTS as u16, INPUTS as u16 - 1]);
+            let shape = Shape {
+                stages,
+                ..Shape::default()
+            };
+            shape.stage(&inputs)
+        };
+        assert_eq!(
+            [2, 4, 5, 8, 9, 29, 32].map(|n| stage(n, 8)),
+            [0, 0, 1, 1, 2, 7, 7]
+        );
+        assert_eq!([0, 16, 17, 32, 40].map(|n| stage(n, 2)), [0, 0, 1, 1, 1]);
+        assert_eq!(stage(20, 1), 0);
+    }
+
+    #[test]
     fn the_same_seed_starts_the_same_network() {
         let shape = Shape {
             policy: 64,
             value: 64,
             hidden: 4,
+            stages: 1,
         };
         assert_eq!(shape.start(1), shape.start(1));
         assert_ne!(shape.start(1), shape.start(2));

@@ -10,7 +10,7 @@ import numpy
 import torch
 from torch.nn import functional
 
-BLOCK, PAIRS, INPUTS, OUTPUTS = 64, 32, 3092, 4
+BLOCK, PAIRS, INPUTS, PIECE_INPUTS, OUTPUTS = 64, 32, 3092, 3072, 4
 NAMES = (
     "policy_in policy_bias rows rows_bias value_in value_bias hidden hidden_bias second second_bias out out_bias direct"
 ).split()
@@ -55,12 +55,19 @@ def losses(w: dict[str, torch.Tensor], batch: dict) -> list[torch.Tensor]:
         shares = torch.tensor(batch["shares"][start : start + len(list_of_rows)])
         start += len(list_of_rows)
         policy = policy - (shares * functional.log_softmax(logits, 0)).sum()
-    units = shape["hidden"]
+    units, stages = shape["hidden"], shape["stages"]
+    pieces = torch.tensor([sum(number < PIECE_INPUTS for number in active) for active in batch["value_inputs"]])
+    stage = ((pieces - 1) * stages // 32).clamp(0, stages - 1)
+
+    def layer(x: torch.Tensor, name: str, outputs: int) -> torch.Tensor:
+        of_stages, bias = w[name].view(stages, -1, outputs), w[f"{name}_bias"].view(stages, outputs)
+        return (x.unsqueeze(1) @ of_stages[stage]).squeeze(1) + bias[stage]
+
     found = products(batch["value_inputs"], w["value_in"], w["value_bias"], shape["value"])
-    first = (found @ w["hidden"].view(-1, units) + w["hidden_bias"]).clamp(0, 1) ** 2
-    second = (first @ w["second"].view(units, units) + w["second_bias"]).clamp(0, 1) ** 2
+    first = layer(found, "hidden", units).clamp(0, 1) ** 2
+    second = layer(first, "second", units).clamp(0, 1) ** 2
     direct = torch.stack([w["direct"].view(INPUTS, OUTPUTS)[active].sum(0) for active in batch["value_inputs"]])
-    outputs = second @ w["out"].view(units, OUTPUTS) + w["out_bias"] + direct
+    outputs = layer(second, "out", OUTPUTS) + direct
     wdl, weights = torch.tensor(batch["wdl"]), torch.tensor(batch["weights"])
     if batch["squared"]:
         found = functional.softmax(outputs[:, :3], 1)

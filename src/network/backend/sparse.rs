@@ -202,6 +202,7 @@ mod tests {
             policy: 128,
             value: 64,
             hidden: 8,
+            stages: 4,
         };
         let mut weights = shape.start(6);
         for (at, weight) in weights.iter_mut().enumerate() {

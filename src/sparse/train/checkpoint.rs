@@ -139,6 +139,7 @@ mod tests {
             policy: 64,
             value: 64,
             hidden: 4,
+            stages: 2,
         };
         let mut state = Moments::new(shape.start(3));
         state.first[5] = 0.5;

@@ -124,7 +124,7 @@ struct TrainWorker {
 pub fn check_shape(shape: Shape) -> Result<()> {
     ensure!(
         shape.is_valid(),
-        "first layers have a multiple of {} columns, up to 4096, hidden layers 1 to 256 units",
+        "first layers have a multiple of {} columns, up to 4096, hidden layers 1 to 256 units, a game 1 to 32 stages",
         super::network::BLOCK
     );
     Ok(())
@@ -463,10 +463,12 @@ pub struct NewSizes {
     pub value: Option<usize>,
     /// Units of the value's hidden layers.
     pub hidden: Option<usize>,
+    /// Stages of the game.
+    pub stages: Option<usize>,
 }
 
 /// A checkpoint before the first step, with the weights of a network's file. Policy and value are networks of their own: the
-/// one for which a size is named begins with random weights.
+/// one for which a size is named begins with random weights. Not so with more stages: each begins as the one that it is a part of.
 ///
 /// # Errors
 /// When it is no sparse network, or there is none of these sizes.
@@ -477,11 +479,16 @@ pub fn start_from(bytes: &[u8], sizes: NewSizes, seed: u64) -> Result<Checkpoint
         policy: sizes.policy.unwrap_or(old.policy),
         value: sizes.value.unwrap_or(old.value),
         hidden: sizes.hidden.unwrap_or(old.hidden),
+        stages: sizes.stages.unwrap_or(old.stages),
     };
     check_shape(shape)?;
     let mut start = random_start(shape, seed);
-    let known = network.weights();
-    let (from, to) = (old.sections(), shape.sections());
+    let staged = Shape {
+        stages: shape.stages,
+        ..old
+    };
+    let known = in_stages(&network.weights(), old, staged)?;
+    let (from, to) = (staged.sections(), shape.sections());
     let is_value_new = sizes.value.is_some() || sizes.hidden.is_some();
     for (is_new, from, to) in [
         (sizes.policy.is_some(), from.policy(), to.policy()),
@@ -493,6 +500,31 @@ pub fn start_from(bytes: &[u8], sizes: NewSizes, seed: u64) -> Result<Checkpoint
         }
     }
     Ok(start)
+}
+
+/// The same weights for a network of more stages: the later ones have those of the stage that they were a part of.
+fn in_stages(weights: &[f32], from: Shape, to: Shape) -> Result<Vec<f32>> {
+    let ratio = to.stages / from.stages;
+    ensure!(
+        to.stages == ratio * from.stages && ratio > 0,
+        "{} stages cannot be made of the {} that the network has: a multiple of them can",
+        to.stages,
+        from.stages
+    );
+    let mut staged = Vec::with_capacity(to.sections().total);
+    let sections = from.sections();
+    for (section, larger) in sections.all().into_iter().zip(to.sections().all()) {
+        let part = &weights[section.range.clone()];
+        match larger.range.len() == part.len() {
+            true => staged.extend_from_slice(part),
+            false => {
+                for stage in part.chunks_exact(part.len() / from.stages) {
+                    (0..ratio).for_each(|_| staged.extend_from_slice(stage));
+                }
+            }
+        }
+    }
+    Ok(staged)
 }
 
 /// The file of a checkpoint's averaged weights in integers, with more metadata (who made it, of what).
@@ -512,6 +544,7 @@ mod tests {
         policy: 64,
         value: 64,
         hidden: 8,
+        stages: 1,
     };
 
     /// A few positions of a game of first moves, each with the move wanted and an evaluation; every eighth is held out.
@@ -699,6 +732,29 @@ mod tests {
             weights_at(&start, value.clone())
                 == random_start(start.shape, 9).state.weights[value.clone()]
         );
+
+        // Of more stages: what they say is the same at first.
+        let sizes = NewSizes {
+            stages: Some(8),
+            ..NewSizes::default()
+        };
+        let staged = start_from(&known, sizes, 9).unwrap();
+        let network = |checkpoint: &Checkpoint| file::read(&export(checkpoint, &[])).unwrap();
+        let (one, eight) = (network(&same), network(&staged));
+        assert_eq!((eight.tail.stages, eight.tail.out_bias.len()), (8, 8));
+        for pieces in [3, 20, 32] {
+            let inputs: Vec<u16> = (0..pieces).map(|at| at * 90).collect();
+            let said = |network: &infer::IntegerNetwork| {
+                network.value(Level::detect(), &inputs, &mut Scratch::default())
+            };
+            assert_eq!(said(&one), said(&eight));
+        }
+        let fewer = NewSizes {
+            stages: Some(12),
+            ..NewSizes::default()
+        };
+        let error = start_from(&export(&staged, &[]), fewer, 9).unwrap_err();
+        assert!(error.to_string().contains("a multiple"), "{error}");
 
         for (subject, learned, kept) in [
             (Subject::Value, value.clone(), policy.clone()),

@@ -5,6 +5,8 @@
 //! position. Losses are the cross-entropy of the policy over the legal moves, that of W/D/L or the squared error of W - L
 //! ([`ValueLoss`]), and Huber's of the plies left.
 
+use std::ops::Range;
+
 use crate::sparse::features::INPUTS;
 use crate::sparse::network::{BLOCK, OUTPUTS, PAIRS, Section, Sections, Shape};
 use crate::sparse::simd::{Isa, Kernel, Level};
@@ -259,7 +261,7 @@ impl Pass<'_> {
         ws.values.clear();
         ws.slopes.clear();
         ws.slopes.resize(ws.products.len(), 0.0);
-        let mut tail = Tail::new(self.shape.hidden, s, self.weights);
+        let mut tail = Tail::new(self.shape, s, self.weights);
         for (index, target) in chunk.values.iter().enumerate() {
             let inputs = chunk.value_inputs.get(index);
             let at = index * width / 2..(index + 1) * width / 2;
@@ -381,7 +383,9 @@ fn backward(
 
 /// The value network behind its first layer.
 struct Tail<'a> {
-    units: usize,
+    shape: Shape,
+    /// The stage of the position that went forward last.
+    stage: usize,
     sections: &'a Sections,
     weights: &'a [f32],
     /// Hidden layers: sums clipped to 0..1, and their squares.
@@ -395,10 +399,11 @@ struct Tail<'a> {
 
 impl<'a> Tail<'a> {
     #[inline(always)]
-    fn new(units: usize, sections: &'a Sections, weights: &'a [f32]) -> Tail<'a> {
-        let zeros = || vec![0.0; units];
+    fn new(shape: Shape, sections: &'a Sections, weights: &'a [f32]) -> Tail<'a> {
+        let zeros = || vec![0.0; shape.hidden];
         Tail {
-            units,
+            shape,
+            stage: 0,
             sections,
             weights,
             first: zeros(),
@@ -410,21 +415,38 @@ impl<'a> Tail<'a> {
         }
     }
 
+    /// Where the weights of the position's stage are.
+    #[inline(always)]
+    fn of_stage(&self, section: &Section) -> Range<usize> {
+        let len = section.range.len() / self.shape.stages;
+        let start = section.range.start + self.stage * len;
+        start..start + len
+    }
+
     /// Probabilities of W, D, L, and plies left.
     #[inline(always)]
     fn forward(&mut self, inputs: &[u16], products: &[f32]) -> [f32; OUTPUTS] {
+        self.stage = self.shape.stage(inputs);
         let (s, weights) = (self.sections, self.weights);
-        let part = |section: &Section| &weights[section.range.clone()];
-        self.first.copy_from_slice(part(&s.hidden_bias));
-        add_product(&mut self.first, part(&s.hidden), products);
+        let [hidden, hidden_bias, second, second_bias, out, out_bias] = [
+            &s.hidden,
+            &s.hidden_bias,
+            &s.second,
+            &s.second_bias,
+            &s.out,
+            &s.out_bias,
+        ]
+        .map(|section| &weights[self.of_stage(section)]);
+        self.first.copy_from_slice(hidden_bias);
+        add_product(&mut self.first, hidden, products);
         square_clipped(&mut self.first, &mut self.first_squares);
-        self.second.copy_from_slice(part(&s.second_bias));
-        add_product(&mut self.second, part(&s.second), &self.first_squares);
+        self.second.copy_from_slice(second_bias);
+        add_product(&mut self.second, second, &self.first_squares);
         square_clipped(&mut self.second, &mut self.second_squares);
         let mut outputs = [0.0; OUTPUTS];
-        outputs.copy_from_slice(part(&s.out_bias));
-        add_product(&mut outputs, part(&s.out), &self.second_squares);
-        let direct = part(&s.direct).as_chunks::<OUTPUTS>().0;
+        outputs.copy_from_slice(out_bias);
+        add_product(&mut outputs, out, &self.second_squares);
+        let direct = weights[s.direct.range.clone()].as_chunks::<OUTPUTS>().0;
         for &input in inputs {
             for (output, weight) in outputs.iter_mut().zip(&direct[usize::from(input)]) {
                 *output += weight;
@@ -447,31 +469,33 @@ impl<'a> Tail<'a> {
         below: &mut [f32],
     ) {
         let (s, weights) = (self.sections, self.weights);
-        let part = |section: &Section| &weights[section.range.clone()];
+        let [hidden, hidden_bias, second, second_bias, out, out_bias] = [
+            &s.hidden,
+            &s.hidden_bias,
+            &s.second,
+            &s.second_bias,
+            &s.out,
+            &s.out_bias,
+        ]
+        .map(|section| self.of_stage(section));
         let start = s.direct.range.start;
         for &input in inputs {
             let at = start + usize::from(input) * OUTPUTS;
             add_scaled(&mut gradient[at..at + OUTPUTS], &outputs, 1.0);
         }
-        add_scaled(&mut gradient[s.out_bias.range.clone()], &outputs, 1.0);
-        let place = &mut gradient[s.out.range.clone()];
-        add_outer(place, &self.second_squares, &outputs);
-        back_product(&mut self.slopes, part(&s.out), &outputs);
+        add_scaled(&mut gradient[out_bias], &outputs, 1.0);
+        add_outer(&mut gradient[out.clone()], &self.second_squares, &outputs);
+        back_product(&mut self.slopes, &weights[out], &outputs);
         unsquare(&mut self.slopes, &self.second);
-        add_scaled(
-            &mut gradient[s.second_bias.range.clone()],
-            &self.slopes,
-            1.0,
-        );
-        let place = &mut gradient[s.second.range.clone()];
+        add_scaled(&mut gradient[second_bias], &self.slopes, 1.0);
+        let place = &mut gradient[second.clone()];
         add_outer(place, &self.first_squares, &self.slopes);
-        back_product(&mut self.slopes_below, part(&s.second), &self.slopes);
+        back_product(&mut self.slopes_below, &weights[second], &self.slopes);
         unsquare(&mut self.slopes_below, &self.first);
         let slopes = &self.slopes_below;
-        add_scaled(&mut gradient[s.hidden_bias.range.clone()], slopes, 1.0);
-        add_outer(&mut gradient[s.hidden.range.clone()], products, slopes);
-        back_product(below, part(&s.hidden), slopes);
-        debug_assert_eq!(self.units, slopes.len());
+        add_scaled(&mut gradient[hidden_bias], slopes, 1.0);
+        add_outer(&mut gradient[hidden.clone()], products, slopes);
+        back_product(below, &weights[hidden], slopes);
     }
 }
 
@@ -624,6 +648,8 @@ mod tests {
         policy: 64,
         value: 128,
         hidden: 5,
+        // The positions of the tests are of the first two.
+        stages: 8,
     };
 
     /// Positions that are not of chess, but touch few rows.
@@ -731,7 +757,7 @@ mod tests {
             }
             let kind = scales.value_loss;
             assert!(
-                difference < 1e-3 * size,
+                difference < 3e-3 * size,
                 "{kind:?}, {name}: {difference} of {size}"
             );
         }
