@@ -37,10 +37,25 @@ games=$((2 * games)) play equal-tau --nodes 1000 --a-plays both \
 games=1500 play figure5 --nodes 1000 --balance 5 --balance-games 100 --double-nodes 4000 --tau tau1
 
 # Figures 2 and 3 are drawn from all games, figure 4 from the first 100 of each run, as in the paper.
-mkdir -p "$folder/all" "$folder/first"
+mkdir -p "$folder/all" "$folder/first" "$folder/temperature"
 for name in sc{1,5,10,20,32,1000000000} puct-tau2; do
     cat "$folder/$name"/games-*.pgn > "$folder/all/$name.pgn"
     cp "$folder/$name/games-00001.pgn" "$folder/first/$name.pgn"
 done
-"$scorn" stats "$folder"/all/*.pgn --html "$folder/figures2+3.html" --force
+# From the low schedule to the high one; plain PUCT with the low one is the last point of figure 2, too.
+temperature=("$folder"/temperature/puct-{tau1,t0.25,t0.5,tau2}.pgn)
+cp "$folder/all/sc1000000000.pgn" "${temperature[0]}"
+for name in puct-t0.25 puct-t0.5 puct-tau2; do
+    cat "$folder/$name"/games-*.pgn > "$folder/temperature/$name.pgn"
+done
+# Each page has the three figures in this order; the one that is meant is taken out of it: page, number, file.
+draw() {
+    awk -v wanted="$2" 'sub(/.*<svg/, "<svg") { at++ } at == wanted { print } /<\/svg>/ && at == wanted { exit }' \
+        "$folder/$1.html" > "$folder/$3.svg"
+}
+"$scorn" stats "$folder"/all/*.pgn --html "$folder/figure2.html" --force
+"$scorn" stats "${temperature[@]}" --html "$folder/figure3.html" --force
 "$scorn" stats "$folder"/first/*.pgn --html "$folder/figure4.html" --force
+draw figure2 1 figure2
+draw figure3 2 figure3
+draw figure4 3 figure4
