@@ -57,6 +57,11 @@ pub struct Engine {
     options: Options,
     /// The options as they are for this game: a profile may have set some.
     in_force: Options,
+    /// Whether an analysis goes by the options as they were set.
+    is_lifted: bool,
+    /// Once a game was analysed in between: the options of play during the analysis, and of analysis during play. Their
+    /// networks stay loaded.
+    other: Option<Options>,
     autopilot: Autopilot,
     /// The network that is played with, and what it asks for.
     wishes: (String, Wishes),
@@ -140,6 +145,8 @@ impl Engine {
         Engine {
             timing: Timing::new(&options),
             in_force: options.clone(),
+            is_lifted: false,
+            other: None,
             options,
             autopilot,
             wishes: (String::new(), Wishes::default()),
@@ -191,7 +198,8 @@ impl Engine {
         let (mut in_force, announcement) = self.autopilot.in_force(&self.options);
         self.apply_wishes(&mut in_force);
         strength::limit(&mut in_force);
-        self.in_force = in_force;
+        (self.in_force, self.is_lifted) = (in_force, false);
+        self.other = self.other.take().map(|_| self.options.clone());
         if let Some(text) = announcement {
             self.listener.note(&text);
         }
@@ -215,7 +223,10 @@ impl Engine {
         }
         let mut options = self.options.clone();
         self.apply_wishes(&mut options);
-        self.in_force = options;
+        let before = std::mem::replace(&mut self.in_force, options);
+        if !std::mem::replace(&mut self.is_lifted, true) {
+            self.other = Some(before);
+        }
     }
 
     /// Drops the tree before the next search.
@@ -234,6 +245,7 @@ impl Engine {
     pub fn new_game(&mut self) {
         self.timing.new_game();
         self.autopilot.new_game();
+        self.other = None;
         self.put_in_force();
         self.clear_hash();
     }
@@ -276,7 +288,8 @@ impl Engine {
             Ok(description) => *announcement.lock() = Some(description + &asks),
             Err(error) => listener.note(&format!("error: {error}")),
         };
-        self.loader.request(&self.in_force, retry, tell);
+        self.loader
+            .request(&self.in_force, self.other.as_ref(), retry, tell);
     }
 
     /// Begins to load everything that a search will need, before it is asked for.
@@ -879,6 +892,68 @@ mod tests {
             let between = engine.clock.now();
             assert_eq!(engine.received(&go) <= between, is_earlier);
         }
+    }
+
+    #[test]
+    fn an_analysis_in_the_middle_of_a_game_loads_nothing_twice() {
+        let loads = Arc::new(Mutex::new(Vec::new()));
+        let load: Load = Arc::new({
+            let loads = Arc::clone(&loads);
+            move |options: &Options, role: Role| {
+                let name = match role {
+                    Role::Main => &options.weights_file,
+                    Role::Opponent => &options.opponent_weights,
+                };
+                loads.lock().push(name.clone());
+                Ok(Arc::new(HashEvaluator) as Arc<dyn Evaluator>)
+            }
+        });
+        let loaded = || std::mem::take(&mut *loads.lock());
+        let (mut engine, memory, told) = engine(load);
+        let own = engine.options().weights_file.clone();
+        // At odds the autopilot wants an opponent's network, and at this strength a person plays.
+        for (option, value) in [
+            ("UCI_Opponent", "none 1200 human Somebody"),
+            ("UCI_LimitStrength", "true"),
+            ("UCI_Elo", "1500"),
+            ("HumanWeights", "maia-{maia}"),
+        ] {
+            engine.set_option(option, value).unwrap();
+        }
+        let queen = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1";
+        let both = |engine: &mut Engine| {
+            engine.set_position(Some(queen), &[]).unwrap();
+            let nodes = Go {
+                nodes: Some(1),
+                ..Go::default()
+            };
+            assert!(answer_to(engine, &told, &memory, nodes).best.is_some());
+            for _ in 0..2 {
+                engine.go(Go {
+                    infinite: true,
+                    ..Go::default()
+                });
+                // A search that is stopped before the network is there has a move from the built-in one.
+                let _ = engine.loader.wait(&StopSignal::default(), None);
+                engine.stop();
+                engine.search_ended(told.recv().unwrap());
+            }
+        };
+        both(&mut engine);
+        let all = ["maia-1500", "<built in human 1200>", &own];
+        assert_eq!(loaded(), all);
+        both(&mut engine);
+        engine.clear_hash();
+        both(&mut engine);
+        assert_eq!(loaded(), [""; 0]);
+        // What the game's play needed is forgotten with the game: here it is analysed only.
+        engine.new_game();
+        engine.set_position(None, &[]).unwrap();
+        engine.prepare(Retry::No);
+        let _ = engine.loader.wait(&StopSignal::default(), None);
+        assert_eq!(loaded(), [""; 0], "the person still plays");
+        both(&mut engine);
+        assert_eq!(loaded(), all[1..]);
     }
 
     #[test]

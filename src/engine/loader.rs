@@ -1,6 +1,7 @@
 //! Loads the networks on a thread of its own, so that the engine answers the GUI meanwhile. What was loaded is kept until
 //! the options ask for something else: another opponent's network leaves the main one where it is, and another temperature
-//! or cache changes only what stands in front of a network's backend.
+//! or cache changes only what stands in front of a network's backend. In a game that is analysed in between, what one of
+//! the two needs is put aside while the other is at work.
 //!
 //! Once the networks can be used, the same thread warms them up (on GPUs the first run of each batch size is slow): nobody
 //! waits for that, a search interrupts it, and it ends when other networks are wanted or the program ends.
@@ -69,6 +70,8 @@ struct LoaderState {
     /// The networks that were loaded last.
     main: Option<Loaded>,
     opponent: Option<Loaded>,
+    /// Backends that nobody wants now, but soon again.
+    aside: Vec<SetAside>,
     /// The built-in network, once something had to stand in for those.
     stand_in: Option<Networks>,
     /// Threads that load or warm up.
@@ -89,15 +92,21 @@ struct Loaded {
     evaluator: Arc<dyn Evaluator>,
 }
 
-impl Loaded {
-    /// Whether the backend is what `options` ask for.
-    fn is_usable(&self, options: &Options, role: Role) -> bool {
-        let unusable = match role {
-            Role::Main => Invalidates::Network,
-            Role::Opponent => Invalidates::OpponentNetwork,
-        };
-        options.invalidated_since(&self.options) < unusable
-    }
+/// A backend without what stands in front of it, whose cache would take memory for nothing.
+struct SetAside {
+    role: Role,
+    /// The options that it was loaded for.
+    options: Options,
+    backend: Arc<dyn Evaluator>,
+}
+
+/// Whether a backend that was loaded for the options `made_for` is what `options` ask for.
+fn is_usable(made_for: &Options, options: &Options, role: Role) -> bool {
+    let (is_wanted, unusable) = match role {
+        Role::Main => (true, Invalidates::Network),
+        Role::Opponent => (is_wanted(options), Invalidates::OpponentNetwork),
+    };
+    is_wanted && options.invalidated_since(made_for) < unusable
 }
 
 impl LoaderState {
@@ -106,6 +115,33 @@ impl LoaderState {
             Role::Main => &mut self.main,
             Role::Opponent => &mut self.opponent,
         }
+    }
+
+    /// Takes away what `options` do not ask for: aside, if `soon` ask for it, otherwise out, so that not both the old and the
+    /// new are in memory. What is out is returned, for it may take time to drop it.
+    fn let_go(&mut self, options: &Options, soon: Option<&Options>) -> Vec<SetAside> {
+        for role in [Role::Main, Role::Opponent] {
+            let unused = self
+                .loaded(role)
+                .take_if(|loaded| !is_usable(&loaded.options, options, role));
+            self.aside.extend(unused.map(|loaded| SetAside {
+                role,
+                options: loaded.options,
+                backend: loaded.backend,
+            }));
+        }
+        let is_out = |aside: &mut SetAside| {
+            let mut asking = [Some(options), soon].into_iter().flatten();
+            !asking.any(|options| is_usable(&aside.options, options, aside.role))
+        };
+        self.aside.extract_if(.., is_out).collect()
+    }
+
+    /// The backend that `options` ask for, if it was put aside.
+    fn set_aside(&self, options: &Options, role: Role) -> Option<Arc<dyn Evaluator>> {
+        let mut those = self.aside.iter().filter(|aside| aside.role == role);
+        let found = those.find(|aside| is_usable(&aside.options, options, role));
+        found.map(|aside| Arc::clone(&aside.backend))
     }
 }
 
@@ -126,6 +162,7 @@ impl Loader {
             is_incomplete: false,
             main: None,
             opponent: None,
+            aside: Vec::new(),
             stand_in: None,
             busy: 0,
             is_searching: false,
@@ -139,10 +176,12 @@ impl Loader {
     }
 
     /// Begins to load what `options` ask for, unless that is already there or on its way, and to warm it up afterwards.
-    /// `done` is told how loading ended: the networks' description or what is wrong; and what goes wrong later.
+    /// What only `soon` ask for stays loaded if it is. `done` is told how loading ended: the networks' description or what
+    /// is wrong; and what goes wrong later.
     pub fn request(
         &self,
         options: &Options,
+        soon: Option<&Options>,
         retry: Retry,
         done: impl Fn(Result<String, String>) + Send + 'static,
     ) {
@@ -152,7 +191,11 @@ impl Loader {
             .as_ref()
             .is_some_and(|old| is_same(options, old));
         let failed = matches!(state.result, Err(NotLoaded::Failed(_)));
+        let unused = state.let_go(options, soon);
         if same && !(failed && retry == Retry::Yes) {
+            // Without the lock.
+            drop(state);
+            drop(unused);
             return;
         }
         state.wanted = Some(options.clone());
@@ -162,7 +205,10 @@ impl Loader {
         // Who warms up what is no longer wanted must hear of it.
         self.slot.changed.notify_all();
         let (busy, options) = (Busy(self.clone()), options.clone());
-        thread::spawn(move || busy.0.work(&options, done));
+        thread::spawn(move || {
+            drop(unused);
+            busy.0.work(&options, done);
+        });
     }
 
     fn work(&self, options: &Options, done: impl Fn(Result<String, String>)) {
@@ -297,7 +343,6 @@ impl Loader {
     /// The networks, of which some may be there already. An opponent's that cannot be had is done without: a game is not lost
     /// for it. What is wrong with it comes along.
     fn load(&self, options: &Options) -> anyhow::Result<(Networks, Option<String>)> {
-        self.let_go(options);
         let main = self.network(options, Role::Main)?;
         let opponent = is_wanted(options).then(|| self.network(options, Role::Opponent));
         let (opponent, problem) = match opponent {
@@ -311,28 +356,20 @@ impl Loader {
         Ok((Networks { main, opponent }, problem))
     }
 
-    /// Lets go what is not wanted any more, so that not both the old and the new are in memory.
-    fn let_go(&self, options: &Options) {
-        let mut state = self.slot.state.lock();
-        for role in [Role::Main, Role::Opponent] {
-            let is_wanted = role == Role::Main || is_wanted(options);
-            let loaded = state.loaded(role);
-            *loaded = loaded
-                .take()
-                .filter(|loaded| is_wanted && loaded.is_usable(options, role));
-        }
-    }
-
     /// A network, whose backend is loaded if it is not there, behind the decorators that are wanted.
     fn network(&self, options: &Options, role: Role) -> anyhow::Result<Arc<dyn Evaluator>> {
         let decorators = Decorators::of(options, role);
-        let kept = match self.slot.state.lock().loaded(role) {
+        let mut state = self.slot.state.lock();
+        let kept = match state.loaded(role) {
+            // What somebody else wants by now.
+            Some(loaded) if !is_usable(&loaded.options, options, role) => None,
             Some(loaded) if loaded.decorators == decorators => {
                 return Ok(Arc::clone(&loaded.evaluator));
             }
             Some(loaded) => Some(Arc::clone(&loaded.backend)),
-            None => None,
+            None => state.set_aside(options, role),
         };
+        drop(state);
         let backend = match kept {
             Some(backend) => backend,
             None => self.load_one(options, role)?,
@@ -341,6 +378,8 @@ impl Loader {
         let mut state = self.slot.state.lock();
         // Who comes too late keeps out of the way of what is wanted by now.
         if state.wanted.as_ref() == Some(options) {
+            let is_it = |aside: &SetAside| Arc::ptr_eq(&aside.backend, &backend);
+            state.aside.retain(|aside| !is_it(aside));
             *state.loaded(role) = Some(Loaded {
                 options: options.clone(),
                 backend,
@@ -432,7 +471,7 @@ mod tests {
     }
 
     fn request(loader: &Loader, options: &Options) -> Result<Networks, NotLoaded> {
-        loader.request(options, Retry::Yes, |_| {});
+        loader.request(options, None, Retry::Yes, |_| {});
         loader.wait(&StopSignal::default(), None)
     }
 
@@ -456,6 +495,37 @@ mod tests {
         options.set("WeightsFile", "other").unwrap();
         request(&loader, &options).unwrap();
         assert_eq!(counts.get(), (2, 2));
+    }
+
+    #[test]
+    fn what_is_wanted_soon_again_stays_loaded_until_it_is_not() {
+        let (loader, counts) = loader();
+        let ask = |options: &Options, soon: Option<&Options>| {
+            loader.request(options, soon, Retry::Yes, |_| {});
+            loader.wait(&StopSignal::default(), None).unwrap()
+        };
+        let analysis = Options::default();
+        let mut play = analysis.clone();
+        play.set("WeightsFile", "for odds").unwrap();
+        play.set("OpponentWeights", "maia-1100").unwrap();
+        ask(&play, None);
+        for _ in 0..3 {
+            assert!(ask(&analysis, Some(&play)).opponent.is_none());
+            assert!(ask(&play, Some(&analysis)).opponent.is_some());
+        }
+        assert_eq!(counts.get(), (2, 1));
+        ask(&analysis, Some(&play));
+        // Nobody wants it any more, though all that is wanted is there.
+        ask(&analysis, None);
+        assert!(loader.slot.state.lock().aside.is_empty());
+        assert_eq!(counts.get(), (2, 1));
+        ask(&play, Some(&analysis));
+        assert_eq!(counts.get(), (3, 2));
+        // What is aside gives way to what else is wanted soon.
+        let mut other = analysis.clone();
+        other.set("WeightsFile", "another").unwrap();
+        ask(&play, Some(&other));
+        assert!(loader.slot.state.lock().aside.is_empty());
     }
 
     #[test]
@@ -494,17 +564,17 @@ mod tests {
         options.set("OpponentWeights", "missing").unwrap();
         let (tell, told) = channel();
         let done = move |result| tell.send(result).unwrap();
-        loader.request(&options, Retry::Yes, done.clone());
+        loader.request(&options, None, Retry::Yes, done.clone());
         let networks = loader.wait(&StopSignal::default(), None).unwrap();
         assert!(networks.opponent.is_none());
         let problem = "OpponentWeights: it is missing; playing without it";
         assert_eq!(told.recv().unwrap(), Err(problem.into()));
         assert!(told.recv().unwrap().is_ok());
         // Not with every move, but once a game.
-        loader.request(&options, Retry::Yes, done.clone());
+        loader.request(&options, None, Retry::Yes, done.clone());
         assert_eq!(counts.get(), (1, 1));
         loader.clear_caches();
-        loader.request(&options, Retry::No, done);
+        loader.request(&options, None, Retry::No, done);
         assert!(loader.wait(&StopSignal::default(), None).is_ok());
         assert_eq!(counts.get(), (1, 2));
         options.set("OpponentWeights", "there").unwrap();
@@ -539,7 +609,7 @@ mod tests {
         let loader = Loader::new(Arc::new(load));
         let mut options = Options::default();
         options.set("WeightsFile", "slow").unwrap();
-        loader.request(&options, Retry::No, |_| {});
+        loader.request(&options, None, Retry::No, |_| {});
         options.set("WeightsFile", "quick").unwrap();
         assert_eq!(request(&loader, &options).unwrap().describe(), "quick");
         release.send(()).unwrap();
@@ -596,7 +666,7 @@ mod tests {
         let (loader, begins, end) = cold();
         let (tell, told) = channel();
         let done = move |result| tell.send(result).unwrap();
-        loader.request(&Options::default(), Retry::No, done);
+        loader.request(&Options::default(), None, Retry::No, done);
         assert_eq!(begins.recv(), Ok(0));
         // It is warming up, and can be used.
         assert!(!loader.is_loading());
@@ -610,7 +680,7 @@ mod tests {
     #[test]
     fn the_warm_up_rests_while_a_search_runs() {
         let (loader, begins, end) = cold();
-        loader.request(&Options::default(), Retry::No, |_| {});
+        loader.request(&Options::default(), None, Retry::No, |_| {});
         assert_eq!(begins.recv(), Ok(0));
         loader.set_searching(true);
         end.send(()).unwrap();
@@ -631,10 +701,10 @@ mod tests {
     fn the_warm_up_ends_with_the_program_or_when_another_network_is_wanted() {
         let (loader, begins, end) = cold();
         let mut options = Options::default();
-        loader.request(&options, Retry::No, |_| {});
+        loader.request(&options, None, Retry::No, |_| {});
         assert_eq!(begins.recv(), Ok(0));
         options.set("WeightsFile", "another").unwrap();
-        loader.request(&options, Retry::No, |_| {});
+        loader.request(&options, None, Retry::No, |_| {});
         // The first warm-up ends here, the second begins.
         end.send(()).unwrap();
         assert_eq!(begins.recv(), Ok(0));
