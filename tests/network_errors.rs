@@ -7,6 +7,7 @@ use std::{fs, io::Write, path::PathBuf};
 
 use common::{session::Session, shared};
 use flate2::{Compression, write::GzEncoder};
+use shakmaty::uci::UciMove;
 
 const NETWORKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/networks");
 
@@ -176,6 +177,64 @@ fn a_damaged_file_is_named() {
         }
         session.end();
     }
+}
+
+#[test]
+fn a_network_of_people_that_cannot_be_had_is_named_with_its_option() {
+    let folder = tempfile::tempdir().unwrap();
+    let wanted = folder.path().join("maia-{maia}.onnx");
+    let file = folder.path().join("maia-1500.onnx");
+    let (wanted, name) = (wanted.to_str().unwrap(), file.to_str().unwrap());
+    let mut session = Session::with(&["--threads", "1"]);
+    for (option, value) in [("UCI_LimitStrength", "true"), ("UCI_Elo", "1480")] {
+        set(&mut session, option, value);
+    }
+    set(&mut session, "HumanWeights", wanted);
+    let game = common::game("startpos", ["e2e4", "e7e5"]);
+    // Said once before the game, and again with each move: the file may be there by then.
+    for (bytes, what, asked) in [
+        (None, "os error", &["isready", "go nodes 3"][..]),
+        (
+            Some(&b"<html>404</html>"[..]),
+            "damaged",
+            &["go nodes 3", "go wtime 1000 btime 1000"],
+        ),
+    ] {
+        if let Some(bytes) = bytes {
+            fs::write(&file, bytes).unwrap();
+        }
+        session.send("position startpos moves e2e4 e7e5");
+        for &ask in asked {
+            session.send(ask);
+            let end = if ask == "isready" {
+                "readyok"
+            } else {
+                "bestmove"
+            };
+            let lines = session.until(end);
+            let begin = "info string error: HumanWeights: ";
+            let error = lines.iter().find(|line| line.starts_with(begin));
+            let error = error.unwrap_or_else(|| panic!("{ask}: {lines:?}"));
+            assert!(error.contains(name) && error.contains(what), "{error}");
+            if let Some(answer) = lines.last().unwrap().strip_prefix("bestmove ") {
+                let best: UciMove = answer.split(' ').next().unwrap().parse().unwrap();
+                assert!(best.to_move(game.position()).is_ok(), "{lines:?}");
+                let is_told =
+                    |line: &String| line.ends_with("the built-in network finds this move");
+                assert!(lines.iter().any(is_told), "{lines:?}");
+            }
+        }
+    }
+    // Above the ratings of people nobody asks for the file.
+    set(&mut session, "UCI_Elo", "2100");
+    assert_eq!(session.ask("position startpos"), [""; 0]);
+    let (best, lines) = session.go("go nodes 3");
+    assert_ne!(best, "(none)", "{lines:?}");
+    assert!(
+        !lines.iter().any(|line| line.contains("error")),
+        "{lines:?}"
+    );
+    session.end();
 }
 
 /// The folder into which the wheel for NVIDIA GPUs was put; what it says where there is no GPU can be seen nowhere else.

@@ -13,9 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use parking_lot::{Condvar, Mutex};
 
+use super::strength;
 use crate::{
     network::{
         Evaluator,
@@ -343,7 +344,12 @@ impl Loader {
     /// The networks, of which some may be there already. An opponent's that cannot be had is done without: a game is not lost
     /// for it. What is wrong with it comes along.
     fn load(&self, options: &Options) -> anyhow::Result<(Networks, Option<String>)> {
-        let main = self.network(options, Role::Main)?;
+        let main = self.network(options, Role::Main);
+        let main = match strength::person(options) {
+            // Nobody has set the file's name.
+            Some(_) => main.context("HumanWeights")?,
+            None => main?,
+        };
         let opponent = is_wanted(options).then(|| self.network(options, Role::Opponent));
         let (opponent, problem) = match opponent {
             Some(Err(error)) => {

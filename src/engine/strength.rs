@@ -60,15 +60,19 @@ pub(super) fn is_limited(options: &Options) -> bool {
     options.limit_strength && !options.analyse_mode
 }
 
+/// The network of people's moves that plays in the place of the one that was set, if one does.
+pub(super) fn person(options: &Options) -> Option<String> {
+    (is_limited(options) && options.elo <= MOST_HUMAN)
+        .then(|| odds::name_of_maia(&options.human_weights, options.elo))
+        .filter(|name| !name.is_empty())
+}
+
 /// Puts the limit into the options, if one is asked for.
 pub(super) fn limit(options: &mut Options) {
     if !is_limited(options) {
         return;
     }
-    let human = (options.elo <= MOST_HUMAN)
-        .then(|| odds::name_of_maia(&options.human_weights, options.elo))
-        .filter(|name| !name.is_empty());
-    let level = match human {
+    let level = match person(options) {
         Some(name) => {
             options.weights_file = name;
             options.policy_temperature = 1.0;
