@@ -7,6 +7,8 @@ use std::{fs, process::Command, time::Duration};
 use common::{session::Session, shared};
 use scorn::{
     chess::{
+        History,
+        moves::legal_moves,
         opponent::OpponentKind,
         setup::{START_FEN, position_from_fen},
     },
@@ -14,7 +16,7 @@ use scorn::{
     options::Options,
 };
 use serde_json::Value;
-use shakmaty::Color;
+use shakmaty::{Color, uci::UciMove};
 
 const QUEEN: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1";
 
@@ -302,6 +304,104 @@ fn a_game_at_odds_is_recognised_and_the_next_game_forgets_it() {
     );
     session.send("setoption name UCI_AnalyseMode value true");
     assert!(profile_lines(&session.ask(&format!("position fen {QUEEN}"))).is_empty());
+    session.end();
+}
+
+/// What the side not to move in `fen` has more than the other, in pawns, counted from the text.
+fn ahead(fen: &str) -> i32 {
+    let worth = |piece: char| match piece.to_ascii_lowercase() {
+        'q' => 9,
+        'r' => 5,
+        'b' | 'n' => 3,
+        'p' => 1,
+        _ => 0,
+    };
+    let board = fen.split(' ').next().unwrap();
+    let pieces = board.chars().filter(|piece| piece.is_alphabetic());
+    let black: i32 = pieces
+        .map(|piece| match piece.is_lowercase() {
+            true => worth(piece),
+            false => -worth(piece),
+        })
+        .sum();
+    match fen.split(' ').nth(1) {
+        Some("w") => black,
+        _ => -black,
+    }
+}
+
+/// What the profiles inside the program set for a side that is so many pawns behind a person of a rating.
+fn expected(deficit: i32, side: Color, rating: u32) -> Option<String> {
+    if deficit < 2 {
+        return None;
+    }
+    // A draw is as good as a lost pawn to who gives odds; the option is White's point of view.
+    let draw = side.fold_wb("-0.4", "0.4");
+    let (kind, limit, person) = match rating {
+        800 => (" + weak opponent", 16, Some(1100)),
+        1500 => ("", 28, Some(1500)),
+        _ => (" + strong opponent", 60, None),
+    };
+    let (known, network) = person.map_or((String::new(), String::new()), |person| {
+        let network = format!(", OpponentWeights <built in human {person}>");
+        (" + known opponent".to_owned(), network)
+    });
+    Some(format!(
+        "odds given{kind}{known}: DrawScore {draw}, ScLimit {limit}{network}"
+    ))
+}
+
+#[test]
+fn one_session_plays_all_published_odds_with_both_colours_against_anybody() {
+    let Some(list) = fenlist() else { return };
+    let mut session = Session::with(&["--threads", "1"]);
+    let fens = list
+        .iter()
+        .map(|entry| format!("{} - 0 1", entry["fen"].as_str().unwrap()));
+    let mut given = 0;
+    for fen in fens.chain([START_FEN.to_owned()]) {
+        let start = History::new(position_from_fen(&fen).unwrap());
+        for side in Color::ALL {
+            let mut game = start.clone();
+            let moves = match side {
+                Color::White => String::new(),
+                Color::Black => {
+                    let first = legal_moves(game.position()).next().unwrap();
+                    game.push(first);
+                    format!(" moves {}", common::uci(&start, first))
+                }
+            };
+            for rating in [800, 1500, 2800] {
+                let place = format!("{fen}{moves} against {rating}");
+                session.send("ucinewgame");
+                session.send(&format!(
+                    "setoption name UCI_Opponent value none {rating} human Somebody"
+                ));
+                let advantage = 2200 - rating as i32;
+                let before =
+                    session.ask(&format!("setoption name UCI_RatingAdv value {advantage}"));
+                // What the last game has set is gone, and that is said.
+                let was_set = before.iter().any(|line| line.contains("profile"));
+                assert!(before.len() == usize::from(was_set), "{place}: {before:?}");
+                let lines = session.ask(&format!("position fen {fen}{moves}"));
+                let deficit = ahead(&fen) * side.fold_wb(1, -1);
+                let expected = expected(deficit, side, rating);
+                assert_eq!(
+                    profile_lines(&lines),
+                    expected.iter().collect::<Vec<_>>(),
+                    "{place}"
+                );
+                let (best, lines) = session.go("go nodes 1");
+                let best: UciMove = best.parse().unwrap();
+                assert!(best.to_move(game.position()).is_ok(), "{place}: {lines:?}");
+                let is_wrong = |line: &String| line.contains("error");
+                assert!(!lines.iter().any(is_wrong), "{place}: {lines:?}");
+                given += usize::from(expected.is_some());
+            }
+        }
+    }
+    // Each start is given by one of the two sides, and the normal one by none.
+    assert_eq!(given, 3 * 46);
     session.end();
 }
 
