@@ -72,6 +72,9 @@ fn a_folder_belongs_to_one_run() {
     assert!(text(&output.stderr).contains("games-00001.pgn is missing"));
 }
 
+const NO_BOUNDS: &str =
+    "RamLimitMb and NodesPerSecondLimit mean nothing to self-play: memory grows";
+
 #[test]
 fn bad_input_is_named_and_nothing_is_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -109,7 +112,8 @@ fn bad_input_is_named_and_nothing_is_written() {
             &["--tau", "tau1", "--temp-cutoff-move", "2"],
             "TempCutoffMove",
         ),
-        (&["--ramlimit-mb", "100"], "RamLimitMb"),
+        (&["--ramlimit-mb", "100"], NO_BOUNDS),
+        (&["--b", "RamLimitMb=100"], NO_BOUNDS),
         (
             &["--a", &format!("Backend=rten;WeightsFile={network}")],
             "net.onnx",

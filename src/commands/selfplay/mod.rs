@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 pub use self::args::SelfplayArgs;
 use self::{
     display::{Display, ratio_text},
-    setup::{check_analyse_mode, different_games, plan, work},
+    setup::{check_meaning, different_games, plan, work},
 };
 use crate::{
     dataset::searched::Samples,
@@ -48,11 +48,7 @@ pub fn command(
     by_hand: &BTreeSet<&'static str>,
     load: &Load,
 ) -> Result<()> {
-    ensure!(
-        options.ram_limit_mb == 0 && options.nps_limit == 0.0,
-        "RamLimitMb and NodesPerSecondLimit mean nothing to self-play: memory grows with --parallel and --nodes"
-    );
-    check_analyse_mode(options)?;
+    check_meaning(options)?;
     let set_by_tau = args.tau.iter().flat_map(|tau| tau.settings());
     for (name, _) in set_by_tau {
         ensure!(

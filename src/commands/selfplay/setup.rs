@@ -28,8 +28,13 @@ use crate::{
     terminal::tell,
 };
 
-/// An analysis has neither temperature nor noise.
-pub(super) fn check_analyse_mode(options: &Options) -> Result<()> {
+/// Refuses what means nothing here, for the run or for one side: bounds of one search's memory and speed, where many trees
+/// grow at a time, and the mode of analysis, which has neither temperature nor noise.
+pub(super) fn check_meaning(options: &Options) -> Result<()> {
+    ensure!(
+        options.ram_limit_mb == 0 && options.nps_limit == 0.0,
+        "RamLimitMb and NodesPerSecondLimit mean nothing to self-play: memory grows with --parallel and --nodes"
+    );
     ensure!(
         !options.analyse_mode,
         "UCI_AnalyseMode means nothing to self-play: leave out the temperature and the noise"
@@ -127,14 +132,10 @@ fn side_options(both: &Options, by_hand: &BTreeSet<&'static str>, text: &str) ->
         by_hand.extend(known);
     }
     let options = adapted(options, &by_hand);
-    check_analyse_mode(&options)?;
+    check_meaning(&options)?;
     ensure!(
         (options.seed, options.threads) == (both.seed, both.threads),
         "Seed and Threads are the run's"
-    );
-    ensure!(
-        options.ram_limit_mb == 0 && options.nps_limit == 0.0,
-        "RamLimitMb and NodesPerSecondLimit mean nothing to self-play"
     );
     if let Some(reason) = opponent::why_idle(&options) {
         tell(format_args!("scorn: {reason}"));
