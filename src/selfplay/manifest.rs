@@ -231,3 +231,56 @@ fn is_batch_invariant(evaluator: &dyn Evaluator) -> Result<bool> {
     }
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::network::{
+        EvaluateError,
+        hash::HashEvaluator,
+        load::{NetworkConfig, load_uncached},
+    };
+
+    /// Rounds otherwise in batches of at least so many positions.
+    struct Rounding {
+        from: usize,
+        largest: AtomicUsize,
+    }
+
+    impl Evaluator for Rounding {
+        fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+            HashEvaluator.evaluate(batch)?;
+            self.largest.fetch_max(batch.len(), Ordering::Relaxed);
+            if batch.len() >= self.from {
+                let value = batch.value(0);
+                let wl = f32::from_bits(value.wl.to_bits() + 1);
+                batch.set_value(0, crate::network::Value { wl, ..value });
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_backend_that_rounds_otherwise_in_larger_batches_is_found_out() {
+        let asked = |from| {
+            let evaluator = Rounding {
+                from,
+                largest: AtomicUsize::new(0),
+            };
+            let is_invariant = is_batch_invariant(&evaluator).unwrap();
+            (is_invariant, evaluator.largest.into_inner())
+        };
+        for from in [2, 3, 6, 9, 20] {
+            assert!(!asked(from).0, "from {from} on");
+        }
+        assert_eq!(asked(usize::MAX), (true, 21));
+        let config = NetworkConfig {
+            backend: "sparse".into(),
+            ..NetworkConfig::from(&Options::default())
+        };
+        let sparse = load_uncached(&config).unwrap();
+        assert!(is_batch_invariant(&*sparse).unwrap());
+    }
+}

@@ -2,7 +2,8 @@
 
 use std::{
     fs,
-    process::{Child, Stdio},
+    path::Path,
+    process::{Child, Command, Output, Stdio},
     thread,
     time::Duration,
 };
@@ -54,6 +55,73 @@ fn the_same_files_at_any_speed_and_every_game_can_be_read() {
     let other = folder.path().join("other");
     ok(&run(&other, &with(&["--seed", "1"])));
     assert_ne!(files(&other)["games-00001.pgn"], runs[0]["games-00001.pgn"]);
+}
+
+/// Games of the network inside the program.
+fn play_sparse(out: &Path, arguments: &[&str]) -> Output {
+    let usual = "selfplay --games 6 --nodes 40 --longest 24 --sc-limit 6 --temperature 1 --noise-epsilon 0.25 --seed 7";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
+    command.args(usual.split(' ')).arg("--out").arg(out);
+    command.args(["--records", "--chunks"]).args(arguments);
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn the_default_network_plays_the_same_at_any_speed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut games = Vec::new();
+    for size in ["1", "16"] {
+        let mut runs = Vec::new();
+        for speed in [
+            ["--parallel", "1", "--batch", "1", "--threads", "1"],
+            ["--parallel", "6", "--batch", "32", "--threads", "2"],
+        ] {
+            let out = folder.path().join(format!("{size} {}", speed[1]));
+            ok(&play_sparse(
+                &out,
+                &[&["--minibatch-size", size][..], &speed].concat(),
+            ));
+            runs.push(files(&out));
+        }
+        assert_eq!(runs[0], runs[1], "MinibatchSize {size}");
+        let manifest: Value = serde_json::from_slice(&runs[0]["manifest.json"]).unwrap();
+        assert_eq!(manifest["backends"], serde_json::json!(["sparse"]));
+        assert_eq!(manifest["a"]["options"]["MinibatchSize"], size);
+        games.push(runs[0]["games-00001.pgn"].clone());
+    }
+    // What a tree adds at a time is part of the search, unlike what a batch holds.
+    assert_ne!(games[0], games[1]);
+}
+
+/// What the manifest says of evaluations and batches, after checking it: where games differ it must not promise that they
+/// do not.
+fn depends_on_batch(folder: &Path, arguments: &[&str]) -> bool {
+    let run = |batch: &str| {
+        let out = folder.join(format!("{} {batch}", arguments.join(" ").replace('/', "_")));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
+        command.args("selfplay --games 8 --nodes 6 --longest 8 --temperature 1".split(' '));
+        command.args(["--batch", batch, "--parallel", batch, "--out"]);
+        ok(&command.arg(&out).args(arguments).output().unwrap());
+        let files = files(&out);
+        let manifest: Value = serde_json::from_slice(&files["manifest.json"]).unwrap();
+        let depends = &manifest["evaluations_depend_on_the_batch"];
+        (depends.as_bool().unwrap(), files)
+    };
+    let [(depends, alone), (also, together)] = ["1", "8"].map(run);
+    assert_eq!(depends, also, "{arguments:?}");
+    assert!(depends || alone == together, "{arguments:?}");
+    depends
+}
+
+#[test]
+fn the_manifest_tells_whether_evaluations_depend_on_the_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    for backend in ["hash", "sparse"] {
+        assert!(!depends_on_batch(folder.path(), &["--backend", backend]));
+    }
+    // With a network of matrices it depends on the machine's kernels.
+    let network = concat!(env!("CARGO_MANIFEST_DIR"), "/networks/scorn-default.onnx");
+    depends_on_batch(folder.path(), &["--backend", "rten", "--weights", network]);
 }
 
 #[test]

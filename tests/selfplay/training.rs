@@ -170,6 +170,99 @@ fn records_hold_every_visit_and_only_the_chosen_side() {
     );
 }
 
+#[test]
+fn chunks_hold_only_the_chosen_sides_positions() {
+    let folder = tempfile::tempdir().unwrap();
+    let chunks = |side: &str, colors: &str| -> Vec<Vec<V6>> {
+        let out = folder.path().join(format!("{side} {colors}"));
+        let games = "--games 2 --nodes 12 --longest 21 --seed 3 --b CPuct=3 --odds knight --chunks";
+        let mut arguments: Vec<&str> = games.split(' ').collect();
+        arguments.extend(["--record-side", side, "--a-plays", colors]);
+        ok(&run(&out, &arguments));
+        let chunk = |n| fs::read(out.join(format!("lc0/game_{n:09}.gz"))).unwrap();
+        (0..2).map(|n| chunk::read(&chunk(n)).unwrap()).collect()
+    };
+    for colors in ["white", "black", "both"] {
+        let all = chunks("both", colors);
+        for (side, is_first) in [("a", true), ("b", false)] {
+            let own = chunks(side, colors);
+            for (n, (own, all)) in own.iter().zip(&all).enumerate() {
+                let first_is_white = colors == "white" || (colors == "both" && n == 0);
+                let black = u8::from(first_is_white != is_first);
+                // 21 plies, of which White has the first and the last.
+                assert_eq!((all.len(), own.len()), (21, 11 - usize::from(black)));
+                let wanted: Vec<&V6> = all.iter().filter(|one| one.black == black).collect();
+                let is_same = |(own, wanted): (&V6, &&V6)| {
+                    own.black == black
+                        && own.planes == wanted.planes
+                        && own.probabilities == wanted.probabilities
+                        && own.values.map(f32::to_bits) == wanted.values.map(f32::to_bits)
+                };
+                assert!(own.iter().zip(&wanted).all(is_same), "{side} {colors} {n}");
+            }
+        }
+    }
+}
+
+/// The records of a run, and what its summary says; the chunks are checked by `scorn chunk`.
+fn learnt(out: &Path, arguments: &[&str]) -> (Vec<u8>, Value) {
+    let games = "--games 4 --nodes 30 --longest 24 --random-plies 2 --seed 11 --records --chunks";
+    let usual: Vec<&str> = games.split(' ').collect();
+    ok(&run(out, &[&usual, arguments].concat()));
+    let chunks: Vec<_> = (0..4)
+        .map(|n| out.join(format!("lc0/game_{n:09}.gz")))
+        .collect();
+    ok(&scorn(&["chunk"], &chunks));
+    let file = fs::read(out.join("positions-00001.vis")).unwrap();
+    let summary = fs::read(out.join("summary.json")).unwrap();
+    (file, serde_json::from_slice(&summary).unwrap())
+}
+
+#[test]
+fn noise_changes_the_games_of_a_seed_and_targets_still_add_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let learn = |name: &str, arguments: &[&str]| {
+        let (file, summary) = learnt(&folder.path().join(name), arguments);
+        check_visits(&file, number(&file[24..32]) as usize);
+        assert_eq!(summary["samples"], number(&file[24..32]));
+        file
+    };
+    let plain = learn("plain", &[]);
+    let noisy = learn("noisy", &["--noise-epsilon", "0.5"]);
+    assert_ne!(noisy, plain);
+    assert_eq!(learn("again", &["--noise-epsilon", "0.5"]), noisy);
+    assert_eq!(learn("none", &["--noise-epsilon", "0"]), plain);
+    assert_ne!(
+        learn(
+            "sharp",
+            &["--noise-epsilon", "0.5", "--noise-alpha", "0.03"]
+        ),
+        noisy
+    );
+}
+
+#[test]
+fn a_tree_that_is_kept_saves_nodes_and_changes_nothing_in_plain_puct() {
+    let folder = tempfile::tempdir().unwrap();
+    let learn = |name: &str, arguments: &[&str]| {
+        let (file, summary) = learnt(&folder.path().join(name), arguments);
+        (file, summary["nodes"].as_u64().unwrap())
+    };
+    let (fresh, all) = learn("fresh", &[]);
+    let (kept, fewer) = learn("kept", &["--reuse-tree"]);
+    // The subtree of a reply is the search that would be made there again, as far as it goes.
+    assert!(kept == fresh, "the visits differ");
+    // 4 games of 24 plies, 2 of them random.
+    assert_eq!(all, 4 * 22 * 30);
+    assert!(fewer < all, "{fewer}");
+    // A fresh tree at every move has the noise of that move; one that is kept has searched without it.
+    let noise = ["--noise-epsilon", "0.5"];
+    let (fresh, _) = learn("noise", &noise);
+    let (kept, _) = learn("noise, kept", &[&noise[..], &["--reuse-tree"]].concat());
+    assert!(kept != fresh, "the same visits");
+    check_visits(&kept, number(&kept[24..32]) as usize);
+}
+
 /// A number of any length, lowest byte first.
 fn number(bytes: &[u8]) -> u64 {
     let highest_first = bytes.iter().rev();
@@ -178,6 +271,11 @@ fn number(bytes: &[u8]) -> u64 {
 
 /// Each position's moves follow those of the one before it, and their visits add up.
 fn check_records(file: &[u8], positions: usize) {
+    assert!(check_visits(file, positions) > 0);
+}
+
+/// The same; how many replies were frozen.
+fn check_visits(file: &[u8], positions: usize) -> usize {
     assert_eq!((&file[..8], number(&file[8..12])), (&b"SCORNVIS"[..], 1));
     let entries = number(&file[32..40]) as usize;
     assert_eq!(file.len(), 64 + 64 * positions + 6 * entries);
@@ -202,5 +300,5 @@ fn check_records(file: &[u8], positions: usize) {
         next += moves;
     }
     assert_eq!(next, entries);
-    assert!(frozen > 0);
+    frozen
 }
