@@ -577,6 +577,12 @@ const BACKENDS_OF_LC0: &[(&str, &str)] = &[
     ("demux", "multiplexing"),
 ];
 
+/// The nearest of our backends to the one that lc0 calls so, if we have none of this name.
+pub fn backend_of_lc0(name: &str) -> Option<&'static str> {
+    let is_same = |known: &&(&str, &str)| known.0.eq_ignore_ascii_case(name.trim());
+    BACKENDS_OF_LC0.iter().find(is_same).map(|&(_, ours)| ours)
+}
+
 impl Options {
     /// The same, with nothing left to chance: no temperature, no noise.
     #[must_use]
@@ -599,13 +605,13 @@ impl Options {
         name: &str,
         value: &str,
     ) -> Result<Option<String>, OptionError> {
-        let is_same = |known: &&(&str, &str)| known.0.eq_ignore_ascii_case(value.trim());
         if name.eq_ignore_ascii_case("Backend")
-            && let Some((theirs, ours)) = BACKENDS_OF_LC0.iter().find(is_same)
+            && let Some(ours) = backend_of_lc0(value)
         {
             self.set(name, ours)?;
             return Ok(Some(format!(
-                "backend {theirs} is one of lc0: taking {ours}"
+                "backend {} is one of lc0: taking {ours}",
+                value.trim()
             )));
         }
         match self.set(name, value) {

@@ -7,6 +7,10 @@ use std::{fs, io::Write, path::PathBuf};
 
 use common::{session::Session, shared};
 use flate2::{Compression, write::GzEncoder};
+use scorn::{
+    network::load::registry::{BACKENDS, OTHER_BACKENDS, UNTRIED_BACKENDS},
+    options::Options,
+};
 use shakmaty::uci::UciMove;
 
 const NETWORKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/networks");
@@ -234,6 +238,77 @@ fn a_network_of_people_that_cannot_be_had_is_named_with_its_option() {
         !lines.iter().any(|line| line.contains("error")),
         "{lines:?}"
     );
+    session.end();
+}
+
+/// The backends that lc0 names, and what they are here.
+const OF_LC0: [(&str, &str); 36] = [
+    ("cuda", "cuda"),
+    ("cuda-auto", "cuda"),
+    ("cuda-fp16", "cuda"),
+    ("cudnn-auto", "cuda"),
+    ("cudnn", "cuda"),
+    ("cudnn-fp16", "cuda"),
+    ("onnx-cuda", "cuda"),
+    ("onnx-trt", "tensorrt"),
+    ("onnx-cpu", "onnx-cpu"),
+    ("onnx-dml", "directml"),
+    ("onnx-coreml", "coreml"),
+    ("onnx-openvino", "openvino"),
+    ("onnx-rocm", "auto"),
+    ("onnx-migraphx", "auto"),
+    ("blas", "auto"),
+    ("eigen", "auto"),
+    ("mkl", "auto"),
+    ("dnnl", "auto"),
+    ("onednn", "auto"),
+    ("opencl", "auto"),
+    ("dx12", "auto"),
+    ("metal", "auto"),
+    ("sycl", "auto"),
+    ("sycl-fp16", "auto"),
+    ("xla", "auto"),
+    ("tensorflow", "auto"),
+    ("tensorflow-cc", "auto"),
+    ("tensorflow-cc-cpu", "auto"),
+    ("recordreplay", "auto"),
+    ("demux", "multiplexing"),
+    ("multiplexing", "multiplexing"),
+    ("roundrobin", "roundrobin"),
+    ("check", "check"),
+    ("random", "hash"),
+    ("trivial", "hash"),
+    ("CUDNN", "cuda"),
+];
+
+#[test]
+fn lc0s_backends_are_known_and_what_is_taken_is_told() {
+    let known = OTHER_BACKENDS
+        .iter()
+        .chain(&BACKENDS)
+        .chain(&UNTRIED_BACKENDS);
+    let known: Vec<&str> = known.copied().collect();
+    let mut session = Session::with(&["--threads", "1"]);
+    let mut expected = Vec::new();
+    for (theirs, ours) in OF_LC0 {
+        let mut options = Options::default();
+        let note = options.set_as_in_lc0("Backend", theirs).unwrap();
+        assert_eq!(options.backend, ours, "{theirs}");
+        assert!(known.contains(&ours), "{ours}");
+        let is_ours = theirs == ours;
+        assert_eq!(note.is_none(), is_ours, "{theirs}");
+        if !is_ours {
+            expected.push(format!(
+                "info string backend {theirs} is one of lc0: taking {ours}"
+            ));
+        }
+        set(&mut session, "Backend", theirs);
+    }
+    set(&mut session, "Backend", "trivial");
+    expected.push("info string backend trivial is one of lc0: taking hash".into());
+    assert_eq!(session.ask("position startpos"), expected);
+    let (best, lines) = session.go("go nodes 3");
+    assert!(best != "(none)" && lines[0].contains("hash"), "{lines:?}");
     session.end();
 }
 

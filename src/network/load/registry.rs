@@ -38,6 +38,7 @@ use crate::{
         cores,
         input::{Encoding, View, key::HistoryRead},
     },
+    options::backend_of_lc0,
     sparse::{file, simd::Level},
 };
 
@@ -48,6 +49,8 @@ pub const UNTRIED_BACKENDS: [&str; 2] = ["directml", "coreml"];
 /// The backends that need no network or combine others.
 pub const OTHER_BACKENDS: [&str; 5] = ["auto", "hash", "multiplexing", "roundrobin", "check"];
 
+/// The first that works.
+const AUTO: &str = "auto";
 /// The backend of sparse networks alone.
 const SPARSE: &str = "sparse";
 
@@ -119,7 +122,7 @@ fn load_for(
             sparse(&config, &BackendOptions::default(), false)
         });
     }
-    if is(&config.backend, "auto") || config.backend.is_empty() {
+    if is(&config.backend, AUTO) || config.backend.is_empty() {
         return automatic(config, &options, tell);
     }
     if let Some(distribution) = distribution(&config.backend) {
@@ -180,14 +183,33 @@ fn children(
     tell: Tell<'_>,
 ) -> Result<Vec<Arc<dyn Evaluator>>, LoadError> {
     let child = |(name, group): (&str, BackendOptions)| {
-        let wanted = match known_backend(name) {
+        let wanted = match child_backend(name, tell) {
             Ok(name) => name,
-            Err(_) => known_backend(group.text("backend").unwrap_or(name))?,
+            Err(_) => child_backend(group.text("backend").unwrap_or(name), tell)?,
         };
         let settings = group.without(&[own, &["backend"]].concat());
-        backend(wanted, Wanted::by_name(config, &settings, tell))
+        match wanted {
+            AUTO => automatic(config, &settings, tell),
+            wanted => backend(wanted, Wanted::by_name(config, &settings, tell)),
+        }
     };
     options.groups().map(child).collect()
+}
+
+/// The backend that a group names: one of ours, or the nearest to one of lc0's, which is told.
+fn child_backend(named: &str, tell: Tell<'_>) -> Result<&'static str, LoadError> {
+    let Some(ours) = backend_of_lc0(named) else {
+        return match is(named, AUTO) {
+            true => Ok(AUTO),
+            false => known_backend(named),
+        };
+    };
+    if ours != AUTO {
+        // Only devices can be combined.
+        known_backend(ours)?;
+    }
+    tell(&format!("backend {named} is one of lc0: taking {ours}"));
+    Ok(ours)
 }
 
 fn known_backend(wanted: &str) -> Result<&'static str, LoadError> {
@@ -711,6 +733,37 @@ mod tests {
             panic!("{error}");
         }
         assert!(load_backend(&config, &|_| {}).is_err());
+    }
+
+    #[test]
+    fn groups_may_name_backends_as_lc0_does() {
+        let load = |backend: &str, groups: &str| {
+            let config = NetworkConfig {
+                backend: backend.into(),
+                backend_options: groups.into(),
+                ..NetworkConfig::from(&Options::default())
+            };
+            let told = RefCell::new(Vec::new());
+            let loaded = load_backend(&config, &|text| told.borrow_mut().push(text.to_owned()));
+            (loaded.map(|loaded| loaded.describe()), told.into_inner())
+        };
+        let (described, told) = load("roundrobin", "blas(),(backend=Eigen),one(backend=auto)");
+        assert_eq!(described.unwrap().matches("sparse (CPU").count(), 3);
+        assert_eq!(
+            told,
+            ["blas", "Eigen"].map(|name| format!("backend {name} is one of lc0: taking auto"))
+        );
+        // Whether this machine has one or not, it is known.
+        for name in ["cudnn", "onnx-trt"] {
+            let (loaded, told) = load("multiplexing", &format!("(backend={name},gpu=77)"));
+            assert!(!matches!(loaded, Err(LoadError::UnknownBackend { .. })));
+            assert!(told[0].contains(name), "{told:?}");
+        }
+        for (backend, name) in [("multiplexing", "random"), ("multiplexing", "no-such")] {
+            let (loaded, told) = load(backend, &format!("{name}()"));
+            assert!(matches!(loaded, Err(LoadError::UnknownBackend { .. })));
+            assert!(told.is_empty(), "{told:?}");
+        }
     }
 
     #[test]
