@@ -310,6 +310,27 @@ mod tests {
     }
 
     #[test]
+    fn what_is_known_of_positions_goes_along_with_the_game_and_not_to_another_one() {
+        let game = History::default();
+        let second = after_first_move(&game);
+        let mut tree = Tree::new(game.clone(), None);
+        let root = tree.root;
+        *tree.node_mut(root) = node(10, 0.1, 0.3, 40.0);
+        let replies = [node(5, 0.1, 0.2, 9.0), node(4, 0.2, 0.1, 9.0)];
+        let next = tree.grow(root, &game, &replies)[0];
+        tree.grow(next, &second, &[]);
+        tree.shared_values.note(13, &node(9, 0.25, 0.5, 8.0));
+        let known = |tree: &Tree| tree.shared_values.value(13).map(|known| known.wl);
+        assert_eq!(reroot(&mut tree, &game, None), 10);
+        assert_eq!(known(&tree), Some(-0.25));
+        assert_eq!(reroot(&mut tree, &second, None), 5);
+        assert_eq!(known(&tree), Some(-0.25));
+        // Back to the start: that is another tree.
+        assert_eq!(reroot(&mut tree, &game, None), 0);
+        assert_eq!(known(&tree), None);
+    }
+
+    #[test]
     fn draws_of_an_outdated_repetition_are_taken_back_up_to_the_root() {
         // The reply: one visit of its own (0.2, 0.4, 20 plies), 4 draws (three plies back: to the old root, 4 plies left
         // seen from here), 5 of the other leaf (0.6, 0.1, 30 plies seen from here).
