@@ -5,11 +5,12 @@ usage: lichess_bridge.py SCORN [--games 20]
 
 The bridge is peers/lichess-bot.tar.zst in the folder that SCORN_SHARED names; without it, this says SKIPPED. The Python that
 runs this must have the bridge's libraries (chess, PyYAML, requests, backoff, rich). The configuration is
-docs/lichess-bot/config.yml; only the address, the program, the number of games at once and the thinking time are replaced.
+docs/lichess-bot/config.yml with watch.py beside it; only the address, the program, the number of games at once, the
+shortest clock and the thinking time are replaced.
 
 First the games: from the normal start and at odds, each position with both colours, ended by mate, resignation or the clock.
 Then what goes wrong: challenges that are refused, games that are aborted by either side, an opponent who leaves, streams that
-break off, an engine that is killed. Anything unexpected ends it with an error.
+break off, an engine that hangs or is killed, also together with its watch. Anything unexpected ends it with an error.
 """
 
 import argparse
@@ -167,9 +168,9 @@ class Game:
                 if name == "drop":
                     self.ending = ("resign", at + 4)
                     self.server.drop_streams()
-                if name == "kill":
+                if name in self.server.hurt:
                     self.ending = ("resign", at + 3)
-                    self.server.kill_engine()
+                    self.server.hurt[name]()
                 if name == "silent":
                     return None
             move = self.random.choice(list(self.board.legal_moves))
@@ -186,7 +187,7 @@ class Server:
         self.errors = []
         self.reconnected = 0
         self.number = 0
-        self.kill_engine = lambda: None
+        self.hurt = {}
         handler = type("Handler", (Handler,), {"lichess": self})
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self.http.daemon_threads = True
@@ -345,10 +346,10 @@ class Bridge:
 
         config = yaml.safe_load((ROOT / "docs/lichess-bot/config.yml").read_text())
         config |= {"token": TOKEN, "url": server.url, "abort_time": 4, "quit_after_all_games_finish": False}
-        config["engine"] |= {"dir": str(scorn.parent), "name": scorn.name}
+        config["engine"] |= {"dir": str(ROOT / "docs/lichess-bot"), "engine_options": {"engine": str(scorn)}}
         self.engine_log = folder / "engine.log"
         config["engine"]["uci_options"] |= {"NodeLimit": 150, "Threads": 1, "LogFile": str(self.engine_log)}
-        config["challenge"] |= {"concurrency": 3, "max_simultaneous_games_per_user": 9}
+        config["challenge"] |= {"concurrency": 3, "max_simultaneous_games_per_user": 9, "min_base": 10}
         path = folder / "config.yml"
         path.write_text(yaml.safe_dump(config))
         self.log_path = folder / "bridge.log"
@@ -378,9 +379,18 @@ class Bridge:
                 found.append(int(folder.name))
         return found
 
-    def kill_engine(self):
-        for process in self.engines():
-            os.kill(process, signal.SIGKILL)
+    def watches(self):
+        """The processes of watch.py."""
+        stats = [Path(f"/proc/{engine}/stat").read_text() for engine in self.engines()]
+        return [int(stat.rpartition(")")[2].split()[1]) for stat in stats]
+
+    def hurt(self, how, processes):
+        """Sends a signal to some of the processes; there must be one."""
+        found = processes()
+        if not found:
+            raise RuntimeError("nothing to hurt")
+        for process in found:
+            os.kill(process, how)
 
     def stop(self):
         try:
@@ -451,11 +461,18 @@ def trouble(server, bridge):
         wait_for(bridge, f"the end of a game in which {name}", game.over.is_set)
         check(game.status == status, f"{name}: ended by {game.status}")
     check("Traceback" not in bridge.text(), "lichess-bot has told an error")
-    for name, ending in {"the streams break off": ("drop", 3), "the engine is killed": ("kill", 3)}.items():
-        game = server.challenge(queen, True, ending=ending)
+    for name, ending, clock, notices in [
+        ("the streams break off", ("drop", 3), (60, 1), True),
+        ("the engine is killed", ("kill", 3), (60, 1), False),
+        # Half of the clock passes, or five seconds if it ponders.
+        ("the engine hangs", ("hang", 3), (12, 2), False),
+        ("the engine is killed and its watch, too", ("kill all", 3), (60, 1), True),
+    ]:
+        game = server.challenge(queen, True, ending=ending, clock=clock)
         wait_for(bridge, f"the end of a game in which {name}", game.over.is_set)
         check(game.status == "resign" and game.winner == "white", f"{name}: {game.status}, {game.winner}")
-        check(game.times_streamed > 1, f"{name}: the bridge never came back")
+        # The bridge takes the game up again, or sees nothing but a move that takes long.
+        check((game.times_streamed > 1) == notices, f"{name}: the game was taken up {game.times_streamed} times")
         check(game.bot_moves >= 6, f"{name}: the bot made {game.bot_moves} moves")
     check(server.reconnected >= 1, "the stream of events was not taken up again")
     game = server.challenge(queen, False, ending=("resign", 4))
@@ -488,7 +505,11 @@ def main():
         subprocess.run(["tar", "--zstd", "-xf", archive, "-C", folder], check=True)
         server = Server()
         bridge = Bridge(folder, server, args.scorn.resolve())
-        server.kill_engine = bridge.kill_engine
+        server.hurt = {
+            "kill": lambda: bridge.hurt(signal.SIGKILL, bridge.engines),
+            "hang": lambda: bridge.hurt(signal.SIGSTOP, bridge.engines),
+            "kill all": lambda: bridge.hurt(signal.SIGKILL, lambda: bridge.watches() + bridge.engines()),
+        }
         try:
             wait_for(bridge, "lichess-bot", lambda: server.events)
             play_games(server, bridge, args.games)

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Stands between lichess-bot and Scorn, so that an engine that hangs or dies costs some seconds and not the game.
+
+usage: watch.py [--engine=PROGRAM] [FLAG...]
+
+lichess-bot runs this in the place of the engine: the program beside this file, or the one that is named. Flags and all that
+is said go on as they are. lichess-bot itself waits for a move for ever (its library limits the first one only). Here an
+engine that dies is replaced at once, and one that lets half of its clock pass without an answer (10 s more than a
+movetime, 5 s after stop) is killed first. The new one is told what the old one was: options, position, and the search, with
+the time that is left. After three that failed in one search this gives up, and lichess-bot sees a dead engine.
+"""
+
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+
+STOP_PATIENCE = 5.0
+"""Seconds for an answer to stop."""
+MOVETIME_PATIENCE = 10.0
+"""Seconds beyond a movetime."""
+LEAST_PATIENCE = 1.0
+"""Seconds, however little is left on the clock."""
+FAILURES = 3
+"""Engines that may fail in one search."""
+CLOCKS = ("wtime", "btime")
+
+
+def numbers(go):
+    """The numbers of a go command by their names."""
+    words = go.split()
+    return {name: float(value) for name, value in zip(words, words[1:]) if value.lstrip("-").isdigit()}
+
+
+def own_clock(position):
+    """Which clock runs in a position."""
+    before, _, moves = position.partition(" moves ")
+    words = before.split()
+    is_white = "fen" not in words or words[words.index("fen") + 2] == "w"
+    return CLOCKS[is_white == len(moves.split()) % 2]
+
+
+def patience(go, position):
+    """Seconds within which a search must be answered; None for any number."""
+    words, said = go.split(), numbers(go)
+    if "infinite" in words or "ponder" in words:
+        return None
+    limits = []
+    if "movetime" in said:
+        limits.append(said["movetime"] / 1000 + MOVETIME_PATIENCE)
+    if any(clock in said for clock in CLOCKS):
+        limits.append(max(said.get(own_clock(position), 0) / 2000, LEAST_PATIENCE))
+    return min(limits, default=None)
+
+
+def later(go, position, seconds):
+    """The search, when so many seconds of it have passed."""
+    words = go.split()
+    for name in (own_clock(position), "movetime"):
+        if name in words[:-1]:
+            at = words.index(name) + 1
+            words[at] = str(max(int(float(words[at]) - 1000 * seconds), 50))
+    return " ".join(words)
+
+
+class Watch:
+    """The engine of the moment, and what every next one has to know."""
+
+    def __init__(self, command):
+        self.command, self.engine = command, None
+        self.said = queue.Queue()
+        self.options, self.position, self.go = {}, "position startpos", None
+        self.since, self.deadline = 0.0, None
+        self.is_stopped = self.is_new_game = self.is_swallowing = False
+        self.pending = []
+        self.failures = 0
+
+    def start(self):
+        """Starts an engine, whose lines come into the queue."""
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        engine = self.engine = subprocess.Popen(self.command, text=True, bufsize=1, errors="replace", **pipes)
+
+        def read():
+            for line in engine.stdout:
+                self.said.put((engine, line.rstrip("\n")))
+            self.said.put((engine, None))
+
+        threading.Thread(target=read, daemon=True).start()
+
+    def tell(self, line):
+        try:
+            self.engine.stdin.write(line + "\n")
+            self.engine.stdin.flush()
+        except OSError:
+            pass  # It is dead, which its reader notices.
+
+    def replace(self, reason):
+        """Another engine takes over."""
+        self.engine.kill()
+        self.engine.wait()
+        self.failures += 1
+        if self.failures >= FAILURES:
+            print(f"info string watch: the engine {reason} again: giving up", flush=True)
+            sys.exit(1)
+        print(f"info string watch: the engine {reason}: another one takes over", flush=True)
+        self.start()
+        # Who it is and what it can was said before, unless that was what the old one failed to say.
+        self.is_swallowing = "uci" not in self.pending
+        for line in ["uci", *self.options.values(), *["ucinewgame"] * self.is_new_game, self.position]:
+            self.tell(line)
+        for _ in range(self.pending.count("isready")):
+            self.tell("isready")
+        if not self.go:
+            return
+        if self.is_stopped:
+            self.tell("go nodes 1")
+            self.expect(STOP_PATIENCE)
+        else:
+            passed = time.monotonic() - self.since
+            again = self.go if self.deadline is None else later(self.go, self.position, passed)
+            self.tell(again)
+            self.expect(patience(again, self.position))
+
+    def expect(self, seconds):
+        self.deadline = None if seconds is None else time.monotonic() + seconds
+
+    def hear(self, line):
+        """A line of lichess-bot's; whether more may come."""
+        word = line.split()[0] if line.split() else ""
+        if word == "setoption":
+            self.options[line.partition(" value ")[0].lower()] = line
+        elif word == "position":
+            self.position = line
+        elif word == "ucinewgame":
+            self.is_new_game = True
+        elif word in ("uci", "isready"):
+            self.pending.append(word)
+        elif word == "go":
+            self.go, self.since, self.is_stopped = line, time.monotonic(), False
+            self.expect(patience(line, self.position))
+        elif word == "ponderhit" and self.go:
+            self.go = " ".join(part for part in self.go.split() if part != "ponder")
+            self.since = time.monotonic()
+            self.expect(patience(self.go, self.position))
+        elif word == "stop" and self.go:
+            self.is_stopped = True
+            self.expect(STOP_PATIENCE)
+        self.tell(line)
+        return word != "quit"
+
+    def pass_on(self, line):
+        """A line of the engine's."""
+        word = line.split()[0] if line.split() else ""
+        if self.is_swallowing and word != "info":
+            self.is_swallowing = word != "uciok"
+            return
+        answered = {"uciok": "uci", "readyok": "isready"}.get(word)
+        if answered in self.pending:
+            self.pending.remove(answered)
+        if word == "bestmove":
+            self.go, self.deadline, self.failures = None, None, 0
+        print(line, flush=True)
+
+    def run(self):
+        """Until lichess-bot has no more to say."""
+        self.start()
+
+        def read():
+            for line in sys.stdin:
+                self.said.put((None, line.rstrip("\n")))
+            self.said.put((None, "quit"))
+
+        threading.Thread(target=read, daemon=True).start()
+        while True:
+            left = None if self.deadline is None else max(self.deadline - time.monotonic(), 0)
+            try:
+                who, line = self.said.get(timeout=left)
+            except queue.Empty:
+                self.replace("does not answer")
+                continue
+            if who is None and not self.hear(line):
+                break
+            if who is self.engine:
+                if line is None:
+                    self.replace("has died")
+                else:
+                    self.pass_on(line)
+        try:
+            self.engine.wait(STOP_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.engine.kill()
+
+
+def main():
+    flags = sys.argv[1:]
+    engine = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scorn")
+    if flags and flags[0].startswith("--engine="):
+        engine = flags.pop(0).partition("=")[2]
+    Watch([engine, *flags]).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Kills and stops engines behind docs/lichess-bot/watch.py, which must answer nevertheless.
+
+usage: bot_watch.py SCORN
+
+Needs nothing but Python. Answers are asked for in positions with few legal moves, so that they tell whether the new engine
+knows what the old one was told.
+"""
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+WATCH = Path(__file__).resolve().parents[2] / "docs/lichess-bot/watch.py"
+PLACE = "position fen k7/8/1K6/8/8/8/8/1R6 b - - 0 1"
+FORCED = "a8b8"
+"""Black's only move there."""
+LATER = "position fen 8/2k5/3p4/p2P1p2/P2P1P2/8/8/3K4 w - - 0 1 moves d1c2 c7b6"
+FROM = "c2"
+"""Where only White's king can move, and nothing can be proven."""
+PATIENCE = 40.0
+
+
+class Session:
+    """A conversation with the engine through the watch."""
+
+    def __init__(self, engine, *flags):
+        command = [sys.executable, str(WATCH), f"--engine={engine}", *flags]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
+        self.process = subprocess.Popen(command, **pipes)
+        self.lines, self.heard = queue.Queue(), []
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.put(line.rstrip("\n"))
+        self.lines.put(None)
+
+    def send(self, *lines):
+        for line in lines:
+            self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def until(self, word):
+        """The next line that begins with a word; all before it go to `heard`."""
+        self.heard = []
+        while True:
+            line = self.lines.get(timeout=PATIENCE)
+            check(line is not None, f"it ended while waiting for {word}: {self.heard}")
+            if line.split() and line.split()[0] == word:
+                return line
+            self.heard.append(line)
+
+    def ask(self, *lines):
+        self.send(*lines)
+        return self.until("bestmove").split()[1]
+
+    def engine(self):
+        """The engine's process of the moment."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        children += [child for task in Path(f"/proc/{self.process.pid}/task").iterdir()
+                     for child in (task / "children").read_text().split()]
+        check(len(set(children)) == 1, f"the watch has the children {children}")
+        return int(children[0])
+
+    def hurt(self, how):
+        old = self.engine()
+        os.kill(old, how)
+        return old
+
+    def end(self):
+        self.send("quit")
+        check(self.process.wait(PATIENCE) == 0, f"it ended with {self.process.returncode}")
+
+
+def check(condition, message):
+    if not condition:
+        raise AssertionError(message)
+
+
+def took_over(session, old, reason):
+    """Another engine has taken over for this reason, and that was said once."""
+    said = [line for line in session.heard if "watch:" in line]
+    check(len(said) == 1 and reason in said[0], f"{reason}: {session.heard}")
+    check(not Path(f"/proc/{old}").exists() or session.engine() != old, "the old engine is still there")
+    check(not any(line.startswith(("id ", "option ", "uciok")) for line in session.heard), "the introduction came twice")
+
+
+def searches(scorn):
+    """An engine is stopped (it hangs) or killed in every state that there is."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        session = Session(scorn, "--backend", "hash", "--threads", "1")
+        session.send("uci")
+        session.until("uciok")
+        check(any(line.startswith("option name ScLimit ") for line in session.heard), "no options")
+        session.send(f"setoption name LogFile value {log}", "setoption name CPuct value 2", "setoption name CPuct value 3")
+        session.send("ucinewgame", "isready")
+        session.until("readyok")
+
+        # Undisturbed.
+        check(session.ask(PLACE, "go wtime 60000 btime 60000") == FORCED, "the only move was not played")
+        check(not any("watch:" in line for line in session.heard), f"{session.heard}")
+
+        # It hangs, and half of Black's clock passes, not half of White's.
+        old, begun = session.hurt(signal.SIGSTOP), time.monotonic()
+        check(session.ask(PLACE, "go wtime 600000 btime 4000") == FORCED, "another position")
+        took_over(session, old, "does not answer")
+        check(2.0 <= time.monotonic() - begun < 20.0, f"after {time.monotonic() - begun} s")
+
+        # It dies while it searches, while it ponders, and while nothing is asked of it.
+        session.send(LATER, "go movetime 1500")
+        time.sleep(0.3)
+        old = session.hurt(signal.SIGKILL)
+        check(session.until("bestmove").split()[1].startswith(FROM), "another position")
+        took_over(session, old, "has died")
+        session.send(PLACE, "go ponder wtime 60000 btime 60000")
+        time.sleep(0.3)
+        old = session.hurt(signal.SIGKILL)
+        time.sleep(0.5)
+        session.send("ponderhit")
+        check(session.until("bestmove").split()[1] == FORCED, "another position")
+        took_over(session, old, "has died")
+        old = session.hurt(signal.SIGKILL)
+        time.sleep(0.5)
+        check(session.ask(PLACE, "go nodes 5") == FORCED, "another position")
+        took_over(session, old, "has died")
+
+        # It hangs while it ponders: that is noticed when it should stop.
+        session.send(PLACE, "go ponder wtime 60000 btime 60000")
+        time.sleep(0.3)
+        old = session.hurt(signal.SIGSTOP)
+        check(session.ask("stop") == FORCED, "another position")
+        took_over(session, old, "does not answer")
+
+        # Every new one was told the last value of each option.
+        told = [line for line in log.read_text().splitlines() if "setoption name CPuct" in line]
+        check(sum("value 3" in line for line in told) == 6, f"{told}")
+        check(sum("value 2" in line for line in told) == 1, f"{told}")
+        session.end()
+
+
+def endings(scorn):
+    """An engine that never works is given up, and the end of the watch is the end of the engine."""
+    with tempfile.TemporaryDirectory() as folder:
+        broken = Path(folder) / "broken"
+        broken.write_text("#!/bin/sh\nread line\nexit 3\n")
+        broken.chmod(0o755)
+        session = Session(broken)
+        session.send("uci")
+        check(session.process.wait(PATIENCE) == 1, f"it ended with {session.process.returncode}")
+    session = Session(scorn, "--backend", "hash")
+    session.send("isready")
+    session.until("readyok")
+    engine = session.engine()
+    session.process.stdin.close()
+    check(session.process.wait(PATIENCE) == 0, f"it ended with {session.process.returncode}")
+    check(not Path(f"/proc/{engine}").exists(), "the engine outlived the watch")
+
+
+def main():
+    scorn = Path(sys.argv[1]).resolve()
+    begun = time.monotonic()
+    endings(scorn)
+    searches(scorn)
+    print(f"engines that hang and die behind watch.py: answered in {time.monotonic() - begun:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
