@@ -326,6 +326,9 @@ pub fn read(bytes: &[u8]) -> Result<IntegerNetwork, FileError> {
         hidden: units,
         stages,
     };
+    if !shape.is_valid() {
+        return Err(damaged(format!("there is no network of sizes {shape:?}")));
+    }
     let second = tensors.floats("/value/second/weights", &[units, all])?;
     let out = tensors.floats("/value/out/weights", &[units, outputs])?;
     let out_bias = tensors.floats("/value/out/bias", &[outputs])?;
@@ -513,6 +516,18 @@ mod tests {
         assert!(error.contains("missing"), "{error}");
         let error = changed(&|model| model.graph.as_mut().unwrap().initializer.truncate(3));
         assert!(error.contains("is missing"), "{error}");
+        // Sizes that would be divided by.
+        let error = changed(&|model| {
+            let constants = &mut model.graph.as_mut().unwrap().initializer;
+            for bytes in constants {
+                let mut tensor = TensorProto::decode(bytes.clone()).unwrap();
+                if tensor.name.as_deref() == Some("/value/hidden/bias") {
+                    tensor.dims = vec![0];
+                    *bytes = tensor.encode_to_vec().into();
+                }
+            }
+        });
+        assert!(error.contains("hidden: 0"), "{error}");
         assert!(read(&bytes[..bytes.len() / 2]).is_err());
     }
 

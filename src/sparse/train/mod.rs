@@ -171,10 +171,9 @@ impl<'a> TrainingRun<'a> {
         let mut log = open_to_continue(&settings.folder.join("log.txt"), &[])?;
         log.seek(SeekFrom::End(0))?;
         let own = settings.folder.join(CHECKPOINT);
-        let start = if own.exists() {
-            Some(&own)
-        } else {
-            settings.decay.as_ref()
+        let start = match own.exists() {
+            true => Some(&own),
+            false => settings.decay.as_ref(),
         };
         let saved = start.map(|path| Checkpoint::load(path)).transpose()?;
         let is_fresh_decay = settings.decay.is_some() && start != Some(&own);
@@ -709,6 +708,31 @@ mod tests {
     }
 
     #[test]
+    fn stages_begin_as_what_they_are_parts_of() {
+        let known = export(&random_start(TINY, 5), &[]);
+        let start = |network: &[u8], stages: usize| {
+            let sizes = NewSizes {
+                stages: Some(stages),
+                ..NewSizes::default()
+            };
+            start_from(network, sizes, 9)
+        };
+        let network = |checkpoint: &Checkpoint| file::read(&export(checkpoint, &[])).unwrap();
+        let staged = start(&known, 8).unwrap();
+        let (one, eight) = (file::read(&known).unwrap(), network(&staged));
+        assert_eq!((eight.tail.stages, eight.tail.out_bias.len()), (8, 8));
+        for pieces in [3, 20, 32] {
+            let inputs: Vec<u16> = (0..pieces).map(|at| at * 90).collect();
+            let said = |network: &infer::IntegerNetwork| {
+                network.value(Level::detect(), &inputs, &mut Scratch::default())
+            };
+            assert_eq!(said(&one), said(&eight));
+        }
+        let error = start(&export(&staged, &[]), 12).unwrap_err();
+        assert!(error.to_string().contains("a multiple"), "{error}");
+    }
+
+    #[test]
     fn one_network_learns_while_the_other_stays() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("x.rec");
@@ -732,29 +756,6 @@ mod tests {
             weights_at(&start, value.clone())
                 == random_start(start.shape, 9).state.weights[value.clone()]
         );
-
-        // Of more stages: what they say is the same at first.
-        let sizes = NewSizes {
-            stages: Some(8),
-            ..NewSizes::default()
-        };
-        let staged = start_from(&known, sizes, 9).unwrap();
-        let network = |checkpoint: &Checkpoint| file::read(&export(checkpoint, &[])).unwrap();
-        let (one, eight) = (network(&same), network(&staged));
-        assert_eq!((eight.tail.stages, eight.tail.out_bias.len()), (8, 8));
-        for pieces in [3, 20, 32] {
-            let inputs: Vec<u16> = (0..pieces).map(|at| at * 90).collect();
-            let said = |network: &infer::IntegerNetwork| {
-                network.value(Level::detect(), &inputs, &mut Scratch::default())
-            };
-            assert_eq!(said(&one), said(&eight));
-        }
-        let fewer = NewSizes {
-            stages: Some(12),
-            ..NewSizes::default()
-        };
-        let error = start_from(&export(&staged, &[]), fewer, 9).unwrap_err();
-        assert!(error.to_string().contains("a multiple"), "{error}");
 
         for (subject, learned, kept) in [
             (Subject::Value, value.clone(), policy.clone()),
