@@ -145,12 +145,17 @@ impl Plot {
         for series in &self.series {
             draw_series(&mut chart, series)?;
         }
+        // Named places begin with small values: what was published, pairs of games without a point.
+        let legend = match self.x_labels.is_empty() {
+            true => SeriesLabelPosition::UpperRight,
+            false => SeriesLabelPosition::UpperLeft,
+        };
         chart
             .configure_series_labels()
             .background_style(WHITE.mix(0.85))
             .border_style(RGBColor(200, 200, 200))
             .label_font(("sans-serif", 13))
-            .position(SeriesLabelPosition::UpperRight)
+            .position(legend)
             .draw()?;
         area.present()?;
         Ok(())
