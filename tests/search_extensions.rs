@@ -37,7 +37,7 @@ const QXH7: &str = "r1bq2rk/pp3pbp/2p1p1pQ/7P/3P4/2PB1N2/PP3PPR/2KR4 w - - 0 1";
 #[test]
 fn look_ahead_finds_the_mate_that_takes_plain_search_many_visits() {
     let game = position(QXH7);
-    let nodes = 20_000;
+    let nodes = 5000;
     let plain = with_default_network(&[]).search(&game, nodes);
     assert_eq!(plain.report.lines[0].score, Score::Open);
     for certainty_prop in ["1", "2"] {
