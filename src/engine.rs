@@ -869,12 +869,11 @@ mod tests {
         }
         assert!(engine.ponder_hit().is_none());
         engine.search_ended(told.recv().unwrap());
+        let answer = memory.answers.lock().pop().unwrap().best;
+        assert!(answer.is_some());
+        // On a busy machine it may not have come to the reply.
         let known = search::line_after(&engine.tree.lock(), &engine.options, &game);
-        assert!(!known.is_empty());
-        assert_eq!(
-            memory.answers.lock().pop().unwrap().best,
-            known.first().copied()
-        );
+        assert!(known.first().is_none_or(|&first| answer == Some(first)));
     }
 
     #[test]

@@ -25,6 +25,8 @@ const REFILL_PART: f64 = 0.5;
 /// The overhead is a reserve for one bad moment; while nothing is known about the lag, every move is taken to lose this part
 /// of it.
 const LAG_PART: f64 = 0.05;
+/// The opponent's time that even a clock near its end uses, in seconds: for some hundred nodes.
+const LEAST_PONDERING: f64 = 0.005;
 /// Without an increment, time for the lag of at least this many more moves is kept: games can be long.
 const SUDDEN_DEATH_MOVES: f64 = 50.0;
 /// How much more time there is when the opponent's time is used, too.
@@ -92,7 +94,8 @@ pub fn fixed(movetime: Duration, overhead: Duration) -> Duration {
 /// as long as the opponent does. With a clock that is below the reserve it counts how soon the engine answers when the reply has come: where
 /// processors are busy, those who have rested get their turn first.
 pub fn pondering(remaining: Duration, reserve: Duration) -> Option<Duration> {
-    (remaining < reserve).then(|| to_duration(remaining.as_secs_f64() * EMERGENCY_PART))
+    let part = remaining.as_secs_f64() * EMERGENCY_PART;
+    (remaining < reserve).then(|| to_duration(part.max(LEAST_PONDERING)))
 }
 
 /// What the managers ask the clock; all in seconds.
@@ -226,7 +229,11 @@ mod tests {
         let ms = Duration::from_millis;
         assert_eq!(pondering(ms(200), ms(200)), None);
         assert_eq!(pondering(ms(100), ms(200)), Some(ms(5)));
-        assert_eq!(pondering(ms(0), ms(200)), Some(ms(1)));
+        assert_eq!(
+            pondering(ms(190), ms(200)),
+            Some(Duration::from_micros(9500))
+        );
+        assert_eq!(pondering(ms(0), ms(200)), Some(ms(5)));
     }
 
     #[test]
