@@ -258,7 +258,7 @@ fn a_game_at_odds_is_recognised_and_the_next_game_forgets_it() {
     let lines = session.ask(&format!("position fen {QUEEN}"));
     assert_eq!(
         profile_lines(&lines),
-        ["odds given: DrawScore -0.4, ScLimit 28"]
+        ["odds given: DrawScore -0.4, ScLimit 200"]
     );
     // Said once.
     let lines = session.ask(&format!("position fen {QUEEN} moves e2e4 e7e5"));
@@ -287,7 +287,7 @@ fn a_game_at_odds_is_recognised_and_the_next_game_forgets_it() {
     assert_eq!(
         profile_lines(&lines),
         [
-            "odds given + weak opponent + known opponent: DrawScore -0.4, ScLimit 16, OpponentWeights <built in human 1100>"
+            "odds given + middling opponent + weak opponent + known opponent: DrawScore -0.4, OpponentWeights <built in human 1100>, ScLimit 28"
         ]
     );
     // A program of that rating plays like no person.
@@ -295,7 +295,7 @@ fn a_game_at_odds_is_recognised_and_the_next_game_forgets_it() {
     let lines = session.ask(&format!("position fen {QUEEN}"));
     assert_eq!(
         profile_lines(&lines),
-        ["odds given + weak opponent: DrawScore -0.4, ScLimit 16"]
+        ["odds given + middling opponent + weak opponent: DrawScore -0.4, ScLimit 16"]
     );
     let lines = session.ask("position startpos");
     assert_eq!(
@@ -338,17 +338,21 @@ fn expected(deficit: i32, side: Color, rating: u32) -> Option<String> {
     // A draw is as good as a lost pawn to who gives odds; the option is White's point of view.
     let draw = side.fold_wb("-0.4", "0.4");
     let (kind, limit, person) = match rating {
-        800 => (" + weak opponent", 16, Some(1100)),
-        1500 => ("", 28, Some(1500)),
-        _ => (" + strong opponent", 60, None),
+        800 => (" + middling opponent + weak opponent", 28, Some(1100)),
+        1500 => (" + middling opponent", 28, Some(1500)),
+        _ => ("", 200, None),
     };
     let (known, network) = person.map_or((String::new(), String::new()), |person| {
         let network = format!(", OpponentWeights <built in human {person}>");
         (" + known opponent".to_owned(), network)
     });
-    Some(format!(
-        "odds given{kind}{known}: DrawScore {draw}, ScLimit {limit}{network}"
-    ))
+    // The last one that sets an option comes last.
+    let limit = format!(", ScLimit {limit}");
+    let sets = match rating {
+        800 | 1500 => network + &limit,
+        _ => limit + &network,
+    };
+    Some(format!("odds given{kind}{known}: DrawScore {draw}{sets}"))
 }
 
 #[test]
@@ -411,7 +415,7 @@ fn what_was_set_by_hand_stays() {
     let lines = session.ask(&format!("position fen {QUEEN}"));
     assert_eq!(
         profile_lines(&lines),
-        ["odds given: ScLimit 28; set by hand and left alone: DrawScore"]
+        ["odds given: ScLimit 200; set by hand and left alone: DrawScore"]
     );
     session.ask("setoption name ScLimit value 1000000000");
     session.ask("ucinewgame");
@@ -431,7 +435,7 @@ fn what_was_set_by_hand_stays() {
     assert_eq!(
         profile_lines(&lines),
         [
-            "odds given + known opponent: DrawScore -0.4, ScLimit 28; set by hand and left alone: OpponentWeights"
+            "odds given + middling opponent + known opponent: DrawScore -0.4, ScLimit 28; set by hand and left alone: OpponentWeights"
         ]
     );
     session.end();

@@ -63,6 +63,13 @@ for options in "$plain" ScLimit=16 ScLimit=28; do
     play knight+knight engine-30 "$(few 30)" 800 "$options"
     play rook engine-30 "$(few 30)" 800 "$options" --a-plays black
 done
+for limit in 60 100 200 400; do
+    play knight engine-100 "$(few 100)" 800 "ScLimit=$limit"
+done
+for limit in 60 100; do
+    play rook engine-30 "$(few 30)" 800 "ScLimit=$limit"
+    play knight+knight engine-30 "$(few 30)" 800 "ScLimit=$limit"
+done
 
 # What a draw is worth to the giver.
 for score in -0.5 0.5; do
@@ -76,6 +83,10 @@ for options in "$plain" ScLimit=28; do
         play "$odds" "human-$rating" "$(human "$rating")" 800 "$options"
         play "$odds" "human-$rating" "$(human "$rating")" 800 "$options;OpponentRating=$guess"
     done
+done
+for options in ScLimit=16 ScLimit=60; do
+    play queen human-1900 "$(human 1900)" 800 "$options;OpponentRating=1900"
+    play queen+knight human-1500 "$(human 1500)" 800 "$options;OpponentRating=1500"
 done
 
 # Stockfish.
