@@ -227,7 +227,8 @@ fn value_and_logarithm_of_visits_choose_as_they_say() {
     let outcome = setup.search(&game, NODES);
     assert_eq!(outcome.best, Some(expected));
     assert_eq!(outcome.report.lines[0].pv[0], expected);
-    assert_eq!(outcome.report.lines.len(), 20);
+    assert!(outcome.report.lines.len() > 2);
+    assert!(outcome.report.lines.iter().all(|line| line.nodes > 0));
 }
 
 #[test]

@@ -165,7 +165,8 @@ fn both_sides_see_a_draw() {
 
 #[test]
 fn a_side_without_hope_resigns() {
-    let usual = "--games 4 --nodes 20 --temperature 0 --longest 60";
+    // The values in the games are those of the moves that are played, the rule goes by the most visited ones.
+    let usual = "--games 4 --nodes 20 --temperature 0 --root-choice visits --longest 60";
     let rule = |playthrough| format!("{usual} --resign 45 --resign-playthrough {playthrough}");
     let (with, _) = play(BOOK, &rule(0));
     let (without, summary) = play(BOOK, usual);
