@@ -37,7 +37,10 @@ use crate::{
     config_file,
     network::load::{self, NetworkConfig, calibrate::calibrate, wishes::adapted},
     odds::Profiles,
-    options::{ONLY_UCI, OptionError, OptionKind, OptionRow, Options, RENAMED_IN_LC0, only_in_lc0},
+    options::{
+        ONLY_UCI, OptionError, OptionKind, OptionRow, Options,
+        lc0::{RENAMED_IN_LC0, only_in_lc0},
+    },
     player::Load,
     terminal::tell,
     uci::{self, output::Output},
@@ -162,7 +165,7 @@ fn dispatch(command: Option<CliCommand>, given: GivenOptions) -> Result<()> {
         Some(CliCommand::Backendbench(args)) => backendbench::backendbench(&args, &options),
         Some(CliCommand::Runtime(args)) => runtime::runtime(&args, &options),
         Some(CliCommand::Tune(args)) => tune::tune(&args, &options),
-        Some(CliCommand::Convert(args)) => convert::convert_with(&args, &calibrate),
+        Some(CliCommand::Convert(args)) => convert::convert(&args, &calibrate),
         Some(CliCommand::Describe(args)) => describe::describe(&args),
         Some(CliCommand::Dataset(args)) => {
             dataset::run(&args, &adapted(options, &by_hand), &load(tell_aside))
@@ -189,7 +192,7 @@ fn load(tell: impl Fn(&str) + Send + Sync + 'static) -> Load {
 
 /// For commands whose output is for programs.
 fn tell_aside(text: &str) {
-    eprintln!("scorn: {text}");
+    tell(format_args!("scorn: {text}"));
 }
 
 /// The options, and which of them somebody has set.

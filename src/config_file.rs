@@ -8,7 +8,10 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{
     files,
-    options::{CONFIG_FILE, OptionRow, Options, RENAMED_IN_LC0, is_only_in_lc0},
+    options::{
+        CONFIG_FILE, OptionRow, Options,
+        lc0::{RENAMED_IN_LC0, is_only_in_lc0},
+    },
 };
 
 /// The files that are read without being asked for, beside the program: the first that is there.

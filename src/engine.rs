@@ -4,11 +4,16 @@
 
 mod autopilot;
 mod go;
+mod kept_tree;
 mod listener;
 pub mod loader;
+mod settings;
 pub mod strength;
 mod think;
 mod timing;
+
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::BTreeSet,
@@ -21,28 +26,29 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use shakmaty::{Color, EnPassantMode, Position, fen::Fen};
+use shakmaty::{EnPassantMode, Position, fen::Fen};
 
-use self::{
-    autopilot::Autopilot,
-    loader::{Loader, Retry},
-    think::Task,
-    timing::Timing,
-};
 pub use self::{
     go::Go,
     listener::{Answer, Listener, Subject},
+};
+use self::{
+    kept_tree::KeptTree,
+    loader::{Loader, Retry},
+    settings::Settings,
+    think::Task,
+    timing::Timing,
 };
 use crate::{
     chess::{
         History, PackedMove, perft,
         setup::{self, SetupError},
     },
-    network::{load::wishes::Wishes, opponent},
-    options::{ContemptMode, Invalidates, OptionError, Options},
+    network::opponent,
+    options::{ContemptMode, OptionError, Options},
     player::{self, Load},
     search::{
-        self, Clock, Limits, StopSignal, SystemClock, Tree, time::ClockState,
+        self, Clock, Limits, StopSignal, SystemClock, time::ClockState,
         wdl_contempt::is_left_out_in_analysis,
     },
     syzygy::Tables,
@@ -53,23 +59,10 @@ const GLANCE: Duration = Duration::from_millis(1);
 
 /// The state of the engine between commands.
 pub struct Engine {
-    /// The options as they were set.
-    options: Options,
-    /// The options as they are for this game: a profile may have set some.
-    in_force: Options,
-    /// Whether an analysis goes by the options as they were set.
-    is_lifted: bool,
-    /// Once a game was analysed in between: the options of play during the analysis, and of analysis during play. Their
-    /// networks stay loaded.
-    other: Option<Options>,
-    autopilot: Autopilot,
-    /// The network that is played with, and what it asks for.
-    wishes: (String, Wishes),
+    settings: Settings,
     /// The game, or why there is none: the last one that was sent is not understood.
     game: Result<History, String>,
-    tree: Arc<Mutex<Tree>>,
-    /// What the tree was searched with; `None` if it is to be dropped.
-    tree_made_with: Option<MadeWith>,
+    tree: KeptTree,
     loader: Loader,
     /// The tablebases that are open, and the path that they were opened from.
     tables: (String, Option<Arc<Tables>>),
@@ -84,17 +77,6 @@ pub struct Engine {
     running: Option<Running>,
     /// Who says that it is ready once the network is.
     heralds: Vec<JoinHandle<()>>,
-}
-
-/// What a tree's statistics depend on besides the position.
-struct MadeWith {
-    options: Options,
-    /// The side whose priors are a second network's.
-    opponent: Option<Color>,
-    /// The root moves that were considered, if not all were.
-    root_moves: Vec<PackedMove>,
-    /// Positions in the game, and the key of the last.
-    position: (usize, u64),
 }
 
 /// A search that was asked for: `go`, and the game it is about.
@@ -138,21 +120,11 @@ impl Engine {
         listener: Arc<dyn Listener>,
         on_finished: impl Fn(Ended) + Send + Sync + 'static,
     ) -> Engine {
-        let mut autopilot = Autopilot::new(by_hand);
-        if let Err(error) = autopilot.load(&options.profiles) {
-            listener.note(&format!("error: {error}"));
-        }
         Engine {
             timing: Timing::new(&options),
-            in_force: options.clone(),
-            is_lifted: false,
-            other: None,
-            options,
-            autopilot,
-            wishes: (String::new(), Wishes::default()),
+            settings: Settings::new(options, by_hand, Arc::clone(&listener)),
             game: Ok(History::default()),
-            tree: Arc::default(),
-            tree_made_with: None,
+            tree: KeptTree::default(),
             loader: Loader::new(load),
             tables: (String::new(), None),
             clock: Arc::new(SystemClock::default()),
@@ -167,7 +139,7 @@ impl Engine {
 
     /// The options as they were set.
     pub fn options(&self) -> &Options {
-        &self.options
+        self.settings.as_set()
     }
 
     /// Sets an option; it counts from the next search on.
@@ -175,63 +147,12 @@ impl Engine {
     /// # Errors
     /// When there is no such option or the value does not fit.
     pub fn set_option(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
-        let before = self.options.clone();
-        if let Some(note) = self.options.set_as_in_lc0(name, value)? {
-            self.listener.note(&note);
-        }
-        if self.options.profiles != before.profiles
-            && let Err(error) = self.autopilot.load(&self.options.profiles)
-        {
-            self.options = before;
-            self.listener.note(&format!("error: {error}"));
-            return Ok(());
-        }
-        if let Some(option) = Options::name_of(name) {
-            self.autopilot.set_by_hand(option);
-        }
-        self.put_in_force();
-        Ok(())
-    }
-
-    /// Finds out which options count for this game, and says so when a profile changes some.
-    fn put_in_force(&mut self) {
-        let (mut in_force, announcement) = self.autopilot.in_force(&self.options);
-        self.apply_wishes(&mut in_force);
-        strength::limit(&mut in_force);
-        (self.in_force, self.is_lifted) = (in_force, false);
-        self.other = self.other.take().map(|_| self.options.clone());
-        if let Some(text) = announcement {
-            self.listener.note(&text);
-        }
-    }
-
-    /// Sets what the network asks for where neither the user nor a profile has set anything.
-    fn apply_wishes(&mut self, options: &mut Options) {
-        if self.wishes.0 != options.weights_file {
-            self.wishes = (
-                options.weights_file.clone(),
-                Wishes::of(&options.weights_file),
-            );
-        }
-        self.wishes.1.apply(options, &self.autopilot.settled());
-    }
-
-    /// An analysis is no game: neither profile nor strength limit counts.
-    fn lift_limits(&mut self) {
-        if let Some(text) = self.autopilot.lift() {
-            self.listener.note(text);
-        }
-        let mut options = self.options.clone();
-        self.apply_wishes(&mut options);
-        let before = std::mem::replace(&mut self.in_force, options);
-        if !std::mem::replace(&mut self.is_lifted, true) {
-            self.other = Some(before);
-        }
+        self.settings.set(name, value)
     }
 
     /// Drops the tree before the next search.
     pub fn clear_tree(&mut self) {
-        self.tree_made_with = None;
+        self.tree.forget();
     }
 
     /// Forgets all that was searched and evaluated.
@@ -244,9 +165,7 @@ impl Engine {
     /// What follows has nothing to do with what was before.
     pub fn new_game(&mut self) {
         self.timing.new_game();
-        self.autopilot.new_game();
-        self.other = None;
-        self.put_in_force();
+        self.settings.new_game();
         self.clear_hash();
     }
 
@@ -256,11 +175,10 @@ impl Engine {
     /// When the FEN, the position or a move is not legal.
     pub fn set_position(&mut self, fen: Option<&str>, moves: &[String]) -> Result<(), SetupError> {
         let game = setup::history_from(fen, moves)
-            .and_then(|game| setup::check_castling(game, self.options.chess960));
+            .and_then(|game| setup::check_castling(game, self.options().chess960));
         self.timing.position_set(self.clock.now());
         if let Ok(game) = &game {
-            self.autopilot.see_position(game);
-            self.put_in_force();
+            self.settings.see_position(game);
         }
         self.game = game.as_ref().map_err(ToString::to_string).cloned();
         game.map(|_| ())
@@ -283,13 +201,13 @@ impl Engine {
     pub fn prepare(&self, retry: Retry) {
         let listener = Arc::clone(&self.listener);
         let announcement = Arc::clone(&self.announcement);
-        let asks = self.wishes.1.text();
+        let asks = self.settings.wishes();
         let tell = move |result: Result<String, String>| match result {
             Ok(description) => *announcement.lock() = Some(description + &asks),
             Err(error) => listener.note(&format!("error: {error}")),
         };
-        self.loader
-            .request(&self.in_force, self.other.as_ref(), retry, tell);
+        let (wanted, soon) = (self.settings.in_force(), self.settings.soon());
+        self.loader.request(wanted, &soon, retry, tell);
     }
 
     /// Begins to load everything that a search will need, before it is asked for.
@@ -370,25 +288,20 @@ impl Engine {
             return self.refuse("no search: none of the searchmoves is legal here");
         }
         let received = self.received(go);
-        self.autopilot.see_clock(go, game);
-        match go.infinite && !go.ponder {
-            true => self.lift_limits(),
-            false => self.put_in_force(),
-        }
+        let is_analysis = go.infinite && !go.ponder;
+        self.settings.begin(go, game, is_analysis);
         self.prepare(Retry::Yes);
+        let options = self.settings.in_force();
         // Also right when the position before this one is searched to ponder: it is the side the engine plays.
-        let contempt_side = player::contempt_side(&self.in_force, game.position().turn());
-        self.forget_what_is_outdated(game, contempt_side, &root_moves);
+        let contempt_side = player::contempt_side(options, game.position().turn());
+        self.tree.begin(options, game, contempt_side, &root_moves);
         self.note_if_idle();
-        if go.infinite && !go.ponder {
+        if is_analysis {
             self.note_whose_replies(game);
         }
         let limits = self.limits(go, game, received);
-        if limits.infinite && !go.ponder && is_left_out_in_analysis(&self.in_force) {
-            self.listener.note(
-                "Contempt is off in an analysis without end: for whom? Say so with ContemptMode white_side_analysis \
-                 or black_side_analysis",
-            );
+        if limits.infinite && !go.ponder {
+            self.note_if_contempt_is_off();
         }
         let (stop, silent) = (StopSignal::default(), Arc::default());
         let endless = limits.infinite;
@@ -407,7 +320,7 @@ impl Engine {
             patience: go.patience(game),
             seed: self.seed(),
             tables: self.tables(),
-            tree: Arc::clone(&self.tree),
+            tree: self.tree.share(),
             loader: self.loader.clone(),
             announcement: Arc::clone(&self.announcement),
             clock: Arc::clone(&self.clock),
@@ -423,25 +336,28 @@ impl Engine {
     /// When the time that a search has began to run: that of a clock perhaps before `go`, any other with it.
     fn received(&self, go: &Go) -> Duration {
         let now = self.clock.now();
-        let started = self.timing.started(self.in_force.strict_timing, now);
+        let started = self
+            .timing
+            .started(self.settings.in_force().strict_timing, now);
         let usual = if go.has_clock() { started } else { now };
         go.received.unwrap_or(usual)
     }
 
     /// When the search ends: by what was asked for, and by the clock.
     fn limits(&mut self, go: &Go, game: &History, received: Duration) -> Limits {
-        let clock = go.clock_state(&self.in_force, game);
+        let clock = go.clock_state(self.settings.in_force(), game);
         let by_clock = clock.map(|clock| {
             let clock = ClockState {
                 known_nodes: search::visits_known(&self.tree.lock(), game),
                 ..clock
             };
-            self.timing.plan(&self.in_force, game, clock, received)
+            self.timing
+                .plan(self.settings.in_force(), game, clock, received)
         });
-        let mut limits = go.limits(&self.in_force, by_clock);
+        let mut limits = go.limits(self.settings.in_force(), by_clock);
         let (remaining, _) = go.clock(game.position().turn());
         if let Some(remaining) = remaining.filter(|_| go.ponder) {
-            let asked = Duration::from_millis(self.in_force.move_overhead_ms);
+            let asked = Duration::from_millis(self.settings.in_force().move_overhead_ms);
             limits.movetime = self.timing.pondering(remaining, asked);
         }
         limits
@@ -461,7 +377,7 @@ impl Engine {
         let running = self.running.as_mut()?;
         let mut asked = running.ponder.take()?;
         let (remaining, _) = asked.go.clock(asked.game.position().turn());
-        let reserve = Duration::from_millis(self.in_force.move_overhead_ms);
+        let reserve = Duration::from_millis(self.settings.in_force().move_overhead_ms);
         if remaining.is_some_and(|left| self.timing.is_at_the_end(left, reserve)) {
             running.stop.stop();
             return None;
@@ -493,7 +409,7 @@ impl Engine {
             Ended::With(subject, answer) => self.listener.answer(&subject, answer),
             Ended::Counted(count) => self.listener.perft_total(count),
             Ended::ByPanic => {
-                self.tree = Arc::default();
+                self.tree.replace();
                 self.refuse("error: the search crashed; please report this");
             }
         }
@@ -506,7 +422,7 @@ impl Engine {
         self.listener.note(reason);
         let nowhere = Subject {
             position: History::default().position().clone(),
-            options: Arc::new(self.options.clone()),
+            options: Arc::new(self.options().clone()),
         };
         self.listener.answer(&nowhere, Answer::default());
     }
@@ -541,7 +457,7 @@ impl Engine {
         let (stop, listener) = (StopSignal::default(), Arc::clone(&self.listener));
         let subject = Subject {
             position: game.position().clone(),
-            options: Arc::new(self.options.clone()),
+            options: Arc::new(self.options().clone()),
         };
         let signal = stop.clone();
         self.start(stop, Arc::default(), None, false, move || {
@@ -560,21 +476,28 @@ impl Engine {
 
     /// In an analysis it is not plain who is who: `ContemptMode play` goes by the side to move.
     fn note_whose_replies(&self, game: &History) {
-        let is_plain = self.in_force.sc_limit == Options::default().sc_limit;
-        if !is_plain && self.in_force.contempt_mode == ContemptMode::Play {
-            let (us, them) = game
-                .position()
-                .turn()
-                .fold_wb(("White", "Black"), ("Black", "White"));
+        let options = self.settings.in_force();
+        if !options.is_plain_puct() && options.contempt_mode == ContemptMode::Play {
+            let turn = game.position().turn();
+            let (us, them) = turn.fold_wb(("White", "Black"), ("Black", "White"));
             self.listener.note(&format!(
                 "ContemptMode play: {us} is to move, so search-contempt models {them}'s replies"
             ));
         }
     }
 
+    fn note_if_contempt_is_off(&self) {
+        if is_left_out_in_analysis(self.settings.in_force()) {
+            self.listener.note(
+                "Contempt is off in an analysis without end: for whom? Say so with ContemptMode white_side_analysis \
+                 or black_side_analysis",
+            );
+        }
+    }
+
     /// The options for a search: an analysis leaves nothing to chance.
     fn search_options(&self) -> Options {
-        let options = self.in_force.clone();
+        let options = self.settings.in_force().clone();
         match options.analyse_mode {
             true => options.without_chance(),
             false => options,
@@ -583,47 +506,15 @@ impl Engine {
 
     /// The seed of the next search: a new one each time, unless one is given.
     fn seed(&self) -> u64 {
-        match self.in_force.seed {
+        match self.settings.in_force().seed {
             0 => rand::random(),
             seed => seed,
         }
     }
 
-    /// A tree that the options have outdated is dropped, on another thread because that takes time; so is one in which other
-    /// moves were left out, for its visits are no fair start. Who is asked again about a position while its strength is
-    /// limited begins anew, too: it would be stronger each time.
-    fn forget_what_is_outdated(
-        &mut self,
-        game: &History,
-        contempt_side: Option<Color>,
-        root_moves: &[PackedMove],
-    ) {
-        let opponent = opponent::side(&self.in_force, contempt_side);
-        let position = (game.len(), game.last().key);
-        let is_limited = strength::is_limited(&self.in_force);
-        let usable = self.tree_made_with.as_ref().is_some_and(|old| {
-            self.in_force.invalidated_since(&old.options) < Invalidates::Tree
-                && opponent == old.opponent
-                && old.root_moves == root_moves
-                && !(is_limited && old.position == position)
-        });
-        if !usable {
-            let old = std::mem::take(&mut *self.tree.lock());
-            thread::spawn(move || {
-                let _dropped_here = old;
-            });
-        }
-        self.tree_made_with = Some(MadeWith {
-            options: self.in_force.clone(),
-            opponent,
-            root_moves: root_moves.to_vec(),
-            position,
-        });
-    }
-
     /// Says once that a network which the user asked for plays no part.
     fn note_if_idle(&mut self) {
-        let idle = opponent::why_idle(&self.in_force);
+        let idle = opponent::why_idle(self.settings.in_force());
         if let Some(reason) = idle.filter(|_| idle != self.idle) {
             self.listener.note(reason);
         }
@@ -632,7 +523,7 @@ impl Engine {
 
     /// The tablebases that SyzygyPath asks for, opened when it changes. What is wrong with them is said once.
     fn tables(&mut self) -> Option<Arc<Tables>> {
-        let path = &self.in_force.syzygy_path;
+        let path = &self.settings.in_force().syzygy_path;
         if *path != self.tables.0 {
             let opened = (!path.is_empty()).then(|| Tables::open(path));
             let opened = opened.and_then(|opened| match opened {
@@ -674,358 +565,5 @@ struct Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         (self.tell)(self.ended.clone());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::{
-        atomic::AtomicUsize,
-        mpsc::{Receiver, channel},
-    };
-
-    use shakmaty::Chess;
-
-    use super::*;
-    use crate::{
-        chess::moves::legal_moves,
-        network::{Advice, Batch, EvaluateError, Evaluator, hash::HashEvaluator, opponent::Role},
-        search::{MoveStat, Report},
-    };
-
-    /// Remembers what was said.
-    #[derive(Default)]
-    struct Memory {
-        notes: Mutex<Vec<String>>,
-        answers: Mutex<Vec<Answer>>,
-        ready: AtomicUsize,
-    }
-
-    impl Listener for Memory {
-        fn note(&self, text: &str) {
-            self.notes.lock().push(text.to_owned());
-        }
-        fn ready(&self) {
-            self.ready.fetch_add(1, Ordering::Relaxed);
-        }
-        fn report(&self, _: &Subject, _: &Report) {}
-        fn move_stats(&self, _: &Subject, _: &[MoveStat]) {}
-        fn answer(&self, _: &Subject, answer: Answer) {
-            self.answers.lock().push(answer);
-        }
-        fn perft_move(&self, _: &Subject, _: PackedMove, _: u64) {}
-        fn perft_total(&self, _: u64) {}
-        fn is_gone(&self) -> bool {
-            false
-        }
-    }
-
-    impl Memory {
-        fn has_noted(&self, text: &str) -> bool {
-            self.notes.lock().iter().any(|note| note.contains(text))
-        }
-    }
-
-    fn engine(load: Load) -> (Engine, Arc<Memory>, Receiver<Ended>) {
-        let memory = Arc::new(Memory::default());
-        let (tell, told) = channel();
-        let engine = Engine::new(
-            Options::default(),
-            BTreeSet::new(),
-            load,
-            memory.clone(),
-            move |ended| {
-                let _ = tell.send(ended);
-            },
-        );
-        (engine, memory, told)
-    }
-
-    /// Searches; the answer.
-    fn answer_to(engine: &mut Engine, told: &Receiver<Ended>, memory: &Memory, go: Go) -> Answer {
-        engine.go(go);
-        engine.search_ended(told.recv().unwrap());
-        memory.answers.lock().pop().unwrap()
-    }
-
-    /// Loads the built-in network at once, any other never before it is released.
-    fn slow_load() -> (Load, Arc<AtomicBool>) {
-        let is_released = Arc::new(AtomicBool::new(false));
-        let wait = Arc::clone(&is_released);
-        let load: Load = Arc::new(move |options: &Options, _: Role| {
-            let is_stand_in = ["sparse", "rten"].contains(&&*options.backend);
-            while !is_stand_in && !wait.load(Ordering::Relaxed) {
-                thread::sleep(Duration::from_millis(1));
-            }
-            Ok(Arc::new(HashEvaluator) as Arc<dyn Evaluator>)
-        });
-        (load, is_released)
-    }
-
-    #[test]
-    fn on_a_short_clock_the_built_in_network_stands_in_for_one_that_is_being_loaded() {
-        let (load, is_released) = slow_load();
-        let (mut engine, memory, told) = engine(load);
-        for go in [
-            Go {
-                wtime: Some(Duration::from_millis(400)),
-                ..Go::default()
-            },
-            Go {
-                movetime: Some(Duration::from_millis(20)),
-                ..Go::default()
-            },
-        ] {
-            let answer = answer_to(&mut engine, &told, &memory, go);
-            assert!(answer.best.is_some());
-            assert!(memory.has_noted("still being loaded and time runs out: the built-in network"));
-            memory.notes.lock().clear();
-        }
-        is_released.store(true, Ordering::Relaxed);
-        let go = Go {
-            nodes: Some(10),
-            ..Go::default()
-        };
-        assert!(answer_to(&mut engine, &told, &memory, go).best.is_some());
-        assert!(!memory.has_noted("built-in"));
-    }
-
-    #[test]
-    fn pondering_that_ends_before_the_network_is_there_is_answered_by_the_built_in_one() {
-        let (load, is_released) = slow_load();
-        let (mut engine, memory, told) = engine(load);
-        let moves = ["e2e4", "e7e5"].map(String::from);
-        engine.set_position(None, &moves).unwrap();
-        let ponder = Go {
-            ponder: true,
-            movetime: Some(Duration::from_millis(20)),
-            ..Go::default()
-        };
-        engine.go(ponder.clone());
-        thread::sleep(Duration::from_millis(100));
-        assert!(!memory.has_noted("time runs out"), "nobody's clock runs");
-        engine.stop();
-        engine.search_ended(told.recv().unwrap());
-        let stopped = memory.answers.lock().pop().unwrap().best;
-        // After a hit the search that follows says what there is to say.
-        memory.notes.lock().clear();
-        engine.go(ponder);
-        let asked = engine.ponder_hit().unwrap();
-        engine.search_ended(told.recv().unwrap());
-        assert!(memory.answers.lock().is_empty() && memory.notes.lock().is_empty());
-        engine.search(asked);
-        engine.search_ended(told.recv().unwrap());
-        assert!(memory.answers.lock().pop().unwrap().best.is_some());
-        assert!(memory.has_noted("time runs out"));
-        is_released.store(true, Ordering::Relaxed);
-        let one = Go {
-            nodes: Some(1),
-            ..Go::default()
-        };
-        assert_eq!(
-            stopped,
-            answer_to(&mut engine, &told, &memory, one).best,
-            "the first choice of a network, not just any move"
-        );
-        let position = setup::history_from(None, &moves).unwrap();
-        let any = legal_moves(position.position()).next();
-        assert_ne!(stopped, any);
-    }
-
-    #[test]
-    fn pondering_rests_when_the_own_clock_is_nearly_empty() {
-        let load: Load = Arc::new(|_: &Options, _: Role| Ok(Arc::new(HashEvaluator) as _));
-        let (mut engine, memory, told) = engine(load);
-        let moves = ["e2e4", "e7e5"].map(String::from);
-        let game = setup::history_from(None, &moves).unwrap();
-        engine.set_position(None, &moves).unwrap();
-        let ponder = |left: u64| Go {
-            ponder: true,
-            wtime: Some(Duration::from_millis(left)),
-            ..Go::default()
-        };
-        let limits = engine.limits(&ponder(10_000), &game, Duration::ZERO);
-        assert!(limits.infinite && limits.movetime.is_none());
-        engine.go(ponder(50));
-        // Whoever searches holds the tree.
-        let has_rest = |engine: &Engine| {
-            let tree = engine.tree.try_lock();
-            tree.is_some_and(|tree| tree.root_visits() > 0)
-        };
-        while !has_rest(&engine) {
-            thread::sleep(Duration::from_millis(1));
-        }
-        assert!(memory.answers.lock().is_empty(), "nobody asked yet");
-        let asked = engine.ponder_hit().unwrap();
-        engine.search_ended(told.recv().unwrap());
-        engine.search(asked);
-        engine.search_ended(told.recv().unwrap());
-        assert!(memory.answers.lock().pop().unwrap().best.is_some());
-        // Nearer to the end the answer is what pondering has found: there is no other search.
-        engine.clear_tree();
-        engine.go(ponder(10));
-        while !has_rest(&engine) {
-            thread::sleep(Duration::from_millis(1));
-        }
-        assert!(engine.ponder_hit().is_none());
-        engine.search_ended(told.recv().unwrap());
-        let answer = memory.answers.lock().pop().unwrap().best;
-        assert!(answer.is_some());
-        // On a busy machine it may not have come to the reply.
-        let known = search::line_after(&engine.tree.lock(), &engine.options, &game);
-        assert!(known.first().is_none_or(|&first| answer == Some(first)));
-    }
-
-    #[test]
-    fn a_clock_runs_since_the_position_and_a_movetime_since_go() {
-        let (load, _) = slow_load();
-        let (mut engine, _, _) = engine(load);
-        let second = Some(Duration::from_secs(1));
-        let [clock, movetime] = [(second, None), (None, second)].map(|(wtime, movetime)| Go {
-            wtime,
-            movetime,
-            ..Go::default()
-        });
-        for (go, is_earlier) in [(clock, true), (movetime, false)] {
-            engine.set_position(None, &[]).unwrap();
-            let between = engine.clock.now();
-            assert_eq!(engine.received(&go) <= between, is_earlier);
-        }
-    }
-
-    #[test]
-    fn an_analysis_in_the_middle_of_a_game_loads_nothing_twice() {
-        let loads = Arc::new(Mutex::new(Vec::new()));
-        let load: Load = Arc::new({
-            let loads = Arc::clone(&loads);
-            move |options: &Options, role: Role| {
-                let name = match role {
-                    Role::Main => &options.weights_file,
-                    Role::Opponent => &options.opponent_weights,
-                };
-                loads.lock().push(name.clone());
-                Ok(Arc::new(HashEvaluator) as Arc<dyn Evaluator>)
-            }
-        });
-        let loaded = || std::mem::take(&mut *loads.lock());
-        let (mut engine, memory, told) = engine(load);
-        let own = engine.options().weights_file.clone();
-        // At odds the autopilot wants an opponent's network, and at this strength a person plays.
-        for (option, value) in [
-            ("UCI_Opponent", "none 1200 human Somebody"),
-            ("UCI_LimitStrength", "true"),
-            ("UCI_Elo", "1500"),
-            ("HumanWeights", "maia-{maia}"),
-        ] {
-            engine.set_option(option, value).unwrap();
-        }
-        let queen = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1";
-        let both = |engine: &mut Engine| {
-            engine.set_position(Some(queen), &[]).unwrap();
-            let nodes = Go {
-                nodes: Some(1),
-                ..Go::default()
-            };
-            assert!(answer_to(engine, &told, &memory, nodes).best.is_some());
-            for _ in 0..2 {
-                engine.go(Go {
-                    infinite: true,
-                    ..Go::default()
-                });
-                // A search that is stopped before the network is there has a move from the built-in one.
-                let _ = engine.loader.wait(&StopSignal::default(), None);
-                engine.stop();
-                engine.search_ended(told.recv().unwrap());
-            }
-        };
-        both(&mut engine);
-        let all = ["maia-1500", "<built in human 1200>", &own];
-        assert_eq!(loaded(), all);
-        both(&mut engine);
-        engine.clear_hash();
-        both(&mut engine);
-        assert_eq!(loaded(), [""; 0]);
-        // What the game's play needed is forgotten with the game: here it is analysed only.
-        engine.new_game();
-        engine.set_position(None, &[]).unwrap();
-        engine.prepare(Retry::No);
-        let _ = engine.loader.wait(&StopSignal::default(), None);
-        assert_eq!(loaded(), [""; 0], "the person still plays");
-        both(&mut engine);
-        assert_eq!(loaded(), all[1..]);
-    }
-
-    #[test]
-    fn it_is_ready_when_the_network_is() {
-        let (load, is_released) = slow_load();
-        let (mut engine, memory, _) = engine(load);
-        engine.prepare(Retry::No);
-        engine.answer_when_ready();
-        engine.answer_when_ready();
-        thread::sleep(Duration::from_millis(50));
-        assert_eq!(memory.ready.load(Ordering::Relaxed), 0);
-        is_released.store(true, Ordering::Relaxed);
-        engine.wait_until_ready();
-        assert_eq!(memory.ready.load(Ordering::Relaxed), 2);
-    }
-
-    #[test]
-    fn the_end_does_not_wait_for_a_network_that_does_not_come() {
-        let (load, is_released) = slow_load();
-        let (mut engine, memory, _) = engine(load);
-        engine.prepare(Retry::No);
-        engine.answer_when_ready();
-        engine.close(Duration::from_millis(20));
-        assert_eq!(memory.ready.load(Ordering::Relaxed), 0);
-        is_released.store(true, Ordering::Relaxed);
-        engine.close(Duration::from_secs(60));
-        assert_eq!(memory.ready.load(Ordering::Relaxed), 1);
-    }
-
-    /// Works for some batches, then no more.
-    struct Dying(AtomicUsize);
-
-    impl Evaluator for Dying {
-        fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
-            if self.0.fetch_add(1, Ordering::Relaxed) >= 20 {
-                return Err(EvaluateError::NotFinite {
-                    network: "dying".into(),
-                    output: "policy".into(),
-                });
-            }
-            HashEvaluator.evaluate(batch)
-        }
-        fn advice(&self) -> Advice {
-            Advice {
-                threads: 1,
-                minibatch: 8,
-                least: 1,
-            }
-        }
-        fn describe(&self) -> String {
-            "dying".into()
-        }
-    }
-
-    #[test]
-    fn an_error_in_mid_search_answers_with_the_best_found_so_far() {
-        let load: Load = Arc::new(|_: &Options, _: Role| {
-            Ok(Arc::new(Dying(AtomicUsize::new(0))) as Arc<dyn Evaluator>)
-        });
-        let (mut engine, memory, told) = engine(load);
-        let go = Go {
-            nodes: Some(10_000),
-            ..Go::default()
-        };
-        let answer = answer_to(&mut engine, &told, &memory, go.clone());
-        assert!(answer.best.is_some() && answer.ponder.is_some());
-        assert!(memory.has_noted("error: dying"));
-        // Nothing works any more, not even the root: still a legal move.
-        engine.set_position(None, &["e2e4".into()]).unwrap();
-        engine.clear_tree();
-        let best = answer_to(&mut engine, &told, &memory, go).best.unwrap();
-        let mut after = Chess::default();
-        after.play_unchecked(setup::parse_move(&after, "e2e4").unwrap().unpack(&after));
-        assert!(after.is_legal(best.unpack(&after)));
     }
 }

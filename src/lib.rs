@@ -16,6 +16,8 @@
 //! * No globals but the ONNX Runtime library: clock, random numbers and evaluator are passed in. One thread with a
 //!   fixed seed is reproducible bit for bit.
 
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 /// Writes a line to standard output in a function that returns [`anyhow::Result`]. Unlike `println!`, which panics, it
 /// returns an error when nobody reads any more.
 macro_rules! say {
@@ -40,6 +42,7 @@ pub mod engine;
 pub mod files;
 pub mod hashing;
 pub mod lc0;
+pub mod memory;
 pub mod network;
 pub mod odds;
 pub mod options;

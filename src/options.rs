@@ -6,38 +6,27 @@
 //! command-line flags and the table in the README, so that they cannot differ. rustfmt does not touch it: columns are
 //! aligned by hand.
 
+mod choices;
 pub mod contempt;
+mod kinds;
+pub mod lc0;
 pub mod time_manager;
 
+use shakmaty::Color;
 use thiserror::Error;
 
-use self::contempt::ContemptList;
-use self::time_manager::{Legacy, TimeManagerChoice, TimeManagerError};
-
-/// What kind of value an option takes, with its range.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum OptionKind {
-    /// `true` or `false`.
-    Check,
-    /// An integer.
-    Spin {
-        /// Smallest value.
-        min: i64,
-        /// Largest value.
-        max: i64,
+pub use self::{
+    choices::{
+        ContemptMode, FpuStrategy, FpuStrategyAtRoot, HistoryFill, NetworkEncoding, RootChoice,
+        ScSampling, ScoreType,
     },
-    /// A decimal number. Announced to GUIs as `type string`, as lc0 does: UCI has no such type.
-    Float {
-        /// Smallest value.
-        min: f64,
-        /// Largest value.
-        max: f64,
-    },
-    /// One of a few words.
-    Combo(&'static [&'static str]),
-    /// Any text.
-    Text,
-}
+    kinds::OptionKind,
+};
+use self::{
+    contempt::ContemptList,
+    kinds::{Setting, expected},
+    time_manager::{Legacy, TimeManagerChoice},
+};
 
 /// What a changed option makes useless. Applied at the next search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -98,225 +87,6 @@ pub enum OptionError {
         /// What is wrong, and where.
         reason: String,
     },
-}
-
-/// Types that an option can have.
-trait Setting: Sized {
-    fn parse(text: &str, kind: OptionKind) -> Option<Self>;
-    fn show(&self) -> String;
-    /// What is wrong with a text that is refused, where a range does not say it.
-    fn fault(_: &str) -> Option<String> {
-        None
-    }
-}
-
-impl Setting for bool {
-    fn parse(text: &str, _: OptionKind) -> Option<bool> {
-        match text.to_ascii_lowercase().as_str() {
-            "true" | "on" | "yes" | "1" => Some(true),
-            "false" | "off" | "no" | "0" => Some(false),
-            _ => None,
-        }
-    }
-    fn show(&self) -> String {
-        self.to_string()
-    }
-}
-
-macro_rules! integer_setting {
-    ($($t:ty),*) => {$(
-        impl Setting for $t {
-            fn parse(text: &str, kind: OptionKind) -> Option<$t> {
-                let value: i64 = text.trim().parse().ok()?;
-                match kind {
-                    OptionKind::Spin { min, max } if !(min..=max).contains(&value) => None,
-                    _ => value.try_into().ok(),
-                }
-            }
-            fn show(&self) -> String {
-                self.to_string()
-            }
-        }
-    )*};
-}
-integer_setting!(i32, u32, u64, usize);
-
-impl Setting for f32 {
-    fn parse(text: &str, kind: OptionKind) -> Option<f32> {
-        let value: f64 = text.trim().parse().ok()?;
-        match kind {
-            OptionKind::Float { min, max } if !(min..=max).contains(&value) => None,
-            _ => Some(value as f32),
-        }
-    }
-    fn show(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl Setting for String {
-    fn parse(text: &str, _: OptionKind) -> Option<String> {
-        // UCI writes an empty string as "<empty>".
-        Some(if text == "<empty>" {
-            String::new()
-        } else {
-            text.to_owned()
-        })
-    }
-    fn show(&self) -> String {
-        self.clone()
-    }
-}
-
-impl Setting for TimeManagerChoice {
-    fn parse(text: &str, _: OptionKind) -> Option<TimeManagerChoice> {
-        text.parse().ok()
-    }
-    fn show(&self) -> String {
-        self.to_string()
-    }
-    fn fault(text: &str) -> Option<String> {
-        let error: TimeManagerError = text.parse::<TimeManagerChoice>().err()?;
-        Some(error.to_string())
-    }
-}
-
-impl Setting for ContemptList {
-    fn parse(text: &str, _: OptionKind) -> Option<ContemptList> {
-        text.parse().ok()
-    }
-    fn show(&self) -> String {
-        self.to_string()
-    }
-    fn fault(text: &str) -> Option<String> {
-        Some(text.parse::<ContemptList>().err()?.to_string())
-    }
-}
-
-/// Declares an enum whose variants have names in UCI.
-macro_rules! combo {
-    ($(#[$meta:meta])* $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:literal,)* }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $name { $($(#[$vmeta])* $variant,)* }
-        impl $name {
-            /// The words that UCI uses.
-            pub const WORDS: &'static [&'static str] = &[$($text),*];
-        }
-        impl Setting for $name {
-            fn parse(text: &str, _: OptionKind) -> Option<$name> {
-                $(if text.eq_ignore_ascii_case($text) { return Some($name::$variant); })*
-                None
-            }
-            fn show(&self) -> String {
-                match self { $($name::$variant => $text.to_owned(),)* }
-            }
-        }
-    };
-}
-
-combo! {
-    /// Whose opponent is modelled by search-contempt.
-    ContemptMode {
-        /// The side to move at the root (the engine's own side while pondering).
-        Play = "play",
-        /// White's opponent.
-        WhiteSideAnalysis = "white_side_analysis",
-        /// Black's opponent.
-        BlackSideAnalysis = "black_side_analysis",
-        /// Nobody's.
-        Disable = "disable",
-    }
-}
-
-combo! {
-    /// How replies are drawn at frozen nodes.
-    ScSampling {
-        /// Independent draws, as in the paper.
-        Thompson = "thompson",
-        /// The child furthest behind its frozen share: the same distribution with less noise.
-        Stratified = "stratified",
-    }
-}
-
-combo! {
-    /// First-play urgency: what an unvisited move is worth.
-    FpuStrategy {
-        /// The parent's Q minus FpuValue times the root of the visited moves' prior mass.
-        Reduction = "reduction",
-        /// FpuValue itself.
-        Absolute = "absolute",
-    }
-}
-
-combo! {
-    /// First-play urgency at the root.
-    FpuStrategyAtRoot {
-        /// As everywhere.
-        Same = "same",
-        /// As [`FpuStrategy::Reduction`].
-        Reduction = "reduction",
-        /// As [`FpuStrategy::Absolute`].
-        Absolute = "absolute",
-    }
-}
-
-combo! {
-    /// What a network sees of the time before the first known position.
-    HistoryFill {
-        /// Nothing: empty planes.
-        No = "no",
-        /// The oldest position repeated, unless it is the normal starting position.
-        FenOnly = "fen_only",
-        /// The oldest position repeated, always.
-        Always = "always",
-    }
-}
-
-combo! {
-    /// The planes and the policy of an ONNX network.
-    NetworkEncoding {
-        /// What its metadata say; lc0's if they say nothing.
-        Auto = "auto",
-        /// lc0's 112 planes and 1858 moves.
-        Lc0 = "lc0",
-        /// AlphaZero's 119 planes and 8 x 8 x 73 moves.
-        AlphaZero = "alphazero",
-    }
-}
-
-combo! {
-    /// The unit of reported scores.
-    ScoreType {
-        /// lc0's 90*tan(1.5637541897*Q).
-        Centipawn = "centipawn",
-        /// The same with the draw score counted in.
-        CentipawnWithDrawscore = "centipawn_with_drawscore",
-        /// lc0's formula of 2019.
-        Centipawn2019 = "centipawn_2019",
-        /// lc0's formula of 2018.
-        Centipawn2018 = "centipawn_2018",
-        /// Expected score, 0 to 10000.
-        WinPercentage = "win_percentage",
-        /// Q times 10000.
-        Q = "Q",
-        /// Win minus loss probability times 10000.
-        WMinusL = "W-L",
-        /// 100 is an even chance to win: the advantage in the logistic W/D/L model.
-        WdlMu = "WDL_mu",
-    }
-}
-
-combo! {
-    /// What decides which root move is played, beside what is proven.
-    RootChoice {
-        /// The most visits.
-        Visits = "visits",
-        /// The largest lower confidence bound of Q.
-        Lcb = "lcb",
-        /// The largest sum of Q and the logarithm of the visits.
-        ValueLogVisits = "value_log_visits",
-    }
 }
 
 macro_rules! kind {
@@ -441,16 +211,6 @@ macro_rules! options {
     };
 }
 
-fn expected(kind: OptionKind) -> String {
-    match kind {
-        OptionKind::Check => "true or false".into(),
-        OptionKind::Spin { min, max } => format!("an integer from {min} to {max}"),
-        OptionKind::Float { min, max } => format!("a number from {min} to {max}"),
-        OptionKind::Combo(words) => format!("one of {}", words.join(", ")),
-        OptionKind::Text => "text".into(),
-    }
-}
-
 impl OptionRow {
     /// The lines that announce this option, and its aliases, to a GUI.
     pub fn uci_lines(&self) -> Vec<String> {
@@ -520,70 +280,21 @@ pub const BUTTONS: &[(&str, &str)] = &[
     ("Clear Hash", "Forget the search tree and all evaluations."),
 ];
 
-/// lc0's options that have no counterpart here: their names and flags. Configurations that set them work as they are.
-const ONLY_IN_LC0: &[(&str, &str)] = &[
-    ("CacheHistoryLength", "cache-history-length"),
-    ("SolidTreeThreshold", "solid-tree-threshold"),
-    ("MaxPrefetch", "max-prefetch"),
-    ("MaxConcurrentSearchers", "max-concurrent-searchers"),
-    ("TaskWorkers", "task-workers"),
-    ("MinimumProcessingWork", "minimum-processing-work"),
-    ("MinimumPickingWork", "minimum-picking-work"),
-    (
-        "MinimumRemainingPickingWork",
-        "minimum-remaining-picking-work",
-    ),
-    ("MinimumPerTaskProcessing", "minimum-per-task-processing"),
-    ("IdlingMinimumWork", "idling-minimum-work"),
-    ("ThreadIdlingThreshold", "thread-idling-threshold"),
-    ("SearchSpinBackoff", "search-spin-backoff"),
-    ("GarbageCollectionDelay", "garbage-collection-delay"),
-];
-
-/// Flags that lc0 has renamed: what they were called, and what they are.
-pub const RENAMED_IN_LC0: &[(&str, &str)] = &[("history-fill-new", "history-fill")];
-
-/// lc0's backends and the nearest of ours.
-const BACKENDS_OF_LC0: &[(&str, &str)] = &[
-    ("cuda-auto", "cuda"),
-    ("cuda-fp16", "cuda"),
-    ("cudnn-auto", "cuda"),
-    ("cudnn", "cuda"),
-    ("cudnn-fp16", "cuda"),
-    ("onnx-cuda", "cuda"),
-    ("onnx-trt", "tensorrt"),
-    ("blas", "auto"),
-    ("eigen", "auto"),
-    ("dnnl", "auto"),
-    ("onednn", "auto"),
-    ("mkl", "auto"),
-    ("opencl", "auto"),
-    ("dx12", "auto"),
-    ("tensorflow", "auto"),
-    ("tensorflow-cc", "auto"),
-    ("tensorflow-cc-cpu", "auto"),
-    ("onnx-openvino", "openvino"),
-    ("onnx-dml", "directml"),
-    ("onnx-rocm", "auto"),
-    ("onnx-migraphx", "auto"),
-    ("onnx-coreml", "coreml"),
-    ("metal", "auto"),
-    ("sycl", "auto"),
-    ("sycl-fp16", "auto"),
-    ("xla", "auto"),
-    ("random", "hash"),
-    ("trivial", "hash"),
-    ("recordreplay", "auto"),
-    ("demux", "multiplexing"),
-];
-
-/// The nearest of our backends to the one that lc0 calls so, if we have none of this name.
-pub fn backend_of_lc0(name: &str) -> Option<&'static str> {
-    let is_same = |known: &&(&str, &str)| known.0.eq_ignore_ascii_case(name.trim());
-    BACKENDS_OF_LC0.iter().find(is_same).map(|&(_, ours)| ours)
-}
+/// `ScLimit` at this value (its default) or above means plain PUCT, and so does 0.
+pub const PLAIN_PUCT: u32 = 1_000_000_000;
 
 impl Options {
+    /// Whether there is no search-contempt: no node's replies freeze.
+    pub fn is_plain_puct(&self) -> bool {
+        let limit = self.sc_limit.unsigned_abs();
+        limit == 0 || limit >= PLAIN_PUCT
+    }
+
+    /// What a draw is worth to a side.
+    pub fn draw_score_for(&self, side: Color) -> f32 {
+        side.fold_wb(self.draw_score, -self.draw_score)
+    }
+
     /// The same, with nothing left to chance: no temperature, no noise.
     #[must_use]
     pub fn without_chance(self) -> Options {
@@ -592,33 +303,6 @@ impl Options {
             temp_endgame: 0.0,
             noise_epsilon: 0.0,
             ..self
-        }
-    }
-
-    /// Sets an option as [`Options::set`] does, and understands what configurations of lc0 set besides: backends by their names
-    /// there, and options that mean nothing here. Returns what to tell about those.
-    ///
-    /// # Errors
-    /// When there is no such option, here or there, or the value does not fit.
-    pub fn set_as_in_lc0(
-        &mut self,
-        name: &str,
-        value: &str,
-    ) -> Result<Option<String>, OptionError> {
-        if name.eq_ignore_ascii_case("Backend")
-            && let Some(ours) = backend_of_lc0(value)
-        {
-            self.set(name, ours)?;
-            return Ok(Some(format!(
-                "backend {} is one of lc0: taking {ours}",
-                value.trim()
-            )));
-        }
-        match self.set(name, value) {
-            Err(OptionError::Unknown(_)) if is_only_in_lc0(name) => Ok(Some(format!(
-                "option {name} is one of lc0 and means nothing here"
-            ))),
-            result => result.map(|()| None),
         }
     }
 }
@@ -633,17 +317,6 @@ pub fn settings(text: &str) -> impl Iterator<Item = Result<(&str, &str), OptionE
         Some((name, value)) => Ok((name.trim(), value.trim())),
         None => Err(OptionError::NoValue(part.to_owned())),
     })
-}
-
-/// The UCI names and the flags of lc0's options that there are not here.
-pub fn only_in_lc0() -> impl Iterator<Item = (&'static str, &'static str)> {
-    ONLY_IN_LC0.iter().copied()
-}
-
-/// Whether lc0 has an option of this name or flag that there is not here.
-pub fn is_only_in_lc0(name: &str) -> bool {
-    let mut names = ONLY_IN_LC0.iter().flat_map(|(name, flag)| [*name, *flag]);
-    !name.is_empty() && names.any(|known| known.eq_ignore_ascii_case(name))
 }
 
 options! {
@@ -744,7 +417,7 @@ options! {
 
     // Search-contempt.
     /// Search-contempt: an opponent node that has searched this many replies freezes their shares and keeps replying by
-    /// them. The default is plain PUCT. Negative: the own nodes freeze instead.
+    /// them. The default is plain PUCT, and so is 0. Negative: the own nodes freeze instead.
     "ScLimit"                             "sc-limit",                     drops Tree
         sc_limit:                           i32 [-1000000000, 1000000000] = 1000000000;
     /// Search-contempt: replies are drawn in proportion to visits^(1/ScTemperature); 0 always takes the most visited.

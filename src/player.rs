@@ -1,13 +1,13 @@
 //! The one way to start a search, for all who want one: options, networks and tablebases make a [`Job`], and the job is
 //! searched with the evaluator that belongs to it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use shakmaty::{Color, Position};
-use sysinfo::System;
 
 use crate::{
     chess::History,
+    memory,
     network::{
         Evaluator,
         opponent::{Networks, Role},
@@ -78,15 +78,12 @@ impl Player {
         }
     }
 
-    /// The memory that the tree may take, in bytes: what RamLimitMb (half of the machine's memory, if it is 0) leaves beside full
-    /// caches. `None` is no limit, where the machine's memory is not known.
+    /// The memory that the tree may take, in bytes: what full caches leave of the limit (see [`memory::limit`]), and a
+    /// quarter of it at least.
     pub fn tree_bytes(&self) -> Option<usize> {
-        let limit = match self.options.ram_limit_mb {
-            0 => machine_memory()? / 2,
-            megabytes => megabytes << 20,
-        };
-        let rest = limit.checked_sub(self.networks.cache_bytes())?;
-        usize::try_from(rest).ok().filter(|&rest| rest > 0)
+        let limit = memory::limit(&self.options)?;
+        let rest = limit.saturating_sub(self.networks.cache_bytes());
+        Some(usize::try_from(rest.max(limit / 4)).unwrap_or(usize::MAX))
     }
 
     /// Searches a job on a tree that was made by a search like this one, or is empty.
@@ -116,22 +113,11 @@ pub fn contempt_side(options: &Options, playing: Color) -> Option<Color> {
     }
 }
 
-/// The memory that this machine (or this container) has, in bytes, if that can be found out.
-fn machine_memory() -> Option<u64> {
-    static MEMORY: OnceLock<Option<u64>> = OnceLock::new();
-    *MEMORY.get_or_init(|| {
-        let mut system = System::new().ok()?;
-        system.refresh_memory();
-        let container = system.cgroup_limits().map(|limits| limits.total_memory);
-        let memory = system.total_memory().min(container.unwrap_or(u64::MAX));
-        Some(memory).filter(|&bytes| bytes > 0)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::network::{
+        Batch, EvaluateError,
         backend::hash::HashEvaluator,
         load::{NetworkConfig, load_uncached},
     };
@@ -157,7 +143,7 @@ mod tests {
     #[test]
     fn tree_and_cache_share_the_memory() {
         let usual = player(&[], &batched()).tree_bytes().unwrap();
-        let machine = machine_memory().unwrap() as usize;
+        let machine = memory::of_machine().unwrap() as usize;
         assert!(usual > machine / 4 && usual < machine / 2);
         let caches = |opponent: &str, megabytes: &str| {
             let settings = [("OpponentWeights", opponent), ("Hash", megabytes)];
@@ -190,5 +176,32 @@ mod tests {
         mixed.networks.opponent = player(&other, &batched()).networks.opponent;
         let tree = mixed.tree_bytes().unwrap();
         assert!(tree < 80 << 20 && tree > 70 << 20, "{tree}");
+    }
+
+    /// Would take more memory for its cache than any machine has.
+    struct Hoarder;
+
+    impl Evaluator for Hoarder {
+        fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+            HashEvaluator.evaluate(batch)
+        }
+        fn cache_bytes(&self) -> u64 {
+            1 << 60
+        }
+    }
+
+    #[test]
+    fn the_tree_has_a_limit_however_large_the_caches_may_get() {
+        let hoarder: Arc<dyn Evaluator> = Arc::new(Hoarder);
+        for megabytes in ["0", "100"] {
+            let mut options = Options::default();
+            options.set("RamLimitMb", megabytes).unwrap();
+            let player = Player::with_evaluator(options, Arc::clone(&hoarder));
+            assert!(player.tree_bytes().is_some(), "{megabytes} MB");
+        }
+        let usual = player(&[("NNCacheSize", "999999999")], &batched());
+        let memory = memory::of_machine().unwrap();
+        let all = usual.networks.cache_bytes() + usual.tree_bytes().unwrap() as u64;
+        assert!(all <= memory / 2, "{all} of {memory}");
     }
 }

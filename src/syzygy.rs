@@ -91,7 +91,8 @@ impl Faults {
     }
 }
 
-/// The moves that keep the best result; of winning ones only the fastest, if that is asked for.
+/// The moves that keep the best result which is still possible, or `None` if the tables do not know. With `fastest` only
+/// those winning moves that get nearest to the next capture or pawn move.
 pub fn best_moves(mut moves: Vec<TableMove>, fastest: bool) -> Option<Vec<PackedMove>> {
     let best = moves.iter().map(|m| m.rank).max()?;
     moves.retain(|m| m.rank == best);
@@ -273,14 +274,6 @@ impl Tables {
             distance: sign,
             result: is_sure.then_some(sign as i8),
         })
-    }
-
-    /// The root moves that keep the best result which is still possible, or `None` if the tables do not know. With
-    /// `fastest`, or once the game repeats itself, only those winning moves that get nearest to the next capture or
-    /// pawn move.
-    pub fn root_moves(&self, history: &History, fastest: bool) -> Option<Vec<PackedMove>> {
-        let moves = self.moves(history)?;
-        best_moves(moves, fastest || history.last().repetitions > 0)
     }
 
     /// What is wrong with the tables, as far as it has shown and was not told before.

@@ -114,6 +114,15 @@ fn bad_input_is_told_with_its_name() {
         !output.status.success() && error.contains("none.pgn"),
         "{error}"
     );
+    let empty = path(dir.path(), "empty.pgn");
+    std::fs::write(&empty, "no game at all\n").unwrap();
+    let output = dataset(&["pgn", &empty, "--out", &out]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success() && error.contains("no game"),
+        "{error}"
+    );
+    assert!(!Path::new(&out).exists());
     let broken = path(dir.path(), "broken.pgn");
     std::fs::write(
         &broken,

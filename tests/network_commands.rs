@@ -2,7 +2,10 @@
 
 mod common;
 
-use std::process::{Command, Output};
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
 
 use common::session::Session;
 
@@ -109,6 +112,37 @@ fn runtime_asks_each_backend_as_auto_does() {
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     assert_eq!(report["backends"]["sparse"]["works"].as_bool(), Some(true));
     assert!(report["auto"].as_str().unwrap().starts_with("sparse"));
+}
+
+#[test]
+fn tune_leaves_threads_and_batches_to_searches_that_need_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tuned.config");
+    let tune = |file: &Path| {
+        let words = ["--backend", "sparse", "tune", "--time", "5", "--write"];
+        scorn(&[&words[..], &[file.to_str().unwrap()]].concat())
+    };
+    let text = stdout(&tune(&file));
+    assert!(!text.contains("rten"), "only what was named: {text}");
+    let tuned = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(tuned, "--backend=sparse\n--threads=0\n--minibatch-size=0\n");
+    let poem = folder.path().join("poem.txt");
+    std::fs::write(&poem, "hello\n").unwrap();
+    let refused = tune(&poem);
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        !refused.status.success() && told.contains("unknown option 'hello'"),
+        "{told}"
+    );
+    assert_eq!(std::fs::read_to_string(&poem).unwrap(), "hello\n");
+}
+
+#[test]
+fn a_mixed_network_is_described_by_its_parts() {
+    let refused = scorn(&["describe", "<built in human 1400>"]);
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let parts = "mixed of <built in human 1100> and <built in human 1500>";
+    assert!(!refused.status.success() && told.contains(parts), "{told}");
 }
 
 #[test]

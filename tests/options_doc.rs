@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, env, fs, path::Path};
 
-use scorn::options::{BUTTONS, CONFIG_FILE, OptionKind, Options, only_in_lc0};
+use scorn::options::{BUTTONS, CONFIG_FILE, OptionKind, Options, lc0::only_in_lc0};
 
 const BEGIN: &str = "<!-- options: written by tests/options_doc.rs -->\n";
 const END: &str = "<!-- end of options -->\n";

@@ -7,16 +7,21 @@ use std::{env, sync::Arc};
 
 use common::{Setup, position};
 use scorn::{
-    chess::History,
+    chess::{History, PackedMove},
     options::Options,
     search::{Limits, Score},
-    syzygy::Tables,
+    syzygy::{Tables, best_moves},
 };
 use shakmaty::Position;
 
 fn tables() -> Option<Arc<Tables>> {
     let path = common::shared("syzygy")?;
     Some(Arc::new(Tables::open(path.to_str().unwrap()).unwrap()))
+}
+
+/// What the tables leave of the moves.
+fn root_moves(tables: &Tables, game: &History, fastest: bool) -> Option<Vec<PackedMove>> {
+    best_moves(tables.moves(game)?, fastest)
 }
 
 #[test]
@@ -106,7 +111,7 @@ fn a_won_ending_is_won_within_fifty_moves_by_tablebases_alone() {
 #[test]
 fn only_moves_that_keep_the_result_are_left_at_the_root() {
     let Some(tables) = tables() else { return };
-    let name = |game: &History, moves: &[scorn::chess::PackedMove]| {
+    let name = |game: &History, moves: &[PackedMove]| {
         moves
             .iter()
             .map(|&m| common::uci(game, m))
@@ -114,17 +119,17 @@ fn only_moves_that_keep_the_result_are_left_at_the_root() {
     };
     // Queen to g6 is stalemate, queen to g7 mate.
     let game = position("7k/8/5K2/8/8/8/8/6Q1 w - - 0 1");
-    let moves = name(&game, &tables.root_moves(&game, false).unwrap());
+    let moves = name(&game, &root_moves(&tables, &game, false).unwrap());
     assert!(
         moves.contains(&"g1g7".to_owned()) && !moves.contains(&"g1g6".to_owned()),
         "{moves:?}"
     );
     assert_eq!(
-        name(&game, &tables.root_moves(&game, true).unwrap()),
+        name(&game, &root_moves(&tables, &game, true).unwrap()),
         ["g1g7"]
     );
     // Too many pieces.
-    assert!(tables.root_moves(&History::default(), false).is_none());
+    assert!(root_moves(&tables, &History::default(), false).is_none());
 }
 
 /// A folder with some of the tables; those for which `change` gives other bytes are damaged.
@@ -175,7 +180,7 @@ fn wdl_tables_alone_keep_the_result_at_the_root() {
         ("8/8/8/3k4/8/8/4Q3/K7 w - - 0 1", "e2e8", "e2e4"),
     ] {
         let game = position(fen);
-        let moves = tables.root_moves(&game, false).unwrap();
+        let moves = root_moves(&tables, &game, false).unwrap();
         let moves: Vec<_> = moves.iter().map(|&m| common::uci(&game, m)).collect();
         assert!(moves.contains(&good.to_owned()), "{moves:?}");
         assert!(!moves.contains(&bad.to_owned()), "{moves:?}");
@@ -251,7 +256,7 @@ fn damaged_tables_are_named_once_and_searched_without() {
     );
     let queen = position("8/8/8/3k4/8/8/4Q3/K7 w - - 0 1");
     for _ in 0..2 {
-        assert!(tables.root_moves(&queen, false).is_none());
+        assert!(root_moves(&tables, &queen, false).is_none());
         assert!(tables.result(queen.position()).is_none());
     }
     let faults = tables.new_faults();

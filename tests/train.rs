@@ -4,8 +4,11 @@
 #[path = "common/session.rs"]
 mod session;
 
-use std::path::Path;
-use std::process::{Command, Output};
+use std::{
+    io::Write,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
 
 use session::Session;
 
@@ -272,13 +275,55 @@ fn a_network_asks_for_constants_and_what_is_set_by_hand_counts_more() {
         ["2.5", "0.25"]
     );
     assert_eq!(
-        [constant("b", "CPuct"), constant("b", "FpuValue")],
-        ["3", "0.33"]
+        ["CPuct", "FpuValue", "RootChoice"].map(|name| constant("b", name)),
+        ["3", "0.41", "lcb"],
+        "what the built-in network asks for, but for what was set"
     );
     // In a chess program it is told.
     let mut session = Session::with(&["--weights", network, "--cpuct", "2"]);
     session.ask("position startpos");
     let (_, lines) = session.go("go nodes 2");
-    let told = "it asks for CPuct 2.5, FpuValue 0.5 where nothing was set by hand";
+    let told = "the network asks for CPuct 2.5, FpuValue 0.5 where nothing was set by hand";
     assert!(lines.iter().any(|line| line.contains(told)), "{lines:?}");
+}
+
+#[test]
+fn a_network_that_is_found_asks_as_one_that_is_named_and_a_person_in_its_place_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let [checkpoint, network] = ["x.checkpoint", "x.onnx"].map(|name| folder.path().join(name));
+    let (checkpoint, network) = (text(&checkpoint), text(&network));
+    let start = "--policy-width 64 --value-width 64 --hidden 8";
+    let start = ["train", "start", checkpoint]
+        .into_iter()
+        .chain(start.split(' '));
+    said(&scorn(&start.collect::<Vec<_>>()));
+    let options = ["--options", "CPuct=2.5"];
+    said(&scorn(
+        &[&["train", "export", checkpoint, network], &options[..]].concat(),
+    ));
+    let mut found = Command::new(env!("CARGO_BIN_EXE_scorn"));
+    found
+        .args(["--weights", "<autodiscover>", "--preload"])
+        .current_dir(folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut found = found.spawn().unwrap();
+    let input = b"position startpos\ngo nodes 2\n";
+    found.stdin.take().unwrap().write_all(input).unwrap();
+    let output = found.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        told.contains("the network asks for CPuct 2.5 where"),
+        "{told}"
+    );
+    let person = [
+        "--limit-strength",
+        "--human-weights",
+        "<built in human {maia}>",
+    ];
+    let mut session = Session::with(&person);
+    session.ask("position startpos");
+    let (_, lines) = session.go("go nodes 2");
+    let is_told = |text: &str| lines.iter().any(|line| line.contains(text));
+    assert!(is_told("human player") && !is_told("asks for"), "{lines:?}");
 }

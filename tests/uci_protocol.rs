@@ -357,6 +357,32 @@ fn considers_the_moves_it_is_told_to() {
         let text = format!(" multipv {index} ");
         assert!(lines.iter().any(|l| l.contains(&text)), "{text}");
     }
+    // Nothing is told of moves that nobody looked at: here the mate ends the search.
+    session.send("setoption name MultiPV value 500");
+    session.send("position fen 7k/8/5KQ1/8/8/8/8/8 w - - 0 1");
+    let (_, lines) = session.go("go nodes 5000");
+    let told = lines.iter().filter(|line| line.contains(" multipv "));
+    assert!(
+        told.clone().count() > 0 && told.clone().all(|line| !line.contains(" pv g6f7")),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn a_person_who_asks_for_help_gets_it() {
+    let mut session = Session::new();
+    let told = session.ask("help");
+    assert!(
+        told.iter()
+            .any(|line| line.contains("position startpos moves")),
+        "{told:?}"
+    );
+    let told = session.ask("position startpos e2e4");
+    assert!(
+        told[0].contains("'e2e4' is not understood (moves follow"),
+        "{told:?}"
+    );
+    session.end();
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::stats::{
     elo::{Estimate, Games, Pairs},
     page::Page,
     plot::{MarkStyle, Plot, Series},
-    sprt::{Sprt, SprtVerdict},
+    sprt::{Model, Sprt, SprtVerdict},
 };
 
 /// Points of a plot over games.
@@ -233,8 +233,16 @@ fn sprt_text(sprt: &SprtReport) -> String {
         SprtVerdict::Continue => "not decided",
     };
     format!(
-        "SPRT of {} against {} ({:?}): LLR {:.2} ({:.2} to {:.2}), {verdict}",
-        sprt.test.elo1, sprt.test.elo0, sprt.test.model, sprt.llr, sprt.lower, sprt.upper
+        "SPRT of {} against {} ({}): LLR {:.2} ({:.2} to {:.2}), {verdict}",
+        sprt.test.elo1,
+        sprt.test.elo0,
+        match sprt.test.model {
+            Model::Logistic => "logistic Elo",
+            Model::Normalized => "normalized Elo",
+        },
+        sprt.llr,
+        sprt.lower,
+        sprt.upper
     )
 }
 

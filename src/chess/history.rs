@@ -33,6 +33,13 @@ impl Ply {
     }
 }
 
+/// Where a game has got to: how many positions it has, and which one is the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    len: usize,
+    key: u64,
+}
+
 /// The positions of a game in order, never empty.
 #[derive(Clone, Debug)]
 pub struct History {
@@ -79,6 +86,24 @@ impl History {
     /// The current position.
     pub fn position(&self) -> &Chess {
         &self.last().position
+    }
+
+    /// Where the game has got to.
+    pub fn place(&self) -> Place {
+        self.place_after(self.len())
+    }
+
+    /// Where the game was `plies` before, if it is as old as that.
+    pub fn place_before(&self, plies: usize) -> Option<Place> {
+        let len = self.len().checked_sub(plies).filter(|&len| len > 0)?;
+        Some(self.place_after(len))
+    }
+
+    fn place_after(&self, len: usize) -> Place {
+        Place {
+            len,
+            key: self.plies[len - 1].key,
+        }
     }
 
     /// Plays a move that is legal in the current position (unchecked).
@@ -229,6 +254,21 @@ mod tests {
             .to_move(history.position())
             .unwrap();
         history.push_move(m);
+    }
+
+    #[test]
+    fn a_place_is_where_the_game_was_that_many_plies_before() {
+        let mut game = History::default();
+        let start = game.place();
+        assert_eq!(
+            (game.place_before(0), game.place_before(1)),
+            (Some(start), None)
+        );
+        for uci in ["g1f3", "g8f6", "f3g1", "f6g8"] {
+            play(&mut game, uci);
+        }
+        assert_eq!(game.place_before(4), Some(start));
+        assert_ne!(game.place(), start, "the same position, later");
     }
 
     #[test]

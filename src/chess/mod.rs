@@ -8,5 +8,5 @@ pub mod perft;
 pub mod setup;
 pub mod wdl;
 
-pub use history::{History, Ply};
+pub use history::{History, Place, Ply};
 pub use moves::PackedMove;

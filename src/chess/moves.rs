@@ -6,6 +6,9 @@
 
 use shakmaty::{CastlingMode, Chess, Move, Position, Role, Square, uci::UciMove};
 
+/// More moves than any position has (218): room for what belongs to them, without asking for memory.
+pub const MOST_MOVES: usize = 256;
+
 /// A legal move of a known position: bits 0-5 from, 6-11 to, 12-14 promotion (0 none, 2 knight, 3 bishop, 4 rook,
 /// 5 queen).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]

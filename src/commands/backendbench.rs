@@ -83,11 +83,7 @@ pub(super) fn evaluator_of_search(options: &Options) -> Result<Arc<dyn Evaluator
         nn_cache_size: 0,
         ..options.clone()
     };
-    let load = |role| {
-        load_backend(&NetworkConfig::of(options, role), &|text| {
-            eprintln!("{text}")
-        })
-    };
+    let load = |role| load_backend(&NetworkConfig::of(options, role), &|text| tell(text));
     let networks = Networks::load(&uncached, load)?;
     Ok(networks.against(options, Some(Color::White)))
 }

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::{
     files::output::NewFile,
@@ -44,15 +44,8 @@ pub struct ConvertArgs {
 /// [`calibration_model`].
 pub type Calibrator<'a> = &'a dyn Fn(&OnnxModel, &[String]) -> Result<Calibration>;
 
-/// Runs `scorn convert`, except to int8, which needs [`convert_with`].
-pub fn convert(args: &ConvertArgs) -> Result<()> {
-    convert_with(args, &|_, _| {
-        bail!("int8 needs a backend to calibrate with; none was given")
-    })
-}
-
 /// Runs `scorn convert`; the calibrator is called for int8 only.
-pub fn convert_with(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
+pub fn convert(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
     let output = match &args.output {
         Some(path) => path.clone(),
         None => default_output(&args.network)?,

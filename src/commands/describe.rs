@@ -2,12 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::{
     lc0::{Net, OnnxDescription, read_file},
-    network::load::weights::{self, WeightsError},
-    sparse::{features::INPUTS, file, network::Shape},
+    network::load::{
+        human,
+        weights::{self, WeightsError},
+    },
+    sparse::{features::INPUTS, file},
 };
 
 /// Describe a network: architecture, size, formats, licence.
@@ -36,6 +39,13 @@ pub fn describe(args: &DescribeArgs) -> Result<()> {
 /// The description of one file, as text or as a line of JSON.
 fn describe_file(path: &Path, json: bool) -> Result<String> {
     if let Some(bytes) = path.to_str().and_then(weights::inside) {
+        if let (None, Some(parts)) = (bytes, path.to_str().and_then(human::parts)) {
+            let [low, high] = parts;
+            bail!(
+                "{} is mixed of {low} and {high}: describe those",
+                path.display()
+            );
+        }
         return describe_onnx(path, bytes.ok_or(WeightsError::NoBuiltIn)?, json);
     }
     let is_onnx = path
@@ -68,20 +78,8 @@ fn describe_onnx(path: &Path, bytes: &[u8], json: bool) -> Result<String> {
 }
 
 fn describe_sparse(name: Option<String>, bytes: &[u8]) -> Result<OnnxDescription> {
-    let Shape {
-        policy,
-        value,
-        hidden,
-        stages,
-    } = file::read(bytes)?.shape();
-    let input = format!(
-        "{}: {INPUTS} inputs; first layers {policy} wide (policy) and {value} (value), hidden layers {hidden}{}",
-        file::ENCODING,
-        match stages {
-            1 => String::new(),
-            _ => format!(" in {stages} stages of the game"),
-        }
-    );
+    let shape = file::read(bytes)?.shape();
+    let input = format!("{}: {INPUTS} inputs; {shape}", file::ENCODING);
     let model = file::model(bytes)?;
     Ok(OnnxDescription::of_model(name, bytes, model, input)?)
 }

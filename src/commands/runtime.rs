@@ -161,13 +161,15 @@ fn print_missing(runtime: Option<&Runtime>, states: &[BackendState]) -> Result<(
         (cuda, "for NVIDIA GPUs", GPU_INSTALL_COMMAND),
     ] {
         if !there {
-            if let Some(folder) = folder.as_ref().filter(|_| std::mem::take(&mut is_first)) {
-                say!(
-                    "what is missing is found when it was installed in {}:",
-                    folder.display()
-                );
+            let Some(folder) = &folder else {
+                say!("{what:31} {command}");
+                continue;
+            };
+            if std::mem::take(&mut is_first) {
+                say!("to install what is missing where the program finds it:");
             }
-            say!("{what:31} {command}");
+            let place = format!("--target \"{}\"", folder.join("runtime").display());
+            say!("{what:31} {}", command.replace("--target runtime", &place));
         }
     }
     Ok(())

@@ -76,7 +76,7 @@ struct RunArgs {
     /// Stop after so many minutes (of the decay, if it is one)
     #[arg(
         long,
-        default_value_t = 1e9,
+        default_value_t = train::ENDLESS,
         hide_default_value = true,
         value_name = "X"
     )]
@@ -245,7 +245,7 @@ fn start(args: &StartArgs) -> Result<()> {
         args.out.display()
     );
     checkpoint.save(&args.out)?;
-    say!("{}: {:?}", args.out.display(), checkpoint.shape);
+    say!("{}: {}", args.out.display(), checkpoint.shape);
     Ok(())
 }
 

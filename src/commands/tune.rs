@@ -1,4 +1,5 @@
-//! `scorn tune`: the best backend, threads and batch size on this machine.
+//! `scorn tune`: the best backend, threads and batch size on this machine. Where positions are judged one by one (`sparse`), threads
+//! and batches are left to the search, which knows best: larger batches would be faster there and weaker.
 
 use std::{
     io::Write,
@@ -11,6 +12,7 @@ use clap::Args;
 
 use super::backendbench::{evaluator_of_search, positive};
 use crate::{
+    config_file,
     files::{self, output::NewFile},
     network::{
         Evaluator,
@@ -21,7 +23,8 @@ use crate::{
     options::Options,
 };
 
-/// Measure this machine with this network and print the best Backend, Threads and MinibatchSize.
+/// Measure this machine with this network and print the best Backend (of all, or the one that is named), Threads and
+/// MinibatchSize (0: as the search finds best).
 #[derive(Clone, Debug, Args)]
 pub struct TuneArgs {
     /// Write the result to this configuration file (other lines of it are kept); see --config.
@@ -38,6 +41,9 @@ pub struct TuneArgs {
 /// When no backend works, or the file cannot be written.
 pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
     // What cannot be written is said before anything is measured.
+    if let Some(path) = args.write.as_deref().filter(|path| path.is_file()) {
+        config_file::read(path).context("--write is for a configuration file")?;
+    }
     let config = args
         .write
         .as_deref()
@@ -45,34 +51,46 @@ pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
     let config = config.transpose()?;
     let mut options = options.clone();
     let time = Duration::from_millis(args.time);
-    let mut best: Option<(&str, Speed)> = None;
-    for backend in BACKENDS {
+    let named = (options.backend != Options::default().backend).then(|| options.backend.clone());
+    let candidates = match &named {
+        Some(name) => vec![name.as_str()],
+        None => BACKENDS.to_vec(),
+    };
+    let mut best: Option<(&str, Tuned)> = None;
+    let mut reason = String::new();
+    for backend in candidates {
         options.backend = backend.into();
         let evaluator = match evaluator_of_search(&options) {
             Ok(evaluator) => evaluator,
             Err(error) => {
-                say!("{backend:10} not used: {error:#}");
+                let text = format!("{error:#}");
+                match text == reason {
+                    true => say!("{backend:10} not used, for the same reason"),
+                    false => say!("{backend:10} not used: {text}"),
+                }
+                reason = text;
                 continue;
             }
         };
-        let candidate = tune_one(&*evaluator, time)?;
-        say!(
-            "{backend:10} {:8.0} evals/s with {} thread(s), batch {}",
-            candidate.evals_per_second,
-            candidate.threads,
-            candidate.batch
-        );
-        if best.is_none_or(|(_, speed)| candidate.evals_per_second > speed.evals_per_second) {
-            best = Some((backend, candidate));
+        let tuned = tune_one(&*evaluator, time)?;
+        let Speed {
+            evals_per_second,
+            threads,
+            batch,
+            ..
+        } = tuned.speed;
+        say!("{backend:10} {evals_per_second:8.0} evals/s with {threads} thread(s), batch {batch}");
+        if best.is_none_or(|(_, best)| evals_per_second > best.speed.evals_per_second) {
+            best = Some((backend, tuned));
         }
     }
-    let Some((backend, speed)) = best else {
+    let Some((backend, tuned)) = best else {
         bail!("no backend works with {}", options.weights_file);
     };
     let lines = [
         format!("--backend={backend}"),
-        format!("--threads={}", speed.threads),
-        format!("--minibatch-size={}", speed.batch),
+        format!("--threads={}", tuned.threads),
+        format!("--minibatch-size={}", tuned.minibatch_size),
     ];
     say!("\n{}", lines.join("\n"));
     if let (Some(path), Some(mut file)) = (&args.write, config) {
@@ -85,9 +103,26 @@ pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// How a backend is used best.
+#[derive(Clone, Copy, Debug)]
+struct Tuned {
+    /// How fast it is then.
+    speed: Speed,
+    /// The options; 0: as the search finds best.
+    threads: usize,
+    minibatch_size: usize,
+}
+
 /// The batch size with as many threads as the device is thought to want, then the number of threads with that size.
-fn tune_one(evaluator: &dyn Evaluator, time: Duration) -> Result<Speed> {
+fn tune_one(evaluator: &dyn Evaluator, time: Duration) -> Result<Tuned> {
     let advised = evaluator.advice().threads.min(MAX_SESSIONS);
+    if evaluator.immediate().is_some() {
+        return Ok(Tuned {
+            speed: speed(evaluator, 1, advised, time)?,
+            threads: 0,
+            minibatch_size: 0,
+        });
+    }
     let mut sizes = Vec::new();
     for size in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512] {
         let measured = speed(evaluator, size, advised, time)?;
@@ -105,7 +140,12 @@ fn tune_one(evaluator: &dyn Evaluator, time: Duration) -> Result<Speed> {
         }
     }
     threads.sort_by_key(|speed| speed.threads);
-    least_of_the_fast(&threads).context("nothing was measured")
+    let speed = least_of_the_fast(&threads).context("nothing was measured")?;
+    Ok(Tuned {
+        speed,
+        threads: speed.threads,
+        minibatch_size: speed.batch,
+    })
 }
 
 /// The first that is nearly as fast as the fastest: small batches and few threads make better searches.

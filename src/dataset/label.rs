@@ -4,24 +4,17 @@
 //! Stockfish answers queued `position`/`go` pairs in order, which saves a process switch per position.
 
 use std::{
-    io::{BufRead, BufReader, Write},
     path::Path,
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    sync::{
-        Arc,
-        mpsc::{self, RecvTimeoutError},
-    },
-    thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
-use parking_lot::Mutex;
+use anyhow::{Context, Result};
 use shakmaty::fen::Fen;
 use shakmaty::uci::UciMove;
 use shakmaty::{Chess, Color, EnPassantMode};
 
-use super::record::{ALTERNATIVES, Alternative, MATE, NO_SCORE, Record};
+use super::record::{ALTERNATIVES, Alternative, MATE, NO_SCORE, Record, mate_score};
+use crate::uci::client::{Client, EngineScore, GoLimits, InfoLine};
 
 /// Puts a label on a record, in place of one that it may have; a mated or otherwise unanswerable position keeps what it
 /// has.
@@ -84,7 +77,7 @@ impl TeacherReply {
     }
 }
 
-/// What an `info` line with a score says.
+/// What an engine says about one of its lines of play.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ScoredLine {
     /// Counted from 1.
@@ -96,83 +89,57 @@ struct ScoredLine {
     m: String,
 }
 
-/// How long a program may take to say that it is a UCI engine and ready.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A UCI engine in a process of its own.
-pub struct Teacher {
-    /// The program, for errors.
-    name: String,
-    /// What it calls itself; empty if it does not say.
-    id: String,
-    process: Arc<Mutex<Child>>,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-    line: String,
+impl ScoredLine {
+    /// What a line says, if there is a score in it.
+    fn of(line: &str) -> Option<ScoredLine> {
+        let said = InfoLine::parse(line)?;
+        Some(ScoredLine {
+            rank: said.rank,
+            score: record_score(said.score?),
+            is_bound: said.is_bound,
+            m: said.first.unwrap_or_default(),
+        })
+    }
 }
+
+/// A score as records hold it.
+fn record_score(score: EngineScore) -> i16 {
+    const LARGEST: i32 = 20_000;
+    match score {
+        EngineScore::Centipawns(value) => value.clamp(-LARGEST, LARGEST) as i16,
+        EngineScore::Mate(moves) => mate_score(moves),
+    }
+}
+
+/// How long an engine may think about a position: nobody waits for ever for one that hangs.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// A UCI engine that is asked for labels.
+pub struct Teacher(Client);
 
 impl Teacher {
     /// Starts the program and sets its options, each `NAME=VALUE`.
     ///
     /// # Errors
-    /// When it cannot be started, is no UCI engine or an option is not of that form.
+    /// When it cannot be started, is no UCI engine, or has no such option or not with this value.
     pub fn start(engine: &Path, options: &[String]) -> Result<Teacher> {
-        let mut process = Command::new(engine)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("cannot start the engine {}", engine.display()))?;
-        let input = process.stdin.take().context("no stdin")?;
-        let output = BufReader::new(process.stdout.take().context("no stdout")?);
-        let mut teacher = Teacher {
-            name: engine.display().to_string(),
-            id: String::new(),
-            process: Arc::new(Mutex::new(process)),
-            input,
-            output,
-            line: String::new(),
-        };
-        let (started, waits) = mpsc::channel::<()>();
-        let process = Arc::clone(&teacher.process);
-        thread::spawn(move || {
-            if waits.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-                // Who reads from it is told that it ended.
-                let _ = process.lock().kill();
-            }
-        });
-        let introduced = teacher.introduce(options);
-        drop(started);
-        introduced.with_context(|| format!("is {} a UCI engine?", engine.display()))?;
-        Ok(teacher)
-    }
-
-    /// Gets to know the program and sets its options.
-    fn introduce(&mut self, options: &[String]) -> Result<()> {
-        writeln!(self.input, "uci")?;
-        loop {
-            match self.read_line()? {
-                "uciok" => break,
-                line => {
-                    if let Some(id) = line.strip_prefix("id name ") {
-                        self.id = id.to_owned();
-                    }
-                }
-            }
-        }
+        let client = Client::start(engine, &[]);
+        let mut client =
+            client.with_context(|| format!("is {} a UCI engine?", engine.display()))?;
         for option in options {
             let (name, value) = option
                 .split_once('=')
                 .with_context(|| format!("{option} is not NAME=VALUE"))?;
-            writeln!(self.input, "setoption name {name} value {value}")?;
+            client.set_option(name, Some(value))?;
         }
-        writeln!(self.input, "ucinewgame\nisready")?;
-        while self.read_line()? != "readyok" {}
-        Ok(())
+        client.wait_for_start()?;
+        client.new_game()?;
+        Ok(Teacher(client))
     }
 
-    /// What it calls itself; empty if it did not say.
-    pub fn id(&self) -> &str {
-        &self.id
+    /// What it calls itself.
+    pub fn name(&self) -> &str {
+        &self.0.name
     }
 
     /// Sends a position to search. Answers come in the same order.
@@ -181,79 +148,25 @@ impl Teacher {
     /// When the program does not listen any more.
     pub fn ask(&mut self, pos: &Chess, nodes: u64) -> Result<()> {
         let fen = Fen::from_position(pos, EnPassantMode::Legal);
-        let written = self
-            .input
-            .write_all(format!("position fen {fen}\ngo nodes {nodes}\n").as_bytes());
-        written.with_context(|| format!("{} does not listen any more", self.name))
+        let go = GoLimits::Nodes(nodes);
+        Ok(self.0.ask(&format!("fen {fen}"), &go)?)
     }
 
     /// Waits for the next answer.
     ///
     /// # Errors
-    /// When the program ended.
+    /// When the program ended, or does not answer.
     pub fn answer(&mut self) -> Result<TeacherReply> {
-        let mut answer = TeacherReply::default();
-        loop {
-            let line = self.read_line()?;
-            if let Some(rest) = line.strip_prefix("bestmove ") {
-                answer.best = rest.split(' ').next().unwrap_or_default().to_owned();
-                return Ok(answer);
+        let mut reply = TeacherReply::default();
+        let mut hear = |line: &str| {
+            if let Some(line) = ScoredLine::of(line) {
+                reply.hear(line);
             }
-            if let Some(line) = scored_line(line) {
-                answer.hear(line);
-            }
-        }
+        };
+        let answer = self.0.answer(Instant::now() + PATIENCE, &mut hear)?;
+        reply.best = answer.best;
+        Ok(reply)
     }
-
-    fn read_line(&mut self) -> Result<&str> {
-        self.line.clear();
-        if self
-            .output
-            .read_line(&mut self.line)
-            .with_context(|| format!("cannot read from {}", self.name))?
-            == 0
-        {
-            bail!("{} ended without an answer", self.name);
-        }
-        Ok(self.line.trim_end())
-    }
-}
-
-impl Drop for Teacher {
-    fn drop(&mut self) {
-        // A teacher that already died needs no farewell.
-        let _ = writeln!(self.input, "quit");
-        let _ = self.process.lock().wait();
-    }
-}
-
-/// An `info` line with a score.
-fn scored_line(line: &str) -> Option<ScoredLine> {
-    let words: Vec<&str> = line.strip_prefix("info ")?.split(' ').collect();
-    let after = |name: &str| {
-        let at = words.iter().position(|&word| word == name)?;
-        Some(&words[at + 1..])
-    };
-    let (&kind, rest) = after("score")?.split_first()?;
-    let value = rest.first()?.parse::<i32>().ok()?;
-    let is_bound = rest
-        .iter()
-        .take_while(|&&word| word != "pv")
-        .any(|&word| word == "lowerbound" || word == "upperbound");
-    let score = match kind {
-        "cp" => value.clamp(-20000, 20000) as i16,
-        "mate" if value > 0 => MATE - (2 * value - 1).min(1000) as i16,
-        "mate" => -MATE + (-2 * value).min(1000) as i16,
-        _ => return None,
-    };
-    let rank = after("multipv").and_then(|rest| rest.first()?.parse().ok());
-    let pv = after("pv").and_then(|rest| rest.first());
-    Some(ScoredLine {
-        rank: rank.unwrap_or(1).max(1),
-        score,
-        is_bound,
-        m: pv.map_or_else(String::new, |m| (*m).to_owned()),
-    })
 }
 
 #[cfg(test)]
@@ -262,25 +175,17 @@ mod tests {
     use crate::dataset::record::Source;
 
     #[test]
-    fn scores_of_info_lines() {
-        let score = |line: &str| scored_line(line).map(|line| line.score);
-        assert_eq!(
-            scored_line("info depth 3 multipv 2 score cp -51 wdl 1 2 3 nodes 100 pv e2e4 e7e5"),
-            Some(ScoredLine {
-                rank: 2,
-                score: -51,
-                is_bound: false,
-                m: "e2e4".into()
-            })
-        );
-        let bound = scored_line("info depth 3 score cp 51 lowerbound nodes 100").unwrap();
-        assert!(bound.is_bound && bound.score == 51);
-        assert_eq!(score("info depth 3 score mate 2 nodes 100"), Some(MATE - 3));
-        assert_eq!(
-            score("info depth 3 score mate -1 nodes 100"),
-            Some(2 - MATE)
-        );
-        assert_eq!(score("info string score cp x"), None);
+    fn scores_are_as_records_hold_them() {
+        for (said, held) in [
+            (EngineScore::Centipawns(51), 51),
+            (EngineScore::Centipawns(i32::MIN), -20_000),
+            (EngineScore::Mate(2), MATE - 3),
+            (EngineScore::Mate(-1), 2 - MATE),
+            (EngineScore::Mate(i32::MAX), MATE - 1000),
+            (EngineScore::Mate(i32::MIN), 1000 - MATE),
+        ] {
+            assert_eq!(record_score(said), held, "{said:?}");
+        }
     }
 
     fn answer(lines: &[&str], best: &str) -> Record {
@@ -289,7 +194,7 @@ mod tests {
             lines: Vec::new(),
         };
         for line in lines {
-            answer.hear(scored_line(line).unwrap());
+            answer.hear(ScoredLine::of(line).unwrap());
         }
         let pos = Chess::new();
         let mut record = Record::new(&pos, false, Source::Real);

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use pgn_reader::{Outcome, RawComment, RawTag, Reader, SanPlus, Skip, Visitor};
 use shakmaty::{CastlingMode, Chess, Color, KnownOutcome, Position};
 
-use super::record::{MATE, NO_RESULT, NO_SCORE, Record, Source};
+use super::record::{NO_RESULT, NO_SCORE, Record, Source, mate_score};
 use crate::hashing::fnv1a;
 use crate::pgn::read::{castling_of_variant, longest_tag, start_position};
 
@@ -160,14 +160,9 @@ impl Visitor for RecordVisitor {
         comment: RawComment<'_>,
     ) -> ControlFlow<Self::Output> {
         // The comment follows the move, but is the mover's view of the position before it.
-        if let (Some(record), Some(score)) =
-            (text.game.records.last_mut(), eval(comment.as_bytes()))
-        {
-            record.score = if record.state & Record::BLACK != 0 {
-                -score
-            } else {
-                score
-            };
+        if let Some(record) = text.game.records.last_mut() {
+            let side = Color::from_white(record.state & Record::BLACK == 0);
+            record.score = eval(comment.as_bytes(), side).unwrap_or(record.score);
         }
         ControlFlow::Continue(())
     }
@@ -200,21 +195,17 @@ impl Visitor for RecordVisitor {
     }
 }
 
-/// The score of `[%eval 0.31]` or `[%eval #-4]`, in centipawns for White.
-fn eval(comment: &[u8]) -> Option<i16> {
+/// The score of `[%eval 0.31]` or `[%eval #-4]`, which are White's, for a side.
+fn eval(comment: &[u8], side: Color) -> Option<i16> {
     let text = std::str::from_utf8(comment).ok()?;
     let (_, rest) = text.split_once("[%eval ")?;
     let value = rest.split([']', ',', ' ']).next()?;
     if let Some(mate) = value.strip_prefix('#') {
         let moves: i32 = mate.parse().ok()?;
-        let plies = (2 * moves.abs() - 1).clamp(0, 1000) as i16;
-        return Some(if moves > 0 {
-            MATE - plies
-        } else {
-            plies - MATE
-        });
+        return Some(mate_score(side.fold_wb(moves, moves.saturating_neg())));
     }
     let pawns: f64 = value.parse().ok()?;
+    let pawns = side.fold_wb(pawns, -pawns);
     pawns
         .is_finite()
         .then(|| (100.0 * pawns).round().clamp(-20000.0, 20000.0) as i16)
@@ -223,6 +214,7 @@ fn eval(comment: &[u8]) -> Option<i16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dataset::record::MATE;
 
     fn read_one(text: &str) -> GameRecords {
         read_games(text.as_bytes()).next().unwrap().unwrap()
@@ -235,5 +227,11 @@ mod tests {
         );
         let scores: Vec<i16> = game.records.iter().map(|record| record.score).collect();
         assert_eq!(scores, [31, -50, MATE - 5, MATE - 3]);
+        let game = read_one(
+            "1. e4 { [%eval #-2] } e5 { [%eval #2] } 2. Nf3 { [%eval #2000000000] } \
+             Nc6 { [%eval #-2147483648] } *",
+        );
+        let scores: Vec<i16> = game.records.iter().map(|record| record.score).collect();
+        assert_eq!(scores, [4 - MATE, 4 - MATE, MATE - 1000, MATE - 1000]);
     }
 }

@@ -55,6 +55,17 @@ pub const NO_PLIES: u16 = u16::MAX;
 /// The game's result is unknown.
 pub const NO_RESULT: u8 = u8::MAX;
 
+/// The score of a mate in so many moves of the side to move, or of the other side if they are negative.
+pub fn mate_score(moves: i32) -> i16 {
+    const LONGEST: i32 = 1000;
+    let moves = moves.clamp(-LONGEST, LONGEST);
+    let plies = (2 * moves.abs() - i32::from(moves > 0)).min(LONGEST) as i16;
+    match moves > 0 {
+        true => MATE - plies,
+        false => plies - MATE,
+    }
+}
+
 /// Where a position comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

@@ -22,7 +22,7 @@ use crate::{
         Evaluator,
         compose::decorators::Decorators,
         load::weights,
-        opponent::{Networks, Role, is_wanted},
+        opponent::{Networks, Role, are_same, is_wanted},
     },
     options::{Invalidates, Options},
     player::Load,
@@ -118,9 +118,9 @@ impl LoaderState {
         }
     }
 
-    /// Takes away what `options` do not ask for: aside, if `soon` ask for it, otherwise out, so that not both the old and the
+    /// Takes away what `options` do not ask for: aside, if one of `soon` does, otherwise out, so that not both the old and the
     /// new are in memory. What is out is returned, for it may take time to drop it.
-    fn let_go(&mut self, options: &Options, soon: Option<&Options>) -> Vec<SetAside> {
+    fn let_go(&mut self, options: &Options, soon: &[&Options]) -> Vec<SetAside> {
         for role in [Role::Main, Role::Opponent] {
             let unused = self
                 .loaded(role)
@@ -132,7 +132,7 @@ impl LoaderState {
             }));
         }
         let is_out = |aside: &mut SetAside| {
-            let mut asking = [Some(options), soon].into_iter().flatten();
+            let mut asking = std::iter::once(options).chain(soon.iter().copied());
             !asking.any(|options| is_usable(&aside.options, options, aside.role))
         };
         self.aside.extract_if(.., is_out).collect()
@@ -144,14 +144,6 @@ impl LoaderState {
         let found = those.find(|aside| is_usable(&aside.options, options, role));
         found.map(|aside| Arc::clone(&aside.backend))
     }
-}
-
-/// Whether the networks that `old` asked for are, decorators included, those that `new` asks for.
-fn is_same(new: &Options, old: &Options) -> bool {
-    let decorators = |role| Decorators::of(new, role) == Decorators::of(old, role);
-    new.invalidated_since(old) < Invalidates::OpponentNetwork
-        && decorators(Role::Main)
-        && decorators(Role::Opponent)
 }
 
 impl Loader {
@@ -177,12 +169,12 @@ impl Loader {
     }
 
     /// Begins to load what `options` ask for, unless that is already there or on its way, and to warm it up afterwards.
-    /// What only `soon` ask for stays loaded if it is. `done` is told how loading ended: the networks' description or what
+    /// What only one of `soon` asks for stays loaded if it is. `done` is told how loading ended: the networks' description or what
     /// is wrong; and what goes wrong later.
     pub fn request(
         &self,
         options: &Options,
-        soon: Option<&Options>,
+        soon: &[&Options],
         retry: Retry,
         done: impl Fn(Result<String, String>) + Send + 'static,
     ) {
@@ -190,7 +182,7 @@ impl Loader {
         let same = state
             .wanted
             .as_ref()
-            .is_some_and(|old| is_same(options, old));
+            .is_some_and(|old| are_same(old, options));
         let failed = matches!(state.result, Err(NotLoaded::Failed(_)));
         let unused = state.let_go(options, soon);
         if same && !(failed && retry == Retry::Yes) {
@@ -477,7 +469,7 @@ mod tests {
     }
 
     fn request(loader: &Loader, options: &Options) -> Result<Networks, NotLoaded> {
-        loader.request(options, None, Retry::Yes, |_| {});
+        loader.request(options, &[], Retry::Yes, |_| {});
         loader.wait(&StopSignal::default(), None)
     }
 
@@ -507,7 +499,7 @@ mod tests {
     fn what_is_wanted_soon_again_stays_loaded_until_it_is_not() {
         let (loader, counts) = loader();
         let ask = |options: &Options, soon: Option<&Options>| {
-            loader.request(options, soon, Retry::Yes, |_| {});
+            loader.request(options, soon.as_slice(), Retry::Yes, |_| {});
             loader.wait(&StopSignal::default(), None).unwrap()
         };
         let analysis = Options::default();
@@ -570,17 +562,17 @@ mod tests {
         options.set("OpponentWeights", "missing").unwrap();
         let (tell, told) = channel();
         let done = move |result| tell.send(result).unwrap();
-        loader.request(&options, None, Retry::Yes, done.clone());
+        loader.request(&options, &[], Retry::Yes, done.clone());
         let networks = loader.wait(&StopSignal::default(), None).unwrap();
         assert!(networks.opponent.is_none());
         let problem = "OpponentWeights: it is missing; playing without it";
         assert_eq!(told.recv().unwrap(), Err(problem.into()));
         assert!(told.recv().unwrap().is_ok());
         // Not with every move, but once a game.
-        loader.request(&options, None, Retry::Yes, done.clone());
+        loader.request(&options, &[], Retry::Yes, done.clone());
         assert_eq!(counts.get(), (1, 1));
         loader.clear_caches();
-        loader.request(&options, None, Retry::No, done);
+        loader.request(&options, &[], Retry::No, done);
         assert!(loader.wait(&StopSignal::default(), None).is_ok());
         assert_eq!(counts.get(), (1, 2));
         options.set("OpponentWeights", "there").unwrap();
@@ -615,7 +607,7 @@ mod tests {
         let loader = Loader::new(Arc::new(load));
         let mut options = Options::default();
         options.set("WeightsFile", "slow").unwrap();
-        loader.request(&options, None, Retry::No, |_| {});
+        loader.request(&options, &[], Retry::No, |_| {});
         options.set("WeightsFile", "quick").unwrap();
         assert_eq!(request(&loader, &options).unwrap().describe(), "quick");
         release.send(()).unwrap();
@@ -672,7 +664,7 @@ mod tests {
         let (loader, begins, end) = cold();
         let (tell, told) = channel();
         let done = move |result| tell.send(result).unwrap();
-        loader.request(&Options::default(), None, Retry::No, done);
+        loader.request(&Options::default(), &[], Retry::No, done);
         assert_eq!(begins.recv(), Ok(0));
         // It is warming up, and can be used.
         assert!(!loader.is_loading());
@@ -686,7 +678,7 @@ mod tests {
     #[test]
     fn the_warm_up_rests_while_a_search_runs() {
         let (loader, begins, end) = cold();
-        loader.request(&Options::default(), None, Retry::No, |_| {});
+        loader.request(&Options::default(), &[], Retry::No, |_| {});
         assert_eq!(begins.recv(), Ok(0));
         loader.set_searching(true);
         end.send(()).unwrap();
@@ -707,10 +699,10 @@ mod tests {
     fn the_warm_up_ends_with_the_program_or_when_another_network_is_wanted() {
         let (loader, begins, end) = cold();
         let mut options = Options::default();
-        loader.request(&options, None, Retry::No, |_| {});
+        loader.request(&options, &[], Retry::No, |_| {});
         assert_eq!(begins.recv(), Ok(0));
         options.set("WeightsFile", "another").unwrap();
-        loader.request(&options, None, Retry::No, |_| {});
+        loader.request(&options, &[], Retry::No, |_| {});
         // The first warm-up ends here, the second begins.
         end.send(()).unwrap();
         assert_eq!(begins.recv(), Ok(0));

@@ -2,6 +2,7 @@
 //! result is exactly one answer per search (none for a ponder search that a hit ends).
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -74,16 +75,26 @@ pub(super) struct Task {
 impl Task {
     /// Searches; ends with the answer, if one is wanted.
     pub fn run(&self) -> Ended {
-        let answer = self.think();
+        let answer = self.or_any_move(|| self.think());
         self.wait_for_permission();
         if self.silent.load(Ordering::Relaxed) {
             return Ended::Silently;
         }
         let answer = match self.guessed_reply() {
-            Some(_) => self.answer_after_pondering(),
+            Some(_) => self.or_any_move(|| self.answer_after_pondering()),
             None => answer,
         };
         Ended::With(self.subject.clone(), answer)
+    }
+
+    /// A crash is a mistake in this program, but no reason to lose a game. Nobody knows what it has left of the tree.
+    fn or_any_move(&self, think: impl FnOnce() -> Answer) -> Answer {
+        catch_unwind(AssertUnwindSafe(think)).unwrap_or_else(|_| {
+            self.listener
+                .note("error: the search crashed; please report this");
+            *self.tree.lock() = Tree::default();
+            self.any_legal_move()
+        })
     }
 
     /// The move to answer with, without waiting for the permission to do so.

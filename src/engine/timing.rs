@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use parking_lot::Mutex;
 
 use crate::{
-    chess::History,
+    chess::{History, Place},
     options::{Options, time_manager::TimeManagerChoice},
     search::{
         Limits,
@@ -57,8 +57,8 @@ pub(super) struct Timing {
 #[derive(Clone, Copy, Debug)]
 struct Planned {
     clock: ClockState,
-    /// Positions in the game, and the key of the last.
-    position: (usize, u64),
+    /// Where in the game it was.
+    place: Place,
     received: Duration,
     /// How long it was to take at most.
     longest: Duration,
@@ -127,7 +127,7 @@ impl Timing {
         let limits = self.manager.plan(&clock);
         self.last = Some(Planned {
             clock,
-            position: (history.len(), history.last().key),
+            place: history.place(),
             received,
             longest: limits.longest().unwrap_or(Duration::MAX),
             used: None,
@@ -159,8 +159,7 @@ impl Timing {
     /// plan is lost, too: on a busy machine, threads wait for their turn.
     fn see_lag(&mut self, history: &History, clock: &ClockState) {
         let Some(last) = self.last else { return };
-        let (len, key) = last.position;
-        let is_next = history.len() == len + 2 && history.plies()[len - 1].key == key;
+        let is_next = history.place_before(2) == Some(last.place);
         if let (true, Some(used)) = (is_next, last.used) {
             let before = last.clock;
             let used = used.min(last.longest);

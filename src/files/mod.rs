@@ -13,7 +13,7 @@ use std::{
     path::Path,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use flate2::read::MultiGzDecoder;
 
 pub use self::zstd::ZstdReader;
@@ -22,6 +22,8 @@ pub use self::zstd::ZstdReader;
 const FROM_DEVICE: u64 = 1 << 20;
 /// The longest text that is read as a whole (configurations), in bytes.
 const LONGEST_TEXT: u64 = 1 << 20;
+/// The longest line of a file that is read by lines, in bytes.
+const LONGEST_LINE: usize = 1 << 16;
 
 /// Opens a text file for reading and unpacks it on the way.
 ///
@@ -108,6 +110,37 @@ pub fn skip_line(from: &mut impl BufRead) -> io::Result<()> {
         rest.clear();
     }
     Ok(())
+}
+
+/// The lines of a text, each of no more than 64 KiB. Names may be in any encoding: what is not UTF-8 is replaced.
+pub fn lines(mut from: impl BufRead) -> impl Iterator<Item = Result<String>> {
+    let mut failed = false;
+    std::iter::from_fn(move || {
+        // After a read error a file may repeat it for ever: the first ends the lines.
+        if failed {
+            return None;
+        }
+        let line = next_line(&mut from);
+        failed = line.is_err();
+        Some(match line.transpose()? {
+            Err(error) => Err(error.into()),
+            Ok(None) => Err(anyhow!("it is longer than {LONGEST_LINE} bytes")),
+            Ok(Some(line)) => Ok(line),
+        })
+    })
+}
+
+/// The next line; nothing at the end, and nothing in it if it is too long.
+fn next_line(from: &mut impl BufRead) -> io::Result<Option<Option<String>>> {
+    let mut line = Vec::new();
+    Ok(match read_line(from, &mut line, LONGEST_LINE)? {
+        LineEnd::Nothing => None,
+        LineEnd::Whole => Some(Some(String::from_utf8_lossy(&line).into_owned())),
+        LineEnd::Cut => {
+            skip_line(from)?;
+            Some(None)
+        }
+    })
 }
 
 /// Reads a whole file of at most `most` bytes; a device gives no more than a mebibyte.

@@ -140,7 +140,13 @@ pub(super) fn lines(
         nodes: u64::from(m.child.n),
         objective: None,
     };
-    moves.iter().take(count).map(line).collect()
+    // Of moves that nobody looked at there is nothing to tell, unless there are no others.
+    let known = moves.iter().map(line).enumerate();
+    known
+        .filter(|(index, line)| *index == 0 || line.is_known())
+        .map(|(_, line)| line)
+        .take(count)
+        .collect()
 }
 
 /// A child's value for the side to move at the root.

@@ -20,7 +20,7 @@
 use rand::rngs::Xoshiro256PlusPlus;
 use shakmaty::Color;
 
-pub use super::tree::records::{PLAIN_PUCT, ReplyRecord, ReplyRecords, Rule};
+pub use super::tree::records::{ReplyRecord, ReplyRecords, Rule};
 use super::tree::{
     Tree,
     node::{Node, NodeId},

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shakmaty::{Color, Position};
+use shakmaty::Position;
 
 use super::{
     job::Job, limits::Limits, open_choice::OpenChoice, report::Score, root::score,
@@ -44,10 +44,7 @@ impl Stopper {
     /// For one search.
     pub fn new(job: &Job) -> Stopper {
         let options: &Options = &job.options;
-        let draw_score = match job.history.position().turn() {
-            Color::White => options.draw_score,
-            Color::Black => -options.draw_score,
-        };
+        let draw_score = options.draw_score_for(job.history.position().turn());
         let bank = job.limits.bank.clone();
         Stopper {
             pruning_batches: options.smart_pruning_minimum_batches,

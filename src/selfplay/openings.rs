@@ -1,10 +1,7 @@
 //! Where games begin: books of positions (EPD, or FENs one a line) and of games (PGN), and the order in which a seed takes
 //! them.
 
-use std::{
-    io::BufRead,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use shakmaty::{CastlingMode, Chess, Position};
 use thiserror::Error;
@@ -143,14 +140,11 @@ fn is_pgn(path: &Path) -> bool {
 fn from_epd(path: &Path) -> Result<Vec<Opening>, BookError> {
     let file = path.display().to_string();
     let mut openings = Vec::new();
-    for (index, line) in files::open(path)
-        .map_err(BookError::File)?
-        .lines()
-        .enumerate()
-    {
+    let lines = files::lines(files::open(path).map_err(BookError::File)?);
+    for (number, line) in (1..).zip(lines) {
         let entry = |reason: String| BookError::Entry {
             file: file.clone(),
-            place: format!("line {}", index + 1),
+            place: format!("line {number}"),
             reason,
         };
         let line = line.map_err(|error| entry(error.to_string()))?;
@@ -286,5 +280,16 @@ mod tests {
             assert!(error.contains(message), "{text}: {error}");
         }
         assert!(Book::open(Path::new("/no/such.epd")).is_err());
+    }
+
+    #[test]
+    fn names_in_any_encoding_are_no_reason_to_refuse_a_book_and_endless_lines_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.epd");
+        fs::write(&path, b"4k3/8/8/8/8/8/4P3/4K3 w - - id \"R\xe9ti\";\n").unwrap();
+        assert_eq!(Book::open(&path).unwrap().len(), 1);
+        let endless = format!("{}\n4k3/8/8/8/8/8/4P3/4K3 w - -", "8".repeat(1 << 17));
+        let error = book("a.epd", &endless).unwrap_err().to_string();
+        assert!(error.contains("line 1: it is longer than"), "{error}");
     }
 }

@@ -22,7 +22,7 @@ pub struct Thought {
     pub raw: Raw,
     /// Visits of the root.
     pub visits: u32,
-    /// The move that the search prefers (which is not always played).
+    /// The most visited move, which is not always played.
     pub best: PackedMove,
     /// How sure the played move is.
     pub score: Score,

@@ -8,7 +8,7 @@ use super::played::{By, Played, PlayedMove, Thought};
 use crate::{
     chess::{History, PackedMove, wdl},
     dataset::{
-        record::{MATE, Record, Source},
+        record::{Record, Source, mate_score},
         searched::{FROZEN, Samples, SearchedRoot},
     },
     options::ScoreType,
@@ -95,14 +95,7 @@ fn push(samples: &mut Samples, game: &Played, sample: &Sample<'_>) {
 /// The search's score as records have it.
 fn score(thought: &Thought) -> i16 {
     match thought.score {
-        Score::Mate(moves) => {
-            let plies = (2 * moves.abs() - i32::from(moves > 0)).clamp(0, 1000) as i16;
-            if moves > 0 {
-                MATE - plies
-            } else {
-                plies - MATE
-            }
-        }
+        Score::Mate(moves) => mate_score(moves),
         _ => {
             let centipawns = wdl::score(thought.root, 0.0, ScoreType::Centipawn);
             centipawns.clamp(-30_000, 30_000) as i16

@@ -15,7 +15,7 @@
 //! layer is stored in blocks of 64 columns (32 and their partners in the products): a block of the whole table fits into a
 //! processor's cache.
 
-use std::ops::Range;
+use std::{fmt, ops::Range};
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -54,6 +54,25 @@ pub struct Shape {
     /// How many stages of the game have hidden layers of their own.
     #[serde(default = "one_stage")]
     pub stages: usize,
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shape {
+            policy,
+            value,
+            hidden,
+            stages,
+        } = self;
+        write!(
+            f,
+            "first layers {policy} wide (policy) and {value} (value), hidden layers {hidden}"
+        )?;
+        match stages {
+            1 => Ok(()),
+            _ => write!(f, " in {stages} stages of the game"),
+        }
+    }
 }
 
 /// What there was before there were stages.

@@ -37,7 +37,7 @@ pub trait Kernel {
 
 /// Operations that are written for each instruction set; all give the same results.
 pub trait Isa: Copy {
-    /// The sum of `a[i] * b[i]` over the shorter length. Numbers in `a` are at most 127.
+    /// The sum of `a[i] * b[i]`; both are equally long. Numbers in `a` are at most 127.
     fn dot(self, a: &[u8], b: &[i8]) -> i32;
 }
 

@@ -3,6 +3,9 @@
 //! Engines crash, hang, answer late and say nonsense. A thread reads what one says and notes when, so that its clock does
 //! not run for what happens elsewhere; no wait is without an end; and a process is never left behind.
 
+mod info;
+mod option;
+
 use std::{
     collections::VecDeque,
     io::{BufRead, BufReader, Read, Write},
@@ -16,6 +19,12 @@ use std::{
 use crossbeam::channel::{self, Receiver, RecvTimeoutError};
 use parking_lot::Mutex;
 use thiserror::Error;
+
+pub use self::info::{EngineScore, InfoLine, Thoughts};
+use self::{
+    info::value_after,
+    option::{Announced, announced},
+};
 
 /// How long an engine has to answer `uci`, and to get ready with its network.
 const START: Duration = Duration::from_secs(120);
@@ -113,24 +122,15 @@ impl GoLimits {
     }
 }
 
-/// A score for the side to move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EngineScore {
-    /// In what the engine calls centipawns.
-    Centipawns(i32),
-    /// Mate in so many moves; negative if the side to move is mated.
-    Mate(i32),
-}
-
-/// What an engine last said about its best line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Thoughts {
-    /// The score; a bound does not count.
-    pub score: Option<EngineScore>,
-    /// Depth in plies.
-    pub depth: Option<u32>,
-    /// Nodes searched.
-    pub nodes: Option<u64>,
+/// A `bestmove`: nobody has checked it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BestMove {
+    /// When it came.
+    pub at: Instant,
+    /// The move as it was said; empty if there is none.
+    pub best: String,
+    /// The reply that the engine expects, if it said one.
+    pub expected: Option<String>,
 }
 
 /// An engine's move.
@@ -144,15 +144,6 @@ pub struct EngineAnswer {
     pub time: Duration,
     /// What was said before.
     pub thoughts: Thoughts,
-}
-
-/// An option that an engine has announced.
-#[derive(Debug, PartialEq)]
-struct Announced {
-    name: String,
-    kind: String,
-    range: (Option<f64>, Option<f64>),
-    vars: Vec<String>,
 }
 
 /// A running engine.
@@ -326,23 +317,47 @@ impl Client {
             self.stop_pondering()?;
             // What is left of an earlier search says nothing about this one.
             while self.lines.try_recv().is_ok() {}
-            self.send(&format!("position {position}"))?;
-            self.send(&go.text("go"))?;
+            self.ask(position, go)?;
         }
         let mut thoughts = Thoughts::default();
         let mut hear = |line: &str| thoughts.hear(line);
-        let mut answer = self.until("bestmove", "go", started + longest, &mut hear);
+        let mut answer = self.answer(started + longest, &mut hear);
         if let Err(ClientError::Silent { .. }) = answer {
             self.send("stop")?;
-            answer = self.until("bestmove", "go", Instant::now() + ANSWER_TIMEOUT, &mut hear);
+            answer = self.answer(Instant::now() + ANSWER_TIMEOUT, &mut hear);
         }
-        let (at, line) = answer?;
-        let words: Vec<&str> = line.split_whitespace().collect();
+        let BestMove { at, best, expected } = answer?;
         Ok(EngineAnswer {
-            best: words.get(1).copied().unwrap_or_default().to_owned(),
-            expected: value_after(&words, "ponder"),
+            best,
+            expected,
             time: at.saturating_duration_since(started),
             thoughts,
+        })
+    }
+
+    /// Asks for a move without waiting for it. Engines that take questions in advance answer them in order.
+    ///
+    /// # Errors
+    /// When the engine has ended.
+    pub fn ask(&mut self, position: &str, go: &GoLimits) -> Result<(), ClientError> {
+        self.send(&format!("position {position}\n{}", go.text("go")))
+    }
+
+    /// Waits for the answer to the first question that has none. What the engine says before is heard.
+    ///
+    /// # Errors
+    /// When it ends, or says nothing before the deadline.
+    pub fn answer(
+        &mut self,
+        deadline: Instant,
+        hear: &mut dyn FnMut(&str),
+    ) -> Result<BestMove, ClientError> {
+        let (at, line) = self.until("bestmove", "go", deadline, hear)?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        Ok(BestMove {
+            at,
+            best: words.get(1).copied().unwrap_or_default().to_owned(),
+            expected: value_after(&words, "ponder"),
         })
     }
 
@@ -419,101 +434,6 @@ fn is_complaint(line: &str) -> bool {
     text.starts_with("error") || text.starts_with("option ")
 }
 
-impl Thoughts {
-    fn hear(&mut self, line: &str) {
-        let Some(words) = line.strip_prefix("info ") else {
-            return;
-        };
-        let words: Vec<&str> = words.split_whitespace().collect();
-        let is_text = words.first() == Some(&"string");
-        let is_other_line = value_after(&words, "multipv").is_some_and(|n: u32| n > 1);
-        if is_text || is_other_line {
-            return;
-        }
-        self.depth = value_after(&words, "depth").or(self.depth);
-        self.nodes = value_after(&words, "nodes").or(self.nodes);
-        let is_bound = words.contains(&"lowerbound") || words.contains(&"upperbound");
-        if !is_bound {
-            let centipawns = value_after(&words, "cp").map(EngineScore::Centipawns);
-            let mate = value_after(&words, "mate").map(EngineScore::Mate);
-            self.score = centipawns.or(mate).or(self.score);
-        }
-    }
-}
-
-/// The value that follows a word.
-fn value_after<T: std::str::FromStr>(words: &[&str], name: &str) -> Option<T> {
-    let at = words.iter().position(|&word| word == name)?;
-    words.get(at + 1)?.parse().ok()
-}
-
-impl Announced {
-    /// Whether the option takes a value.
-    fn check(&self, value: Option<&str>) -> Result<(), String> {
-        let name = &self.name;
-        let Some(value) = value else {
-            let is_button = self.kind == "button";
-            return is_button
-                .then_some(())
-                .ok_or_else(|| format!("option {name} needs a value"));
-        };
-        let is_good = match &*self.kind {
-            "check" => value == "true" || value == "false",
-            "combo" => self.vars.iter().any(|var| var.eq_ignore_ascii_case(value)),
-            "spin" => value.parse().is_ok_and(|number: f64| {
-                let (least, most) = self.range;
-                least.is_none_or(|least| number >= least) && most.is_none_or(|most| number <= most)
-            }),
-            "button" => false,
-            _ => true,
-        };
-        let kind = &self.kind;
-        let wanted = match kind.as_str() {
-            "combo" => format!("one of {}", self.vars.join(", ")),
-            "spin" => format!(
-                "a number from {} to {}",
-                self.range.0.unwrap_or(f64::NEG_INFINITY),
-                self.range.1.unwrap_or(f64::INFINITY)
-            ),
-            "check" => "true or false".to_owned(),
-            _ => "no value".to_owned(),
-        };
-        is_good
-            .then_some(())
-            .ok_or_else(|| format!("option {name} takes {wanted}, not '{value}'"))
-    }
-}
-
-/// An `option name N type T default D min A max B var V var W` line. Names and values may have spaces.
-fn announced(line: &str) -> Option<Announced> {
-    let rest = line.strip_prefix("option name ")?;
-    let (name, rest) = rest.split_once(" type ")?;
-    let mut words = rest.split_whitespace().peekable();
-    let kind = words.next()?.to_owned();
-    let mut option = Announced {
-        name: name.trim().to_owned(),
-        kind,
-        range: (None, None),
-        vars: Vec::new(),
-    };
-    while let Some(word) = words.next() {
-        let mut value = Vec::new();
-        while let Some(next) =
-            words.next_if(|next| !["default", "min", "max", "var"].contains(next))
-        {
-            value.push(next);
-        }
-        let value = value.join(" ");
-        match word {
-            "min" => option.range.0 = value.parse().ok(),
-            "max" => option.range.1 = value.parse().ok(),
-            "var" => option.vars.push(value),
-            _ => {}
-        }
-    }
-    Some(option)
-}
-
 /// Reads lines in a thread until the engine ends or nobody listens.
 fn read_lines(output: impl Read + Send + 'static) -> Receiver<(Instant, String)> {
     let (sender, lines) = channel::bounded(LINES);
@@ -556,53 +476,6 @@ fn read_line(from: &mut impl BufRead) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn thoughts_are_those_of_the_best_line() {
-        let mut thoughts = Thoughts::default();
-        for line in [
-            "info depth 3 seldepth 9 multipv 1 score cp -31 nodes 120 pv e2e4",
-            "info depth 9 multipv 2 score cp 99 nodes 200 pv d2d4",
-            "info depth 4 score cp 500 lowerbound nodes 300",
-            "info string score cp 7",
-            "info nodes 400",
-            "mate 3",
-        ] {
-            thoughts.hear(line);
-        }
-        let expected = Thoughts {
-            score: Some(EngineScore::Centipawns(-31)),
-            depth: Some(4),
-            nodes: Some(400),
-        };
-        assert_eq!(thoughts, expected);
-        thoughts.hear("info depth 5 score mate -3");
-        assert_eq!(thoughts.score, Some(EngineScore::Mate(-3)));
-    }
-
-    #[test]
-    fn options_are_checked_as_they_were_announced() {
-        let option = |line: &str| announced(&format!("option name {line}")).unwrap();
-        let level = option("Skill Level type spin default 20 min 0 max 20");
-        assert_eq!(level.name, "Skill Level");
-        assert_eq!(level.check(Some("20")), Ok(()));
-        let error = level.check(Some("21")).unwrap_err();
-        assert!(error.contains("from 0 to 20"), "{error}");
-        assert!(level.check(None).is_err() && level.check(Some("x")).is_err());
-        let style = option("Style type combo default Very Solid var Very Solid var Risky");
-        assert_eq!(style.vars, ["Very Solid", "Risky"]);
-        assert!(style.check(Some("risky")).is_ok() && style.check(Some("wild")).is_err());
-        let clear = option("Clear Hash type button");
-        assert!(clear.check(None).is_ok() && clear.check(Some("1")).is_err());
-        let path = option("SyzygyPath type string default <empty>");
-        assert!(path.check(Some("/a b")).is_ok());
-        assert!(
-            option("Ponder type check default false")
-                .check(Some("1"))
-                .is_err()
-        );
-        assert_eq!(announced("info string x"), None);
-    }
 
     #[test]
     fn questions_are_those_of_the_protocol() {

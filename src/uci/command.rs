@@ -42,6 +42,8 @@ pub enum Command {
     Wait,
     /// `d`: show the position.
     Display,
+    /// `help`: say what this is, to a person.
+    Help,
     /// Understood and without consequences (`debug`, `register`), or an empty line.
     Nothing,
 }
@@ -61,7 +63,7 @@ pub enum CommandError {
         missing: &'static str,
     },
     /// A word that the command does not know.
-    #[error("{command}: '{word}' is not understood")]
+    #[error("{command}: '{word}' is not understood (moves follow the word 'moves')")]
     UnknownWord {
         /// The command's name.
         command: &'static str,
@@ -92,6 +94,7 @@ pub fn parse(line: &str) -> Result<Command, CommandError> {
         "quit" | "exit" => Ok(Command::Quit),
         "wait" => Ok(Command::Wait),
         "d" => Ok(Command::Display),
+        "help" | "?" => Ok(Command::Help),
         "debug" | "register" => Ok(Command::Nothing),
         other => Err(CommandError::Unknown(shorten(other))),
     }

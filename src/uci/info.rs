@@ -146,10 +146,7 @@ impl Style<'_> {
 
     /// A value as the number after `cp`.
     pub fn score(&self, value: Value) -> i32 {
-        let draw_score = match self.position.turn() {
-            Color::White => self.options.draw_score,
-            Color::Black => -self.options.draw_score,
-        };
+        let draw_score = self.options.draw_score_for(self.position.turn());
         wdl::score(value, draw_score, self.options.score_type)
     }
 

@@ -32,6 +32,7 @@ use self::{command::Command, output::Output};
 use crate::{
     config_file,
     engine::{Asked, Ended, Engine, loader::Retry},
+    files::{LineEnd, read_line, skip_line},
     options::{BUTTONS, CONFIG_FILE, Options},
     player::Load,
 };
@@ -42,8 +43,13 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// How long the end waits for a reader that does not read.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
+/// Longer lines are refused, in bytes: no game has as many moves.
+const LONGEST_LINE: usize = 1 << 20;
+
 enum Event {
     Line(String),
+    /// A line that is too long; this is its beginning.
+    LongLine(String),
     EndOfInput,
     SearchEnded(Ended),
 }
@@ -103,18 +109,30 @@ fn read_lines(mut input: impl BufRead, to: &Sender<Event>) {
     let mut bytes = Vec::new();
     loop {
         bytes.clear();
-        match input.read_until(b'\n', &mut bytes) {
-            Ok(0) | Err(_) => break,
-            Ok(_) => {}
-        }
+        let event = match read_line(&mut input, &mut bytes, LONGEST_LINE) {
+            Ok(LineEnd::Nothing) | Err(_) => break,
+            Ok(LineEnd::Whole) => Event::Line,
+            Ok(LineEnd::Cut) => match skip_line(&mut input) {
+                Ok(()) => Event::LongLine,
+                Err(_) => break,
+            },
+        };
         let line = String::from_utf8_lossy(&bytes).trim().to_owned();
-        if to.send(Event::Line(line)).is_err() {
+        if to.send(event(line)).is_err() {
             return;
         }
     }
     // The loop may be gone already.
     let _ = to.send(Event::EndOfInput);
 }
+
+/// What a person is told who types to the engine.
+const HELP: [&str; 4] = [
+    "this is a chess engine that speaks UCI: a chess program (a GUI) drives it, and you can",
+    "for a move from the start position: position startpos moves e2e4, then go movetime 1000",
+    "uci lists the options, setoption name X value Y sets one, d shows the position, stop ends a search, quit ends all",
+    "scorn --help, in a shell, tells what else the program does: analysis, matches, self-play, networks",
+];
 
 struct Session {
     engine: Engine,
@@ -160,6 +178,7 @@ impl Session {
         while let Ok(event) = events.recv() {
             let next = match event {
                 Event::Line(line) => self.line(&line),
+                Event::LongLine(start) => self.long_line(&start),
                 Event::EndOfInput => self.end_of_input(),
                 Event::SearchEnded(ended) => self.search_ended(ended),
             };
@@ -178,15 +197,28 @@ impl Session {
                 self.receive(command)
             }
             Err(error) => {
-                self.output.note(&error.to_string());
-                if line.split_whitespace().next() == Some("position") {
-                    let reason = error.to_string();
-                    match self.waiting.is_empty() {
-                        true => self.engine.refuse_position(reason),
-                        false => self.waiting.push_back(Waiting::NoPosition(reason)),
-                    }
-                }
+                self.refuse(line, error.to_string());
                 Next::Continue
+            }
+        }
+    }
+
+    fn long_line(&mut self, start: &str) -> Next {
+        const SHOWN: usize = 60;
+        let shown: String = start.chars().take(SHOWN).collect();
+        self.output.received(&format!("{shown}..."));
+        let reason = format!("'{shown}...' is longer than {LONGEST_LINE} bytes");
+        self.refuse(start, reason);
+        Next::Continue
+    }
+
+    /// A line that means nothing is forgotten, unless it was to be a position: then there is none, in its turn.
+    fn refuse(&mut self, line: &str, reason: String) {
+        self.output.note(&reason);
+        if line.split_whitespace().next() == Some("position") {
+            match self.waiting.is_empty() {
+                true => self.engine.refuse_position(reason),
+                false => self.waiting.push_back(Waiting::NoPosition(reason)),
             }
         }
     }
@@ -277,6 +309,7 @@ impl Session {
                 self.engine.prepare(Retry::No);
             }
             Command::Go(go) => self.engine.go(go),
+            Command::Help => HELP.iter().for_each(|line| self.output.note(line)),
             Command::Display => self.output.note(&format!("fen {}", self.engine.fen())),
             Command::Wait
             | Command::Nothing

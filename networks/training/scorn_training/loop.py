@@ -455,7 +455,9 @@ class Loop:
         arguments += ["--value-loss", settings.value_loss]
         for path, part in data:
             arguments += ["--data", f"{path}:{part}"]
-        arguments += ["--batch", str(settings.batch), "--chunk", "128", "--rate", str(settings.rate), "--fixed-order"]
+        # Each thread has something to do.
+        chunk = max(1, min(128, settings.batch // settings.train_threads))
+        arguments += ["--batch", str(settings.batch), "--chunk", str(chunk), "--rate", str(settings.rate), "--fixed-order"]
         return [*arguments, "--threads", str(settings.train_threads), "--seed", str(derived(settings.seed, "training"))]
 
     def training_set(self, number: int, files: list[tuple[Path, int]]) -> tuple[list[tuple[Path, int]], int, str]:

@@ -1,17 +1,13 @@
 //! What to analyse: positions from the command line, from EPD files, from games.
 
-use std::{
-    io::{self, BufRead},
-    path::Path,
-    sync::Arc,
-};
+use std::{path::Path, sync::Arc};
 
 use anyhow::{Context, Result, anyhow};
 use shakmaty::{Chess, EnPassantMode, Position, fen::Fen, san::SanPlus};
 
 use crate::{
     chess::{History, PackedMove, moves::legal_moves, setup},
-    files::{self, LineEnd, read_line, skip_line},
+    files,
     pgn::{Game, Reader},
 };
 
@@ -78,9 +74,6 @@ impl Item {
     }
 }
 
-/// The longest line of an EPD file, in bytes.
-const LONGEST_LINE: usize = 1 << 16;
-
 /// A stream of positions; what cannot be read is an error with its place.
 pub type Items = Box<dyn Iterator<Item = Result<Item>>>;
 
@@ -100,7 +93,7 @@ pub fn from_fen(fen: &str) -> Result<Item> {
 /// When the file cannot be opened; bad lines are errors of the stream.
 pub fn from_epd(path: &Path) -> Result<Items> {
     let file = path.display().to_string();
-    let lines = lines(files::open(path)?);
+    let lines = (1..).zip(files::lines(files::open(path)?));
     Ok(Box::new(lines.filter_map(move |(number, line)| {
         let place = || format!("{file}, line {number}");
         let line = match line {
@@ -113,40 +106,6 @@ pub fn from_epd(path: &Path) -> Result<Items> {
         }
         Some(parse_epd(text, number).with_context(place))
     })))
-}
-
-/// Lines and their numbers. Names may be in any encoding: what is not UTF-8 is replaced.
-fn lines(mut from: impl BufRead) -> impl Iterator<Item = (usize, Result<String>)> {
-    let mut failed = false;
-    (1..).map_while(move |number| {
-        // After a read error a file may repeat it for ever: the first ends the stream.
-        if failed {
-            return None;
-        }
-        let line = next_line(&mut from);
-        failed = line.is_err();
-        match line.transpose()? {
-            Err(error) => Some((number, Err(anyhow!(error)))),
-            Ok(None) => Some((
-                number,
-                Err(anyhow!("it is longer than {LONGEST_LINE} bytes")),
-            )),
-            Ok(Some(line)) => Some((number, Ok(line))),
-        }
-    })
-}
-
-/// The next line; nothing at the end, and nothing in it if it is too long.
-fn next_line(from: &mut impl BufRead) -> io::Result<Option<Option<String>>> {
-    let mut line = Vec::new();
-    Ok(match read_line(from, &mut line, LONGEST_LINE)? {
-        LineEnd::Nothing => None,
-        LineEnd::Whole => Some(Some(String::from_utf8_lossy(&line).into_owned())),
-        LineEnd::Cut => {
-            skip_line(from)?;
-            Some(None)
-        }
-    })
 }
 
 /// One line of an EPD file. Two counters may follow the four fields, as in a FEN.

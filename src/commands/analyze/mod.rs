@@ -226,10 +226,14 @@ pub fn command(
     score.tell();
     ensure!(all > 0, "there are no positions in this input");
     pages.write(args, &reviewer.finish(), &how(&limits, &player.options))?;
-    if bad > 0 {
-        bail!("{bad} positions or games were not understood");
+    for path in args.html.iter().chain(&args.annotate) {
+        tell(format_args!("scorn: written to {}", path.display()));
     }
-    Ok(())
+    match bad {
+        0 => Ok(()),
+        1 => bail!("one position or game was not understood"),
+        _ => bail!("{bad} positions or games were not understood"),
+    }
 }
 
 /// How the positions were searched, for people.
@@ -239,7 +243,7 @@ fn how(limits: &Limits, options: &Options) -> String {
         .movetime
         .map(|time| format!("{} ms", time.as_millis()));
     let limits: Vec<String> = nodes.into_iter().chain(time).collect();
-    let contempt = match Options::default().sc_limit == options.sc_limit {
+    let contempt = match options.is_plain_puct() {
         true => "plain PUCT".to_owned(),
         false => format!("ScLimit {}", options.sc_limit),
     };

@@ -55,7 +55,7 @@ pub fn run(args: &LabelArgs) -> Result<u64> {
     }
     // Before anything is written: it may be no engine at all.
     let mut teacher = Teacher::start(&args.engine, &options)?;
-    let settings = format!("label {} {options:?} {}", args.nodes, teacher.id());
+    let settings = format!("label {} {options:?} {}", args.nodes, teacher.name());
     let job = RecordJob::new(&settings, std::slice::from_ref(&args.input), layout, 1)?;
     let mut writer = RecordWriter::append(&args.out, &job)?;
     let total = reader.count;
@@ -118,7 +118,9 @@ mod tests {
             .collect();
         let script = format!(
             "#!/bin/sh\nwhile read -r word rest; do case $word in\n\
-             uci) echo id name $(basename $(dirname $0)); echo uciok;; isready) echo readyok;; go) {told};; quit) exit;; esac; done\n"
+             uci) echo id name $(basename $(dirname $0)); echo option name Hash type spin default 16 min 1 max 1024; \
+             echo option name MultiPV type spin default 1 min 1 max 256; echo uciok;; \
+             isready) echo readyok;; go) {told};; quit) exit;; esac; done\n"
         );
         crate::script::write_script(&path, &script);
         path
@@ -224,5 +226,31 @@ mod tests {
         ];
         assert_eq!(records[0].alternatives, alternatives);
         assert_eq!((records[1].best, records[1].alternatives), (0, [none; 4]));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_option_that_the_teacher_does_not_have_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (input, out) = (three_positions(dir.path()), dir.path().join("out.rec"));
+        for (option, told) in [
+            ("Hahs=1", "Hahs"),
+            ("Hash=0", "1 to 1024"),
+            ("Hash", "NAME=VALUE"),
+        ] {
+            let args = LabelArgs {
+                input: input.clone(),
+                out: out.clone(),
+                engine: teacher(dir.path(), &["bestmove e2e4"]),
+                nodes: 1,
+                multipv: 1,
+                options: vec![option.into()],
+                queue: 1,
+                limit: None,
+            };
+            let error = format!("{:#}", run(&args).unwrap_err());
+            assert!(error.contains(told), "{error}");
+            assert!(!out.exists());
+        }
     }
 }

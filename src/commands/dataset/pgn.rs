@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use super::progress_bytes;
@@ -65,7 +65,7 @@ pub struct ConversionCounts {
 /// Converts the files.
 ///
 /// # Errors
-/// When a file cannot be read or written.
+/// When a file cannot be read or written, or there is no game in any.
 pub fn run(args: &PgnArgs) -> Result<ConversionCounts> {
     let file = NewFile::create(&args.out, args.force, &args.inputs)?;
     let mut writer = RecordWriter::new(file, &args.out, Layout::Plain)?;
@@ -77,6 +77,13 @@ pub fn run(args: &PgnArgs) -> Result<ConversionCounts> {
         let done = convert(path, args, &mut writer, &mut counts);
         done.with_context(|| format!("stopped after {} games", counts.games))?;
     }
+    ensure!(
+        counts.games > 0 || args.limit == Some(0),
+        "there is no game of {} plies or more here; {} corrupt and {} short ones were left out",
+        args.min_plies,
+        counts.corrupt,
+        counts.short
+    );
     writer.finish()?;
     Ok(counts)
 }

@@ -19,7 +19,7 @@ use self::{
 };
 use crate::{
     dataset::searched::Samples,
-    options::Options,
+    options::{Options, PLAIN_PUCT},
     player::Load,
     selfplay::{
         chunk,
@@ -35,8 +35,6 @@ use crate::{
 
 /// Where `--balance` begins: the paper's first limit.
 const FIRST_LIMIT: u32 = 5;
-/// From here on there is no search-contempt (the default of `ScLimit`).
-const PLAIN_PUCT: u32 = 1_000_000_000;
 
 /// Runs `scorn selfplay`.
 ///
@@ -120,8 +118,7 @@ fn balance(args: &SelfplayArgs, plan: &mut Plan) -> Result<Option<Controller>> {
         "--balance needs all games to find its limits: a shard of them would find others"
     );
     ensure!(
-        args.odds.is_none()
-            || (second.options.sc_limit as u32 >= PLAIN_PUCT && second.nodes == first.nodes),
+        args.odds.is_none() || (second.options.is_plain_puct() && second.nodes == first.nodes),
         "--balance at odds sets the second side's nodes, and it searches without ScLimit"
     );
     ensure!(
@@ -129,9 +126,9 @@ fn balance(args: &SelfplayArgs, plan: &mut Plan) -> Result<Option<Controller>> {
         "--balance moves the limit and the nodes of both sides together: they must begin alike"
     );
     ensure!(limit >= 0, "--balance needs a positive ScLimit");
-    let start = match limit as u32 {
-        PLAIN_PUCT.. => FIRST_LIMIT,
-        limit => limit,
+    let start = match first.options.is_plain_puct() {
+        true => FIRST_LIMIT,
+        false => limit as u32,
     };
     let aim = Aim {
         target,

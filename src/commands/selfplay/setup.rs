@@ -5,10 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use anyhow::{Context, Result, ensure};
 use shakmaty::Color;
 
-use super::{
-    PLAIN_PUCT,
-    args::{ColorChoice, SelfplayArgs},
-};
+use super::args::{ColorChoice, SelfplayArgs};
 use crate::{
     commands::open_tables,
     network::{
@@ -46,8 +43,7 @@ pub(super) fn check_meaning(options: &Options) -> Result<()> {
 pub(super) fn different_games(plan: &Plan) -> Option<u64> {
     let is_left_to_chance = |player: &Contestant| {
         let options = &player.options;
-        let is_drawn = options.sc_limit.unsigned_abs() < PLAIN_PUCT
-            && options.sc_sampling == ScSampling::Thompson;
+        let is_drawn = !options.is_plain_puct() && options.sc_sampling == ScSampling::Thompson;
         let is_mixed = plan.terms.cap.is_some_and(|cap| cap.nodes < player.nodes);
         let temperatures = [options.temperature, options.temp_endgame];
         is_drawn || is_mixed || temperatures.iter().any(|&t| t > 0.0) || options.noise_epsilon > 0.0
@@ -158,15 +154,11 @@ fn networks(sides: &[Options; 2], load: &Load) -> Result<[Networks; 2]> {
         ..options
     });
     let networks_of = |options: &Options| Networks::load(options, |role| load(options, role));
-    let first = networks_of(&sides[0])?;
     let [a, b] = &sides;
-    let is_same = a.invalidated_since(b) < crate::options::Invalidates::OpponentNetwork
-        && a.policy_temperature == b.policy_temperature
-        && a.opponent_policy_temperature == b.opponent_policy_temperature;
-    let second = if is_same {
-        first.clone()
-    } else {
-        networks_of(&sides[1])?
+    let first = networks_of(a)?;
+    let second = match opponent::are_same(a, b) {
+        true => first.clone(),
+        false => networks_of(b)?,
     };
     Ok([first, second])
 }
@@ -228,5 +220,34 @@ pub(super) fn work(args: &SelfplayArgs, options: &Options, plan: &Plan) -> drive
         parallel,
         threads,
         batch,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::hash::HashEvaluator;
+
+    #[test]
+    fn sides_share_networks_only_where_they_see_and_answer_alike() {
+        let load: Load = Arc::new(|_: &Options, _| Ok(Arc::new(HashEvaluator) as _));
+        let usual = Options {
+            opponent_weights: "maia".into(),
+            ..Options::default()
+        };
+        for (option, value, is_shared) in [
+            ("CPuct", "2", true),
+            ("NNCacheSize", "10", true),
+            ("WeightsFile", "other", false),
+            ("OpponentRating", "1500", false),
+            ("PolicyTemperature", "2", false),
+            ("OpponentPolicyTemperature", "2", false),
+            ("SwapColors", "true", false),
+        ] {
+            let mut other = usual.clone();
+            other.set(option, value).unwrap();
+            let [a, b] = networks(&[usual.clone(), other], &load).unwrap();
+            assert_eq!(Arc::ptr_eq(&a.main, &b.main), is_shared, "{option}");
+        }
     }
 }

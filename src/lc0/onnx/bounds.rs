@@ -174,11 +174,7 @@ fn check_tensor(tensor: &TensorBounds, name: &str) -> Result<(), NetError> {
     if tensor.data_location == Some(1) {
         return Err(wrong("in another file".to_owned(), "in this one"));
     }
-    let size = tensor.dims.iter().try_fold(1u64, |size, &dim| {
-        u64::try_from(dim)
-            .ok()
-            .and_then(|dim| size.checked_mul(dim))
-    });
+    let size = elements(tensor);
     let told = || format!("of shape {:?}", tensor.dims);
     let Some(size) = size else {
         return Err(wrong(told(), "a possible one"));
@@ -189,6 +185,12 @@ fn check_tensor(tensor: &TensorBounds, name: &str) -> Result<(), NetError> {
         return Err(wrong(text, "as many as its shape says"));
     }
     Ok(())
+}
+
+/// The values of a constant of this shape, if there is such a shape.
+fn elements(tensor: &TensorBounds) -> Option<u64> {
+    let mut dims = tensor.dims.iter().map(|&dim| u64::try_from(dim).ok());
+    dims.try_fold(1u64, |size, dim| size.checked_mul(dim?))
 }
 
 /// The values that a constant holds; of types whose values are no whole bytes, so many as it should.
@@ -236,8 +238,7 @@ fn element_bytes(data_type: i32) -> Option<u64> {
 
 /// The numbers of a small constant, such as a shape.
 fn numbers(tensor: &TensorBounds) -> Option<Vec<f64>> {
-    let size: i64 = tensor.dims.iter().product();
-    if size > 64 {
+    if elements(tensor)? > 64 {
         return None;
     }
     let Some(raw) = &tensor.raw_data else {
@@ -427,6 +428,8 @@ mod tests {
     fn constants_hold_what_their_shape_says() {
         assert!(check(&graph(&[], &[constant("ok", &[3], &[1, 2, 3])])).is_ok());
         assert!(check(&graph(&[], &[constant("none", &[0], &[])])).is_ok());
+        let none = [i64::MAX, 2, 0];
+        assert!(check(&graph(&[], &[constant("none", &none, &[])])).is_ok());
         for (dims, numbers) in [
             (&[1 << 40][..], &[][..]),
             (&[4], &[1, 2, 3]),

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::pool::Label;
 use crate::{
-    chess::{PackedMove, Ply},
+    chess::{PackedMove, Ply, moves::MOST_MOVES},
     network::{
         Advice, Batch, EvaluateError, Evaluator, Immediate, Value, cores,
         input::{Encoding, View},
@@ -21,9 +21,6 @@ use crate::{
         simd::Level,
     },
 };
-
-/// No legal position has more moves.
-const MOST_MOVES: usize = 256;
 
 /// Evaluates positions with a sparse network.
 pub struct SparseEvaluator {

@@ -4,12 +4,9 @@
 use std::sync::Arc;
 
 use crate::{
-    chess::{PackedMove, Ply},
+    chess::{PackedMove, Ply, moves::MOST_MOVES},
     network::{Batch, EvaluateError, Evaluator, Immediate, Value},
 };
-
-/// More moves than any position has (218).
-const MAX_MOVES: usize = 256;
 
 /// Two networks that see the same of a position, mixed. Has no memory of its own and asks for none.
 pub struct Between {
@@ -92,7 +89,7 @@ impl Immediate for Between {
         let (Some(low), Some(high)) = (self.low.immediate(), self.high.immediate()) else {
             return;
         };
-        let mut buffer = [0.0; MAX_MOVES];
+        let mut buffer = [0.0; MOST_MOVES];
         let others = &mut buffer[..policy.len()];
         low.policy(line, moves, temperature, policy);
         high.policy(line, moves, temperature, others);

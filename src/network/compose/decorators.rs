@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     chess::{PackedMove, Ply},
+    memory,
     network::{
         Batch, EvaluateError, Evaluator, Immediate, Value,
         backend::hash::is_hash,
@@ -17,16 +18,15 @@ use crate::{
     options::Options,
 };
 
-/// The positions that the cache of each network may hold: NNCacheSize, and all together no more than half of RamLimitMb.
+/// The positions that the cache of each network may hold: NNCacheSize, and all together no more than half of the memory that
+/// there is for them and the tree.
 fn cache_entries(options: &Options) -> usize {
-    match options.ram_limit_mb << 20 {
-        0 => options.nn_cache_size,
-        limit => {
-            let caches = 1 + u64::from(is_wanted(options));
-            let half = usize::try_from(limit / 2 / caches / CACHE_ENTRY).unwrap_or(usize::MAX);
-            options.nn_cache_size.min(half)
-        }
-    }
+    let Some(limit) = memory::limit(options) else {
+        return options.nn_cache_size;
+    };
+    let caches = 1 + u64::from(is_wanted(options));
+    let half = usize::try_from(limit / 2 / caches / CACHE_ENTRY).unwrap_or(usize::MAX);
+    options.nn_cache_size.min(half)
 }
 
 /// Which decorators a backend gets.

@@ -17,7 +17,7 @@ use shakmaty::Color;
 use super::{decorators::Decorators, opponent_priors::OpponentPriors};
 use crate::{
     network::{EvaluateError, Evaluator, cores},
-    options::Options,
+    options::{Invalidates, Options},
 };
 
 pub use super::role::{Role, is_wanted, side, why_idle};
@@ -29,6 +29,14 @@ pub struct Networks {
     pub main: Arc<dyn Evaluator>,
     /// The opponent's, if it has one of its own.
     pub opponent: Option<Arc<dyn Evaluator>>,
+}
+
+/// Whether two sets of options ask for the same networks behind the same decorators.
+pub fn are_same(one: &Options, other: &Options) -> bool {
+    let decorators = |role| Decorators::of(one, role) == Decorators::of(other, role);
+    one.invalidated_since(other) < Invalidates::OpponentNetwork
+        && decorators(Role::Main)
+        && decorators(Role::Opponent)
 }
 
 impl Networks {

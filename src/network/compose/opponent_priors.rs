@@ -8,12 +8,9 @@ use std::{panic, sync::Arc, thread};
 use shakmaty::{Color, Position};
 
 use crate::{
-    chess::{PackedMove, Ply},
+    chess::{PackedMove, Ply, moves::MOST_MOVES},
     network::{Batch, EvaluateError, Evaluator, Immediate, Value, batch::SubBatch, prior},
 };
-
-/// More moves than any position has (218): room for a policy that needs no memory of its own.
-const MAX_MOVES: usize = 256;
 
 /// The evaluator of a search against `side`, with a network of the engine's own and one of the opponent's.
 ///
@@ -51,8 +48,8 @@ struct Question<'a> {
 impl Question<'_> {
     /// Has it answered from the evaluator's cache, or queues it in the sub-batch of what is asked.
     fn queue(&self, evaluator: &dyn Evaluator, batch: &mut Batch, asked: usize, known: usize) {
-        let mut buffer = [0.0; MAX_MOVES];
-        let policy = &mut buffer[..self.moves.len().min(MAX_MOVES)];
+        let mut buffer = [0.0; MOST_MOVES];
+        let policy = &mut buffer[..self.moves.len().min(MOST_MOVES)];
         match evaluator.probe(self.line, policy) {
             Some(value) => {
                 let known = batch.part(known);
@@ -161,7 +158,7 @@ impl Evaluator for OpponentPriors {
     fn probe(&self, line: &[Ply], policy: &mut [f32]) -> Option<Value> {
         let value = self.main.probe(line, policy)?;
         if self.is_opponents(line) {
-            let mut buffer = [0.0; MAX_MOVES];
+            let mut buffer = [0.0; MOST_MOVES];
             let opponents = buffer.get_mut(..policy.len())?;
             self.opponent.probe(line, opponents)?;
             self.mix(opponents, policy);
@@ -213,8 +210,8 @@ impl Immediate for OpponentPriors {
         };
         main.policy(line, moves, temperature, policy);
         if self.is_opponents(line) {
-            let mut buffer = [0.0; MAX_MOVES];
-            let opponents = &mut buffer[..policy.len().min(MAX_MOVES)];
+            let mut buffer = [0.0; MOST_MOVES];
+            let opponents = &mut buffer[..policy.len().min(MOST_MOVES)];
             opponent.policy(line, moves, temperature, opponents);
             self.mix(opponents, policy);
         }

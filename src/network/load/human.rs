@@ -68,6 +68,12 @@ pub fn mixture(rating: u32) -> Option<([String; 2], f32)> {
     Some(([low, high].map(|at| human_name(ratings[at])), share))
 }
 
+/// The networks that the one with this name is mixed of; `None` if it is no such name, or there are none.
+pub fn parts(weights: &str) -> Option<[String; 2]> {
+    let (names, _) = mixture(human_rating(weights)?)?;
+    Some(names)
+}
+
 /// The player of a rating, without temperature, between two networks with these names, which `load` loads.
 ///
 /// # Errors

@@ -38,7 +38,7 @@ use crate::{
         cores,
         input::{Encoding, View, key::HistoryRead},
     },
-    options::backend_of_lc0,
+    options::lc0::backend_of_lc0,
     sparse::{file, simd::Level},
 };
 

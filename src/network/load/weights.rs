@@ -113,13 +113,20 @@ pub fn is_sparse(weights: &str) -> bool {
     if let Some((_, bytes)) = built_in(weights) {
         return bytes.is_some_and(file::is_sparse);
     }
-    let path = match weights {
-        AUTODISCOVER => discover(),
-        path => Ok(PathBuf::from(path)),
-    };
-    path.is_ok_and(|path| {
+    file_of(weights).is_ok_and(|path| {
         is_onnx(&path) && lc0::read_file(&path).is_ok_and(|bytes| file::is_sparse(&bytes))
     })
+}
+
+/// The file that `weights` names, if it is no network inside the program.
+///
+/// # Errors
+/// When it is to be found, and there is none.
+pub(super) fn file_of(weights: &str) -> Result<PathBuf, WeightsError> {
+    match weights.trim() {
+        AUTODISCOVER => discover(),
+        path => Ok(PathBuf::from(path)),
+    }
 }
 
 /// Whether a file is named as an ONNX model.

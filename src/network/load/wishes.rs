@@ -42,7 +42,9 @@ impl Wishes {
         let inside = weights::inside(weights).flatten();
         let metadata = match inside {
             Some(bytes) => lc0::onnx_metadata(bytes).ok(),
-            None => of_file(Path::new(weights.trim())),
+            None => weights::file_of(weights)
+                .ok()
+                .and_then(|path| of_file(&path)),
         };
         let entries = metadata.unwrap_or_default();
         let entry = entries.into_iter().find(|(key, _)| key == KEY);
@@ -68,7 +70,7 @@ impl Wishes {
         match parts.is_empty() {
             true => String::new(),
             false => format!(
-                "; it asks for {} where nothing was set by hand",
+                "; the network asks for {} where nothing was set by hand",
                 parts.join(", ")
             ),
         }

@@ -7,9 +7,6 @@ use shakmaty::Color;
 
 use crate::options::{Options, ScSampling};
 
-/// `ScLimit` at this value (its default) or above means plain PUCT.
-pub const PLAIN_PUCT: u32 = 1_000_000_000;
-
 /// Whose nodes freeze, when, and how replies are drawn afterwards.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
@@ -27,8 +24,7 @@ impl Rule {
     /// The rule that `ScLimit`, `ScTemperature` and `ScSampling` make for a contempt side; `None` for plain PUCT.
     pub fn new(options: &Options, contempt_side: Option<Color>) -> Option<Rule> {
         let contempt_side = contempt_side?;
-        let limit = options.sc_limit.unsigned_abs().max(1);
-        if limit >= PLAIN_PUCT {
+        if options.is_plain_puct() {
             return None;
         }
         let side = if options.sc_limit < 0 {
@@ -38,7 +34,7 @@ impl Rule {
         };
         Some(Rule {
             side,
-            limit,
+            limit: options.sc_limit.unsigned_abs(),
             temperature: options.sc_temperature,
             sampling: options.sc_sampling,
         })
@@ -170,5 +166,24 @@ impl ReplyRecords {
         let missing = usize::from(children).saturating_sub(shares.len());
         shares.resize(shares.len() + missing, Share::default());
         self.shares += missing;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_limit_and_a_limit_of_zero_are_plain_puct() {
+        let side_of = |sc_limit: i32| {
+            let options = Options {
+                sc_limit,
+                ..Options::default()
+            };
+            Rule::new(&options, Some(Color::White)).map(|rule| (rule.side, rule.limit))
+        };
+        assert_eq!([0, 1_000_000_000, -1_000_000_000].map(side_of), [None; 3]);
+        assert_eq!(side_of(20), Some((Color::Black, 20)));
+        assert_eq!(side_of(-1), Some((Color::White, 1)));
     }
 }

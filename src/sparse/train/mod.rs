@@ -66,7 +66,7 @@ pub struct TrainingSettings {
     pub warmup: u64,
     /// The run ends at this step.
     pub steps: u64,
-    /// Or after so many minutes (of the decay, if it is one).
+    /// Or after so many minutes (of the decay, if it is one); [`ENDLESS`]: not.
     pub minutes: f64,
     /// Start from this checkpoint and let the rate fall to 0.
     pub decay: Option<PathBuf>,
@@ -117,6 +117,9 @@ struct TrainWorker {
     workspace: Workspace,
 }
 
+/// Minutes of a training run that nobody has bounded.
+pub const ENDLESS: f64 = 1e9;
+
 /// Whether there is a network of these sizes.
 ///
 /// # Errors
@@ -155,8 +158,12 @@ pub fn run(settings: &TrainingSettings, report: &mut dyn FnMut(&str)) -> Result<
     Ok(run.progress)
 }
 
-/// A decay has steps before it.
+/// A decay has steps before it, and an end at which the rate is zero.
 fn check_decay(settings: &TrainingSettings, progress: &TrainingProgress) -> Result<()> {
+    ensure!(
+        settings.decay.is_none() || settings.steps < u64::MAX || settings.minutes < ENDLESS,
+        "a decay needs an end, where the rate is zero: say after how many minutes or steps"
+    );
     ensure!(
         settings.decay.is_none() || progress.step < settings.steps,
         "the decay is to end at step {}, and the checkpoint is at step {}: steps count from the beginning of the run",
@@ -168,8 +175,6 @@ fn check_decay(settings: &TrainingSettings, progress: &TrainingProgress) -> Resu
 
 impl<'a> TrainingRun<'a> {
     fn begin(settings: &'a TrainingSettings) -> Result<TrainingRun<'a>> {
-        let mut log = open_to_continue(&settings.folder.join("log.txt"), &[])?;
-        log.seek(SeekFrom::End(0))?;
         let own = settings.folder.join(CHECKPOINT);
         let start = match own.exists() {
             true => Some(&own),
@@ -183,13 +188,12 @@ impl<'a> TrainingRun<'a> {
         };
         ensure!(
             settings.shape.is_none_or(|shape| shape == checkpoint.shape),
-            "the checkpoint holds a network of other sizes: {:?}",
+            "the checkpoint holds a network of other sizes: {}",
             checkpoint.shape
         );
         let (shape, mut progress) = (checkpoint.shape, checkpoint.progress);
         if is_fresh_decay {
-            progress.decay_step = progress.step;
-            progress.decay_seconds = progress.seconds;
+            (progress.decay_step, progress.decay_seconds) = (progress.step, progress.seconds);
         }
         check_decay(settings, &progress)?;
         let mixture = Mixture::new(
@@ -214,7 +218,11 @@ impl<'a> TrainingRun<'a> {
             let chunks = data::held_out(path, settings.test_positions, share)?;
             Ok((path.display().to_string(), chunks))
         };
+        let tests = settings.test.iter().map(test).collect::<Result<_>>()?;
         let sections = shape.sections();
+        // Only now: what cannot begin leaves no log.
+        let mut log = open_to_continue(&settings.folder.join("log.txt"), &[])?;
+        log.seek(SeekFrom::End(0))?;
         Ok(TrainingRun {
             settings,
             shape,
@@ -226,7 +234,7 @@ impl<'a> TrainingRun<'a> {
             mixture,
             workers,
             log,
-            tests: settings.test.iter().map(test).collect::<Result<_>>()?,
+            tests,
         })
     }
 
@@ -632,6 +640,11 @@ mod tests {
         run(&run_settings, &mut |_| {}).unwrap();
         let mut decay = settings(&folder.path().join("end"), &data);
         decay.decay = Some(main.join(CHECKPOINT));
+        (decay.steps, decay.minutes) = (u64::MAX, ENDLESS);
+        let refused = run(&decay, &mut |_| {}).unwrap_err().to_string();
+        assert!(refused.contains("needs an end"), "{refused}");
+        // It leaves nothing that a next run would go on from.
+        assert!(!decay.folder.join("log.txt").exists());
         (decay.steps, decay.rate) = (450, 1e-2);
         decay.threads = 2;
         let mut lines = Vec::new();

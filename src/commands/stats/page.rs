@@ -1,0 +1,175 @@
+//! The page of `scorn stats`: a table, and the figures of the paper on search-contempt drawn from these games.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::{FileStats, ratio_text};
+use crate::stats::{
+    page::Page,
+    paper,
+    plot::{MarkStyle, Plot, Point, Series},
+};
+
+/// The columns of the page's table.
+const COLUMNS: [&str; 9] = [
+    "file",
+    "ScLimit",
+    "games",
+    "1-0",
+    "drawn",
+    "0-1",
+    "(w+l)/d (95 %)",
+    "plies",
+    "openings of 4 moves",
+];
+
+/// The page: a table, then the paper's figures.
+///
+/// # Errors
+/// When a figure cannot be drawn.
+pub(super) fn page(files: &[FileStats]) -> Result<String> {
+    let mut page = Page::new("Games");
+    let row = |told: &FileStats| {
+        let summary = &told.summary;
+        vec![
+            told.file.clone().unwrap_or_default(),
+            told.sc_limit
+                .map_or(String::new(), |limit| limit.to_string()),
+            summary.games.to_string(),
+            summary.white.to_string(),
+            summary.draws.to_string(),
+            summary.black.to_string(),
+            ratio_text(summary),
+            format!("{:.1}", summary.mean_plies),
+            summary.openings[&4].distinct.to_string(),
+        ]
+    };
+    page.table(&COLUMNS, &files.iter().map(row).collect::<Vec<_>>());
+    page.heading("Decisive games for each draw, by ScLimit (figure 2)");
+    page.figure(
+        &figure2(files).svg()?,
+        "Published: 100 games a point at 1000 nodes a move; 1000000 is plain PUCT. Bars are intervals of 95 %.",
+    );
+    page.heading("Decisive games for each draw, by file (figure 3)");
+    page.figure(
+        &figure3(files).svg()?,
+        "Published: plain PUCT with the temperature schedules tau_1 (low) and tau_2.",
+    );
+    page.heading("Repeated games by move number (figure 4)");
+    page.figure(
+        &figure4(files).svg()?,
+        "The share of games whose moves up to this one an earlier game of the file has played too. Thin: published, of \
+         100 games.",
+    );
+    page.heading("Where games ended");
+    let mut rows = Vec::new();
+    for told in files {
+        for (phase, count) in &told.summary.phases {
+            let name = told.file.clone().unwrap_or_default();
+            rows.push(vec![
+                name,
+                phase.name().to_owned(),
+                count.decisive.to_string(),
+                count.draws.to_string(),
+            ]);
+        }
+    }
+    page.table(&["file", "phase", "decisive", "drawn"], &rows);
+    Ok(page.finish())
+}
+
+/// A file's ratio with its error bar; an end without a bound is drawn at the ratio.
+fn ratio_point(told: &FileStats, x: f64) -> Option<Point> {
+    let ratio = told.summary.decisive_per_draw?;
+    let (low, high) = told.summary.decisive_per_draw_interval;
+    let bar = (low.unwrap_or(ratio), high.unwrap_or(ratio));
+    Some((x, ratio, Some(bar)))
+}
+
+/// Where plain PUCT stands in figure 2, as in the paper, whatever its limit is called.
+const UNLIMITED: u64 = 1_000_000;
+
+fn figure2(files: &[FileStats]) -> Plot {
+    let points = files.iter().filter_map(|told| {
+        ratio_point(
+            told,
+            told.sc_limit.filter(|&n| n > 0)?.min(UNLIMITED) as f64,
+        )
+    });
+    let mut ours = Series::new("these games", MarkStyle::Points, 1, []);
+    ours.values = points.collect();
+    Plot {
+        x_name: "ScLimit".into(),
+        y_name: "(w+l)/d".into(),
+        is_log: true,
+        x_labels: Vec::new(),
+        series: vec![
+            Series::new("published", MarkStyle::Line, 0, paper::DECISIVE_BY_LIMIT),
+            ours,
+        ],
+    }
+}
+
+fn figure3(files: &[FileStats]) -> Plot {
+    let published = paper::DECISIVE_BY_SCHEDULE;
+    let mut x_labels: Vec<String> = published.iter().map(|(name, _)| name.to_string()).collect();
+    let mut ours = Series::new("these games", MarkStyle::Points, 1, []);
+    for told in files {
+        ours.values.extend(ratio_point(told, x_labels.len() as f64));
+        x_labels.push(short_name(told));
+    }
+    let values = published
+        .iter()
+        .enumerate()
+        .map(|(x, (_, y))| (x as f64, *y));
+    Plot {
+        x_name: "file".into(),
+        y_name: "(w+l)/d".into(),
+        is_log: false,
+        x_labels,
+        series: vec![Series::new("published", MarkStyle::Points, 0, values), ours],
+    }
+}
+
+fn figure4(files: &[FileStats]) -> Plot {
+    let mut series = Vec::new();
+    for (index, (name, shares)) in paper::REPEATED.iter().enumerate() {
+        let values = paper::REPEATED_AT.iter().zip(shares);
+        let values = values.map(|(&k, &share)| (k as f64, share));
+        let name = format!("published, {name}");
+        series.push(Series::new(name, MarkStyle::Thin, index, values));
+    }
+    let with_games = files.iter().filter(|told| told.summary.games > 0);
+    for (index, told) in with_games.enumerate() {
+        let values = told
+            .summary
+            .repeated
+            .iter()
+            .map(|(&k, &share)| (k as f64, share));
+        let color = paper::REPEATED.len() + index;
+        series.push(Series::new(
+            short_name(told),
+            MarkStyle::Line,
+            color,
+            values,
+        ));
+    }
+    Plot {
+        x_name: "move number".into(),
+        y_name: "repeated games".into(),
+        is_log: false,
+        x_labels: Vec::new(),
+        series,
+    }
+}
+
+/// The file's name without its folder.
+fn short_name(told: &FileStats) -> String {
+    let name = told.file.clone().unwrap_or_default();
+    let path = Path::new(&name);
+    let short = path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
+    short.unwrap_or(name)
+}

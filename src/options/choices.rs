@@ -1,0 +1,129 @@
+//! Options that are one of a few words.
+
+use super::kinds::{OptionKind, Setting};
+
+/// Declares an enum whose variants have names in UCI.
+macro_rules! combo {
+    ($(#[$meta:meta])* $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $($(#[$vmeta])* $variant,)* }
+        impl $name {
+            /// The words that UCI uses.
+            pub const WORDS: &'static [&'static str] = &[$($text),*];
+        }
+        impl Setting for $name {
+            fn parse(text: &str, _: OptionKind) -> Option<$name> {
+                $(if text.eq_ignore_ascii_case($text) { return Some($name::$variant); })*
+                None
+            }
+            fn show(&self) -> String {
+                match self { $($name::$variant => $text.to_owned(),)* }
+            }
+        }
+    };
+}
+
+combo! {
+    /// Whose opponent is modelled by search-contempt.
+    ContemptMode {
+        /// The side to move at the root (the engine's own side while pondering).
+        Play = "play",
+        /// White's opponent.
+        WhiteSideAnalysis = "white_side_analysis",
+        /// Black's opponent.
+        BlackSideAnalysis = "black_side_analysis",
+        /// Nobody's.
+        Disable = "disable",
+    }
+}
+
+combo! {
+    /// How replies are drawn at frozen nodes.
+    ScSampling {
+        /// Independent draws, as in the paper.
+        Thompson = "thompson",
+        /// The child furthest behind its frozen share: the same distribution with less noise.
+        Stratified = "stratified",
+    }
+}
+
+combo! {
+    /// First-play urgency: what an unvisited move is worth.
+    FpuStrategy {
+        /// The parent's Q minus FpuValue times the root of the visited moves' prior mass.
+        Reduction = "reduction",
+        /// FpuValue itself.
+        Absolute = "absolute",
+    }
+}
+
+combo! {
+    /// First-play urgency at the root.
+    FpuStrategyAtRoot {
+        /// As everywhere.
+        Same = "same",
+        /// As [`FpuStrategy::Reduction`].
+        Reduction = "reduction",
+        /// As [`FpuStrategy::Absolute`].
+        Absolute = "absolute",
+    }
+}
+
+combo! {
+    /// What a network sees of the time before the first known position.
+    HistoryFill {
+        /// Nothing: empty planes.
+        No = "no",
+        /// The oldest position repeated, unless it is the normal starting position.
+        FenOnly = "fen_only",
+        /// The oldest position repeated, always.
+        Always = "always",
+    }
+}
+
+combo! {
+    /// The planes and the policy of an ONNX network.
+    NetworkEncoding {
+        /// What its metadata say; lc0's if they say nothing.
+        Auto = "auto",
+        /// lc0's 112 planes and 1858 moves.
+        Lc0 = "lc0",
+        /// AlphaZero's 119 planes and 8 x 8 x 73 moves.
+        AlphaZero = "alphazero",
+    }
+}
+
+combo! {
+    /// The unit of reported scores.
+    ScoreType {
+        /// lc0's 90*tan(1.5637541897*Q).
+        Centipawn = "centipawn",
+        /// The same with the draw score counted in.
+        CentipawnWithDrawscore = "centipawn_with_drawscore",
+        /// lc0's formula of 2019.
+        Centipawn2019 = "centipawn_2019",
+        /// lc0's formula of 2018.
+        Centipawn2018 = "centipawn_2018",
+        /// Expected score, 0 to 10000.
+        WinPercentage = "win_percentage",
+        /// Q times 10000.
+        Q = "Q",
+        /// Win minus loss probability times 10000.
+        WMinusL = "W-L",
+        /// 100 is an even chance to win: the advantage in the logistic W/D/L model.
+        WdlMu = "WDL_mu",
+    }
+}
+
+combo! {
+    /// What decides which root move is played, beside what is proven.
+    RootChoice {
+        /// The most visits.
+        Visits = "visits",
+        /// The largest lower confidence bound of Q.
+        Lcb = "lcb",
+        /// The largest sum of Q and the logarithm of the visits.
+        ValueLogVisits = "value_log_visits",
+    }
+}

@@ -1,0 +1,137 @@
+//! The types that an option can have: how their values are read and written.
+
+use super::{
+    contempt::ContemptList,
+    time_manager::{TimeManagerChoice, TimeManagerError},
+};
+
+/// What kind of value an option takes, with its range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum OptionKind {
+    /// `true` or `false`.
+    Check,
+    /// An integer.
+    Spin {
+        /// Smallest value.
+        min: i64,
+        /// Largest value.
+        max: i64,
+    },
+    /// A decimal number. Announced to GUIs as `type string`, as lc0 does: UCI has no such type.
+    Float {
+        /// Smallest value.
+        min: f64,
+        /// Largest value.
+        max: f64,
+    },
+    /// One of a few words.
+    Combo(&'static [&'static str]),
+    /// Any text.
+    Text,
+}
+
+/// For people: the values of this kind.
+pub(super) fn expected(kind: OptionKind) -> String {
+    match kind {
+        OptionKind::Check => "true or false".into(),
+        OptionKind::Spin { min, max } => format!("an integer from {min} to {max}"),
+        OptionKind::Float { min, max } => format!("a number from {min} to {max}"),
+        OptionKind::Combo(words) => format!("one of {}", words.join(", ")),
+        OptionKind::Text => "text".into(),
+    }
+}
+
+/// Types that an option can have.
+pub(super) trait Setting: Sized {
+    /// The value that a text means, if it is one and in range.
+    fn parse(text: &str, kind: OptionKind) -> Option<Self>;
+    /// As text, which [`Setting::parse`] understands.
+    fn show(&self) -> String;
+    /// What is wrong with a text that is refused, where a range does not say it.
+    fn fault(_: &str) -> Option<String> {
+        None
+    }
+}
+
+impl Setting for bool {
+    fn parse(text: &str, _: OptionKind) -> Option<bool> {
+        match text.to_ascii_lowercase().as_str() {
+            "true" | "on" | "yes" | "1" => Some(true),
+            "false" | "off" | "no" | "0" => Some(false),
+            _ => None,
+        }
+    }
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+macro_rules! integer_setting {
+    ($($t:ty),*) => {$(
+        impl Setting for $t {
+            fn parse(text: &str, kind: OptionKind) -> Option<$t> {
+                let value: i64 = text.trim().parse().ok()?;
+                match kind {
+                    OptionKind::Spin { min, max } if !(min..=max).contains(&value) => None,
+                    _ => value.try_into().ok(),
+                }
+            }
+            fn show(&self) -> String {
+                self.to_string()
+            }
+        }
+    )*};
+}
+integer_setting!(i32, u32, u64, usize);
+
+impl Setting for f32 {
+    fn parse(text: &str, kind: OptionKind) -> Option<f32> {
+        let value: f64 = text.trim().parse().ok()?;
+        match kind {
+            OptionKind::Float { min, max } if !(min..=max).contains(&value) => None,
+            _ => Some(value as f32),
+        }
+    }
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Setting for String {
+    fn parse(text: &str, _: OptionKind) -> Option<String> {
+        // UCI writes an empty string as "<empty>".
+        Some(if text == "<empty>" {
+            String::new()
+        } else {
+            text.to_owned()
+        })
+    }
+    fn show(&self) -> String {
+        self.clone()
+    }
+}
+
+impl Setting for TimeManagerChoice {
+    fn parse(text: &str, _: OptionKind) -> Option<TimeManagerChoice> {
+        text.parse().ok()
+    }
+    fn show(&self) -> String {
+        self.to_string()
+    }
+    fn fault(text: &str) -> Option<String> {
+        let error: TimeManagerError = text.parse::<TimeManagerChoice>().err()?;
+        Some(error.to_string())
+    }
+}
+
+impl Setting for ContemptList {
+    fn parse(text: &str, _: OptionKind) -> Option<ContemptList> {
+        text.parse().ok()
+    }
+    fn show(&self) -> String {
+        self.to_string()
+    }
+    fn fault(text: &str) -> Option<String> {
+        Some(text.parse::<ContemptList>().err()?.to_string())
+    }
+}

@@ -1,0 +1,110 @@
+//! The options that an engine announces, and the values that they take.
+
+/// An option that an engine has announced.
+#[derive(Debug, PartialEq)]
+pub(super) struct Announced {
+    /// As the engine writes it.
+    pub name: String,
+    kind: String,
+    range: (Option<f64>, Option<f64>),
+    vars: Vec<String>,
+}
+
+impl Announced {
+    /// Whether the option takes this value.
+    ///
+    /// # Errors
+    /// With what it takes.
+    pub fn check(&self, value: Option<&str>) -> Result<(), String> {
+        let name = &self.name;
+        let Some(value) = value else {
+            let is_button = self.kind == "button";
+            return is_button
+                .then_some(())
+                .ok_or_else(|| format!("option {name} needs a value"));
+        };
+        let is_good = match &*self.kind {
+            "check" => value == "true" || value == "false",
+            "combo" => self.vars.iter().any(|var| var.eq_ignore_ascii_case(value)),
+            "spin" => value.parse().is_ok_and(|number: f64| {
+                let (least, most) = self.range;
+                least.is_none_or(|least| number >= least) && most.is_none_or(|most| number <= most)
+            }),
+            "button" => false,
+            _ => true,
+        };
+        let kind = &self.kind;
+        let wanted = match kind.as_str() {
+            "combo" => format!("one of {}", self.vars.join(", ")),
+            "spin" => format!(
+                "a number from {} to {}",
+                self.range.0.unwrap_or(f64::NEG_INFINITY),
+                self.range.1.unwrap_or(f64::INFINITY)
+            ),
+            "check" => "true or false".to_owned(),
+            _ => "no value".to_owned(),
+        };
+        is_good
+            .then_some(())
+            .ok_or_else(|| format!("option {name} takes {wanted}, not '{value}'"))
+    }
+}
+
+/// An `option name N type T default D min A max B var V var W` line. Names and values may have spaces.
+pub(super) fn announced(line: &str) -> Option<Announced> {
+    let rest = line.strip_prefix("option name ")?;
+    let (name, rest) = rest.split_once(" type ")?;
+    let mut words = rest.split_whitespace().peekable();
+    let kind = words.next()?.to_owned();
+    let mut option = Announced {
+        name: name.trim().to_owned(),
+        kind,
+        range: (None, None),
+        vars: Vec::new(),
+    };
+    while let Some(word) = words.next() {
+        let mut value = Vec::new();
+        while let Some(next) =
+            words.next_if(|next| !["default", "min", "max", "var"].contains(next))
+        {
+            value.push(next);
+        }
+        let value = value.join(" ");
+        match word {
+            "min" => option.range.0 = value.parse().ok(),
+            "max" => option.range.1 = value.parse().ok(),
+            "var" => option.vars.push(value),
+            _ => {}
+        }
+    }
+    Some(option)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_checked_as_they_were_announced() {
+        let option = |line: &str| announced(&format!("option name {line}")).unwrap();
+        let level = option("Skill Level type spin default 20 min 0 max 20");
+        assert_eq!(level.name, "Skill Level");
+        assert_eq!(level.check(Some("20")), Ok(()));
+        let error = level.check(Some("21")).unwrap_err();
+        assert!(error.contains("from 0 to 20"), "{error}");
+        assert!(level.check(None).is_err() && level.check(Some("x")).is_err());
+        let style = option("Style type combo default Very Solid var Very Solid var Risky");
+        assert_eq!(style.vars, ["Very Solid", "Risky"]);
+        assert!(style.check(Some("risky")).is_ok() && style.check(Some("wild")).is_err());
+        let clear = option("Clear Hash type button");
+        assert!(clear.check(None).is_ok() && clear.check(Some("1")).is_err());
+        let path = option("SyzygyPath type string default <empty>");
+        assert!(path.check(Some("/a b")).is_ok());
+        assert!(
+            option("Ponder type check default false")
+                .check(Some("1"))
+                .is_err()
+        );
+        assert_eq!(announced("info string x"), None);
+    }
+}
