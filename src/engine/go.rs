@@ -118,7 +118,9 @@ impl Go {
             remaining: remaining.unwrap_or_default(),
             increment,
             moves_to_go: self.moves_to_go,
-            ply: (u32::from(position.fullmoves()) - 1).saturating_mul(2),
+            ply: (u32::from(position.fullmoves()) - 1)
+                .saturating_mul(2)
+                .saturating_add(u32::from(position.turn().is_black())),
             overhead: Duration::from_millis(options.move_overhead_ms),
             lag: None,
             slowmover: options.slowmover,
@@ -131,6 +133,7 @@ impl Go {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chess::setup::position_from_fen;
 
     #[test]
     fn the_limit_of_nodes_holds_for_pondering_too_and_not_for_analysis() {
@@ -156,5 +159,26 @@ mod tests {
             ..Go::default()
         };
         assert_eq!(limits(&analysis).nodes, None);
+    }
+
+    #[test]
+    fn plies_are_counted_by_the_moves_of_both_sides() {
+        let go = Go {
+            wtime: Some(Duration::from_secs(60)),
+            btime: Some(Duration::from_secs(60)),
+            ..Go::default()
+        };
+        let ply = |fen: &str| {
+            let history = History::new(position_from_fen(fen).unwrap());
+            go.clock_state(&Options::default(), &history).unwrap().ply
+        };
+        for (fields, plies) in [
+            ("w - - 0 1", 0),
+            ("b - - 0 1", 1),
+            ("w - - 0 30", 58),
+            ("b - - 0 30", 59),
+        ] {
+            assert_eq!(ply(&format!("4k3/8/8/8/8/8/4P3/4K3 {fields}")), plies);
+        }
     }
 }

@@ -69,6 +69,16 @@ fn answer_to(engine: &mut Engine, told: &Receiver<Ended>, memory: &Memory, go: G
     memory.answers.lock().pop().unwrap()
 }
 
+/// Chooses a move where White gives its queen, by one node.
+fn play_at_odds(engine: &mut Engine, told: &Receiver<Ended>, memory: &Memory) {
+    engine.set_position(Some(QUEEN_ODDS), &[]).unwrap();
+    let nodes = Go {
+        nodes: Some(1),
+        ..Go::default()
+    };
+    assert!(answer_to(engine, told, memory, nodes).best.is_some());
+}
+
 /// Loads the built-in network at once, any other never before it is released.
 fn slow_load() -> (Load, Arc<AtomicBool>) {
     let is_released = Arc::new(AtomicBool::new(false));
@@ -285,15 +295,7 @@ fn an_analysis_from_both_sides_keeps_what_the_game_needs() {
     engine
         .set_option("UCI_Opponent", "none 1200 human Somebody")
         .unwrap();
-    let play = |engine: &mut Engine| {
-        engine.set_position(Some(QUEEN_ODDS), &[]).unwrap();
-        let nodes = Go {
-            nodes: Some(1),
-            ..Go::default()
-        };
-        assert!(answer_to(engine, &told, &memory, nodes).best.is_some());
-    };
-    play(&mut engine);
+    play_at_odds(&mut engine, &told, &memory);
     assert_eq!(loaded().len(), 2);
     for moves in [&["e2e4"][..], &["e2e4", "e7e5"]] {
         let moves: Vec<String> = moves.iter().map(ToString::to_string).collect();
@@ -301,7 +303,7 @@ fn an_analysis_from_both_sides_keeps_what_the_game_needs() {
         engine.prepare(Retry::No);
         analyse(&mut engine, &told);
     }
-    play(&mut engine);
+    play_at_odds(&mut engine, &told, &memory);
     assert_eq!(loaded(), [""; 0]);
 }
 
@@ -320,12 +322,7 @@ fn an_analysis_in_the_middle_of_a_game_loads_nothing_twice() {
         engine.set_option(option, value).unwrap();
     }
     let both = |engine: &mut Engine| {
-        engine.set_position(Some(QUEEN_ODDS), &[]).unwrap();
-        let nodes = Go {
-            nodes: Some(1),
-            ..Go::default()
-        };
-        assert!(answer_to(engine, &told, &memory, nodes).best.is_some());
+        play_at_odds(engine, &told, &memory);
         for _ in 0..2 {
             analyse(engine, &told);
         }

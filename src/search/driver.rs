@@ -33,8 +33,12 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(2);
 /// would wake when it has ended, and its answer would have to wait for them.
 const WORTH_WAKING: Duration = Duration::from_millis(10);
 
-/// How often a worker looks whether the tree is free before it goes to sleep; some 0.3 ms.
-const SPINS_BEFORE_SLEEP: u32 = 5000;
+/// How often a worker looks whether the tree is free before it offers its processor to others between looks; some 10 µs, which is
+/// longer than a thread holds the tree unless it was put to sleep meanwhile.
+const SPINS_BEFORE_YIELD: u32 = 200;
+
+/// And before it goes to sleep; some 0.3 ms where no other program wants the processor.
+const LOOKS_BEFORE_SLEEP: u32 = 1000;
 
 /// Searches `job` on `tree` until a limit or `stop` ends it. The tree is re-rooted when the job's game continues the
 /// one it was built for, and dropped otherwise.
@@ -143,11 +147,15 @@ impl<'a> Search<'a> {
     /// Locks the tree. Others hold it for fractions of a millisecond, so it pays to stay awake that long: being put to
     /// sleep and woken costs as much again.
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        for _ in 0..SPINS_BEFORE_SLEEP {
+        for look in 0..LOOKS_BEFORE_SLEEP {
             if let Some(shared) = self.shared.try_lock() {
                 return shared;
             }
-            std::hint::spin_loop();
+            if look < SPINS_BEFORE_YIELD {
+                std::hint::spin_loop();
+            } else {
+                thread::yield_now();
+            }
         }
         self.shared.lock()
     }

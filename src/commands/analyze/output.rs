@@ -186,10 +186,7 @@ impl PositionRecord {
             lines: report
                 .lines
                 .iter()
-                .enumerate()
-                // Nothing is known of a move that was never looked at.
-                .filter(|(index, line)| *index == 0 || line.is_known())
-                .map(|(_, line)| LineRecord::new(position, line, options))
+                .map(|line| LineRecord::new(position, line, options))
                 .collect(),
             moves: stats
                 .unwrap_or_default()

@@ -140,14 +140,12 @@ pub(super) fn is_onnx(path: &Path) -> bool {
 /// # Errors
 /// When there is no such file or it is not a network; the message names the file.
 pub fn read(weights: &str, options: &ConvertOptions) -> Result<Network, WeightsError> {
-    let weights = weights.trim();
-    if let Some((name, bytes)) = built_in(weights) {
-        let bytes = bytes.ok_or(WeightsError::NoBuiltIn)?;
-        return onnx_network(bytes, name.to_owned(), Path::new(BUILT_IN), options);
-    }
-    match weights {
-        AUTODISCOVER => read_file(&discover()?, options),
-        path => read_file(Path::new(path), options),
+    match built_in(weights.trim()) {
+        Some((name, bytes)) => {
+            let bytes = bytes.ok_or(WeightsError::NoBuiltIn)?;
+            onnx_network(bytes, name.to_owned(), Path::new(BUILT_IN), options)
+        }
+        None => read_file(&file_of(weights)?, options),
     }
 }
 
