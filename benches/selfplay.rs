@@ -152,10 +152,7 @@ fn measure_row(row: &Row, threads: usize) {
 }
 
 fn plan(options: Options, evaluator: &Arc<dyn Evaluator>, row: &Row) -> Plan {
-    let networks = Networks {
-        main: Arc::clone(evaluator),
-        opponent: None,
-    };
+    let networks = Networks::alone(Arc::clone(evaluator));
     let player = Contestant::new("x", options, row.nodes, networks);
     let rules = Rules {
         longest: Some(row.plies),

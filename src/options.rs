@@ -35,8 +35,8 @@ pub enum Invalidates {
     Nothing,
     /// The search tree.
     Tree,
-    /// The opponent's network with its cache, and the tree.
-    OpponentNetwork,
+    /// The networks beside the main one, with their caches, and the tree.
+    OtherNetworks,
     /// All networks with their caches, and the tree.
     Network,
 }
@@ -432,11 +432,11 @@ options! {
         contempt_mode:                      ContemptMode                  = ContemptMode::Play;
     /// A second network (as WeightsFile) for the opponent of ContemptMode: where that side moves the priors come from
     /// it, for example from a Maia network of its rating. Empty: no second network.
-    "OpponentWeights"                     "opponent-weights",             drops OpponentNetwork
+    "OpponentWeights"                     "opponent-weights",             drops OtherNetworks
         opponent_weights:                   String                        = "";
     /// Without OpponentWeights: the opponent is expected to choose moves as people with this rating do (1100 to 1900; others as the
     /// nearest of these), by networks inside the program. 0: nobody in particular.
-    "OpponentRating"                      "opponent-rating",              drops OpponentNetwork
+    "OpponentRating"                      "opponent-rating",              drops OtherNetworks
         opponent_rating:                    u32 [0, 3500]                 = 0;
     /// The share of the second network in those priors; the rest is the main network's.
     "OpponentPolicyMix"                   "opponent-policy-mix",          drops Tree
@@ -444,6 +444,17 @@ options! {
     /// Softmax temperature of the second network's policy; 1 is what it was trained to predict.
     "OpponentPolicyTemperature"           "opponent-policy-softmax-temp", drops Tree
         opponent_policy_temperature:        f32 [0.1, 10.0]               = 1.0;
+
+    /// A network (as WeightsFile) that knows more and is slower: positions with many visits have their priors asked again of it. Empty:
+    /// none.
+    "RefineWeights"                       "refine-weights",               drops OtherNetworks
+        refine_weights:                     String                        = "";
+    /// From so many visits on.
+    "RefineVisits"                        "refine-visits"
+        refine_visits:                      u32 [2, 1000000000]           = 128;
+    /// Softmax temperature of its policy.
+    "RefinePolicyTemperature"             "refine-policy-softmax-temp",   drops Tree
+        refine_policy_temperature:          f32 [0.1, 10.0]               = 1.5;
 
     // WDL contempt.
     /// WDL contempt: by how many Elo the engine is taken to be stronger than its opponent, as `[name=]elo,...`, where a name
@@ -759,7 +770,7 @@ mod tests {
         new.set("ScLimit", "20").unwrap();
         assert_eq!(new.invalidated_since(&old), Invalidates::Tree);
         new.set("OpponentWeights", "maia-1100.pb.gz").unwrap();
-        assert_eq!(new.invalidated_since(&old), Invalidates::OpponentNetwork);
+        assert_eq!(new.invalidated_since(&old), Invalidates::OtherNetworks);
         new.set("Backend", "hash").unwrap();
         assert_eq!(new.invalidated_since(&old), Invalidates::Network);
     }

@@ -53,10 +53,7 @@ impl Player {
     pub fn with_evaluator(options: Options, evaluator: Arc<dyn Evaluator>) -> Player {
         Player {
             options: Arc::new(options),
-            networks: Networks {
-                main: evaluator,
-                opponent: None,
-            },
+            networks: Networks::alone(evaluator),
             tables: None,
         }
     }

@@ -118,8 +118,8 @@ fn two_networks(of: impl Fn() -> Arc<dyn Evaluator>) -> Arc<dyn Evaluator> {
     // So many that there is no processor left to run both networks at once: that takes a thread for each batch.
     options.set("Threads", "128").unwrap();
     let networks = Networks {
-        main: of(),
         opponent: Some(of()),
+        ..Networks::alone(of())
     };
     networks.against(&options, Some(Color::White))
 }

@@ -4,11 +4,11 @@ mod common;
 
 use std::{collections::BTreeMap, process::Command, sync::Arc, thread, time::Duration};
 
-use common::{Setup, position, session::Session, shared};
+use common::{Setup, ordered::Ordered, position, session::Session, shared};
 use scorn::{
     chess::{PackedMove, moves::legal_moves},
     network::{
-        Advice, Batch, EvaluateError, Evaluator, Value,
+        Batch,
         load::{NetworkConfig, load_backend},
         opponent::Networks,
     },
@@ -19,50 +19,6 @@ use shakmaty::Color;
 const TINY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/networks/tiny.onnx");
 const NAN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/networks/nan.onnx");
 const DEFAULT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/networks/scorn-default.onnx");
-
-/// A network to which all positions are equal, and each move is worth half of the one before it, in the order of the
-/// moves' codes (`rising`) or against it.
-struct Ordered {
-    rising: bool,
-    wl: f32,
-}
-
-impl Ordered {
-    fn policy(&self, moves: &[PackedMove]) -> Vec<f32> {
-        let is_before = |a: &PackedMove, b: &PackedMove| (a.bits() < b.bits()) == self.rising;
-        let weight = |m: &PackedMove| {
-            let before = moves
-                .iter()
-                .filter(|other| *other != m && is_before(other, m));
-            0.5f32.powi(before.count() as i32)
-        };
-        let sum: f32 = moves.iter().map(weight).sum();
-        moves.iter().map(|m| weight(m) / sum).collect()
-    }
-}
-
-impl Evaluator for Ordered {
-    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
-        for index in 0..batch.len() {
-            let (wl, policy) = (self.wl, self.policy(batch.moves(index)));
-            batch.set_value(index, Value { wl, d: 0.0, m: 0.0 });
-            batch.policy_mut(index).1.copy_from_slice(&policy);
-        }
-        Ok(())
-    }
-
-    fn advice(&self) -> Advice {
-        Advice {
-            threads: 1,
-            minibatch: 8,
-            least: 1,
-        }
-    }
-
-    fn describe(&self) -> String {
-        "ordered".into()
-    }
-}
 
 const OWN: Ordered = Ordered {
     rising: true,
@@ -81,8 +37,8 @@ fn setup(sc_limit: i32) -> Setup {
         ..Options::default()
     };
     let networks = Networks {
-        main: Arc::new(OWN),
         opponent: Some(Arc::new(OPPONENTS)),
+        ..Networks::alone(Arc::new(OWN))
     };
     let mut setup = Setup::new(options);
     setup.evaluator = networks.against(&setup.options, Some(Color::White));

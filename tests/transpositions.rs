@@ -84,7 +84,7 @@ fn search(tree: Tree, game: &History, nodes: u64, options: &Options) -> TreeSear
     let mut batch = Batch::default();
     while !search.is_over() {
         batch.clear();
-        search.gather(&Hopeful, &mut batch);
+        search.gather(&Hopeful, &mut batch).unwrap();
         Hopeful.evaluate(&mut batch).unwrap();
         search.apply(&batch);
     }

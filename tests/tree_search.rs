@@ -70,7 +70,7 @@ fn run_alone(mut search: TreeSearch) -> TreeSearch {
     let mut batch = Batch::default();
     while !search.is_over() {
         batch.clear();
-        search.gather(&HashEvaluator, &mut batch);
+        search.gather(&HashEvaluator, &mut batch).unwrap();
         HashEvaluator.evaluate(&mut batch).unwrap();
         search.apply(&batch);
     }
@@ -92,7 +92,7 @@ fn two_hundred_trees_share_batches_and_each_finds_what_it_finds_alone() {
         while together.iter().any(|search| !search.is_over()) {
             batch.clear();
             for search in &mut together {
-                search.gather(&HashEvaluator, &mut batch);
+                search.gather(&HashEvaluator, &mut batch).unwrap();
             }
             largest = largest.max(batch.len());
             HashEvaluator.evaluate(&mut batch).unwrap();
@@ -181,7 +181,7 @@ fn a_finished_game_is_over_at_once() {
     let mut search = TreeSearch::new(Tree::default(), job, params);
     assert!(search.is_over());
     let mut batch = Batch::default();
-    search.gather(&HashEvaluator, &mut batch);
+    search.gather(&HashEvaluator, &mut batch).unwrap();
     assert!(batch.is_empty());
     search.apply(&batch);
     assert_eq!(search.outcome().0.best, None);
@@ -197,7 +197,7 @@ fn what_could_not_be_evaluated_is_taken_back() {
         // Each batch comes to nothing the first time.
         for is_lost in [true, false] {
             batch.clear();
-            cancelled.gather(&HashEvaluator, &mut batch);
+            cancelled.gather(&HashEvaluator, &mut batch).unwrap();
             HashEvaluator.evaluate(&mut batch).unwrap();
             if is_lost {
                 cancelled.cancel();
@@ -254,7 +254,7 @@ fn a_policy_that_comes_with_the_second_visit_changes_nothing() {
             let mut later = search(number, history, &options, &params);
             let mut batch = Batch::default();
             while !later.is_over() {
-                later.gather(&OneByOne, &mut batch);
+                later.gather(&OneByOne, &mut batch).unwrap();
                 assert!(batch.is_empty());
                 later.apply(&batch);
             }
@@ -312,7 +312,7 @@ fn a_root_that_is_in_the_cache_is_searched_like_any_other() {
         let mut batch = Batch::default();
         while !search.is_over() {
             batch.clear();
-            search.gather(&cached, &mut batch);
+            search.gather(&cached, &mut batch).unwrap();
             cached.evaluate(&mut batch).unwrap();
             search.apply(&batch);
         }

@@ -22,7 +22,7 @@ use crate::{
         Evaluator,
         compose::decorators::Decorators,
         load::weights,
-        opponent::{Networks, Role, are_same, is_wanted},
+        opponent::{Networks, Role, are_same},
     },
     options::{Invalidates, Options},
     player::Load,
@@ -69,8 +69,7 @@ struct LoaderState {
     /// Whether the opponent's network could not be had.
     is_incomplete: bool,
     /// The networks that were loaded last.
-    main: Option<Loaded>,
-    opponent: Option<Loaded>,
+    loaded: [Option<Loaded>; Role::ALL.len()],
     /// Backends that nobody wants now, but soon again.
     aside: Vec<SetAside>,
     /// The built-in network, once something had to stand in for those.
@@ -103,25 +102,20 @@ struct SetAside {
 
 /// Whether a backend that was loaded for the options `made_for` is what `options` ask for.
 fn is_usable(made_for: &Options, options: &Options, role: Role) -> bool {
-    let (is_wanted, unusable) = match role {
-        Role::Main => (true, Invalidates::Network),
-        Role::Opponent => (is_wanted(options), Invalidates::OpponentNetwork),
-    };
-    is_wanted && options.invalidated_since(made_for) < unusable
+    role.is_wanted(options)
+        && role.weights(options) == role.weights(made_for)
+        && options.invalidated_since(made_for) < Invalidates::Network
 }
 
 impl LoaderState {
     fn loaded(&mut self, role: Role) -> &mut Option<Loaded> {
-        match role {
-            Role::Main => &mut self.main,
-            Role::Opponent => &mut self.opponent,
-        }
+        &mut self.loaded[role as usize]
     }
 
     /// Takes away what `options` do not ask for: aside, if one of `soon` does, otherwise out, so that not both the old and the
     /// new are in memory. What is out is returned, for it may take time to drop it.
     fn let_go(&mut self, options: &Options, soon: &[&Options]) -> Vec<SetAside> {
-        for role in [Role::Main, Role::Opponent] {
+        for role in Role::ALL {
             let unused = self
                 .loaded(role)
                 .take_if(|loaded| !is_usable(&loaded.options, options, role));
@@ -153,8 +147,7 @@ impl Loader {
             wanted: None,
             result: Err(NotLoaded::NotYet),
             is_incomplete: false,
-            main: None,
-            opponent: None,
+            loaded: Default::default(),
             aside: Vec::new(),
             stand_in: None,
             busy: 0,
@@ -305,10 +298,7 @@ impl Loader {
             ..Options::default()
         };
         let main = self.load_one(&options, Role::Main).ok()?;
-        let networks = Networks {
-            main: Decorators::of(&options, Role::Main).over(main),
-            opponent: None,
-        };
+        let networks = Networks::alone(Decorators::of(&options, Role::Main).over(main));
         self.slot.state.lock().stand_in = Some(networks.clone());
         Some(networks)
     }
@@ -319,22 +309,21 @@ impl Loader {
         if std::mem::take(&mut state.is_incomplete) {
             state.wanted = None;
         }
-        for role in [Role::Main, Role::Opponent] {
-            if let Some(loaded) = state.loaded(role) {
-                let backend = Arc::clone(&loaded.backend);
-                loaded.evaluator = loaded.decorators.over(backend);
-            }
-        }
-        let evaluator = |loaded: &Option<Loaded>| Some(Arc::clone(&loaded.as_ref()?.evaluator));
-        let (main, opponent) = (evaluator(&state.main), evaluator(&state.opponent));
+        let [main, opponent, refiner] = Role::ALL.map(|role| {
+            let loaded = state.loaded(role).as_mut()?;
+            let backend = Arc::clone(&loaded.backend);
+            loaded.evaluator = loaded.decorators.over(backend);
+            Some(Arc::clone(&loaded.evaluator))
+        });
         if let (Ok(networks), Some(main)) = (&mut state.result, main) {
             networks.main = main;
             networks.opponent = networks.opponent.take().and(opponent);
+            networks.refiner = networks.refiner.take().and(refiner);
         }
     }
 
-    /// The networks, of which some may be there already. An opponent's that cannot be had is done without: a game is not lost
-    /// for it. What is wrong with it comes along.
+    /// The networks, of which some may be there already. One beside the main one that cannot be had is done without: a game is not
+    /// lost for it. What is wrong with it comes along.
     fn load(&self, options: &Options) -> anyhow::Result<(Networks, Option<String>)> {
         let main = self.network(options, Role::Main);
         let main = match strength::person(options) {
@@ -342,16 +331,21 @@ impl Loader {
             Some(_) => main.context("HumanWeights")?,
             None => main?,
         };
-        let opponent = is_wanted(options).then(|| self.network(options, Role::Opponent));
-        let (opponent, problem) = match opponent {
-            Some(Err(error)) => {
-                let problem = format!("OpponentWeights: {error:#}; playing without it");
-                (None, Some(problem))
-            }
-            Some(Ok(opponent)) => (Some(opponent), None),
-            None => (None, None),
+        let mut problems = Vec::new();
+        let [opponent, refiner] = [Role::Opponent, Role::Refiner].map(|role| {
+            let network = role
+                .is_wanted(options)
+                .then(|| self.network(options, role))?;
+            let problem = |error| format!("{}: {error:#}; playing without it", role.option());
+            network.map_err(|error| problems.push(problem(error))).ok()
+        });
+        let networks = Networks {
+            main,
+            opponent,
+            refiner,
         };
-        Ok((Networks { main, opponent }, problem))
+        let problem = (!problems.is_empty()).then(|| problems.join("; "));
+        Ok((networks, problem))
     }
 
     /// A network, whose backend is loaded if it is not there, behind the decorators that are wanted.
@@ -441,6 +435,7 @@ mod tests {
     struct LoadCounts {
         main: AtomicUsize,
         opponent: AtomicUsize,
+        refiner: AtomicUsize,
     }
 
     impl LoadCounts {
@@ -460,6 +455,7 @@ mod tests {
             let count = match role {
                 Role::Main => &counted.main,
                 Role::Opponent => &counted.opponent,
+                Role::Refiner => &counted.refiner,
             };
             count.fetch_add(1, Ordering::Relaxed);
             ensure!(options.opponent_weights != "missing", "it is missing");

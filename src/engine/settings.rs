@@ -103,7 +103,7 @@ impl Settings {
             self.autopilot.set_by_hand(option);
         }
         self.put_in_force();
-        if self.as_set.invalidated_since(&before) >= Invalidates::OpponentNetwork {
+        if self.as_set.invalidated_since(&before) >= Invalidates::OtherNetworks {
             // Neither would come back to what was taken away.
             (self.game, self.analysis) = (None, None);
         }

@@ -85,6 +85,8 @@ pub(super) fn limit(options: &mut Options) {
         limit => limit.min(level.nodes),
     };
     options.nodes_as_playouts = true;
+    // The table was made without it.
+    options.refine_weights.clear();
     if level.temperature > 0.0 {
         options.temperature = level.temperature;
         options.temp_decay_moves = 0;
@@ -132,10 +134,11 @@ mod tests {
         assert_eq!(options.weights_file, "nets/maia-1400.pb.gz");
         assert_eq!((options.node_limit, options.temperature), (1, 0.0));
         strong.set("UCI_Elo", "2100").unwrap();
+        strong.set("RefineWeights", "<built in dense>").unwrap();
         strong.set("NodeLimit", "70").unwrap();
         limit(&mut strong);
         assert_eq!(strong.weights_file, Options::default().weights_file);
-        assert_eq!(strong.node_limit, 70);
+        assert_eq!((strong.node_limit, &*strong.refine_weights), (70, ""));
         let mut analysis = before;
         analysis.limit_strength = true;
         analysis.analyse_mode = true;

@@ -233,6 +233,7 @@ fn noting_load() -> (Load, impl Fn() -> Vec<String>) {
             let name = match role {
                 Role::Main => &options.weights_file,
                 Role::Opponent => &options.opponent_weights,
+                Role::Refiner => &options.refine_weights,
             };
             loads.lock().push(name.clone());
             Ok(Arc::new(HashEvaluator) as Arc<dyn Evaluator>)
@@ -243,6 +244,9 @@ fn noting_load() -> (Load, impl Fn() -> Vec<String>) {
 
 /// White without its queen.
 const QUEEN_ODDS: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1";
+
+/// What the network of the default options asks for beside itself.
+const REFINER: &str = "<built in dense>";
 
 /// Analyses the position until the network is there.
 fn analyse(engine: &mut Engine, told: &Receiver<Ended>) {
@@ -271,7 +275,7 @@ fn the_mode_of_analysis_and_back_loads_nothing_twice() {
         engine.loader.wait(&StopSignal::default(), None).unwrap()
     };
     assert!(show(&mut engine).opponent.is_some());
-    assert_eq!(loaded(), [&own, "<built in human 1200>"]);
+    assert_eq!(loaded(), [&own, "<built in human 1200>", REFINER]);
     for _ in 0..2 {
         engine.set_option("UCI_AnalyseMode", "true").unwrap();
         assert!(show(&mut engine).opponent.is_none());
@@ -296,7 +300,7 @@ fn an_analysis_from_both_sides_keeps_what_the_game_needs() {
         .set_option("UCI_Opponent", "none 1200 human Somebody")
         .unwrap();
     play_at_odds(&mut engine, &told, &memory);
-    assert_eq!(loaded().len(), 2);
+    assert_eq!(loaded().len(), 3);
     for moves in [&["e2e4"][..], &["e2e4", "e7e5"]] {
         let moves: Vec<String> = moves.iter().map(ToString::to_string).collect();
         engine.set_position(Some(QUEEN_ODDS), &moves).unwrap();
@@ -328,7 +332,7 @@ fn an_analysis_in_the_middle_of_a_game_loads_nothing_twice() {
         }
     };
     both(&mut engine);
-    let all = ["maia-1500", "<built in human 1200>", &own];
+    let all = ["maia-1500", "<built in human 1200>", &own, REFINER];
     assert_eq!(loaded(), all);
     both(&mut engine);
     engine.clear_hash();

@@ -84,6 +84,11 @@ pub trait Evaluator: Send + Sync {
         None
     }
 
+    /// What refines the priors of positions that a search comes to often.
+    fn refiner(&self) -> Option<&dyn Refiner> {
+        self.inner()?.refiner()
+    }
+
     /// Runs once whatever is slow the first time (a GPU's kernels for each batch size), so that a search need not wait
     /// for it later. Evaluating goes on meanwhile. `go_on` is asked before each run: it may wait, or end it.
     ///
@@ -128,6 +133,21 @@ pub trait Immediate: Send + Sync {
 
     /// The probabilities of its legal moves (in generation order), with the policy's softmax at `temperature`.
     fn policy(&self, line: &[Ply], moves: &[PackedMove], temperature: f32, policy: &mut [f32]);
+}
+
+/// Something that knows more than an [`Evaluator`], and takes longer.
+pub trait Refiner: Send + Sync {
+    /// Writes the probabilities of the legal moves (in generation order) in the current position of a line. `false`: it has nothing
+    /// to say there, and what `policy` holds means nothing.
+    ///
+    /// # Errors
+    /// When its backend fails.
+    fn refine(
+        &self,
+        line: &[Ply],
+        moves: &[PackedMove],
+        policy: &mut [f32],
+    ) -> Result<bool, EvaluateError>;
 }
 
 impl Default for Advice {

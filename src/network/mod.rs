@@ -30,7 +30,7 @@ pub use self::{
     backend::hash,
     batch::Batch,
     compose::{cache, opponent},
-    evaluator::{Advice, EvaluateError, Evaluator, Immediate, cores},
+    evaluator::{Advice, EvaluateError, Evaluator, Immediate, Refiner, cores},
 };
 pub use crate::chess::wdl::Value;
 

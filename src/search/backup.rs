@@ -38,12 +38,8 @@ impl Paths {
         state.progress.tb_hits += std::mem::take(&mut visits.tb_hits);
         state.progress.evaluations += std::mem::take(&mut visits.evaluations);
         let is_due = |state: &VisitState| match state {
-            VisitState::Ready(_) | VisitState::Expanded(_) => true,
             VisitState::Settled | VisitState::Collision => finish,
-            VisitState::Claimed
-            | VisitState::Unexpanded
-            | VisitState::Queued(..)
-            | VisitState::Done => false,
+            state => state.is_ready(),
         };
         self.follow(&state.tree, visits, is_due);
         for (index, path) in self.iter() {
@@ -64,6 +60,15 @@ impl Paths {
                     let id = path[path.len() - 1];
                     if state.tree.node(id).n_edges == 0 {
                         state.tree.set_edges(id, *edges);
+                    }
+                    cancel(&mut state.tree, path, steps);
+                    state.progress.claimed -= 1;
+                }
+                VisitState::Refined(edges) => {
+                    let id = path[path.len() - 1];
+                    match edges {
+                        Some(edges) => state.refine(id, *edges),
+                        None => state.tree.node_mut(id).set_refined(),
                     }
                     cancel(&mut state.tree, path, steps);
                     state.progress.claimed -= 1;

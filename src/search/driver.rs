@@ -11,7 +11,7 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{
-    error::SearchError,
+    error::{Failure, SearchError},
     expand::Oracles,
     job::{Clock, Job, StopSignal, stream},
     outcome::Telling,
@@ -282,24 +282,6 @@ impl<'a> Search<'a> {
             elapsed: self.elapsed(),
             cache_permille: self.evaluator.cache_permille(),
         }
-    }
-}
-
-/// Why a worker's batch came to nothing.
-enum Failure {
-    Evaluate(EvaluateError),
-    Full(Full),
-}
-
-impl From<EvaluateError> for Failure {
-    fn from(error: EvaluateError) -> Failure {
-        Failure::Evaluate(error)
-    }
-}
-
-impl From<Full> for Failure {
-    fn from(full: Full) -> Failure {
-        Failure::Full(full)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::report::Outcome;
+use super::{report::Outcome, tree::Full};
 use crate::network::EvaluateError;
 
 /// Why a search failed.
@@ -25,5 +25,25 @@ impl SearchError {
         match self {
             SearchError::Evaluate { found, .. } => found.map(|outcome| *outcome),
         }
+    }
+}
+
+/// Why a worker's batch came to nothing.
+pub(super) enum Failure {
+    /// A network could not evaluate positions.
+    Evaluate(EvaluateError),
+    /// The tree has no room for more.
+    Full(Full),
+}
+
+impl From<EvaluateError> for Failure {
+    fn from(error: EvaluateError) -> Failure {
+        Failure::Evaluate(error)
+    }
+}
+
+impl From<Full> for Failure {
+    fn from(full: Full) -> Failure {
+        Failure::Full(full)
     }
 }

@@ -4,6 +4,7 @@
 use shakmaty::{Color, Position};
 
 use super::{
+    error::Failure,
     look_ahead::look_ahead,
     params::Params,
     tree::{
@@ -83,13 +84,13 @@ impl Oracles<'_> {
     /// in `batch`. Positions that were judged before get their moves.
     ///
     /// # Errors
-    /// When the tree has no room for the moves of a leaf, which then stays claimed.
-    pub fn expand(
+    /// When the tree has no room for the moves of a leaf, which then stays claimed, or a network that refines priors fails.
+    pub(super) fn expand(
         &self,
         visits: &mut Visits,
         replay: &mut Replay,
         batch: &mut Batch,
-    ) -> Result<(), Full> {
+    ) -> Result<(), Failure> {
         let Visits {
             tb_hits,
             evaluations,
@@ -105,8 +106,7 @@ impl Oracles<'_> {
         }
         let is_immediate = self.evaluator.immediate().is_some();
         for visit in list {
-            let is_claimed = matches!(visit.state, VisitState::Claimed);
-            if !is_claimed && !matches!(visit.state, VisitState::Unexpanded) {
+            if !visit.state.is_to_be_expanded() {
                 continue;
             }
             let way = visit.steps.clone();
@@ -115,8 +115,8 @@ impl Oracles<'_> {
             if self.params.transpositions {
                 replay.write_keys(&mut keys[way]);
             }
-            if !is_claimed {
-                visit.state = VisitState::Expanded(self.moves_of(replay, writer)?);
+            if let Some(state) = self.come_again(&visit.state, replay, writer)? {
+                visit.state = state;
                 continue;
             }
             let verdict = self.verdict(replay, steps.len());
@@ -150,6 +150,20 @@ impl Oracles<'_> {
             };
         }
         Ok(())
+    }
+
+    /// What becomes of a visit that has brought moves or priors to its position and comes again; `None` if it has claimed a leaf.
+    fn come_again(
+        &self,
+        state: &VisitState,
+        replay: &mut Replay,
+        writer: &mut EdgeWriter,
+    ) -> Result<Option<VisitState>, Failure> {
+        Ok(match state {
+            VisitState::Unexpanded => Some(VisitState::Expanded(self.moves_of(replay, writer)?)),
+            VisitState::Coarse => Some(VisitState::Refined(self.refined_moves_of(replay, writer)?)),
+            _ => None,
+        })
     }
 
     /// What the moves of a leaf, `depth` plies below the root, make of it without its being judged: it is proven by looking
@@ -197,6 +211,24 @@ impl Oracles<'_> {
     fn moves_of(&self, replay: &mut Replay, writer: &mut EdgeWriter) -> Result<EdgeRange, Full> {
         self.ask_policy(replay);
         writer.write_moves(&replay.moves, &replay.policy)
+    }
+
+    /// The moves of a position that has had many visits, if there is somebody who knows more about them.
+    fn refined_moves_of(
+        &self,
+        replay: &mut Replay,
+        writer: &mut EdgeWriter,
+    ) -> Result<Option<EdgeRange>, Failure> {
+        let Some(refiner) = self.evaluator.refiner() else {
+            return Ok(None);
+        };
+        replay.policy.clear();
+        replay.policy.resize(replay.moves.len(), 0.0);
+        let plies = replay.history.plies();
+        match refiner.refine(plies, &replay.moves, &mut replay.policy)? {
+            true => Ok(Some(writer.write_moves(&replay.moves, &replay.policy)?)),
+            false => Ok(None),
+        }
     }
 
     /// Asks an evaluator that needs no batches for the priors.

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use shakmaty::Color;
 
+use super::tree::node::Node;
 use crate::{
     network::{Advice, Evaluator},
     options::{FpuStrategy, FpuStrategyAtRoot, Options},
@@ -160,6 +161,9 @@ pub struct Params {
     pub(super) avoids_losses: bool,
     /// Whether positions with one legal move are passed through.
     pub(super) auto_extend: bool,
+    /// From so many visits on a position has its priors asked again of a network that knows more; none has them if there is no such
+    /// network.
+    refine_at: u32,
     /// How Q follows the visits, unless it is their mean.
     pub(super) moving_average: Option<MovingAverage>,
     /// Whether selection adds to the priors near the root.
@@ -189,6 +193,12 @@ const VISITS_PER_FLIGHT: u32 = 32;
 const VISITS_PER_IMMEDIATE_FLIGHT: u32 = 8;
 
 impl Params {
+    /// Whether a node's priors are to be asked again. Those of replies that are frozen decide nothing any more.
+    #[inline]
+    pub(super) fn is_coarse(&self, node: &Node) -> bool {
+        node.n >= self.refine_at && !node.is_refined() && !node.has_record()
+    }
+
     /// From the options. If they name no batch size, batches grow with the tree as the evaluator advises.
     pub fn for_evaluator(options: &Options, evaluator: &dyn Evaluator) -> Params {
         let Advice {
@@ -219,6 +229,10 @@ impl Params {
         Params {
             minibatch: sizes,
             is_immediate: evaluator.immediate().is_some(),
+            refine_at: match evaluator.refiner() {
+                Some(_) => options.refine_visits,
+                None => u32::MAX,
+            },
             ..Params::new(options, 1, evaluator.predicts_moves_left())
         }
     }
@@ -266,6 +280,7 @@ impl Params {
             looks_ahead: options.certainty_prop > 0,
             avoids_losses: options.certainty_prop >= 2,
             auto_extend: options.auto_extend,
+            refine_at: u32::MAX,
             moving_average: MovingAverage::new(options),
             optimal_select: options.optimal_select > 0,
             transpositions: options.transpositions,

@@ -347,7 +347,7 @@ pub(super) mod tests {
         let mut batch = Batch::default();
         while !search.is_over() {
             batch.clear();
-            search.gather(&HashEvaluator, &mut batch);
+            search.gather(&HashEvaluator, &mut batch).unwrap();
             HashEvaluator.evaluate(&mut batch).unwrap();
             search.apply(&batch);
         }

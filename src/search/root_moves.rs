@@ -9,7 +9,11 @@ use crate::{chess::PackedMove, options::Options};
 
 /// The root's moves as one search sees them: those it may play, with noise in their priors if so wished.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RootMoves(Vec<(u8, f32)>);
+pub(super) struct RootMoves {
+    moves: Vec<(u8, f32)>,
+    /// The share of noise in the priors.
+    noise: f32,
+}
 
 impl RootMoves {
     /// Takes the root's edges, keeps those in `wanted` (all, if that is empty) and mixes Dirichlet noise into the priors.
@@ -31,17 +35,27 @@ impl RootMoves {
                 *p += epsilon * (noise - *p);
             }
         }
-        RootMoves(moves)
+        RootMoves {
+            moves,
+            noise: epsilon,
+        }
+    }
+
+    /// Takes over that the prior of each edge has changed by as much as `change` says; the noise stays.
+    pub fn follow(&mut self, change: impl Fn(u8) -> f32) {
+        for (edge, p) in &mut self.moves {
+            *p += (1.0 - self.noise) * change(*edge);
+        }
     }
 
     /// The allowed edges and their priors.
     pub fn allowed(&self) -> impl Iterator<Item = (u8, f32)> {
-        self.0.iter().copied()
+        self.moves.iter().copied()
     }
 
     /// How many moves are allowed.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.moves.len()
     }
 }
 
@@ -90,6 +104,23 @@ mod tests {
         assert!((noise.iter().sum::<f32>() - 1.0).abs() < 1e-5);
         for (mixed, (p, noise)) in priors(0.25, 0.3, 1).iter().zip(plain.iter().zip(&noise)) {
             assert!((mixed - (0.75 * p + 0.25 * noise)).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn changed_priors_keep_their_noise() {
+        let tree = Tree::with_children(&[Node::EMPTY; 5]);
+        let options = Options {
+            noise_epsilon: 0.25,
+            ..Options::default()
+        };
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut moves = RootMoves::new(&tree, &[], &options, &mut rng);
+        let before: Vec<f32> = moves.allowed().map(|(_, p)| p).collect();
+        moves.follow(|edge| if edge == 3 { 0.4 } else { -0.1 });
+        for ((edge, p), before) in moves.allowed().zip(before) {
+            let change = if edge == 3 { 0.3 } else { -0.075 };
+            assert!((p - before - change).abs() < 1e-6);
         }
     }
 

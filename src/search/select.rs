@@ -32,6 +32,8 @@ enum End {
     Leaf,
     /// At a position that was judged but has no moves yet.
     Unexpanded,
+    /// At a position whose priors are to be refined.
+    Coarse,
     /// At a leaf that another visit has claimed.
     Collision,
     /// At a node whose value is taken as it is: it is certain, or there is no memory for what lies below.
@@ -280,6 +282,11 @@ impl Descent {
             // come again for ever.
             self.ends[group.visits.start] = End::Unexpanded;
         } else {
+            if params.is_coarse(node) {
+                // One sees to its priors, the others go on with those that there are.
+                self.ends[group.visits.start] = End::Coarse;
+                group.visits.start += 1;
+            }
             // Those that are too many for this node come again.
             let most = params.most_in_flight(node.n);
             let excess = node.in_flight.saturating_sub(most) as usize;
@@ -374,6 +381,7 @@ impl Descent {
             let visit_state = match self.ends[index] {
                 End::Leaf => VisitState::Claimed,
                 End::Unexpanded => VisitState::Unexpanded,
+                End::Coarse => VisitState::Coarse,
                 End::Settled if params.out_of_order => {
                     self.trace(state.tree.root, head);
                     backup::revisit(state, params, &self.path, &self.steps);
@@ -482,12 +490,12 @@ mod tests {
     };
 
     /// What visits sent down in portions of `together` leave behind: the visits in flight of each node, and how the visits
-    /// ended (leaves, collisions, at proven nodes).
-    fn sent(nodes: u64, visits: usize, together: usize) -> (Vec<u32>, [usize; 3]) {
+    /// ended (in the order of [`End`]).
+    fn sent(nodes: u64, visits: usize, together: usize) -> (Vec<u32>, [usize; 5]) {
         let (mut state, params) = searched(nodes);
         state.progress = Default::default();
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-        let mut ends = [0; 3];
+        let mut ends = [0; 5];
         let mut descent = Descent::default();
         for _ in 0..visits / together {
             let mut selection = Selection {

@@ -12,7 +12,8 @@ use super::{
     search_contempt::Rule,
     tree::{
         SlotsByEdge, Tree,
-        node::{Node, Origin},
+        edges::EdgeRange,
+        node::{Node, NodeId, Origin},
         reroot::{reroot, reroot_in_analysis},
     },
     wdl_contempt::WdlContempt,
@@ -108,6 +109,23 @@ impl SearchState {
         if job.options.certainty_prop > 0 {
             self.prove_mates_at_root(job);
         }
+    }
+
+    /// Gives a node its refined priors.
+    pub fn refine(&mut self, id: NodeId, edges: EdgeRange) {
+        let tree = &mut self.tree;
+        let priors = |tree: &Tree| -> Vec<f32> {
+            let edges = tree.edges(tree.node(id));
+            edges.iter().map(|edge| edge.p()).collect()
+        };
+        if id != tree.root {
+            return tree.refine(id, edges);
+        }
+        let before = priors(tree);
+        tree.refine(id, edges);
+        let after = priors(tree);
+        let change = |edge: u8| after[usize::from(edge)] - before[usize::from(edge)];
+        self.root_moves.follow(change);
     }
 
     /// Notes which of the root's moves mate: the root itself is no leaf, so nobody else looks.

@@ -3,7 +3,7 @@
 //! ```text
 //! search.apply(&batch);                    // backs up what the network said
 //! if search.is_over() { break }
-//! search.gather(evaluator, &mut batch);    // selects leaves, expands them, queues them in the batch
+//! search.gather(evaluator, &mut batch)?;   // selects leaves, expands them, queues them in the batch
 //! evaluator.evaluate(&mut batch)?;
 //! ```
 //!
@@ -14,6 +14,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
+    error::Failure,
     expand::Oracles,
     job::{Clock, Job, SystemClock, stream},
     outcome,
@@ -24,7 +25,7 @@ use super::{
     tree::{Full, Tree},
     worker::Worker,
 };
-use crate::network::{Batch, Evaluator};
+use crate::network::{Batch, EvaluateError, Evaluator};
 
 /// What the workers of one search share: the tree with the search's state, and what decides when it ends.
 pub(super) struct Shared {
@@ -110,14 +111,33 @@ impl TreeSearch {
 
     /// Selects leaves and adds those that only the network can judge to `batch`, which may hold positions of other trees
     /// already and must come back with [`TreeSearch::apply`] (or [`TreeSearch::cancel`]) before the next call.
-    pub fn gather(&mut self, evaluator: &dyn Evaluator, batch: &mut Batch) {
+    ///
+    /// # Errors
+    /// When a network that refines priors fails.
+    pub fn gather(
+        &mut self,
+        evaluator: &dyn Evaluator,
+        batch: &mut Batch,
+    ) -> Result<(), EvaluateError> {
         self.worker.begin();
-        if !self.is_over() && self.try_to_gather(evaluator, batch).is_err() {
-            self.shared.end_full(&mut self.worker);
+        if self.is_over() {
+            return Ok(());
+        }
+        match self.try_to_gather(evaluator, batch) {
+            Ok(()) => Ok(()),
+            Err(Failure::Evaluate(error)) => Err(error),
+            Err(Failure::Full(Full)) => {
+                self.shared.end_full(&mut self.worker);
+                Ok(())
+            }
         }
     }
 
-    fn try_to_gather(&mut self, evaluator: &dyn Evaluator, batch: &mut Batch) -> Result<(), Full> {
+    fn try_to_gather(
+        &mut self,
+        evaluator: &dyn Evaluator,
+        batch: &mut Batch,
+    ) -> Result<(), Failure> {
         let oracles = Oracles {
             params: &self.params,
             tables: self.job.tables.as_deref(),

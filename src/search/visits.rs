@@ -77,6 +77,10 @@ pub(super) enum VisitState {
     Unexpanded,
     /// These are that position's moves: the visit itself is undone, and comes again.
     Expanded(EdgeRange),
+    /// It came to a position that has had many visits, whose priors are asked of a network that knows more.
+    Coarse,
+    /// These are the same moves with those priors, if that network has any to give: the visit itself is undone, and comes again.
+    Refined(Option<EdgeRange>),
     /// It waits for the network, at this place of the batch; its side to move may be sure of a draw.
     Queued(usize, bool),
     /// It can be backed up.
@@ -87,6 +91,24 @@ pub(super) enum VisitState {
     Collision,
     /// It was backed up.
     Done,
+}
+
+impl VisitState {
+    /// Whether its position is to be looked at.
+    pub fn is_to_be_expanded(&self) -> bool {
+        matches!(
+            self,
+            VisitState::Claimed | VisitState::Unexpanded | VisitState::Coarse
+        )
+    }
+
+    /// Whether it can be backed up or undone although the batch is not evaluated yet.
+    pub fn is_ready(&self) -> bool {
+        matches!(
+            self,
+            VisitState::Ready(_) | VisitState::Expanded(_) | VisitState::Refined(_)
+        )
+    }
 }
 
 /// A visit: its steps (a range of [`Visits::steps`]) and its state.
@@ -153,9 +175,10 @@ impl Visits {
 
     /// How many of the visits from number `first` on can be backed up already.
     pub fn ready(&self, first: usize) -> usize {
-        let is_ready =
-            |visit: &&Visit| matches!(visit.state, VisitState::Ready(_) | VisitState::Expanded(_));
-        self.list[first..].iter().filter(is_ready).count()
+        self.list[first..]
+            .iter()
+            .filter(|visit| visit.state.is_ready())
+            .count()
     }
 
     /// Turns what the network answered into leaves that can be backed up. Needs no lock.

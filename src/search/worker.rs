@@ -5,6 +5,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 
 use super::{
     backup::Paths,
+    error::Failure,
     expand::{Oracles, Replay},
     job::Job,
     params::Params,
@@ -104,8 +105,12 @@ impl Worker {
     /// Returns whether more should be selected, because leaves turned out to be known without the network.
     ///
     /// # Errors
-    /// When the tree has no room for more.
-    pub fn expand(&mut self, oracles: &Oracles<'_>, batch: &mut Batch) -> Result<bool, Full> {
+    /// When the tree has no room for more, or a network that refines priors fails.
+    pub(super) fn expand(
+        &mut self,
+        oracles: &Oracles<'_>,
+        batch: &mut Batch,
+    ) -> Result<bool, Failure> {
         self.unwind();
         oracles.expand(&mut self.visits, &mut self.replay, batch)?;
         let params = oracles.params;

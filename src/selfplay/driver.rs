@@ -177,7 +177,7 @@ impl GamesWorker<'_> {
             batch.clear();
             let mut count = 0;
             while count < waiting.len() && batch.len() < self.batch {
-                waiting[count].gather(evaluator, batch);
+                waiting[count].gather(evaluator, batch)?;
                 count += 1;
             }
             self.evaluate(evaluator, batch)?;
@@ -204,7 +204,7 @@ impl GamesWorker<'_> {
                 break;
             }
             batch.clear();
-            game.gather(evaluator, batch);
+            game.gather(evaluator, batch)?;
             self.evaluate(evaluator, batch)?;
             self.apply(game, batch)?;
         }
@@ -260,10 +260,7 @@ mod tests {
             for (name, value) in usual.iter().chain(extra) {
                 options.set(name, value).unwrap();
             }
-            let networks = Networks {
-                main: Arc::new(HashEvaluator),
-                opponent: None,
-            };
+            let networks = Networks::alone(Arc::new(HashEvaluator));
             Contestant::new(name, options, 20, networks)
         };
         let starts = Starts::odds("knight").unwrap();
@@ -344,10 +341,7 @@ mod tests {
         let config = NetworkConfig::from(&Options::default());
         let evaluator = load_uncached(&config).unwrap();
         assert!(evaluator.immediate().is_some());
-        let networks = Networks {
-            main: evaluator,
-            opponent: None,
-        };
+        let networks = Networks::alone(evaluator);
         let player = Contestant::new("x", Options::default(), 30, networks);
         let rules = Rules {
             longest: Some(4),

@@ -106,10 +106,14 @@ impl<'p> GameInPlay<'p> {
     }
 
     /// Adds leaves to the batch, which must come back with [`GameInPlay::apply`] before the next call.
-    pub fn gather(&mut self, evaluator: &dyn Evaluator, batch: &mut Batch) {
+    ///
+    /// # Errors
+    /// When a network that refines priors fails.
+    pub fn gather(&mut self, evaluator: &dyn Evaluator, batch: &mut Batch) -> Result<()> {
         if let Some(search) = &mut self.search {
-            search.gather(evaluator, batch);
+            search.gather(evaluator, batch)?;
         }
+        Ok(())
     }
 
     /// Takes what the network said, and plays the move if the search is over.

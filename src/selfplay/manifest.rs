@@ -15,9 +15,9 @@ use crate::{
     network::{
         Batch, Evaluator,
         backend::hash::is_hash,
-        compose::role::{human_rating, is_wanted, opponent_weights},
+        compose::role::{Role, human_rating},
         load::{
-            human,
+            NetworkConfig, human,
             weights::{AUTODISCOVER, inside},
         },
     },
@@ -103,14 +103,19 @@ fn player(player: &Contestant) -> Result<Value> {
         .map(|row| (row.name.to_owned(), json!(row.default)))
         .collect();
     let options_of = &player.options;
-    let opponent = opponent_weights(options_of).filter(|_| is_wanted(options_of));
-    let opponent = opponent.map(|weights| network(&weights, options_of));
-    let opponent = opponent.transpose()?;
+    let other = |role: Role| {
+        let weights = || NetworkConfig::of(options_of, role).weights;
+        let is_wanted = role.is_wanted(options_of);
+        is_wanted
+            .then(|| network(&weights(), options_of))
+            .transpose()
+    };
     Ok(json!({
         "name": player.name,
         "nodes": player.nodes,
         "network": network(&options_of.weights_file, options_of)?,
-        "opponent_network": opponent,
+        "opponent_network": other(Role::Opponent)?,
+        "refine_network": other(Role::Refiner)?,
         "tables": player.tables.as_ref().map(|tables| tables.describe()),
         "options": options,
     }))

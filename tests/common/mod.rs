@@ -5,6 +5,7 @@
     reason = "each test binary uses its part of this"
 )]
 
+pub mod ordered;
 pub mod session;
 mod shared;
 

@@ -119,6 +119,8 @@ pub(super) fn plan(
 /// The options of one side. What concerns the whole run cannot be a side's.
 fn side_options(both: &Options, by_hand: &BTreeSet<&'static str>, text: &str) -> Result<Options> {
     let (mut options, mut by_hand) = (both.clone(), by_hand.clone());
+    // What a network asks for would cost much of the time, and games of integers alone are the same on every machine.
+    by_hand.insert("RefineWeights");
     for setting in settings(text) {
         let (name, value) = setting?;
         options.set(name, value)?;

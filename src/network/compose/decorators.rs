@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{
     cache::{CACHE_ENTRY, Cached},
-    role::{Role, is_wanted},
+    role::Role,
 };
 use crate::{
     chess::{PackedMove, Ply},
@@ -24,7 +24,8 @@ fn cache_entries(options: &Options) -> usize {
     let Some(limit) = memory::limit(options) else {
         return options.nn_cache_size;
     };
-    let caches = 1 + u64::from(is_wanted(options));
+    let networks = Role::ALL.into_iter().filter(|role| role.is_wanted(options));
+    let caches = networks.count() as u64;
     let half = usize::try_from(limit / 2 / caches / CACHE_ENTRY).unwrap_or(usize::MAX);
     options.nn_cache_size.min(half)
 }
@@ -54,8 +55,9 @@ impl Decorators {
             temperature: match role {
                 Role::Main => options.policy_temperature,
                 Role::Opponent => options.opponent_policy_temperature,
+                Role::Refiner => options.refine_policy_temperature,
             },
-            // The opponent's network was trained on both sides' moves.
+            // The other networks were trained on both sides' moves.
             swap_colors: options.swap_colors && role == Role::Main,
             cache: cache_entries(options),
         }

@@ -8,4 +8,5 @@ pub mod decorators;
 pub mod multi;
 pub mod opponent;
 pub mod opponent_priors;
+pub mod refine;
 pub mod role;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use shakmaty::Color;
 
-use super::{decorators::Decorators, opponent_priors::OpponentPriors};
+use super::{decorators::Decorators, opponent_priors::OpponentPriors, refine::Refining};
 use crate::{
     network::{EvaluateError, Evaluator, cores},
     options::{Invalidates, Options},
@@ -29,17 +29,27 @@ pub struct Networks {
     pub main: Arc<dyn Evaluator>,
     /// The opponent's, if it has one of its own.
     pub opponent: Option<Arc<dyn Evaluator>>,
+    /// What refines the priors of positions with many visits.
+    pub refiner: Option<Arc<dyn Evaluator>>,
 }
 
 /// Whether two sets of options ask for the same networks behind the same decorators.
 pub fn are_same(one: &Options, other: &Options) -> bool {
     let decorators = |role| Decorators::of(one, role) == Decorators::of(other, role);
-    one.invalidated_since(other) < Invalidates::OpponentNetwork
-        && decorators(Role::Main)
-        && decorators(Role::Opponent)
+    one.invalidated_since(other) < Invalidates::OtherNetworks
+        && Role::ALL.into_iter().all(decorators)
 }
 
 impl Networks {
+    /// One that does everything.
+    pub fn alone(main: Arc<dyn Evaluator>) -> Networks {
+        Networks {
+            main,
+            opponent: None,
+            refiner: None,
+        }
+    }
+
     /// Loads what the options ask for: `load` makes the backend of a network, and in front of each come the decorators.
     ///
     /// # Errors
@@ -63,24 +73,45 @@ impl Networks {
         options: &Options,
         evaluator: impl Fn(Role) -> anyhow::Result<Arc<dyn Evaluator>>,
     ) -> anyhow::Result<Networks> {
-        let main = evaluator(Role::Main)?;
-        let opponent = match is_wanted(options) {
-            true => Some(evaluator(Role::Opponent).context("OpponentWeights")?),
-            false => None,
+        let other = |role: Role| match role.is_wanted(options) {
+            true => evaluator(role).context(role.option()).map(Some),
+            false => Ok(None),
         };
-        Ok(Networks { main, opponent })
+        Ok(Networks {
+            main: evaluator(Role::Main)?,
+            opponent: other(Role::Opponent)?,
+            refiner: other(Role::Refiner)?,
+        })
     }
 
     /// The memory of full caches, in bytes.
     pub fn cache_bytes(&self) -> u64 {
-        let opponent = self.opponent.as_ref();
-        self.main.cache_bytes() + opponent.map_or(0, |opponent| opponent.cache_bytes())
+        self.all().map(|network| network.cache_bytes()).sum()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<dyn Evaluator>> {
+        let others = self.opponent.iter().chain(&self.refiner);
+        std::iter::once(&self.main).chain(others)
     }
 
     /// The evaluator for a search for `contempt_side`. A tree must not outlive it: with another [`side`] the priors of all
     /// nodes are others.
     pub fn against(&self, options: &Options, contempt_side: Option<Color>) -> Arc<dyn Evaluator> {
-        let (Some(opponent), Some(side)) = (&self.opponent, side(options, contempt_side)) else {
+        let modelled = side(options, contempt_side).filter(|_| self.opponent.is_some());
+        let main = self.with_opponent(options, modelled);
+        match &self.refiner {
+            Some(refiner) => Arc::new(Refining {
+                main,
+                refiner: Arc::clone(refiner),
+                modelled,
+            }),
+            None => main,
+        }
+    }
+
+    /// The main network, with the opponent's priors where `modelled` moves.
+    fn with_opponent(&self, options: &Options, modelled: Option<Color>) -> Arc<dyn Evaluator> {
+        let (Some(opponent), Some(side)) = (&self.opponent, modelled) else {
             return Arc::clone(&self.main);
         };
         let threads = match options.threads {
@@ -101,17 +132,19 @@ impl Networks {
     /// # Errors
     /// When a backend fails.
     pub fn warm_up(&self, go_on: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
-        let mut all = [Some(&self.main), self.opponent.as_ref()].into_iter();
-        all.try_for_each(|network| network.map_or(Ok(()), |network| network.warm_up(go_on)))
+        self.all().try_for_each(|network| network.warm_up(go_on))
     }
 
     /// One line for people.
     pub fn describe(&self) -> String {
-        let main = self.main.describe();
-        match &self.opponent {
-            Some(opponent) => format!("{main}; the opponent's priors: {}", opponent.describe()),
-            None => main,
+        let mut text = self.main.describe();
+        if let Some(opponent) = &self.opponent {
+            text += &format!("; the opponent's priors: {}", opponent.describe());
         }
+        if let Some(refiner) = &self.refiner {
+            text += &format!("; refined priors: {}", refiner.describe());
+        }
+        text
     }
 }
 
@@ -213,8 +246,8 @@ mod tests {
         contempt_side: Color,
     ) -> Arc<dyn Evaluator> {
         let networks = Networks {
-            main: main.clone(),
             opponent: Some(opponent.clone()),
+            ..Networks::alone(main.clone())
         };
         networks.against(&options(mix), Some(contempt_side))
     }
@@ -307,8 +340,8 @@ mod tests {
     /// The two networks behind caches.
     fn cached(main: &Arc<Fake>, opponent: &Arc<Fake>) -> Networks {
         Networks {
-            main: Arc::new(Cached::new(main.clone(), 100)),
             opponent: Some(Arc::new(Cached::new(opponent.clone(), 100))),
+            ..Networks::alone(Arc::new(Cached::new(main.clone(), 100)))
         }
     }
 
@@ -414,7 +447,7 @@ mod tests {
     fn a_second_network_that_is_asked_for_is_never_dropped() {
         let load = |role| match role {
             Role::Main => Ok(Fake::main() as Arc<dyn Evaluator>),
-            Role::Opponent => Err(anyhow::anyhow!("no such file")),
+            _ => Err(anyhow::anyhow!("no such file")),
         };
         let error = Networks::load(&options("1"), load).err().unwrap();
         assert_eq!(format!("{error:#}"), "OpponentWeights: no such file");

@@ -7,13 +7,49 @@ use crate::{
     options::{ContemptMode, Options},
 };
 
-/// Which of the two networks.
+/// Which of the networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// That of `WeightsFile`.
     Main,
     /// That of `OpponentWeights`.
     Opponent,
+    /// That of `RefineWeights`.
+    Refiner,
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Role; 3] = [Role::Main, Role::Opponent, Role::Refiner];
+
+    /// Whether the options name such a network, and it can be loaded.
+    pub fn is_wanted(self, options: &Options) -> bool {
+        match self {
+            Role::Main => true,
+            Role::Opponent | Role::Refiner => {
+                self.weights(options).is_some() && !is_hash(&options.backend)
+            }
+        }
+    }
+
+    /// The network that the options name; none if it is one beside the main one, and they name none.
+    pub fn weights(self, options: &Options) -> Option<String> {
+        let named = options.refine_weights.trim();
+        match self {
+            Role::Main => Some(options.weights_file.clone()),
+            Role::Opponent => opponent_weights(options),
+            Role::Refiner => Some(named.to_owned()).filter(|named| !named.is_empty()),
+        }
+    }
+
+    /// The option that names it.
+    pub fn option(self) -> &'static str {
+        match self {
+            Role::Main => "WeightsFile",
+            Role::Opponent => "OpponentWeights",
+            Role::Refiner => "RefineWeights",
+        }
+    }
 }
 
 /// Values of `OpponentWeights` that mean a player inside the program begin with this, have a rating and end with `>`.
@@ -31,7 +67,7 @@ pub fn human_rating(weights: &str) -> Option<u32> {
 }
 
 /// The second network: what `OpponentWeights` names, or the player inside the program that `OpponentRating` asks for.
-pub fn opponent_weights(options: &Options) -> Option<String> {
+fn opponent_weights(options: &Options) -> Option<String> {
     let named = options.opponent_weights.trim();
     match (named, options.opponent_rating) {
         ("", 0) => None,
@@ -42,7 +78,7 @@ pub fn opponent_weights(options: &Options) -> Option<String> {
 
 /// Whether the options name a second network that can be loaded.
 pub fn is_wanted(options: &Options) -> bool {
-    opponent_weights(options).is_some() && !is_hash(&options.backend)
+    Role::Opponent.is_wanted(options)
 }
 
 /// Why a second network is named but plays no part, if that is so: something that its user should be told.

@@ -2,10 +2,7 @@
 
 use crate::{
     lc0::OnnxEncoding,
-    network::compose::{
-        decorators::Decorators,
-        role::{Role, opponent_weights},
-    },
+    network::compose::{decorators::Decorators, role::Role},
     options::{HistoryFill, NetworkEncoding, Options},
 };
 
@@ -72,20 +69,37 @@ impl NetworkConfig {
         }
     }
 
-    /// What they say about one of the networks. The opponent's has a temperature of its own, its usual heads and encoding; the
-    /// rest is as for the main one.
+    /// What they say about one of the networks. The opponent's and the one that refines have temperatures of their own, their usual heads
+    /// and encoding; the rest is as for the main one. But a backend for sparse networks alone, or none that was named, means for the
+    /// one that refines the one that needs no library, takes no memory of a GPU and gives the same on every call.
     pub fn of(options: &Options, role: Role) -> NetworkConfig {
         let main = NetworkConfig::from(options);
         match role {
             Role::Main => main,
             Role::Opponent => NetworkConfig {
-                weights: opponent_weights(options).unwrap_or_default(),
+                weights: role.weights(options).unwrap_or_default(),
                 policy_head: None,
                 value_head: None,
                 encoding: None,
                 temperature: options.opponent_policy_temperature,
                 swap_colors: false,
                 ..main
+            },
+            Role::Refiner => NetworkConfig {
+                weights: role.weights(options).unwrap_or_default(),
+                policy_head: None,
+                value_head: None,
+                encoding: None,
+                temperature: options.refine_policy_temperature,
+                swap_colors: false,
+                ..match ["", "auto", "sparse"].contains(&&*main.backend.to_ascii_lowercase()) {
+                    true => NetworkConfig {
+                        backend: "rten".into(),
+                        backend_options: String::new(),
+                        ..main
+                    },
+                    false => main,
+                }
             },
         }
     }

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::weights;
 use crate::{
@@ -14,8 +14,8 @@ use crate::{
 /// The metadata entry.
 pub const KEY: &str = "scorn.options";
 
-/// The options that a network may ask for: none of them reaches beyond the search.
-pub const ALLOWED: [&str; 11] = [
+/// The options that a network may ask for: none of them reaches beyond the search, and no file is named but those inside the program.
+pub const ALLOWED: [&str; 14] = [
     "AutoExtend",
     "CPuct",
     "CPuctBase",
@@ -26,6 +26,9 @@ pub const ALLOWED: [&str; 11] = [
     "LcbMinVisitShare",
     "LcbStdevs",
     "PolicyTemperature",
+    "RefinePolicyTemperature",
+    "RefineVisits",
+    "RefineWeights",
     "RootChoice",
 ];
 
@@ -99,6 +102,10 @@ fn wish((name, value): (&str, &str)) -> Result<(&'static str, String)> {
     let known = Options::name_of(name).filter(|name| ALLOWED.contains(name));
     let known = known.with_context(|| format!("a network may not ask for {name}"))?;
     Options::default().set(known, value)?;
+    ensure!(
+        known != "RefineWeights" || weights::inside(value).is_some(),
+        "a network may ask for networks inside the program only, not for {value}"
+    );
     Ok((known, value.to_owned()))
 }
 
@@ -137,6 +144,9 @@ mod tests {
         );
         assert!(check(text).unwrap_err().to_string().contains("LogFile"));
         assert!(check("CPuct=2;FpuValue=0.5;").is_ok());
+        assert!(check("RefineWeights=<built in dense>").is_ok());
+        let error = check("RefineWeights=/home/me/other.onnx").unwrap_err();
+        assert!(error.to_string().contains("inside the program only"));
         let mut options = Options::default();
         wishes.apply(&mut options, &BTreeSet::from(["CPuct"]));
         let usual = Options::default();

@@ -39,7 +39,7 @@ pub(in crate::search) struct EdgeRange {
     pub len: u8,
 }
 
-/// The edges of one node, largest prior first.
+/// The edges of one node, largest prior first; where priors were refined, those that were visited before come first.
 #[derive(Clone, Copy, Debug)]
 pub struct Edges<'a>(&'a [AtomicU32]);
 
@@ -92,6 +92,13 @@ impl EdgeArena {
         let segment = &self.segments[(range.start / SEGMENT) as usize];
         let offset = (range.start % SEGMENT) as usize;
         Edges(&segment[offset..offset + usize::from(range.len)])
+    }
+
+    /// Puts the edges in `range`, which no node refers to yet, into another order.
+    pub fn reorder(&self, range: EdgeRange, edges: &[Edge]) {
+        for (word, edge) in self.get(range).0.iter().zip(edges) {
+            word.store(edge.bits(), Ordering::Relaxed);
+        }
     }
 
     /// Gives the segments that end before the edge at `start` to the writer of another arena; nothing may be read there

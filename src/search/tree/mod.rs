@@ -24,7 +24,7 @@ use shakmaty::{Color, Position};
 pub use self::full::Full;
 use self::{
     edges::{EdgeArena, EdgeRange, Edges},
-    node::{Node, NodeId, Origin},
+    node::{Edge, Node, NodeId, Origin},
     records::{ReplyRecord, ReplyRecords, Rule},
     transpositions::SharedValues,
 };
@@ -152,7 +152,7 @@ impl Tree {
         node.children + NodeId::from(slot)
     }
 
-    /// The edges of a node, largest prior first.
+    /// The edges of a node, largest prior first; where priors were refined, those that were visited before come first.
     #[inline]
     pub fn edges(&self, node: &Node) -> Edges<'_> {
         self.edges.get(self.edge_range(node))
@@ -227,7 +227,30 @@ impl Tree {
         node.n_edges = edges.len;
     }
 
-    /// Tells a copied node where the copies of its edges are.
+    /// Gives a node the same moves with other priors, if nobody has done so yet. Edges with children keep their places, for slots go by
+    /// them; at the root all do, since a search names its moves by them.
+    pub(super) fn refine(&mut self, id: NodeId, edges: EdgeRange) {
+        let node = *self.node(id);
+        if node.is_refined() || node.n_edges != edges.len {
+            return;
+        }
+        let kept = match id == self.root {
+            true => usize::from(node.n_edges),
+            false => usize::from(node.n_children),
+        };
+        let mut refined: Vec<Edge> = self.edges.get(edges).iter().collect();
+        for (place, edge) in self.edges(&node).iter().take(kept).enumerate() {
+            let Some(behind) = refined[place..].iter().position(|it| it.m() == edge.m()) else {
+                return;
+            };
+            refined[place..=place + behind].rotate_right(1);
+        }
+        self.edges.reorder(edges, &refined);
+        self.move_edges(id, edges.start);
+        self.node_mut(id).set_refined();
+    }
+
+    /// Tells a node where its edges are now.
     pub(super) fn move_edges(&mut self, id: NodeId, start: u32) {
         let node = *self.node(id);
         if node.has_record() {
@@ -343,8 +366,6 @@ impl Tree {
     /// A start position whose first moves, in the order of their priors, lead to these nodes; all moves are allowed.
     #[cfg(test)]
     pub(super) fn with_children(children: &[Node]) -> Tree {
-        use self::node::Edge;
-
         let mut tree = Tree::new(History::default(), None);
         let moves = tree
             .history
@@ -369,8 +390,6 @@ impl Tree {
     /// Gives a node all moves after `game`, with the same priors, and children for the first of them, whose ids it returns.
     #[cfg(test)]
     pub(super) fn grow(&mut self, id: NodeId, game: &History, children: &[Node]) -> Vec<NodeId> {
-        use self::node::Edge;
-
         let moves: Vec<_> = crate::chess::moves::legal_moves(game.position()).collect();
         let prior = 1.0 / moves.len() as f32;
         let edges: Vec<Edge> = moves.iter().map(|&m| Edge::new(m, prior)).collect();

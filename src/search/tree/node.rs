@@ -97,8 +97,9 @@ pub enum Origin {
     Tablebase = 3,
 }
 
-/// Flag bits: lower bound + 1 in bits 0-1, upper bound + 1 in bits 2-3, frozen in bit 4, origin in bits 5-6.
+/// Flag bits: lower bound + 1 in bits 0-1, upper bound + 1 in bits 2-3, frozen in bit 4, origin in bits 5-6, refined in bit 7.
 const FROZEN: u8 = 1 << 4;
+const REFINED: u8 = 1 << 7;
 const OPEN_FLAGS: u8 = 2 << 2;
 
 /// One visited position.
@@ -159,7 +160,7 @@ impl Node {
     pub fn set_bounds(&mut self, bounds: Bounds, origin: Origin) {
         let lower = (bounds.lower + 1) as u8;
         let upper = (bounds.upper + 1) as u8;
-        self.flags = self.flags & FROZEN | lower | upper << 2 | (origin as u8) << 5;
+        self.flags = self.flags & (FROZEN | REFINED) | lower | upper << 2 | (origin as u8) << 5;
     }
 
     /// Whether the result is certain, so that visits end here.
@@ -175,7 +176,7 @@ impl Node {
 
     /// Where the certainty comes from.
     pub fn origin(&self) -> Origin {
-        match self.flags >> 5 {
+        match self.flags >> 5 & 3 {
             1 => Origin::Rules,
             2 => Origin::TwoFold,
             3 => Origin::Tablebase,
@@ -191,6 +192,16 @@ impl Node {
 
     pub(in crate::search) fn set_has_record(&mut self, has: bool) {
         self.flags = self.flags & !FROZEN | if has { FROZEN } else { 0 };
+    }
+
+    /// Whether its priors were asked again of a network that knows more.
+    #[inline]
+    pub fn is_refined(&self) -> bool {
+        self.flags & REFINED != 0
+    }
+
+    pub(in crate::search) fn set_refined(&mut self) {
+        self.flags |= REFINED;
     }
 
     /// Q with draws counted as `draw_score` (-1..=1, from the same point of view).
