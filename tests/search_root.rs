@@ -8,7 +8,7 @@ use common::{Setup, position};
 use scorn::{
     chess::{History, PackedMove},
     options::{Options, RootChoice},
-    search::PvLine,
+    search::{PvLine, Score},
 };
 use shakmaty::Position;
 
@@ -207,6 +207,26 @@ fn a_proven_win_is_always_played() {
         setup.options.seed = seed;
         let outcome = setup.search(&game, 400);
         assert_eq!(common::uci(&game, outcome.best.unwrap()), "a1a8");
+    }
+}
+
+#[test]
+fn a_mate_that_no_visit_came_to_is_in_the_line_all_the_same() {
+    // White has one move, and Black mates after it.
+    let game = position("2k5/2r5/PQ2p3/8/7P/5b2/1r6/3K4 w - - 6 45");
+    for nodes in [1, 2, 3, 4, 200] {
+        let setup = Setup::new(Options {
+            threads: 1,
+            ..Options::default()
+        });
+        let outcome = setup.search(&game, nodes);
+        let line = &outcome.report.lines[0];
+        assert_eq!(line.score, Score::Mate(-1), "{nodes} nodes");
+        assert_eq!(line.pv.len(), 2, "{nodes} nodes");
+        assert_eq!(outcome.ponder, Some(line.pv[1]));
+        let mut after = game.clone();
+        after.push(line.pv[0]);
+        assert_eq!(common::uci(&after, line.pv[1]), "c7c1", "{nodes} nodes");
     }
 }
 

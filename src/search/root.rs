@@ -8,6 +8,7 @@ use super::{
     certainty::{Certainty, compare},
     choice::Criterion,
     job::Job,
+    look_ahead,
     params::Params,
     report::{MoveStat, PvLine, Score},
     state::SearchState,
@@ -16,7 +17,12 @@ use super::{
         node::{Node, Origin},
     },
 };
-use crate::{chess::PackedMove, network::Value, options::Options, random::weighted_index};
+use crate::{
+    chess::{PackedMove, moves::legal_moves},
+    network::Value,
+    options::Options,
+    random::weighted_index,
+};
 
 /// A root move with its child's statistics ([`Node::EMPTY`] if it was never visited).
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +101,27 @@ impl Tree {
         if node.is_proven() && node.n_children == 0 {
             pv.extend(proving_move(self, &node));
         }
+        if let Some(mate) = self.mating_reply(first, &child, pv.get(1)) {
+            pv = vec![first, mate];
+        }
         pv
+    }
+
+    /// The reply that mates after a root move to this node, if one does at once: `known`, or else one that no visit came to, since
+    /// a search that ends looks for mates itself.
+    fn mating_reply(
+        &self,
+        first: PackedMove,
+        child: &Node,
+        known: Option<&PackedMove>,
+    ) -> Option<PackedMove> {
+        if score(child) != Score::Mate(-1) {
+            return None;
+        }
+        let mut after = self.history()?.position().clone();
+        after.play_unchecked(first.unpack(&after));
+        let mut replies = known.copied().into_iter().chain(legal_moves(&after));
+        replies.find(|&m| look_ahead::mates(&after, m))
     }
 }
 
