@@ -187,6 +187,31 @@ fn with_search_contempt_an_analysis_tells_both_values() {
 }
 
 #[test]
+fn a_mate_is_one_against_best_replies_too() {
+    let analyze = |arguments: &[&str]| {
+        let fen = "6k1/5ppp/8/8/8/8/8/R5K1 w - - 0 1";
+        let common = [
+            "-b",
+            "hash",
+            "analyze",
+            "--fen",
+            fen,
+            "--nodes",
+            "50",
+            "--sc-limit",
+            "20",
+        ];
+        text(&scorn(&[&common, arguments].concat()).stdout)
+    };
+    let people = analyze(&[]);
+    assert_eq!(people.matches("mate 1 ").count(), 2, "{people}");
+    let record: serde_json::Value = serde_json::from_str(&analyze(&["--json"])).unwrap();
+    let objective = &record["lines"][0]["objective"];
+    assert!(objective["score"].is_null(), "{record}");
+    assert_eq!(objective["wdl"], serde_json::json!([1000, 0, 0]));
+}
+
+#[test]
 fn an_interrupted_analysis_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let (epd, whole, part) = (

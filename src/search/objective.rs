@@ -8,7 +8,7 @@
 
 use super::{
     params::Params,
-    report::{Objective, PvLine},
+    report::{Objective, PvLine, Score},
     tree::{
         Tree,
         node::{Node, NodeId},
@@ -44,6 +44,14 @@ impl Tree {
         let root = self.node(self.root);
         let draw_score = params.draw_score(self.root_turn);
         for line in lines {
+            // What tablebases know holds against every reply, and the tree need not have found it.
+            if matches!(line.score, Score::Tablebase(_)) {
+                line.objective = Some(Objective {
+                    value: line.value,
+                    trap_mass: 0.0,
+                });
+                continue;
+            }
             let edges = self.edges(root).iter();
             let edge = edges
                 .zip(0..)
@@ -144,7 +152,7 @@ mod tests {
     use super::*;
     use crate::{
         chess::History,
-        options::ScSampling,
+        options::{Options, ScSampling},
         search::{
             search_contempt::Rule,
             tree::node::{Bounds, Origin},
@@ -183,6 +191,30 @@ mod tests {
         tree.reply(id, Color::Black, &mut rng);
         tree.node_mut(id).in_flight = 0;
         assert!(tree.frozen(tree.node(id)).is_some());
+    }
+
+    #[test]
+    fn what_tablebases_know_is_no_trap() {
+        let (mut tree, offer) = tree();
+        freeze(&mut tree, offer);
+        let value = Value {
+            wl: 1.0,
+            d: 0.0,
+            m: 9.0,
+        };
+        let mut lines = [PvLine {
+            score: Score::Tablebase(9),
+            value,
+            pv: Vec::new(),
+            nodes: 7,
+            objective: None,
+        }];
+        tree.add_objectives(&Params::new(&Options::default(), 1, true), &mut lines);
+        let known = Objective {
+            value,
+            trap_mass: 0.0,
+        };
+        assert_eq!(lines[0].objective, Some(known));
     }
 
     #[test]

@@ -74,7 +74,10 @@ impl Style<'_> {
         };
         let told = |value: Value| {
             let [win, draw, loss] = wdl::per_mille(value);
-            format!("cp {} wdl {win} {draw} {loss}", self.score(value))
+            format!(
+                "{} wdl {win} {draw} {loss}",
+                self.score_text(line.score, value)
+            )
         };
         Some(format!(
             "info string {} {practical} {} objective {} {trap} {:.3} next {:.3}",
@@ -123,15 +126,21 @@ impl Style<'_> {
         )
     }
 
-    fn push_score(&self, text: &mut String, line: &PvLine) {
-        match line.score {
-            Score::Mate(moves) => push(text, format_args!(" score mate {moves}")),
+    /// `mate 3` where the result is certain, against every reply then, else `cp 31`.
+    fn score_text(&self, score: Score, value: Value) -> String {
+        match score {
+            Score::Mate(moves) => format!("mate {moves}"),
             Score::Tablebase(plies) => {
                 let moves = plies.signum() * (TABLEBASE_MATE + ((plies.abs() + 1) / 2).max(1));
-                push(text, format_args!(" score mate {moves}"));
+                format!("mate {moves}")
             }
-            Score::Open => push(text, format_args!(" score cp {}", self.score(line.value))),
+            Score::Open => format!("cp {}", self.score(value)),
         }
+    }
+
+    fn push_score(&self, text: &mut String, line: &PvLine) {
+        let score = self.score_text(line.score, line.value);
+        push(text, format_args!(" score {score}"));
         if self.options.show_wdl {
             let [win, draw, loss] = wdl::per_mille(line.value);
             push(text, format_args!(" wdl {win} {draw} {loss}"));
@@ -335,11 +344,28 @@ mod tests {
             trap_mass: 0.2,
         });
         assert_eq!(
-            style.objectives(&report(vec![line])),
+            style.objectives(&report(vec![line.clone()])),
             [
                 "info string e2e4 practical cp 100 wdl 500 400 100 objective cp 28 wdl 350 400 250 \
                  trap 0.300 next 0.200"
             ]
+        );
+        line.score = Score::Mate(2);
+        line.value = Value {
+            wl: 1.0,
+            d: 0.0,
+            m: 3.0,
+        };
+        line.objective = Some(Objective {
+            value: line.value,
+            trap_mass: 0.0,
+        });
+        assert_eq!(
+            style.objectives(&report(vec![line])),
+            [
+                "info string e2e4 practical mate 2 wdl 1000 0 0 objective mate 2 wdl 1000 0 0 trap 0.000 next 0.000"
+            ],
+            "no number of centipawns is a mate"
         );
     }
 

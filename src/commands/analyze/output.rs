@@ -98,8 +98,9 @@ pub struct LineRecord {
 /// A line against best replies.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ObjectiveRecord {
-    /// In the unit of `ScoreType`.
-    pub score: i32,
+    /// In the unit of `ScoreType`; absent if there is a forced mate, which holds against every reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<i32>,
     /// Chances to win, draw and lose, in per mille.
     pub wdl: [u32; 3],
     /// How much of the line's W-L are the opponent's mistakes.
@@ -210,7 +211,7 @@ impl LineRecord {
             mate,
             wdl: wdl::per_mille(line.value),
             objective: line.objective.map(|objective| ObjectiveRecord {
-                score: style.score(objective.value),
+                score: mate.is_none().then(|| style.score(objective.value)),
                 wdl: wdl::per_mille(objective.value),
                 trap: line.value.wl - objective.value.wl,
                 next: objective.trap_mass,
@@ -221,8 +222,9 @@ impl LineRecord {
         }
     }
 
-    fn score_text(&self) -> String {
-        match (self.mate, self.score) {
+    /// This score, or the moves to the mate if there is one.
+    fn score_text(&self, score: Option<i32>) -> String {
+        match (self.mate, score) {
             (Some(moves), _) => format!("mate {moves}"),
             (None, Some(score)) => format!("{:+.2}", f64::from(score) / 100.0),
             (None, None) => String::new(),
@@ -454,14 +456,14 @@ fn for_people(record: &PositionRecord, item: &Item) -> String {
         let [win, draw, loss] = line.wdl.map(|n| f64::from(n) / 10.0);
         text += &format!(
             "  {:>8}  win {win:.1} % draw {draw:.1} % loss {loss:.1} %  {}\n",
-            line.score_text(),
+            line.score_text(line.score),
             line.san.join(" ")
         );
         if let Some(objective) = &line.objective {
             let [win, draw, loss] = objective.wdl.map(|n| f64::from(n) / 10.0);
             text += &format!(
-                "  {:>+8.2}  win {win:.1} % draw {draw:.1} % loss {loss:.1} %  against best replies (trap {:+.1} %)\n",
-                f64::from(objective.score) / 100.0,
+                "  {:>8}  win {win:.1} % draw {draw:.1} % loss {loss:.1} %  against best replies (trap {:+.1} %)\n",
+                line.score_text(objective.score),
                 50.0 * objective.trap
             );
         }

@@ -303,7 +303,7 @@ mod tests {
             mate: None,
             wdl: practical,
             objective: Some(ObjectiveRecord {
-                score: 0,
+                score: Some(0),
                 wdl: objective,
                 trap: 0.0,
                 next: 0.0,
