@@ -113,7 +113,7 @@ impl MatchReport {
             ));
         }
         if let Some(estimate) = &self.estimate {
-            lines.push(estimate_text(estimate));
+            lines.push(estimate_text(estimate, self.pairs.is_some()));
         }
         if let Some(sprt) = &self.sprt {
             lines.push(sprt_text(sprt));
@@ -178,12 +178,12 @@ pub fn course(tally: &Tally) -> Vec<Standing> {
 }
 
 /// `55.0 % (50.1 to 59.9), Elo +34.9 +/- 29.1 (+6.0 to +64.3), normalised +34.8 +/- 28.9, LOS 99.1 %`; without what the
-/// results do not bound.
-pub fn estimate_text(estimate: &Estimate) -> String {
+/// results do not bound. It is one of complete pairs of games (`of_pairs`) or of single games.
+pub fn estimate_text(estimate: &Estimate, of_pairs: bool) -> String {
     let percent = |score: f64| 100.0 * score.clamp(0.0, 1.0);
     let score = percent(estimate.score);
     let los = format!("LOS {:.1} %", 100.0 * estimate.los);
-    let elo = elo_text(estimate);
+    let elo = elo_text(estimate, of_pairs);
     if estimate.los.is_nan() {
         // Without a spread there is no interval.
         return format!("{score:.1} %, {elo}");
@@ -201,8 +201,9 @@ pub fn estimate_text(estimate: &Estimate) -> String {
     format!("{text}, {los}")
 }
 
-/// `Elo +34.9 +/- 29.1`; only the bound that there is if there is one, and words where all games were won or lost.
-pub fn elo_text(estimate: &Estimate) -> String {
+/// `Elo +34.9 +/- 29.1`; only the bound that there is if there is one, and words where all games, or all complete pairs of games
+/// (`of_pairs`), were won or lost: games of a pair whose other game still runs may have ended otherwise.
+pub fn elo_text(estimate: &Estimate, of_pairs: bool) -> String {
     let Estimate {
         elo,
         elo_error,
@@ -212,7 +213,8 @@ pub fn elo_text(estimate: &Estimate) -> String {
     } = *estimate;
     if elo.is_infinite() {
         let result = if elo > 0.0 { "won" } else { "lost" };
-        return format!("all {result}: no Elo yet");
+        let what = if of_pairs { "complete pairs" } else { "games" };
+        return format!("all {what} {result}: no Elo yet");
     }
     let text = format!("Elo {elo:+.1}");
     if elo_error.is_finite() {
@@ -233,17 +235,22 @@ fn sprt_text(sprt: &SprtReport) -> String {
         SprtVerdict::Continue => "not decided",
     };
     format!(
-        "SPRT of {} against {} ({}): LLR {:.2} ({:.2} to {:.2}), {verdict}",
+        "SPRT of {} against {} ({}): LLR {} ({:.2} to {:.2}), {verdict}",
         sprt.test.elo1,
         sprt.test.elo0,
         match sprt.test.model {
             Model::Logistic => "logistic Elo",
             Model::Normalized => "normalized Elo",
         },
-        sprt.llr,
+        ratio_text(sprt.llr),
         sprt.lower,
         sprt.upper
     )
+}
+
+/// A log likelihood ratio to two places, without the sign that a zero may have.
+pub fn ratio_text(llr: f64) -> String {
+    format!("{:.2}", (100.0 * llr).round() / 100.0 + 0.0)
 }
 
 fn elo_plot(course: &[Standing]) -> Plot {
@@ -364,8 +371,14 @@ mod tests {
     fn numbers_that_do_not_exist_are_not_shown() {
         for (pairs, expected) in [
             // 2-0: no spread, so nothing is bounded.
-            ([0, 0, 0, 0, 1], "100.0 %, all won: no Elo yet"),
-            ([3, 0, 0, 0, 0], "0.0 %, all lost: no Elo yet"),
+            (
+                [0, 0, 0, 0, 1],
+                "100.0 %, all complete pairs won: no Elo yet",
+            ),
+            (
+                [3, 0, 0, 0, 0],
+                "0.0 %, all complete pairs lost: no Elo yet",
+            ),
             (
                 [0, 0, 0, 1, 4],
                 "95.0 % (86.2 to 100.0), Elo +511.5, at least +318.8, normalised +1105.5 +/- 215.3, LOS 100.0 %",
@@ -382,8 +395,34 @@ mod tests {
             ([0, 0, 0, 5, 0], "75.0 %, Elo +190.8 without bounds yet"),
         ] {
             let estimate = Counts(pairs).estimate().unwrap();
-            assert_eq!(estimate_text(&estimate), expected, "{pairs:?}");
+            assert_eq!(estimate_text(&estimate, true), expected, "{pairs:?}");
         }
+        let estimate = Counts([0, 0, 3]).estimate().unwrap();
+        let text = estimate_text(&estimate, false);
+        assert_eq!(text, "100.0 %, all games won: no Elo yet");
+    }
+
+    #[test]
+    fn a_game_whose_pair_is_not_complete_does_not_count_among_those_all_won() {
+        let mut tally = Tally::new(true, None);
+        for (pair, half, winner) in [
+            (0, 0, Color::White),
+            (0, 1, Color::Black),
+            (1, 0, Color::Black),
+        ] {
+            let result = KnownOutcome::Decisive { winner };
+            tally.add(Round { pair, half }, result, "checkmate", false);
+        }
+        let names = || ["a".to_owned(), "b".to_owned()];
+        let text = MatchReport::new(names(), names(), &tally, 1).text();
+        assert!(text.contains("+2 =0 -1"), "{text}");
+        assert!(text.contains("all complete pairs won"), "{text}");
+    }
+
+    #[test]
+    fn a_likelihood_ratio_of_zero_has_no_sign() {
+        assert_eq!(ratio_text(-1e-9), "0.00");
+        assert_eq!(ratio_text(-0.006), "-0.01");
     }
 
     #[test]

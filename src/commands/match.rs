@@ -345,14 +345,15 @@ fn line(tally: &Tally) -> String {
     let standing = tally.standing();
     let mut line = format!("{} games: +{wins} ={draws} -{losses}", standing.games);
     if let Some(estimate) = &standing.estimate {
-        line += &format!(", {}", report::elo_text(estimate));
+        line += &format!(", {}", report::elo_text(estimate, tally.is_paired()));
         if estimate.los.is_finite() {
             line += &format!(", LOS {:.1} %", 100.0 * estimate.los);
         }
     }
     if let (Some(ratio), Some(sprt)) = (standing.ratio, tally.sprt()) {
         let (lower, upper) = sprt.bounds();
-        line += &format!(", LLR {ratio:.2} ({lower:.2} to {upper:.2})");
+        let ratio = report::ratio_text(ratio);
+        line += &format!(", LLR {ratio} ({lower:.2} to {upper:.2})");
     }
     line
 }
