@@ -349,7 +349,11 @@ impl<'a> TrainingRun<'a> {
     fn test(&self, report: &mut dyn FnMut(&str)) -> Result<()> {
         for (name, chunks) in &self.tests {
             let measures = measure_floating(self.shape, &self.state.average, chunks);
-            self.log(&format!("held out {name}: {measures}"), report)?;
+            let text = match measures.moves + measures.values > 0.0 {
+                true => measures.to_string(),
+                false => "no position is held out".into(),
+            };
+            self.log(&format!("held out {name}: {text}"), report)?;
         }
         Ok(())
     }
@@ -793,6 +797,19 @@ mod tests {
                 "{lines:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_test_without_positions_is_no_perfect_score() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("x.rec");
+        // The eighth would be held out.
+        write(&data, 7);
+        let mut lines = Vec::new();
+        let settings = settings(&folder.path().join("run"), &data);
+        run(&settings, &mut |line| lines.push(line.to_owned())).unwrap();
+        let last = lines.last().unwrap();
+        assert!(last.ends_with("no position is held out"), "{last}");
     }
 
     #[test]
