@@ -77,14 +77,17 @@ impl Item {
 /// A stream of positions; what cannot be read is an error with its place.
 pub type Items = Box<dyn Iterator<Item = Result<Item>>>;
 
-/// One position from the command line.
+/// One position from the command line, with the moves that led to it if they follow as in UCI: networks see them, and repetitions
+/// count.
 ///
 /// # Errors
-/// When the FEN is not one.
-pub fn from_fen(fen: &str) -> Result<Item> {
-    let fen = Some(fen).filter(|fen| *fen != "startpos");
-    let history = setup::history_from(fen, &[])?;
-    Ok(Item::new(history, fen.unwrap_or("startpos").to_owned()))
+/// When the FEN is not one, or a move is not legal.
+pub fn from_fen(text: &str) -> Result<Item> {
+    let (start, moves) = text.split_once(" moves ").unwrap_or((text, ""));
+    let fen = Some(start.trim()).filter(|fen| *fen != "startpos");
+    let moves: Vec<String> = moves.split_whitespace().map(str::to_owned).collect();
+    let history = setup::history_from(fen, &moves)?;
+    Ok(Item::new(history, text.to_owned()))
 }
 
 /// The positions of an EPD file: a FEN's first four fields, then operations such as `bm Nf3; id "test 1";`.
@@ -231,6 +234,21 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(text.as_ref()).unwrap();
         file
+    }
+
+    #[test]
+    fn moves_may_follow_a_position() {
+        let there_and_back = "startpos moves g1f3 g8f6 f3g1 f6g8";
+        let item = from_fen(there_and_back).unwrap();
+        assert_eq!(item.name, there_and_back);
+        assert_eq!(item.history.last().repetitions, 1);
+        let fen = "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1 moves e2e4";
+        assert_eq!(
+            from_fen(fen).unwrap().fen(),
+            "4k3/8/8/8/4P3/8/8/4K3 b - - 0 1"
+        );
+        let error = from_fen("startpos moves e2e4 e2e4").unwrap_err();
+        assert!(error.to_string().contains("number 2"), "{error}");
     }
 
     #[test]

@@ -53,7 +53,7 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 #[command(group(clap::ArgGroup::new("positions").required(true).args(["fen", "epd", "pgn"])))]
 pub struct AnalyzeArgs {
-    /// A position, or "startpos"; may be given several times.
+    /// A position, or "startpos", with "moves e2e4 e7e5" after it where it is one of a game; may be given several times.
     #[arg(long, value_name = "FEN")]
     pub fen: Vec<String>,
     /// A file of positions, one a line; best moves (bm) in it are compared. May be .gz or .zst; "-" is standard input.
