@@ -137,6 +137,30 @@ fn bad_input_is_named_and_nothing_is_written() {
 }
 
 #[test]
+fn resigning_where_odds_are_given_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, resign, is_told) in [
+        ("with", &["--resign", "5"][..], true),
+        ("without", &[][..], false),
+    ] {
+        let usual = [
+            "--games",
+            "1",
+            "--nodes",
+            "5",
+            "--longest",
+            "4",
+            "--odds",
+            "queen",
+        ];
+        let output = run(&folder.path().join(name), &[&usual[..], resign].concat());
+        ok(&output);
+        let told = text(&output.stderr);
+        assert_eq!(told.contains("--resign may end"), is_told, "{told}");
+    }
+}
+
+#[test]
 fn games_that_repeat_are_foreseen() {
     let folder = tempfile::tempdir().unwrap();
     for (index, (arguments, expected)) in [

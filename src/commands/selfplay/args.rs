@@ -200,7 +200,7 @@ fn shard(text: &str) -> Result<Shard, String> {
     let index: u64 = index.parse().map_err(|_| error())?;
     let count: u64 = count.parse().map_err(|_| error())?;
     if index == 0 || index > count {
-        return Err(error());
+        return Err(format!("there is no part {index} of {count}"));
     }
     Ok(Shard {
         index: index - 1,

@@ -55,15 +55,7 @@ pub fn command(
         );
     }
     let mut plan = plan(args, options, by_hand, load)?;
-    if let Some(different) = different_games(&plan).filter(|&different| different < args.games) {
-        let games = match different {
-            1 => "all games will be the same".to_owned(),
-            count => format!("there are only {count} different games"),
-        };
-        tell(format_args!(
-            "scorn: there is no temperature, no noise and no random ply: {games}"
-        ));
-    }
+    warn(args, &plan);
     let mut balance = balance(args, &mut plan)?;
     let work = work(args, options, &plan);
     let numbers: Vec<u64> = (0..args.games)
@@ -100,6 +92,24 @@ pub fn command(
     run.display.bar.finish_and_clear();
     let sum = run.store.finish()?;
     report(args, &run, balance.as_ref(), &sum)
+}
+
+/// Tells what was hardly meant, before it takes hours.
+fn warn(args: &SelfplayArgs, plan: &Plan) {
+    if let Some(different) = different_games(plan).filter(|&different| different < args.games) {
+        let games = match different {
+            1 => "all games will be the same".to_owned(),
+            count => format!("there are only {count} different games"),
+        };
+        tell(format_args!(
+            "scorn: there is no temperature, no noise and no random ply: {games}"
+        ));
+    }
+    if args.odds.is_some() && args.resign.is_some() {
+        tell(format_args!(
+            "scorn: with --odds, --resign may end games at their first move: whoever gives a queen expects little from the start"
+        ));
+    }
 }
 
 /// The controller that was asked for.
