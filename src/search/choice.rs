@@ -84,13 +84,19 @@ impl Criterion {
                 match slot.filter(|_| is_known) {
                     Some(slot) => {
                         let variance = variance(tree, tree.child_id(root, slot), rng);
-                        q - self.stdevs * (variance / n).sqrt()
+                        q - self.stdevs * ((variance + doubt(n)) / n).sqrt()
                     }
                     None => f64::NEG_INFINITY,
                 }
             }
         }
     }
+}
+
+/// What is added to the sample variance of `n` values: few of them may be alike by chance. It is as if one more had been seen, with a
+/// weight of 1 / n^2, that lies 1 away from their mean.
+fn doubt(n: f64) -> f64 {
+    1.0 / (n.powi(3) + 1.0)
 }
 
 /// Number, sum and sum of squares of the values that visits returned.
@@ -239,6 +245,14 @@ mod tests {
             // Of few the sample variance is larger by n / (n - 1).
             let (all, some) = (all.variance() * (all.n - 1.0) / all.n, some.variance());
             assert!((all - some).abs() < 0.02, "{all} {some}");
+        }
+    }
+
+    #[test]
+    fn few_visits_that_are_alike_by_chance_prove_little() {
+        let state = |few| SearchState::with_children(&[node(16, 0.2, 0.2), node(few, 0.27, 0.27)]);
+        for (few, edge) in [(3, 0), (7, 0), (15, 1)] {
+            assert_eq!(chosen(&state(few), &[("RootChoice", "lcb")]), edge, "{few}");
         }
     }
 
