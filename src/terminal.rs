@@ -25,6 +25,12 @@ pub fn say(text: impl Display) -> io::Result<()> {
     io::stdout().write_all(printable(&text).as_bytes())
 }
 
+/// How many of something there are: `1 game`, `2 games`.
+pub fn counted(number: u64, one: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{number} {one}{ending}")
+}
+
 /// The text with everything that steers a terminal shown as `\u001b` and the like; ends of lines and tabs stay.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.chars().any(steers) {
@@ -52,6 +58,12 @@ fn steers(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_one() {
+        let texts = [0, 1, 2].map(|number| counted(number, "game"));
+        assert_eq!(texts, ["0 games", "1 game", "2 games"]);
+    }
 
     #[test]
     fn what_steers_a_terminal_is_shown() {

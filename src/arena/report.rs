@@ -6,11 +6,14 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::tally::{ForfeitNote, Standing, Tally};
-use crate::stats::{
-    elo::{Estimate, Games, Pairs},
-    page::Page,
-    plot::{MarkStyle, Plot, Series},
-    sprt::{Model, Sprt, SprtVerdict},
+use crate::{
+    stats::{
+        elo::{Estimate, Games, Pairs},
+        page::Page,
+        plot::{MarkStyle, Plot, Series},
+        sprt::{Model, Sprt, SprtVerdict},
+    },
+    terminal::counted,
 };
 
 /// Points of a plot over games.
@@ -102,8 +105,11 @@ impl MatchReport {
         let mut lines = vec![
             format!("{first} ({first_limit}) against {second} ({second_limit})"),
             format!(
-                "{} games: +{} ={} -{}",
-                self.games, self.wins, self.draws, self.losses
+                "{}: +{} ={} -{}",
+                counted(self.games, "game"),
+                self.wins,
+                self.draws,
+                self.losses
             ),
         ];
         if let Some(pairs) = &self.pairs {
@@ -135,7 +141,7 @@ impl MatchReport {
             ));
         }
         if self.left > 0 {
-            lines.push(format!("{} games were not played", self.left));
+            lines.push(format!("not played: {}", counted(self.left, "game")));
         }
         lines.join("\n")
     }

@@ -9,7 +9,7 @@ use crate::{
     files,
     network::input::policy_map,
     selfplay::chunk::{self, V6, VALUES},
-    terminal::tell,
+    terminal::{counted, tell},
 };
 
 /// A chunk is not larger than this, in bytes.
@@ -116,11 +116,11 @@ fn read(path: &Path) -> Result<Vec<V6>> {
 fn text(summary: &ChunkSummary) -> String {
     let [lost, drawn, won] = summary.results;
     format!(
-        "{} chunks, {} positions, valid\n\
+        "{}, {}, valid\n\
          results of the side to move: won {won}, drawn {drawn}, lost {lost}\n\
          visits {:.1}, entropy of the visits {:.3}, divergence from the priors {:.3} (means)",
-        summary.chunks,
-        summary.positions,
+        counted(summary.chunks, "chunk"),
+        counted(summary.positions, "position"),
         summary.mean(summary.visits as f64),
         summary.mean(summary.entropy),
         summary.mean(summary.kld),

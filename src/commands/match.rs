@@ -30,7 +30,7 @@ use crate::{
         openings::{Book, Opening},
     },
     stats::sprt::{Model, Sprt},
-    terminal,
+    terminal::{self, counted},
 };
 
 /// Shown below the options.
@@ -305,7 +305,8 @@ pub fn command(args: &MatchArgs) -> Result<()> {
     let told = tell(args, &game, &tally, html);
     done.and(told)?;
     if args.strict && !tally.forfeits.is_empty() {
-        bail!("{} games were lost by a fault", tally.forfeits.len());
+        let lost = counted(tally.forfeits.len() as u64, "game");
+        bail!("{lost} lost by a fault");
     }
     Ok(())
 }
@@ -343,7 +344,8 @@ fn tell(args: &MatchArgs, game: &Match, tally: &Tally, html: Option<NewFile>) ->
 fn line(tally: &Tally) -> String {
     let [losses, draws, wins] = tally.games().0;
     let standing = tally.standing();
-    let mut line = format!("{} games: +{wins} ={draws} -{losses}", standing.games);
+    let games = counted(standing.games, "game");
+    let mut line = format!("{games}: +{wins} ={draws} -{losses}");
     if let Some(estimate) = &standing.estimate {
         line += &format!(", {}", report::elo_text(estimate, tally.is_paired()));
         if estimate.los.is_finite() {

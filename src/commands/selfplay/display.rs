@@ -12,7 +12,7 @@ use crate::{
         driver::GamesProgress,
         store::{GameFacts, GameTally, Store},
     },
-    terminal::tell,
+    terminal::{counted, tell},
 };
 
 /// Time between two lines about the progress where there is no terminal: logs should not grow by every game.
@@ -74,7 +74,7 @@ impl Display {
         let (games, elapsed) = (self.bar.position(), self.bar.elapsed());
         if self.bar.is_hidden() && elapsed - self.told >= BETWEEN_LINES {
             self.told = elapsed;
-            tell(format_args!("{games} games, {text}"));
+            tell(format_args!("{}, {text}", counted(games, "game")));
         }
         self.bar.set_message(text);
     }

@@ -30,7 +30,7 @@ use crate::{
         records::{for_each_sample, samples_of},
         store::{GameFacts, GameTally, Store, StoredGame},
     },
-    terminal::tell,
+    terminal::{counted, tell},
 };
 
 /// Where `--balance` begins: the paper's first limit.
@@ -321,8 +321,8 @@ fn report(
         return Ok(());
     }
     say!(
-        "{} games: White won {}, drawn {}, Black won {}; (w+l)/d {}",
-        tally.games,
+        "{}: White won {}, drawn {}, Black won {}; (w+l)/d {}",
+        counted(tally.games, "game"),
         tally.white,
         tally.draws,
         tally.black,

@@ -152,7 +152,10 @@ pub fn command(
         file.finish()?;
     }
     if told.broken > 0 {
-        bail!("{} games could not be read", told.broken);
+        bail!(
+            "{} could not be read",
+            terminal::counted(told.broken, "game")
+        );
     }
     Ok(())
 }
@@ -248,7 +251,7 @@ fn text(told: &FileStats) -> String {
         format!("{name} {decisive} decisive, {draws} drawn")
     });
     let mut lines = vec![
-        format!("{name}: {} games", summary.games),
+        format!("{name}: {}", terminal::counted(summary.games, "game")),
         format!(
             "  1-0 {} ({:.1} %), drawn {} ({:.1} %), 0-1 {} ({:.1} %), unfinished {}",
             summary.white,
