@@ -70,7 +70,8 @@ class Settings:
 # engine's default is a temperature of 1.359, which suits networks that learned from single moves) it would never get sharp.
 NOISE = "--noise-epsilon 0.25 --noise-alpha 0.3 --policy-softmax-temp 1"
 
-# The rules of published programs, as far as they fit. Sizes (games, nodes, window) are those of a small machine.
+# The rules of published programs, as far as they fit. Sizes (games, nodes, window) are those of a small machine. Each names
+# all that the default preset does: what it left out would be taken from there.
 PRESETS: dict[str, dict] = {
     # Silver et al. 2018: noise at the root, moves of the first 30 plies in proportion to visits, visits and result as
     # targets, the squared error of the value as its loss, always the newest network.
@@ -94,6 +95,7 @@ PRESETS: dict[str, dict] = {
         "fade_least": 0.7,
         "subset": 200_000,
         "result_share": "0.2,0.8",
+        "value_loss": "cross-entropy",
         "passes": 5.0,
         "gate": "score",
         "match_options": "PolicyTemperature=1",
@@ -107,6 +109,7 @@ PRESETS: dict[str, dict] = {
         "nodes": 1000,
         "most_nodes": 4000,
         "result_share": "1",
+        "value_loss": "cross-entropy",
         "gate": "none",
         "match_options": "PolicyTemperature=1",
     },

@@ -483,6 +483,15 @@ def test_the_yardstick_is_the_level_nearest_to_the_best(tmp_path, monkeypatch):
     assert made.yardstick() == 3120
 
 
+@pytest.mark.parametrize("preset", settings.PRESETS)
+def test_a_preset_takes_nothing_from_the_default_one(tmp_path, preset):
+    named = settings.PRESETS[preset]
+    loop.Loop(tmp_path / "loop", FakeProgram(), named, "1")
+    kept = json.loads((tmp_path / "loop/manifest.json").read_text())["settings"]
+    assert kept == settings.as_dict(settings.Settings(**named))
+    assert kept["value_loss"] == ("squared" if preset == "alphazero" else "cross-entropy")
+
+
 def test_the_manifest_of_alphazeros_rules_has_them(tmp_path):
     loop.Loop(tmp_path / "loop", FakeProgram(), settings.PRESETS["alphazero"], "1")._lock.close()
     kept = json.loads((tmp_path / "loop/manifest.json").read_text())["settings"]
