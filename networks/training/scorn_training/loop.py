@@ -38,7 +38,7 @@ from pathlib import Path
 from . import charts, openings, schedule, selfplay
 from .execution import Job, Local, LoopError, Program
 from .files import write_whole
-from .settings import DEFAULT_PRESET, PRESETS, Settings, add_arguments, as_dict, check, first_use, given
+from .settings import DEFAULT_PRESET, PRESETS, Settings, add_arguments, as_dict, check, check_files, first_use, given
 
 FORMAT = 1
 # Openings in the book of matches, at least; taken by seed.
@@ -95,6 +95,7 @@ class Loop:
             if others:
                 raise LoopError(f"{self.folder} is not empty ({others[0]} is in it) and holds no manifest.json")
             self.settings = check(Settings(**{**PRESETS[DEFAULT_PRESET], **settings}))
+            check_files(self.settings)
             self.rehearse()
             settings = as_dict(self.settings)
             manifest = {"format": FORMAT, "program": version, "settings": settings, "generations": [], "current": {}}
@@ -115,6 +116,8 @@ class Loop:
         different = sorted(name for name in wanted if wanted[name] != found.get(name, defaults[name]))
         if different and is_made:
             raise LoopError(f"{path} was begun with other settings ({', '.join(different)}): go on as it was begun")
+        if not is_made:
+            check_files(self.settings)
         if different:
             self.rehearse()
             self._change(manifest, different)

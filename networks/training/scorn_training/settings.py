@@ -174,10 +174,6 @@ def check(settings: Settings) -> Settings:
             raise ValueError(f"--{name.replace('_', '-')} is {' or '.join(map(str, counts))} numbers, not {','.join(numbers)}")
     if not all(0 <= float(share) <= 1 for share in settings.result_share.split(",")):
         raise ValueError(f"--result-share is from 0 to 1, not {settings.result_share}")
-    for name in ("start", "teacher"):
-        file = getattr(settings, name)
-        if file not in ("", "random") and not Path(file).is_file():
-            raise ValueError(f"--{name}: there is no file {file}")
     if settings.odds and "/" not in settings.odds and not set(settings.odds.split("+")) <= PIECES:
         raise ValueError(f"--odds is a FEN or pieces such as rook+knight, not {settings.odds}")
     if settings.value_loss not in ("cross-entropy", "squared"):
@@ -189,6 +185,18 @@ def check(settings: Settings) -> Settings:
     if settings.balance and settings.sc_limit < 1:
         return replace(settings, sc_limit=5)
     return settings
+
+
+def check_files(settings: Settings) -> None:
+    """Looks for the networks that the first generation needs; later ones do without.
+
+    Raises:
+        ValueError: one is not there.
+    """
+    for name in ("start", "teacher"):
+        file = getattr(settings, name)
+        if file not in ("", "random") and not Path(file).is_file():
+            raise ValueError(f"--{name}: there is no file {file}")
 
 
 def first_use(name: str) -> str:

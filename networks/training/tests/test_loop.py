@@ -289,6 +289,21 @@ def test_settings_can_change_before_a_generation_is_complete(tmp_path, changed, 
         loop.Loop(folder, FakeProgram(), {"nodes": 5}, "1")
 
 
+def test_a_loop_that_is_made_does_without_the_files_it_began_with(tmp_path):
+    folder, start = tmp_path / "loop", tmp_path / "start.onnx"
+    with pytest.raises(ValueError, match="^--start: there is no file"):
+        loop.Loop(folder, FakeProgram(), {"start": str(start)}, "1")
+    start.touch()
+    began = loop.Loop(folder, FakeProgram(), {"start": str(start)}, "1")
+    began._lock.close()
+    start.unlink()
+    with pytest.raises(ValueError, match="^--start: there is no file"):
+        loop.Loop(folder, FakeProgram(), {}, "1")
+    began.manifest["generations"] = [{"generation": 0, "network": "x"}, {"generation": 1, "network": "y"}]
+    began.save()
+    assert loop.Loop(folder, FakeProgram(), {}, "1").settings == began.settings
+
+
 def test_settings_are_in_the_order_of_the_phases():
     names = [item.name for item in fields(settings.Settings)]
     phases = list(loop.MADE_BY)
