@@ -96,6 +96,9 @@ class Loop:
                 raise LoopError(f"{self.folder} is not empty ({others[0]} is in it) and holds no manifest.json")
             self.settings = check(Settings(**{**PRESETS[DEFAULT_PRESET], **settings}))
             check_files(self.settings)
+            # Who mistyped the folder of a loop that is to go on should know.
+            sizes = f"{self.settings.games} games a generation, {self.settings.nodes} nodes a move"
+            print(f"scorn loop: a new loop begins in {self.folder}: {sizes}", file=sys.stderr)
             self.rehearse()
             settings = as_dict(self.settings)
             manifest = {"format": FORMAT, "program": version, "settings": settings, "generations": [], "current": {}}

@@ -225,6 +225,14 @@ def test_settings_are_tried_before_they_are_kept(tmp_path, wrong, said):
     assert loop.Loop(folder, FakeProgram(), {"games": 3}, "1").settings.games == 3
 
 
+def test_a_new_loop_is_told_of(tmp_path, capsys):
+    loop.Loop(tmp_path / "mistyped", FakeProgram(), {"games": 9}, "1")._lock.close()
+    told = f"scorn loop: a new loop begins in {tmp_path}/mistyped: 9 games a generation, 100 nodes a move\n"
+    assert capsys.readouterr().err == told
+    loop.Loop(tmp_path / "mistyped", FakeProgram(), {}, "1")
+    assert capsys.readouterr().err == ""
+
+
 def test_the_trial_asks_for_everything_but_takes_little(tmp_path):
     program = FakeProgram()
     start, teacher = tmp_path / "start.onnx", tmp_path / "teacher.onnx"
