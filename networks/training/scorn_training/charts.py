@@ -185,8 +185,10 @@ def main() -> None:
     manifest = args.folder / "manifest.json"
     try:
         generations = json.loads(manifest.read_text())["generations"][1:]
-    except (OSError, ValueError, KeyError) as error:
-        parser.exit(1, f"scorn charts: {manifest}: {error}\n")
+    except OSError as error:
+        parser.exit(1, f"scorn charts: {error}\n")
+    except (ValueError, KeyError, TypeError) as error:
+        parser.exit(1, f"scorn charts: {manifest} is damaged, or not that of a loop ({error!r})\n")
     heads, table = rows(generations)
     for line in (heads, ["---"] * len(heads), *table):
         print("| " + " | ".join(line) + " |")

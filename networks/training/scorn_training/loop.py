@@ -109,9 +109,9 @@ class Loop:
             found = manifest["settings"]
             known = manifest["format"] == FORMAT
             is_made = len(manifest["generations"]) > 1
-        except (ValueError, KeyError, TypeError) as error:
-            raise LoopError(f"{path} is damaged: {error}") from error
-        unknown = sorted(set(found) - {item.name for item in fields(Settings)})
+            unknown = sorted(found.keys() - {item.name for item in fields(Settings)})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise LoopError(f"{path} is damaged, or not that of a loop ({error!r})") from error
         if not known or unknown:
             raise LoopError(f"{path} is of another version of this program" + "".join(f"; it has {name}" for name in unknown))
         self.settings = check(Settings(**{**found, **settings}))
@@ -436,7 +436,7 @@ class Loop:
             raise LoopError(f"generation {number} has no game to learn from")
         data, positions, share = self.training_set(number, files)
         steps = self.steps(number, positions)
-        start = json.loads(before.open("rb").readline())["progress"]["step"]
+        start = steps_of(before)
         fresh = self.quality(before, new)
         if not checkpoint.exists():
             write_whole(checkpoint, lambda partial: shutil.copyfile(before, partial))
@@ -643,6 +643,20 @@ def losses(line: str) -> dict:
     """The figures of a line of `scorn train`."""
     found = {key: re.search(rf"\b{key} (\d+\.\d+)", line) for key in ("policy", "kl", "value", "plies")}
     return {key: float(match[1]) for key, match in found.items() if match} if found["kl"] else {}
+
+
+def steps_of(checkpoint: Path) -> int:
+    """How many steps a checkpoint of `scorn train` has behind it.
+
+    Raises:
+        LoopError: its first line does not say so.
+    """
+    with open(checkpoint, "rb") as file:
+        line = file.readline()
+    try:
+        return json.loads(line)["progress"]["step"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise LoopError(f"{checkpoint} is damaged: its first line is not that of a checkpoint") from error
 
 
 def parse_share(text: str) -> tuple[float, float]:

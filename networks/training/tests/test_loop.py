@@ -557,6 +557,31 @@ def test_a_damaged_summary_is_named(tmp_path):
             made.count(folders, 0, 8)
 
 
+def test_a_manifest_of_something_else_is_named(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "manifest.json"
+    # Such as that of `scorn selfplay`, beside its games.
+    for other in ('{"format": 1, "games": 8}', "[]", '{"format": 1, "settings": [], "generations": []}', '{"format": 1'):
+        path.write_text(other)
+        with pytest.raises(LoopError, match=r"manifest.json is damaged, or not that of a loop \("):
+            loop.Loop(tmp_path, FakeProgram(), {}, "1")
+    for other in ('{"format": 1, "games": 8}', "[]", '{"format": 1'):
+        path.write_text(other)
+        monkeypatch.setattr("sys.argv", ["charts", str(tmp_path)])
+        with pytest.raises(SystemExit):
+            charts.main()
+        assert "manifest.json is damaged, or not that of a loop (" in capsys.readouterr().err
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    path = tmp_path / "checkpoint"
+    path.write_bytes(b'{"format": "x", "progress": {"step": 7}}\n\xff\0')
+    assert loop.steps_of(path) == 7
+    for damaged in (b"", b"xx", b"\xff", b"{}", b"[]", b'{"progress": 1}'):
+        path.write_bytes(damaged)
+        with pytest.raises(LoopError, match="checkpoint is damaged"):
+            loop.steps_of(path)
+
+
 def generation(number: int, score: tuple[int, int, int], opponent: str) -> dict:
     wins, draws, lost = score
     games = {"games": 10, "white": 3, "draws": 5, "black": 2, "decisive": 5, "plies": 500, "sc_limit": 5.0, "nodes": 100}
