@@ -694,6 +694,19 @@ def find_program(given: str) -> str:
     raise LoopError(f"no program: {' and '.join(candidates)} cannot be run (--scorn names it)")
 
 
+def ray_cluster(address: str, program: Program):
+    """What runs jobs on a Ray cluster.
+
+    Raises:
+        LoopError: there is none, or no Ray to reach it with.
+    """
+    try:
+        from .cluster import Cluster
+    except ModuleNotFoundError as error:
+        raise LoopError(f"--ray needs what `pip install 'networks/training[ray]'` brings: {error}") from error
+    return Cluster(address, program)
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="scorn_training.loop", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -712,9 +725,7 @@ def main(arguments: list[str] | None = None) -> int:
         version = program.run(["--version"]).strip()
         loop = Loop(args.folder, program, given(args), version)
         if args.ray:
-            from .cluster import Cluster
-
-            loop.executor = Cluster(args.ray, program)
+            loop.executor = ray_cluster(args.ray, program)
         loop.run(args.generations, args.minutes)
     except (LoopError, OSError, ValueError, subprocess.CalledProcessError) as error:
         print(f"scorn loop: {error}", file=sys.stderr)

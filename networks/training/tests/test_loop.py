@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import random
+import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -367,6 +368,13 @@ def test_a_worker_tells_the_same_complaint(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster.ray, "get", lambda result: result)
     with pytest.raises(LoopError, match=r"on a worker \(2\): error: unexpected argument '--nosuch' found$"):
         worker._attempt(Job(["selfplay", "--nosuch"], {}, tmp_path / "games"), {})
+
+
+def test_who_asks_for_ray_without_having_it_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "scorn_training.cluster", raising=False)
+    with pytest.raises(LoopError, match=r"--ray needs what `pip install 'networks/training\[ray\]'` brings: .*ray"):
+        loop.ray_cluster("auto", FakeProgram())
 
 
 def loop_of(folder: Path, generations: list[dict], **given) -> loop.Loop:
