@@ -282,7 +282,7 @@ class Loop:
         # A pair of players that leave nothing to chance would repeat the games of an opening that comes again.
         pairs = (self.settings.gate_pairs, self.settings.pool_pairs, self.settings.yardstick_pairs)
         seed = derived(self.settings.seed, "openings")
-        openings.make(self.folder / "openings.epd", self.program.path, max(BOOK, *pairs), seed)
+        openings.make(self.folder / "openings.epd", self.program, max(BOOK, *pairs), seed)
 
     def export(self, number: int) -> None:
         checkpoint = self.folder_of(number) / "train" / "checkpoint"
@@ -727,7 +727,7 @@ def main(arguments: list[str] | None = None) -> int:
         if args.ray:
             loop.executor = ray_cluster(args.ray, program)
         loop.run(args.generations, args.minutes)
-    except (LoopError, OSError, ValueError, subprocess.CalledProcessError) as error:
+    except (LoopError, OSError, ValueError) as error:
         print(f"scorn loop: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
 import tempfile
 from pathlib import Path
 
 import chess
 
+from .execution import Program
 from .files import write_whole
 
 # Centipawns that a balanced position may be away from 0, by a short search.
@@ -35,7 +35,7 @@ def random_positions(count: int, seed: int) -> list[str]:
     return list(found)
 
 
-def make(path: Path, scorn: str, count: int, seed: int) -> None:
+def make(path: Path, program: Program, count: int, seed: int) -> None:
     """Writes a book of so many balanced positions, if it is not there."""
     if path.exists():
         return
@@ -45,9 +45,8 @@ def make(path: Path, scorn: str, count: int, seed: int) -> None:
             epd = Path(folder) / "positions.epd"
             positions = random_positions(3 * count, seed + attempt)
             epd.write_text("".join(f"{position}\n" for position in positions))
-            command = [scorn, "analyze", "--epd", str(epd), "--nodes", str(NODES), "--json"]
-            command += ["--threads", "1", "--score-type", "centipawn"]
-            lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+            arguments = ["analyze", "--epd", str(epd), "--nodes", str(NODES), "--json"]
+            lines = program.run([*arguments, "--threads", "1", "--score-type", "centipawn"]).splitlines()
         for position, line in zip(positions, lines):
             score = json.loads(line)["lines"][0].get("score")  # a mate has none
             if score is not None and abs(score) <= BALANCED and position not in balanced:

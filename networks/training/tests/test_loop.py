@@ -659,6 +659,11 @@ def test_random_openings_are_different_and_playable():
     assert all(len(position.split()) == 4 for position in positions)
 
 
+def test_what_the_program_says_of_openings_is_told(tmp_path):
+    with pytest.raises(LoopError, match=r"^scorn analyze failed \(2\): error: --epd$"):
+        openings.make(tmp_path / "openings.epd", FakeProgram("--epd"), 2, 1)
+
+
 def test_seeds_are_in_the_range_of_the_program_and_differ():
     seeds = {loop.derived(1, number, name) for number in range(50) for name in ("a", "b")}
     assert len(seeds) == 100 and all(1 <= seed < 2**31 for seed in seeds)
