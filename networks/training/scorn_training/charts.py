@@ -196,9 +196,14 @@ def main() -> None:
     for cost in costs(args.folder / "times.jsonl"):
         total[cost["phase"]] = total.get(cost["phase"], 0) + cost["core_seconds"]
     print("\ncore minutes: " + ", ".join(f"{name} {seconds / 60:.1f}" for name, seconds in total.items()))
-    if args.svg and generations:
+    if args.svg and not generations:
+        parser.exit(1, "scorn charts: no generation is complete yet: there is nothing to plot\n")
+    if args.svg:
         figure = _figure(generations)
-        write_whole(args.svg, lambda partial: partial.write_text(figure))
+        try:
+            write_whole(args.svg, lambda partial: partial.write_text(figure))
+        except OSError as error:
+            parser.exit(1, f"scorn charts: {args.svg} cannot be written: {error.strerror}\n")
 
 
 if __name__ == "__main__":

@@ -642,6 +642,19 @@ def test_curves_and_page(tmp_path):
     assert {"loss/kl_learned", "loss/kl_fresh", "loss/value_learned", "loss/value_fresh"} < set(scalars)
 
 
+def test_plots_that_cannot_be_written_are_told_of(tmp_path, monkeypatch, capsys):
+    def said(generations: list[dict], svg: Path) -> str:
+        (tmp_path / "manifest.json").write_text(json.dumps({"generations": [{"generation": 0}, *generations]}))
+        monkeypatch.setattr("sys.argv", ["charts", str(tmp_path), "--svg", str(svg)])
+        with pytest.raises(SystemExit):
+            charts.main()
+        return capsys.readouterr().err
+
+    assert "nothing to plot" in said([], tmp_path / "x.svg")
+    where = tmp_path / "nosuch" / "x.svg"
+    assert f"{where} cannot be written: No such file" in said([generation(1, (6, 2, 2), "gen-0")], where)
+
+
 def test_a_line_of_costs_that_was_cut_short_is_left_out(tmp_path):
     path = tmp_path / "times.jsonl"
     assert charts.costs(path) == []
