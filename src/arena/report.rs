@@ -361,7 +361,7 @@ mod tests {
             "SPRT of 200 against 0",
             "checkmate 10, forfeit 1, stalemate 9",
             "in game 4.2",
-            "2 games were not played",
+            "not played: 2 games",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
