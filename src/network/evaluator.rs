@@ -89,6 +89,15 @@ pub trait Evaluator: Send + Sync {
         self.inner()?.refiner()
     }
 
+    /// Does `work`, which is going to evaluate, on a thread that suits: a backend that computes on threads of its own would be handed
+    /// one batch after the other, and to wake a thread and be woken by it can take longer than a small batch. Comes back when it is done.
+    fn host(&self, work: &mut (dyn FnMut() + Send)) {
+        match self.inner() {
+            Some(inner) => inner.host(work),
+            None => work(),
+        }
+    }
+
     /// Runs once whatever is slow the first time (a GPU's kernels for each batch size), so that a search need not wait
     /// for it later. Evaluating goes on meanwhile. `go_on` is asked before each run: it may wait, or end it.
     ///

@@ -84,9 +84,11 @@ fn speed_of_sizes(
     };
     let elapsed = thread::scope(|scope| {
         let running: Vec<_> = (0..threads)
-            .map(|seed| scope.spawn(move || work(seed)))
+            .map(|seed| scope.spawn(move || hosted(evaluator, || work(seed))))
             .collect();
-        let finished = running.into_iter().filter_map(|thread| thread.join().ok());
+        let finished = running
+            .into_iter()
+            .filter_map(|thread| thread.join().ok().flatten());
         finished.collect::<Result<Vec<Duration>, EvaluateError>>()
     })?;
     let seconds = elapsed
@@ -101,6 +103,13 @@ fn speed_of_sizes(
         evals_per_second: evaluated.into_inner() as f64 / seconds,
         ms_per_batch: 1000.0 * seconds * threads as f64 / batches,
     })
+}
+
+/// Does `work` where the evaluator wants it done.
+fn hosted<R: Send>(evaluator: &dyn Evaluator, work: impl Fn() -> R + Sync) -> Option<R> {
+    let mut result = None;
+    evaluator.host(&mut || result = Some(work()));
+    result
 }
 
 /// A batch of different positions from random games.

@@ -84,6 +84,8 @@ struct Search<'a> {
     evaluator: &'a dyn Evaluator,
     params: Params,
     threads: usize,
+    /// Whether nothing but positions that are judged at once is to be expected, and few of them.
+    is_light: bool,
     clock: &'a dyn Clock,
     started: Duration,
     stop: &'a StopSignal,
@@ -109,6 +111,9 @@ impl<'a> Search<'a> {
             true => 1,
             false => params.threads(),
         };
+        let nodes = job.limits.nodes;
+        let refines_none = nodes.is_some_and(|nodes| !params.may_refine(nodes));
+        let is_light = params.is_immediate() && (is_short || refines_none);
         Search {
             is_over: AtomicBool::new(shared.is_over),
             shared: Mutex::new(shared),
@@ -116,6 +121,7 @@ impl<'a> Search<'a> {
             evaluator,
             params,
             threads,
+            is_light,
             clock,
             started,
             stop,
@@ -129,19 +135,29 @@ impl<'a> Search<'a> {
     }
 
     /// Runs the workers, of which this thread is the first; it calls `tell_news` after each `interval`.
-    fn work_in_threads(&self, interval: Duration, tell_news: &mut dyn FnMut()) {
+    fn work_in_threads(&self, interval: Duration, tell_news: &mut (dyn FnMut() + Send)) {
         thread::scope(|scope| {
             for number in 1..self.threads as u64 {
-                scope.spawn(move || self.work(number, &mut |_| {}));
+                scope.spawn(move || self.host(&mut || self.work(number, &mut |_| {})));
             }
-            let mut due = interval;
-            self.work(0, &mut |elapsed| {
-                if elapsed >= due {
-                    tell_news();
-                    due = self.elapsed() + interval;
-                }
+            self.host(&mut || {
+                let mut due = interval;
+                self.work(0, &mut |elapsed| {
+                    if elapsed >= due {
+                        tell_news();
+                        due = self.elapsed() + interval;
+                    }
+                });
             });
         });
+    }
+
+    /// Has the evaluator choose the thread for a worker, unless it will hardly be asked for what takes long.
+    fn host(&self, work: &mut (dyn FnMut() + Send)) {
+        match self.is_light {
+            true => work(),
+            false => self.evaluator.host(work),
+        }
     }
 
     /// Locks the tree. Others hold it for fractions of a millisecond, so it pays to stay awake that long: being put to

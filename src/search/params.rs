@@ -199,6 +199,11 @@ impl Params {
         node.n >= self.refine_at && !node.is_refined() && !node.has_record()
     }
 
+    /// Whether a tree of so many visits can have nodes whose priors are to be asked again.
+    pub(super) fn may_refine(&self, visits: u64) -> bool {
+        visits >= u64::from(self.refine_at)
+    }
+
     /// From the options. If they name no batch size, batches grow with the tree as the evaluator advises.
     pub fn for_evaluator(options: &Options, evaluator: &dyn Evaluator) -> Params {
         let Advice {

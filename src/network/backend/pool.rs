@@ -85,6 +85,9 @@ pub struct Label {
 /// The most sessions of one network, where each serves a search thread.
 pub const MAX_SESSIONS: usize = 128;
 
+/// Does work on a thread from which sessions run without handing over to another (see [`Evaluator::host`]).
+pub type Host = fn(&mut (dyn FnMut() + Send));
+
 /// Makes another session for the same network.
 pub type SessionFactory = Box<dyn Fn() -> Result<Box<dyn DeviceSession>, String> + Send + Sync>;
 
@@ -95,6 +98,7 @@ pub struct NetworkEvaluator {
     view: View,
     advice: Advice,
     factory: SessionFactory,
+    host: Option<Host>,
     /// The most sessions there may be.
     limit: usize,
     pool: Mutex<Pool>,
@@ -187,6 +191,7 @@ impl NetworkEvaluator {
             },
             advice,
             factory,
+            host: None,
             limit,
             pool: Mutex::new(pool),
             returned: Condvar::new(),
@@ -221,6 +226,11 @@ impl NetworkEvaluator {
             time = begun.elapsed();
         }
         Ok(time)
+    }
+
+    /// The sessions run best in what this hosts.
+    pub fn set_host(&mut self, host: Host) {
+        self.host = Some(host);
     }
 
     /// Changes the advice.
@@ -374,6 +384,13 @@ impl Evaluator for NetworkEvaluator {
         match &mut lease.worker {
             Some(worker) => self.run(worker, batch),
             None => Ok(()),
+        }
+    }
+
+    fn host(&self, work: &mut (dyn FnMut() + Send)) {
+        match self.host {
+            Some(host) => host(work),
+            None => work(),
         }
     }
 

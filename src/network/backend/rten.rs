@@ -3,7 +3,7 @@
 //! Slower than ONNX Runtime, but always there. The weights are shared between sessions; each session has a thread pool
 //! of its own, by default of one thread, so that search threads do not compete for a common pool.
 
-use std::sync::Arc;
+use std::{cell::RefCell, sync::Arc};
 
 use rten::{Model, ModelOptions, NodeId, RunOptions, ThreadPool, Value, ValueOrView};
 use rten_tensor::{AsView, Layout, NdTensorView};
@@ -73,19 +73,60 @@ impl RtenModel {
 
     /// A session that computes with `threads` threads.
     pub fn session(&self, threads: usize) -> RtenSession {
+        let threads = threads.max(1);
         RtenSession {
             model: self.clone(),
-            pool: Arc::new(ThreadPool::with_num_threads(threads.max(1))),
+            pool: Arc::new(ThreadPool::with_num_threads(threads)),
+            threads,
             input: Vec::new(),
         }
     }
+}
+
+thread_local! {
+    /// The pool whose only thread this one is, if it was made by [`host`].
+    static OWN_POOL: RefCell<Option<Arc<ThreadPool>>> = const { RefCell::new(None) };
+}
+
+/// Forgets the thread's pool at the end, also of a panic.
+struct Hosted;
+
+impl Drop for Hosted {
+    fn drop(&mut self) {
+        OWN_POOL.take();
+    }
+}
+
+/// Does `work` on a thread that is a pool of its own, so that sessions of one thread compute right there: rten computes in pools only, and
+/// one that sleeps between batches has to be woken for each.
+pub fn host(work: &mut (dyn FnMut() + Send)) {
+    if OWN_POOL.with_borrow(Option::is_some) {
+        return work();
+    }
+    let pool = Arc::new(ThreadPool::with_num_threads(1));
+    let own = Arc::clone(&pool);
+    pool.run(move || {
+        OWN_POOL.set(Some(own));
+        let _hosted = Hosted;
+        work();
+    });
 }
 
 /// One thread's use of an [`RtenModel`].
 pub struct RtenSession {
     model: RtenModel,
     pool: Arc<ThreadPool>,
+    threads: usize,
     input: Vec<f32>,
+}
+
+impl RtenSession {
+    /// The pool to compute in: the calling thread, if one thread is to compute and this can be it.
+    fn pool(&self) -> Arc<ThreadPool> {
+        let own = OWN_POOL.with_borrow(Clone::clone);
+        own.filter(|_| self.threads == 1)
+            .unwrap_or_else(|| Arc::clone(&self.pool))
+    }
 }
 
 impl DeviceSession for RtenSession {
@@ -100,7 +141,7 @@ impl DeviceSession for RtenSession {
         self.input.resize(self.input.len().max(floats), 0.0);
         inputs.write(&mut self.input);
         let input = NdTensorView::from_data([rows, layout.planes, 8, 8], &self.input[..floats]);
-        let options = RunOptions::default().with_thread_pool(Some(self.pool.clone()));
+        let options = RunOptions::default().with_thread_pool(Some(self.pool()));
         let input: ValueOrView<'_> = input.into();
         let RtenModel {
             model,
@@ -140,4 +181,32 @@ fn copy(value: Value, rows: usize, width: usize, out: &mut Vec<f32>) -> Result<(
         None => out.extend(tensor.iter()),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::{self, ThreadId};
+
+    use super::*;
+
+    fn thread_of_host() -> (ThreadId, Option<Arc<ThreadPool>>) {
+        let mut found = None;
+        host(&mut || found = Some((thread::current().id(), OWN_POOL.with_borrow(Clone::clone))));
+        found.unwrap()
+    }
+
+    #[test]
+    fn hosted_work_runs_in_the_pool_of_its_own_thread() {
+        let (id, pool) = thread_of_host();
+        assert_ne!(id, thread::current().id());
+        assert!(pool.is_some() && OWN_POOL.with_borrow(Option::is_none));
+        host(&mut || {
+            // Whatever asks for a host in there is hosted already.
+            let (inner, own) = thread_of_host();
+            assert_eq!(inner, thread::current().id());
+            let mut computed = None;
+            own.unwrap().run(|| computed = Some(thread::current().id()));
+            assert_eq!(computed, Some(inner));
+        });
+    }
 }

@@ -155,6 +155,10 @@ impl Evaluator for OpponentPriors {
         both.map(|_| self as &dyn Immediate)
     }
 
+    fn host(&self, work: &mut (dyn FnMut() + Send)) {
+        self.main.host(&mut || self.opponent.host(work));
+    }
+
     fn probe(&self, line: &[Ply], policy: &mut [f32]) -> Option<Value> {
         let value = self.main.probe(line, policy)?;
         if self.is_opponents(line) {

@@ -38,6 +38,10 @@ impl Evaluator for Refining {
     fn refiner(&self) -> Option<&dyn Refiner> {
         Some(self)
     }
+
+    fn host(&self, work: &mut (dyn FnMut() + Send)) {
+        self.main.host(&mut || self.refiner.host(work));
+    }
 }
 
 impl Refiner for Refining {

@@ -28,7 +28,7 @@ use crate::{
                 session, targets,
             },
             pool::{Label, MAX_SESSIONS, NetworkEvaluator, SessionFactory},
-            rten::RtenModel,
+            rten::{self, RtenModel},
             sparse::SparseEvaluator,
         },
         compose::{
@@ -392,7 +392,12 @@ fn rten(wanted: Wanted<'_>) -> Result<NetworkEvaluator, LoadError> {
     };
     let label = label("rten", &network, device, note);
     let sessions = session_counts(config, advice, MAX_SESSIONS);
-    NetworkEvaluator::new(label, encoding, view, advice, sessions, factory).map_err(refused)
+    let evaluator = NetworkEvaluator::new(label, encoding, view, advice, sessions, factory);
+    let mut evaluator = evaluator.map_err(refused)?;
+    if threads == 1 {
+        evaluator.set_host(rten::host);
+    }
+    Ok(evaluator)
 }
 
 /// What is common to the backends of ONNX Runtime.
