@@ -432,19 +432,13 @@ mod tests {
 
     /// How often each network was loaded.
     #[derive(Default)]
-    struct LoadCounts {
-        main: AtomicUsize,
-        opponent: AtomicUsize,
-        refiner: AtomicUsize,
-    }
+    struct LoadCounts([AtomicUsize; Role::ALL.len()]);
 
     impl LoadCounts {
+        /// Of the main network and the opponent's.
         fn get(&self) -> (usize, usize) {
-            let (main, opponent) = (&self.main, &self.opponent);
-            (
-                main.load(Ordering::Relaxed),
-                opponent.load(Ordering::Relaxed),
-            )
+            let of = |role| self.0[role as usize].load(Ordering::Relaxed);
+            (of(Role::Main), of(Role::Opponent))
         }
     }
 
@@ -452,12 +446,7 @@ mod tests {
         let counts = Arc::new(LoadCounts::default());
         let counted = Arc::clone(&counts);
         let load = move |options: &Options, role: Role| {
-            let count = match role {
-                Role::Main => &counted.main,
-                Role::Opponent => &counted.opponent,
-                Role::Refiner => &counted.refiner,
-            };
-            count.fetch_add(1, Ordering::Relaxed);
+            counted.0[role as usize].fetch_add(1, Ordering::Relaxed);
             ensure!(options.opponent_weights != "missing", "it is missing");
             Ok(Arc::new(HashEvaluator) as Arc<dyn Evaluator>)
         };

@@ -107,13 +107,14 @@ impl<'a> Search<'a> {
         let params = Params::for_evaluator(&job.options, evaluator);
         let longest = job.limits.longest();
         let is_short = longest.is_some_and(|time| time <= WORTH_WAKING);
-        let threads = match params.is_immediate() && is_short {
+        let is_quick = params.is_immediate() && is_short;
+        let threads = match is_quick {
             true => 1,
             false => params.threads(),
         };
         let nodes = job.limits.nodes;
         let refines_none = nodes.is_some_and(|nodes| !params.may_refine(nodes));
-        let is_light = params.is_immediate() && (is_short || refines_none);
+        let is_light = is_quick || params.is_immediate() && refines_none;
         Search {
             is_over: AtomicBool::new(shared.is_over),
             shared: Mutex::new(shared),

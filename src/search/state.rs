@@ -114,13 +114,13 @@ impl SearchState {
     /// Gives a node its refined priors.
     pub fn refine(&mut self, id: NodeId, edges: EdgeRange) {
         let tree = &mut self.tree;
+        if id != tree.root {
+            return tree.refine(id, edges);
+        }
         let priors = |tree: &Tree| -> Vec<f32> {
             let edges = tree.edges(tree.node(id));
             edges.iter().map(|edge| edge.p()).collect()
         };
-        if id != tree.root {
-            return tree.refine(id, edges);
-        }
         let before = priors(tree);
         tree.refine(id, edges);
         let after = priors(tree);

@@ -17,7 +17,7 @@ use crate::{
         backend::hash::is_hash,
         compose::role::{Role, human_rating},
         load::{
-            NetworkConfig, human,
+            human,
             weights::{AUTODISCOVER, inside},
         },
     },
@@ -104,10 +104,10 @@ fn player(player: &Contestant) -> Result<Value> {
         .collect();
     let options_of = &player.options;
     let other = |role: Role| {
-        let weights = || NetworkConfig::of(options_of, role).weights;
-        let is_wanted = role.is_wanted(options_of);
-        is_wanted
-            .then(|| network(&weights(), options_of))
+        let named = role.weights(options_of);
+        let wanted = named.filter(|_| role.is_wanted(options_of));
+        wanted
+            .map(|weights| network(&weights, options_of))
             .transpose()
     };
     Ok(json!({

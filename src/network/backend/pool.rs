@@ -98,7 +98,7 @@ pub struct NetworkEvaluator {
     view: View,
     advice: Advice,
     factory: SessionFactory,
-    host: Option<Host>,
+    host: Host,
     /// The most sessions there may be.
     limit: usize,
     pool: Mutex<Pool>,
@@ -191,7 +191,7 @@ impl NetworkEvaluator {
             },
             advice,
             factory,
-            host: None,
+            host: |work| work(),
             limit,
             pool: Mutex::new(pool),
             returned: Condvar::new(),
@@ -230,7 +230,7 @@ impl NetworkEvaluator {
 
     /// The sessions run best in what this hosts.
     pub fn set_host(&mut self, host: Host) {
-        self.host = Some(host);
+        self.host = host;
     }
 
     /// Changes the advice.
@@ -388,10 +388,7 @@ impl Evaluator for NetworkEvaluator {
     }
 
     fn host(&self, work: &mut (dyn FnMut() + Send)) {
-        match self.host {
-            Some(host) => host(work),
-            None => work(),
-        }
+        (self.host)(work);
     }
 
     fn warm_up(&self, go_on: &dyn Fn() -> bool) -> Result<(), EvaluateError> {

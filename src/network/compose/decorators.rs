@@ -52,11 +52,7 @@ impl Decorators {
             };
         }
         Decorators {
-            temperature: match role {
-                Role::Main => options.policy_temperature,
-                Role::Opponent => options.opponent_policy_temperature,
-                Role::Refiner => options.refine_policy_temperature,
-            },
+            temperature: role.policy_temperature(options),
             // The other networks were trained on both sides' moves.
             swap_colors: options.swap_colors && role == Role::Main,
             cache: cache_entries(options),

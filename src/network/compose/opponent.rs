@@ -20,7 +20,7 @@ use crate::{
     options::{Invalidates, Options},
 };
 
-pub use super::role::{Role, is_wanted, side, why_idle};
+pub use super::role::{Role, side, why_idle};
 
 /// The networks that the options ask for.
 #[derive(Clone)]
@@ -440,7 +440,7 @@ mod tests {
             idle = options("1");
         }
         idle.set("OpponentWeights", " ").unwrap();
-        assert!(why_idle(&idle).is_none() && !is_wanted(&idle));
+        assert!(why_idle(&idle).is_none() && !Role::Opponent.is_wanted(&idle));
     }
 
     #[test]

@@ -42,6 +42,15 @@ impl Role {
         }
     }
 
+    /// The softmax temperature of its policy.
+    pub fn policy_temperature(self, options: &Options) -> f32 {
+        match self {
+            Role::Main => options.policy_temperature,
+            Role::Opponent => options.opponent_policy_temperature,
+            Role::Refiner => options.refine_policy_temperature,
+        }
+    }
+
     /// The option that names it.
     pub fn option(self) -> &'static str {
         match self {
@@ -76,11 +85,6 @@ fn opponent_weights(options: &Options) -> Option<String> {
     }
 }
 
-/// Whether the options name a second network that can be loaded.
-pub fn is_wanted(options: &Options) -> bool {
-    Role::Opponent.is_wanted(options)
-}
-
 /// Why a second network is named but plays no part, if that is so: something that its user should be told.
 pub fn why_idle(options: &Options) -> Option<&'static str> {
     if opponent_weights(options).is_none() {
@@ -100,7 +104,7 @@ pub fn why_idle(options: &Options) -> Option<&'static str> {
 
 /// The side at whose nodes the second network is asked, in a search for `contempt_side`; `None` if it is not asked at all.
 pub fn side(options: &Options, contempt_side: Option<Color>) -> Option<Color> {
-    let is_asked = is_wanted(options) && why_idle(options).is_none();
+    let is_asked = Role::Opponent.is_wanted(options) && why_idle(options).is_none();
     contempt_side.filter(|_| is_asked).map(Color::other)
 }
 
@@ -125,10 +129,10 @@ mod tests {
     #[test]
     fn a_rating_stands_for_a_network_unless_one_is_named() {
         let mut options = Options::default();
-        assert!(!is_wanted(&options) && why_idle(&options).is_none());
+        assert!(!Role::Opponent.is_wanted(&options) && why_idle(&options).is_none());
         options.set("OpponentRating", "1400").unwrap();
         assert_eq!(opponent_weights(&options), Some(human_name(1400)));
-        assert!(is_wanted(&options));
+        assert!(Role::Opponent.is_wanted(&options));
         options.set("OpponentWeights", "maia.pb.gz").unwrap();
         assert_eq!(opponent_weights(&options).as_deref(), Some("maia.pb.gz"));
         options.set("ContemptMode", "disable").unwrap();

@@ -74,33 +74,24 @@ impl NetworkConfig {
     /// one that refines the one that needs no library, takes no memory of a GPU and gives the same on every call.
     pub fn of(options: &Options, role: Role) -> NetworkConfig {
         let main = NetworkConfig::from(options);
-        match role {
-            Role::Main => main,
-            Role::Opponent => NetworkConfig {
-                weights: role.weights(options).unwrap_or_default(),
-                policy_head: None,
-                value_head: None,
-                encoding: None,
-                temperature: options.opponent_policy_temperature,
-                swap_colors: false,
-                ..main
-            },
-            Role::Refiner => NetworkConfig {
-                weights: role.weights(options).unwrap_or_default(),
-                policy_head: None,
-                value_head: None,
-                encoding: None,
-                temperature: options.refine_policy_temperature,
-                swap_colors: false,
-                ..match ["", "auto", "sparse"].contains(&&*main.backend.to_ascii_lowercase()) {
-                    true => NetworkConfig {
-                        backend: "rten".into(),
-                        backend_options: String::new(),
-                        ..main
-                    },
-                    false => main,
-                }
-            },
+        if role == Role::Main {
+            return main;
+        }
+        let needs_another = ["", "auto", "sparse"].contains(&&*main.backend.to_ascii_lowercase());
+        let (backend, backend_options) = match role == Role::Refiner && needs_another {
+            true => ("rten".into(), String::new()),
+            false => (main.backend, main.backend_options),
+        };
+        NetworkConfig {
+            weights: role.weights(options).unwrap_or_default(),
+            backend,
+            backend_options,
+            policy_head: None,
+            value_head: None,
+            encoding: None,
+            temperature: role.policy_temperature(options),
+            swap_colors: false,
+            ..main
         }
     }
 }
