@@ -55,6 +55,28 @@ fn one_file_is_one_object_and_packed_files_read_alike() {
 }
 
 #[test]
+fn a_folder_is_one_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    fs::create_dir(&run).unwrap();
+    let empty = stats(&[run.to_str().unwrap()]);
+    assert_eq!(empty.status.code(), Some(1));
+    assert!(text(&empty.stderr).contains("this folder has no file that ends in .pgn"));
+    fs::write(run.join("games-00001.pgn"), GAMES).unwrap();
+    fs::write(run.join("games-00002.pgn"), GAMES).unwrap();
+    fs::write(run.join("manifest.json"), "{}").unwrap();
+    let output = stats(&[run.to_str().unwrap(), "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["file"], run.to_str().unwrap());
+    for (name, value) in [("games", 8), ("sc_limit", 5), ("broken", 0)] {
+        assert_eq!(told[name], value, "{name}");
+    }
+    // Every game of the second file was played before.
+    assert_eq!(told["repeated"]["1"], 0.75);
+}
+
+#[test]
 fn several_files_are_counted_alone_and_together_and_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let paths = ["a.pgn", "b.pgn"].map(|name| folder.path().join(name));
@@ -151,6 +173,12 @@ fn records_of_self_play_are_counted_and_compared_with_a_network() {
         .output()
         .unwrap();
     assert!(played.status.success(), "{}", text(&played.stderr));
+    let run = stats(&["--json", out.to_str().unwrap()]);
+    let run: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(
+        (&run["games"], &run["policy"]["positions"]),
+        (&2.into(), &32.into())
+    );
     let file = out.join("positions-00001.vis");
     let policy = |arguments: &[&str]| {
         let all = [&["--json", file.to_str().unwrap()], arguments].concat();

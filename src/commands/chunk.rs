@@ -18,7 +18,7 @@ const LARGEST: u64 = 1 << 28;
 /// Shown below the options.
 const EXAMPLES: &str = "\
 Examples:
-  scorn chunk data/lc0/*.gz
+  scorn chunk data/lc0
   scorn chunk game_000000000.gz --print";
 
 /// Check and show training chunks of lc0's format V6 (.gz or unpacked).
@@ -27,7 +27,7 @@ Examples:
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct ChunkArgs {
-    /// Files.
+    /// Files, or folders of them (*.gz).
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Print every position as a JSON object.
@@ -72,7 +72,14 @@ impl ChunkSummary {
 /// When some files are no chunks or hold wrong positions; the others are counted and told nevertheless.
 pub fn command(args: &ChunkArgs) -> Result<()> {
     let (mut summary, mut bad) = (ChunkSummary::default(), 0_u64);
+    let mut files = Vec::new();
     for path in &args.files {
+        match path.is_dir() {
+            true => files.extend(files::of_folder(path, &[".gz"])?),
+            false => files.push(path.clone()),
+        }
+    }
+    for path in &files {
         match read(path) {
             Ok(positions) => {
                 summary.chunks += 1;
@@ -95,7 +102,7 @@ pub fn command(args: &ChunkArgs) -> Result<()> {
         say!("{}", text(&summary));
     }
     if bad > 0 {
-        bail!("{bad} of {} files are not right", args.files.len());
+        bail!("{bad} of {} files are not right", files.len());
     }
     Ok(())
 }

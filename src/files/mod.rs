@@ -8,9 +8,9 @@ pub mod output;
 mod zstd;
 
 use std::{
-    fs::{File, Metadata},
+    fs::{self, File, Metadata},
     io::{self, BufRead, BufReader, Read},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -178,6 +178,34 @@ pub fn read_text(path: &Path) -> Result<String> {
     Ok(text)
 }
 
+/// The files of a folder whose names end in one of `endings`, in the order of their names, those of the first ending first.
+///
+/// # Errors
+/// When the folder cannot be read, or there is no such file in it.
+pub fn of_folder(folder: &Path, endings: &[&str]) -> Result<Vec<PathBuf>> {
+    let name = || format!("cannot read the folder {}", folder.display());
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).with_context(name)? {
+        let path = entry.with_context(name)?.path();
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        let ending = endings.iter().position(|&ending| file.ends_with(ending));
+        files.extend(
+            ending
+                .filter(|_| path.is_file())
+                .map(|ending| (ending, path)),
+        );
+    }
+    if files.is_empty() {
+        let endings = endings.join(", ");
+        bail!(
+            "{}: this folder has no file that ends in {endings}",
+            folder.display()
+        );
+    }
+    files.sort();
+    Ok(files.into_iter().map(|(_, path)| path).collect())
+}
+
 #[cfg(unix)]
 fn is_device(metadata: &Metadata) -> bool {
     use std::os::unix::fs::FileTypeExt;
@@ -247,6 +275,21 @@ mod tests {
     fn a_byte_order_mark_is_no_part_of_the_text() {
         let file = file("\u{feff}--threads=1\n".as_bytes());
         assert_eq!(read_text(file.path()).unwrap(), "--threads=1\n");
+    }
+
+    #[test]
+    fn a_folder_gives_its_files_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let error = of_folder(folder.path(), &[".pgn", ".vis"]).unwrap_err();
+        assert!(error.to_string().ends_with("ends in .pgn, .vis"), "{error}");
+        for name in ["b.pgn", "a.vis", "a.pgn", "manifest.json"] {
+            std::fs::write(at(name), "").unwrap();
+        }
+        std::fs::create_dir(at("c.pgn")).unwrap();
+        let found = of_folder(folder.path(), &[".pgn", ".vis"]).unwrap();
+        assert_eq!(found, ["a.pgn", "b.pgn", "a.vis"].map(at));
+        assert!(of_folder(&at("missing"), &[".pgn"]).is_err());
     }
 
     #[test]

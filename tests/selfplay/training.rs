@@ -42,6 +42,9 @@ fn chunks_read_back_field_by_field_without_our_reader() {
         .collect();
     let checked = scorn(&["chunk", "--json"], &chunks);
     ok(&checked);
+    // The folder says the same.
+    let of_folder = scorn(&["chunk", "--json"], &[out.join("lc0")]);
+    assert_eq!(of_folder.stdout, checked.stdout);
     let summary: Value = serde_json::from_slice(&checked.stdout).unwrap();
     assert_eq!(
         (&summary["chunks"], &summary["bad"]),

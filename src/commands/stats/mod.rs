@@ -36,6 +36,7 @@ const NAMED_ERRORS: u64 = 20;
 const EXAMPLES: &str = "\
 Examples:
   scorn stats games.pgn.zst
+  scorn stats data
   scorn stats sc5.pgn sc20.pgn puct.pgn --sc-limits 5,20,1000000 --html figures.html
   scorn stats data/positions-*.vis --network other.onnx";
 
@@ -45,7 +46,8 @@ Examples:
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct StatsArgs {
-    /// PGN files; may be .gz or .zst; "-" is standard input. Or files of visits (positions-*.vis) of self-play.
+    /// PGN files; may be .gz or .zst; "-" is standard input. Or files of visits (positions-*.vis) of self-play. Or a folder,
+    /// whose games and visits count as one file.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Print one JSON object.
@@ -160,19 +162,40 @@ pub fn command(
     Ok(())
 }
 
+/// What the names of a folder's files end in: games, and the searches behind them.
+const IN_FOLDER: [&str; 4] = [".pgn", ".pgn.gz", ".pgn.zst", ".vis"];
+
+/// Counts a file, or those of a folder as one.
 fn count(path: &Path, network: Option<&dyn Evaluator>) -> Result<Counted> {
-    let name = path.display().to_string();
     let mut counted = Counted {
-        name,
+        name: path.display().to_string(),
         stats: GameStats::default(),
         sc_limit: None,
         broken: 0,
     };
-    if path.is_file() && is_searched(path)? {
-        counted.stats.policies = records::count(path, network)?;
-        return Ok(counted);
-    }
+    let files = match path.is_dir() {
+        true => files::of_folder(path, &IN_FOLDER)?,
+        false => vec![path.to_owned()],
+    };
     let mut limits: BTreeSet<u64> = BTreeSet::new();
+    for file in &files {
+        if file.is_file() && is_searched(file)? {
+            let policies = records::count(file, network)?;
+            counted.stats.policies.append(&policies);
+        } else {
+            count_games(file, &mut counted, &mut limits)?;
+        }
+    }
+    // Games of several limits are a point of none.
+    let mut limits = limits.into_iter();
+    counted.sc_limit = limits.next().filter(|_| limits.next().is_none());
+    Ok(counted)
+}
+
+/// Adds the games of a file, and the limits of search-contempt that their tags name.
+fn count_games(path: &Path, counted: &mut Counted, limits: &mut BTreeSet<u64>) -> Result<()> {
+    let name = path.display();
+    let before = counted.stats.games() + counted.broken;
     for game in Reader::new(files::open(path)?) {
         match game {
             Ok(game) => {
@@ -186,21 +209,15 @@ fn count(path: &Path, network: Option<&dyn Evaluator>) -> Result<Counted> {
             Err(error @ ReadError::Game { .. }) => {
                 counted.broken += 1;
                 if counted.broken <= NAMED_ERRORS {
-                    terminal::tell(format_args!("scorn: {}: {error}", counted.name));
+                    terminal::tell(format_args!("scorn: {name}: {error}"));
                 }
             }
-            Err(error) => return Err(error).context(counted.name),
+            Err(error) => return Err(error).with_context(|| name.to_string()),
         }
     }
-    // Games of several limits are a point of none.
-    let mut limits = limits.into_iter();
-    counted.sc_limit = limits.next().filter(|_| limits.next().is_none());
-    ensure!(
-        counted.stats.games() + counted.broken > 0,
-        "{}: there is no game in it",
-        counted.name
-    );
-    Ok(counted)
+    let found = counted.stats.games() + counted.broken;
+    ensure!(found > before, "{name}: there is no game in it");
+    Ok(())
 }
 
 /// All files as one; each of them too, if there are several.
