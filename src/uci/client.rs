@@ -26,7 +26,10 @@ use self::{
     option::{Announced, announced},
 };
 
-/// How long an engine has to answer `uci`, and to get ready with its network.
+/// How long an engine has to answer `uci`: what is no engine is known by then.
+const GREETING: Duration = Duration::from_secs(30);
+
+/// How long it has to get ready with its network.
 const START: Duration = Duration::from_secs(120);
 
 /// How long it has to answer `stop`.
@@ -197,7 +200,7 @@ impl Client {
         };
         let (mut called, mut options) = (None, Vec::new());
         client.send("uci")?;
-        client.until("uciok", "uci", Instant::now() + START, &mut |line| {
+        client.until("uciok", "uci", Instant::now() + GREETING, &mut |line| {
             let name = line.strip_prefix("id name ");
             called = name.map(|name| name.trim().to_owned()).or(called.take());
             options.extend(announced(line));

@@ -120,6 +120,7 @@ fn bad_input_is_named_and_nothing_is_written() {
         ),
         (&["--syzygy-paths", "/no/such"], "/no/such"),
         (&["--tables-decide"], "SyzygyPath"),
+        (&["--fast-nodes", "5"], "no faster than those with all 5"),
     ] {
         let out = folder.path().join("out");
         let output = run(
@@ -171,7 +172,6 @@ fn games_that_repeat_are_foreseen() {
             &["--odds", "queen", "--a-plays", "both", "--b", "CPuct=3"],
             Some(2),
         ),
-        (&["--fast-nodes", "60"], Some(1)),
         (&["--sc-limit", "2"], None),
         (&["--fast-nodes", "30"], None),
         (&["--temperature", "1", "--temp-cutoff-move", "2"], None),

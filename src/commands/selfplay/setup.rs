@@ -105,6 +105,14 @@ pub(super) fn plan(
             networks[1].clone(),
         ),
     ];
+    let most_nodes = players.iter().map(|player| player.nodes).max();
+    if let (Some(cap), Some(most)) = (terms.cap, most_nodes) {
+        ensure!(
+            cap.nodes < most,
+            "--fast-nodes {}: these searches would be no faster than those with all {most} nodes",
+            cap.nodes
+        );
+    }
     for player in &mut players {
         player.tables = tables(&player.options.syzygy_path)?;
     }
