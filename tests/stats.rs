@@ -76,6 +76,48 @@ fn a_folder_is_one_run() {
     assert_eq!(told["repeated"]["1"], 0.75);
 }
 
+/// Two batches of two games, whose controller moves ScLimit in between.
+#[test]
+fn the_path_of_a_balanced_run_is_told_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (run, page) = (at("run"), at("page.html"));
+    let arguments =
+        "selfplay --games 4 --nodes 12 --longest 20 --seed 3 --balance 1 --balance-games 2 --out";
+    let played = Command::new(env!("CARGO_BIN_EXE_scorn"))
+        .args(arguments.split_whitespace())
+        .arg(&run)
+        .output()
+        .unwrap();
+    assert!(played.status.success(), "{}", text(&played.stderr));
+    let output = stats(&[&run, "--html", &page]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    // Twenty plies decide nothing: the limit is halved as far as it goes.
+    let told = text(&output.stdout);
+    assert!(
+        told.contains("ScLimit by batches: 5, 3, next 1 with 12 nodes"),
+        "{told}"
+    );
+    let page = fs::read_to_string(&page).unwrap();
+    assert_eq!(page.matches("run, 12 nodes").count(), 2);
+    assert_eq!(page.matches("<svg").count(), 5);
+    let json = stats(&[&run, "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(
+        (&json["path"][1]["batch"], &json["path"][1]["draws"]),
+        (&2.into(), &2.into())
+    );
+    let balance = folder.path().join("run/balance.jsonl");
+    fs::write(&balance, "{\"batch\":1}\n").unwrap();
+    let damaged = stats(&[&run]);
+    assert_eq!(damaged.status.code(), Some(1));
+    let error = text(&damaged.stderr);
+    assert!(
+        error.contains("balance.jsonl is damaged") && error.lines().count() == 1,
+        "{error}"
+    );
+}
+
 #[test]
 fn several_files_are_counted_alone_and_together_and_drawn() {
     let folder = tempfile::tempdir().unwrap();

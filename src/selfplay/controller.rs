@@ -6,7 +6,7 @@
 //! grows by 1, so that is what a step assumes; a step is damped while the ratio is within the author's bounds, where most of
 //! what is seen is chance, and never more than a factor of 2.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How fast the logarithm of the ratio falls with that of the limit.
 const SLOPE: f64 = 0.7;
@@ -33,7 +33,7 @@ pub struct Aim {
 }
 
 /// A batch of games on the controller's path.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// Counts from 1.
     pub batch: usize,
@@ -157,6 +157,14 @@ impl Controller {
     }
 }
 
+/// Reads what [`Controller::lines`] wrote.
+///
+/// # Errors
+/// When a line is none of its lines.
+pub fn read_path(text: &str) -> serde_json::Result<Vec<Step>> {
+    text.lines().map(serde_json::from_str).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
@@ -263,7 +271,14 @@ mod tests {
         assert_eq!(controller.sc_limit(), 1_000_000);
         let lines = controller.lines().unwrap();
         assert_eq!(lines.lines().count(), 55);
-        let first: serde_json::Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
-        assert_eq!((&first["batch"], &first["draws"]), (&1.into(), &100.into()));
+        let path = read_path(&lines).unwrap();
+        let counts = |step: &Step| (step.batch, step.draws, step.next_sc_limit);
+        assert!(
+            path.iter()
+                .map(counts)
+                .eq(controller.path().iter().map(counts))
+        );
+        assert_eq!((path[0].batch, path[0].draws), (1, 100));
+        assert!(read_path(&lines[..lines.len() - 9]).is_err());
     }
 }

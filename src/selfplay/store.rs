@@ -37,6 +37,8 @@ use crate::{
 const LONGEST_JSON: u64 = 1 << 28;
 /// Nor is the file of one game.
 const LONGEST_GAME: u64 = 1 << 28;
+/// The file with the controller's path.
+pub const BALANCE: &str = "balance.jsonl";
 /// The folder of chunks.
 const CHUNKS: &str = "lc0";
 /// Bytes of a checksum.

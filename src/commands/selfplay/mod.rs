@@ -28,7 +28,7 @@ use crate::{
         plan::Plan,
         played::{By, Played, PlayedMove, Seat},
         records::{for_each_sample, samples_of},
-        store::{GameFacts, GameTally, Store, StoredGame},
+        store::{BALANCE, GameFacts, GameTally, Store, StoredGame},
     },
     terminal::{counted, tell},
 };
@@ -274,7 +274,7 @@ impl SelfplayRun<'_> {
             self.display.say(&text);
         }
         let lines = controller.lines()?;
-        self.store.write_file("balance.jsonl", lines.as_bytes())
+        self.store.write_file(BALANCE, lines.as_bytes())
     }
 }
 

@@ -20,6 +20,10 @@ use crate::{
     options::Options,
     pgn::{LIMIT_TAG, ReadError, Reader},
     player::Load,
+    selfplay::{
+        controller::{self, Step},
+        store::BALANCE,
+    },
     stats::{
         games::{GameStats, Summary},
         paper,
@@ -53,7 +57,8 @@ pub struct StatsArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
-    /// Write a page with plots to this file: figures 2, 3 and 4 of the paper on search-contempt, from these games.
+    /// Write a page with plots to this file: figures 2, 3 and 4 of the paper on search-contempt, from these games, and
+    /// figure 5 for folders of runs that moved their ScLimit (selfplay --balance).
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Overwrite the page if it exists.
@@ -75,6 +80,8 @@ struct Counted {
     sc_limit: Option<u64>,
     /// Games that could not be read.
     broken: u64,
+    /// Where ScLimit was moved between batches of games: its path.
+    path: Vec<Step>,
 }
 
 /// What is told about a file, or about all.
@@ -88,6 +95,9 @@ struct FileStats {
     summary: Summary,
     /// Games that could not be read and are not counted.
     broken: u64,
+    /// The path of a run that moved its ScLimit.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    path: Vec<Step>,
     /// Each file, if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     files: Vec<FileStats>,
@@ -172,9 +182,13 @@ fn count(path: &Path, network: Option<&dyn Evaluator>) -> Result<Counted> {
         stats: GameStats::default(),
         sc_limit: None,
         broken: 0,
+        path: Vec::new(),
     };
     let files = match path.is_dir() {
-        true => files::of_folder(path, &IN_FOLDER)?,
+        true => {
+            counted.path = controllers_path(path)?;
+            files::of_folder(path, &IN_FOLDER)?
+        }
         false => vec![path.to_owned()],
     };
     let mut limits: BTreeSet<u64> = BTreeSet::new();
@@ -190,6 +204,16 @@ fn count(path: &Path, network: Option<&dyn Evaluator>) -> Result<Counted> {
     let mut limits = limits.into_iter();
     counted.sc_limit = limits.next().filter(|_| limits.next().is_none());
     Ok(counted)
+}
+
+/// The path of the controller of a run of self-play; empty where there was none.
+fn controllers_path(folder: &Path) -> Result<Vec<Step>> {
+    let file = folder.join(BALANCE);
+    if !file.exists() {
+        return Ok(Vec::new());
+    }
+    let path = controller::read_path(&files::read_text(&file)?);
+    path.with_context(|| format!("{} is damaged", file.display()))
 }
 
 /// Adds the games of a file, and the limits of search-contempt that their tags name.
@@ -231,6 +255,7 @@ fn tell(counted: &[Counted]) -> FileStats {
             sc_limit: one.sc_limit,
             summary: one.stats.summary(),
             broken: one.broken,
+            path: one.path.clone(),
             files: Vec::new(),
         });
     }
@@ -242,6 +267,7 @@ fn tell(counted: &[Counted]) -> FileStats {
         sc_limit: None,
         summary: all.summary(),
         broken: files.iter().map(|file| file.broken).sum(),
+        path: Vec::new(),
         files,
     }
 }
@@ -292,7 +318,19 @@ fn text(told: &FileStats) -> String {
         format!("  ended in the {}", phases.collect::<Vec<_>>().join("; ")),
     ];
     lines.extend(searches);
+    lines.extend(path_text(&told.path));
     lines.join("\n")
+}
+
+fn path_text(path: &[Step]) -> Option<String> {
+    let limits: Vec<String> = path.iter().map(|step| step.sc_limit.to_string()).collect();
+    let last = path.last()?;
+    Some(format!(
+        "  ScLimit by batches: {}, next {} with {} nodes",
+        limits.join(", "),
+        last.next_sc_limit,
+        last.next_nodes
+    ))
 }
 
 fn searches_text(policy: &PolicySummary) -> String {

@@ -5,10 +5,13 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::{FileStats, ratio_text};
-use crate::stats::{
-    page::Page,
-    paper,
-    plot::{MarkStyle, Plot, Point, Series},
+use crate::{
+    selfplay::controller::Step,
+    stats::{
+        page::Page,
+        paper,
+        plot::{MarkStyle, Plot, Point, Series},
+    },
 };
 
 /// The columns of the page's table.
@@ -62,21 +65,37 @@ pub(super) fn page(files: &[FileStats]) -> Result<String> {
         "The share of games whose moves up to this one an earlier game of the file has played too. Thin: published, of \
          100 games.",
     );
+    if files.iter().any(|told| !told.path.is_empty()) {
+        page.heading("The path of ScLimit (figure 5)");
+        let limit = |step: &Step| f64::from(step.sc_limit);
+        page.figure(
+            &figure5(files, "ScLimit", limit).svg()?,
+            "ScLimit of each batch of games. Published, while the network learns: from 5 to about 170 in 180000 games, the nodes \
+             doubling from 1000 to 32000 whenever it has settled.",
+        );
+        page.figure(
+            &figure5(files, "(w+l)/d", |step| step.ratio).svg()?,
+            "What it held: decisive games for each draw, with half a game added to both.",
+        );
+    }
     page.heading("Where games ended");
-    let mut rows = Vec::new();
-    for told in files {
-        for (phase, count) in &told.summary.phases {
-            let name = told.file.clone().unwrap_or_default();
-            rows.push(vec![
-                name,
+    page.table(&["file", "phase", "decisive", "drawn"], &phases(files));
+    Ok(page.finish())
+}
+
+/// The rows of the table of phases.
+fn phases(files: &[FileStats]) -> Vec<Vec<String>> {
+    let rows = files.iter().flat_map(|told| {
+        told.summary.phases.iter().map(|(phase, count)| {
+            vec![
+                told.file.clone().unwrap_or_default(),
                 phase.name().to_owned(),
                 count.decisive.to_string(),
                 count.draws.to_string(),
-            ]);
-        }
-    }
-    page.table(&["file", "phase", "decisive", "drawn"], &rows);
-    Ok(page.finish())
+            ]
+        })
+    });
+    rows.collect()
 }
 
 /// A file's ratio with its error bar; an end without a bound is drawn at the ratio.
@@ -158,6 +177,31 @@ fn figure4(files: &[FileStats]) -> Plot {
     Plot {
         x_name: "move number".into(),
         y_name: "repeated games".into(),
+        is_log: false,
+        x_labels: Vec::new(),
+        series,
+    }
+}
+
+/// A number of each batch of games, by the games that were played up to its end; a line for each number of nodes.
+fn figure5(files: &[FileStats], y_name: &str, number: impl Fn(&Step) -> f64) -> Plot {
+    let mut series: Vec<Series> = Vec::new();
+    for told in files {
+        let mut games = 0;
+        let mut points: Vec<(u64, f64, f64)> = Vec::new();
+        for step in &told.path {
+            games += step.decisive + step.draws;
+            points.push((step.nodes, games as f64, number(step)));
+        }
+        for part in points.chunk_by(|a, b| a.0 == b.0) {
+            let name = format!("{}, {} nodes", short_name(told), part[0].0);
+            let values = part.iter().map(|&(_, games, value)| (games, value));
+            series.push(Series::new(name, MarkStyle::Line, series.len(), values));
+        }
+    }
+    Plot {
+        x_name: "games".into(),
+        y_name: y_name.into(),
         is_log: false,
         x_labels: Vec::new(),
         series,
