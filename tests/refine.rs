@@ -2,12 +2,15 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use common::{Setup, ordered::Ordered, position, session::Session};
 use scorn::{
     chess::PackedMove,
-    network::{Batch, EvaluateError, Evaluator, opponent::Networks},
+    network::{Advice, Batch, EvaluateError, Evaluator, opponent::Networks},
     options::Options,
     search::{Job, Limits, Params, Tree, TreeSearch},
 };
@@ -66,13 +69,13 @@ fn positions_with_many_visits_have_refined_priors_and_no_others_do() {
         setup.search(&position("startpos"), 20_000);
         let tree = setup.tree.lock();
         tree.assert_consistent();
-        let mut seen = [0, 0];
+        let (mut seen, mut waiting) = ([0, 0], 0);
         tree.for_each(|node, depth| {
             let edges: Vec<_> = tree.edges(node).iter().map(|e| (e.m(), e.p())).collect();
+            assert!(node.n >= VISITS || !node.is_refined(), "{node:?}");
             // One who came last may have been in the same batch as the one that asks.
             let latest = VISITS + 64;
-            assert!(node.n >= VISITS || !node.is_refined(), "{node:?}");
-            assert!(node.n < latest || node.is_refined(), "{node:?}");
+            waiting += u32::from(node.n >= latest && !node.is_refined());
             let network = [&USUAL, &BETTER][usize::from(node.is_refined())];
             assert!(are_those_of(network, &edges), "depth {depth}: {node:?}");
             seen[usize::from(node.is_refined())] += 1;
@@ -83,6 +86,57 @@ fn positions_with_many_visits_have_refined_priors_and_no_others_do() {
             }
         });
         assert!(seen[0] > 1000 && seen[1] > 20, "{seen:?}");
+        // Of so many visits eight are asked about together.
+        assert!(waiting < 8, "{waiting}");
+    }
+}
+
+/// Counts the batches that it evaluates, and their positions.
+#[derive(Default)]
+struct Counting {
+    batches: AtomicUsize,
+    positions: AtomicUsize,
+    largest: AtomicUsize,
+}
+
+impl Evaluator for Counting {
+    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        self.positions.fetch_add(batch.len(), Ordering::Relaxed);
+        self.largest.fetch_max(batch.len(), Ordering::Relaxed);
+        BETTER.evaluate(batch)
+    }
+    fn advice(&self) -> Advice {
+        BETTER.advice()
+    }
+}
+
+#[test]
+fn positions_are_asked_about_together_where_the_tree_is_large() {
+    // In between, what waits at the end of a search is asked about in the next one.
+    for (visits, largest) in [(&[2000][..], 1), (&[20_000], 8), (&[5000, 20_000], 8)] {
+        let counting = Arc::new(Counting::default());
+        let networks = Networks {
+            refiner: Some(Arc::clone(&counting) as Arc<dyn Evaluator>),
+            ..refined()
+        };
+        let setup = setup(&networks, &[("Threads", "1")]);
+        for &visits in visits {
+            setup.search(&position("startpos"), visits);
+        }
+        let mut refined = 0;
+        setup
+            .tree
+            .lock()
+            .for_each(|node, _| refined += usize::from(node.is_refined()));
+        let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
+        assert_eq!(count(&counting.largest), largest, "{visits:?}");
+        // Nobody is asked twice.
+        assert_eq!(count(&counting.positions), refined, "{visits:?}");
+        assert!(
+            count(&counting.batches) < refined || largest == 1,
+            "{visits:?}"
+        );
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::thread;
 
+use shakmaty::Color;
 use thiserror::Error;
 
 use super::{Batch, Value, input::View};
@@ -85,7 +86,7 @@ pub trait Evaluator: Send + Sync {
     }
 
     /// What refines the priors of positions that a search comes to often.
-    fn refiner(&self) -> Option<&dyn Refiner> {
+    fn refiner(&self) -> Option<Refiner<'_>> {
         self.inner()?.refiner()
     }
 
@@ -144,19 +145,13 @@ pub trait Immediate: Send + Sync {
     fn policy(&self, line: &[Ply], moves: &[PackedMove], temperature: f32, policy: &mut [f32]);
 }
 
-/// Something that knows more than an [`Evaluator`], and takes longer.
-pub trait Refiner: Send + Sync {
-    /// Writes the probabilities of the legal moves (in generation order) in the current position of a line. `false`: it has nothing
-    /// to say there, and what `policy` holds means nothing.
-    ///
-    /// # Errors
-    /// When its backend fails.
-    fn refine(
-        &self,
-        line: &[Ply],
-        moves: &[PackedMove],
-        policy: &mut [f32],
-    ) -> Result<bool, EvaluateError>;
+/// What knows more than an [`Evaluator`], and takes longer: its policy is asked for in few positions.
+#[derive(Clone, Copy)]
+pub struct Refiner<'a> {
+    /// The network.
+    pub network: &'a dyn Evaluator,
+    /// Where this side moves it has nothing to say: the priors are those of a model of the opponent.
+    pub modelled: Option<Color>,
 }
 
 impl Default for Advice {

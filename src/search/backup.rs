@@ -64,15 +64,6 @@ impl Paths {
                     cancel(&mut state.tree, path, steps);
                     state.progress.claimed -= 1;
                 }
-                VisitState::Refined(edges) => {
-                    let id = path[path.len() - 1];
-                    match edges {
-                        Some(edges) => state.refine(id, *edges),
-                        None => state.tree.node_mut(id).set_refined(),
-                    }
-                    cancel(&mut state.tree, path, steps);
-                    state.progress.claimed -= 1;
-                }
                 _ => cancel(&mut state.tree, path, steps),
             }
             visit.state = VisitState::Done;

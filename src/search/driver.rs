@@ -73,7 +73,7 @@ pub fn run(
             found: found.map(Box::new),
         }),
     };
-    *tree = search.shared.into_inner().state.tree;
+    *tree = search.shared.into_inner().state.into_tree();
     result
 }
 

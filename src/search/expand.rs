@@ -4,7 +4,6 @@
 use shakmaty::{Color, Position};
 
 use super::{
-    error::Failure,
     look_ahead::look_ahead,
     params::Params,
     tree::{
@@ -44,7 +43,7 @@ impl Replay {
     }
 
     /// Plays these moves from the root, and finds the legal moves of the position that they lead to.
-    fn go_to(&mut self, moves: impl Iterator<Item = PackedMove> + Clone) {
+    pub(super) fn go_to(&mut self, moves: impl Iterator<Item = PackedMove> + Clone) {
         let shared = self
             .played
             .iter()
@@ -59,6 +58,13 @@ impl Replay {
         }
         self.moves.clear();
         add_legal_moves(self.history.position(), &mut self.moves);
+    }
+
+    /// The game up to the position that was gone to, its legal moves, and room for their priors.
+    pub(super) fn asked(&mut self) -> (&History, &[PackedMove], &mut [f32]) {
+        self.policy.clear();
+        self.policy.resize(self.moves.len(), 0.0);
+        (&self.history, &self.moves, &mut self.policy)
     }
 
     /// Which positions the line leads through.
@@ -84,13 +90,13 @@ impl Oracles<'_> {
     /// in `batch`. Positions that were judged before get their moves.
     ///
     /// # Errors
-    /// When the tree has no room for the moves of a leaf, which then stays claimed, or a network that refines priors fails.
+    /// When the tree has no room for the moves of a leaf, which then stays claimed.
     pub(super) fn expand(
         &self,
         visits: &mut Visits,
         replay: &mut Replay,
         batch: &mut Batch,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Full> {
         let Visits {
             tb_hits,
             evaluations,
@@ -115,8 +121,8 @@ impl Oracles<'_> {
             if self.params.transpositions {
                 replay.write_keys(&mut keys[way]);
             }
-            if let Some(state) = self.come_again(&visit.state, replay, writer)? {
-                visit.state = state;
+            if matches!(visit.state, VisitState::Unexpanded) {
+                visit.state = VisitState::Expanded(self.moves_of(replay, writer)?);
                 continue;
             }
             let verdict = self.verdict(replay, steps.len());
@@ -150,20 +156,6 @@ impl Oracles<'_> {
             };
         }
         Ok(())
-    }
-
-    /// What becomes of a visit that has brought moves or priors to its position and comes again; `None` if it has claimed a leaf.
-    fn come_again(
-        &self,
-        state: &VisitState,
-        replay: &mut Replay,
-        writer: &mut EdgeWriter,
-    ) -> Result<Option<VisitState>, Failure> {
-        Ok(match state {
-            VisitState::Unexpanded => Some(VisitState::Expanded(self.moves_of(replay, writer)?)),
-            VisitState::Coarse => Some(VisitState::Refined(self.refined_moves_of(replay, writer)?)),
-            _ => None,
-        })
     }
 
     /// What the moves of a leaf, `depth` plies below the root, make of it without its being judged: it is proven by looking
@@ -213,31 +205,11 @@ impl Oracles<'_> {
         writer.write_moves(&replay.moves, &replay.policy)
     }
 
-    /// The moves of a position that has had many visits, if there is somebody who knows more about them.
-    fn refined_moves_of(
-        &self,
-        replay: &mut Replay,
-        writer: &mut EdgeWriter,
-    ) -> Result<Option<EdgeRange>, Failure> {
-        let Some(refiner) = self.evaluator.refiner() else {
-            return Ok(None);
-        };
-        replay.policy.clear();
-        replay.policy.resize(replay.moves.len(), 0.0);
-        let plies = replay.history.plies();
-        match refiner.refine(plies, &replay.moves, &mut replay.policy)? {
-            true => Ok(Some(writer.write_moves(&replay.moves, &replay.policy)?)),
-            false => Ok(None),
-        }
-    }
-
     /// Asks an evaluator that needs no batches for the priors.
     fn ask_policy(&self, replay: &mut Replay) {
-        replay.policy.clear();
-        replay.policy.resize(replay.moves.len(), 0.0);
+        let (line, moves, policy) = replay.asked();
         if let Some(immediate) = self.evaluator.immediate() {
-            let plies = replay.history.plies();
-            immediate.policy(plies, &replay.moves, 1.0, &mut replay.policy);
+            immediate.policy(line.plies(), moves, 1.0, policy);
         }
     }
 

@@ -26,6 +26,7 @@ mod outcome;
 mod params;
 mod progress;
 mod puct;
+mod refine;
 mod report;
 mod root;
 mod root_moves;

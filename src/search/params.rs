@@ -192,11 +192,23 @@ const VISITS_PER_FLIGHT: u32 = 32;
 /// The same where positions need no batches: those are small, and made only because visits that go down together take less time.
 const VISITS_PER_IMMEDIATE_FLIGHT: u32 = 8;
 
+/// Where positions wait for others before their priors are refined, there is one of them for so many visits of the root.
+const VISITS_PER_REFINED: u32 = 1024;
+
+/// And no more of them than this, for little more is gained: measured in `benches/RESULTS.md`.
+const MOST_REFINED: u32 = 8;
+
 impl Params {
     /// Whether a node's priors are to be asked again. Those of replies that are frozen decide nothing any more.
     #[inline]
     pub(super) fn is_coarse(&self, node: &Node) -> bool {
         node.n >= self.refine_at && !node.is_refined() && !node.has_record()
+    }
+
+    /// How many positions are refined together in a tree of so many visits: the next one is due after some `RefineVisits`
+    /// visits of the tree, so with the default a position waits for a seventh of them at most.
+    pub(super) fn refined_together(&self, n: u32) -> usize {
+        (n / VISITS_PER_REFINED).clamp(1, MOST_REFINED) as usize
     }
 
     /// Whether a tree of so many visits can have nodes whose priors are to be asked again.

@@ -32,8 +32,6 @@ enum End {
     Leaf,
     /// At a position that was judged but has no moves yet.
     Unexpanded,
-    /// At a position whose priors are to be refined.
-    Coarse,
     /// At a leaf that another visit has claimed.
     Collision,
     /// At a node whose value is taken as it is: it is certain, or there is no memory for what lies below.
@@ -184,6 +182,8 @@ pub(super) struct Descent {
     spare: Vec<Group>,
     ranking: Ranking,
     is_at_memory_limit: bool,
+    /// The last links of ways to positions that are due to have their priors refined.
+    due: Vec<u32>,
     choices: Vec<Choice>,
     /// One way, from the root.
     path: Vec<NodeId>,
@@ -283,9 +283,7 @@ impl Descent {
             self.ends[group.visits.start] = End::Unexpanded;
         } else {
             if params.is_coarse(node) {
-                // One sees to its priors, the others go on with those that there are.
-                self.ends[group.visits.start] = End::Coarse;
-                group.visits.start += 1;
+                self.due.push(self.heads[group.visits.start]);
             }
             // Those that are too many for this node come again.
             let most = params.most_in_flight(node.n);
@@ -375,13 +373,13 @@ impl Descent {
     /// many leaves were selected.
     fn conclude(&mut self, selection: &mut Selection<'_>, visits: &mut Visits) -> usize {
         let (state, params) = (&mut *selection.state, selection.params);
+        self.note_due(state);
         let mut selected = 0;
         for index in 0..self.heads.len() {
             let head = self.heads[index];
             let visit_state = match self.ends[index] {
                 End::Leaf => VisitState::Claimed,
                 End::Unexpanded => VisitState::Unexpanded,
-                End::Coarse => VisitState::Coarse,
                 End::Settled if params.out_of_order => {
                     self.trace(state.tree.root, head);
                     backup::revisit(state, params, &self.path, &self.steps);
@@ -412,6 +410,18 @@ impl Descent {
     pub fn unwind(&self, visits: &mut Visits, first: usize) {
         for visit in &mut visits.list[first..] {
             visit.steps = self.write_steps(visit.head, &mut visits.steps);
+        }
+    }
+
+    /// Notes the positions that are due to have their priors refined.
+    fn note_due(&mut self, state: &mut SearchState) {
+        for head in std::mem::take(&mut self.due) {
+            let link = self.links.get(head as usize);
+            let id = link.map_or(state.tree.root, |link| link.id);
+            state.tree.node_mut(id).set_refined(true);
+            let mut way = Vec::new();
+            self.write_steps(head, &mut way);
+            state.due.push(way.into_boxed_slice());
         }
     }
 

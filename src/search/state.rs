@@ -8,6 +8,7 @@ use super::{
     job::{Job, stream},
     look_ahead,
     progress::Progress,
+    refine::DueWay,
     root_moves::RootMoves,
     search_contempt::Rule,
     tree::{
@@ -33,6 +34,8 @@ pub(super) struct SearchState {
     pub root_moves: RootMoves,
     /// What tablebases say about them, if they know.
     pub table_moves: Vec<TableMove>,
+    /// Positions that are due to have their priors refined, and marked as such.
+    pub due: Vec<DueWay>,
     /// Whether the tree has all the memory that it may take: visits go on, but to positions that it knows.
     pub is_at_memory_limit: bool,
 }
@@ -61,6 +64,7 @@ impl SearchState {
             progress: Progress::new(&job.limits),
             root_moves: RootMoves::default(),
             table_moves: Vec::new(),
+            due: Vec::new(),
             is_at_memory_limit: false,
         };
         state.choose_root_moves(job);
@@ -126,6 +130,16 @@ impl SearchState {
         let after = priors(tree);
         let change = |edge: u8| after[usize::from(edge)] - before[usize::from(edge)];
         self.root_moves.follow(change);
+    }
+
+    /// The tree, for the next search: what is still due then will be so again.
+    pub fn into_tree(self) -> Tree {
+        let mut tree = self.tree;
+        for way in self.due {
+            let id = tree.follow(way.iter().map(|step| step.slot));
+            tree.node_mut(id).set_refined(false);
+        }
+        tree
     }
 
     /// Notes which of the root's moves mate: the root itself is no leaf, so nobody else looks.

@@ -211,7 +211,7 @@ impl TreeSearch {
 
     /// The tree, for the next search.
     pub fn into_tree(self) -> Tree {
-        self.into_state().tree
+        self.into_state().into_tree()
     }
 
     /// The tree with what the search knew about it.

@@ -77,10 +77,6 @@ pub(super) enum VisitState {
     Unexpanded,
     /// These are that position's moves: the visit itself is undone, and comes again.
     Expanded(EdgeRange),
-    /// It came to a position that has had many visits, whose priors are asked of a network that knows more.
-    Coarse,
-    /// These are the same moves with those priors, if that network has any to give: the visit itself is undone, and comes again.
-    Refined(Option<EdgeRange>),
     /// It waits for the network, at this place of the batch; its side to move may be sure of a draw.
     Queued(usize, bool),
     /// It can be backed up.
@@ -96,18 +92,12 @@ pub(super) enum VisitState {
 impl VisitState {
     /// Whether its position is to be looked at.
     pub fn is_to_be_expanded(&self) -> bool {
-        matches!(
-            self,
-            VisitState::Claimed | VisitState::Unexpanded | VisitState::Coarse
-        )
+        matches!(self, VisitState::Claimed | VisitState::Unexpanded)
     }
 
     /// Whether it can be backed up or undone although the batch is not evaluated yet.
     pub fn is_ready(&self) -> bool {
-        matches!(
-            self,
-            VisitState::Ready(_) | VisitState::Expanded(_) | VisitState::Refined(_)
-        )
+        matches!(self, VisitState::Ready(_) | VisitState::Expanded(_))
     }
 }
 

@@ -9,6 +9,7 @@ use super::{
     expand::{Oracles, Replay},
     job::Job,
     params::Params,
+    refine::Refinement,
     select::{BatchWanted, Descent, Selection},
     state::SearchState,
     tree::{Full, edges::EdgeWriter},
@@ -22,6 +23,7 @@ pub(super) struct Worker {
     rng: Xoshiro256PlusPlus,
     replay: Replay,
     visits: Visits,
+    refinement: Refinement,
     descent: Descent,
     paths: Paths,
     /// The visits selected last begin here.
@@ -39,6 +41,7 @@ impl Worker {
             rng: job.rng(number),
             replay: Replay::new(&job.history),
             visits: Visits::new(writer, WdlContempt::new(job)),
+            refinement: Refinement::default(),
             descent: Descent::default(),
             paths: Paths::default(),
             first: 0,
@@ -64,6 +67,7 @@ impl Worker {
     /// When the tree has no room for more.
     pub fn select(&mut self, state: &mut SearchState, params: &Params) -> Result<(), Full> {
         self.paths.back_up(state, params, &mut self.visits, false);
+        self.refinement.settle(state);
         self.first = self.visits.list.len();
         self.waiting = self.visits.waiting();
         if state.is_root_expanded() && !state.has_root_moves() {
@@ -85,7 +89,12 @@ impl Worker {
             params,
             rng: &mut self.rng,
         };
-        let selected = self.descent.select(selection, &mut self.visits, wanted);
+        let mut selected = self.descent.select(selection, &mut self.visits, wanted);
+        if selected.is_ok() {
+            let leaves = self.visits.waiting();
+            let writer = &mut self.visits.writer;
+            selected = self.refinement.take(state, params, writer, leaves);
+        }
         if selected.is_err() {
             self.unwind();
         } else if self.visits.is_idle() {
@@ -113,6 +122,10 @@ impl Worker {
     ) -> Result<bool, Failure> {
         self.unwind();
         oracles.expand(&mut self.visits, &mut self.replay, batch)?;
+        if let Some(refiner) = oracles.evaluator.refiner() {
+            let writer = &mut self.visits.writer;
+            self.refinement.ask(refiner, &mut self.replay, writer)?;
+        }
         let params = oracles.params;
         let new = self.visits.list.len() - self.first;
         let ready = self.visits.ready(self.first);
@@ -134,11 +147,13 @@ impl Worker {
     /// Backs up the batch and undoes its collisions.
     pub fn back_up(&mut self, state: &mut SearchState, params: &Params) {
         self.paths.back_up(state, params, &mut self.visits, true);
+        self.refinement.settle(state);
     }
 
     /// Undoes the batch.
     pub fn cancel(&mut self, state: &mut SearchState) {
         self.paths.cancel_all(state, &mut self.visits);
+        self.refinement.give_back(state);
     }
 
     /// Whether nothing but collisions came of gathering.

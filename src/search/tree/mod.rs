@@ -152,6 +152,11 @@ impl Tree {
         node.children + NodeId::from(slot)
     }
 
+    /// The node at the end of a way from the root.
+    pub(super) fn follow(&self, slots: impl Iterator<Item = u8>) -> NodeId {
+        slots.fold(self.root, |id, slot| self.child_id(self.node(id), slot))
+    }
+
     /// The edges of a node, largest prior first; where priors were refined, those that were visited before come first.
     #[inline]
     pub fn edges(&self, node: &Node) -> Edges<'_> {
@@ -227,11 +232,11 @@ impl Tree {
         node.n_edges = edges.len;
     }
 
-    /// Gives a node the same moves with other priors, if nobody has done so yet. Edges with children keep their places, for slots go by
+    /// Gives a node the same moves with other priors, unless its replies are frozen. Edges with children keep their places, for slots go by
     /// them; at the root all do, since a search names its moves by them.
     pub(super) fn refine(&mut self, id: NodeId, edges: EdgeRange) {
         let node = *self.node(id);
-        if node.is_refined() || node.n_edges != edges.len {
+        if node.has_record() || node.n_edges != edges.len {
             return;
         }
         let kept = match id == self.root {
@@ -247,7 +252,6 @@ impl Tree {
         }
         self.edges.reorder(edges, &refined);
         self.move_edges(id, edges.start);
-        self.node_mut(id).set_refined();
     }
 
     /// Tells a node where its edges are now.

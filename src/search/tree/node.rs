@@ -194,14 +194,14 @@ impl Node {
         self.flags = self.flags & !FROZEN | if has { FROZEN } else { 0 };
     }
 
-    /// Whether its priors were asked again of a network that knows more.
+    /// Whether a network that knows more has refined its priors, or is going to.
     #[inline]
     pub fn is_refined(&self) -> bool {
         self.flags & REFINED != 0
     }
 
-    pub(in crate::search) fn set_refined(&mut self) {
-        self.flags |= REFINED;
+    pub(in crate::search) fn set_refined(&mut self, is: bool) {
+        self.flags = self.flags & !REFINED | if is { REFINED } else { 0 };
     }
 
     /// Q with draws counted as `draw_score` (-1..=1, from the same point of view).

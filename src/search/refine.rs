@@ -1,0 +1,119 @@
+//! Priors from a network that knows more (`RefineWeights`): positions that have had `RefineVisits` visits are due for them.
+//!
+//! Such a network takes long, but for several positions together less than for each alone: its weights have to come into
+//! the processor's cache once only. So due positions wait for each other, a few in a small tree, where they matter more
+//! ([`Params::refined_together`]). Visits go on with the old priors meanwhile.
+
+use shakmaty::Position;
+
+use super::{
+    error::Failure,
+    expand::Replay,
+    params::Params,
+    state::SearchState,
+    tree::{
+        Full,
+        edges::{EdgeRange, EdgeWriter},
+    },
+    visits::PathStep,
+};
+use crate::network::{Batch, Refiner};
+
+/// The way from the root to a position that is due.
+pub(super) type DueWay = Box<[PathStep]>;
+
+/// Positions that one worker asks about.
+#[derive(Default)]
+pub(super) struct Refinement {
+    asked: Vec<Asked>,
+    batch: Batch,
+}
+
+/// A position and what is known about it.
+struct Asked {
+    way: DueWay,
+    /// Its place in the batch.
+    queued: Option<usize>,
+    /// Its moves with their new priors, if there are any.
+    edges: Option<EdgeRange>,
+}
+
+impl Refinement {
+    /// Takes the positions that are due, if there are enough of them, and reserves room for their moves beside that for
+    /// `leaves` positions.
+    ///
+    /// # Errors
+    /// When the tree has no room for more.
+    pub fn take(
+        &mut self,
+        state: &mut SearchState,
+        params: &Params,
+        writer: &mut EdgeWriter,
+        leaves: usize,
+    ) -> Result<(), Full> {
+        if state.due.is_empty() || state.due.len() < params.refined_together(state.root().n) {
+            return Ok(());
+        }
+        let asked = state.due.drain(..).map(|way| Asked {
+            way,
+            queued: None,
+            edges: None,
+        });
+        self.asked.extend(asked);
+        let edges = &mut state.tree.edges;
+        edges.reserve(writer, leaves + self.asked.len())
+    }
+
+    /// Asks the network about them. Needs no lock.
+    ///
+    /// # Errors
+    /// When the tree has no room for the moves, or the network fails.
+    pub fn ask(
+        &mut self,
+        refiner: Refiner<'_>,
+        replay: &mut Replay,
+        writer: &mut EdgeWriter,
+    ) -> Result<(), Failure> {
+        self.batch.clear();
+        for asked in &mut self.asked {
+            replay.go_to(asked.way.iter().map(|step| step.m));
+            let (line, moves, policy) = replay.asked();
+            if refiner.modelled == Some(line.position().turn()) {
+                continue;
+            }
+            if refiner.network.probe(line.plies(), policy).is_some() {
+                asked.edges = Some(writer.write_moves(moves, policy)?);
+            } else {
+                let index = refiner.network.queue(line.plies(), moves, &mut self.batch);
+                asked.queued = Some(index);
+            }
+        }
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        refiner.network.evaluate(&mut self.batch)?;
+        for asked in &mut self.asked {
+            if let Some(index) = asked.queued {
+                let (moves, policy) = (self.batch.moves(index), self.batch.policy(index));
+                asked.edges = Some(writer.write_moves(moves, policy)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the positions the priors that were found.
+    pub fn settle(&mut self, state: &mut SearchState) {
+        for Asked { way, edges, .. } in self.asked.drain(..) {
+            if let Some(edges) = edges {
+                let id = state.tree.follow(way.iter().map(|step| step.slot));
+                state.refine(id, edges);
+            }
+        }
+    }
+
+    /// Leaves the positions to others.
+    pub fn give_back(&mut self, state: &mut SearchState) {
+        let asked = self.asked.drain(..);
+        state.due.extend(asked.map(|asked| asked.way));
+    }
+}
