@@ -32,15 +32,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 
 from . import charts, openings, schedule, selfplay
 from .execution import Job, Local, LoopError, Program
 from .files import write_whole
+from .manifest import FORMAT, read_manifest
 from .settings import DEFAULT_PRESET, PRESETS, Settings, add_arguments, as_dict, check, check_files, first_use, given
 
-FORMAT = 1
 # Openings in the book of matches, at least; taken by seed.
 BOOK = 200
 # Between the levels of UCI_Elo at which Stockfish is asked to play.
@@ -90,10 +89,8 @@ class Loop:
 
     def _open(self, settings: dict, version: str) -> dict:
         path = self.folder / "manifest.json"
-        if not path.exists():
-            others = [item.name for item in self.folder.iterdir() if item.name not in (".lock", "manifest.partial")]
-            if others:
-                raise LoopError(f"{self.folder} is not empty ({others[0]} is in it) and holds no manifest.json")
+        manifest = read_manifest(self.folder)
+        if manifest is None:
             self.settings = check(Settings(**{**PRESETS[DEFAULT_PRESET], **settings}))
             check_files(self.settings)
             # Who mistyped the folder of a loop that is to go on should know.
@@ -104,16 +101,8 @@ class Loop:
             manifest = {"format": FORMAT, "program": version, "settings": settings, "generations": [], "current": {}}
             self._write(manifest)
             return manifest
-        try:
-            manifest = json.loads(path.read_text())
-            found = manifest["settings"]
-            known = manifest["format"] == FORMAT
-            is_made = len(manifest["generations"]) > 1
-            unknown = sorted(found.keys() - {item.name for item in fields(Settings)})
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise LoopError(f"{path} is damaged, or not that of a loop ({error!r})") from error
-        if not known or unknown:
-            raise LoopError(f"{path} is of another version of this program" + "".join(f"; it has {name}" for name in unknown))
+        found = manifest["settings"]
+        is_made = len(manifest["generations"]) > 1
         self.settings = check(Settings(**{**found, **settings}))
         wanted, defaults = as_dict(self.settings), as_dict(Settings())  # for settings that the program that began did not know
         different = sorted(name for name in wanted if wanted[name] != found.get(name, defaults[name]))

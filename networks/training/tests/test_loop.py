@@ -277,7 +277,8 @@ def test_settings_can_change_before_a_generation_is_complete(tmp_path, changed, 
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
     began.generations.append({"generation": 0, "network": "x"})
-    began.manifest["current"] = {"games": {"games": 9}, "training": {}, "matches": []}
+    whole = generation(1, (1, 0, 1), "gen-0")
+    began.manifest["current"] = {name: whole[name] for name in ("games", "training", "matches")}
     began.save()
     began._lock.close()
     manifest = (folder / "manifest.json").read_text()
@@ -291,7 +292,7 @@ def test_settings_can_change_before_a_generation_is_complete(tmp_path, changed, 
     assert list(other.manifest["current"]) == current and len(other.generations) == ("shape" not in changed)
     assert [name for name in MADE if (folder / name).exists()] == [MADE[at] for at in left]
     # Once it is complete they stay.
-    other.manifest["generations"] = [{"generation": 0, "network": "x"}, {"generation": 1, "network": "y"}]
+    other.manifest["generations"] = [{"generation": 0, "network": "x"}, generation(1, (1, 0, 1), "gen-0")]
     other.save()
     other._lock.close()
     with pytest.raises(LoopError, match=r"begun with other settings \(nodes\)"):
@@ -308,7 +309,7 @@ def test_a_loop_that_is_made_does_without_the_files_it_began_with(tmp_path):
     start.unlink()
     with pytest.raises(ValueError, match="^--start: there is no file"):
         loop.Loop(folder, FakeProgram(), {}, "1")
-    began.manifest["generations"] = [{"generation": 0, "network": "x"}, {"generation": 1, "network": "y"}]
+    began.manifest["generations"] = [{"generation": 0, "network": "x"}, generation(1, (1, 0, 1), "gen-0")]
     began.save()
     assert loop.Loop(folder, FakeProgram(), {}, "1").settings == began.settings
 
@@ -580,6 +581,64 @@ def test_a_manifest_of_something_else_is_named(tmp_path, monkeypatch, capsys):
         assert "manifest.json is damaged, or not that of a loop (" in capsys.readouterr().err
 
 
+def edited(change) -> str:
+    """The manifest of a loop of two generations in the middle of the third, after somebody has changed it."""
+    third = generation(3, (1, 0, 1), "gen-2")
+    made = {"format": 1, "program": "scorn 1", "settings": settings.as_dict(settings.Settings())}
+    made["generations"] = [{"generation": 0, "network": "x"}, generation(1, (1, 0, 1), "gen-0"), generation(2, (1, 0, 1), "gen-1")]
+    made["current"] = {name: third[name] for name in ("games", "training", "matches")}
+    change(made)
+    return json.dumps(made)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda made: made.pop("current"), '"current" is missing'),
+        (lambda made: made.pop("program"), '"program" is missing'),
+        (lambda made: made.update(current=[]), '"current" must be an object'),
+        (lambda made: made.update(generations={}), '"generations" must be a list'),
+        (lambda made: made.update(format="1"), '"format" must be a whole number'),
+        (lambda made: made["settings"].update(games="500"), '"settings.games" must be a whole number'),
+        (lambda made: made["settings"].update(rate=True), '"settings.rate" must be a number'),
+        (lambda made: made["settings"].update(unique=1), '"settings.unique" must be true or false'),
+        (lambda made: made["settings"].update(engine=None), '"settings.engine" must be a string'),
+        (lambda made: made["settings"].update(games=0), '"settings": --games must be at least 1, not 0'),
+        (lambda made: made["generations"].insert(1, 7), '"generations[1]" must be an object'),
+        (lambda made: made["generations"].pop(1), '"generations[1].generation" must be 1'),
+        (lambda made: made["generations"][1].pop("promoted"), '"promoted" is missing in "generations[1]"'),
+        (lambda made: made["generations"][2]["games"].pop("folders"), '"folders" is missing in "generations[2].games"'),
+        (lambda made: made["generations"][2].update(win_rates=[1]), '"generations[2].win_rates" must be a list of at least 2'),
+        (lambda made: made["generations"][2]["matches"][0].update(wins="3"), '"generations[2].matches[0].wins" must be a whole number'),
+        (lambda made: made["generations"][2]["training"]["learned"].update(kl="-"), '"generations[2].training.learned.kl" must be a number'),
+        (lambda made: made["current"]["games"].pop("samples"), '"samples" is missing in "current.games"'),
+        (lambda made: made["current"].update(matches=[]), '"current.matches" must be a list of at least 1'),
+    ],
+)
+def test_what_is_wrong_with_an_edited_manifest_is_named(tmp_path, change, told):
+    path = tmp_path / "manifest.json"
+    path.write_text(edited(change))
+    with pytest.raises(LoopError) as error:
+        loop.Loop(tmp_path, FakeProgram(), {}, "1")
+    mend = "mend it, put a copy back, or begin in another folder"
+    assert str(error.value) == f"{path} is damaged, or not that of a loop ({told}): {mend}"
+
+
+def test_a_whole_manifest_is_taken_and_that_of_another_version_is_not(tmp_path):
+    path = tmp_path / "manifest.json"
+    # Which numbers have a point hangs on who writes them, and settings may be younger than the loop.
+    path.write_text(edited(lambda made: (made["settings"].update(rate=1), made["settings"].pop("value_loss"))))
+    made = loop.Loop(tmp_path, FakeProgram(), {}, "1")
+    assert (made.settings.rate, made.settings.value_loss, len(made.generations)) == (1, "cross-entropy", 3)
+    made._lock.close()
+    path.write_text(edited(lambda made: made["settings"].update(gmaes=3)))
+    with pytest.raises(LoopError, match="another version of this program: there is no setting gmaes$"):
+        loop.Loop(tmp_path, FakeProgram(), {}, "1")
+    path.write_text('{"format": 2, "rest": "unknown"}')
+    with pytest.raises(LoopError, match="another version of this program: its format is 2, not 1$"):
+        loop.Loop(tmp_path, FakeProgram(), {}, "1")
+
+
 def test_a_damaged_checkpoint_is_named(tmp_path):
     path = tmp_path / "checkpoint"
     path.write_bytes(b'{"format": "x", "progress": {"step": 7}}\n\xff\0')
@@ -593,9 +652,11 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
 def generation(number: int, score: tuple[int, int, int], opponent: str) -> dict:
     wins, draws, lost = score
     games = {"games": 10, "white": 3, "draws": 5, "black": 2, "decisive": 5, "plies": 500, "sc_limit": 5.0, "nodes": 100}
+    games |= {"samples": 400, "folders": ["games-best-1"]}
     match = {"first": f"gen-{number}", "second": opponent, "wins": wins, "draws": draws, "losses": lost}
-    training = {"positions": 400, "learned": {"kl": 1.0, "value": 0.8}, "fresh": {"kl": 1.1, "value": 0.9}}
-    return {"generation": number, "games": games, "training": training, "matches": [match], "promoted": True}
+    training = {"positions": 400, "steps": 8, "learned": {"kl": 1.0, "value": 0.8}, "fresh": {"kl": 1.1, "value": 0.9}, "network": "y"}
+    verdict = {"network": "y", "promoted": True, "win_rates": [0.5, 0.5]}
+    return {"generation": number, "games": games, "training": training, "matches": [match], **verdict}
 
 
 def scalars_of(data: bytes) -> dict[str, list[tuple[int, float]]]:
