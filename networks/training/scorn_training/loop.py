@@ -75,6 +75,8 @@ class Loop:
     def __init__(self, folder: Path, program: Program, settings: dict, scorn_version: str) -> None:
         self.folder, self.program = folder, program
         self._choice: list[str] | None = None
+        # What is no loop's stays as it is, without a lock in it.
+        read_manifest(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = open(folder / ".lock", "w")
         try:

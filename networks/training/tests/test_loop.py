@@ -581,6 +581,20 @@ def test_a_manifest_of_something_else_is_named(tmp_path, monkeypatch, capsys):
         assert "manifest.json is damaged, or not that of a loop (" in capsys.readouterr().err
 
 
+def test_a_folder_that_is_no_loops_is_left_as_it_is(tmp_path):
+    games = tmp_path / "games.pgn"
+    games.write_text("1-0")
+    with pytest.raises(LoopError, match=r"is not empty \(games.pgn is in it\) and holds no manifest.json"):
+        loop.Loop(tmp_path, FakeProgram(), {}, "1")
+    assert list(tmp_path.iterdir()) == [games]
+    games.unlink()
+    other = tmp_path / "manifest.json"
+    other.write_text('{"format": 1, "games": 8}')
+    with pytest.raises(LoopError, match="not that of a loop"):
+        loop.Loop(tmp_path, FakeProgram(), {}, "1")
+    assert list(tmp_path.iterdir()) == [other] and other.read_text() == '{"format": 1, "games": 8}'
+
+
 def edited(change) -> str:
     """The manifest of a loop of two generations in the middle of the third, after somebody has changed it."""
     third = generation(3, (1, 0, 1), "gen-2")
