@@ -22,12 +22,11 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import ray
 
-from .execution import Job, LoopError, Program, complaint
+from .execution import Job, LoopError, Program, complaint, side_by_side
 from .files import write_whole
 
 # Times that a part is given to another worker before the loop gives up.
@@ -123,6 +122,7 @@ class Cluster:
         self.program = ray.put(_pack(Path(program.path)))
         self.work = ray.remote(num_cpus=1, max_retries=0, num_returns="streaming")(_work)
         self._games: dict[Path, int] = {}
+        self._running: dict[Path, Iterator] = {}
         self._told = time.monotonic()
         self._lock = threading.Lock()
         self._is_stopping = False
@@ -130,12 +130,14 @@ class Cluster:
     def run(self, jobs: list[Job]) -> list[dict]:
         """What each job reports, in their order."""
         self._games = {}
-        with ThreadPoolExecutor(max(1, len(jobs))) as threads:
-            try:
-                return list(threads.map(self._one, jobs))
-            except BaseException:
-                self._is_stopping = True
-                raise
+        return side_by_side(self._one, jobs, max(1, len(jobs)), self.stop)
+
+    def stop(self) -> None:
+        """Ends everything that runs on workers; the games that have come back stay."""
+        with self._lock:
+            self._is_stopping = True
+            for results in self._running.values():
+                ray.cancel(results)
 
     def _one(self, job: Job) -> dict:
         if job.is_done():
@@ -147,6 +149,8 @@ class Cluster:
             except ray.exceptions.RayTaskError as error:
                 raise LoopError(f"on a worker: {error.cause}") from error
             except ray.exceptions.RayError as error:
+                if self._is_stopping:
+                    raise LoopError("stopped") from error
                 print(f"scorn loop: a worker was lost ({type(error).__name__}): {job.out.name} goes on elsewhere", file=sys.stderr)
                 time.sleep(min(attempt, 10))
         raise LoopError(f"{job.out.name}: {ATTEMPTS} workers were lost")
@@ -154,11 +158,21 @@ class Cluster:
     def _attempt(self, job: Job, files: dict) -> dict:
         # Its own arguments name no files but the job's; the paths are the worker's.
         arguments = job.command({}, "{out}")
-        results = self.work.remote(self.program, arguments, files, job.out.name, self._done(job))
-        for result in results:
+        done = self._done(job)
+        with self._lock:
             if self._is_stopping:
-                ray.cancel(results)
                 raise LoopError("stopped")
+            results = self.work.remote(self.program, arguments, files, job.out.name, done)
+            self._running[job.out] = results
+        try:
+            return self._follow(job, results)
+        finally:
+            with self._lock:
+                del self._running[job.out]
+
+    def _follow(self, job: Job, results: Iterator) -> dict:
+        """Keeps what a worker finishes, until it reports."""
+        for result in results:
             update = ray.get(result)
             if "code" not in update:
                 self._keep(job, update["files"])

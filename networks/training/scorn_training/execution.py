@@ -7,7 +7,8 @@ import os
 import shutil
 import subprocess
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,6 +105,19 @@ class Program:
                 process.kill()
 
 
+def side_by_side(work: Callable[[Job], dict], jobs: list[Job], at_a_time: int, stop: Callable[[], None]) -> list[dict]:
+    """What the work on each job returns, in their order. The first that fails has the others stopped, and is told at once."""
+    with ThreadPoolExecutor(at_a_time) as threads:
+        futures = [threads.submit(work, job) for job in jobs]
+        try:
+            for future in as_completed(futures):
+                future.result()
+        except BaseException:
+            stop()
+            raise
+        return [future.result() for future in futures]
+
+
 class Local:
     """Runs jobs on this machine, so many at a time."""
 
@@ -113,12 +127,7 @@ class Local:
 
     def run(self, jobs: list[Job]) -> list[dict]:
         """What each job reports, in their order."""
-        with ThreadPoolExecutor(self.at_a_time) as threads:
-            try:
-                return list(threads.map(self._one, jobs))
-            except BaseException:
-                self.program.stop()
-                raise
+        return side_by_side(self._one, jobs, self.at_a_time, self.program.stop)
 
     def _one(self, job: Job) -> dict:
         if job.is_done():

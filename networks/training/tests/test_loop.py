@@ -7,6 +7,7 @@ import json
 import math
 import random
 import sys
+import threading
 from dataclasses import fields
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from scorn_training import charts, loop, openings, schedule, selfplay, settings
-from scorn_training.execution import Job, LoopError, Program, complaint
+from scorn_training.execution import Job, Local, LoopError, Program, complaint
 from scorn_training.rating import Result, rate
 
 
@@ -361,12 +362,65 @@ def test_what_the_program_complains_of_is_told(tmp_path):
     assert str(told.value) == "scorn selfplay failed (2): error: unexpected argument '--nosuch' found"
 
 
-def test_a_worker_tells_the_same_complaint(tmp_path, monkeypatch):
+def cluster_of(monkeypatch, work):
+    """A cluster without Ray's, whose workers yield what this does with a job's arguments."""
     cluster = pytest.importorskip("scorn_training.cluster", reason="Ray is not installed")
-    worker = object.__new__(cluster.Cluster)
-    worker.program, worker._is_stopping = None, False
-    worker.work = type("Work", (), {"remote": staticmethod(lambda *_: [{"code": 2, "report": "", "errors": USAGE}])})
+    made = object.__new__(cluster.Cluster)
+    made.program, made._is_stopping, made._games, made._running, made._lock = None, False, {}, {}, threading.Lock()
+    made.work = type("Work", (), {"remote": staticmethod(lambda program, arguments, *_: work(arguments))})
     monkeypatch.setattr(cluster.ray, "get", lambda result: result)
+    return made
+
+
+class Parts(Program):
+    """One part fails while the other plays, which ends when it is stopped."""
+
+    def __init__(self) -> None:
+        super().__init__("scorn")
+        self.begun, self.stopped, self.ends = threading.Event(), threading.Event(), []
+
+    def run(self, arguments: list[str]) -> str:
+        if "bad" in arguments:
+            assert self.begun.wait(60)
+            raise LoopError("the bad part failed")
+        self.begun.set()
+        self.ends.append("stopped" if self.stopped.wait(20) else "played to its end")
+        raise LoopError(self.ends[-1])
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+
+def test_a_part_that_fails_is_told_while_others_play(tmp_path, monkeypatch):
+    jobs = [Job(["selfplay", name], {}, tmp_path / name) for name in ("good", "bad", "later")]
+    program = Parts()
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    with pytest.raises(LoopError, match="^the bad part failed$"):
+        Local(program, 2).run(jobs[:2])
+    assert program.ends == ["stopped"]
+    # Reports come in the order of the jobs, whichever ends first.
+    program.run = lambda arguments: json.dumps({"name": arguments[1]})
+    assert [report["name"] for report in Local(program, 2).run(jobs)] == ["good", "bad", "later"]
+
+
+def test_a_part_that_fails_on_a_worker_is_told_while_others_play(tmp_path, monkeypatch):
+    parts = Parts()
+
+    def work(arguments: list[str]):
+        try:
+            parts.run(arguments)
+        except LoopError as error:
+            yield {"code": 2, "report": "", "errors": f"scorn: {error}"}
+
+    made = cluster_of(monkeypatch, work)
+    monkeypatch.setattr("scorn_training.cluster.ray.cancel", lambda results: parts.stop())
+    with pytest.raises(LoopError, match=r"failed on a worker \(2\): scorn: the bad part failed$"):
+        made.run([Job(["selfplay", name], {}, tmp_path / name) for name in ("good", "bad")])
+    assert parts.ends == ["stopped"] and made._running == {}
+
+
+def test_a_worker_tells_the_same_complaint(tmp_path, monkeypatch):
+    worker = cluster_of(monkeypatch, lambda arguments: [{"code": 2, "report": "", "errors": USAGE}])
     with pytest.raises(LoopError, match=r"on a worker \(2\): error: unexpected argument '--nosuch' found$"):
         worker._attempt(Job(["selfplay", "--nosuch"], {}, tmp_path / "games"), {})
 
