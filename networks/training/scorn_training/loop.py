@@ -72,7 +72,8 @@ def sha256(path: Path) -> str:
 class Loop:
     """A loop in its folder, which no other process can have meanwhile."""
 
-    def __init__(self, folder: Path, program: Program, settings: dict, scorn_version: str) -> None:
+    def __init__(self, folder: Path, program: Program, named: dict, scorn_version: str, preset: str = "") -> None:
+        """Opens a loop, or begins one: with these settings, and the preset's for the rest."""
         self.folder, self.program = folder, program
         self._choice: list[str] | None = None
         # What is no loop's stays as it is, without a lock in it.
@@ -83,17 +84,17 @@ class Loop:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise LoopError(f"{folder} is in use by another loop") from error
-        self.manifest = self._open(settings, scorn_version)
+        self.manifest = self._open(named, preset, scorn_version)
         self.settings = Settings(**self.manifest["settings"])
         self.executor = Local(program, self.settings.shards)
 
     # The manifest.
 
-    def _open(self, settings: dict, version: str) -> dict:
+    def _open(self, named: dict, preset: str, version: str) -> dict:
         path = self.folder / "manifest.json"
         manifest = read_manifest(self.folder)
         if manifest is None:
-            self.settings = check(Settings(**{**PRESETS[DEFAULT_PRESET], **settings}))
+            self.settings = check(Settings(**{**PRESETS[preset or DEFAULT_PRESET], **named}))
             check_files(self.settings)
             # Who mistyped the folder of a loop that is to go on should know.
             sizes = f"{self.settings.games} games a generation, {self.settings.nodes} nodes a move"
@@ -105,11 +106,16 @@ class Loop:
             return manifest
         found = manifest["settings"]
         is_made = len(manifest["generations"]) > 1
-        self.settings = check(Settings(**{**found, **settings}))
+        self.settings = check(Settings(**{**found, **PRESETS.get(preset, {}), **named}))
         wanted, defaults = as_dict(self.settings), as_dict(Settings())  # for settings that the program that began did not know
         different = sorted(name for name in wanted if wanted[name] != found.get(name, defaults[name]))
         if different and is_made:
             raise LoopError(f"{path} was begun with other settings ({', '.join(different)}): go on as it was begun")
+        rules = [name for name in different if name in PRESETS.get(preset, {}) and name not in named]
+        if rules:
+            # What this preset does not speak of would stay as another one has it: the rules of nobody.
+            told = f"{path} was begun with other rules than those of --preset {preset} ({', '.join(rules)})"
+            raise LoopError(f"{told}: go on without --preset, or begin in another folder")
         if not is_made:
             check_files(self.settings)
         if different:
@@ -714,7 +720,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         program = Program(find_program(args.scorn))
         version = program.run(["--version"]).strip()
-        loop = Loop(args.folder, program, given(args), version)
+        loop = Loop(args.folder, program, given(args), version, args.preset or "")
         if args.ray:
             loop.executor = ray_cluster(args.ray, program)
         loop.run(args.generations, args.minutes)

@@ -146,9 +146,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def given(args: argparse.Namespace) -> dict:
-    """The settings that were named, the preset's among them; empty: none was."""
-    named = {item.name: getattr(args, item.name) for item in fields(Settings) if hasattr(args, item.name)}
-    return PRESETS.get(args.preset or "", {}) | named
+    """The settings that were named one by one; the preset's are not among them."""
+    return {item.name: getattr(args, item.name) for item in fields(Settings) if hasattr(args, item.name)}
 
 
 def check(settings: Settings) -> Settings:

@@ -300,6 +300,37 @@ def test_settings_can_change_before_a_generation_is_complete(tmp_path, changed, 
         loop.Loop(folder, FakeProgram(), {"nodes": 5}, "1")
 
 
+def called(monkeypatch, *arguments: object) -> int:
+    """The exit status of the command, which opens a loop and does nothing with it."""
+    monkeypatch.setattr(loop, "find_program", lambda given: "scorn")
+    monkeypatch.setattr(loop, "Program", lambda path: FakeProgram())
+    monkeypatch.setattr(loop.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(loop.Loop, "run", lambda *_: None)
+    return loop.main(list(map(str, arguments)))
+
+
+def test_the_rules_of_two_presets_are_not_mixed(tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "loop"
+    assert called(monkeypatch, folder, "--preset", "cgzero", "--games", 9, "--fade", 0.05) == 0
+    manifest = (folder / "manifest.json").read_text()
+    kept = json.loads(manifest)["settings"]
+    assert kept == settings.as_dict(settings.Settings(**settings.PRESETS["cgzero"] | {"games": 9, "fade": 0.05}))
+    for preset, more in (("alphazero", {}), ("paper", {"games": 9}), ("cgzero", {})):
+        with pytest.raises(LoopError, match=rf"begun with other rules than those of --preset {preset} \(.*\): go on without --preset"):
+            loop.Loop(folder, FakeProgram(), more, "1", preset)
+        assert (folder / "manifest.json").read_text() == manifest
+    capsys.readouterr()
+    assert called(monkeypatch, folder, "--preset", "alphazero") == 1
+    rules = "engine, gate, result_share, value_loss"
+    told = f"{folder}/manifest.json was begun with other rules than those of --preset alphazero ({rules})"
+    assert capsys.readouterr().err == f"scorn loop: {told}: go on without --preset, or begin in another folder\n"
+    # The one it was begun with can be named again, and single settings can change beside it.
+    loop.Loop(folder, FakeProgram(), {"fade": 0.05}, "1", "cgzero")._lock.close()
+    assert (folder / "manifest.json").read_text() == manifest
+    changed = loop.Loop(folder, FakeProgram(), {"fade": 0.1, "games": 7}, "1", "cgzero").settings
+    assert settings.as_dict(changed) == kept | {"fade": 0.1, "games": 7}
+
+
 def test_a_loop_that_is_made_does_without_the_files_it_began_with(tmp_path):
     folder, start = tmp_path / "loop", tmp_path / "start.onnx"
     with pytest.raises(ValueError, match="^--start: there is no file"):
