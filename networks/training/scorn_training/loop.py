@@ -38,7 +38,7 @@ from . import charts, openings, schedule, selfplay
 from .execution import Job, Local, LoopError, Program
 from .files import write_whole
 from .manifest import FORMAT, read_manifest
-from .settings import DEFAULT_PRESET, PRESETS, Settings, add_arguments, as_dict, check, check_files, first_use, given
+from .settings import DEFAULT_PRESET, PRESETS, Settings, add_arguments, as_dict, check, check_files, check_named, first_use, given
 
 # Openings in the book of matches, at least; taken by seed.
 BOOK = 200
@@ -96,9 +96,10 @@ class Loop:
         if manifest is None:
             self.settings = check(Settings(**{**PRESETS[preset or DEFAULT_PRESET], **named}))
             check_files(self.settings)
+            self.say(check_named(named, self.settings))
             # Who mistyped the folder of a loop that is to go on should know.
             sizes = f"{self.settings.games} games a generation, {self.settings.nodes} nodes a move"
-            print(f"scorn loop: a new loop begins in {self.folder}: {sizes}", file=sys.stderr)
+            self.say(f"a new loop begins in {self.folder}: {sizes}")
             self.rehearse()
             settings = as_dict(self.settings)
             manifest = {"format": FORMAT, "program": version, "settings": settings, "generations": [], "current": {}}
@@ -119,6 +120,7 @@ class Loop:
         if not is_made:
             check_files(self.settings)
         if different:
+            self.say(check_named(named, self.settings))
             self.rehearse()
             self._change(manifest, different)
         return manifest
@@ -140,8 +142,7 @@ class Loop:
         manifest["settings"] = as_dict(self.settings)
         self._write(manifest)
         lost = ", ".join(str(path.relative_to(self.folder)) for path in made) or "nothing"
-        told = f"other settings ({', '.join(different)}) before a generation was complete; removed, to be made anew: {lost}"
-        print(f"scorn loop: {told}", file=sys.stderr)
+        self.say(f"other settings ({', '.join(different)}) before a generation was complete; removed, to be made anew: {lost}")
 
     def rehearse(self) -> None:
         """Does a little of everything that the settings say, elsewhere, before they are kept.
@@ -382,8 +383,7 @@ class Loop:
             is_known = VALUE_CHOICE[0] in self.program.run(["selfplay", "--help"])
             self._choice = VALUE_CHOICE if is_known else []
             if not self._choice:
-                told = "scorn loop: this program cannot choose moves by value + log(visits): it takes the most visited"
-                print(told, file=sys.stderr)
+                self.say("this program cannot choose moves by value + log(visits): it takes the most visited")
         return self._choice
 
     def count(self, folders: list[Path], limit: float, nodes: int) -> dict:
@@ -412,7 +412,7 @@ class Loop:
         def complain(text: str) -> None:
             text = text.replace(f"{self.folder}/", "")
             left_out.append(text)
-            print(f"scorn loop: {text}", file=sys.stderr)
+            self.say(text)
 
         for generation in generations:
             play = self.manifest["current"] if generation == number else self.generations[generation]
@@ -598,6 +598,11 @@ class Loop:
         games = sum(generation["games"]["games"] for generation in self.learned())
         summary = f"{len(self.learned())} generations, {games} games, {seconds / 60:.1f} core minutes on this machine"
         charts.write_page(self.folder / "report.html", f"Loop {self.folder.resolve().name}", summary, self.learned())
+
+    def say(self, text: str) -> None:
+        """A line for people, if there is something to say."""
+        if text:
+            print(f"scorn loop: {text}", file=sys.stderr, flush=True)
 
     def tell(self) -> None:
         """A line about the last generation."""

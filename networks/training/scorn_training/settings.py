@@ -186,6 +186,21 @@ def check(settings: Settings) -> Settings:
     return settings
 
 
+def check_named(named: dict, settings: Settings) -> str:
+    """Looks whether what was named one by one counts beside the rest of the settings. What to tell of it; empty: it does.
+
+    Raises:
+        ValueError: two of the names exclude each other, or one lacks what it belongs to.
+    """
+    if named.get("most_nodes") and not settings.balance:
+        raise ValueError("--most-nodes belongs to --balance: without it the nodes stay as they are")
+    if named.get("reuse") and settings.passes:
+        if "passes" in named:
+            raise ValueError("--reuse and --passes are two ways to say how much is learned: name one of them")
+        return f"--reuse counts for nothing beside --passes {settings.passes:g}, which the rules have (--passes 0 ends that)"
+    return ""
+
+
 def check_files(settings: Settings) -> None:
     """Looks for the networks that the first generation needs; later ones do without.
 

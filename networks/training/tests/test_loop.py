@@ -331,6 +331,29 @@ def test_the_rules_of_two_presets_are_not_mixed(tmp_path, monkeypatch, capsys):
     assert settings.as_dict(changed) == kept | {"fade": 0.1, "games": 7}
 
 
+def test_settings_that_count_for_nothing_are_not_taken_in_silence(tmp_path, capsys):
+    folder = tmp_path / "loop"
+    excluded = [({"most_nodes": 800}, "--most-nodes belongs to --balance"), ({"reuse": 3.0, "passes": 2.0}, "--reuse and --passes are two")]
+    for named, told in excluded:
+        with pytest.raises(ValueError, match=f"^{told}"):
+            loop.Loop(folder, FakeProgram(), named, "1")
+        assert not (folder / "manifest.json").exists()
+    # What is off is not named in vain, nor is what a preset says beside what was named.
+    for at, (named, preset) in enumerate([({"reuse": 3.0, "passes": 0.0}, "cgzero"), ({"balance": 0.0}, "paper"), ({"most_nodes": 0}, "")]):
+        loop.Loop(tmp_path / str(at), FakeProgram(), named, "1", preset)._lock.close()
+    assert "counts for nothing" not in capsys.readouterr().err
+    # The passes are not named, but of the preset.
+    loop.Loop(folder, FakeProgram(), {"reuse": 4.0}, "1", "cgzero")._lock.close()
+    told = "scorn loop: --reuse counts for nothing beside --passes 5, which the rules have (--passes 0 ends that)\n"
+    assert told in capsys.readouterr().err
+    # Nothing changes for a loop that goes on, and it is looked at again when something does.
+    loop.Loop(folder, FakeProgram(), {"reuse": 4.0}, "1", "cgzero")._lock.close()
+    assert capsys.readouterr().err == ""
+    with pytest.raises(ValueError, match="^--most-nodes belongs to --balance"):
+        loop.Loop(folder, FakeProgram(), {"most_nodes": 800}, "1")
+    assert loop.Loop(folder, FakeProgram(), {"most_nodes": 800, "balance": 1.0}, "1").settings.most_nodes == 800
+
+
 def test_a_loop_that_is_made_does_without_the_files_it_began_with(tmp_path):
     folder, start = tmp_path / "loop", tmp_path / "start.onnx"
     with pytest.raises(ValueError, match="^--start: there is no file"):
