@@ -76,6 +76,8 @@ class Loop:
         """Opens a loop, or begins one: with these settings, and the preset's for the rest."""
         self.folder, self.program = folder, program
         self._choice: list[str] | None = None
+        if ";" in str(folder):
+            raise LoopError(f"scorn match parts options by ';', which the path {folder} has: take another folder, or rename it")
         # What is no loop's stays as it is, without a lock in it.
         read_manifest(folder)
         folder.mkdir(parents=True, exist_ok=True)

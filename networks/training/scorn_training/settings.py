@@ -181,6 +181,8 @@ def check(settings: Settings) -> Settings:
         raise ValueError(f"--gate is none, score or sprt, not {settings.gate}")
     if (settings.fade or settings.subset) and not settings.unique:
         raise ValueError("--fade and --subset belong to --unique")
+    if ";" in settings.yardstick:
+        raise ValueError(f"--yardstick: scorn match parts options by ';', which the path {settings.yardstick} has: rename it")
     if settings.balance and settings.sc_limit < 1:
         return replace(settings, sc_limit=5)
     return settings

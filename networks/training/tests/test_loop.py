@@ -354,6 +354,15 @@ def test_settings_that_count_for_nothing_are_not_taken_in_silence(tmp_path, caps
     assert loop.Loop(folder, FakeProgram(), {"most_nodes": 800, "balance": 1.0}, "1").settings.most_nodes == 800
 
 
+def test_a_path_that_scorn_match_cannot_read_is_refused(tmp_path):
+    folder = tmp_path / "my;loop"
+    with pytest.raises(LoopError, match=f"^scorn match parts options by ';', which the path {folder} has"):
+        loop.Loop(folder, FakeProgram(), {}, "1")
+    assert not folder.exists()
+    with pytest.raises(ValueError, match="^--yardstick: scorn match parts options by ';', which the path /opt/stock;fish has"):
+        loop.Loop(tmp_path / "loop", FakeProgram(), {"yardstick": "/opt/stock;fish"}, "1")
+
+
 def test_a_loop_that_is_made_does_without_the_files_it_began_with(tmp_path):
     folder, start = tmp_path / "loop", tmp_path / "start.onnx"
     with pytest.raises(ValueError, match="^--start: there is no file"):
