@@ -121,6 +121,9 @@ class Loop:
             raise LoopError(f"{told}: go on without --preset, or begin in another folder")
         if not is_made:
             check_files(self.settings)
+        if manifest["program"] != version:
+            told = f"{self.folder} was begun with {manifest['program']} and goes on with {version}"
+            self.say(f"{told}: it need not come out as with either alone")
         if different:
             self.say(check_named(named, self.settings))
             self.rehearse()

@@ -363,6 +363,17 @@ def test_a_path_that_scorn_match_cannot_read_is_refused(tmp_path):
         loop.Loop(tmp_path / "loop", FakeProgram(), {"yardstick": "/opt/stock;fish"}, "1")
 
 
+def test_another_version_of_the_program_is_told_of(tmp_path, capsys):
+    folder = tmp_path / "loop"
+    loop.Loop(folder, FakeProgram(), {}, "scorn 1")._lock.close()
+    capsys.readouterr()
+    loop.Loop(folder, FakeProgram(), {}, "scorn 1")._lock.close()
+    assert capsys.readouterr().err == ""
+    loop.Loop(folder, FakeProgram(), {}, "scorn 2")._lock.close()
+    told = f"scorn loop: {folder} was begun with scorn 1 and goes on with scorn 2: it need not come out as with either alone\n"
+    assert capsys.readouterr().err == told
+
+
 def test_a_loop_that_is_made_does_without_the_files_it_began_with(tmp_path):
     folder, start = tmp_path / "loop", tmp_path / "start.onnx"
     with pytest.raises(ValueError, match="^--start: there is no file"):
