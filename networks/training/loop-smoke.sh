@@ -100,6 +100,26 @@ loop "$work/killed" --generations 3 2> "$work/told"
 grep -q "${damaged#"$work/killed/"} is damaged" "$work/told" || fail "$(cat "$work/told")"
 grep -q 'is damaged' "$work/killed/manifest.json" || fail "the manifest does not name the damaged file"
 
+step "games of which nothing is whole are played again"
+# As if it had been stopped at the end of the last generation's games.
+"$python" - "$work/killed/manifest.json" << 'END'
+import json, sys
+with open(sys.argv[1]) as file:
+    manifest = json.load(file)
+last = manifest["generations"].pop()
+with open(sys.argv[1], "w") as file:
+    json.dump(manifest | {"current": {"games": last["games"]}}, file)
+END
+records() { (cd "$work/killed/gen-0003" && sha256sum games-*/*.vis); }
+records > "$work/records"
+for damaged in "$work"/killed/gen-0003/games-*/*.vis; do
+    printf x | dd of="$damaged" bs=1 seek=200 conv=notrunc status=none
+done
+loop "$work/killed" --generations 3 2> "$work/told" || fail "$(cat "$work/told")"
+grep -q 'gen-0003/games-.* is damaged' "$work/told" || fail "$(cat "$work/told")"
+grep -q 'generation 3: its games are played again' "$work/told" || fail "$(cat "$work/told")"
+records | diff "$work/records" - || fail "other games came out"
+
 step "a full disk stops the loop, and it goes on when there is room"
 mkdir "$work/small"
 if mount -t tmpfs -o size=24m tmpfs "$work/small" 2>/dev/null; then

@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import hashlib
+import itertools
 import json
 import math
 import random
@@ -51,7 +52,7 @@ RIVALS_SHARE = 0.1
 # Phases, and what each of them makes of the first generation: what is done anew when a setting changes before it is complete.
 MADE_BY = {
     "start": ["gen-0000"],
-    "games": ["gen-0001/games-*"],
+    "games": ["gen-0001/games-*", "gen-0001/damaged-*"],
     "training": ["gen-0001/train", "gen-0001/network.onnx"],
     "matches": ["gen-0001/*.pgn", "gen-0001/*.pgn.json", "openings.epd"],
 }
@@ -230,6 +231,8 @@ class Loop:
         while len(self.learned()) < until and time.monotonic() - began < 60 * minutes:
             number = len(self.generations)
             current = self.manifest["current"]
+            if "games" in current and "training" not in current:
+                self.set_aside_damaged(number)
             for name, phase in (("games", self.play), ("training", self.train), ("matches", self.measure)):
                 if name not in current:
                     current[name] = self._phase(name, phase, number)
@@ -426,6 +429,29 @@ class Loop:
                 files += [(path, generation) for path in selfplay.whole_files(folder, complain)]
         return files, left_out
 
+    def set_aside_damaged(self, number: int) -> None:
+        """Has the games of this generation played again, if nothing is left of them to learn from.
+
+        What is there is kept in a folder of its own.
+        """
+        games = self.manifest["current"]["games"]
+        folders = [self.folder_of(number) / name for name in games["folders"]]
+        told: list[str] = []
+        if not games["samples"] or any([selfplay.whole_files(folder, told.append) for folder in folders]):
+            return
+        for text in told:
+            self.say(text.replace(f"{self.folder}/", ""))
+        names = (self.folder_of(number) / f"damaged-{at}" for at in itertools.count(1))
+        aside = next(path for path in names if not path.exists())
+        aside.mkdir(parents=True)
+        # What was learned from a part of them would not be what is learned from all.
+        for folder in [*folders, self.folder_of(number) / "train"]:
+            if folder.exists():
+                folder.rename(aside / folder.name)
+        del self.manifest["current"]["games"]
+        self.save()
+        self.say(f"nothing to learn from is left of generation {number}: its games are played again ({aside} has what was there)")
+
     def train(self, number: int) -> dict:
         """Learns from the window, beginning with the network of the generation before."""
         settings = self.settings
@@ -434,8 +460,11 @@ class Loop:
         checkpoint, before = folder / "checkpoint", self.folder_of(number - 1) / "train" / "checkpoint"
         files, left_out = self.files(number, range(max(1, number - settings.window + 1), number + 1))
         new = [path for path, generation in files if generation == number]
+        if not new and self.manifest["current"]["games"]["samples"]:
+            raise LoopError(f"no games of generation {number} are whole any more: the same command plays them again")
         if not new:
-            raise LoopError(f"generation {number} has no game to learn from")
+            why = f"no position in the games of generation {number} is one to learn from (see --random-plies and --longest)"
+            raise LoopError(f"{why}: {'name other settings' if number == 1 else 'begin in another folder'}")
         data, positions, share = self.training_set(number, files)
         steps = self.steps(number, positions)
         start = steps_of(before)

@@ -694,6 +694,109 @@ def test_a_damaged_summary_is_named(tmp_path):
             made.count(folders, 0, 8)
 
 
+class TinyProgram(FakeProgram):
+    """Writes what the program would, as far as the loop reads it: a position a game, or none."""
+
+    samples = 1
+
+    def run(self, arguments: list[str]) -> str:
+        super().run(arguments)
+        if arguments[:2] == ["train", "start"]:
+            Path(arguments[2]).write_text('{"progress": {"step": 0}}\n')
+        elif arguments[:2] == ["train", "export"]:
+            Path(arguments[3]).write_bytes(b"network")
+        elif arguments[0] == "match":
+            return json.dumps({"wins": 1, "draws": 0, "losses": 1, "pairs": [1]})
+        elif arguments[0] == "selfplay" and "--out" in arguments:
+            self.play(Path(value_of(arguments, "--out")), int(value_of(arguments, "--seed")))
+        return "{}"
+
+    def play(self, folder: Path, seed: int) -> None:
+        folder.mkdir()
+        sums = {}
+        if self.samples:
+            path = folder / "positions-00001.vis"
+            searched([{"board": seed % 256, "visits": {1: 1}}]).write(path)
+            sums[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        (folder / "part-00001.json").write_text(json.dumps({"files": sums}))
+        summary = dict.fromkeys(["games", "white", "draws", "black", "plies", "nodes"], 1) | {"samples": self.samples}
+        (folder / "summary.json").write_text(json.dumps(summary))
+
+
+def stopped_loop(folder: Path, monkeypatch, samples: int = 1) -> tuple[Path, list[Path]]:
+    """A loop that was stopped when the games of its first generation were over: its folder, and the files of visits."""
+    monkeypatch.setattr(openings, "make", lambda *_: None)
+    monkeypatch.setattr(loop.Loop, "publish", lambda _: None)
+    program = TinyProgram()
+    program.samples = samples
+    made = loop.Loop(folder, program, {"shards": 2}, "1")
+    program.refuses = "--fixed-order" if samples else ""
+    with pytest.raises(LoopError, match="--fixed-order|no position"):
+        made.run(1, math.inf)
+    made._lock.close()
+    files = sorted(folder.glob("gen-0001/games-best-*/positions-*.vis"))
+    assert len(files) == 2 * samples and list(json.loads((folder / "manifest.json").read_text())["current"]) == ["games"]
+    return folder, files
+
+
+def damage(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+
+
+def test_games_of_which_nothing_is_whole_are_played_again(tmp_path, monkeypatch, capsys):
+    folder, files = stopped_loop(tmp_path / "damaged", monkeypatch)
+    for path in files:
+        damage(path)
+    program = TinyProgram()
+    made = loop.Loop(folder, program, {}, "1")
+    capsys.readouterr()
+    made.run(1, math.inf)
+    told = capsys.readouterr().err.splitlines()
+    for line, path in zip(told, files):
+        assert line == f"scorn loop: {path.relative_to(folder)} is damaged (its checksum is another): left out"
+    aside = folder / "gen-0001/damaged-1"
+    assert told[2:] == [
+        f"scorn loop: nothing to learn from is left of generation 1: its games are played again ({aside} has what was there)"
+    ]
+    # Nothing is lost, and it comes out as if nothing had been damaged.
+    assert sorted(path.name for path in aside.glob("games-best-*/positions-*.vis")) == [path.name for path in files]
+    other, _ = stopped_loop(tmp_path / "whole", monkeypatch)
+    whole = loop.Loop(other, TinyProgram(), {}, "1")
+    whole.run(1, math.inf)
+    assert made.manifest == whole.manifest and len(made.generations) == 2
+    assert not list(other.glob("gen-0001/damaged-*"))
+
+
+def test_games_of_which_a_part_is_whole_are_not_played_again(tmp_path, monkeypatch, capsys):
+    folder, files = stopped_loop(tmp_path / "loop", monkeypatch)
+    damage(files[0])
+    program = TinyProgram()
+    made = loop.Loop(folder, program, {}, "1")
+    made.run(1, math.inf)
+    assert not [arguments for arguments in program.asked if arguments[0] == "selfplay"]
+    assert made.generations[1]["training"]["left_out"] == [
+        "gen-0001/games-best-1/positions-00001.vis is damaged (its checksum is another): left out"
+    ]
+
+
+def test_damage_that_comes_while_the_loop_runs_is_told(tmp_path, monkeypatch, capsys):
+    folder, files = stopped_loop(tmp_path / "loop", monkeypatch)
+    made = loop.Loop(folder, TinyProgram(), {}, "1")
+    for path in files:
+        damage(path)
+    with pytest.raises(LoopError, match="^no games of generation 1 are whole any more: the same command plays them again$"):
+        made.train(1)
+
+
+def test_games_without_a_position_to_learn_from_are_not_played_for_ever(tmp_path, monkeypatch, capsys):
+    folder, _ = stopped_loop(tmp_path / "loop", monkeypatch, samples=0)
+    program = TinyProgram()
+    with pytest.raises(LoopError, match="^no position in the games of generation 1 .*--random-plies.*: name other settings$"):
+        loop.Loop(folder, program, {}, "1").run(1, math.inf)
+    assert program.asked == []
+    assert not list(folder.glob("gen-0001/damaged-*"))
+
+
 def test_a_manifest_of_something_else_is_named(tmp_path, monkeypatch, capsys):
     path = tmp_path / "manifest.json"
     # Such as that of `scorn selfplay`, beside its games.
