@@ -33,8 +33,10 @@ games=$((2 * games)) play table3 --nodes 1000 --a-plays both \
 games=$((2 * games)) play equal-tau --nodes 1000 --a-plays both \
     --a "ScLimit=5;Temperature=1;TempDecayMoves=10" --b "Temperature=1;TempDecayMoves=10"
 # Figure 5: the controller's path, the nodes doubling as it settles. The paper holds (w+l)/d at 1, which this network does not reach at
-# 1000 nodes with any limit; 5 is in its reach.
+# 1000 nodes with any limit; 5 is in its reach. Then the same, begun with more nodes.
 games=1500 play figure5 --nodes 1000 --balance 5 --balance-games 100 --double-nodes 4000 --tau tau1
+games=1500 play figure5-2000 --nodes 2000 --balance 5 --balance-games 100 --tau tau1
+games=1500 play figure5-4000 --nodes 4000 --balance 5 --balance-games 100 --tau tau1
 
 # Figures 2 and 3 are drawn from all games, figure 4 from the first 100 of each run, as in the paper.
 mkdir -p "$folder/all" "$folder/first" "$folder/temperature"
@@ -56,6 +58,8 @@ draw() {
 "$scorn" stats "$folder"/all/*.pgn --html "$folder/figure2.html" --force
 "$scorn" stats "${temperature[@]}" --html "$folder/figure3.html" --force
 "$scorn" stats "$folder"/first/*.pgn --html "$folder/figure4.html" --force
+"$scorn" stats "$folder"/figure5-{2000,4000} --html "$folder/figure5.html" --force
 draw figure2 1 figure2
 draw figure3 2 figure3
 draw figure4 3 figure4
+draw figure5 4 figure5

@@ -145,20 +145,33 @@ impl Plot {
         for series in &self.series {
             draw_series(&mut chart, series)?;
         }
-        // Named places begin with small values: what was published, pairs of games without a point.
-        let legend = match self.x_labels.is_empty() {
-            true => SeriesLabelPosition::UpperRight,
-            false => SeriesLabelPosition::UpperLeft,
-        };
         chart
             .configure_series_labels()
             .background_style(WHITE.mix(0.85))
             .border_style(RGBColor(200, 200, 200))
             .label_font(("sans-serif", 13))
-            .position(legend)
+            .position(self.emptier_corner())
             .draw()?;
         area.present()?;
         Ok(())
+    }
+
+    /// The upper corner that the values leave more room in.
+    fn emptier_corner(&self) -> SeriesLabelPosition {
+        let Range { start, end } = self.x_range();
+        let middle = match self.is_log {
+            true => (start * end).sqrt(),
+            false => (start + end) / 2.0,
+        };
+        let (mut left, mut right) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+        for (x, y) in self.finite() {
+            let side = if x < middle { &mut left } else { &mut right };
+            *side = side.max(y);
+        }
+        match left < right {
+            true => SeriesLabelPosition::UpperLeft,
+            false => SeriesLabelPosition::UpperRight,
+        }
     }
 
     fn x_label(&self, x: f64) -> String {
@@ -302,6 +315,27 @@ mod tests {
         }
         let text = plot(false, &["first.pgn", "a<b"], vec![(0.0, 1.0), (1.0, 2.0)]);
         assert!(text.contains("first.pgn") && !text.contains("a<b"));
+    }
+
+    #[test]
+    fn the_legend_is_where_the_values_are_not() {
+        let rising = [(5.0, 5.0), (6.0, 70.0), (10.0, 6.0), (1000.0, 60.0)];
+        let corner = |is_log: bool, x_max: f64, values: &[(f64, f64)]| {
+            let end = (x_max, 0.0);
+            let values = values.iter().copied().chain([end]);
+            let plot = Plot {
+                x_name: String::new(),
+                y_name: String::new(),
+                is_log,
+                x_labels: Vec::new(),
+                series: vec![Series::new("", MarkStyle::Line, 0, values)],
+            };
+            matches!(plot.emptier_corner(), SeriesLabelPosition::UpperLeft)
+        };
+        assert!(corner(false, 1000.0, &rising[2..]));
+        assert!(!corner(false, 1000.0, &rising));
+        assert!(corner(true, 10.0, &[(1.0, 1.0), (5.0, 2.0)]));
+        assert!(!corner(false, 10.0, &[(1.0, 1.0), (4.9, 2.0)]));
     }
 
     #[test]
