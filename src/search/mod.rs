@@ -2,8 +2,9 @@
 //!
 //! One iteration of a worker is: `select` leaves (by `puct`) under the tree's lock, `expand` them without it, have them
 //! evaluated together, and `backup` their values. [`search_contempt`] is the opponent model, `bounds` the proofs (with
-//! `look_ahead`), [`tree`] the data, `root` and `choice` the choice of the move, `objective` a second look at what was found, [`wdl_contempt`] what values are between unequal players, [`limits`],
-//! `stopper` and `open_choice` the reasons to end, [`time`] what a clock allows.
+//! `look_ahead`), `refine` the priors from a network that knows more, [`tree`] the data, `root` and `choice` the choice of
+//! the move, `objective` a second look at what was found, [`wdl_contempt`] what values are between unequal players,
+//! [`limits`], `stopper` and `open_choice` the reasons to end, [`time`] what a clock allows.
 //!
 //! [`run`] searches one position with several threads until a limit or a stop signal ends it; [`TreeSearch`] is the seam
 //! below it, for drivers that have many trees fill one batch. Neither prints: what there is to say goes to a
