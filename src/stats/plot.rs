@@ -158,15 +158,16 @@ impl Plot {
 
     /// The upper corner that the values leave more room in.
     fn emptier_corner(&self) -> SeriesLabelPosition {
+        let place = |x: f64| if self.is_log { x.ln() } else { x };
         let Range { start, end } = self.x_range();
-        let middle = match self.is_log {
-            true => (start * end).sqrt(),
-            false => (start + end) / 2.0,
-        };
+        let third = (place(end) - place(start)) / 3.0;
         let (mut left, mut right) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
         for (x, y) in self.finite() {
-            let side = if x < middle { &mut left } else { &mut right };
-            *side = side.max(y);
+            if place(x) <= place(start) + third {
+                left = left.max(y);
+            } else if place(x) >= place(end) - third {
+                right = right.max(y);
+            }
         }
         match left < right {
             true => SeriesLabelPosition::UpperLeft,
@@ -319,23 +320,22 @@ mod tests {
 
     #[test]
     fn the_legend_is_where_the_values_are_not() {
-        let rising = [(5.0, 5.0), (6.0, 70.0), (10.0, 6.0), (1000.0, 60.0)];
-        let corner = |is_log: bool, x_max: f64, values: &[(f64, f64)]| {
-            let end = (x_max, 0.0);
-            let values = values.iter().copied().chain([end]);
+        let is_left = |is_log: bool, values: &[(f64, f64)]| {
             let plot = Plot {
                 x_name: String::new(),
                 y_name: String::new(),
                 is_log,
                 x_labels: Vec::new(),
-                series: vec![Series::new("", MarkStyle::Line, 0, values)],
+                series: vec![Series::new("", MarkStyle::Line, 0, values.iter().copied())],
             };
             matches!(plot.emptier_corner(), SeriesLabelPosition::UpperLeft)
         };
-        assert!(corner(false, 1000.0, &rising[2..]));
-        assert!(!corner(false, 1000.0, &rising));
-        assert!(corner(true, 10.0, &[(1.0, 1.0), (5.0, 2.0)]));
-        assert!(!corner(false, 10.0, &[(1.0, 1.0), (4.9, 2.0)]));
+        // What stands in the middle is in nobody's way.
+        assert!(is_left(false, &[(1.0, 1.0), (5.0, 9.0), (10.0, 2.0)]));
+        assert!(!is_left(false, &[(1.0, 2.0), (5.0, 9.0), (10.0, 1.0)]));
+        let path = [(1.0, 0.0), (30.0, 2.0), (1000.0, 1.0)];
+        assert!(!is_left(false, &path));
+        assert!(is_left(true, &path));
     }
 
     #[test]
