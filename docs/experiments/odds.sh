@@ -40,7 +40,7 @@ against_stockfish() {
     local name="$odds-stockfish-$elo-$nodes-${options//[;= ]/_}"
     [ -s "$folder/$name.json" ] && return
     # One position, as often as there are games.
-    yes "$fen" | head -n "$games" > "$folder/$name.epd"
+    for _ in $(seq "$games"); do echo "$fen"; done > "$folder/$name.epd"
     keep "$name" "$scorn" match "self;Threads=1;$options" "$stockfish;Threads=1;UCI_LimitStrength=true;UCI_Elo=$elo" \
         --first-is-white --book "$folder/$name.epd" --order sequential --pairs "$games" --limit "nodes=$nodes" \
         --second-limit nodes=20000 --pgn "$folder/$name.pgn" --json 2>> "$folder/log"
