@@ -256,10 +256,7 @@ fn a_game_at_odds_is_recognised_and_the_next_game_forgets_it() {
     let mut session = Session::new();
     assert!(profile_lines(&session.ask("position startpos moves e2e4")).is_empty());
     let lines = session.ask(&format!("position fen {QUEEN}"));
-    assert_eq!(
-        profile_lines(&lines),
-        ["odds given: DrawScore -0.4, ScLimit 200"]
-    );
+    assert_eq!(profile_lines(&lines), ["odds given: ScLimit 200"]);
     // Said once.
     let lines = session.ask(&format!("position fen {QUEEN} moves e2e4 e7e5"));
     assert!(profile_lines(&lines).is_empty());
@@ -287,7 +284,7 @@ fn a_game_at_odds_is_recognised_and_the_next_game_forgets_it() {
     assert_eq!(
         profile_lines(&lines),
         [
-            "odds given + middling opponent + weak opponent + known opponent: DrawScore -0.4, OpponentWeights <built in human 1100>, ScLimit 28"
+            "odds given + middling opponent + weak opponent + known opponent: OpponentWeights <built in human 1100>, ScLimit 28"
         ]
     );
     // A program of that rating plays like no person.
@@ -295,7 +292,7 @@ fn a_game_at_odds_is_recognised_and_the_next_game_forgets_it() {
     let lines = session.ask(&format!("position fen {QUEEN}"));
     assert_eq!(
         profile_lines(&lines),
-        ["odds given + middling opponent + weak opponent: DrawScore -0.4, ScLimit 16"]
+        ["odds given + middling opponent + weak opponent: ScLimit 16"]
     );
     let lines = session.ask("position startpos");
     assert_eq!(
@@ -331,28 +328,21 @@ fn ahead(fen: &str) -> i32 {
 }
 
 /// What the profiles inside the program set for a side that is so many pawns behind a person of a rating.
-fn expected(deficit: i32, side: Color, rating: u32) -> Option<String> {
+fn expected(deficit: i32, rating: u32) -> Option<String> {
     if deficit < 2 {
         return None;
     }
-    // A draw is as good as a lost pawn to who gives odds; the option is White's point of view.
-    let draw = side.fold_wb("-0.4", "0.4");
     let (kind, limit, person) = match rating {
         800 => (" + middling opponent + weak opponent", 28, Some(1100)),
         1500 => (" + middling opponent", 28, Some(1500)),
         _ => ("", 200, None),
     };
     let (known, network) = person.map_or((String::new(), String::new()), |person| {
-        let network = format!(", OpponentWeights <built in human {person}>");
+        let network = format!("OpponentWeights <built in human {person}>, ");
         (" + known opponent".to_owned(), network)
     });
     // The last one that sets an option comes last.
-    let limit = format!(", ScLimit {limit}");
-    let sets = match rating {
-        800 | 1500 => network + &limit,
-        _ => limit + &network,
-    };
-    Some(format!("odds given{kind}{known}: DrawScore {draw}{sets}"))
+    Some(format!("odds given{kind}{known}: {network}ScLimit {limit}"))
 }
 
 #[test]
@@ -389,7 +379,7 @@ fn one_session_plays_all_published_odds_with_both_colours_against_anybody() {
                 assert!(before.len() == usize::from(was_set), "{place}: {before:?}");
                 let lines = session.ask(&format!("position fen {fen}{moves}"));
                 let deficit = ahead(&fen) * side.fold_wb(1, -1);
-                let expected = expected(deficit, side, rating);
+                let expected = expected(deficit, rating);
                 assert_eq!(
                     profile_lines(&lines),
                     expected.iter().collect::<Vec<_>>(),
@@ -411,11 +401,14 @@ fn one_session_plays_all_published_odds_with_both_colours_against_anybody() {
 
 #[test]
 fn what_was_set_by_hand_stays() {
-    let mut session = Session::with(&["-b", "hash", "--draw-score", "0"]);
+    let mut session = Session::with(&["-b", "hash", "--sc-limit", "60"]);
+    session.send("setoption name UCI_Opponent value none 1500 human Somebody");
     let lines = session.ask(&format!("position fen {QUEEN}"));
     assert_eq!(
         profile_lines(&lines),
-        ["odds given: ScLimit 200; set by hand and left alone: DrawScore"]
+        [
+            "odds given + middling opponent + known opponent: OpponentWeights <built in human 1500>; set by hand and left alone: ScLimit"
+        ]
     );
     session.ask("setoption name ScLimit value 1000000000");
     session.ask("ucinewgame");
@@ -435,7 +428,7 @@ fn what_was_set_by_hand_stays() {
     assert_eq!(
         profile_lines(&lines),
         [
-            "odds given + middling opponent + known opponent: DrawScore -0.4, ScLimit 28; set by hand and left alone: OpponentWeights"
+            "odds given + middling opponent + known opponent: ScLimit 28; set by hand and left alone: OpponentWeights"
         ]
     );
     session.end();
