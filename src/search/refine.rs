@@ -15,12 +15,9 @@ use super::{
         Full,
         edges::{EdgeRange, EdgeWriter},
     },
-    visits::PathStep,
+    visits::DueWay,
 };
 use crate::network::{Batch, Refiner};
-
-/// The way from the root to a position that is due.
-pub(super) type DueWay = Box<[PathStep]>;
 
 /// Positions that one worker asks about.
 #[derive(Default)]

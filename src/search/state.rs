@@ -8,7 +8,6 @@ use super::{
     job::{Job, stream},
     look_ahead,
     progress::Progress,
-    refine::DueWay,
     root_moves::RootMoves,
     search_contempt::Rule,
     tree::{
@@ -17,6 +16,7 @@ use super::{
         node::{Node, NodeId, Origin},
         reroot::{reroot, reroot_in_analysis},
     },
+    visits::DueWay,
     wdl_contempt::WdlContempt,
 };
 use crate::{

@@ -24,6 +24,9 @@ pub(super) struct PathStep {
     pub m: PackedMove,
 }
 
+/// The way from the root to a position that is due to have its priors refined.
+pub(super) type DueWay = Box<[PathStep]>;
+
 /// What is known about a leaf, ready to be backed up.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {

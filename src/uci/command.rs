@@ -171,6 +171,9 @@ const GO_WORDS: [&str; 13] = [
     "searchmoves",
 ];
 
+/// Those of them that are never negative; clocks may be overdrawn.
+const COUNTS: [&str; 4] = ["depth", "nodes", "mate", "perft"];
+
 /// Every `go` is one: what it does not understand is left out, for the GUI waits for an answer.
 fn go(words: &[&str]) -> Go {
     let mut go = Go::default();
@@ -184,6 +187,7 @@ fn go(words: &[&str]) -> Go {
             let (value, after) = after.split_at(count);
             rest = after;
             let number = value.first().and_then(|value| parse_number(value));
+            let number = number.filter(|&number| number >= 0 || !COUNTS.contains(&word));
             if number.is_none() {
                 left_out.push(shorten(&[&[word], value].concat().join(" ")));
             }
@@ -197,7 +201,7 @@ fn go(words: &[&str]) -> Go {
             // Some GUIs send 0 for "none".
             "movestogo" => go.moves_to_go = number().map(small).filter(|&n| n > 0),
             "depth" => go.depth = number().map(small),
-            "nodes" => go.nodes = number().map(|n| n.max(0) as u64),
+            "nodes" => go.nodes = number().map(|n| n as u64),
             "mate" => go.mate = number().map(small),
             "movetime" => go.movetime = number().map(millis),
             "perft" => go.perft = number().map(small),
@@ -366,6 +370,8 @@ mod tests {
             ("go wtime", &["wtime"][..], one()),
             ("go depth x", &["depth x"], one()),
             ("go nodes nan", &["nodes nan"], one()),
+            ("go nodes -5", &["nodes -5"], one()),
+            ("go depth -1", &["depth -1"], one()),
             ("go sideways", &["sideways"], one()),
             ("go wtime wtime", &["wtime", "wtime"], one()),
             (
