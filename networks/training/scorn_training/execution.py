@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -19,6 +20,12 @@ GUARD = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else
 
 class LoopError(Exception):
     """What stops a loop, in words for people. Everything that was done is on disk, and the same command goes on."""
+
+
+def say(text: str) -> None:
+    """A line of the loop for people, if there is something to say."""
+    if text:
+        print(f"scorn loop: {text}", file=sys.stderr, flush=True)
 
 
 def complaint(errors: str) -> str:

@@ -36,7 +36,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from . import charts, openings, schedule, selfplay
-from .execution import Job, Local, LoopError, Program
+from .execution import Job, Local, LoopError, Program, say
 from .files import write_whole
 from .manifest import FORMAT, read_manifest
 from .settings import DEFAULT_PRESET, PRESETS, Settings, add_arguments, as_dict, check, check_files, check_named, first_use, given
@@ -58,12 +58,6 @@ MADE_BY = {
 }
 # Choice by value + log(visits), in programs that know it.
 VALUE_CHOICE = ["--root-choice", "value_log_visits"]
-
-
-def derived(*parts: object) -> int:
-    """A seed from others, in the range that the program takes."""
-    digest = hashlib.sha256(repr(parts).encode()).digest()
-    return int.from_bytes(digest[:4], "little") >> 1 or 1
 
 
 def sha256(path: Path) -> str:
@@ -99,10 +93,10 @@ class Loop:
         if manifest is None:
             self.settings = check(Settings(**{**PRESETS[preset or DEFAULT_PRESET], **named}))
             check_files(self.settings)
-            self.say(check_named(named, self.settings))
+            say(check_named(named, self.settings))
             # Who mistyped the folder of a loop that is to go on should know.
             sizes = f"{self.settings.games} games a generation, {self.settings.nodes} nodes a move"
-            self.say(f"a new loop begins in {self.folder}: {sizes}")
+            say(f"a new loop begins in {self.folder}: {sizes}")
             self.rehearse()
             settings = as_dict(self.settings)
             manifest = {"format": FORMAT, "program": version, "settings": settings, "generations": [], "current": {}}
@@ -124,9 +118,9 @@ class Loop:
             check_files(self.settings)
         if manifest["program"] != version:
             told = f"{self.folder} was begun with {manifest['program']} and goes on with {version}"
-            self.say(f"{told}: it need not come out as with either alone")
+            say(f"{told}: it need not come out as with either alone")
         if different:
-            self.say(check_named(named, self.settings))
+            say(check_named(named, self.settings))
             self.rehearse()
             self._change(manifest, different)
         return manifest
@@ -148,7 +142,7 @@ class Loop:
         manifest["settings"] = as_dict(self.settings)
         self._write(manifest)
         lost = ", ".join(str(path.relative_to(self.folder)) for path in made) or "nothing"
-        self.say(f"other settings ({', '.join(different)}) before a generation was complete; removed, to be made anew: {lost}")
+        say(f"other settings ({', '.join(different)}) before a generation was complete; removed, to be made anew: {lost}")
 
     def rehearse(self) -> None:
         """Does a little of everything that the settings say, elsewhere, before they are kept.
@@ -179,7 +173,7 @@ class Loop:
             job = Job([*flags, "--seed", "1"], {"first": player, "second": player}, out)
             self.program.run(job.command({name: str(path) for name, path in job.files.items()}, str(out)))
         files = selfplay.whole_files(out, print)
-        if self.positions_of(files):
+        if selfplay.positions_of(files):
             data = [(path, 1) for path in files]
             self.program.run(self.training_flags(training, 1, settings.result_share, data))
         # So that a generous limit of time costs none, and a short one is not overstepped where the machine is busy.
@@ -281,13 +275,13 @@ class Loop:
             return ["--network", self.settings.start]
         policy, value, hidden = self.settings.shape.split(",")
         sizes = ["--policy-width", policy, "--value-width", value, "--hidden", hidden]
-        return [*sizes, "--seed", str(derived(self.settings.seed, "weights"))]
+        return [*sizes, "--seed", str(self.settings.derived("weights"))]
 
     def book(self) -> None:
         """Makes the openings of matches, if they are not there."""
         # A pair of players that leave nothing to chance would repeat the games of an opening that comes again.
         pairs = (self.settings.gate_pairs, self.settings.pool_pairs, self.settings.yardstick_pairs)
-        seed = derived(self.settings.seed, "openings")
+        seed = self.settings.derived("openings")
         openings.make(self.folder / "openings.epd", self.program, max(BOOK, *pairs), seed)
 
     def export(self, number: int) -> None:
@@ -321,7 +315,7 @@ class Loop:
             best = Path(self.settings.teacher)
         if not self.settings.rivals or second is None:
             return [("best", games, best, best)]
-        rng = random.Random(derived(self.settings.seed, number, "rivals"))
+        rng = random.Random(self.settings.derived(number, "rivals"))
         older = self.older(number, rng)
         strange = round(RIVALS_SHARE * games) if older is not None else 0
         # Each of the two the more games, the less the newest network won against it.
@@ -354,7 +348,7 @@ class Loop:
             shards = min(settings.shards, games)
             for shard in range(1, shards + 1):
                 arguments = self.game_flags(games, nodes, limit, settings.longest, first != second)
-                arguments += ["--shard", f"{shard}/{shards}", "--seed", str(derived(settings.seed, number, name))]
+                arguments += ["--shard", f"{shard}/{shards}", "--seed", str(settings.derived(number, name))]
                 out = self.folder_of(number) / f"games-{name}-{shard}"
                 jobs.append(Job(arguments, {"first": first, "second": second}, out))
         self.executor.run(jobs)
@@ -391,7 +385,7 @@ class Loop:
             is_known = VALUE_CHOICE[0] in self.program.run(["selfplay", "--help"])
             self._choice = VALUE_CHOICE if is_known else []
             if not self._choice:
-                self.say("this program cannot choose moves by value + log(visits): it takes the most visited")
+                say("this program cannot choose moves by value + log(visits): it takes the most visited")
         return self._choice
 
     def count(self, folders: list[Path], limit: float, nodes: int) -> dict:
@@ -420,7 +414,7 @@ class Loop:
         def complain(text: str) -> None:
             text = text.replace(f"{self.folder}/", "")
             left_out.append(text)
-            self.say(text)
+            say(text)
 
         for generation in generations:
             play = self.manifest["current"] if generation == number else self.generations[generation]
@@ -440,7 +434,7 @@ class Loop:
         if not games["samples"] or any([selfplay.whole_files(folder, told.append) for folder in folders]):
             return
         for text in told:
-            self.say(text.replace(f"{self.folder}/", ""))
+            say(text.replace(f"{self.folder}/", ""))
         names = (self.folder_of(number) / f"damaged-{at}" for at in itertools.count(1))
         aside = next(path for path in names if not path.exists())
         aside.mkdir(parents=True)
@@ -450,7 +444,7 @@ class Loop:
                 folder.rename(aside / folder.name)
         del self.manifest["current"]["games"]
         self.save()
-        self.say(f"nothing to learn from is left of generation {number}: its games are played again ({aside} has what was there)")
+        say(f"nothing to learn from is left of generation {number}: its games are played again ({aside} has what was there)")
 
     def train(self, number: int) -> dict:
         """Learns from the window, beginning with the network of the generation before."""
@@ -476,7 +470,7 @@ class Loop:
         self.export(number)
         return {
             "positions": positions,
-            "new": self.positions_of(new),
+            "new": selfplay.positions_of(new),
             "files": len(files),
             "left_out": left_out,
             "steps": steps,
@@ -495,32 +489,24 @@ class Loop:
         # Each thread has something to do.
         chunk = max(1, min(128, settings.batch // settings.train_threads))
         arguments += ["--batch", str(settings.batch), "--chunk", str(chunk), "--rate", str(settings.rate), "--fixed-order"]
-        return [*arguments, "--threads", str(settings.train_threads), "--seed", str(derived(settings.seed, "training"))]
+        return [*arguments, "--threads", str(settings.train_threads), "--seed", str(settings.derived("training"))]
 
     def training_set(self, number: int, files: list[tuple[Path, int]]) -> tuple[list[tuple[Path, int]], int, str]:
         """Files with their shares, positions, and the share of results in the value."""
         settings = self.settings
         if not settings.unique:
-            counted = [(path, self.positions_of([path])) for path, _ in files]
+            counted = [(path, selfplay.positions_of([path])) for path, _ in files]
             counted = [(path, count) for path, count in counted if count]
             return counted, sum(count for _, count in counted), settings.result_share
         weighted = [(path, max(settings.fade_least, 1 - settings.fade * (number - age))) for path, age in files]
         pooled = selfplay.pool(weighted, parse_share(settings.result_share))
         chosen = pooled.searched
         if settings.subset:
-            chosen = selfplay.subset(pooled, settings.subset, derived(settings.seed, number, "subset"))
+            chosen = selfplay.subset(pooled, settings.subset, settings.derived(number, "subset"))
         path = self.folder_of(number) / "train" / "set.vis"
         chosen.write(path)
         # The mean values stand in the file, results in none.
         return [(path, 1)], len(chosen), "0"
-
-    def positions_of(self, files: list[Path]) -> int:
-        """From their headers."""
-        total = 0
-        for path in files:
-            with open(path, "rb") as file:
-                total += int.from_bytes(file.read(32)[24:], "little")
-        return total
 
     def steps(self, number: int, positions: int) -> int:
         """Steps of a generation."""
@@ -542,7 +528,7 @@ class Loop:
 
     def match(self, number: int, name: str, other: str, pairs: int, more: list[str]) -> Job:
         """The new network against another: `other` is an engine as `scorn match` takes it."""
-        seed = derived(self.settings.seed, number, "match", name)
+        seed = self.settings.derived(number, "match", name)
         arguments = ["match", self.player("{new}"), other, "--pairs", str(pairs), "--seed", str(seed)]
         arguments += ["--book", "{book}", "--limit", self.limit()]
         arguments += ["--longest", "400", *more]
@@ -574,7 +560,7 @@ class Loop:
         opponents: list[tuple[int, int, list[str]]] = [(first, settings.gate_pairs, self.sprt())]
         if settings.rivals and second is not None:
             opponents.append((second, settings.gate_pairs, []))
-        older = self.older(number, random.Random(derived(settings.seed, number, "pool")))
+        older = self.older(number, random.Random(settings.derived(number, "pool")))
         if settings.pool_pairs and older is not None:
             opponents.append((older, settings.pool_pairs, []))
         names, jobs = [], []
@@ -632,11 +618,6 @@ class Loop:
         games = sum(generation["games"]["games"] for generation in self.learned())
         summary = f"{len(self.learned())} generations, {games} games, {seconds / 60:.1f} core minutes on this machine"
         charts.write_page(self.folder / "report.html", f"Loop {self.folder.resolve().name}", summary, self.learned())
-
-    def say(self, text: str) -> None:
-        """A line for people, if there is something to say."""
-        if text:
-            print(f"scorn loop: {text}", file=sys.stderr, flush=True)
 
     def tell(self) -> None:
         """A line about the last generation."""

@@ -112,6 +112,15 @@ def whole_files(folder: Path, complain: Callable[[str], None]) -> list[Path]:
     return files
 
 
+def positions_of(files: list[Path]) -> int:
+    """How many positions files of visits have, from their headers."""
+    total = 0
+    for path in files:
+        with open(path, "rb") as file:
+            total += int.from_bytes(file.read(32)[24:], "little")
+    return total
+
+
 def result_share(positions: np.ndarray, share: tuple[float, float]) -> np.ndarray:
     """k of each position: from the first of a game to its end in a straight line, as `--result-share` of `scorn train`."""
     games, index = np.unique(positions["game"], return_inverse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import math
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -64,6 +65,11 @@ class Settings:
     yardstick_every: int = _of(5, "generations between such matches")
     yardstick_pairs: int = _of(10, "openings of such a match")
     yardstick_nodes: int = _of(20_000, "its nodes a move: enough for the strength that UCI_Elo asks for")
+
+    def derived(self, *parts: object) -> int:
+        """A seed for a part of the work, in the range that the program takes: another one for other parts."""
+        digest = hashlib.sha256(repr((self.seed, *parts)).encode()).digest()
+        return int.from_bytes(digest[:4], "little") >> 1 or 1
 
 
 # Noise at the root as AlphaZero had it; and the policy as it is, since it learns visits: flattened in every generation (the

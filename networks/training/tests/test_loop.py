@@ -984,5 +984,5 @@ def test_what_the_program_says_of_openings_is_told(tmp_path):
 
 
 def test_seeds_are_in_the_range_of_the_program_and_differ():
-    seeds = {loop.derived(1, number, name) for number in range(50) for name in ("a", "b")}
+    seeds = {settings.Settings(seed=1).derived(number, name) for number in range(50) for name in ("a", "b")}
     assert len(seeds) == 100 and all(1 <= seed < 2**31 for seed in seeds)
