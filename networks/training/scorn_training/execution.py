@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 # Has a child killed when the loop is, however that happens, so that no orphan holds its files (util-linux). Without it an
 # orphan ends by itself when its part is played.
@@ -70,6 +71,17 @@ class Job:
         if self.is_selfplay:
             return [*arguments, "--out", out, "--resume", "--json"]
         return [*arguments, "--pgn", out, "--json"]
+
+
+class Executor(Protocol):
+    """What runs jobs, wherever that is."""
+
+    def run(self, jobs: list[Job]) -> list[dict]:
+        """What each job reports, in their order.
+
+        Raises:
+            LoopError: one of them failed.
+        """
 
 
 class Program:

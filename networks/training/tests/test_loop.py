@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scorn_training import charts, loop, openings, schedule, selfplay, settings
+from scorn_training import charts, games, learning, loop, matches, openings, schedule, selfplay, settings
 from scorn_training.execution import Job, Local, LoopError, Program, complaint
+from scorn_training.folder import MADE_BY, Folder
 from scorn_training.rating import Result, rate
 
 
@@ -224,11 +225,11 @@ def test_settings_are_tried_before_they_are_kept(tmp_path, wrong, said):
         loop.Loop(folder, FakeProgram(said), wrong, "1")
     # The folder can be used with better ones.
     assert [path.name for path in folder.iterdir()] == [".lock"]
-    assert loop.Loop(folder, FakeProgram(), {"games": 3}, "1").settings.games == 3
+    assert loop.Loop(folder, FakeProgram(), {"games": 3}, "1").folder.settings.games == 3
 
 
 def test_a_new_loop_is_told_of(tmp_path, capsys):
-    loop.Loop(tmp_path / "mistyped", FakeProgram(), {"games": 9}, "1")._lock.close()
+    loop.Loop(tmp_path / "mistyped", FakeProgram(), {"games": 9}, "1").folder.close()
     told = f"scorn loop: a new loop begins in {tmp_path}/mistyped: 9 games a generation, 100 nodes a move\n"
     assert capsys.readouterr().err == told
     loop.Loop(tmp_path / "mistyped", FakeProgram(), {}, "1")
@@ -273,7 +274,7 @@ MADE += ["gen-0001/network.onnx", "gen-0001/match-gen-0.pgn", "gen-0001/match-ge
 )
 def test_settings_can_change_before_a_generation_is_complete(tmp_path, changed, current, left):
     folder = tmp_path / "loop"
-    began = loop.Loop(folder, FakeProgram(), {"games": 9}, "1")
+    began = loop.Loop(folder, FakeProgram(), {"games": 9}, "1").folder
     for name in MADE:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
@@ -281,13 +282,13 @@ def test_settings_can_change_before_a_generation_is_complete(tmp_path, changed, 
     whole = generation(1, (1, 0, 1), "gen-0")
     began.manifest["current"] = {name: whole[name] for name in ("games", "training", "matches")}
     began.save()
-    began._lock.close()
+    began.close()
     manifest = (folder / "manifest.json").read_text()
     with pytest.raises(LoopError, match="nothing was written"):
         loop.Loop(folder, FakeProgram("match"), changed, "1")
     assert (folder / "manifest.json").read_text() == manifest
     assert all((folder / name).exists() for name in MADE)
-    other = loop.Loop(folder, FakeProgram(), changed, "1")
+    other = loop.Loop(folder, FakeProgram(), changed, "1").folder
     assert settings.as_dict(other.settings) == settings.as_dict(began.settings) | changed
     assert json.loads((folder / "manifest.json").read_text()) == other.manifest
     assert list(other.manifest["current"]) == current and len(other.generations) == ("shape" not in changed)
@@ -295,7 +296,7 @@ def test_settings_can_change_before_a_generation_is_complete(tmp_path, changed, 
     # Once it is complete they stay.
     other.manifest["generations"] = [{"generation": 0, "network": "x"}, generation(1, (1, 0, 1), "gen-0")]
     other.save()
-    other._lock.close()
+    other.close()
     with pytest.raises(LoopError, match=r"begun with other settings \(nodes\)"):
         loop.Loop(folder, FakeProgram(), {"nodes": 5}, "1")
 
@@ -325,9 +326,9 @@ def test_the_rules_of_two_presets_are_not_mixed(tmp_path, monkeypatch, capsys):
     told = f"{folder}/manifest.json was begun with other rules than those of --preset alphazero ({rules})"
     assert capsys.readouterr().err == f"scorn loop: {told}: go on without --preset, or begin in another folder\n"
     # The one it was begun with can be named again, and single settings can change beside it.
-    loop.Loop(folder, FakeProgram(), {"fade": 0.05}, "1", "cgzero")._lock.close()
+    loop.Loop(folder, FakeProgram(), {"fade": 0.05}, "1", "cgzero").folder.close()
     assert (folder / "manifest.json").read_text() == manifest
-    changed = loop.Loop(folder, FakeProgram(), {"fade": 0.1, "games": 7}, "1", "cgzero").settings
+    changed = loop.Loop(folder, FakeProgram(), {"fade": 0.1, "games": 7}, "1", "cgzero").folder.settings
     assert settings.as_dict(changed) == kept | {"fade": 0.1, "games": 7}
 
 
@@ -340,18 +341,18 @@ def test_settings_that_count_for_nothing_are_not_taken_in_silence(tmp_path, caps
         assert not (folder / "manifest.json").exists()
     # What is off is not named in vain, nor is what a preset says beside what was named.
     for at, (named, preset) in enumerate([({"reuse": 3.0, "passes": 0.0}, "cgzero"), ({"balance": 0.0}, "paper"), ({"most_nodes": 0}, "")]):
-        loop.Loop(tmp_path / str(at), FakeProgram(), named, "1", preset)._lock.close()
+        loop.Loop(tmp_path / str(at), FakeProgram(), named, "1", preset).folder.close()
     assert "counts for nothing" not in capsys.readouterr().err
     # The passes are not named, but of the preset.
-    loop.Loop(folder, FakeProgram(), {"reuse": 4.0}, "1", "cgzero")._lock.close()
+    loop.Loop(folder, FakeProgram(), {"reuse": 4.0}, "1", "cgzero").folder.close()
     told = "scorn loop: --reuse counts for nothing beside --passes 5, which the rules have (--passes 0 ends that)\n"
     assert told in capsys.readouterr().err
     # Nothing changes for a loop that goes on, and it is looked at again when something does.
-    loop.Loop(folder, FakeProgram(), {"reuse": 4.0}, "1", "cgzero")._lock.close()
+    loop.Loop(folder, FakeProgram(), {"reuse": 4.0}, "1", "cgzero").folder.close()
     assert capsys.readouterr().err == ""
     with pytest.raises(ValueError, match="^--most-nodes belongs to --balance"):
         loop.Loop(folder, FakeProgram(), {"most_nodes": 800}, "1")
-    assert loop.Loop(folder, FakeProgram(), {"most_nodes": 800, "balance": 1.0}, "1").settings.most_nodes == 800
+    assert loop.Loop(folder, FakeProgram(), {"most_nodes": 800, "balance": 1.0}, "1").folder.settings.most_nodes == 800
 
 
 def test_a_path_that_scorn_match_cannot_read_is_refused(tmp_path):
@@ -365,11 +366,11 @@ def test_a_path_that_scorn_match_cannot_read_is_refused(tmp_path):
 
 def test_another_version_of_the_program_is_told_of(tmp_path, capsys):
     folder = tmp_path / "loop"
-    loop.Loop(folder, FakeProgram(), {}, "scorn 1")._lock.close()
+    loop.Loop(folder, FakeProgram(), {}, "scorn 1").folder.close()
     capsys.readouterr()
-    loop.Loop(folder, FakeProgram(), {}, "scorn 1")._lock.close()
+    loop.Loop(folder, FakeProgram(), {}, "scorn 1").folder.close()
     assert capsys.readouterr().err == ""
-    loop.Loop(folder, FakeProgram(), {}, "scorn 2")._lock.close()
+    loop.Loop(folder, FakeProgram(), {}, "scorn 2").folder.close()
     told = f"scorn loop: {folder} was begun with scorn 1 and goes on with scorn 2: it need not come out as with either alone\n"
     assert capsys.readouterr().err == told
 
@@ -379,19 +380,19 @@ def test_a_loop_that_is_made_does_without_the_files_it_began_with(tmp_path):
     with pytest.raises(ValueError, match="^--start: there is no file"):
         loop.Loop(folder, FakeProgram(), {"start": str(start)}, "1")
     start.touch()
-    began = loop.Loop(folder, FakeProgram(), {"start": str(start)}, "1")
-    began._lock.close()
+    began = loop.Loop(folder, FakeProgram(), {"start": str(start)}, "1").folder
+    began.close()
     start.unlink()
     with pytest.raises(ValueError, match="^--start: there is no file"):
         loop.Loop(folder, FakeProgram(), {}, "1")
     began.manifest["generations"] = [{"generation": 0, "network": "x"}, generation(1, (1, 0, 1), "gen-0")]
     began.save()
-    assert loop.Loop(folder, FakeProgram(), {}, "1").settings == began.settings
+    assert loop.Loop(folder, FakeProgram(), {}, "1").folder.settings == began.settings
 
 
 def test_settings_are_in_the_order_of_the_phases():
     names = [item.name for item in fields(settings.Settings)]
-    phases = list(loop.MADE_BY)
+    phases = list(MADE_BY)
     assert sorted(map(settings.first_use, names), key=phases.index) == [settings.first_use(name) for name in names]
     known = {"shape": "start", "games": "games", "most_nodes": "games", "window": "training", "train_threads": "training"}
     known |= {"gate": "matches", "match_limit": "matches", "yardstick_nodes": "matches", "seed": "start"}
@@ -400,13 +401,13 @@ def test_settings_are_in_the_order_of_the_phases():
 
 def test_lines_of_the_program_are_understood():
     line = "x.vis: policy 3.4 kl 1.25 top-1 5.00 % (9) value 0.9 (floor 0.5) |q error| 0.1 (9) plies 0.4 in integers"
-    assert loop.losses(line) == {"policy": 3.4, "kl": 1.25, "value": 0.9, "plies": 0.4}
-    assert loop.losses("nothing") == {}
-    levels = loop.parse_levels("option name UCI_Elo type spin default 1350 min 1350 max 2850\nuciok")
+    assert learning.losses(line) == {"policy": 3.4, "kl": 1.25, "value": 0.9, "plies": 0.4}
+    assert learning.losses("nothing") == {}
+    levels = matches.parse_levels("option name UCI_Elo type spin default 1350 min 1350 max 2850\nuciok")
     assert (levels[0], levels[1], levels[-1]) == (1350, 1450, 2850)
-    with pytest.raises(loop.LoopError):
-        loop.parse_levels("uciok")
-    assert loop.parse_share("0.2,0.8") == (0.2, 0.8) and loop.parse_share("1") == (1.0, 1.0)
+    with pytest.raises(LoopError):
+        matches.parse_levels("uciok")
+    assert learning.parse_share("0.2,0.8") == (0.2, 0.8) and learning.parse_share("1") == (1.0, 1.0)
 
 
 USAGE = """error: unexpected argument '--nosuch' found
@@ -506,22 +507,19 @@ def test_who_asks_for_ray_without_having_it_is_told(monkeypatch):
         loop.ray_cluster("auto", FakeProgram())
 
 
-def loop_of(folder: Path, generations: list[dict], **given) -> loop.Loop:
-    """A loop that is as far as this, with nothing on disk."""
-    made = object.__new__(loop.Loop)
-    made.folder, made.program, made.settings = folder, FakeProgram(), settings.Settings(**given)
-    made.manifest = {"generations": [{"generation": 0, "network": "x"}, *generations], "current": {}}
-    made._choice = None
-    return made
+def loop_of(path: Path, generations: list[dict], **given) -> Folder:
+    """The folder of a loop that is as far as this, with nothing on disk."""
+    made = {"settings": given, "generations": [{"generation": 0, "network": "x"}, *generations], "current": {}}
+    return Folder(path, made)
 
 
 def judged(number: int, promoted: bool, rates: list[float]) -> dict:
     return {"generation": number, "promoted": promoted, "win_rates": rates}
 
 
-def shares(made: loop.Loop, number: int) -> dict[str, tuple[int, str, str]]:
+def shares(made: Folder, number: int) -> dict[str, tuple[int, str, str]]:
     """Who plays how many games against whom."""
-    return {name: (games, a.parent.name, b.parent.name) for name, games, a, b in made.pairings(number)}
+    return {name: (count, a.parent.name, b.parent.name) for name, count, a, b in games.pairings(made, number)}
 
 
 def test_rivals_share_the_games_by_the_last_scores(tmp_path):
@@ -529,21 +527,21 @@ def test_rivals_share_the_games_by_the_last_scores(tmp_path):
     assert shares(made, 1) == {"best": (100, "gen-0000", "gen-0000")}
     # Promoted, with 0.6 against the Best1 of then, which is Best2 now: it has to learn the more against itself.
     made = loop_of(tmp_path, [judged(1, True, [0.7, 0.5])], games=100, rivals=True)
-    assert made.win_rates() == [0.5, 0.7]
+    assert games.win_rates(made) == [0.5, 0.7]
     need = [0.501, 0.301]
     expected = round(100 * need[1] / sum(need))
     assert shares(made, 2) == {"best": (100 - expected, "gen-0001", "gen-0001"), "second": (expected, "gen-0001", "gen-0000")}
     # What it barely beat is not left out for what it beat always: that one plays no more, but as one of the older.
     made = loop_of(tmp_path, [judged(1, True, [0.7, 0.5]), judged(2, True, [0.6, 0.99])], games=100, rivals=True)
     found = shares(made, 3)
-    assert made.best() == (2, 1) and made.win_rates() == [0.5, 0.6]
+    assert made.best() == (2, 1) and games.win_rates(made) == [0.5, 0.6]
     expected = round(90 * 0.401 / (0.501 + 0.401))
     assert found["best"] == (90 - expected, "gen-0002", "gen-0002") and found["second"] == (expected, "gen-0002", "gen-0001")
     assert found["older"][0] == 10 and found["older"][1] in ("gen-0001", "gen-0002") and found["older"][2] == "gen-0000"
     # Rejected, the scores are against those who are still the best: the lower the more games.
     made.generations.append(judged(3, False, [0.2, 0.6]))
     found = shares(made, 4)
-    assert made.win_rates() == [0.2, 0.6]
+    assert games.win_rates(made) == [0.2, 0.6]
     assert found["second"] == (round(90 * 0.401 / (0.801 + 0.401)), "gen-0002", "gen-0001") and found["best"][0] == 60
     # Neither the newest nor one of the best is an older one.
     assert {made.older(4, random.Random(seed)) for seed in range(50)} == {0}
@@ -558,10 +556,10 @@ def test_rivals_share_the_games_by_the_last_scores(tmp_path):
 
 
 def test_the_gate_promotes_best1_to_best2(tmp_path):
-    def verdict(made: loop.Loop, *matches: tuple[int, int, int], **more) -> dict:
+    def verdict(made: Folder, *scores: tuple[int, int, int], **more) -> dict:
         number = len(made.generations)
-        played = [{"first": "x", "second": "y", "wins": w, "draws": d, "losses": lost} | more for w, d, lost in matches]
-        found = made.judge(number, {"games": {}, "training": {"network": "sum"}, "matches": played})
+        played = [{"first": "x", "second": "y", "wins": w, "draws": d, "losses": lost} | more for w, d, lost in scores]
+        found = matches.judge(made, number, {"games": {}, "training": {"network": "sum"}, "matches": played})
         assert (found["generation"], found["network"]) == (number, "sum")
         made.generations.append(found)
         return found
@@ -576,7 +574,7 @@ def test_the_gate_promotes_best1_to_best2(tmp_path):
     found = verdict(made, (40, 0, 60), (90, 0, 10))
     assert not found["promoted"] and found["win_rates"] == [0.4, 0.9] and made.best() == (2, 0)
     found = verdict(made, (60, 0, 40), (10, 0, 90))
-    assert found["promoted"] and found["win_rates"] == [0.6, 0.1] and made.best() == (4, 2) and made.win_rates() == [0.5, 0.6]
+    assert found["promoted"] and found["win_rates"] == [0.6, 0.1] and made.best() == (4, 2) and games.win_rates(made) == [0.5, 0.6]
     made = loop_of(tmp_path, [], gate="sprt")
     assert not verdict(made, (90, 0, 10), verdict="h0")["promoted"]
     assert not verdict(made, (90, 0, 10), verdict="continue")["promoted"]
@@ -602,7 +600,7 @@ def test_older_samples_weigh_less(tmp_path, monkeypatch):
     monkeypatch.setattr(selfplay, "pool", spy)
     made = loop_of(tmp_path, [], **settings.PRESETS["cgzero"])
     (tmp_path / "gen-0030" / "train").mkdir(parents=True)
-    data, positions, share = made.training_set(number, files)
+    data, positions, share = learning.training_set(made, number, files)
     # 0.02 for each generation, from 1 for the newest down to 0.7 for the 15th before it and all that are older.
     expected = {30: 1.0, 29: 0.98, 20: 0.8, 16: 0.72, 15: 0.7, 14: 0.7, 10: 0.7, 1: 0.7}
     assert weights == pytest.approx(expected)
@@ -616,31 +614,31 @@ def test_older_samples_weigh_less(tmp_path, monkeypatch):
     assert policy == pytest.approx({age: weight / sum(expected.values()) for age, weight in expected.items()}, abs=1e-5)
     # The subset is taken of what was merged; without --unique files are learned from as they are.
     made.settings = settings.Settings(**settings.PRESETS["cgzero"] | {"subset": 4})
-    assert made.training_set(number, files)[1] == 4
+    assert learning.training_set(made, number, files)[1] == 4
     made.settings = settings.Settings(result_share="0.3,0.9")
-    assert made.training_set(number, files) == ([(path, 2) for path, _ in files], 2 * len(files), "0.3,0.9")
+    assert learning.training_set(made, number, files) == ([(path, 2) for path, _ in files], 2 * len(files), "0.3,0.9")
 
 
 def test_the_yardstick_is_the_level_nearest_to_the_best(tmp_path, monkeypatch):
-    monkeypatch.setattr(loop, "yardstick_levels", lambda command: {"sf": range(1320, 3191, 100)}[command])
+    monkeypatch.setattr(matches, "yardstick_levels", lambda command: {"sf": range(1320, 3191, 100)}[command])
     # Without a point against it there is no scale, however much better than generation 0 the best one is: the weakest.
     first = generation(1, (10**6, 0, 0), "gen-0")
     made = loop_of(tmp_path, [first], yardstick="sf")
-    assert made.yardstick() == 1320
+    assert matches.yardstick_level(made) == 1320
     first["matches"].append({"first": "gen-1", "second": "Stockfish 1320", "wins": 0, "draws": 0, "losses": 20})
-    assert made.yardstick() == 1320
+    assert matches.yardstick_level(made) == 1320
     # A score of 3 to 1 is 191 Elo more: 1511, nearest to 1520. The best counts, not the newest.
     first["matches"][1] |= {"wins": 750, "losses": 250}
-    assert made.yardstick() == 1520
+    assert matches.yardstick_level(made) == 1520
     second = generation(2, (990, 0, 10), "gen-1") | {"promoted": False}
     made.generations.append(second)
-    assert made.yardstick() == 1520
+    assert matches.yardstick_level(made) == 1520
     second["promoted"] = True
     rated = charts.ratings(made.learned())["gen-2"].elo
-    assert rated > 2000 and abs(made.yardstick() - rated) <= 50
+    assert rated > 2000 and abs(matches.yardstick_level(made) - rated) <= 50
     # No level is higher than its highest.
     second["matches"].append({"first": "gen-2", "second": "Stockfish 3120", "wins": 999, "draws": 0, "losses": 1})
-    assert made.yardstick() == 3120
+    assert matches.yardstick_level(made) == 3120
 
 
 @pytest.mark.parametrize("preset", settings.PRESETS)
@@ -652,8 +650,8 @@ def test_a_preset_takes_nothing_from_the_default_one(tmp_path, preset):
     assert kept["value_loss"] == ("squared" if preset == "alphazero" else "cross-entropy")
 
 
-def test_the_manifest_of_alphazeros_rules_has_them(tmp_path):
-    loop.Loop(tmp_path / "loop", FakeProgram(), settings.PRESETS["alphazero"], "1")._lock.close()
+def test_the_manifest_of_alphazeros_rules_has_them(tmp_path, monkeypatch):
+    loop.Loop(tmp_path / "loop", FakeProgram(), settings.PRESETS["alphazero"], "1").folder.close()
     kept = json.loads((tmp_path / "loop/manifest.json").read_text())["settings"]
     flags = kept["engine"].split()
     # Noise at the root; moves in proportion to visits in the first 30 plies (up to move 15), the best one later.
@@ -668,15 +666,25 @@ def test_the_manifest_of_alphazeros_rules_has_them(tmp_path):
     assert json.loads((tmp_path / "other/manifest.json").read_text())["settings"] == kept
     # Self-play plays so and writes all visits, which are the policy's target; training is told of the result.
     made, jobs = loop_of(tmp_path, [], **settings.PRESETS["alphazero"]), []
-    made.executor = type("Notes", (), {"run": staticmethod(jobs.extend)})
-    made.count = lambda folders, limit, nodes: {}  # there are no games
-    made.play(1)
+    executor = type("Notes", (), {"run": staticmethod(jobs.extend)})
+    monkeypatch.setattr(games, "count", lambda parts, limit, nodes: {})  # there are no games
+    games.play(made, 1, FakeProgram(), executor)
     assert [value_of(job.arguments, "--shard") for job in jobs] == ["1/2", "2/2"]
     for job in jobs:
         assert "--records" in job.arguments and set(flags) <= set(job.arguments) and "--sc-limit" not in job.arguments
-    trained = made.training_flags(tmp_path, 9, made.settings.result_share, [(tmp_path / "x.vis", 5)])
+    trained = learning.flags(made.settings, tmp_path, 9, made.settings.result_share, [(tmp_path / "x.vis", 5)])
     assert value_of(trained, "--value-loss") == "squared"
     assert value_of(trained, "--result-share") == "1" and value_of(trained, "--data") == f"{tmp_path}/x.vis:5"
+
+
+def test_a_program_that_cannot_choose_by_value_is_asked_and_told_of_once(capsys):
+    old, new = FakeProgram(), FakeProgram()
+    new.run = lambda arguments: "--root-choice <RULE>"
+    for _ in range(2):
+        assert games.value_choice(old) == [] and games.value_choice(new) == ["--root-choice", "value_log_visits"]
+    assert old.asked == [["selfplay", "--help"]]
+    told = "scorn loop: this program cannot choose moves by value + log(visits): it takes the most visited\n"
+    assert capsys.readouterr().err == told
 
 
 def test_a_damaged_summary_is_named(tmp_path):
@@ -685,13 +693,12 @@ def test_a_damaged_summary_is_named(tmp_path):
     for folder in folders:
         folder.mkdir()
         (folder / "summary.json").write_text(json.dumps(whole))
-    made = loop_of(tmp_path, [])
-    found = made.count(folders, 0, 8)
+    found = games.count(folders, 0, 8)
     assert (found["games"], found["decisive"], found["visits"], found["nodes"]) == (6, 12, 6, 8)
     for damaged in (b"", b'{"games": 1', b"\xff", b"[]", b'{"games": 3}', json.dumps(whole | {"black": "x"}).encode()):
         (folders[1] / "summary.json").write_bytes(damaged)
         with pytest.raises(LoopError, match=r"games-best-2/summary.json is damaged \(.*\): delete it"):
-            made.count(folders, 0, 8)
+            games.count(folders, 0, 8)
 
 
 class TinyProgram(FakeProgram):
@@ -733,7 +740,7 @@ def stopped_loop(folder: Path, monkeypatch, samples: int = 1) -> tuple[Path, lis
     program.refuses = "--fixed-order" if samples else ""
     with pytest.raises(LoopError, match="--fixed-order|no position"):
         made.run(1, math.inf)
-    made._lock.close()
+    made.folder.close()
     files = sorted(folder.glob("gen-0001/games-best-*/positions-*.vis"))
     assert len(files) == 2 * samples and list(json.loads((folder / "manifest.json").read_text())["current"]) == ["games"]
     return folder, files
@@ -763,7 +770,7 @@ def test_games_of_which_nothing_is_whole_are_played_again(tmp_path, monkeypatch,
     other, _ = stopped_loop(tmp_path / "whole", monkeypatch)
     whole = loop.Loop(other, TinyProgram(), {}, "1")
     whole.run(1, math.inf)
-    assert made.manifest == whole.manifest and len(made.generations) == 2
+    assert made.folder.manifest == whole.folder.manifest and len(made.folder.generations) == 2
     assert not list(other.glob("gen-0001/damaged-*"))
 
 
@@ -774,7 +781,7 @@ def test_games_of_which_a_part_is_whole_are_not_played_again(tmp_path, monkeypat
     made = loop.Loop(folder, program, {}, "1")
     made.run(1, math.inf)
     assert not [arguments for arguments in program.asked if arguments[0] == "selfplay"]
-    assert made.generations[1]["training"]["left_out"] == [
+    assert made.folder.generations[1]["training"]["left_out"] == [
         "gen-0001/games-best-1/positions-00001.vis is damaged (its checksum is another): left out"
     ]
 
@@ -785,7 +792,7 @@ def test_damage_that_comes_while_the_loop_runs_is_told(tmp_path, monkeypatch, ca
     for path in files:
         damage(path)
     with pytest.raises(LoopError, match="^no games of generation 1 are whole any more: the same command plays them again$"):
-        made.train(1)
+        learning.train(made.folder, 1, made.program)
 
 
 def test_games_without_a_position_to_learn_from_are_not_played_for_ever(tmp_path, monkeypatch, capsys):
@@ -873,9 +880,9 @@ def test_a_whole_manifest_is_taken_and_that_of_another_version_is_not(tmp_path):
     path = tmp_path / "manifest.json"
     # Which numbers have a point hangs on who writes them, and settings may be younger than the loop.
     path.write_text(edited(lambda made: (made["settings"].update(rate=1), made["settings"].pop("value_loss"))))
-    made = loop.Loop(tmp_path, FakeProgram(), {}, "1")
+    made = loop.Loop(tmp_path, FakeProgram(), {}, "1").folder
     assert (made.settings.rate, made.settings.value_loss, len(made.generations)) == (1, "cross-entropy", 3)
-    made._lock.close()
+    made.close()
     path.write_text(edited(lambda made: made["settings"].update(gmaes=3)))
     with pytest.raises(LoopError, match="another version of this program: there is no setting gmaes$"):
         loop.Loop(tmp_path, FakeProgram(), {}, "1")
@@ -887,11 +894,11 @@ def test_a_whole_manifest_is_taken_and_that_of_another_version_is_not(tmp_path):
 def test_a_damaged_checkpoint_is_named(tmp_path):
     path = tmp_path / "checkpoint"
     path.write_bytes(b'{"format": "x", "progress": {"step": 7}}\n\xff\0')
-    assert loop.steps_of(path) == 7
+    assert learning.steps_of(path) == 7
     for damaged in (b"", b"xx", b"\xff", b"{}", b"[]", b'{"progress": 1}'):
         path.write_bytes(damaged)
         with pytest.raises(LoopError, match="checkpoint is damaged"):
-            loop.steps_of(path)
+            learning.steps_of(path)
 
 
 def generation(number: int, score: tuple[int, int, int], opponent: str) -> dict:

@@ -1,0 +1,174 @@
+"""Matches of the new network, for the gate, the ratings and against the yardstick, and the verdict on it."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+
+from . import charts, openings
+from .execution import Executor, Job, LoopError, Program
+from .folder import Folder
+from .settings import Settings
+
+# Openings in the book of matches, at least; taken by seed.
+BOOK = 200
+# Between the levels of UCI_Elo at which Stockfish is asked to play.
+YARDSTICK_STEP = 100
+
+
+def measure(folder: Folder, number: int, program: Program, executor: Executor) -> list[dict]:
+    """Plays the matches of the new network: for the gate, for the ratings, and against the yardstick.
+
+    Raises:
+        LoopError: a match failed, or the yardstick cannot be asked for its levels.
+    """
+    settings = folder.settings
+    make_book(folder, program)
+    first, second = folder.best()
+    opponents: list[tuple[int, int, list[str]]] = [(first, settings.gate_pairs, sprt(settings))]
+    if settings.rivals and second is not None:
+        opponents.append((second, settings.gate_pairs, []))
+    older = folder.older(number, random.Random(settings.derived(number, "pool")))
+    if settings.pool_pairs and older is not None:
+        opponents.append((older, settings.pool_pairs, []))
+    names, jobs = [], []
+    for opponent, pairs, more in opponents:
+        job = match(folder, number, f"match-gen-{opponent}", player(settings, "{other}"), pairs, more)
+        jobs.append(Job(job.arguments, {**job.files, "other": folder.network(opponent)}, job.out))
+        names.append(f"gen-{opponent}")
+    if settings.yardstick and number % settings.yardstick_every == 0:
+        elo = yardstick_level(folder)
+        limit = ["--second-limit", f"nodes={settings.yardstick_nodes}"]
+        other = yardstick(settings, elo)
+        jobs.append(match(folder, number, "match-yardstick", other, settings.yardstick_pairs, limit))
+        names.append(f"Stockfish {elo}")
+    reports = executor.run(jobs)
+    return [facts(f"gen-{number}", name, report) for name, report in zip(names, reports)]
+
+
+def make_book(folder: Folder, program: Program) -> None:
+    """Makes the openings of matches, if they are not there.
+
+    Raises:
+        LoopError: the program failed.
+    """
+    settings = folder.settings
+    # A pair of players that leave nothing to chance would repeat the games of an opening that comes again.
+    pairs = (settings.gate_pairs, settings.pool_pairs, settings.yardstick_pairs)
+    openings.make(folder.book, program, max(BOOK, *pairs), settings.derived("openings"))
+
+
+# Who plays, as `scorn match` takes it.
+
+
+def match(folder: Folder, number: int, name: str, other: str, pairs: int, more: list[str]) -> Job:
+    """The new network against another, which is an engine as `scorn match` takes it."""
+    settings = folder.settings
+    seed = settings.derived(number, "match", name)
+    arguments = ["match", player(settings, "{new}"), other, "--pairs", str(pairs), "--seed", str(seed)]
+    arguments += ["--book", "{book}", "--limit", limit_of(settings)]
+    arguments += ["--longest", "400", *more]
+    return Job(arguments, {"new": folder.network(number), "book": folder.book}, folder.of(number) / f"{name}.pgn")
+
+
+def player(settings: Settings, network: str) -> str:
+    """The program with a network: a `;` parts options."""
+    options = [option for option in settings.match_options.split(";") if option]
+    return ";".join(["self", "Threads=1", *options, f"WeightsFile={network}"])
+
+
+def yardstick(settings: Settings, elo: int) -> str:
+    """The yardstick at this level."""
+    return f"{settings.yardstick};Threads=1;Hash=16;UCI_LimitStrength=true;UCI_Elo={elo}"
+
+
+def limit_of(settings: Settings) -> str:
+    """What a move may cost in matches."""
+    return settings.match_limit or f"nodes={settings.gate_nodes}"
+
+
+def sprt(settings: Settings) -> list[str]:
+    """The flags of the match that is the gate."""
+    return ["--sprt", settings.gate_sprt] if settings.gate == "sprt" else []
+
+
+# The yardstick's levels.
+
+
+def yardstick_level(folder: Folder) -> int:
+    """The UCI_Elo nearest to the best network's rating, as far as it is known; the weakest before.
+
+    Raises:
+        LoopError: the yardstick cannot be asked for its levels.
+    """
+    levels = yardstick_levels(folder.settings.yardstick)
+    rated = charts.ratings(folder.learned())
+    mine = rated.get(f"gen-{folder.best()[0]}")
+    if mine is None or not charts.fixed(folder.learned()):
+        return levels[0]
+    return min(levels, key=lambda elo: abs(elo - mine.elo))
+
+
+def yardstick_levels(command: str) -> range:
+    """The levels of UCI_Elo that an engine knows, which differ from version to version.
+
+    Raises:
+        LoopError: it cannot be started, or does not know the option.
+    """
+    try:
+        said = subprocess.run(
+            [command], input="uci\nquit\n", capture_output=True, text=True, timeout=60, check=True
+        ).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise LoopError(f"the yardstick cannot be started: {error}") from error
+    return parse_levels(said)
+
+
+def parse_levels(said: str) -> range:
+    """The levels in an engine's answer to `uci`.
+
+    Raises:
+        LoopError: it does not know the option.
+    """
+    found = re.search(r"name UCI_Elo .*\bmin (\d+) .*\bmax (\d+)", said)
+    if found is None:
+        raise LoopError("the yardstick has no option UCI_Elo")
+    return range(int(found[1]), int(found[2]) + 1, YARDSTICK_STEP)
+
+
+# What came of it.
+
+
+def judge(folder: Folder, number: int, current: dict) -> dict:
+    """The generation, of which all phases are complete, with its verdict."""
+    settings = folder.settings
+    gate = current["matches"][0]
+    score = points(gate)
+    promoted = {
+        "none": True,
+        "score": score > settings.gate_score,
+        "sprt": gate.get("verdict") == "h1",
+    }[settings.gate]
+    rates = [score]
+    if settings.rivals and folder.best()[1] is not None:
+        rates.append(points(current["matches"][1]))
+    else:
+        rates.append(0.5)
+    network = current["training"]["network"]
+    return {"generation": number, **current, "network": network, "promoted": promoted, "win_rates": rates}
+
+
+def facts(first: str, second: str, report: dict) -> dict:
+    """What is kept of a match; nothing in it hangs on the clock."""
+    kept = {"first": first, "second": second}
+    kept |= {key: report[key] for key in ("wins", "draws", "losses", "pairs")}
+    if report.get("sprt"):
+        kept |= {"llr": round(report["sprt"]["llr"], 3), "verdict": report["sprt"]["verdict"].lower()}
+    return kept
+
+
+def points(match: dict) -> float:
+    """The share of points of the first player."""
+    games = match["wins"] + match["draws"] + match["losses"]
+    return (match["wins"] + match["draws"] / 2) / max(games, 1)

@@ -1,0 +1,55 @@
+"""A little of everything that settings say, before a loop keeps them.
+
+What the program refuses would else be told in the matches, when hours of games have been played.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from . import games, learning, matches, selfplay
+from .execution import Job, LoopError, Program
+from .settings import Settings
+
+
+def rehearse(settings: Settings, program: Program) -> None:
+    """Makes a network, plays, learns and plays matches in another folder, a few moves each.
+
+    Raises:
+        LoopError: something does not work.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="scorn-loop-") as folder:
+            _rehearse(settings, program, Path(folder))
+    except LoopError as error:
+        raise LoopError(
+            f"these settings, tried with a few moves, do not work (nothing was written): {error}"
+        ) from error
+
+
+def _rehearse(settings: Settings, program: Program, folder: Path) -> None:
+    levels = matches.yardstick_levels(settings.yardstick) if settings.yardstick else None
+    network, training = folder / "network.onnx", folder / "train"
+    training.mkdir()
+    checkpoint = training / "checkpoint"
+    program.run(["train", "start", str(checkpoint), *learning.start_flags(settings)])
+    program.run(["train", "export", str(checkpoint), str(network), "--name", "rehearsal", "--data", "none"])
+    # Flags may suit the one who plays the first generation, but not the network that plays the others.
+    for player in [Path(settings.teacher), network] if settings.teacher else [network]:
+        out = folder / f"games-{player.name}"
+        longest = min(settings.longest, settings.random_plies + 2)
+        flags = games.flags(settings, program, 1, 2, settings.sc_limit, longest, settings.rivals)
+        job = Job([*flags, "--seed", "1"], {"first": player, "second": player}, out)
+        program.run(job.command({name: str(path) for name, path in job.files.items()}, str(out)))
+    files = selfplay.whole_files(out, print)
+    if selfplay.positions_of(files):
+        data = [(path, 1) for path in files]
+        program.run(learning.flags(settings, training, 1, settings.result_share, data))
+    # So that a generous limit of time costs none, and a short one is not overstepped where the machine is busy.
+    few = ["--pairs", "1", "--longest", "2", "--strict", "--margin", "60000", "--limit", matches.limit_of(settings)]
+    new = matches.player(settings, str(network)) + ";NodeLimit=2"
+    program.run(["match", new, new, *few, *matches.sprt(settings), "--json"])
+    if levels:
+        second = ["--second-limit", "nodes=2"]
+        program.run(["match", new, matches.yardstick(settings, levels[0]), *few, *second, "--json"])
