@@ -202,6 +202,15 @@ def check_named(named: dict, settings: Settings) -> str:
     """
     if named.get("most_nodes") and not settings.balance:
         raise ValueError("--most-nodes belongs to --balance: without it the nodes stay as they are")
+    for name, needed, is_there in (
+        ("random_share", "--random-plies", settings.random_plies),
+        ("fade_least", "--fade", settings.fade),
+        ("gate_score", "--gate score", settings.gate == "score"),
+        ("gate_sprt", "--gate sprt", settings.gate == "sprt"),
+        *((f"yardstick_{name}", "--yardstick", settings.yardstick) for name in ("every", "pairs", "nodes")),
+    ):
+        if name in named and not is_there:
+            raise ValueError(f"--{name.replace('_', '-')} belongs to {needed}: without it it counts for nothing")
     if named.get("reuse") and settings.passes:
         if "passes" in named:
             raise ValueError("--reuse and --passes are two ways to say how much is learned: name one of them")

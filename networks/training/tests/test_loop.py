@@ -355,6 +355,45 @@ def test_settings_that_count_for_nothing_are_not_taken_in_silence(tmp_path, caps
     assert loop.Loop(folder, FakeProgram(), {"most_nodes": 800, "balance": 1.0}, "1").folder.settings.most_nodes == 800
 
 
+@pytest.mark.parametrize(
+    ("named", "preset", "needed", "missing"),
+    [
+        ({"random_share": 0.2}, "", "--random-plies", {"random_plies": 4}),
+        ({"random_share": 0.2, "random_plies": 0}, "cgzero", "--random-plies", {"random_plies": 4}),
+        ({"fade_least": 0.5}, "", "--fade", {"fade": 0.1, "unique": True}),
+        ({"fade_least": 0.5, "fade": 0.0}, "cgzero", "--fade", {"fade": 0.1}),
+        ({"gate_score": 0.6}, "", "--gate score", {"gate": "score"}),
+        ({"gate_score": 0.6, "gate": "sprt"}, "cgzero", "--gate score", {"gate": "score"}),
+        ({"gate_sprt": "0,10,0.05,0.05"}, "", "--gate sprt", {"gate": "sprt"}),
+        ({"gate_sprt": "0,10,0.05,0.05"}, "cgzero", "--gate sprt", {"gate": "sprt"}),
+        ({"yardstick_every": 2}, "", "--yardstick", {"yardstick": "stockfish"}),
+        ({"yardstick_pairs": 2}, "", "--yardstick", {"yardstick": "stockfish"}),
+        ({"yardstick_nodes": 2}, "", "--yardstick", {"yardstick": "stockfish"}),
+    ],
+)
+def test_what_counts_for_nothing_without_another_setting_is_refused(tmp_path, monkeypatch, named, preset, needed, missing):
+    monkeypatch.setattr(matches, "yardstick_levels", lambda command: range(1320, 3191, 100))
+    folder, name = tmp_path / "loop", next(iter(named))
+    told = f"--{name.replace('_', '-')} belongs to {needed}: without it it counts for nothing"
+    with pytest.raises(ValueError, match=f"^{told}$"):
+        loop.Loop(folder, FakeProgram(), named, "1", preset)
+    assert [path.name for path in folder.iterdir()] == [".lock"]
+    # With the other one, named or of the rules, it is taken; and a loop that goes on has the other one already.
+    made = loop.Loop(folder, FakeProgram(), named | missing, "1", preset).folder
+    assert getattr(made.settings, name) == named[name]
+    made.close()
+    value = {"gate_sprt": "0,20,0.05,0.05"}.get(name, 1)
+    assert getattr(loop.Loop(folder, FakeProgram(), {name: value}, "1").folder.settings, name) == value
+
+
+def test_what_the_rules_bring_need_not_be_named(tmp_path):
+    named = {"random_share": 0.2, "fade_least": 0.5, "gate_score": 0.6}
+    made = loop.Loop(tmp_path / "loop", FakeProgram(), named, "1", "cgzero").folder
+    assert {name: getattr(made.settings, name) for name in named} == named
+    # Nor does what the rules say of it stand against what was named: their random share beside no random plies.
+    loop.Loop(tmp_path / "other", FakeProgram(), {"random_plies": 0, "fade": 0.0, "gate": "none"}, "1", "cgzero")
+
+
 def test_a_path_that_scorn_match_cannot_read_is_refused(tmp_path):
     folder = tmp_path / "my;loop"
     with pytest.raises(LoopError, match=f"^scorn match parts options by ';', which the path {folder} has"):
