@@ -10,7 +10,9 @@ import json
 import shutil
 from pathlib import Path
 
+from .execution import LoopError
 from .files import write_whole
+from .manifest import read_manifest
 from .rating import Rating, Result, rate
 
 PAGE = """<!doctype html><meta charset="utf-8"><title>{title}</title>
@@ -182,13 +184,13 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="the loop's folder; the loop may be running")
     parser.add_argument("--svg", type=Path, help="a file for the plots")
     args = parser.parse_args()
-    manifest = args.folder / "manifest.json"
     try:
-        generations = json.loads(manifest.read_text())["generations"][1:]
-    except OSError as error:
+        manifest = read_manifest(args.folder)
+    except (LoopError, OSError) as error:
         parser.exit(1, f"scorn charts: {error}\n")
-    except (ValueError, KeyError, TypeError) as error:
-        parser.exit(1, f"scorn charts: {manifest} is damaged, or not that of a loop ({error!r})\n")
+    if manifest is None:
+        parser.exit(1, f"scorn charts: {args.folder} holds no manifest.json\n")
+    generations = manifest["generations"][1:]
     heads, table = rows(generations)
     for line in (heads, ["---"] * len(heads), *table):
         print("| " + " | ".join(line) + " |")

@@ -843,6 +843,29 @@ def test_games_without_a_position_to_learn_from_are_not_played_for_ever(tmp_path
     assert not list(folder.glob("gen-0001/damaged-*"))
 
 
+def said_by_charts(folder: Path, monkeypatch, capsys) -> str:
+    """What the command for curves says when it ends with an error."""
+    monkeypatch.setattr("sys.argv", ["charts", str(folder)])
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        charts.main()
+    said = capsys.readouterr()
+    assert ended.value.code == 1 and said.out == ""
+    return said.err
+
+
+def test_curves_of_a_folder_that_is_no_loops_are_refused(tmp_path, monkeypatch, capsys):
+    for folder in (tmp_path / "nosuch", tmp_path):
+        assert said_by_charts(folder, monkeypatch, capsys) == f"scorn charts: {folder} holds no manifest.json\n"
+    file = tmp_path / "games.pgn"
+    file.touch()
+    told = f"scorn charts: {tmp_path} is not empty (games.pgn is in it) and holds no manifest.json\n"
+    assert said_by_charts(tmp_path, monkeypatch, capsys) == told
+    assert str(file) in said_by_charts(file, monkeypatch, capsys)
+    (tmp_path / "manifest.json").write_text(edited(lambda made: made.update(format=2)))
+    assert "another version of this program: its format is 2" in said_by_charts(tmp_path, monkeypatch, capsys)
+
+
 def test_a_manifest_of_something_else_is_named(tmp_path, monkeypatch, capsys):
     path = tmp_path / "manifest.json"
     # Such as that of `scorn selfplay`, beside its games.
@@ -852,10 +875,7 @@ def test_a_manifest_of_something_else_is_named(tmp_path, monkeypatch, capsys):
             loop.Loop(tmp_path, FakeProgram(), {}, "1")
     for other in ('{"format": 1, "games": 8}', "[]", '{"format": 1'):
         path.write_text(other)
-        monkeypatch.setattr("sys.argv", ["charts", str(tmp_path)])
-        with pytest.raises(SystemExit):
-            charts.main()
-        assert "manifest.json is damaged, or not that of a loop (" in capsys.readouterr().err
+        assert "manifest.json is damaged, or not that of a loop (" in said_by_charts(tmp_path, monkeypatch, capsys)
 
 
 def test_a_folder_that_is_no_loops_is_left_as_it_is(tmp_path):
@@ -906,13 +926,14 @@ def edited(change) -> str:
         (lambda made: made["current"].update(matches=[]), '"current.matches" must be a list of at least 1'),
     ],
 )
-def test_what_is_wrong_with_an_edited_manifest_is_named(tmp_path, change, told):
+def test_what_is_wrong_with_an_edited_manifest_is_named(tmp_path, monkeypatch, capsys, change, told):
     path = tmp_path / "manifest.json"
     path.write_text(edited(change))
     with pytest.raises(LoopError) as error:
         loop.Loop(tmp_path, FakeProgram(), {}, "1")
     mend = "mend it, put a copy back, or begin in another folder"
     assert str(error.value) == f"{path} is damaged, or not that of a loop ({told}): {mend}"
+    assert said_by_charts(tmp_path, monkeypatch, capsys) == f"scorn charts: {error.value}\n"
 
 
 def test_a_whole_manifest_is_taken_and_that_of_another_version_is_not(tmp_path):
@@ -996,7 +1017,7 @@ def test_curves_and_page(tmp_path):
 
 def test_plots_that_cannot_be_written_are_told_of(tmp_path, monkeypatch, capsys):
     def said(generations: list[dict], svg: Path) -> str:
-        (tmp_path / "manifest.json").write_text(json.dumps({"generations": [{"generation": 0}, *generations]}))
+        (tmp_path / "manifest.json").write_text(edited(lambda made: made["generations"].__setitem__(slice(1, None), generations)))
         monkeypatch.setattr("sys.argv", ["charts", str(tmp_path), "--svg", str(svg)])
         with pytest.raises(SystemExit):
             charts.main()
