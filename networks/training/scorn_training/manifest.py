@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -20,6 +21,8 @@ GAMES: dict = {
 }
 TRAINING: dict = {"positions": int, "steps": int, "learned": {str: float}, "fresh": {str: float}, "network": str}
 MATCH: dict = dict.fromkeys(["first", "second"], str) | dict.fromkeys(["wins", "draws", "losses"], int)
+# Ratings hang on these names.
+PLAYER = re.compile(r"gen-[0-9]+|Stockfish [0-9]+")
 PHASES: dict = {"games": GAMES, "training": TRAINING, "matches": [MATCH, 1]}
 BEGUN: dict = {"generation": int, "network": str}
 LEARNED: dict = {**BEGUN, **PHASES, "promoted": bool, "win_rates": [float, 2]}
@@ -97,10 +100,21 @@ def _fault_of_generations(manifest: dict) -> str:
         wrong = fault(generation, LEARNED if at else BEGUN, name)
         if not wrong and generation["generation"] != at:
             wrong = f'"{name}.generation" must be {at}'
+        if not wrong and at:
+            wrong = _fault_of_players(generation["matches"], name)
         if wrong:
             return wrong
     current = manifest["current"]
-    return fault(current, {name: shape for name, shape in PHASES.items() if name in current}, "current")
+    wrong = fault(current, {name: shape for name, shape in PHASES.items() if name in current}, "current")
+    return wrong or _fault_of_players(current.get("matches", []), "current")
+
+
+def _fault_of_players(matches: list[dict], name: str) -> str:
+    for at, match in enumerate(matches):
+        for side in ("first", "second"):
+            if not PLAYER.fullmatch(match[side]):
+                return f'"{name}.matches[{at}].{side}" must be such as gen-3 or Stockfish 1320'
+    return ""
 
 
 def _damaged(path: Path, wrong: str) -> LoopError:

@@ -924,6 +924,14 @@ def edited(change) -> str:
         (lambda made: made["generations"][2]["training"]["learned"].update(kl="-"), '"generations[2].training.learned.kl" must be a number'),
         (lambda made: made["current"]["games"].pop("samples"), '"samples" is missing in "current.games"'),
         (lambda made: made["current"].update(matches=[]), '"current.matches" must be a list of at least 1'),
+        (
+            lambda made: made["generations"][2]["matches"][0].update(first="gen-x"),
+            '"generations[2].matches[0].first" must be such as gen-3 or Stockfish 1320',
+        ),
+        (
+            lambda made: made["current"]["matches"][0].update(second="Stockfish 16 NNUE"),
+            '"current.matches[0].second" must be such as gen-3 or Stockfish 1320',
+        ),
     ],
 )
 def test_what_is_wrong_with_an_edited_manifest_is_named(tmp_path, monkeypatch, capsys, change, told):
