@@ -1,4 +1,4 @@
-"""A loop's folder and its manifest: opening, locking, changing settings, where things are and which networks are the best."""
+"""A loop's folder and its manifest: opening, changing settings, where things are and which networks are the best."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The games of a generation: who plays whom with which search, in how many parts, and which of their files are whole."""
+"""The games of a generation: who plays whom with which search, in how many parts, which files are whole."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def pairings(folder: Folder, number: int) -> list[tuple[str, int, Path, Path]]:
 def win_rates(folder: Folder) -> list[float]:
     """The newest network's scores against those that are Best1 and Best2 now."""
     last = folder.generations[-1]
-    # It was measured against the best two of then. If it is Best1 itself now, then Best2 is the Best1 of then; itself it
-    # neither beats nor loses to.
+    # It was measured against the best two of then. If it is Best1 itself now, then Best2 is the Best1 of then; itself
+    # it neither beats nor loses to.
     return [0.5, last["win_rates"][0]] if last["promoted"] else last["win_rates"]
 
 
