@@ -115,7 +115,7 @@ fn runtime_asks_each_backend_as_auto_does() {
 }
 
 #[test]
-fn tune_leaves_threads_and_batches_to_searches_that_need_none() {
+fn tune_leaves_batches_to_searches_that_need_none_and_searches_for_threads() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tuned.config");
     let tune = |file: &Path| {
@@ -125,7 +125,16 @@ fn tune_leaves_threads_and_batches_to_searches_that_need_none() {
     let text = stdout(&tune(&file));
     assert!(!text.contains("rten"), "only what was named: {text}");
     let tuned = std::fs::read_to_string(&file).unwrap();
-    assert_eq!(tuned, "--backend=sparse\n--threads=0\n--minibatch-size=0\n");
+    let threads = tuned
+        .strip_prefix("--backend=sparse\n--threads=")
+        .and_then(|rest| rest.strip_suffix("\n--minibatch-size=0\n"));
+    let threads: usize = threads.expect(&tuned).parse().unwrap();
+    assert!(
+        text.contains(&format!("nodes/s in a search with {threads} thread(s)")),
+        "{text}"
+    );
+    let most = std::thread::available_parallelism().unwrap().get();
+    assert!((1..=most).contains(&threads), "{tuned}");
     let poem = folder.path().join("poem.txt");
     std::fs::write(&poem, "hello\n").unwrap();
     let refused = tune(&poem);

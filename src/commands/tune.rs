@@ -1,9 +1,11 @@
-//! `scorn tune`: the best backend, threads and batch size on this machine. Where positions are judged one by one (`sparse`), threads
-//! and batches are left to the search, which knows best: larger batches would be faster there and weaker.
+//! `scorn tune`: the best backend, threads and batch size on this machine. Where positions are judged one by one (`sparse`), batches
+//! are left to the search, which knows best (larger ones would be faster there and weaker), and the threads are those of the
+//! fastest search: what they wait for is the tree.
 
 use std::{
     io::Write,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -12,16 +14,24 @@ use clap::Args;
 
 use super::backendbench::{evaluator_of_search, positive};
 use crate::{
+    chess::setup,
     config_file,
     files::{self, output::NewFile},
     network::{
         Evaluator,
         backend::pool::MAX_SESSIONS,
+        cores,
         load::BACKENDS,
         measure::{Speed, speed},
     },
     options::Options,
+    player::Player,
+    search::{Clock, Limits, Silent, StopSignal, SystemClock, Tree},
 };
+
+/// What searches are measured on: a position of the Ruy Lopez.
+const MIDDLEGAME: &str =
+    "e2e4 e7e5 g1f3 b8c6 f1b5 a7a6 b5a4 g8f6 e1g1 f8e7 f1e1 b7b5 a4b3 d7d6 c2c3 e8g8";
 
 /// Measure this machine with this network and print the best Backend (of all, or the one that is named), Threads and
 /// MinibatchSize (0: as the search finds best).
@@ -72,7 +82,7 @@ pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
                 continue;
             }
         };
-        let tuned = tune_one(&*evaluator, time)?;
+        let tuned = tune_one(&evaluator, &options, time)?;
         let Speed {
             evals_per_second,
             threads,
@@ -113,16 +123,62 @@ struct Tuned {
     minibatch_size: usize,
 }
 
-/// The batch size with as many threads as the device is thought to want, then the number of threads with that size.
-fn tune_one(evaluator: &dyn Evaluator, time: Duration) -> Result<Tuned> {
-    let advised = evaluator.advice().threads.min(MAX_SESSIONS);
-    if evaluator.immediate().is_some() {
-        return Ok(Tuned {
-            speed: speed(evaluator, 1, advised, time)?,
-            threads: 0,
-            minibatch_size: 0,
-        });
+fn tune_one(evaluator: &Arc<dyn Evaluator>, options: &Options, time: Duration) -> Result<Tuned> {
+    match evaluator.immediate().is_some() {
+        true => tune_search(evaluator, options, time),
+        false => tune_batches(&**evaluator, time),
     }
+}
+
+/// The threads with which a search is fastest: the tree lets only so many work at a time.
+fn tune_search(evaluator: &Arc<dyn Evaluator>, options: &Options, time: Duration) -> Result<Tuned> {
+    let mut searched = Vec::new();
+    for threads in [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64] {
+        if threads > cores() && threads > 1 {
+            break;
+        }
+        let nodes = nodes_per_second(evaluator, options, threads, time)?;
+        say!("           {nodes:8.0} nodes/s in a search with {threads} thread(s)");
+        searched.push((threads, nodes));
+    }
+    Ok(Tuned {
+        speed: speed(&**evaluator, 1, cores(), time)?,
+        threads: least_of_the_fast(&searched).context("nothing was measured")?,
+        minibatch_size: 0,
+    })
+}
+
+/// Nodes a second of a search of so many threads, which takes four times the `time`.
+fn nodes_per_second(
+    evaluator: &Arc<dyn Evaluator>,
+    options: &Options,
+    threads: usize,
+    time: Duration,
+) -> Result<f64> {
+    let options = Options {
+        threads,
+        ..options.clone()
+    };
+    let player = Player::with_evaluator(options, Arc::clone(evaluator));
+    let moves = MIDDLEGAME.split(' ').map(str::to_owned);
+    let limits = Limits {
+        movetime: Some(4 * time),
+        ..Limits::default()
+    };
+    let job = player.job(
+        setup::history_from(None, &moves.collect::<Vec<_>>())?,
+        limits,
+    );
+    let (clock, stop) = (SystemClock::default(), StopSignal::default());
+    let started = clock.now();
+    let outcome = player.search(&mut Tree::default(), &job, &stop, &clock, &mut Silent)?;
+    let taken = (clock.now() - started).as_secs_f64();
+    Ok(outcome.report.playouts as f64 / taken.max(1e-3))
+}
+
+/// The batch size with as many threads as the device is thought to want, then the number of threads with that size.
+fn tune_batches(evaluator: &dyn Evaluator, time: Duration) -> Result<Tuned> {
+    let advised = evaluator.advice().threads.min(MAX_SESSIONS);
     let mut sizes = Vec::new();
     for size in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512] {
         let measured = speed(evaluator, size, advised, time)?;
@@ -131,7 +187,11 @@ fn tune_one(evaluator: &dyn Evaluator, time: Duration) -> Result<Tuned> {
             break;
         }
     }
-    let best = least_of_the_fast(&sizes).context("nothing was measured")?;
+    let rates = |speeds: &[Speed]| -> Vec<(Speed, f64)> {
+        let rate = |speed: &Speed| (*speed, speed.evals_per_second);
+        speeds.iter().map(rate).collect()
+    };
+    let best = least_of_the_fast(&rates(&sizes)).context("nothing was measured")?;
     // Half as many: two of them may share a processor's core. Twice as many: a GPU may want more than one batch ahead.
     let mut threads = vec![best];
     for count in [advised / 2, (2 * advised).min(MAX_SESSIONS)] {
@@ -140,7 +200,7 @@ fn tune_one(evaluator: &dyn Evaluator, time: Duration) -> Result<Tuned> {
         }
     }
     threads.sort_by_key(|speed| speed.threads);
-    let speed = least_of_the_fast(&threads).context("nothing was measured")?;
+    let speed = least_of_the_fast(&rates(&threads)).context("nothing was measured")?;
     Ok(Tuned {
         speed,
         threads: speed.threads,
@@ -148,13 +208,12 @@ fn tune_one(evaluator: &dyn Evaluator, time: Duration) -> Result<Tuned> {
     })
 }
 
-/// The first that is nearly as fast as the fastest: small batches and few threads make better searches.
-fn least_of_the_fast(speeds: &[Speed]) -> Option<Speed> {
-    let rates = speeds.iter().map(|speed| speed.evals_per_second);
-    let fastest = rates.fold(0.0, f64::max);
-    let mut good = speeds.iter();
-    good.find(|speed| speed.evals_per_second >= 0.93 * fastest)
-        .copied()
+/// The first whose rate is nearly the highest: small batches and few threads make better searches.
+fn least_of_the_fast<T: Copy>(rates: &[(T, f64)]) -> Option<T> {
+    let fastest = rates.iter().map(|&(_, rate)| rate).fold(0.0, f64::max);
+    let mut good = rates.iter();
+    let first = good.find(|&&(_, rate)| rate >= 0.93 * fastest);
+    first.map(|&(measured, _)| measured)
 }
 
 /// A file of options with these lines in the place of those of the same flags, and all others that it has.
@@ -178,15 +237,9 @@ mod tests {
 
     #[test]
     fn less_is_better_if_it_is_as_fast() {
-        let speeds = [(1, 500.0), (8, 950.0), (16, 1000.0), (32, 990.0)];
-        let speeds = speeds.map(|(batch, evals_per_second)| Speed {
-            threads: 1,
-            batch,
-            evals_per_second,
-            ms_per_batch: 1.0,
-        });
-        assert_eq!(least_of_the_fast(&speeds).map(|speed| speed.batch), Some(8));
-        assert_eq!(least_of_the_fast(&[]), None);
+        let rates = [(1, 500.0), (8, 950.0), (16, 1000.0), (32, 990.0)];
+        assert_eq!(least_of_the_fast(&rates), Some(8));
+        assert_eq!(least_of_the_fast::<u32>(&[]), None);
     }
 
     #[test]

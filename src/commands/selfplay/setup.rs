@@ -9,7 +9,7 @@ use super::args::{ColorChoice, SelfplayArgs};
 use crate::{
     commands::open_tables,
     network::{
-        Evaluator,
+        Evaluator, cores,
         load::wishes::adapted,
         opponent::{self, Networks},
     },
@@ -214,6 +214,8 @@ pub(super) fn work(args: &SelfplayArgs, options: &Options, plan: &Plan) -> drive
     let batched = plan.evaluators.iter().find(needs_batches);
     let advice = batched.unwrap_or(&plan.evaluators[0]).advice();
     let threads = match options.threads {
+        // Trees of their own: there is no lock that threads would wait for.
+        0 if batched.is_none() => cores(),
         0 => advice.threads.max(1),
         threads => threads,
     };

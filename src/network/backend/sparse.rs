@@ -22,6 +22,10 @@ use crate::{
     },
 };
 
+/// More search threads than this add nothing to one tree: they hold its lock for some 30 % of the time that a position takes, and
+/// longer when others have just changed what they read (measured with two; `scorn tune` measures on more).
+const THREADS_OF_A_TREE: usize = 4;
+
 /// Evaluates positions with a sparse network.
 pub struct SparseEvaluator {
     label: Label,
@@ -166,7 +170,7 @@ impl Evaluator for SparseEvaluator {
 
     fn advice(&self) -> Advice {
         Advice {
-            threads: cores(),
+            threads: cores().min(THREADS_OF_A_TREE),
             // It needs no batches, but in a large tree visits that go down together find their leaves in less time.
             minibatch: 16,
             least: 1,
