@@ -3,9 +3,7 @@
 //! It takes the widest vectors that the processor has and gives the same answers with all of them. Single positions are as fast
 //! as batches, so it advises a search not to gather any.
 
-use std::sync::Arc;
-
-use parking_lot::Mutex;
+use std::{cell::RefCell, sync::Arc};
 
 use super::pool::Label;
 use crate::{
@@ -32,8 +30,11 @@ pub struct SparseEvaluator {
     network: Arc<IntegerNetwork>,
     view: View,
     level: Level,
-    /// Memory for as many threads as have evaluated at once.
-    scratch: Mutex<Vec<Scratch>>,
+}
+
+thread_local! {
+    /// The memory of a thread: what all threads share would be fetched from another processor for each position.
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
 impl SparseEvaluator {
@@ -49,7 +50,6 @@ impl SparseEvaluator {
             network,
             view,
             level,
-            scratch: Mutex::default(),
         }
     }
 
@@ -109,14 +109,6 @@ impl SparseEvaluator {
         }
         softmax(policy);
     }
-
-    /// Lends memory to `work`.
-    fn with_scratch<R>(&self, work: impl FnOnce(&mut Scratch) -> R) -> R {
-        let mut scratch = self.scratch.lock().pop().unwrap_or_default();
-        let result = work(&mut scratch);
-        self.scratch.lock().push(scratch);
-        result
-    }
 }
 
 impl Immediate for SparseEvaluator {
@@ -125,7 +117,7 @@ impl Immediate for SparseEvaluator {
             return Value::default();
         };
         let features = ActiveFeatures::of(&last.position).sorted();
-        self.with_scratch(|scratch| self.value_of(features.as_slice(), scratch))
+        SCRATCH.with_borrow_mut(|scratch| self.value_of(features.as_slice(), scratch))
     }
 
     fn policy(&self, line: &[Ply], moves: &[PackedMove], temperature: f32, policy: &mut [f32]) {
@@ -140,7 +132,7 @@ impl Immediate for SparseEvaluator {
         for (row, m) in of_moves.iter_mut().zip(moves) {
             *row = rows.row(m.unpack(position));
         }
-        self.with_scratch(|scratch| {
+        SCRATCH.with_borrow_mut(|scratch| {
             self.policy_of(features.as_slice(), of_moves, temperature, policy, scratch);
         });
     }
@@ -159,7 +151,7 @@ impl Evaluator for SparseEvaluator {
                 message: format!("only {} positions have inputs", batch.inputs().len()),
             });
         }
-        self.with_scratch(|scratch| {
+        SCRATCH.with_borrow_mut(|scratch| {
             (0..batch.len()).try_for_each(|index| self.evaluate_one(batch, index, scratch))
         })
     }
