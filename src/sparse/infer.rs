@@ -19,6 +19,8 @@ use super::simd::{Isa, Kernel, Level};
 const SUM_ONE: f32 = (PRODUCT_ONE * WEIGHT_ONE) as f32;
 /// Lists of products are filled up with zeros to a multiple of this, the widest vector.
 const LANES: usize = 64;
+/// Columns of a first layer that are added up at a time.
+const COLUMNS: usize = 128;
 
 /// A first layer: its outputs are products of pairs.
 #[derive(Clone, Debug, PartialEq)]
@@ -276,24 +278,35 @@ fn first(width: usize, table: &[f32], bias: &[f32]) -> First {
 }
 
 impl First {
+    /// The sums of some columns, from number `start` on.
+    #[inline(always)]
+    fn sums<const N: usize>(&self, inputs: &[u16], start: usize) -> [i16; N] {
+        let mut sums = [0; N];
+        sums.copy_from_slice(&self.bias[start..start + N]);
+        for &input in inputs {
+            let start = usize::from(input) * self.width + start;
+            let row = &self.weights[start..start + N];
+            for (sum, weight) in sums.iter_mut().zip(row) {
+                *sum += i16::from(*weight);
+            }
+        }
+        sums
+    }
+
     /// Writes the products for these inputs.
     #[inline(always)]
     fn products(&self, inputs: &[u16], sums: &mut Vec<i16>, products: &mut Vec<u8>) {
         let half = self.width / 2;
         sums.resize(self.width, 0);
         products.resize(half.next_multiple_of(LANES), 0);
-        // 64 columns at a time stay in registers.
-        for (at, sums) in sums.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
-            let mut partial = [0; LANES];
-            partial.copy_from_slice(&self.bias[at * LANES..(at + 1) * LANES]);
-            for &input in inputs {
-                let start = usize::from(input) * self.width + at * LANES;
-                let row = &self.weights[start..start + LANES];
-                for (sum, weight) in partial.iter_mut().zip(row) {
-                    *sum += i16::from(*weight);
-                }
-            }
-            *sums = partial;
+        // So many columns at a time stay in registers.
+        let (blocks, rest) = sums.as_chunks_mut::<COLUMNS>();
+        let start = COLUMNS * blocks.len();
+        for (at, sums) in blocks.iter_mut().enumerate() {
+            *sums = self.sums(inputs, COLUMNS * at);
+        }
+        for (at, sums) in rest.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+            *sums = self.sums(inputs, start + LANES * at);
         }
         let (first, second) = sums.split_at(half);
         for ((product, first), second) in products.iter_mut().zip(first).zip(second) {
