@@ -75,6 +75,12 @@ done
 for score in -0.5 0.5; do
     play rook engine-30 "$(few 30)" 800 "ScLimit=28;DrawScore=$score"
 done
+for score in -0.2 -0.4; do
+    play rook engine-30 "$(few 30)" 800 "ScLimit=200;DrawScore=$score"
+done
+play rook engine-30 "$(few 30)" 800 ScLimit=200
+play queen engine-10 "$(few 10)" 800 "ScLimit=16;DrawScore=-0.4"
+play queen human-1900 "$(human 1900)" 800 "ScLimit=28;OpponentRating=1900;DrawScore=-0.4"
 
 # People, so far as networks play like them: the right rating, a wrong one, none.
 for options in "$plain" ScLimit=28; do
@@ -92,10 +98,12 @@ done
 # Stockfish.
 queen="rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1"
 knight="rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/R1BQKBNR w KQkq - 0 1"
-for options in "$plain" ScLimit=28; do
+for options in "$plain" ScLimit=28 ScLimit=200; do
     against_stockfish queen "$queen" 1350 800 "$options"
     against_stockfish knight "$knight" 1700 800 "$options"
-    against_stockfish knight "$knight" 2100 5000 "$options"
+done
+for options in "$plain" ScLimit=28; do
+    games=100 against_stockfish knight "$knight" 2100 5000 "$options"
 done
 
 # Many nodes.
@@ -103,5 +111,5 @@ for options in "$plain" ScLimit=28 ScLimit=60; do
     play queen engine-10 "$(few 10)" 5000 "$options"
 done
 for options in "$plain" ScLimit=28; do
-    play queen engine-10 "$(few 10)" 20000 "$options"
+    games=200 play queen engine-10 "$(few 10)" 20000 "$options"
 done

@@ -138,7 +138,8 @@ fn tune_search(evaluator: &Arc<dyn Evaluator>, options: &Options, time: Duration
             break;
         }
         let nodes = nodes_per_second(evaluator, options, threads, time)?;
-        say!("           {nodes:8.0} nodes/s in a search with {threads} thread(s)");
+        let backend = &options.backend;
+        say!("{backend:10} {nodes:8.0} nodes/s in a search with {threads} thread(s)");
         searched.push((threads, nodes));
     }
     Ok(Tuned {

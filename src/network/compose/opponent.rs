@@ -123,7 +123,8 @@ impl Networks {
             opponent: Arc::clone(opponent),
             side,
             share: options.opponent_policy_mix,
-            overlaps: threads < cores(),
+            // What judges positions at once is done before another thread has begun.
+            overlaps: threads < cores() && self.main.immediate().is_none(),
         })
     }
 
