@@ -283,17 +283,12 @@ fn a_game_at_odds_is_recognised_and_the_next_game_forgets_it() {
     let lines = session.ask(&format!("position fen {QUEEN}"));
     assert_eq!(
         profile_lines(&lines),
-        [
-            "odds given + middling opponent + weak opponent + known opponent: OpponentWeights <built in human 1100>, ScLimit 28"
-        ]
+        ["odds given + known opponent: OpponentWeights <built in human 1100>, ScLimit 28"]
     );
     // A program of that rating plays like no person.
     session.send("setoption name UCI_Opponent value none 1000 computer Something");
     let lines = session.ask(&format!("position fen {QUEEN}"));
-    assert_eq!(
-        profile_lines(&lines),
-        ["odds given + middling opponent + weak opponent: ScLimit 16"]
-    );
+    assert_eq!(profile_lines(&lines), ["odds given: ScLimit 200"]);
     let lines = session.ask("position startpos");
     assert_eq!(
         profile_lines(&lines),
@@ -332,17 +327,15 @@ fn expected(deficit: i32, rating: u32) -> Option<String> {
     if deficit < 2 {
         return None;
     }
-    let (kind, limit, person) = match rating {
-        800 => (" + middling opponent + weak opponent", 28, Some(1100)),
-        1500 => (" + middling opponent", 28, Some(1500)),
-        _ => ("", 200, None),
+    let person = match rating {
+        800 => 1100,
+        1500 => 1500,
+        _ => return Some("odds given: ScLimit 200".to_owned()),
     };
-    let (known, network) = person.map_or((String::new(), String::new()), |person| {
-        let network = format!("OpponentWeights <built in human {person}>, ");
-        (" + known opponent".to_owned(), network)
-    });
     // The last one that sets an option comes last.
-    Some(format!("odds given{kind}{known}: {network}ScLimit {limit}"))
+    Some(format!(
+        "odds given + known opponent: OpponentWeights <built in human {person}>, ScLimit 28"
+    ))
 }
 
 #[test]
@@ -407,7 +400,7 @@ fn what_was_set_by_hand_stays() {
     assert_eq!(
         profile_lines(&lines),
         [
-            "odds given + middling opponent + known opponent: OpponentWeights <built in human 1500>; set by hand and left alone: ScLimit"
+            "odds given + known opponent: OpponentWeights <built in human 1500>; set by hand and left alone: ScLimit"
         ]
     );
     session.ask("setoption name ScLimit value 1000000000");
@@ -427,9 +420,7 @@ fn what_was_set_by_hand_stays() {
     let lines = session.ask(&format!("position fen {QUEEN}"));
     assert_eq!(
         profile_lines(&lines),
-        [
-            "odds given + middling opponent + known opponent: ScLimit 28; set by hand and left alone: OpponentWeights"
-        ]
+        ["odds given + known opponent: ScLimit 28; set by hand and left alone: OpponentWeights"]
     );
     session.end();
     let mut session = Session::with(&["-b", "hash", "--profiles", "off"]);
