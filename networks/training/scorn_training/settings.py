@@ -211,6 +211,8 @@ def check_named(named: dict, settings: Settings) -> str:
     ):
         if name in named and not is_there:
             raise ValueError(f"--{name.replace('_', '-')} belongs to {needed}: without it it counts for nothing")
+    if "gate_nodes" in named and settings.match_limit:
+        raise ValueError("--gate-nodes and --match-limit are two ways to say what a move may cost in matches: name one of them")
     if named.get("reuse") and settings.passes:
         if "passes" in named:
             raise ValueError("--reuse and --passes are two ways to say how much is learned: name one of them")

@@ -334,7 +334,11 @@ def test_the_rules_of_two_presets_are_not_mixed(tmp_path, monkeypatch, capsys):
 
 def test_settings_that_count_for_nothing_are_not_taken_in_silence(tmp_path, capsys):
     folder = tmp_path / "loop"
-    excluded = [({"most_nodes": 800}, "--most-nodes belongs to --balance"), ({"reuse": 3.0, "passes": 2.0}, "--reuse and --passes are two")]
+    excluded = [
+        ({"most_nodes": 800}, "--most-nodes belongs to --balance"),
+        ({"reuse": 3.0, "passes": 2.0}, "--reuse and --passes are two"),
+        ({"gate_nodes": 50, "match_limit": "clock=10+0.1"}, "--gate-nodes and --match-limit are two"),
+    ]
     for named, told in excluded:
         with pytest.raises(ValueError, match=f"^{told}"):
             loop.Loop(folder, FakeProgram(), named, "1")

@@ -1,9 +1,13 @@
 //! The `rten` backend: pure Rust, part of the program, needs no library.
 //!
 //! Slower than ONNX Runtime, but always there. The weights are shared between sessions; each session has a thread pool
-//! of its own, by default of one thread, so that search threads do not compete for a common pool.
+//! of its own, by default of one thread, so that search threads do not compete for a common pool, or computes in the
+//! search thread itself ([`host`]).
 
-use std::{cell::RefCell, sync::Arc};
+use std::{
+    cell::{OnceCell, RefCell},
+    sync::Arc,
+};
 
 use rten::{Model, ModelOptions, NodeId, RunOptions, ThreadPool, Value, ValueOrView};
 use rten_tensor::{AsView, Layout, NdTensorView};
@@ -73,11 +77,10 @@ impl RtenModel {
 
     /// A session that computes with `threads` threads.
     pub fn session(&self, threads: usize) -> RtenSession {
-        let threads = threads.max(1);
         RtenSession {
             model: self.clone(),
-            pool: Arc::new(ThreadPool::with_num_threads(threads)),
-            threads,
+            pool: OnceCell::new(),
+            threads: threads.max(1),
             input: Vec::new(),
         }
     }
@@ -115,7 +118,8 @@ pub fn host(work: &mut (dyn FnMut() + Send)) {
 /// One thread's use of an [`RtenModel`].
 pub struct RtenSession {
     model: RtenModel,
-    pool: Arc<ThreadPool>,
+    /// Its own, from the first batch on that no thread computes which is a pool itself.
+    pool: OnceCell<Arc<ThreadPool>>,
     threads: usize,
     input: Vec<f32>,
 }
@@ -123,9 +127,11 @@ pub struct RtenSession {
 impl RtenSession {
     /// The pool to compute in: the calling thread, if one thread is to compute and this can be it.
     fn pool(&self) -> Arc<ThreadPool> {
-        let own = OWN_POOL.with_borrow(Clone::clone);
-        own.filter(|_| self.threads == 1)
-            .unwrap_or_else(|| Arc::clone(&self.pool))
+        let hosts = OWN_POOL.with_borrow(Clone::clone);
+        hosts.filter(|_| self.threads == 1).unwrap_or_else(|| {
+            let make = || Arc::new(ThreadPool::with_num_threads(self.threads));
+            Arc::clone(self.pool.get_or_init(make))
+        })
     }
 }
 
