@@ -4,7 +4,9 @@
 //! whether it is castling follows from the board. Castling is always "king takes own rook", in standard chess too, which
 //! is also how lc0's policy vector names it.
 
-use shakmaty::{CastlingMode, Chess, Move, Position, Role, Square, uci::UciMove};
+use shakmaty::{
+    Bitboard, CastlingMode, Chess, Move, Position, Role, Square, attacks, uci::UciMove,
+};
 
 /// More moves than any position has (218): room for what belongs to them, without asking for memory.
 pub const MOST_MOVES: usize = 256;
@@ -101,10 +103,106 @@ pub fn legal_moves(position: &Chess) -> impl Iterator<Item = PackedMove> {
     position.legal_moves().into_iter().map(PackedMove::pack)
 }
 
+/// Whether there is any legal move, which mostly the first look tells: most positions are left without their moves being asked for.
+pub fn has_legal_move(position: &Chess) -> bool {
+    has_obvious_move(position) || !position.legal_moves().is_empty()
+}
+
+/// Whether the king can step aside, or, out of check, a piece that cannot be pinned can move: one that is on no line with its king.
+fn has_obvious_move(position: &Chess) -> bool {
+    let board = position.board();
+    let (us, occupied) = (position.us(), board.occupied());
+    let Some(king) = board.king_of(position.turn()) else {
+        return false;
+    };
+    if !position.is_check() {
+        let free = us & !attacks::queen_attacks(king, Bitboard::EMPTY) & !Bitboard::from(king);
+        let forward = position.turn().fold_wb(8, -8);
+        if ((free & board.pawns()).shift(forward) & !occupied).any() {
+            return true;
+        }
+        let mut pieces = (free & !board.pawns()).into_iter();
+        if pieces.any(|from| (board.attacks_from(from) & !us).any()) {
+            return true;
+        }
+    }
+    let behind = occupied & !Bitboard::from(king);
+    let is_safe = |to| {
+        let attackers = board.attacks_to(to, position.turn().other(), behind);
+        attackers.is_empty()
+    };
+    (attacks::king_attacks(king) & !us).into_iter().any(is_safe)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
     use shakmaty::fen::Fen;
+
+    fn position(fen: &str) -> Chess {
+        let fen = fen.parse::<Fen>().unwrap();
+        fen.into_position(CastlingMode::Chess960).unwrap()
+    }
+
+    #[test]
+    fn a_position_has_a_move_if_its_list_of_moves_is_not_empty() {
+        let stuck = [
+            // Mate, smothered mate, stalemates: alone, behind a blocked pawn, with a pinned knight.
+            "R5k1/5ppp/8/8/8/8/8/4K3 b - - 0 1",
+            "6rk/5Npp/8/8/8/8/8/4K3 b - - 0 1",
+            "7k/5Q2/6K1/8/8/8/8/8 b - - 0 1",
+            "k1K5/p7/P7/8/8/8/8/8 b - - 0 1",
+            "kn1R4/8/1K6/8/8/8/8/8 b - - 0 1",
+            "7k/7p/7P/5K2/6Q1/8/8/8 b - - 0 1",
+        ];
+        for fen in stuck {
+            let position = position(fen);
+            assert!(position.legal_moves().is_empty(), "{fen}");
+            assert!(!has_legal_move(&position), "{fen}");
+        }
+        let open = [
+            // Only a pawn that takes, a pinned piece along its line, a piece that comes between.
+            "7k/7p/6pP/5NP1/2B5/8/8/K7 b - - 0 1",
+            "k7/r7/8/8/8/8/8/RRK5 b - - 0 1",
+            "R5k1/5ppp/3r4/8/8/8/8/4K3 b - - 0 1",
+        ];
+        for fen in open {
+            assert!(has_legal_move(&position(fen)), "{fen}");
+        }
+    }
+
+    #[test]
+    fn random_games_never_end_before_their_moves_do() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+        let (mut ends, mut fallbacks) = (0, 0);
+        for game in 0..300 {
+            // Half of the games begin with few pieces, where mates and stalemates are.
+            let mut position = position(match game % 2 {
+                0 => "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w HAha - 0 1",
+                _ => "k7/p7/8/3q4/8/6p1/6P1/7K b - - 0 1",
+            });
+            for _ in 0..400 {
+                let moves = position.legal_moves();
+                assert_eq!(
+                    has_legal_move(&position),
+                    !moves.is_empty(),
+                    "{:?}",
+                    position.board()
+                );
+                fallbacks += usize::from(!has_obvious_move(&position));
+                if moves.is_empty() {
+                    ends += 1;
+                    break;
+                }
+                position.play_unchecked(moves[rng.random_range(0..moves.len())]);
+            }
+        }
+        assert!(
+            ends > 20 && fallbacks > ends,
+            "{ends} ends, {fallbacks} not obvious"
+        );
+    }
 
     #[test]
     fn unpacking_restores_every_legal_move() {

@@ -15,18 +15,22 @@ use super::{
     visits::{Leaf, VisitState, Visits},
 };
 use crate::{
-    chess::{History, PackedMove, moves::add_legal_moves},
+    chess::{
+        History, PackedMove,
+        moves::{add_legal_moves, has_legal_move},
+    },
     network::{Batch, Evaluator, Value},
     syzygy::Tables,
 };
 
-/// A game that continues from the root along the line last replayed, with its legal moves. Consecutive lines share most of
-/// their moves.
+/// A game that continues from the root along the line last replayed. Consecutive lines share most of their moves.
 pub(super) struct Replay {
     history: History,
     root_len: usize,
     played: Vec<PackedMove>,
+    /// The legal moves of the last position, if somebody has asked for them, which for most leaves nobody does.
     moves: Vec<PackedMove>,
+    has_found_moves: bool,
     policy: Vec<f32>,
 }
 
@@ -38,11 +42,12 @@ impl Replay {
             history: history.clone(),
             played: Vec::new(),
             moves: Vec::new(),
+            has_found_moves: false,
             policy: Vec::new(),
         }
     }
 
-    /// Plays these moves from the root, and finds the legal moves of the position that they lead to.
+    /// Plays these moves from the root.
     pub(super) fn go_to(&mut self, moves: impl Iterator<Item = PackedMove> + Clone) {
         let shared = self
             .played
@@ -56,12 +61,30 @@ impl Replay {
             self.history.push(m);
             self.played.push(m);
         }
-        self.moves.clear();
-        add_legal_moves(self.history.position(), &mut self.moves);
+        self.has_found_moves = false;
+    }
+
+    /// The legal moves of the position that was gone to.
+    fn moves(&mut self) -> &[PackedMove] {
+        if !self.has_found_moves {
+            self.moves.clear();
+            add_legal_moves(self.history.position(), &mut self.moves);
+            self.has_found_moves = true;
+        }
+        &self.moves
+    }
+
+    /// Whether that position has no legal move: checkmate or stalemate.
+    fn is_stuck(&self) -> bool {
+        match self.has_found_moves {
+            true => self.moves.is_empty(),
+            false => !has_legal_move(self.history.position()),
+        }
     }
 
     /// The game up to the position that was gone to, its legal moves, and room for their priors.
     pub(super) fn asked(&mut self) -> (&History, &[PackedMove], &mut [f32]) {
+        self.moves();
         self.policy.clear();
         self.policy.resize(self.moves.len(), 0.0);
         (&self.history, &self.moves, &mut self.policy)
@@ -149,8 +172,8 @@ impl Oracles<'_> {
                     VisitState::Ready(Leaf::judged(judged, edges, steps.len(), contempt.as_ref()))
                 }
                 None => {
-                    let plies = replay.history.plies();
-                    let index = self.evaluator.queue(plies, &replay.moves, batch);
+                    let (line, moves, _) = replay.asked();
+                    let index = self.evaluator.queue(line.plies(), moves, batch);
                     VisitState::Queued(index, is_safe)
                 }
             };
@@ -158,25 +181,31 @@ impl Oracles<'_> {
         Ok(())
     }
 
+    /// Whether every leaf's moves are asked for, and not only those of positions that a visit comes back to.
+    fn needs_moves(&self) -> bool {
+        let is_immediate = self.evaluator.immediate().is_some();
+        !is_immediate || self.params.looks_ahead || self.params.auto_extend
+    }
+
     /// What the moves of a leaf, `depth` plies below the root, make of it without its being judged: it is proven by looking
     /// ahead, or has one move and is passed through when the visit comes again.
     fn by_moves(
         &self,
-        replay: &Replay,
+        replay: &mut Replay,
         depth: usize,
         writer: &mut EdgeWriter,
     ) -> Result<Option<VisitState>, Full> {
-        let moves = &replay.moves;
         if depth == 0 {
             return Ok(None);
         }
-        if self.params.looks_ahead
-            && let Some(ahead) = look_ahead(&replay.history, moves)
-        {
-            return Ok(Some(VisitState::Ready(ahead.into_leaf(writer)?)));
+        if self.params.looks_ahead {
+            let (line, moves, _) = replay.asked();
+            if let Some(ahead) = look_ahead(line, moves) {
+                return Ok(Some(VisitState::Ready(ahead.into_leaf(writer)?)));
+            }
         }
-        if self.params.auto_extend && moves.len() == 1 {
-            let edges = writer.write_moves(moves, &[1.0])?;
+        if self.params.auto_extend && replay.moves().len() == 1 {
+            let edges = writer.write_moves(replay.moves(), &[1.0])?;
             return Ok(Some(VisitState::Expanded(edges)));
         }
         Ok(None)
@@ -193,9 +222,8 @@ impl Oracles<'_> {
             }
             return Some((immediate.value(replay.history.plies()), is_root));
         }
-        replay.policy.resize(replay.moves.len(), 0.0);
-        let plies = replay.history.plies();
-        let value = self.evaluator.probe(plies, &mut replay.policy)?;
+        let (line, _, policy) = replay.asked();
+        let value = self.evaluator.probe(line.plies(), policy)?;
         Some((value, true))
     }
 
@@ -215,13 +243,16 @@ impl Oracles<'_> {
 
     /// The leaf, `depth` plies below the root, if the rules or the tables know its result. The root is searched even where
     /// the game could be claimed drawn.
-    fn verdict(&self, replay: &Replay, depth: usize) -> RuleVerdict {
+    fn verdict(&self, replay: &mut Replay, depth: usize) -> RuleVerdict {
         if depth == 0 {
             return RuleVerdict::Open;
         }
+        if self.needs_moves() {
+            replay.moves();
+        }
         let history = &replay.history;
-        if let Some((value, result, origin)) = terminal(history, &replay.moves, depth, self.params)
-        {
+        let is_stuck = replay.is_stuck();
+        if let Some((value, result, origin)) = terminal(history, is_stuck, depth, self.params) {
             return RuleVerdict::Known(Leaf {
                 value,
                 terminal: Some((result, origin)),
@@ -280,16 +311,16 @@ fn from_tablebase(result: i8, plies: u32) -> Leaf {
     }
 }
 
-/// The result of a finished game, for the side to move; `depth` counts the plies from the root.
+/// The result of a finished game, for the side to move, which has no legal move if it `is_stuck`; `depth` counts the plies from the root.
 fn terminal(
     history: &History,
-    moves: &[PackedMove],
+    is_stuck: bool,
     depth: usize,
     params: &Params,
 ) -> Option<(Value, i8, Origin)> {
     let last = history.last();
     let draw = |m: f32, origin| Some((Value { wl: 0.0, d: 1.0, m }, 0, origin));
-    if moves.is_empty() {
+    if is_stuck {
         if last.position.is_check() {
             return Some((
                 Value {

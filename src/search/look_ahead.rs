@@ -12,7 +12,10 @@ use super::{
     visits::Leaf,
 };
 use crate::{
-    chess::{History, PackedMove, moves::legal_moves},
+    chess::{
+        History, PackedMove,
+        moves::{has_legal_move, legal_moves},
+    },
     network::Value,
 };
 
@@ -70,7 +73,7 @@ pub(super) fn mates(position: &Chess, m: PackedMove) -> bool {
 fn ends_in_mate(position: &Chess, m: PackedMove) -> bool {
     let mut after = position.clone();
     after.play_unchecked(m.unpack(position));
-    after.is_checkmate()
+    after.is_check() && !has_legal_move(&after)
 }
 
 /// From where the side to move would give check.

@@ -166,8 +166,8 @@ pub struct Params {
     refine_at: u32,
     /// How Q follows the visits, unless it is their mean.
     pub(super) moving_average: Option<MovingAverage>,
-    /// Whether selection adds to the priors near the root.
-    optimal_select: bool,
+    /// What selection adds to the priors at the root, and an eighth of it a ply below, and so on (optimal selection).
+    pub(super) root_prior_bonus: f32,
     pub(super) transpositions: bool,
     pub(super) out_of_order: bool,
     /// Out-of-order visits per batch, for each of its positions.
@@ -299,7 +299,7 @@ impl Params {
             auto_extend: options.auto_extend,
             refine_at: u32::MAX,
             moving_average: MovingAverage::new(options),
-            optimal_select: options.optimal_select > 0,
+            root_prior_bonus: f32::from(u8::from(options.optimal_select > 0)) / 8.0,
             transpositions: options.transpositions,
             out_of_order: options.out_of_order_eval,
             out_of_order_factor: options.max_out_of_order_evals_factor,
@@ -372,26 +372,20 @@ impl Params {
     /// batch would search bad moves for want of better ones. Where a batch that is not full costs nothing, it is not worth more
     /// collisions than it has positions.
     pub(super) fn collisions(&self, n: u32, minibatch: usize) -> usize {
+        let most = match self.is_immediate {
+            true => minibatch,
+            false => usize::MAX,
+        };
         let limits = &self.collisions;
+        if most == 1 {
+            // Whatever the rest comes to: this is asked for every single visit then.
+            return limits.events.min(1);
+        }
         let range = (f64::from(limits.end) - f64::from(limits.start)).max(1.0);
         let grown = ((f64::from(n) - f64::from(limits.start)) / range).clamp(0.0, 1.0);
         let scaled =
             1.0 + grown.powf(f64::from(limits.power)) * (f64::from(limits.visits) - 1.0).max(0.0);
-        let most = match self.is_immediate && self.batches_grow() {
-            true => minibatch,
-            false => usize::MAX,
-        };
         (scaled as usize).min(limits.events).min(most)
-    }
-
-    /// What selection adds to the priors of the moves of a node `depth` plies below the root (optimal selection: 1/8 at the
-    /// root, 1/64 a ply below, and so on).
-    #[inline]
-    pub(super) fn prior_bonus(&self, depth: i32) -> f32 {
-        match self.optimal_select {
-            false => 0.0,
-            true => 8.0_f32.powi(-(depth + 1)),
-        }
     }
 
     /// What a draw is worth to `side`.
@@ -473,7 +467,12 @@ mod tests {
             [7, 64, 3200].map(|n| immediate.most_in_flight(n)),
             [1, 8, 400]
         );
-        assert_eq!(immediate.collisions(1_000_000, 8), 8);
+        assert_eq!(
+            [1, 8].map(|size| immediate.collisions(1_000_000, size)),
+            [1, 8]
+        );
+        let alone = Params::with_batches(1..=8, &given(1), &AtOnce);
+        assert_eq!(alone.collisions(1_000_000, 1), 1);
         let fixed = Params::with_batches(1..=8, &given(32), &HashEvaluator);
         assert_eq!([0, 1000].map(|n| fixed.minibatch(n)), [32, 32]);
         assert_eq!(fixed.most_in_flight(0), u32::MAX);

@@ -101,8 +101,6 @@ pub(super) struct BatchWanted {
 /// A selection at the ply that its visits have reached.
 struct SelectionAt<'a, 'b> {
     selection: &'a mut Selection<'b>,
-    /// Plies below the root.
-    depth: i32,
     rules: PlyRules,
 }
 
@@ -114,10 +112,9 @@ impl<'a, 'b> SelectionAt<'a, 'b> {
         SelectionAt {
             rules: PlyRules {
                 turn,
-                prior_bonus: params.prior_bonus(0),
+                prior_bonus: params.root_prior_bonus,
                 avoids_losses: params.looks_ahead,
             },
-            depth: 0,
             selection,
         }
     }
@@ -126,7 +123,6 @@ impl<'a, 'b> SelectionAt<'a, 'b> {
     fn advance(&mut self) {
         let Selection { state, params, .. } = &*self.selection;
         let turn = self.rules.turn.other();
-        self.depth += 1;
         // A modelled opponent has not seen what was proven: its counts are those of plain PUCT.
         let is_modelled = state
             .tree
@@ -135,7 +131,7 @@ impl<'a, 'b> SelectionAt<'a, 'b> {
             .is_some_and(|rule| rule.side == turn);
         self.rules = PlyRules {
             turn,
-            prior_bonus: params.prior_bonus(self.depth),
+            prior_bonus: self.rules.prior_bonus / 8.0,
             avoids_losses: params.avoids_losses && !is_modelled,
         };
     }
