@@ -22,7 +22,7 @@ for preset in alphazero cgzero; do
 done
 wait
 
-# The last generation that was there after so many core seconds.
+# The last generation that was there after so many core seconds; nothing if the run is not as long yet.
 after() {
     "$python" - "$folder/$1" "$2" << 'END'
 import json, sys
@@ -33,17 +33,19 @@ for line in open(f"{folder}/times.jsonl"):
     if cost["phase"] in ("games", "training"):
         spent += cost["core_seconds"]
     if spent > limit:
+        print(last)
         break
     if cost["phase"] == "training":
         last = cost["generation"]
-print(last)
 END
 }
 
-for seconds in 300 600 1200 2400 4800; do
+for seconds in 300 600 1200 1900 2400 4800; do
     names=()
     for preset in alphazero cgzero; do
-        names+=("$folder/$preset/gen-$(printf %04d "$(after "$preset" "$seconds")")/network.onnx")
+        generation=$(after "$preset" "$seconds")
+        [ -n "$generation" ] || break 2
+        names+=("$folder/$preset/gen-$(printf %04d "$generation")/network.onnx")
     done
     result=$folder/after-$seconds
     [ -f "$result.json" ] || "$scorn" selfplay --games 400 --nodes 200 --book "$book" --a-plays both --seed 77 --threads 1 --json \
