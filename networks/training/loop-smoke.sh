@@ -32,8 +32,9 @@ trap finish EXIT
 step() { printf '\n== %s (%s s)\n' "$*" "$SECONDS"; }
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
-settings=(--preset cgzero --games 16 --nodes 8 --longest 50 --shape 64,64,8 --batch 64 --subset 300
-    --gate-pairs 2 --gate-nodes 8 --gate-score 0.3 --pool-pairs 1 --seed 5 --train-threads 1)
+rules=(--preset cgzero --games 16 --nodes 8 --longest 50 --shape 64,64,8 --batch 64 --subset 300
+    --gate-pairs 2 --gate-score 0.3 --pool-pairs 1 --seed 5 --train-threads 1)
+settings=("${rules[@]}" --gate-nodes 8)
 loop() { "$python" -m scorn_training.loop "$1" --scorn "$scorn" "${@:2}"; }
 
 step "tests of the parts"
@@ -42,11 +43,12 @@ step "wrong settings are refused at once, and right ones are taken afterwards"
 refused() {
     local told=$1
     shift
-    if loop "$work/whole" "${settings[@]}" --generations 2 "$@" 2> "$work/told"; then fail "$* was taken"; fi
+    if loop "$work/whole" "${rules[@]}" --generations 2 "$@" 2> "$work/told"; then fail "$* was taken"; fi
     grep -q -- "$told" "$work/told" || fail "$*: $(cat "$work/told")"
     [ "$(ls -A "$work/whole")" = .lock ] || fail "$* left something: $(ls -A "$work/whole")"
 }
 refused "nothing was written.*invalid value 'foo' for '--limit" --match-limit foo
+refused "--gate-nodes and --match-limit are two ways" --gate-nodes 8 --match-limit nodes=9
 refused "nothing was written.*error: unexpected argument '--nosuch'" --engine '--nosuch 1'
 refused "nothing was written.*there is no option 'Nosuch'" --match-options Nosuch=1
 refused "nothing was written.*not a sparse network" --start "$root/networks/scorn-default.onnx"
@@ -136,8 +138,8 @@ else
 fi
 
 step "odds: the giver has the nodes and the limit, the receiver as many nodes as the limit"
-tiny=(--games 2 --nodes 16 --longest 20 --shape 64,64,8 --batch 64 --gate-pairs 1 --gate-nodes 8 --train-threads 1 --generations 1)
-loop "$work/odds" --preset paper --odds queen --sc-limit 5 "${tiny[@]}"
+tiny=(--games 2 --nodes 16 --longest 20 --shape 64,64,8 --batch 64 --gate-pairs 1 --train-threads 1 --generations 1)
+loop "$work/odds" --preset paper --odds queen --sc-limit 5 --gate-nodes 8 "${tiny[@]}"
 tags() { sed -n '/^\[\(White\|Black\|WhiteNodes\|BlackNodes\|WhiteScLimit\|BlackScLimit\|FEN\) /p' "$work/odds/gen-0001/games-best-$1"/*.pgn; }
 diff - <(tags 1) << 'END' || fail "White gives the odds otherwise"
 [White "Scorn A"]
