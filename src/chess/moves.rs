@@ -213,11 +213,7 @@ mod tests {
             "1rqbkrbn/1ppppp1p/1n6/p1N3p1/8/2P4P/PP1PPPP1/1RQBKRBN w FBfb - 0 9",
         ];
         for fen in fens {
-            let position: Chess = fen
-                .parse::<Fen>()
-                .unwrap()
-                .into_position(CastlingMode::Chess960)
-                .unwrap();
+            let position = position(fen);
             for m in position.legal_moves() {
                 let packed = PackedMove::pack(m);
                 assert_eq!(packed.unpack(&position), m, "{fen}");

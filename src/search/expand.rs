@@ -30,7 +30,6 @@ pub(super) struct Replay {
     played: Vec<PackedMove>,
     /// The legal moves of the last position, if somebody has asked for them, which for most leaves nobody does.
     moves: Vec<PackedMove>,
-    has_found_moves: bool,
     policy: Vec<f32>,
 }
 
@@ -42,7 +41,6 @@ impl Replay {
             history: history.clone(),
             played: Vec::new(),
             moves: Vec::new(),
-            has_found_moves: false,
             policy: Vec::new(),
         }
     }
@@ -61,30 +59,25 @@ impl Replay {
             self.history.push(m);
             self.played.push(m);
         }
-        self.has_found_moves = false;
+        self.moves.clear();
     }
 
-    /// The legal moves of the position that was gone to.
-    fn moves(&mut self) -> &[PackedMove] {
-        if !self.has_found_moves {
-            self.moves.clear();
+    /// The game up to the position that was gone to, and its legal moves.
+    fn listed(&mut self) -> (&History, &[PackedMove]) {
+        if self.moves.is_empty() {
             add_legal_moves(self.history.position(), &mut self.moves);
-            self.has_found_moves = true;
         }
-        &self.moves
+        (&self.history, &self.moves)
     }
 
     /// Whether that position has no legal move: checkmate or stalemate.
     fn is_stuck(&self) -> bool {
-        match self.has_found_moves {
-            true => self.moves.is_empty(),
-            false => !has_legal_move(self.history.position()),
-        }
+        self.moves.is_empty() && !has_legal_move(self.history.position())
     }
 
     /// The game up to the position that was gone to, its legal moves, and room for their priors.
     pub(super) fn asked(&mut self) -> (&History, &[PackedMove], &mut [f32]) {
-        self.moves();
+        self.listed();
         self.policy.clear();
         self.policy.resize(self.moves.len(), 0.0);
         (&self.history, &self.moves, &mut self.policy)
@@ -172,7 +165,7 @@ impl Oracles<'_> {
                     VisitState::Ready(Leaf::judged(judged, edges, steps.len(), contempt.as_ref()))
                 }
                 None => {
-                    let (line, moves, _) = replay.asked();
+                    let (line, moves) = replay.listed();
                     let index = self.evaluator.queue(line.plies(), moves, batch);
                     VisitState::Queued(index, is_safe)
                 }
@@ -183,8 +176,12 @@ impl Oracles<'_> {
 
     /// Whether every leaf's moves are asked for, and not only those of positions that a visit comes back to.
     fn needs_moves(&self) -> bool {
-        let is_immediate = self.evaluator.immediate().is_some();
-        !is_immediate || self.params.looks_ahead || self.params.auto_extend
+        self.looks_at_moves() || self.evaluator.immediate().is_none()
+    }
+
+    /// Whether [`Oracles::by_moves`] may find something.
+    fn looks_at_moves(&self) -> bool {
+        self.params.looks_ahead || self.params.auto_extend
     }
 
     /// What the moves of a leaf, `depth` plies below the root, make of it without its being judged: it is proven by looking
@@ -195,17 +192,17 @@ impl Oracles<'_> {
         depth: usize,
         writer: &mut EdgeWriter,
     ) -> Result<Option<VisitState>, Full> {
-        if depth == 0 {
+        if depth == 0 || !self.looks_at_moves() {
             return Ok(None);
         }
-        if self.params.looks_ahead {
-            let (line, moves, _) = replay.asked();
-            if let Some(ahead) = look_ahead(line, moves) {
-                return Ok(Some(VisitState::Ready(ahead.into_leaf(writer)?)));
-            }
+        let (line, moves) = replay.listed();
+        if self.params.looks_ahead
+            && let Some(ahead) = look_ahead(line, moves)
+        {
+            return Ok(Some(VisitState::Ready(ahead.into_leaf(writer)?)));
         }
-        if self.params.auto_extend && replay.moves().len() == 1 {
-            let edges = writer.write_moves(replay.moves(), &[1.0])?;
+        if self.params.auto_extend && moves.len() == 1 {
+            let edges = writer.write_moves(moves, &[1.0])?;
             return Ok(Some(VisitState::Expanded(edges)));
         }
         Ok(None)
@@ -248,7 +245,7 @@ impl Oracles<'_> {
             return RuleVerdict::Open;
         }
         if self.needs_moves() {
-            replay.moves();
+            replay.listed();
         }
         let history = &replay.history;
         let is_stuck = replay.is_stuck();
@@ -311,7 +308,8 @@ fn from_tablebase(result: i8, plies: u32) -> Leaf {
     }
 }
 
-/// The result of a finished game, for the side to move, which has no legal move if it `is_stuck`; `depth` counts the plies from the root.
+/// The result of a finished game, for the side to move, which has no legal move if it `is_stuck`; `depth` counts the plies from
+/// the root.
 fn terminal(
     history: &History,
     is_stuck: bool,
