@@ -365,6 +365,10 @@ options! {
     /// Softmax temperature of the network's policy.
     "PolicyTemperature"                   "policy-softmax-temp",          drops Tree
         policy_temperature:                 f32 [0.1, 10.0]               = 1.359;
+    /// Added to the prior of each move that gives check and whose prior is smaller than this (they sum to 1 afterwards): forced
+    /// lines often begin with moves that look bad. 0: off.
+    "CheckBonus"                          "check-bonus",                  drops Tree
+        check_bonus:                        f32 [0.0, 1.0]                = 0.0;
     /// What the network sees of the time before the first known position.
     "HistoryFill"                         "history-fill",                 drops Network
         history_fill:                       HistoryFill                   = HistoryFill::FenOnly;

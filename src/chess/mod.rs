@@ -1,6 +1,7 @@
 //! The game itself, as far as `shakmaty` does not already know it: packed moves, a game's history with repetitions
 //! and keys, positions from text, and the arithmetic of scores.
 
+pub mod checks;
 pub mod history;
 pub mod moves;
 pub mod opponent;

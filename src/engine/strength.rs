@@ -85,8 +85,9 @@ pub(super) fn limit(options: &mut Options) {
         limit => limit.min(level.nodes),
     };
     options.nodes_as_playouts = true;
-    // The table was made without it.
+    // The table was made without them.
     options.refine_weights.clear();
+    options.check_bonus = 0.0;
     if level.temperature > 0.0 {
         options.temperature = level.temperature;
         options.temp_decay_moves = 0;

@@ -10,6 +10,8 @@ pub struct Batch {
     inputs: Inputs,
     moves: Vec<PackedMove>,
     policy: Vec<f32>,
+    /// Of the moves, in order: those that give check, as far as somebody has said so.
+    checks: Vec<bool>,
     policy_temperature: f32,
     parts: Vec<SubBatch>,
 }
@@ -50,6 +52,7 @@ impl Default for Batch {
             inputs: Inputs::default(),
             moves: Vec::new(),
             policy: Vec::new(),
+            checks: Vec::new(),
             policy_temperature: 1.0,
             parts: Vec::new(),
         }
@@ -63,6 +66,7 @@ impl Batch {
         self.inputs.clear();
         self.moves.clear();
         self.policy.clear();
+        self.checks.clear();
         self.policy_temperature = 1.0;
         self.parts.iter_mut().for_each(SubBatch::clear);
     }
@@ -77,6 +81,7 @@ impl Batch {
         });
         self.moves.extend_from_slice(moves);
         self.policy.resize(self.moves.len(), 0.0);
+        self.checks.resize(self.moves.len(), false);
         self.items.len() - 1
     }
 
@@ -91,6 +96,7 @@ impl Batch {
             inputs: self.inputs.clone(),
             moves: self.moves.clone(),
             policy: vec![0.0; self.policy.len()],
+            checks: self.checks.clone(),
             policy_temperature: self.policy_temperature,
             parts: Vec::new(),
         }
@@ -169,6 +175,21 @@ impl Batch {
     pub fn policy_mut(&mut self, index: usize) -> (&[PackedMove], &mut [f32]) {
         let range = self.range(index);
         (&self.moves[range.clone()], &mut self.policy[range])
+    }
+
+    /// For evaluators: says which moves of position `index` give check.
+    pub fn mark_checks(&mut self, index: usize, gives_check: impl Fn(PackedMove) -> bool) {
+        let range = self.range(index);
+        let marks = self.checks[range.clone()].iter_mut();
+        for (mark, &m) in marks.zip(&self.moves[range]) {
+            *mark = gives_check(m);
+        }
+    }
+
+    /// For evaluators: which moves of position `index` give check, as far as was said, and the place for their probabilities.
+    pub fn checks_mut(&mut self, index: usize) -> (&[bool], &mut [f32]) {
+        let range = self.range(index);
+        (&self.checks[range.clone()], &mut self.policy[range])
     }
 
     /// For evaluators: the inputs of all positions, and of position `index` the moves and the place for their probabilities.

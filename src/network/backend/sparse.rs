@@ -272,6 +272,7 @@ mod tests {
     #[test]
     fn what_is_asked_for_at_once_is_what_batches_say() {
         let decorators = Decorators {
+            check_bonus: 0.0,
             swap_colors: false,
             temperature: 1.4,
             cache: 1000,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{
     cache::{CACHE_ENTRY, Cached},
+    check_bonus::Raised,
     role::Role,
 };
 use crate::{
@@ -35,6 +36,8 @@ fn cache_entries(options: &Options) -> usize {
 pub struct Decorators {
     /// Softmax temperature of the policy.
     pub temperature: f32,
+    /// Added to the priors of unlikely moves that give check; 0 leaves them alone.
+    pub check_bonus: f32,
     /// Whether the network sees White as Black and Black as White.
     pub swap_colors: bool,
     /// Positions that the cache may hold; 0 is no cache.
@@ -47,12 +50,14 @@ impl Decorators {
         if is_hash(&options.backend) {
             return Decorators {
                 temperature: 1.0,
+                check_bonus: 0.0,
                 swap_colors: false,
                 cache: 0,
             };
         }
         Decorators {
             temperature: role.policy_temperature(options),
+            check_bonus: role.check_bonus(options),
             // The other networks were trained on both sides' moves.
             swap_colors: options.swap_colors && role == Role::Main,
             cache: cache_entries(options),
@@ -76,11 +81,15 @@ impl Decorators {
             inner: backend,
             temperature: self.temperature,
         });
+        let raised: Arc<dyn Evaluator> = match self.check_bonus > 0.0 {
+            true => Arc::new(Raised::new(tempered, self.check_bonus)),
+            false => tempered,
+        };
         match self.cache {
             // What is asked one position at a time is faster than a cache.
-            _ if tempered.immediate().is_some() => tempered,
-            0 => tempered,
-            entries => Arc::new(Cached::new(tempered, entries)),
+            _ if raised.immediate().is_some() => raised,
+            0 => raised,
+            entries => Arc::new(Cached::new(raised, entries)),
         }
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod between;
 pub mod cache;
+pub mod check_bonus;
 pub mod decorators;
 pub mod multi;
 pub mod opponent;

@@ -51,6 +51,14 @@ impl Role {
         }
     }
 
+    /// The bonus of moves that give check, of which a model of the opponent knows nothing.
+    pub fn check_bonus(self, options: &Options) -> f32 {
+        match self {
+            Role::Main | Role::Refiner => options.check_bonus,
+            Role::Opponent => 0.0,
+        }
+    }
+
     /// The option that names it.
     pub fn option(self) -> &'static str {
         match self {

@@ -27,6 +27,8 @@ pub struct NetworkConfig {
     pub temperature: f32,
     /// `HistoryFill`.
     pub fill: HistoryFill,
+    /// The bonus of moves that give check.
+    pub check_bonus: f32,
     /// `SwapColors`.
     pub swap_colors: bool,
     /// `NNCacheSize`, in positions.
@@ -51,6 +53,7 @@ impl From<&Options> for NetworkConfig {
                 NetworkEncoding::AlphaZero => Some(OnnxEncoding::AlphaZero),
             },
             temperature: options.policy_temperature,
+            check_bonus: options.check_bonus,
             fill: options.history_fill,
             swap_colors: options.swap_colors,
             cache: options.nn_cache_size,
@@ -64,6 +67,7 @@ impl NetworkConfig {
     pub fn decorators(&self) -> Decorators {
         Decorators {
             temperature: self.temperature,
+            check_bonus: self.check_bonus,
             swap_colors: self.swap_colors,
             cache: self.cache,
         }
@@ -90,6 +94,7 @@ impl NetworkConfig {
             value_head: None,
             encoding: None,
             temperature: role.policy_temperature(options),
+            check_bonus: role.check_bonus(options),
             swap_colors: false,
             ..main
         }

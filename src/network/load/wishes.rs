@@ -15,12 +15,13 @@ use crate::{
 pub const KEY: &str = "scorn.options";
 
 /// The options that a network may ask for: none of them reaches beyond the search, and no file is named but those inside the program.
-pub const ALLOWED: [&str; 14] = [
+pub const ALLOWED: [&str; 15] = [
     "AutoExtend",
     "CPuct",
     "CPuctBase",
     "CPuctFactor",
     "CertaintyProp",
+    "CheckBonus",
     "FpuStrategy",
     "FpuValue",
     "LcbMinVisitShare",

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Compares settings of the search, or builds, by the moves that they choose: far quicker than by games, and less to be trusted.
+
+    docs/experiments/choice.py ask STOCKFISH GAMES.pgn LABELS.jsonl
+    docs/experiments/choice.py measure SCORN LABELS.jsonl --nodes 1600 "" "CPuct=1.9" "CPuct=1.3;FpuValue=0.3"
+
+`ask` draws positions from games and has a strong engine judge the ten best moves of each; it goes on where it was stopped.
+`measure` searches each position anew with each setting (the first is what the others are compared with; "SCORN2:OPTIONS" is
+another program) and prints the mean loss: by how much of a point the chosen move is worse than the best one. Moves that were
+not judged lose as much as the worst of those that were. Positions in which all is lost or won, or all moves are alike, are
+left out. Intervals are of 95 %, from the differences of each position.
+
+Needs python-chess (pip install chess).
+"""
+
+import argparse
+import json
+import math
+import random
+import statistics
+from pathlib import Path
+
+import chess
+import chess.engine
+import chess.pgn
+
+# Best expected scores (0 lost, 1 won) between which a position tells something, and the least distance of best and worst.
+OPEN, LEAST_DIFFERENCE = (0.05, 0.95), 0.005
+# The share of the positions of a game that may be drawn, and the first ply of one.
+SHARE, FIRST_PLY = 0.25, 4
+
+
+def positions(path, count, seed):
+    """So many distinct positions of the games, in random order."""
+    rng = random.Random(seed)
+    found = {}
+    with open(path, encoding="utf-8") as games:
+        while game := chess.pgn.read_game(games):
+            for node in game.mainline():
+                board = node.board()
+                if node.ply() - game.ply() >= FIRST_PLY and rng.random() < SHARE and board.legal_moves.count() > 3:
+                    found[board.epd()] = board.fen()
+    fens = list(found.values())
+    rng.shuffle(fens)
+    return fens[:count]
+
+
+def expectation(info):
+    """The expected score of a line for the side to move, 0..=1, by lichess's curve."""
+    return info["score"].relative.wdl(model="lichess").expectation()
+
+
+def ask(args):
+    labels = Path(args.labels)
+    done = len(labels.read_text().splitlines()) if labels.exists() else 0
+    fens = positions(args.games, args.positions, args.seed)
+    with chess.engine.SimpleEngine.popen_uci(args.engine) as engine, open(labels, "a", encoding="utf-8") as out:
+        for fen in fens[done:]:
+            board = chess.Board(fen)
+            lines = engine.analyse(board, chess.engine.Limit(nodes=args.nodes), multipv=args.multipv, game=fen)
+            moves = {line["pv"][0].uci(): round(expectation(line), 4) for line in lines if line.get("pv")}
+            out.write(json.dumps({"fen": fen, "moves": moves}) + "\n")
+            out.flush()
+    print(f"{len(fens)} positions in {labels}")
+
+
+def told(path):
+    """The positions that tell something, with what their moves are worth."""
+    for line in Path(path).read_text().splitlines():
+        label = json.loads(line)
+        values = label["moves"].values()
+        if values and OPEN[0] <= max(values) <= OPEN[1] and max(values) - min(values) >= LEAST_DIFFERENCE:
+            yield label["fen"], label["moves"]
+
+
+def losses(program, options, labels, nodes):
+    """What the chosen move of each position loses."""
+    lost = []
+    with chess.engine.SimpleEngine.popen_uci(program) as engine:
+        engine.configure({"Threads": 1, "Seed": 1, **options})
+        for fen, moves in labels:
+            chosen = engine.play(chess.Board(fen), chess.engine.Limit(nodes=nodes), game=fen).move.uci()
+            lost.append(max(moves.values()) - moves.get(chosen, min(moves.values())))
+    return lost
+
+
+def setting(text, program):
+    """A program and its options."""
+    before, colon, after = text.rpartition(":")
+    if colon:
+        program, text = before, after
+    return program, dict(pair.split("=", 1) for pair in text.split(";") if pair)
+
+
+def measure(args):
+    labels = list(told(args.labels))[: args.positions]
+    if len(labels) < 2:
+        raise SystemExit(f"{args.labels} has no two positions that tell something")
+    first = None
+    for text in args.settings:
+        lost = losses(*setting(text, args.engine), labels, args.nodes)
+        first = first or lost
+        best = sum(loss == 0 for loss in lost) / len(lost)
+        gains = [before - after for before, after in zip(first, lost)]
+        interval = 1.96 * statistics.stdev(gains) / math.sqrt(len(gains))
+        compared = "" if lost is first else f"  better by {statistics.mean(gains):+.5f} +- {interval:.5f}"
+        print(f"{text or 'as it is':40} {len(lost)} positions  loss {statistics.mean(lost):.5f}  best move {best:.1%}{compared}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    asking = commands.add_parser("ask")
+    asking.set_defaults(run=ask)
+    asking.add_argument("engine")
+    asking.add_argument("games")
+    asking.add_argument("labels")
+    asking.add_argument("--positions", type=int, default=4000)
+    asking.add_argument("--nodes", type=int, default=200_000, help="the engine's, for all moves of a position together")
+    asking.add_argument("--multipv", type=int, default=10)
+    asking.add_argument("--seed", type=int, default=1)
+    measuring = commands.add_parser("measure")
+    measuring.set_defaults(run=measure)
+    measuring.add_argument("engine")
+    measuring.add_argument("labels")
+    measuring.add_argument("settings", nargs="+")
+    measuring.add_argument("--nodes", type=int, default=1600)
+    measuring.add_argument("--positions", type=int, default=None)
+    args = parser.parse_args()
+    args.run(args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+//! Which moves give check, found without playing them.
+
+use shakmaty::{Bitboard, Chess, Color, Move, Position, Square, attacks};
+
+use super::PackedMove;
+
+/// What gives check in one position.
+pub struct Checks {
+    king: Square,
+    /// From where a piece of each role would attack the king, pawns first.
+    from: [Bitboard; 6],
+    /// Own pieces that stand between the king and an own rook, bishop or queen.
+    screens: Bitboard,
+}
+
+impl Checks {
+    /// Those of the side to move; none if its opponent has no king.
+    pub fn of(position: &Chess) -> Option<Checks> {
+        let board = position.board();
+        let (turn, occupied) = (position.turn(), board.occupied());
+        let king = board.king_of(turn.other())?;
+        let straight = attacks::rook_attacks(king, occupied);
+        let diagonal = attacks::bishop_attacks(king, occupied);
+        let pawn = attacks::pawn_attacks(turn.other(), king);
+        let knight = attacks::knight_attacks(king);
+        let none = Bitboard::EMPTY;
+        Some(Checks {
+            king,
+            from: [pawn, knight, diagonal, straight, diagonal | straight, none],
+            screens: screens(position, king, turn),
+        })
+    }
+
+    /// Whether this legal move of that position gives check.
+    pub fn is_given_by(&self, position: &Chess, m: PackedMove) -> bool {
+        match m.unpack(position) {
+            Move::Normal {
+                role,
+                from,
+                to,
+                promotion: None,
+                ..
+            } => {
+                let leaves = self.screens.contains(from) && !attacks::aligned(self.king, from, to);
+                leaves || self.from[usize::from(role) - 1].contains(to)
+            }
+            m => {
+                let mut after = position.clone();
+                after.play_unchecked(m);
+                after.is_check()
+            }
+        }
+    }
+}
+
+/// The pieces of `turn` of which each is the only one between `king` and another of its side that would attack it.
+fn screens(position: &Chess, king: Square, turn: Color) -> Bitboard {
+    let board = position.board();
+    let us = board.by_color(turn);
+    let straight = attacks::rook_attacks(king, Bitboard::EMPTY) & (board.rooks() | board.queens());
+    let diagonal =
+        attacks::bishop_attacks(king, Bitboard::EMPTY) & (board.bishops() | board.queens());
+    let mut screens = Bitboard::EMPTY;
+    for slider in (straight | diagonal) & us {
+        let between = attacks::between(king, slider) & board.occupied();
+        if between.count() == 1 {
+            screens |= between & us;
+        }
+    }
+    screens
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chess::moves::legal_moves;
+    use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
+    use shakmaty::{CastlingMode, fen::Fen};
+
+    fn position(fen: &str) -> Chess {
+        let fen = fen.parse::<Fen>().unwrap();
+        fen.into_position(CastlingMode::Chess960).unwrap()
+    }
+
+    /// Compares with playing each move; how many of them gave check.
+    fn compare(position: &Chess) -> usize {
+        let checks = Checks::of(position).unwrap();
+        let gives = |&m: &PackedMove| {
+            let mut after = position.clone();
+            after.play_unchecked(m.unpack(position));
+            assert_eq!(
+                checks.is_given_by(position, m),
+                after.is_check(),
+                "{position:?} {m:?}"
+            );
+            after.is_check()
+        };
+        legal_moves(position).filter(gives).count()
+    }
+
+    #[test]
+    fn checks_of_every_kind_are_found() {
+        let with_one = [
+            // By castling, en passant (the captured pawn opens the rank), a promotion.
+            "5k2/8/8/8/8/8/8/4K2R w H - 0 1",
+            "8/8/8/R2pP2k/8/8/8/4K3 w - d6 0 1",
+            "k7/4P3/8/8/8/8/8/4K3 w - - 0 1",
+        ];
+        for fen in with_one {
+            assert!(compare(&position(fen)) >= 1, "{fen}");
+        }
+        // A screen that stays on its line gives none, one that leaves it does.
+        let screen = position("4k3/8/8/4P3/8/8/4R3/K7 w - - 0 1");
+        assert_eq!(compare(&screen), 0);
+        let knight = position("4k3/8/8/4N3/8/8/4R3/K7 w - - 0 1");
+        assert_eq!(compare(&knight), 8);
+    }
+
+    #[test]
+    fn random_games_have_the_checks_that_playing_shows() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
+        let mut found = 0;
+        for game in 0..200 {
+            let mut position = position(match game % 3 {
+                0 => "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w HAha - 0 1",
+                1 => "r3k2r/8/2q2b2/1B1Pp3/8/8/8/R3K2R w HAha e6 0 1",
+                _ => "3q3k/P5p1/8/8/2B5/8/1p4P1/K2Q4 w - - 0 1",
+            });
+            for _ in 0..100 {
+                found += compare(&position);
+                let moves: Vec<PackedMove> = legal_moves(&position).collect();
+                if moves.is_empty() {
+                    break;
+                }
+                let m = moves[rng.random_range(0..moves.len())];
+                position.play_unchecked(m.unpack(&position));
+            }
+        }
+        assert!(found > 5000, "{found}");
+    }
+}
