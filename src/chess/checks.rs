@@ -1,39 +1,50 @@
 //! Which moves give check, found without playing them.
 
-use shakmaty::{Bitboard, Chess, Color, Move, Position, Square, attacks};
+use shakmaty::{Bitboard, ByRole, Chess, Color, Move, Position, Square, attacks};
 
-use super::PackedMove;
+use super::{PackedMove, Ply};
 
 /// What gives check in one position.
-pub struct Checks {
+pub struct Checks<'a> {
+    position: &'a Chess,
     king: Square,
-    /// From where a piece of each role would attack the king, pawns first.
-    from: [Bitboard; 6],
+    /// From where a piece of each role would attack the king.
+    from: ByRole<Bitboard>,
     /// Own pieces that stand between the king and an own rook, bishop or queen.
     screens: Bitboard,
 }
 
-impl Checks {
+impl<'a> Checks<'a> {
     /// Those of the side to move; none if its opponent has no king.
-    pub fn of(position: &Chess) -> Option<Checks> {
+    pub fn of(position: &'a Chess) -> Option<Checks<'a>> {
         let board = position.board();
         let (turn, occupied) = (position.turn(), board.occupied());
         let king = board.king_of(turn.other())?;
-        let straight = attacks::rook_attacks(king, occupied);
-        let diagonal = attacks::bishop_attacks(king, occupied);
-        let pawn = attacks::pawn_attacks(turn.other(), king);
-        let knight = attacks::knight_attacks(king);
-        let none = Bitboard::EMPTY;
+        let rook = attacks::rook_attacks(king, occupied);
+        let bishop = attacks::bishop_attacks(king, occupied);
         Some(Checks {
+            position,
             king,
-            from: [pawn, knight, diagonal, straight, diagonal | straight, none],
+            from: ByRole {
+                pawn: attacks::pawn_attacks(turn.other(), king),
+                knight: attacks::knight_attacks(king),
+                bishop,
+                rook,
+                queen: bishop | rook,
+                king: Bitboard::EMPTY,
+            },
             screens: screens(position, king, turn),
         })
     }
 
-    /// Whether this legal move of that position gives check.
-    pub fn is_given_by(&self, position: &Chess, m: PackedMove) -> bool {
-        match m.unpack(position) {
+    /// The same at the end of a line of play.
+    pub fn after(line: &'a [Ply]) -> Option<Checks<'a>> {
+        Checks::of(&line.last()?.position)
+    }
+
+    /// Whether this legal move of the position gives check.
+    pub fn are_given_by(&self, m: PackedMove) -> bool {
+        match m.unpack(self.position) {
             Move::Normal {
                 role,
                 from,
@@ -42,10 +53,10 @@ impl Checks {
                 ..
             } => {
                 let leaves = self.screens.contains(from) && !attacks::aligned(self.king, from, to);
-                leaves || self.from[usize::from(role) - 1].contains(to)
+                leaves || self.from.get(role).contains(to)
             }
             m => {
-                let mut after = position.clone();
+                let mut after = self.position.clone();
                 after.play_unchecked(m);
                 after.is_check()
             }
@@ -89,7 +100,7 @@ mod tests {
             let mut after = position.clone();
             after.play_unchecked(m.unpack(position));
             assert_eq!(
-                checks.is_given_by(position, m),
+                checks.are_given_by(m),
                 after.is_check(),
                 "{position:?} {m:?}"
             );
@@ -108,6 +119,15 @@ mod tests {
         ];
         for fen in with_one {
             assert!(compare(&position(fen)) >= 1, "{fen}");
+        }
+        for fen in [
+            "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w HAha - 0 1",
+            "n1n5/PPPk4/8/8/8/8/4Kppp/5N1N b - - 0 1",
+            "8/8/8/1k1pP2R/8/8/8/1B2K3 w - d6 0 1",
+            "r1bq2rk/pp3pbp/2p1p1pQ/7P/3P4/2PB1N2/PP3PPR/2KR4 w - - 0 1",
+            "8/2k5/8/4P3/3K4/8/1B6/8 w - - 0 1",
+        ] {
+            compare(&position(fen));
         }
         // A screen that stays on its line gives none, one that leaves it does.
         let screen = position("4k3/8/8/4P3/8/8/4R3/K7 w - - 0 1");

@@ -10,7 +10,7 @@ pub struct Batch {
     inputs: Inputs,
     moves: Vec<PackedMove>,
     policy: Vec<f32>,
-    /// Of the moves, in order: those that give check, as far as somebody has said so.
+    /// Of the moves, in order: those that give check, as far as somebody has said so; as long as that was needed.
     checks: Vec<bool>,
     policy_temperature: f32,
     parts: Vec<SubBatch>,
@@ -81,7 +81,6 @@ impl Batch {
         });
         self.moves.extend_from_slice(moves);
         self.policy.resize(self.moves.len(), 0.0);
-        self.checks.resize(self.moves.len(), false);
         self.items.len() - 1
     }
 
@@ -180,6 +179,7 @@ impl Batch {
     /// For evaluators: says which moves of position `index` give check.
     pub fn mark_checks(&mut self, index: usize, gives_check: impl Fn(PackedMove) -> bool) {
         let range = self.range(index);
+        self.checks.resize(self.moves.len(), false);
         let marks = self.checks[range.clone()].iter_mut();
         for (mark, &m) in marks.zip(&self.moves[range]) {
             *mark = gives_check(m);
@@ -189,6 +189,7 @@ impl Batch {
     /// For evaluators: which moves of position `index` give check, as far as was said, and the place for their probabilities.
     pub fn checks_mut(&mut self, index: usize) -> (&[bool], &mut [f32]) {
         let range = self.range(index);
+        self.checks.resize(self.moves.len(), false);
         (&self.checks[range.clone()], &mut self.policy[range])
     }
 

@@ -54,10 +54,8 @@ impl Evaluator for Raised {
 
     fn queue(&self, line: &[Ply], moves: &[PackedMove], batch: &mut Batch) -> usize {
         let index = self.inner.queue(line, moves, batch);
-        if let Some(last) = line.last()
-            && let Some(checks) = Checks::of(&last.position)
-        {
-            batch.mark_checks(index, |m| checks.is_given_by(&last.position, m));
+        if let Some(checks) = Checks::after(line) {
+            batch.mark_checks(index, |m| checks.are_given_by(m));
         }
         index
     }
@@ -78,11 +76,9 @@ impl Immediate for Raised {
             return;
         };
         inner.policy(line, moves, temperature, policy);
-        if let Some(last) = line.last()
-            && let Some(checks) = Checks::of(&last.position)
-        {
+        if let Some(checks) = Checks::after(line) {
             raise(policy, self.bonus, |index| {
-                checks.is_given_by(&last.position, moves[index])
+                checks.are_given_by(moves[index])
             });
         }
     }
@@ -135,9 +131,7 @@ mod tests {
         let (mut plain, mut at_once) = (vec![0.0; moves.len()], vec![0.0; moves.len()]);
         Rising.policy(&[], &[], 1.0, &mut plain);
         let checks = Checks::of(game.position()).unwrap();
-        let gets_bonus = |index: usize| {
-            plain[index] < BONUS && checks.is_given_by(game.position(), moves[index])
-        };
+        let gets_bonus = |index: usize| plain[index] < BONUS && checks.are_given_by(moves[index]);
         let raised = (0..moves.len()).filter(|&index| gets_bonus(index)).count();
         assert!(raised > 0 && raised < moves.len(), "{raised}");
         let sum = 1.0 + BONUS * raised as f32;
