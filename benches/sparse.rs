@@ -4,7 +4,8 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use scorn::sparse::{
-    features::{ActiveFeatures, Attacks, SquareView},
+    attacks::Attacks,
+    features::{ActiveFeatures, SquareView},
     infer::{IntegerNetwork, Scratch},
     moves::Rows,
     network::Shape,

@@ -91,7 +91,7 @@ fn assert_exports(checkpoint: &Path, network: &Path) {
     assert!(said(&scorn(&named)).contains("x.onnx"));
     let described = said(&scorn(&["describe", text(network)]));
     assert!(
-        described.contains("sparse-1: 3092 inputs; first layers 64 wide"),
+        described.contains("sparse-2: 5026 inputs; first layers 64 wide"),
         "{described}"
     );
     let bytes = std::fs::read(network).unwrap();

@@ -10,7 +10,7 @@ use crate::{
         human,
         weights::{self, WeightsError},
     },
-    sparse::{features::INPUTS, file},
+    sparse::file,
 };
 
 /// Describe a network: architecture, size, formats, licence.
@@ -79,7 +79,8 @@ fn describe_onnx(path: &Path, bytes: &[u8], json: bool) -> Result<String> {
 
 fn describe_sparse(name: Option<String>, bytes: &[u8]) -> Result<OnnxDescription> {
     let shape = file::read(bytes)?.shape();
-    let input = format!("{}: {INPUTS} inputs; {shape}", file::ENCODING);
+    let (version, inputs) = file::version(bytes)?;
+    let input = format!("{version}: {inputs} inputs; {shape}");
     let model = file::model(bytes)?;
     Ok(OnnxDescription::of_model(name, bytes, model, input)?)
 }

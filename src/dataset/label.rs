@@ -11,16 +11,16 @@ use std::{
 use anyhow::{Context, Result};
 use shakmaty::fen::Fen;
 use shakmaty::uci::UciMove;
-use shakmaty::{Chess, Color, EnPassantMode};
+use shakmaty::{Chess, Color, EnPassantMode, Position};
 
 use super::record::{ALTERNATIVES, Alternative, MATE, NO_SCORE, Record, mate_score};
 use crate::uci::client::{Client, EngineScore, GoLimits, InfoLine};
 
 /// Puts a label on a record, in place of one that it may have; a mated or otherwise unanswerable position keeps what it
-/// has.
-pub fn apply(record: &mut Record, pos: &Chess, answer: &TeacherReply) {
+/// has. Whether the answer could be one to this position: one without legal moves may be answered by anything.
+pub fn apply(record: &mut Record, pos: &Chess, answer: &TeacherReply) -> bool {
     let Some(best) = pack(&answer.best, pos) else {
-        return;
+        return pos.legal_moves().is_empty();
     };
     // A line without moves is about the position, so about the best move.
     let of = |line: &ScoredLine| (pack(&line.m, pos).unwrap_or(best), line.score);
@@ -44,6 +44,7 @@ pub fn apply(record: &mut Record, pos: &Chess, answer: &TeacherReply) {
     if record.score != NO_SCORE && record.score.abs() > MATE - 1000 {
         record.plies_left = (MATE - record.score.abs()) as u16;
     }
+    true
 }
 
 /// A move in UCI as records hold it, if it can be played.

@@ -3,9 +3,14 @@
 //! Everything is seen by the side to move (ranks flipped for Black) and mirrored so that its king stands on files e to h:
 //! left and right need not be learned twice. An input stands for a piece on a square, with whether it is attacked by the other side and
 //! whether its own side defends it (12 kinds of pieces x 64 squares x 4); a few more for castling rights, en passant and the
-//! 50-move rule. Of history nothing is seen, so positions with equal keys and equal rule-50 counters are equal here.
+//! 50-move rule. Then come signs of what is going on ([`tactics`](super::tactics)): pieces that hang, are pinned or unmask others, passed
+//! pawns, and for each side what surrounds its king, checks, threats, freedom and losses. Networks of the first version do not have those.
+//! Of history nothing is seen, so positions with equal keys and equal rule-50 counters are equal here.
 
-use shakmaty::{Bitboard, CastlingSide, Chess, Color, File, Position, Square};
+use shakmaty::{Bitboard, Board, CastlingSide, Chess, Color, File, Position, Square};
+
+use super::attacks::{Attacks, MOVERS, SideAttacks};
+use super::tactics::Signs;
 
 /// Inputs that stand for pieces: (attacked, defended) x own P N B R Q K, the opponent's x square.
 pub const PIECE_INPUTS: usize = 4 * 12 * 64;
@@ -15,16 +20,58 @@ const CASTLING: usize = PIECE_INPUTS;
 const EN_PASSANT: usize = CASTLING + 4;
 /// One for each of [`RULE50_STEPS`].
 const RULE50: usize = EN_PASSANT + 8;
+/// Inputs of the first version of sparse networks: what follows here it does not have.
+pub const FIRST_INPUTS: usize = RULE50 + RULE50_STEPS.len();
+/// Pieces that would be lost now: own P N B R Q, the opponent's x square.
+const HANGING: usize = FIRST_INPUTS;
+/// Pieces that stand before their king in a slider's line, likewise.
+const PINNED: usize = HANGING + 2 * 5 * 64;
+/// Pieces that uncover an attack on the enemy king: own, the opponent's x square.
+const UNMASKING: usize = PINNED + 2 * 5 * 64;
+/// Passed pawns: own, the opponent's x with somebody in the way, with nobody x square.
+const PASSED: usize = UNMASKING + 2 * 64;
+/// What there is of each side, own first: see [`ActiveFeatures::push_side`].
+const SIDES: usize = PASSED + 2 * 2 * 64;
+
+/// Of a side: how many squares its king can go to, 1 to 8.
+const FLIGHTS: usize = 0;
+/// Which squares next to its king are attacked: down (seen) from the left, on its rank, up.
+const RING: usize = FLIGHTS + 8;
+/// How many of them nothing but the king defends, 1 to 8.
+const WEAK: usize = RING + 8;
+/// How many pieces attack such squares, 1 to 8.
+const BESIEGERS: usize = WEAK + 8;
+/// How many safe checks its knights, bishops, rooks, queens have: 1, 2, more.
+const SAFE_CHECKS: usize = BESIEGERS + 8;
+/// Whether these have others.
+const UNSAFE_CHECKS: usize = SAFE_CHECKS + 3 * MOVERS;
+/// How many forks by pawns there are, forks by knights, threats, pieces before the queen: 1, 2, more.
+const THREATS: usize = UNSAFE_CHECKS + MOVERS;
+/// Ways to promote: a free one, a guarded one, by a capture.
+const PROMOTIONS: usize = THREATS + 3 * 4;
+/// Freedom of knights, bishops, rooks, queens, in steps.
+const FREEDOM: usize = PROMOTIONS + 3;
+/// Steps of freedom; nothing is said of sides without such a piece.
+const FREEDOM_STEPS: usize = 12;
+/// The largest loss, the second and the third, by size.
+const LOSSES: usize = FREEDOM + MOVERS * FREEDOM_STEPS;
+/// Sizes of losses, in centipawns: these and more.
+const LOSS_STEPS: [i32; 8] = [1, 150, 250, 325, 450, 600, 800, 950];
+/// Inputs of a side.
+const SIDE: usize = LOSSES + 3 * LOSS_STEPS.len();
+
 /// All inputs.
-pub const INPUTS: usize = RULE50 + RULE50_STEPS.len();
+pub const INPUTS: usize = SIDES + 2 * SIDE;
 /// Masks of 64 bits that all inputs take.
 pub const PLANES: usize = INPUTS.div_ceil(64);
 
 /// The least plies without capture or pawn move for each of the rule-50 inputs; below the first none is 1.
 pub const RULE50_STEPS: [u32; 8] = [8, 16, 24, 32, 48, 64, 80, 90];
 
-/// More inputs than these cannot be 1: every square occupied, and the others.
-pub const MOST_ACTIVE: usize = 64 + 4 + 1 + 1;
+/// More inputs than these cannot be 1: every square occupied, and the others; for each side's pieces three signs at most,
+/// and of itself those listed above.
+pub const MOST_ACTIVE: usize =
+    64 + 4 + 1 + 1 + 2 * 3 * 16 + 2 * (1 + 8 + 1 + 1 + 2 * MOVERS + 4 + 3 + MOVERS + 3);
 
 /// How squares are seen: by the side to move, its king on files e to h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,58 +108,7 @@ impl SquareView {
     }
 }
 
-/// The squares that each side attacks, and sliders' lines seen from a square.
-#[derive(Clone, Copy, Debug)]
-pub struct Attacks {
-    /// By the side to move.
-    pub ours: Bitboard,
-    /// By the other side.
-    pub theirs: Bitboard,
-}
-
-impl Attacks {
-    /// All attacks on the board, pinned pieces' included.
-    pub fn of(position: &Chess) -> Attacks {
-        let us = position.turn();
-        Attacks {
-            ours: by(position, us),
-            theirs: by(position, !us),
-        }
-    }
-}
-
-fn by(position: &Chess, color: Color) -> Bitboard {
-    let board = position.board();
-    let occupied = board.occupied();
-    let side = board.by_color(color);
-    let pawns = side & board.pawns();
-    let mut attacked = pawn_attacks(pawns, color);
-    for square in side & board.knights() {
-        attacked |= shakmaty::attacks::knight_attacks(square);
-    }
-    for square in side & board.bishops_and_queens() {
-        attacked |= shakmaty::attacks::bishop_attacks(square, occupied);
-    }
-    for square in side & board.rooks_and_queens() {
-        attacked |= shakmaty::attacks::rook_attacks(square, occupied);
-    }
-    for square in side & board.kings() {
-        attacked |= shakmaty::attacks::king_attacks(square);
-    }
-    attacked
-}
-
-/// The squares that pawns of a colour attack, all at once.
-fn pawn_attacks(pawns: Bitboard, color: Color) -> Bitboard {
-    let west = pawns.without_const(Bitboard::from_file(File::A));
-    let east = pawns.without_const(Bitboard::from_file(File::H));
-    match color {
-        Color::White => Bitboard(west.0 << 7 | east.0 << 9),
-        Color::Black => Bitboard(west.0 >> 9 | east.0 >> 7),
-    }
-}
-
-/// The inputs that are 1, in a fixed order.
+/// The inputs that are 1, in any order.
 #[derive(Clone, Copy, Debug)]
 pub struct ActiveFeatures {
     len: u8,
@@ -133,8 +129,8 @@ impl ActiveFeatures {
         };
         let (board, us) = (position.board(), position.turn());
         for (base, color, attacked, defended) in [
-            (0, us, attacks.theirs, attacks.ours),
-            (6, !us, attacks.ours, attacks.theirs),
+            (0, us, attacks.theirs.all, attacks.ours.all),
+            (6, !us, attacks.ours.all, attacks.theirs.all),
         ] {
             let (roles, _) = board.clone().into_bitboards();
             let side = board.by_color(color);
@@ -157,6 +153,17 @@ impl ActiveFeatures {
             }
         }
         features.push_others(position, view);
+        let [ours, theirs] = Signs::of(position, attacks);
+        for (number, color, signs, own, enemy) in [
+            (0, us, &ours, &attacks.ours, &attacks.theirs),
+            (1, !us, &theirs, &attacks.theirs, &attacks.ours),
+        ] {
+            features.push_pieces(number, board, view, signs);
+            let king = board.king_of(color);
+            features.push_side(SIDES + SIDE * number, king, view, signs);
+            features.push_freedom(SIDES + SIDE * number, board.by_color(color), board, own);
+            features.push_count(SIDES + SIDE * number + BESIEGERS, 8, enemy.besiegers.into());
+        }
         features
     }
 
@@ -180,6 +187,90 @@ impl ActiveFeatures {
         let plies = position.halfmoves();
         if let Some(step) = RULE50_STEPS.iter().rposition(|&least| plies >= least) {
             self.push(RULE50 + step);
+        }
+    }
+
+    /// Signs of single pieces of a side: 0 the own, 1 the opponent's.
+    fn push_pieces(&mut self, number: usize, board: &Board, view: SquareView, signs: &Signs) {
+        for (base, pieces) in [(HANGING, signs.hanging), (PINNED, signs.pinned)] {
+            for square in pieces {
+                let Some(role) = board.role_at(square) else {
+                    continue;
+                };
+                let kind = (role as usize - 1).min(4);
+                self.push(base + (5 * number + kind) * 64 + view.square(square));
+            }
+        }
+        for square in signs.unmasking {
+            self.push(UNMASKING + 64 * number + view.square(square));
+        }
+        for square in signs.passed {
+            let kind = 2 * number + usize::from(signs.unblocked.contains(square));
+            self.push(PASSED + 64 * kind + view.square(square));
+        }
+    }
+
+    /// Signs of a side as a whole, from its first input on.
+    fn push_side(&mut self, base: usize, king: Option<Square>, view: SquareView, signs: &Signs) {
+        self.push_count(base + FLIGHTS, 8, signs.flights.count() as u32);
+        self.push_count(base + WEAK, 8, signs.weak.count() as u32);
+        if let Some(king) = king {
+            let king = view.square(king);
+            for square in signs.besieged {
+                let square = view.square(square);
+                // 0 to 8 without the 4 of the king itself.
+                let place = (square / 8 + 1 - king / 8) * 3 + (square % 8 + 1 - king % 8);
+                self.push(base + RING + place - usize::from(place > 4));
+            }
+        }
+        for (at, &checks) in signs.safe_checks.iter().enumerate() {
+            self.push_count(base + SAFE_CHECKS + 3 * at, 3, checks);
+            if signs.unsafe_checks[at] {
+                self.push(base + UNSAFE_CHECKS + at);
+            }
+        }
+        let threats = [
+            signs.pawn_forks,
+            signs.knight_forks,
+            signs.threats,
+            signs.before_queen,
+        ];
+        for (at, count) in threats.into_iter().enumerate() {
+            self.push_count(base + THREATS + 3 * at, 3, count);
+        }
+        for (at, is_there) in signs.promotions.into_iter().enumerate() {
+            if is_there {
+                self.push(base + PROMOTIONS + at);
+            }
+        }
+        for (at, loss) in signs.losses.into_iter().enumerate() {
+            if let Some(step) = LOSS_STEPS.iter().rposition(|&least| loss >= least) {
+                self.push(base + LOSSES + LOSS_STEPS.len() * at + step);
+            }
+        }
+    }
+
+    /// How free the pieces of a side are, by role.
+    fn push_freedom(&mut self, base: usize, side: Bitboard, board: &Board, own: &SideAttacks) {
+        let roles = [
+            (board.knights(), 1),
+            (board.bishops(), 2),
+            (board.rooks(), 2),
+            (board.queens(), 2),
+        ];
+        for (at, (pieces, squares_a_step)) in roles.into_iter().enumerate() {
+            if (pieces & side).any() {
+                let step = usize::from(own.freedom[at]) / squares_a_step;
+                self.push(base + FREEDOM + FREEDOM_STEPS * at + step.min(FREEDOM_STEPS - 1));
+            }
+        }
+    }
+
+    /// One of some inputs for a count from 1 on, the last one also for more; none for 0.
+    #[inline(always)]
+    fn push_count(&mut self, base: usize, most: u32, count: u32) {
+        if count > 0 {
+            self.push(base + count.min(most) as usize - 1);
         }
     }
 
@@ -218,12 +309,6 @@ impl ActiveFeatures {
         features
     }
 
-    /// The same in the order of their numbers, in which masks have them: sums of floats depend on the order.
-    pub fn sorted(mut self) -> ActiveFeatures {
-        self.list[..usize::from(self.len)].sort_unstable();
-        self
-    }
-
     /// The numbers of the inputs, each below [`INPUTS`].
     #[inline(always)]
     pub fn as_slice(&self) -> &[u16] {
@@ -234,7 +319,7 @@ impl ActiveFeatures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shakmaty::{CastlingMode, fen::Fen};
+    use shakmaty::{CastlingMode, FromSetup, PositionError, fen::Fen};
 
     fn position(fen: &str) -> Chess {
         let fen: Fen = fen.parse().unwrap();
@@ -247,6 +332,18 @@ mod tests {
         list
     }
 
+    /// Those that the first version has, too.
+    fn first(fen: &str) -> Vec<u16> {
+        let is_first = |input: &u16| usize::from(*input) < FIRST_INPUTS;
+        sorted(fen).into_iter().filter(is_first).collect()
+    }
+
+    /// The others, by number from the first of them on.
+    fn later(fen: &str) -> Vec<usize> {
+        let later = |input| usize::from(input).checked_sub(FIRST_INPUTS);
+        sorted(fen).into_iter().filter_map(later).collect()
+    }
+
     #[test]
     fn a_position_and_its_mirror_images_look_the_same() {
         let fens = [
@@ -257,7 +354,9 @@ mod tests {
             "1k2r3/ppp5/2n5/4p3/8/5N2/PPP4P/1K2R3 b - - 20 1",
         ];
         let first = sorted(fens[0]);
-        assert_eq!(first.len(), 14 + 1);
+        let is_old = |input: &&u16| usize::from(**input) < FIRST_INPUTS;
+        assert_eq!(first.iter().filter(is_old).count(), 14 + 1);
+        assert!(first.len() > 14 + 1 + 4);
         for fen in fens {
             assert_eq!(sorted(fen), first, "{fen}");
         }
@@ -281,7 +380,7 @@ mod tests {
     #[test]
     fn attack_and_defence_are_seen() {
         // The white knight on f3 is attacked by the bishop on g4 and defended by the pawn on g2; it defends the king.
-        let list = sorted("4k3/8/8/8/6b1/5N2/6P1/4K3 w - - 0 1");
+        let list = first("4k3/8/8/8/6b1/5N2/6P1/4K3 w - - 0 1");
         let at = |state: usize, piece: usize, square: Square| {
             ((state * 12 + piece) * 64 + usize::from(square)) as u16
         };
@@ -299,7 +398,7 @@ mod tests {
     #[test]
     fn castling_en_passant_and_rule_50_have_inputs_of_their_own() {
         let others = |fen: &str| -> Vec<usize> {
-            let list = sorted(fen).into_iter().map(usize::from);
+            let list = first(fen).into_iter().map(usize::from);
             list.filter(|&input| input >= PIECE_INPUTS).collect()
         };
         assert_eq!(
@@ -320,14 +419,55 @@ mod tests {
     }
 
     #[test]
-    fn pawns_attack_as_shakmaty_says() {
-        for color in Color::ALL {
-            for square in Square::ALL {
-                assert_eq!(
-                    pawn_attacks(Bitboard::from(square), color),
-                    shakmaty::attacks::pawn_attacks(color, square)
-                );
-            }
+    fn signs_have_inputs_of_their_own() {
+        let of_side = |number: usize, input: usize| SIDES - FIRST_INPUTS + SIDE * number + input;
+        let piece = |base: usize, kind: usize, square: Square| {
+            base - FIRST_INPUTS + 64 * kind + usize::from(square)
+        };
+        // A bare king each: five and eight squares to go to.
+        let bare = [of_side(0, FLIGHTS + 4), of_side(1, FLIGHTS + 4)];
+        assert_eq!(later("4k3/8/8/8/8/8/8/4K3 w - - 0 1"), bare);
+        // A passed pawn with the enemy king in its way; that king has three squares on its rank's ends.
+        let found = later("4k3/8/4P3/8/8/8/8/4K3 w - - 0 1");
+        assert!(found.contains(&piece(PASSED, 0, Square::E6)), "{found:?}");
+        let found = later("3k4/8/4P3/8/8/8/8/4K3 w - - 0 1");
+        assert!(found.contains(&piece(PASSED, 1, Square::E6)), "{found:?}");
+        // The squares that it attacks next to the king: below it on both sides (d7 and f7 of e8).
+        let found = later("4k3/8/4P3/8/8/8/8/4K3 b - - 0 1");
+        assert!(found.contains(&piece(PASSED, 2, Square::E3)));
+        let [left, right] = [of_side(0, RING + 5), of_side(0, RING + 7)];
+        assert!(found.contains(&left) && found.contains(&right), "{found:?}");
+        assert!(found.contains(&of_side(0, WEAK + 1)));
+        // A rook hangs and is attacked by a piece worth less; the bishop's freedom is 13 squares, less the own king's.
+        let found = later("4k3/8/8/4b3/8/8/8/R3K3 w - - 0 1");
+        assert!(found.contains(&piece(HANGING, 3, Square::A1)), "{found:?}");
+        assert!(found.contains(&of_side(0, LOSSES + 4)));
+        assert!(found.contains(&of_side(1, THREATS + 6)));
+        assert!(found.contains(&of_side(1, FREEDOM + FREEDOM_STEPS + 6)));
+        // Pinned by the bishop (which could be captured), and unmasking a rook.
+        let found = later("4k3/4N3/8/8/1b6/2P5/3R4/4R1K1 w - - 0 1");
+        assert!(
+            found.contains(&piece(UNMASKING, 0, Square::E7)),
+            "{found:?}"
+        );
+        let found = later("4k3/8/8/8/1b6/8/3R4/4K3 w - - 0 1");
+        assert!(found.contains(&piece(PINNED, 3, Square::D2)), "{found:?}");
+    }
+
+    #[test]
+    fn no_position_has_more_inputs_than_there_is_room_for() {
+        // Many pieces, all of them in each other's way.
+        for fen in [
+            "qrbnkbrq/qqqqpppp/RRRRRRRR/nnnnnnnn/NNNNNNNN/rrrrrrrr/PPPPQQQQ/QRBNKBRQ w - - 99 90",
+            "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 95 80",
+        ] {
+            let fen: Fen = fen.parse().unwrap();
+            let setup = fen.into_setup();
+            let position = Chess::from_setup(setup, CastlingMode::Chess960)
+                .or_else(PositionError::ignore_too_much_material)
+                .unwrap();
+            let count = ActiveFeatures::of(&position).as_slice().len();
+            assert!(count < MOST_ACTIVE, "{count}");
         }
     }
 }

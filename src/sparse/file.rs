@@ -7,18 +7,21 @@
 //!
 //! | tensor | shape | |
 //! |---|---|---|
-//! | `/input/planes` | \[batch, 49, 8, 8\] | 0 or 1: the inputs in order, in planes of 64 as other networks have, the last 44 unused |
+//! | `/input/planes` | \[batch, 79, 8, 8\] | 0 or 1: the inputs in order, in planes of 64 as other networks have, the rest of the last one unused |
 //! | `/output/policy` | \[batch, 7768\] | logits of all rows of [`moves`](super::moves) |
 //! | `/output/wdl` | \[batch, 3\] | probabilities for the side to move |
 //! | `/output/mlh` | \[batch, 1\] | plies left |
+//!
+//! Files of the first version (`sparse-1`, 49 planes) have the first [`FIRST_INPUTS`] inputs only. They are read as networks in which the
+//! other inputs count for nothing, and runtimes get the graph of those.
 
 use std::collections::HashMap;
 
 use prost::{Message, bytes::Bytes};
 use thiserror::Error;
 
-use super::features::{INPUTS, PIECE_INPUTS, PLANES};
-use super::infer::{First, IntegerNetwork, ValueTail};
+use super::features::{FIRST_INPUTS, INPUTS, PIECE_INPUTS, PLANES};
+use super::infer::{self, First, IntegerNetwork, ValueTail};
 use super::moves::ROWS;
 use super::network::{
     ACTIVATION_ONE, OUTPUTS, PLIES_UNIT, PRODUCT_ONE, PRODUCT_SHIFT, Shape, WEIGHT_ONE,
@@ -30,7 +33,9 @@ use crate::lc0::{InputFormat, OnnxEncoding, OnnxModel};
 /// The metadata entry that says what a network's inputs and moves are.
 pub const ENCODING_KEY: &str = "scorn.encoding";
 /// Inputs, rows and integers as they are in this version.
-pub const ENCODING: &str = "sparse-1";
+pub const ENCODING: &str = "sparse-2";
+/// Versions that can be read, and how many inputs their networks have.
+const VERSIONS: [(&str, usize); 2] = [(ENCODING, INPUTS), ("sparse-1", FIRST_INPUTS)];
 /// The input tensor.
 pub const INPUT: &str = "/input/planes";
 /// The output with the logits of all rows.
@@ -51,7 +56,7 @@ pub enum FileError {
     Protobuf(#[from] prost::DecodeError),
     /// It is another kind of network.
     #[error(
-        "not a sparse network: the metadata entry {ENCODING_KEY} is {found}, expected {ENCODING}"
+        "not a sparse network: the metadata entry {ENCODING_KEY} is {found}, expected {ENCODING} or sparse-1"
     )]
     Encoding {
         /// What the entry says, or that there is none.
@@ -183,7 +188,7 @@ fn tail(
     let direct = g.floats(
         "/value/direct/weights",
         &[INPUTS, OUTPUTS],
-        tail.direct.as_flattened(),
+        &tail.direct_weights(),
     );
     let direct = g.matmul("/value/direct", input, &direct);
     g.add("/value/outputs", &out, &direct)
@@ -264,6 +269,23 @@ pub fn is_sparse(bytes: &[u8]) -> bool {
     metadata(bytes).is_ok_and(|entries| entries.iter().any(is_entry))
 }
 
+/// Of which version a sparse network's file is, and how many inputs those have.
+///
+/// # Errors
+/// When it is no sparse network, or one of an unknown version.
+pub fn version(bytes: &[u8]) -> Result<(&'static str, usize), FileError> {
+    version_of(&metadata(bytes)?)
+}
+
+fn version_of(entries: &Metadata) -> Result<(&'static str, usize), FileError> {
+    let entry = entries.iter().find(|(key, _)| key == ENCODING_KEY);
+    let found = entry.map_or("missing", |(_, encoding)| encoding);
+    let version = VERSIONS.into_iter().find(|(name, _)| *name == found);
+    version.ok_or_else(|| FileError::Encoding {
+        found: found.to_owned(),
+    })
+}
+
 /// The metadata of an ONNX model.
 ///
 /// # Errors
@@ -285,9 +307,18 @@ fn metadata_of(model: &ModelProto) -> Metadata {
 /// # Errors
 /// When it is no sparse network, or damaged.
 pub fn model(bytes: &[u8]) -> Result<OnnxModel, FileError> {
-    read(bytes)?;
+    let network = read(bytes)?;
+    let bytes = match version(bytes)?.0 {
+        ENCODING => bytes.to_vec(),
+        _ => {
+            let entries = metadata(bytes)?;
+            let others = entries.iter().filter(|(key, _)| key != ENCODING_KEY);
+            let others: Vec<_> = others.map(|(key, value)| (&**key, &**value)).collect();
+            write(&network, &others)
+        }
+    };
     Ok(OnnxModel {
-        bytes: bytes.to_vec(),
+        bytes,
         input: INPUT.to_owned(),
         policy: POLICY.to_owned(),
         wdl: Some(WDL.to_owned()),
@@ -303,19 +334,10 @@ pub fn model(bytes: &[u8]) -> Result<OnnxModel, FileError> {
 /// When it is no such model, or damaged.
 pub fn read(bytes: &[u8]) -> Result<IntegerNetwork, FileError> {
     let model = ModelProto::decode(Bytes::copy_from_slice(bytes))?;
-    let entries = metadata_of(&model);
-    let encoding = entries.iter().find(|(key, _)| key == ENCODING_KEY);
-    match encoding {
-        Some((_, encoding)) if encoding == ENCODING => {}
-        other => {
-            let found = other.map_or("missing", |(_, encoding)| encoding);
-            return Err(FileError::Encoding {
-                found: found.to_owned(),
-            });
-        }
-    }
+    let (_, inputs) = version_of(&metadata_of(&model))?;
     let tensors = Tensors::of(model)?;
-    let (policy, value) = (tensors.first("/policy")?, tensors.first("/value")?);
+    let [policy, value] = ["/policy", "/value"].map(|name| tensors.first(name, inputs));
+    let (policy, value) = (policy?, value?);
     // Those of all stages, as many as there are biases of the outputs.
     let all = tensors.length("/value/hidden/bias")?;
     let stages = (tensors.length("/value/out/bias")? / OUTPUTS).max(1);
@@ -332,7 +354,8 @@ pub fn read(bytes: &[u8]) -> Result<IntegerNetwork, FileError> {
     let second = tensors.floats("/value/second/weights", &[units, all])?;
     let out = tensors.floats("/value/out/weights", &[units, outputs])?;
     let out_bias = tensors.floats("/value/out/bias", &[outputs])?;
-    let direct = tensors.floats("/value/direct/weights", &[INPUTS, OUTPUTS])?;
+    let mut direct = tensors.floats("/value/direct/weights", &[inputs, OUTPUTS])?;
+    direct.resize(INPUTS * OUTPUTS, 0.0);
     let network = IntegerNetwork {
         rows: tensors.bytes("/policy/rows/weights", &[ROWS, shape.policy / 2])?,
         rows_bias: sums(&tensors.floats("/policy/rows/bias", &[ROWS])?),
@@ -345,7 +368,7 @@ pub fn read(bytes: &[u8]) -> Result<IntegerNetwork, FileError> {
             second_bias: tensors.floats("/value/second/bias", &[all])?,
             out: one_by_one(&out, stages, OUTPUTS),
             out_bias: out_bias.as_chunks().0.to_vec(),
-            direct: direct.as_chunks().0.to_vec(),
+            direct: infer::direct(&direct),
         },
         policy,
         value,
@@ -445,13 +468,16 @@ impl Tensors {
         }
     }
 
-    fn first(&self, name: &str) -> Result<First, FileError> {
+    /// A first layer of so many inputs; those that the file does not have count for nothing.
+    fn first(&self, name: &str, inputs: usize) -> Result<First, FileError> {
         let bias = format!("{name}/in/bias");
         let width = self.length(&bias)?;
         let bias = self.floats(&bias, &[width])?;
+        let mut weights = self.bytes(&format!("{name}/in/weights"), &[inputs, width])?;
+        weights.resize(INPUTS * width, 0);
         Ok(First {
             width,
-            weights: self.bytes(&format!("{name}/in/weights"), &[INPUTS, width])?,
+            weights,
             bias: bias.iter().map(|bias| bias.round() as i16).collect(),
         })
     }
@@ -502,6 +528,41 @@ mod tests {
         assert!(entries.contains(&("name".to_owned(), "a test".to_owned())));
     }
 
+    /// A network whose later inputs count for nothing, and the file of the first version that holds it.
+    fn first_version() -> (IntegerNetwork, Vec<u8>) {
+        let mut network = staged();
+        for layer in [&mut network.policy, &mut network.value] {
+            layer.weights[FIRST_INPUTS * layer.width..].fill(0);
+        }
+        network.tail.direct[FIRST_INPUTS..].fill([0; OUTPUTS]);
+        let mut model = ModelProto::decode(&write(&network, &[("name", "old")])[..]).unwrap();
+        model.metadata_props[0].value = Some("sparse-1".into());
+        for bytes in &mut model.graph.as_mut().unwrap().initializer {
+            let mut tensor = TensorProto::decode(bytes.clone()).unwrap();
+            if tensor.dims.first() == Some(&(INPUTS as i64)) {
+                let size = tensor.raw_data.as_ref().unwrap().len() / INPUTS * FIRST_INPUTS;
+                tensor.dims[0] = FIRST_INPUTS as i64;
+                tensor.raw_data.as_mut().unwrap().truncate(size);
+                *bytes = tensor.encode_to_vec().into();
+            }
+        }
+        (network, model.encode_to_vec())
+    }
+
+    #[test]
+    fn files_of_the_first_version_are_read() {
+        let (network, bytes) = first_version();
+        assert_eq!(version(&bytes).unwrap(), ("sparse-1", 3092));
+        assert!(read(&bytes).unwrap() == network);
+        // Runtimes get a graph with all inputs, and what the file says of itself.
+        let model = model(&bytes).unwrap();
+        assert_eq!(version(&model.bytes).unwrap(), (ENCODING, INPUTS));
+        assert!(read(&model.bytes).unwrap() == network);
+        let entries = metadata(&model.bytes).unwrap();
+        assert!(entries.contains(&("name".to_owned(), "old".to_owned())));
+        assert_eq!(entries.len(), 2);
+    }
+
     #[test]
     fn another_encoding_and_damage_are_named() {
         let bytes = write(&network(), &[]);
@@ -533,7 +594,7 @@ mod tests {
 
     #[test]
     fn a_runtime_computes_the_same_from_the_file() {
-        let inputs: [u16; 9] = [3, 77, 500, 901, 1500, 1777, 2222, 3071, 3080];
+        let inputs: [u16; 11] = [3, 77, 500, 901, 1500, 1777, 2222, 3071, 3080, 4000, 5025];
         let more: Vec<u16> = (0..31).map(|at| 5 + 97 * at).collect();
         let (one, many) = (network(), staged());
         let said = [
@@ -572,7 +633,10 @@ mod tests {
         let level = Level::detect();
         network.policy(level, inputs, &rows, &mut logits, scratch);
         let from_graph = second(&found[0], ROWS);
-        assert!(logits.iter().any(|logit| logit.abs() > 0.1));
+        let largest = logits
+            .iter()
+            .fold(0.0_f32, |most, logit| most.max(logit.abs()));
+        assert!(largest > 0.05, "{largest}");
         for (ours, theirs) in logits.iter().zip(&from_graph) {
             assert!((ours - theirs).abs() < 1e-4, "{ours} {theirs}");
         }

@@ -17,6 +17,10 @@ use super::simd::{Isa, Kernel, Level};
 
 /// What a sum behind the products is worth: 127 x 64 is 1.
 const SUM_ONE: f32 = (PRODUCT_ONE * WEIGHT_ONE) as f32;
+/// What a weight of 1 straight from an input to an output is in integers.
+pub const DIRECT_ONE: f32 = (1 << 20) as f32;
+/// Larger weights are not needed: floats hold them exactly, and 32 bits the sum of all.
+const DIRECT_MOST: f32 = 4.0 * DIRECT_ONE;
 /// Lists of products are filled up with zeros to a multiple of this, the widest vector.
 const LANES: usize = 64;
 /// Columns of a first layer that are added up at a time.
@@ -52,8 +56,8 @@ pub struct ValueTail {
     pub out: Vec<f32>,
     /// `[stage]`
     pub out_bias: Vec<[f32; OUTPUTS]>,
-    /// `[input][output]`
-    pub direct: Vec<[f32; OUTPUTS]>,
+    /// `[input][output]`, [`DIRECT_ONE`] is 1: the order in which they are added up does not matter.
+    pub direct: Vec<[i32; OUTPUTS]>,
 }
 
 /// A network of integers.
@@ -125,7 +129,7 @@ impl IntegerNetwork {
                 second_bias: part(&s.second_bias).to_vec(),
                 out: part(&s.out).to_vec(),
                 out_bias: part(&s.out_bias).as_chunks().0.to_vec(),
-                direct: part(&s.direct).as_chunks().0.to_vec(),
+                direct: direct(part(&s.direct)),
             },
         }
     }
@@ -175,7 +179,7 @@ impl IntegerNetwork {
             (&s.second_bias, &tail.second_bias),
             (&s.out, &tail.out),
             (&s.out_bias, tail.out_bias.as_flattened()),
-            (&s.direct, tail.direct.as_flattened()),
+            (&s.direct, &tail.direct_weights()),
         ] {
             weights[section.range.clone()].copy_from_slice(values);
         }
@@ -240,6 +244,25 @@ impl IntegerNetwork {
             scratch,
         });
     }
+}
+
+impl ValueTail {
+    /// `[input][output]`: the direct weights as floats, without loss.
+    pub fn direct_weights(&self) -> Vec<f32> {
+        let weights = self.direct.as_flattened().iter();
+        weights.map(|&weight| weight as f32 / DIRECT_ONE).collect()
+    }
+}
+
+/// Direct weights `[input][output]` in integers.
+pub fn direct(weights: &[f32]) -> Vec<[i32; OUTPUTS]> {
+    let to_integer = |weight: &f32| {
+        let scaled = (weight * DIRECT_ONE).round();
+        scaled.clamp(-DIRECT_MOST, DIRECT_MOST) as i32
+    };
+    let rows = weights.as_chunks().0.iter();
+    rows.map(|row: &[f32; OUTPUTS]| row.each_ref().map(to_integer))
+        .collect()
 }
 
 fn to_i8(weight: f32, one: i32) -> i8 {
@@ -380,11 +403,15 @@ impl Kernel for ValueKernel<'_> {
         let mut outputs = tail.out_bias[stage];
         let out = &tail.out[stage * units * OUTPUTS..(stage + 1) * units * OUTPUTS];
         add_product(&mut outputs, out, &scratch.second);
+        let mut direct = [0; OUTPUTS];
         for &input in self.inputs {
             let row = &tail.direct[usize::from(input)];
-            for (output, weight) in outputs.iter_mut().zip(row) {
-                *output += weight;
+            for (sum, weight) in direct.iter_mut().zip(row) {
+                *sum += weight;
             }
+        }
+        for (output, sum) in outputs.iter_mut().zip(direct) {
+            *output += sum as f32 / DIRECT_ONE;
         }
         let mut wdl = [outputs[0], outputs[1], outputs[2]];
         softmax(&mut wdl);

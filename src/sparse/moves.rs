@@ -7,7 +7,8 @@
 
 use shakmaty::{Chess, Move, Position, Role, Square};
 
-use super::features::{Attacks, SquareView};
+use super::attacks::Attacks;
+use super::features::SquareView;
 use super::see;
 
 /// Exchanges that end below this many centipawns belong to the second half of the rows (Monty's threshold).
@@ -106,7 +107,7 @@ impl<'a> Rows<'a> {
         Rows {
             position,
             view,
-            attacked: attacks.theirs,
+            attacked: attacks.theirs.all,
         }
     }
 

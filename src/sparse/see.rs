@@ -1,8 +1,8 @@
 //! Static exchange evaluation: does a move keep its material, if both sides go on capturing on its square?
 //!
-//! The question is only whether the balance reaches a threshold, which needs fewer steps than the balance itself. The method
-//! is the usual one: the least valuable attacker captures next, sliders behind it join in, and either side stops when going
-//! on would cost it. Pins are not seen.
+//! Of a move the question is only whether the balance reaches a threshold, which needs fewer steps than the balance itself
+//! ([`at_least`]); of a piece it is what its owner would lose ([`loss`]). The method is the usual one: the least valuable attacker captures
+//! next, sliders behind it join in, and either side stops when going on would cost it. Pins are not seen.
 
 use shakmaty::{Bitboard, Board, Chess, Color, Move, Position, Role, Square, attacks};
 
@@ -75,6 +75,34 @@ pub fn at_least(position: &Chess, m: Move, threshold: i32) -> bool {
     }
     // Whoever cannot or need not capture any more has the worse of it.
     side != position.turn()
+}
+
+/// What the owner of a piece loses if the other side begins to capture on its square, or need not: 0 or more centipawns, exactly.
+pub fn loss(board: &Board, square: Square, owner: Color, role: Role) -> i32 {
+    let mut occupied = board.occupied();
+    let mut attackers = attackers_of(board, square, occupied);
+    // What each capture wins, if the exchange goes as far.
+    let mut won = [0; 32];
+    let mut captures = 0;
+    let (mut side, mut on_square) = (!owner, role);
+    while captures < won.len() {
+        let Some((from, by)) = least(board, attackers & board.by_color(side)) else {
+            break;
+        };
+        if by == Role::King && (attackers & board.by_color(!side)).any() {
+            // A king cannot capture what is defended.
+            break;
+        }
+        won[captures] = value(on_square);
+        captures += 1;
+        on_square = by;
+        occupied.discard(from);
+        attackers = (attackers | sliders_behind(board, square, by, occupied)) & occupied;
+        side = !side;
+    }
+    // From the last capture back: whoever would lose by capturing does not.
+    let exchange = won[..captures].iter().rev();
+    exchange.fold(0, |lost, won| (won - lost).max(0))
 }
 
 /// All pieces of both sides that attack a square.
@@ -196,6 +224,15 @@ mod tests {
                 .unwrap()
                 .into_position(CastlingMode::Standard)
                 .unwrap();
+            let board = position.board();
+            for (square, piece) in board {
+                let exact = by_definition(board, square, !piece.color, piece.role);
+                assert_eq!(
+                    loss(board, square, piece.color, piece.role),
+                    exact,
+                    "{fen} {square}"
+                );
+            }
             for m in position.legal_moves() {
                 if m.is_castle() {
                     continue;

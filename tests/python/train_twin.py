@@ -10,7 +10,7 @@ import numpy
 import torch
 from torch.nn import functional
 
-BLOCK, PAIRS, INPUTS, PIECE_INPUTS, OUTPUTS = 64, 32, 3092, 3072, 4
+BLOCK, PAIRS, INPUTS, PIECE_INPUTS, OUTPUTS = 64, 32, 5026, 3072, 4
 NAMES = (
     "policy_in policy_bias rows rows_bias value_in value_bias hidden hidden_bias second second_bias out out_bias direct"
 ).split()

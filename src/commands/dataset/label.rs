@@ -14,6 +14,9 @@ use crate::dataset::{
     record::{ALTERNATIVES, Layout, Record, RecordJob, RecordReader, RecordWriter},
 };
 
+/// So many answers in a row that are no moves of their positions are answers to others: one was lost or came twice.
+const OUT_OF_STEP: u64 = 16;
+
 /// Options of `dataset label`.
 #[derive(Args, Debug)]
 pub struct LabelArgs {
@@ -70,6 +73,7 @@ pub fn run(args: &LabelArgs) -> Result<u64> {
     bar.set_position(writer.count);
     bar.reset_eta();
     let mut waiting: VecDeque<(Record, Chess)> = VecDeque::new();
+    let mut impossible = 0;
     let limit = args.limit.map_or(usize::MAX, |limit| limit as usize);
     let mut records = (writer.count..).zip(reader).take(limit);
     loop {
@@ -90,8 +94,12 @@ pub fn run(args: &LabelArgs) -> Result<u64> {
         let answer = teacher
             .answer()
             .with_context(|| format!("record {}", writer.count))?;
-        apply(&mut record, &pos, &answer);
+        impossible = match apply(&mut record, &pos, &answer) {
+            true => 0,
+            false => impossible + 1,
+        };
         writer.write(&record)?;
+        check_step(impossible, args, &teacher, writer.count)?;
         bar.inc(1);
         if writer.count % 4096 == 0 {
             writer.flush()?;
@@ -99,6 +107,18 @@ pub fn run(args: &LabelArgs) -> Result<u64> {
     }
     bar.finish_and_clear();
     writer.finish()
+}
+
+/// Whether the teacher still answers the positions that it is asked about, after so many impossible answers in a row.
+fn check_step(impossible: u64, args: &LabelArgs, teacher: &Teacher, labels: u64) -> Result<()> {
+    ensure!(
+        impossible < OUT_OF_STEP,
+        "{}: the last {OUT_OF_STEP} answers of {} are no moves of their positions: it answers others, and the labels of some \
+         hundred records before number {labels} may be wrong, too. Label anew with --queue 1",
+        args.out.display(),
+        teacher.name()
+    );
+    Ok(())
 }
 
 #[cfg(test)]
@@ -183,6 +203,34 @@ mod tests {
         args.out = args.input.clone();
         assert!(run(&args).is_err());
         assert_eq!(std::fs::read(&out).unwrap(), labels);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_engine_that_answers_other_positions_is_stopped() {
+        let dir = tempfile::tempdir().unwrap();
+        let input = dir.path().join("in.rec");
+        let mut writer = RecordWriter::create(&input, Layout::Plain).unwrap();
+        for _ in 0..3 * OUT_OF_STEP {
+            let record = Record::new(&Chess::new(), false, Source::Real);
+            writer.write(&record).unwrap();
+        }
+        writer.finish().unwrap();
+        let args = LabelArgs {
+            input,
+            out: dir.path().join("out.rec"),
+            engine: teacher(dir.path(), &["bestmove e7e5"]),
+            nodes: 1,
+            multipv: 1,
+            options: vec![],
+            queue: 4,
+            limit: None,
+        };
+        let error = run(&args).unwrap_err().to_string();
+        assert!(
+            error.contains("--queue 1") && error.contains("number 16"),
+            "{error}"
+        );
     }
 
     #[cfg(unix)]

@@ -13,7 +13,8 @@ use crate::{
         input::{Encoding, View},
     },
     sparse::{
-        features::{self, ActiveFeatures, Attacks},
+        attacks::Attacks,
+        features::{self, ActiveFeatures},
         infer::{IntegerNetwork, Scratch, softmax},
         moves::Rows,
         simd::Level,
@@ -116,7 +117,7 @@ impl Immediate for SparseEvaluator {
         let Some(last) = line.last() else {
             return Value::default();
         };
-        let features = ActiveFeatures::of(&last.position).sorted();
+        let features = ActiveFeatures::of(&last.position);
         SCRATCH.with_borrow_mut(|scratch| self.value_of(features.as_slice(), scratch))
     }
 

@@ -15,7 +15,8 @@ use crate::{
     options::HistoryFill,
     sparse::{
         self,
-        features::{self, ActiveFeatures, Attacks},
+        attacks::Attacks,
+        features::{self, ActiveFeatures},
         moves::{ROWS, Rows},
     },
 };

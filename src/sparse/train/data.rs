@@ -19,7 +19,8 @@ use shakmaty::{Chess, Color, Position};
 
 use crate::dataset::record::{NO_SCORE, Record, RecordFile};
 use crate::dataset::searched::{Searched, SearchedFile, is_searched};
-use crate::sparse::features::{ActiveFeatures, Attacks, SquareView};
+use crate::sparse::attacks::Attacks;
+use crate::sparse::features::{ActiveFeatures, SquareView};
 use crate::sparse::moves::Rows;
 
 use super::step::Chunk;
