@@ -1,6 +1,6 @@
 //! A sparse network as an ONNX file, and back.
 //!
-//! The file holds the integers that [`infer`](super::infer) computes with, and a graph that does the same in floating point:
+//! The file holds the integers that [`infer`] computes with, and a graph that does the same in floating point:
 //! every sum of the first layers and every product is a whole number there too, small enough for 32-bit floats to be exact, and
 //! what is dropped is dropped by `Floor`. So any runtime gives the same network, but for the last bits of the sums behind
 //! it. The graph's input is dense: 1 where an input of [`features`](super::features) is active, 0 elsewhere.
@@ -307,11 +307,10 @@ fn metadata_of(model: &ModelProto) -> Metadata {
 /// # Errors
 /// When it is no sparse network, or damaged.
 pub fn model(bytes: &[u8]) -> Result<OnnxModel, FileError> {
-    let network = read(bytes)?;
-    let bytes = match version(bytes)?.0 {
+    let (network, entries) = read_with_metadata(bytes)?;
+    let bytes = match version_of(&entries)?.0 {
         ENCODING => bytes.to_vec(),
         _ => {
-            let entries = metadata(bytes)?;
             let others = entries.iter().filter(|(key, _)| key != ENCODING_KEY);
             let others: Vec<_> = others.map(|(key, value)| (&**key, &**value)).collect();
             write(&network, &others)
@@ -333,8 +332,13 @@ pub fn model(bytes: &[u8]) -> Result<OnnxModel, FileError> {
 /// # Errors
 /// When it is no such model, or damaged.
 pub fn read(bytes: &[u8]) -> Result<IntegerNetwork, FileError> {
+    Ok(read_with_metadata(bytes)?.0)
+}
+
+fn read_with_metadata(bytes: &[u8]) -> Result<(IntegerNetwork, Metadata), FileError> {
     let model = ModelProto::decode(Bytes::copy_from_slice(bytes))?;
-    let (_, inputs) = version_of(&metadata_of(&model))?;
+    let entries = metadata_of(&model);
+    let (_, inputs) = version_of(&entries)?;
     let tensors = Tensors::of(model)?;
     let [policy, value] = ["/policy", "/value"].map(|name| tensors.first(name, inputs));
     let (policy, value) = (policy?, value?);
@@ -374,7 +378,7 @@ pub fn read(bytes: &[u8]) -> Result<IntegerNetwork, FileError> {
         value,
     };
     if network.is_consistent() {
-        Ok(network)
+        Ok((network, entries))
     } else {
         Err(damaged(format!(
             "its sizes {shape:?} do not belong together"
