@@ -147,10 +147,9 @@ impl Teacher {
     ///
     /// # Errors
     /// When the program does not listen any more.
-    pub fn ask(&mut self, pos: &Chess, nodes: u64) -> Result<()> {
+    pub fn ask(&mut self, pos: &Chess, limits: &GoLimits) -> Result<()> {
         let fen = Fen::from_position(pos, EnPassantMode::Legal);
-        let go = GoLimits::Nodes(nodes);
-        Ok(self.0.ask(&format!("fen {fen}"), &go)?)
+        Ok(self.0.ask(&format!("fen {fen}"), limits)?)
     }
 
     /// Waits for the next answer.

@@ -91,6 +91,8 @@ pub enum ClientError {
 pub enum GoLimits {
     /// Nodes.
     Nodes(u64),
+    /// Whole iterations of an engine that deepens.
+    Depth(u32),
     /// Time for this move.
     MoveTime(Duration),
     /// Clocks: White's and Black's time and increments, and the moves to the next time control.
@@ -110,6 +112,7 @@ impl GoLimits {
         let ms = |time: &Duration| time.as_millis();
         match self {
             GoLimits::Nodes(nodes) => format!("{go} nodes {nodes}"),
+            GoLimits::Depth(depth) => format!("{go} depth {depth}"),
             GoLimits::MoveTime(time) => format!("{go} movetime {}", ms(time)),
             GoLimits::Clock {
                 left: [white, black],
@@ -484,6 +487,7 @@ mod tests {
     fn questions_are_those_of_the_protocol() {
         let second = Duration::from_secs(1);
         assert_eq!(GoLimits::Nodes(5).text("go"), "go nodes 5");
+        assert_eq!(GoLimits::Depth(4).text("go"), "go depth 4");
         let ponder = GoLimits::MoveTime(second / 2).text("go ponder");
         assert_eq!(ponder, "go ponder movetime 500");
         let clock = GoLimits::Clock {

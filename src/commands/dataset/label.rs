@@ -9,9 +9,12 @@ use clap::Args;
 use shakmaty::Chess;
 
 use super::progress_records;
-use crate::dataset::{
-    label::{Teacher, apply},
-    record::{ALTERNATIVES, Layout, Record, RecordJob, RecordReader, RecordWriter},
+use crate::{
+    dataset::{
+        label::{Teacher, apply},
+        record::{ALTERNATIVES, Layout, Record, RecordJob, RecordReader, RecordWriter},
+    },
+    uci::client::GoLimits,
 };
 
 /// So many answers in a row that are no moves of their positions are answers to others: one was lost or came twice.
@@ -28,9 +31,12 @@ pub struct LabelArgs {
     /// The engine's program
     #[arg(long, default_value = "stockfish")]
     pub engine: PathBuf,
-    /// Nodes per position
+    /// Nodes per position; the search may end within an iteration
     #[arg(long, default_value_t = 100)]
     pub nodes: u64,
+    /// Whole iterations per position, so that none is left unfinished, in place of nodes
+    #[arg(long, conflicts_with = "nodes", value_parser = clap::value_parser!(u32).range(1..))]
+    pub depth: Option<u32>,
     /// Moves to score per position, the best one included; all of them share the nodes
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=1 + ALTERNATIVES as i64))]
     pub multipv: u8,
@@ -43,6 +49,23 @@ pub struct LabelArgs {
     /// Stop after this many new labels
     #[arg(long)]
     pub limit: Option<u64>,
+}
+
+impl LabelArgs {
+    /// What the teacher may spend on a position.
+    fn limits(&self) -> GoLimits {
+        self.depth
+            .map_or(GoLimits::Nodes(self.nodes), GoLimits::Depth)
+    }
+
+    /// What a file is made of that can be continued, in words.
+    fn settings(&self, options: &[String], teacher: &str) -> String {
+        let limit = match self.limits() {
+            GoLimits::Nodes(nodes) => nodes.to_string(),
+            other => format!("{other:?}"),
+        };
+        format!("label {limit} {options:?} {teacher}")
+    }
 }
 
 /// Labels what is not labelled yet and returns the number of records in the output.
@@ -58,7 +81,7 @@ pub fn run(args: &LabelArgs) -> Result<u64> {
     }
     // Before anything is written: it may be no engine at all.
     let mut teacher = Teacher::start(&args.engine, &options)?;
-    let settings = format!("label {} {options:?} {}", args.nodes, teacher.name());
+    let settings = args.settings(&options, teacher.name());
     let job = RecordJob::new(&settings, std::slice::from_ref(&args.input), layout, 1)?;
     let mut writer = RecordWriter::append(&args.out, &job)?;
     let total = reader.count;
@@ -85,7 +108,7 @@ pub fn run(args: &LabelArgs) -> Result<u64> {
             let pos = record
                 .position()
                 .with_context(|| format!("record {number} of {}", args.input.display()))?;
-            teacher.ask(&pos, args.nodes)?;
+            teacher.ask(&pos, &args.limits())?;
             waiting.push_back((record, pos));
         }
         let Some((mut record, pos)) = waiting.pop_front() else {
@@ -177,6 +200,7 @@ mod tests {
                 &["info depth 1 score cp 33 pv e2e4", "bestmove e2e4"],
             ),
             nodes: 1,
+            depth: None,
             multipv: 1,
             options: vec!["Hash=1".into()],
             queue: 2,
@@ -196,6 +220,9 @@ mod tests {
         args.nodes = 2;
         assert!(run(&args).is_err());
         args.nodes = 1;
+        args.depth = Some(1);
+        assert!(run(&args).is_err(), "another limit");
+        args.depth = None;
         let other = tempfile::tempdir().unwrap();
         let own = std::mem::replace(&mut args.engine, teacher(other.path(), &["bestmove e2e4"]));
         assert!(run(&args).is_err(), "another teacher");
@@ -221,6 +248,7 @@ mod tests {
             out: dir.path().join("out.rec"),
             engine: teacher(dir.path(), &["bestmove e7e5"]),
             nodes: 1,
+            depth: None,
             multipv: 1,
             options: vec![],
             queue: 4,
@@ -251,6 +279,7 @@ mod tests {
             out: out.clone(),
             engine: teacher(dir.path(), &lines),
             nodes: 1,
+            depth: None,
             multipv: 3,
             options: Vec::new(),
             queue: 1,
@@ -291,6 +320,7 @@ mod tests {
                 out: out.clone(),
                 engine: teacher(dir.path(), &["bestmove e2e4"]),
                 nodes: 1,
+                depth: None,
                 multipv: 1,
                 options: vec![option.into()],
                 queue: 1,
