@@ -10,9 +10,10 @@ use crate::network::load::wishes;
 use crate::sparse::network::Shape;
 use crate::sparse::train::checkpoint::Checkpoint;
 use crate::sparse::train::data::{MixPart, Subject};
+use crate::sparse::train::start::{Changes, random_start, start_from};
 use crate::sparse::train::step::ValueLoss;
 use crate::sparse::train::targets::ResultShare;
-use crate::sparse::train::{self, NewSizes, TrainingSettings, measure_file};
+use crate::sparse::train::{self, TrainingSettings, measure_file};
 
 /// No sparse network is larger, in bytes.
 const LARGEST_NETWORK: u64 = 1 << 30;
@@ -128,10 +129,13 @@ struct StartArgs {
     /// Replace the file if it is there
     #[arg(long)]
     force: bool,
-    /// The sparse network (an ONNX file) whose weights to take; without it they are random, with it those of the policy or of
-    /// the value if a size is named for it
+    /// The sparse network (an ONNX file) whose weights to take; without it they are random. Wider layers and more stages
+    /// keep what it knows: the new network says the same at first
     #[arg(long, value_name = "FILE")]
     network: Option<PathBuf>,
+    /// What to begin with random weights all the same
+    #[arg(long, value_name = "PART", requires = "network")]
+    forget: Option<Subject>,
     #[arg(long, value_name = "N", help = sized("Columns of the policy's first layer, a multiple of 64", Shape::default().policy, "the network"))]
     policy_width: Option<usize>,
     #[arg(long, value_name = "N", help = sized("Columns of the value's first layer, a multiple of 64", Shape::default().value, "the network"))]
@@ -218,14 +222,14 @@ fn start(args: &StartArgs) -> Result<()> {
         Some(path) => {
             let bytes = files::read(path, LARGEST_NETWORK)
                 .with_context(|| format!("cannot read {}", path.display()))?;
-            let sizes = NewSizes {
+            let changes = Changes {
                 policy: args.policy_width,
                 value: args.value_width,
                 hidden: args.hidden,
                 stages: args.stages,
+                forget: args.forget,
             };
-            train::start_from(&bytes, sizes, args.seed)
-                .with_context(|| format!("{}", path.display()))?
+            start_from(&bytes, changes, args.seed).with_context(|| format!("{}", path.display()))?
         }
         None => {
             let shape = sizes(
@@ -236,7 +240,7 @@ fn start(args: &StartArgs) -> Result<()> {
             );
             let shape = shape.unwrap_or_default();
             train::check_shape(shape)?;
-            train::random_start(shape, args.seed)
+            random_start(shape, args.seed)
         }
     };
     ensure!(

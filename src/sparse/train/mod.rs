@@ -10,6 +10,7 @@ pub mod adam;
 pub mod checkpoint;
 pub mod data;
 pub mod measure;
+pub mod start;
 pub mod step;
 pub mod targets;
 
@@ -25,6 +26,7 @@ use self::adam::Moments;
 use self::checkpoint::{Checkpoint, TrainingProgress};
 use self::data::{Drawer, MixPart, Mixture, Subject};
 use self::measure::{Floating, Integers, Measures};
+use self::start::random_start;
 use self::step::{Chunk, Losses, Scales, ValueLoss, Workspace};
 use self::targets::ResultShare;
 use super::features::INPUTS;
@@ -456,88 +458,6 @@ pub fn measure_file(
     Ok(is_any.then_some(quality))
 }
 
-/// A checkpoint before the first step: random weights.
-pub fn random_start(shape: Shape, seed: u64) -> Checkpoint {
-    Checkpoint {
-        shape,
-        progress: TrainingProgress::default(),
-        state: Moments::new(shape.start(seed)),
-    }
-}
-
-/// Sizes that a network is to have in place of its own.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NewSizes {
-    /// Columns of the policy's first layer.
-    pub policy: Option<usize>,
-    /// Columns of the value's first layer.
-    pub value: Option<usize>,
-    /// Units of the value's hidden layers.
-    pub hidden: Option<usize>,
-    /// Stages of the game.
-    pub stages: Option<usize>,
-}
-
-/// A checkpoint before the first step, with the weights of a network's file. Policy and value are networks of their own: the
-/// one for which a size is named begins with random weights. Not so with more stages: each begins as the one that it is a part of.
-///
-/// # Errors
-/// When it is no sparse network, or there is none of these sizes.
-pub fn start_from(bytes: &[u8], sizes: NewSizes, seed: u64) -> Result<Checkpoint> {
-    let network = file::read(bytes)?;
-    let old = network.shape();
-    let shape = Shape {
-        policy: sizes.policy.unwrap_or(old.policy),
-        value: sizes.value.unwrap_or(old.value),
-        hidden: sizes.hidden.unwrap_or(old.hidden),
-        stages: sizes.stages.unwrap_or(old.stages),
-    };
-    check_shape(shape)?;
-    let mut start = random_start(shape, seed);
-    let staged = Shape {
-        stages: shape.stages,
-        ..old
-    };
-    let known = in_stages(&network.weights(), old, staged)?;
-    let (from, to) = (staged.sections(), shape.sections());
-    let is_value_new = sizes.value.is_some() || sizes.hidden.is_some();
-    for (is_new, from, to) in [
-        (sizes.policy.is_some(), from.policy(), to.policy()),
-        (is_value_new, from.value(), to.value()),
-    ] {
-        if !is_new {
-            start.state.weights[to.clone()].copy_from_slice(&known[from.clone()]);
-            start.state.average[to].copy_from_slice(&known[from]);
-        }
-    }
-    Ok(start)
-}
-
-/// The same weights for a network of more stages: the later ones have those of the stage that they were a part of.
-fn in_stages(weights: &[f32], from: Shape, to: Shape) -> Result<Vec<f32>> {
-    let ratio = to.stages / from.stages;
-    ensure!(
-        to.stages == ratio * from.stages && ratio > 0,
-        "{} stages cannot be made of the {} that the network has: a multiple of them can",
-        to.stages,
-        from.stages
-    );
-    let mut staged = Vec::with_capacity(to.sections().total);
-    let sections = from.sections();
-    for (section, larger) in sections.all().into_iter().zip(to.sections().all()) {
-        let part = &weights[section.range.clone()];
-        match larger.range.len() == part.len() {
-            true => staged.extend_from_slice(part),
-            false => {
-                for stage in part.chunks_exact(part.len() / from.stages) {
-                    (0..ratio).for_each(|_| staged.extend_from_slice(stage));
-                }
-            }
-        }
-    }
-    Ok(staged)
-}
-
 /// The file of a checkpoint's averaged weights in integers, with more metadata (who made it, of what).
 pub fn export(checkpoint: &Checkpoint, metadata: &[(&str, &str)]) -> Vec<u8> {
     let network = infer::IntegerNetwork::quantize(checkpoint.shape, &checkpoint.state.average);
@@ -548,6 +468,7 @@ pub fn export(checkpoint: &Checkpoint, metadata: &[(&str, &str)]) -> Vec<u8> {
 mod tests {
     use shakmaty::{Chess, Color, Position};
 
+    use super::start::{Changes, start_from};
     use super::*;
     use crate::dataset::record::{Layout, Record, RecordWriter, Source};
 
@@ -705,63 +626,19 @@ mod tests {
     }
 
     #[test]
-    fn a_network_in_a_file_is_a_start() {
-        let random = random_start(TINY, 5);
-        let bytes = export(&random, &[]);
-        let again = start_from(&bytes, NewSizes::default(), 1).unwrap();
-        assert_eq!(again.shape, TINY);
-        // What is rounded once is not rounded again.
-        assert!(export(&again, &[]) == bytes);
-        let near = |(a, b): (&f32, &f32)| (a - b).abs() < 0.01;
-        assert!(
-            again
-                .state
-                .weights
-                .iter()
-                .zip(&random.state.weights)
-                .all(near)
-        );
-        assert!(start_from(b"no network", NewSizes::default(), 1).is_err());
-    }
-
-    #[test]
-    fn stages_begin_as_what_they_are_parts_of() {
-        let known = export(&random_start(TINY, 5), &[]);
-        let start = |network: &[u8], stages: usize| {
-            let sizes = NewSizes {
-                stages: Some(stages),
-                ..NewSizes::default()
-            };
-            start_from(network, sizes, 9)
-        };
-        let network = |checkpoint: &Checkpoint| file::read(&export(checkpoint, &[])).unwrap();
-        let staged = start(&known, 8).unwrap();
-        let (one, eight) = (file::read(&known).unwrap(), network(&staged));
-        assert_eq!((eight.tail.stages, eight.tail.out_bias.len()), (8, 8));
-        for pieces in [3, 20, 32] {
-            let inputs: Vec<u16> = (0..pieces).map(|at| at * 90).collect();
-            let said = |network: &infer::IntegerNetwork| {
-                network.value(Level::detect(), &inputs, &mut Scratch::default())
-            };
-            assert_eq!(said(&one), said(&eight));
-        }
-        let error = start(&export(&staged, &[]), 12).unwrap_err();
-        assert!(error.to_string().contains("a multiple"), "{error}");
-    }
-
-    #[test]
     fn one_network_learns_while_the_other_stays() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("x.rec");
         write(&data, 24);
         // Another value network beside the policy that is there.
         let known = export(&random_start(TINY, 5), &[]);
-        let sizes = NewSizes {
+        let changes = Changes {
             value: Some(128),
-            ..NewSizes::default()
+            forget: Some(Subject::Value),
+            ..Changes::default()
         };
-        let start = start_from(&known, sizes, 9).unwrap();
-        let same = start_from(&known, NewSizes::default(), 9).unwrap();
+        let start = start_from(&known, changes, 9).unwrap();
+        let same = start_from(&known, Changes::default(), 9).unwrap();
         let parts = |shape: Shape| (shape.sections().policy(), shape.sections().value());
         let (policy, value) = parts(start.shape);
         assert_eq!((start.shape.policy, start.shape.value), (64, 128));
