@@ -1,6 +1,6 @@
 //! Which moves give check, found without playing them.
 
-use shakmaty::{Bitboard, ByRole, Chess, Color, Move, Position, Square, attacks};
+use shakmaty::{Bitboard, ByRole, Chess, Color, File, Move, Position, Rank, Role, Square, attacks};
 
 use super::{PackedMove, Ply};
 
@@ -62,6 +62,83 @@ impl<'a> Checks<'a> {
             }
         }
     }
+
+    /// The first move that gives check and is wanted, but for [rare](Checks::may_be_rare) ones. Pins, and checks that have to be met, are not
+    /// looked at: `is_wanted` is asked about moves that are not legal, too, and about some of them twice.
+    pub fn find(&self, mut is_wanted: impl FnMut(Move) -> bool) -> Option<Move> {
+        let board = self.position.board();
+        let (us, them) = (self.position.us(), self.position.them());
+        let mut find = |role: Role, from: Square, reach: Bitboard| {
+            let mut checks = self.from[role];
+            if self.screens.contains(from) {
+                checks |= !attacks::ray(self.king, from);
+            }
+            (reach & checks & !us).into_iter().find_map(|to| {
+                let m = Move::Normal {
+                    role,
+                    from,
+                    capture: board.role_at(to),
+                    to,
+                    promotion: None,
+                };
+                is_wanted(m).then_some(m)
+            })
+        };
+        for role in [Role::Queen, Role::Rook, Role::Bishop, Role::Knight] {
+            for from in us & board.by_role(role) {
+                let found = find(role, from, board.attacks_from(from));
+                if found.is_some() {
+                    return found;
+                }
+            }
+        }
+        for from in us & self.screens & board.kings() {
+            let found = find(Role::King, from, attacks::king_attacks(from));
+            if found.is_some() {
+                return found;
+            }
+        }
+        let turn = self.position.turn();
+        let (forward, third) = turn.fold_wb((8, Rank::Third), (-8, Rank::Sixth));
+        let empty = !board.occupied();
+        for from in us & board.pawns() & !self.about_to_promote() {
+            let step = Bitboard::from(from).shift(forward) & empty;
+            let second = (step & Bitboard::from(third)).shift(forward) & empty;
+            let captures = attacks::pawn_attacks(turn, from) & them;
+            let found = find(Role::Pawn, from, step | second | captures);
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+
+    /// Whether a promotion, castling or a capture en passant might give check.
+    pub fn may_be_rare(&self) -> bool {
+        self.about_to_promote().any()
+            || self.position.maybe_ep_square().is_some()
+            || self.castling_may()
+    }
+
+    /// The pawns whose next move makes them something else.
+    fn about_to_promote(&self) -> Bitboard {
+        let last_but_one = self.position.turn().fold_wb(Rank::Seventh, Rank::Second);
+        self.position.us() & self.position.board().pawns() & Bitboard::from(last_but_one)
+    }
+
+    /// Whether castling might give check: with the rook where it comes to, by what king or rook stood before, or along the rank.
+    fn castling_may(&self) -> bool {
+        let turn = self.position.turn();
+        if !self.position.castles().has_color(turn) {
+            return false;
+        }
+        let board = self.position.board();
+        let home = Bitboard::from(turn.fold_wb(Rank::First, Rank::Eighth));
+        let rook_to = home & (Bitboard::from(File::D) | Bitboard::from(File::F));
+        (self.from.rook & rook_to).any()
+            || (self.screens & (board.kings() | board.rooks())).any()
+            || home.contains(self.king)
+    }
 }
 
 /// The pieces of `turn` of which each is the only one between `king` and another of its side that would attack it.
@@ -106,7 +183,25 @@ mod tests {
             );
             after.is_check()
         };
-        legal_moves(position).filter(gives).count()
+        let given: Vec<PackedMove> = legal_moves(position).filter(gives).collect();
+        let mut found = Vec::new();
+        checks.find(|m| {
+            found.push(m);
+            false
+        });
+        for &m in &given {
+            let is_found = found.contains(&m.unpack(position)) || checks.may_be_rare();
+            assert!(is_found, "{position:?} {m:?}");
+        }
+        for m in position.legal_moves() {
+            let is_rare = m.promotion().is_some() || m.is_castle() || m.is_en_passant();
+            assert_eq!(
+                found.contains(&m),
+                !is_rare && given.contains(&PackedMove::pack(m)),
+                "{position:?} {m:?}"
+            );
+        }
+        given.len()
     }
 
     #[test]

@@ -105,33 +105,53 @@ pub fn legal_moves(position: &Chess) -> impl Iterator<Item = PackedMove> {
 
 /// Whether there is any legal move, which mostly the first look tells: most positions are left without their moves being asked for.
 pub fn has_legal_move(position: &Chess) -> bool {
-    has_obvious_move(position) || !position.legal_moves().is_empty()
+    obvious_moves(position).next().is_some() || !position.legal_moves().is_empty()
 }
 
-/// Whether the king can step aside, or, out of check, a piece that cannot be pinned can move: one that is on no line with its king.
-fn has_obvious_move(position: &Chess) -> bool {
+/// The only legal move, if there is just one.
+pub fn only_move(position: &Chess) -> Option<PackedMove> {
+    if obvious_moves(position).nth(1).is_some() {
+        return None;
+    }
+    match *position.legal_moves() {
+        [m] => Some(PackedMove::pack(m)),
+        _ => None,
+    }
+}
+
+/// Some of the legal moves, found without making a list of them all: steps of the king, and, out of check, moves of pieces that cannot be
+/// pinned, which are on no line with their king.
+pub fn obvious_moves(position: &Chess) -> impl Iterator<Item = PackedMove> {
     let board = position.board();
     let (us, occupied) = (position.us(), board.occupied());
-    let Some(king) = board.king_of(position.turn()) else {
-        return false;
-    };
-    if !position.is_check() {
-        let free = us & !attacks::queen_attacks(king, Bitboard::EMPTY) & !Bitboard::from(king);
-        let forward = position.turn().fold_wb(8, -8);
-        if ((free & board.pawns()).shift(forward) & !occupied).any() {
-            return true;
+    let king = board.king_of(position.turn());
+    let free = match king {
+        Some(king) if !position.is_check() => {
+            us & !attacks::queen_attacks(king, Bitboard::EMPTY) & !Bitboard::from(king)
         }
-        let mut pieces = (free & !board.pawns()).into_iter();
-        if pieces.any(|from| (board.attacks_from(from) & !us).any()) {
-            return true;
-        }
-    }
-    let behind = occupied & !Bitboard::from(king);
-    let is_safe = |to| {
-        let attackers = board.attacks_to(to, position.turn().other(), behind);
-        attackers.is_empty()
+        _ => Bitboard::EMPTY,
     };
-    (attacks::king_attacks(king) & !us).into_iter().any(is_safe)
+    let forward = position.turn().fold_wb(8, -8);
+    let steps = (free & board.pawns()).shift(forward) & !occupied & !Bitboard::BACKRANKS;
+    let of_pawns = steps
+        .into_iter()
+        .filter_map(move |to| Some(PackedMove::new(to.offset(-forward)?, to, None)));
+    let to_moves = move |from: Square, targets: Bitboard| {
+        let targets = (targets & !us).into_iter();
+        targets.map(move |to| PackedMove::new(from, to, None))
+    };
+    let of_pieces = (free & !board.pawns())
+        .into_iter()
+        .flat_map(move |from| to_moves(from, board.attacks_from(from)));
+    let of_king = king.into_iter().flat_map(move |from| {
+        let behind = occupied & !Bitboard::from(from);
+        let is_safe = move |m: &PackedMove| {
+            let attackers = board.attacks_to(m.to(), position.turn().other(), behind);
+            attackers.is_empty()
+        };
+        to_moves(from, attacks::king_attacks(from)).filter(is_safe)
+    });
+    of_pawns.chain(of_pieces).chain(of_king)
 }
 
 #[cfg(test)]
@@ -175,7 +195,7 @@ mod tests {
     #[test]
     fn random_games_never_end_before_their_moves_do() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
-        let (mut ends, mut fallbacks) = (0, 0);
+        let (mut ends, mut fallbacks, mut alone) = (0, 0, 0);
         for game in 0..300 {
             // Half of the games begin with few pieces, where mates and stalemates are.
             let mut position = position(match game % 2 {
@@ -184,13 +204,14 @@ mod tests {
             });
             for _ in 0..400 {
                 let moves = position.legal_moves();
-                assert_eq!(
-                    has_legal_move(&position),
-                    !moves.is_empty(),
-                    "{:?}",
-                    position.board()
-                );
-                fallbacks += usize::from(!has_obvious_move(&position));
+                let board = position.board();
+                assert_eq!(has_legal_move(&position), !moves.is_empty(), "{board:?}");
+                let is_legal = |m: PackedMove| moves.contains(&m.unpack(&position));
+                assert!(obvious_moves(&position).all(is_legal), "{board:?}");
+                let only = (moves.len() == 1).then(|| PackedMove::pack(moves[0]));
+                assert_eq!(only_move(&position), only, "{board:?}");
+                alone += usize::from(only.is_some());
+                fallbacks += usize::from(obvious_moves(&position).next().is_none());
                 if moves.is_empty() {
                     ends += 1;
                     break;
@@ -199,8 +220,8 @@ mod tests {
             }
         }
         assert!(
-            ends > 20 && fallbacks > ends,
-            "{ends} ends, {fallbacks} not obvious"
+            ends > 20 && fallbacks > ends && alone > 20,
+            "{ends} ends, {fallbacks} not obvious, {alone} alone"
         );
     }
 

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     chess::{
         History, PackedMove,
-        moves::{add_legal_moves, has_legal_move},
+        moves::{add_legal_moves, has_legal_move, only_move},
     },
     network::{Batch, Evaluator, Value},
     syzygy::Tables,
@@ -176,12 +176,7 @@ impl Oracles<'_> {
 
     /// Whether every leaf's moves are asked for, and not only those of positions that a visit comes back to.
     fn needs_moves(&self) -> bool {
-        self.looks_at_moves() || self.evaluator.immediate().is_none()
-    }
-
-    /// Whether [`Oracles::by_moves`] may find something.
-    fn looks_at_moves(&self) -> bool {
-        self.params.looks_ahead || self.params.auto_extend
+        self.evaluator.immediate().is_none()
     }
 
     /// What the moves of a leaf, `depth` plies below the root, make of it without its being judged: it is proven by looking
@@ -192,17 +187,19 @@ impl Oracles<'_> {
         depth: usize,
         writer: &mut EdgeWriter,
     ) -> Result<Option<VisitState>, Full> {
-        if depth == 0 || !self.looks_at_moves() {
+        if depth == 0 {
             return Ok(None);
         }
-        let (line, moves) = replay.listed();
+        let history = &replay.history;
         if self.params.looks_ahead
-            && let Some(ahead) = look_ahead(line, moves)
+            && let Some(ahead) = look_ahead(history)
         {
             return Ok(Some(VisitState::Ready(ahead.into_leaf(writer)?)));
         }
-        if self.params.auto_extend && moves.len() == 1 {
-            let edges = writer.write_moves(moves, &[1.0])?;
+        if self.params.auto_extend
+            && let Some(m) = only_move(history.position())
+        {
+            let edges = writer.write_moves(&[m], &[1.0])?;
             return Ok(Some(VisitState::Expanded(edges)));
         }
         Ok(None)

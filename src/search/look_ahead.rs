@@ -3,7 +3,8 @@
 //! Videodr0me's certainty propagation tests the moves of a position as soon as it is reached, instead of waiting until a
 //! visit tries them. A move that mates proves the position won; if every move draws (stalemate, dead position, 50 moves,
 //! third repetition) it is proven drawn. Only moves that give check can mate, and one move that does not draw settles
-//! the other question, so that nearly always no more than a few of a position's moves are played out.
+//! the other question, so that nearly always no more than a few of a position's moves are played out, and no list of them
+//! is made.
 
 use shakmaty::{Chess, Position};
 
@@ -15,7 +16,7 @@ use crate::{
     chess::{
         History, PackedMove,
         checks::Checks,
-        moves::{has_legal_move, legal_moves},
+        moves::{has_legal_move, legal_moves, obvious_moves},
     },
     network::Value,
 };
@@ -52,17 +53,46 @@ impl Ahead {
 }
 
 /// Looks at the legal moves, at least one, of the position at the end of `history`.
-pub(super) fn look_ahead(history: &History, moves: &[PackedMove]) -> Option<Ahead> {
-    let position = history.position();
-    let checks = Checks::of(position);
-    let is_mate = |m: &&PackedMove| is_mate(position, checks.as_ref(), **m);
-    if let Some(&m) = moves.iter().find(is_mate) {
-        return Some(Ahead::Mates(m));
+pub(super) fn look_ahead(history: &History) -> Option<Ahead> {
+    let mate = mating_move(history.position()).map(Ahead::Mates);
+    mate.or_else(|| last_draw(history).map(Ahead::Draws))
+}
+
+/// A move that mates. Only those that give check are tried, and they are found without a list of all moves.
+fn mating_move(position: &Chess) -> Option<PackedMove> {
+    let checks = Checks::of(position)?;
+    let found = checks.find(|m| {
+        let mut after = position.clone();
+        after.play_unchecked(m);
+        !has_legal_move(&after) && !leaves_king(&after)
+    });
+    if let Some(m) = found {
+        return Some(PackedMove::pack(m));
     }
-    let first = *moves.first()?;
+    let is_mate = |m: &PackedMove| is_mate(position, Some(&checks), *m);
+    let mut rare = checks.may_be_rare().then(|| legal_moves(position));
+    rare.as_mut().and_then(|moves| moves.find(is_mate))
+}
+
+/// Whether the move that was made was not legal, because its side's king can be captured.
+fn leaves_king(after: &Chess) -> bool {
+    let (board, turn) = (after.board(), after.turn());
+    let king = board.king_of(turn.other());
+    king.is_some_and(|king| board.attacks_to(king, turn, board.occupied()).any())
+}
+
+/// One of the moves, if all of them end the game in a draw.
+fn last_draw(history: &History) -> Option<PackedMove> {
     let mut game = Probe::new(history);
-    let are_draws = moves.iter().all(|&m| game.is_draw_after(m));
-    are_draws.then_some(Ahead::Draws(first))
+    let mut is_open = |m: PackedMove| !game.is_draw_after(m);
+    let position = history.position();
+    if obvious_moves(position).next().is_some_and(&mut is_open) {
+        return None;
+    }
+    let mut moves = legal_moves(position);
+    let first = moves.next()?;
+    let is_any_open = is_open(first) || moves.any(is_open);
+    (!is_any_open).then_some(first)
 }
 
 /// Whether this legal move mates.
@@ -98,14 +128,13 @@ impl<'a> Probe<'a> {
         let position = self.history.position();
         let mut after = position.clone();
         after.play_unchecked(m.unpack(position));
-        if after.is_insufficient_material()
-            || after.halfmoves() >= 100
-            || legal_moves(&after).next().is_none()
-        {
+        if after.is_insufficient_material() || after.halfmoves() >= 100 || !has_legal_move(&after) {
             return true;
         }
-        // A third repetition needs eight reversible plies.
-        if after.halfmoves() < 8 {
+        // A third repetition needs a second one within the last reversible plies.
+        let plies = self.history.plies().iter().rev();
+        let reversible = after.halfmoves() as usize;
+        if !plies.take(reversible).any(|ply| ply.repetitions > 0) {
             return false;
         }
         let game = self.copy.get_or_insert_with(|| self.history.clone());
@@ -119,6 +148,7 @@ impl<'a> Probe<'a> {
 
 #[cfg(test)]
 mod tests {
+    use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
     use shakmaty::{CastlingMode, fen::Fen};
 
     use super::*;
@@ -130,12 +160,11 @@ mod tests {
 
     fn ahead(fen: &str) -> Option<(bool, String)> {
         let game = game(fen);
-        let moves: Vec<PackedMove> = legal_moves(game.position()).collect();
         let name = |m: PackedMove| {
             m.to_uci(game.position(), CastlingMode::Standard)
                 .to_string()
         };
-        look_ahead(&game, &moves).map(|ahead| match ahead {
+        look_ahead(&game).map(|ahead| match ahead {
             Ahead::Mates(m) => (true, name(m)),
             Ahead::Draws(m) => (false, name(m)),
         })
@@ -199,7 +228,60 @@ mod tests {
         }
         let moves: Vec<PackedMove> = legal_moves(game.position()).collect();
         assert_eq!(moves.len(), 1);
-        let ahead = look_ahead(&game, &moves);
+        let ahead = look_ahead(&game);
         assert_eq!(ahead, Some(Ahead::Draws(moves[0])));
+    }
+
+    #[test]
+    fn random_games_have_the_ends_that_playing_shows() {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(11);
+        let (mut mates, mut draws) = (0, 0);
+        for start in 0..400 {
+            // Half of the games have few pieces, where most ends are.
+            let mut game = game(match start % 4 {
+                0 => "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+                1 => "1rqbkrbn/1ppppp1p/1n6/p1N3p1/8/2P4P/PP1PPPP1/1RQBKRBN w FBfb - 0 9",
+                2 => "7k/R7/5K2/8/8/8/8/8 w - - 90 90",
+                _ => "k7/pR6/8/3q4/8/6p1/P5P1/7K w - - 80 90",
+            });
+            for _ in 0..150 {
+                let position = game.position().clone();
+                let moves: Vec<PackedMove> = legal_moves(&position).collect();
+                if moves.is_empty() || position.is_insufficient_material() {
+                    break;
+                }
+                let mut end = |m: PackedMove| {
+                    game.push(m);
+                    let last = game.last();
+                    let is_stuck = last.position.legal_moves().is_empty();
+                    let is_mate = is_stuck && last.position.is_check();
+                    let is_draw = is_stuck
+                        || last.position.is_insufficient_material()
+                        || last.rule50() >= 100
+                        || last.repetitions >= 2;
+                    game.truncate(game.len() - 1);
+                    (is_mate, is_draw)
+                };
+                let ends: Vec<(bool, bool)> = moves.iter().map(|&m| end(m)).collect();
+                match look_ahead(&game) {
+                    Some(Ahead::Mates(m)) => {
+                        let at = moves.iter().position(|&other| other == m);
+                        assert!(ends[at.unwrap()].0, "{position:?} {m:?}");
+                        mates += 1;
+                    }
+                    Some(Ahead::Draws(m)) => {
+                        assert!(moves.contains(&m));
+                        assert!(ends.iter().all(|&(mate, draw)| draw && !mate));
+                        draws += 1;
+                    }
+                    None => {
+                        assert!(!ends.iter().any(|end| end.0), "{position:?}");
+                        assert!(!ends.iter().all(|end| end.1), "{position:?}");
+                    }
+                }
+                game.push(moves[rng.random_range(0..moves.len())]);
+            }
+        }
+        assert!(mates > 100 && draws > 20, "{mates} mates, {draws} draws");
     }
 }
