@@ -50,6 +50,13 @@ pub struct TableMove {
     pub result: Option<i8>,
 }
 
+impl TableMove {
+    /// Larger is better: sure wins, wins that the 50-move rule may spoil, draws, losses that it may save, sure losses.
+    pub fn rank(&self) -> i32 {
+        self.rank
+    }
+}
+
 struct Judged {
     rank: i32,
     distance: i32,

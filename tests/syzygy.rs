@@ -8,6 +8,10 @@ use std::{env, sync::Arc};
 use common::{Setup, position};
 use scorn::{
     chess::{History, PackedMove},
+    dataset::{
+        self,
+        record::{MATE, NO_PLIES, Record, Source},
+    },
     options::Options,
     search::{Limits, Score},
     syzygy::{Tables, best_moves},
@@ -310,5 +314,50 @@ fn against_an_opponent_who_errs_only_the_own_side_asks_the_tables() {
     assert!(
         values_then.iter().any(|&wl| wl < 0.0),
         "White hopes for more"
+    );
+}
+
+/// What the tables teach about a position.
+fn labelled(tables: &Tables, fen: &str) -> Option<Record> {
+    let position = position(fen);
+    let mut record = Record::new(position.position(), false, Source::Endgame);
+    let is_known = dataset::tables::apply(&mut record, tables).unwrap();
+    is_known.then_some(record)
+}
+
+#[test]
+fn tables_teach_results_and_the_way_to_a_mate() {
+    let Some(tables) = tables() else { return };
+    let move_of = |record: &Record| {
+        let square = |bits: u16| shakmaty::Square::new(u32::from(bits & 63));
+        format!("{}{}", square(record.best), square(record.best >> 6))
+    };
+    // A mate in one, and the defence that takes longest.
+    let win = labelled(&tables, "k7/8/1K6/8/8/8/8/7R w - - 0 1").unwrap();
+    assert_eq!((win.score, win.plies_left, win.result), (MATE - 1, 1, 2));
+    assert_eq!(move_of(&win), "h1h8");
+    let loss = labelled(&tables, "k7/8/1K6/8/8/8/8/6R1 b - - 0 1").unwrap();
+    assert_eq!((loss.score, loss.plies_left, loss.result), (2 - MATE, 2, 0));
+    // Bishop and knight, from a position that takes long.
+    let long = labelled(&tables, "8/8/8/4k3/8/8/8/KBN5 w - - 0 1").unwrap();
+    assert!(long.result == 2 && long.plies_left > 40, "{long:?}");
+    assert_eq!(long.score, MATE - long.plies_left as i16);
+    // Won, but the next pawn move is no mate.
+    let pawn = labelled(&tables, "8/8/8/3k4/8/3K4/3P4/8 b - - 0 1").unwrap();
+    let is_long = pawn.plies_left == NO_PLIES && pawn.score.abs() == MATE - 1000;
+    assert!(pawn.result == 1 || is_long, "{pawn:?}");
+    // Drawn, if the king takes the rook; and drawn whatever is played.
+    let only = labelled(&tables, "K7/8/8/8/8/2k5/1R6/8 b - - 0 1").unwrap();
+    assert_eq!((only.result, only.score, only.plies_left), (1, 0, NO_PLIES));
+    assert_eq!(move_of(&only), "c6b7", "c3b2, seen by Black");
+    let any = labelled(&tables, "8/8/8/4k3/8/8/8/KNN5 w - - 0 1").unwrap();
+    assert_eq!((any.result, any.score, any.best), (1, 0, 0));
+    // More pieces than there are tables for.
+    assert_eq!(
+        labelled(
+            &tables,
+            "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
+        ),
+        None
     );
 }

@@ -2,7 +2,8 @@
 //!
 //! A value head trained on strong games alone never sees a hanging queen, because nobody leaves one. So most positions
 //! here are spoilt on purpose: random moves (captures preferred), the usual odds for either side, pieces of both sides
-//! removed, bare endgames.
+//! removed, bare endgames. And nobody plays on with nothing but a king, so those endgames that have to be won all the same are
+//! made up, too.
 
 use std::path::PathBuf;
 
@@ -25,26 +26,51 @@ const MOST_FAILED_ATTEMPTS: u32 = 100_000;
 #[derive(Debug)]
 pub struct Sampler {
     games: Vec<Record>,
-    shares: [f64; 5],
+    shares: [f64; KINDS.len()],
     rng: SmallRng,
 }
 
-/// What a sampler makes, in the order of its shares.
-const SOURCES: [Source; 5] = [
-    Source::Real,
-    Source::RandomMoves,
-    Source::Odds,
-    Source::Unbalanced,
-    Source::Endgame,
+/// What a sampler makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Real,
+    RandomMoves,
+    Odds,
+    Unbalanced,
+    Endgame,
+    BareKing,
+}
+
+/// All kinds, in the order of the shares.
+const KINDS: [Kind; 6] = [
+    Kind::Real,
+    Kind::RandomMoves,
+    Kind::Odds,
+    Kind::Unbalanced,
+    Kind::Endgame,
+    Kind::BareKing,
 ];
+
+impl Kind {
+    /// What records say of it.
+    fn source(self) -> Source {
+        match self {
+            Kind::Real => Source::Real,
+            Kind::RandomMoves => Source::RandomMoves,
+            Kind::Odds => Source::Odds,
+            Kind::Unbalanced => Source::Unbalanced,
+            Kind::Endgame | Kind::BareKing => Source::Endgame,
+        }
+    }
+}
 
 impl Sampler {
     /// From these positions, with a share for each of: untouched, after random moves, with odds, with pieces of both sides
-    /// missing, made-up endgames.
+    /// missing, made-up endgames, made-up endgames against a bare king.
     ///
     /// # Errors
     /// When a share is negative or all of them are zero.
-    pub fn new(games: Vec<Record>, shares: [f64; 5], seed: u64) -> Result<Sampler> {
+    pub fn new(games: Vec<Record>, shares: [f64; 6], seed: u64) -> Result<Sampler> {
         ensure!(
             shares
                 .iter()
@@ -65,10 +91,10 @@ impl Sampler {
     /// When none can be made.
     pub fn next_position(&mut self) -> Result<Record> {
         for _ in 0..MOST_FAILED_ATTEMPTS {
-            let source =
-                SOURCES[weighted_index(self.shares.iter().copied(), &mut self.rng).unwrap_or(0)];
+            let kind =
+                KINDS[weighted_index(self.shares.iter().copied(), &mut self.rng).unwrap_or(0)];
             let base = self.games.choose(&mut self.rng).context("no positions")?;
-            if let Some(record) = make(base, source, &mut self.rng) {
+            if let Some(record) = make(base, kind, &mut self.rng) {
                 return Ok(record);
             }
         }
@@ -97,24 +123,25 @@ pub fn read_games(inputs: &[PathBuf]) -> Result<Vec<Record>> {
 }
 
 /// A position made from `base`, unless what came out is not legal or the game is over.
-fn make(base: &Record, source: Source, rng: &mut SmallRng) -> Option<Record> {
+fn make(base: &Record, kind: Kind, rng: &mut SmallRng) -> Option<Record> {
     let start = base.position().ok()?;
-    let pos = match source {
-        Source::RandomMoves => random_moves(start, 1..=4, rng),
-        Source::Odds => odds(start, rng).and_then(|pos| random_moves(pos, 0..=3, rng)),
-        Source::Unbalanced => unbalanced(start, rng).and_then(|pos| random_moves(pos, 0..=2, rng)),
-        Source::Endgame => endgame(rng),
-        _ => Some(start),
+    let pos = match kind {
+        Kind::RandomMoves => random_moves(start, 1..=4, rng),
+        Kind::Odds => odds(start, rng).and_then(|pos| random_moves(pos, 0..=3, rng)),
+        Kind::Unbalanced => unbalanced(start, rng).and_then(|pos| random_moves(pos, 0..=2, rng)),
+        Kind::Endgame => endgame(rng),
+        Kind::BareKing => bare_king(rng),
+        Kind::Real => Some(start),
     }?;
     if pos.legal_moves().is_empty() || pos.is_insufficient_material() {
         return None;
     }
     // Positions of records are White's to move; the real colour follows from the number of plies played since.
     let black = (base.state & Record::BLACK != 0) != (pos.turn() == Color::Black);
-    let mut record = Record::new(&pos, black, source);
+    let mut record = Record::new(&pos, black, kind.source());
     record.flags |= base.flags & Record::HELD_OUT;
     record.game = base.game;
-    if source == Source::Real {
+    if kind == Kind::Real {
         (record.result, record.plies_left) = (base.result, base.plies_left);
     }
     Some(record)
@@ -219,14 +246,57 @@ fn endgame(rng: &mut SmallRng) -> Option<Chess> {
             .collect::<Vec<_>>();
         let pawns = (0..pawns).map(|_| Role::Pawn);
         for role in [Role::King].into_iter().chain(roles).chain(pawns) {
-            let mut free = !board.occupied();
-            if role == Role::Pawn {
-                free &= !(Bitboard::from_rank(Rank::First) | Bitboard::from_rank(Rank::Eighth));
-            }
-            let squares: Vec<Square> = free.into_iter().collect();
-            board.set_piece_at(*squares.choose(rng)?, Piece { color, role });
+            put(&mut board, Piece { color, role }, rng)?;
         }
     }
+    without_history(board)
+}
+
+/// What has to win against a bare king; the hardest ones are not the least.
+const MATING: [&[Role]; 14] = [
+    &[Role::Rook],
+    &[Role::Rook],
+    &[Role::Queen],
+    &[Role::Bishop, Role::Bishop],
+    &[Role::Bishop, Role::Bishop],
+    &[Role::Bishop, Role::Knight],
+    &[Role::Bishop, Role::Knight],
+    &[Role::Pawn],
+    &[Role::Rook, Role::Rook],
+    &[Role::Rook, Role::Bishop],
+    &[Role::Rook, Role::Knight],
+    &[Role::Rook, Role::Pawn],
+    &[Role::Queen, Role::Pawn],
+    &[Role::Pawn, Role::Pawn],
+];
+
+/// A king and what wins with it against a bare king, anywhere; either of them may be to move.
+fn bare_king(rng: &mut SmallRng) -> Option<Chess> {
+    let color = *Color::ALL.choose(rng)?;
+    let mut board = Board::empty();
+    for color in Color::ALL {
+        let role = Role::King;
+        put(&mut board, Piece { color, role }, rng)?;
+    }
+    for &role in *MATING.choose(rng)? {
+        put(&mut board, Piece { color, role }, rng)?;
+    }
+    without_history(board)
+}
+
+/// Puts a piece on a free square where such pieces can stand.
+fn put(board: &mut Board, piece: Piece, rng: &mut SmallRng) -> Option<()> {
+    let mut free = !board.occupied();
+    if piece.role == Role::Pawn {
+        free &= !(Bitboard::from_rank(Rank::First) | Bitboard::from_rank(Rank::Eighth));
+    }
+    let squares: Vec<Square> = free.into_iter().collect();
+    board.set_piece_at(*squares.choose(rng)?, piece);
+    Some(())
+}
+
+/// This board with White to move, if that can be.
+fn without_history(board: Board) -> Option<Chess> {
     let mut setup = Setup::empty();
     setup.board = board;
     Chess::from_setup(setup, CastlingMode::Standard).ok()

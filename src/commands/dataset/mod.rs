@@ -6,6 +6,7 @@ mod planes;
 mod policy;
 mod sample;
 mod stats;
+mod tables;
 mod visit;
 
 use anyhow::Result;
@@ -37,6 +38,8 @@ enum DatasetCommand {
     Visit(visit::VisitArgs),
     /// Ask a UCI engine for the best move and score of every record
     Label(label::LabelArgs),
+    /// Label endgames by Syzygy tablebases
+    Tables(tables::TablesArgs),
     /// Ask a network for the policy and value of every record, for another network to learn
     Policy(policy::PolicyArgs),
     /// Count what record files hold
@@ -60,6 +63,12 @@ pub fn run(args: &DatasetArgs, options: &Options, load: &Load) -> Result<()> {
         DatasetCommand::Sample(args) => say!("{} positions", sample::run(args)?),
         DatasetCommand::Visit(args) => say!("{} positions", visit::run(args, options, load)?),
         DatasetCommand::Label(args) => say!("{} positions labelled", label::run(args)?),
+        DatasetCommand::Tables(args) => {
+            let (labelled, left_out) = tables::run(args)?;
+            say!(
+                "{labelled} positions labelled, {left_out} left out, which the tables do not know"
+            );
+        }
         DatasetCommand::Policy(args) => say!("{} positions", policy::run(args, options, load)?),
         DatasetCommand::Stats(args) => say!("{}", table(&count(&args.inputs)?).trim_end()),
     }

@@ -47,6 +47,9 @@ pub struct SampleArgs {
     /// Share of endgames made up at random
     #[arg(long, default_value_t = 0.06)]
     pub endgame: f64,
+    /// Share of endgames against a bare king
+    #[arg(long, default_value_t = 0.0)]
+    pub bare_king: f64,
 }
 
 /// Writes the positions and returns how many.
@@ -60,6 +63,7 @@ pub fn run(args: &SampleArgs) -> Result<u64> {
         args.odds,
         args.unbalanced,
         args.endgame,
+        args.bare_king,
     ];
     let mut sampler = Sampler::new(read_games(&args.inputs)?, shares, args.sample_seed)?;
     let file = NewFile::create(&args.out, args.force, &args.inputs)?;
@@ -103,6 +107,7 @@ mod tests {
                 odds,
                 unbalanced: 0.0,
                 endgame: 0.0,
+                bare_king: 0.0,
             };
             run(&args).unwrap_err().to_string()
         };
@@ -133,6 +138,7 @@ mod tests {
                 odds: 0.2,
                 unbalanced: 0.2,
                 endgame: 0.2,
+                bare_king: 0.2,
             };
             assert_eq!(run(&args).unwrap(), 500);
             read_all(&out).unwrap()

@@ -1,0 +1,66 @@
+//! `scorn dataset tables`: exact labels for endgames, from Syzygy tablebases.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+
+use super::progress_records;
+use crate::{
+    dataset::{
+        record::{Layout, RecordReader, RecordWriter},
+        tables,
+    },
+    files::output::NewFile,
+    syzygy::Tables,
+    terminal::tell,
+};
+
+/// Options of `dataset tables`.
+#[derive(Args, Debug)]
+pub struct TablesArgs {
+    /// Records, labelled or not
+    pub input: PathBuf,
+    /// The record file to write
+    #[arg(short, long)]
+    pub out: PathBuf,
+    /// Folders with Syzygy tablebases, separated as in SyzygyPath; without DTZ tables the mates are not known
+    #[arg(long)]
+    pub tables: String,
+    /// Overwrite the output if it exists
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Labels the positions that the tables know, leaves out the others, and returns how many there are of both.
+///
+/// # Errors
+/// When a file cannot be read or written, there are no tables, or they know none of the positions.
+pub fn run(args: &TablesArgs) -> Result<(u64, u64)> {
+    let tables = Tables::open(&args.tables)?;
+    let records = RecordReader::open(&args.input)?;
+    let file = NewFile::create(&args.out, args.force, std::slice::from_ref(&args.input))?;
+    let mut writer = RecordWriter::new(file, &args.out, Layout::Plain)?;
+    let bar = progress_records(records.count, "labelling");
+    let mut left_out = 0;
+    for record in records {
+        let mut record = record?;
+        match tables::apply(&mut record, &tables)? {
+            true => writer.write(&record)?,
+            false => left_out += 1,
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let faults = tables.new_faults();
+    ensure!(
+        writer.count > 0,
+        "{}: the tables know none of its positions. {}",
+        args.input.display(),
+        faults.join(". ")
+    );
+    for fault in faults {
+        tell(&fault);
+    }
+    Ok((writer.finish()?, left_out))
+}

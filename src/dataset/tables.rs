@@ -1,0 +1,60 @@
+//! Endgame tablebases as teacher: exact results, and against a bare king the way to the mate.
+//!
+//! Games between strong players end long before a king is mated by bishop and knight, and a teacher that may think for a
+//! fraction of a millisecond does not see that far. The tables know it.
+
+use anyhow::Result;
+use shakmaty::{Chess, Position};
+
+use super::record::{MATE, NO_PLIES, Record};
+use crate::{
+    chess::History,
+    syzygy::{TableMove, Tables},
+};
+
+/// The score of a win of which it is not known how long it takes: the longest mate that a score can tell.
+const SURE_WIN: i16 = MATE - 1000;
+
+/// Labels a record with its result, and with a move that keeps it, unless many draw. Where one side has nothing but its king and
+/// there are no pawns, the tables' way to the next capture or pawn move is the way to the mate: then the move is a shortest
+/// one, or the longest defence, and the plies left are known. Whether the tables know the position.
+///
+/// # Errors
+/// When the record holds no position.
+pub fn apply(record: &mut Record, tables: &Tables) -> Result<bool> {
+    let position = record.position()?;
+    let Some(moves) = tables.moves(&History::new(position.clone())) else {
+        return Ok(false);
+    };
+    // Of moves that keep the result the fastest win, or the slowest loss.
+    let worth = |it: &TableMove| (it.rank(), -it.distance);
+    let Some(&best) = moves.iter().rev().max_by_key(|it| worth(it)) else {
+        return Ok(false);
+    };
+    (record.best, record.score, record.plies_left) = (0, 0, NO_PLIES);
+    record.alternatives = Default::default();
+    let sign = i16::from(best.result.unwrap_or(0));
+    record.result = (1 + sign) as u8;
+    let equals = moves.iter().filter(|other| other.rank() == best.rank());
+    if sign != 0 || equals.count() == 1 {
+        record.best = Record::pack_move(best.m.unpack(&position), position.turn());
+    }
+    if sign != 0 {
+        record.score = sign * SURE_WIN;
+        if leads_to_mate(&position) {
+            let plies = best.distance.unsigned_abs() as u16;
+            record.score = sign * (MATE - plies as i16);
+            record.plies_left = plies;
+        }
+    }
+    Ok(true)
+}
+
+/// Whether nothing but the mate can be the next capture or pawn move of the side that wins.
+fn leads_to_mate(position: &Chess) -> bool {
+    let board = position.board();
+    let has_bare_king = shakmaty::Color::ALL
+        .into_iter()
+        .any(|color| board.by_color(color).count() == 1);
+    has_bare_king && board.pawns().is_empty()
+}
