@@ -17,6 +17,10 @@ const MOST_WALKED: u32 = 50_000;
 /// So many are drawn instead, which tells the standard deviation to within a hundredth.
 const DRAWN: u32 = 20_000;
 
+/// From this value on a position is won, and lower confidence bounds tell nothing: they would avoid lines in which a visit erred on its way, which
+/// is no matter then, and miss that visits follow the policy and the shortest way to the mate.
+const WON: f32 = 0.8;
+
 /// What a root move is chosen by, beside what is proven.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Criterion {
@@ -46,20 +50,23 @@ impl Criterion {
         draw_score: f32,
         rng: &mut Xoshiro256PlusPlus,
     ) -> usize {
-        let mut best = (f64::NEG_INFINITY, 0);
         let is_open = |child: &Node| Certainty::of(child) == Certainty::Open;
-        match moves.first() {
-            Some((_, first)) if self.choice != RootChoice::Visits && is_open(first) => {
-                for (index, (edge, child)) in moves.iter().enumerate() {
-                    if is_open(child) && child.n > 0 {
-                        let score = self.score(tree, (*edge, child), (first.n, draw_score), rng);
-                        if score > best.0 {
-                            best = (score, index);
-                        }
-                    }
+        let Some((edge, first)) = moves.first().filter(|(_, first)| is_open(first)) else {
+            return 0;
+        };
+        let is_won = self.choice == RootChoice::Lcb && first.q(draw_score) > WON;
+        if self.choice == RootChoice::Visits || is_won {
+            return 0;
+        }
+        let given = (first.n, draw_score);
+        let mut best = (self.score(tree, (*edge, first), given, rng), 0);
+        for (index, (edge, child)) in moves.iter().enumerate().skip(1) {
+            if is_open(child) && child.n > 0 {
+                let score = self.score(tree, (*edge, child), given, rng);
+                if score > best.0 {
+                    best = (score, index);
                 }
             }
-            _ => {}
         }
         best.1
     }
@@ -285,6 +292,15 @@ mod tests {
         assert_eq!(chosen(&state, &[cgzero]), 0);
         let better = SearchState::with_children(&[node(10, 0.3, 0.3), node(7, 0.7, 0.7)]);
         assert_eq!(chosen(&better, &[cgzero]), 1);
+    }
+
+    #[test]
+    fn in_a_won_position_the_most_visited_move_is_taken() {
+        for (wl, edge) in [(0.7, 1), (0.85, 0)] {
+            let better = node(80, wl + 0.03, wl as f32 + 0.03);
+            let state = SearchState::with_children(&[node(90, wl, wl as f32), better]);
+            assert_eq!(chosen(&state, &[("RootChoice", "lcb")]), edge);
+        }
     }
 
     #[test]
