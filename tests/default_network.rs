@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::path::Path;
+use std::{path::Path, process::Command};
 
 use common::session::Session;
 
@@ -215,4 +215,36 @@ fn a_limit_on_the_speed_does_not_end_a_search_at_its_root() {
         .parse()
         .unwrap();
     assert!(nodes >= 300, "{last}");
+}
+
+/// Ends that games between strong players do not reach; each is a mate within 16 moves.
+const BARE_KINGS: [&str; 4] = [
+    "8/8/8/8/3k4/8/8/R3K3 w - - 0 1",
+    "8/8/3k4/8/8/8/8/Q3K3 b - - 0 1",
+    "8/8/8/3k4/8/8/8/4K2R w - - 0 1",
+    "8/8/8/3k4/8/8/8/1R2K2R w - - 0 1",
+];
+
+#[test]
+fn a_bare_king_is_mated_in_time_without_tablebases() {
+    let folder = tempfile::tempdir().unwrap();
+    let (book, out) = (folder.path().join("bare.epd"), folder.path().join("games"));
+    std::fs::write(&book, BARE_KINGS.join("\n")).unwrap();
+    let played = Command::new(env!("CARGO_BIN_EXE_scorn"))
+        .args(["selfplay", "--games", "4", "--nodes", "800", "--seed", "1"])
+        .args(["--threads", "2", "--book"])
+        .arg(&book)
+        .arg("--out")
+        .arg(&out)
+        .output()
+        .unwrap();
+    assert!(played.status.success(), "{played:?}");
+    let games = std::fs::read_dir(&out)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let games = games.filter(|path| path.extension().is_some_and(|it| it == "pgn"));
+    let games: String = games
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
+    assert_eq!(games.matches("[Result \"1-0\"]").count(), 4, "{games}");
 }
