@@ -20,12 +20,12 @@ pub struct StrengthLevel {
 /// temperatures linearly. The range of `UCI_Elo` in the table of options is that of this one.
 pub const LEVELS: [StrengthLevel; 7] = [
     level(1200, 1, 1.0),
-    level(1350, 9, 0.48),
-    level(1500, 18, 0.41),
-    level(1700, 48, 0.32),
-    level(1900, 370, 0.15),
-    level(2000, 1000, 0.06),
-    level(2200, 14_000, 0.0),
+    level(1350, 4, 0.72),
+    level(1500, 7, 0.52),
+    level(1700, 37, 0.35),
+    level(1900, 230, 0.19),
+    level(2000, 650, 0.10),
+    level(2200, 7000, 0.0),
 ];
 
 /// Above this rating there are no networks of people's moves that are strong enough.
@@ -51,7 +51,7 @@ pub fn at(elo: u32) -> StrengthLevel {
     StrengthLevel {
         elo,
         nodes: nodes.round() as u64,
-        temperature: low.temperature + share as f32 * (high.temperature - low.temperature),
+        temperature: (1.0 - share as f32) * low.temperature + share as f32 * high.temperature,
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
         }
         assert_eq!(at(9999), LEVELS[LEVELS.len() - 1]);
         assert_eq!(at(1500), LEVELS[2]);
-        assert_eq!(at(1450).nodes, 14);
+        assert_eq!(at(1450).nodes, 6);
         for row in Options::default().rows() {
             if row.name == "UCI_Elo" {
                 let (low, high) = (LEVELS[0].elo, LEVELS[LEVELS.len() - 1].elo);
