@@ -361,3 +361,14 @@ fn tables_teach_results_and_the_way_to_a_mate() {
         None
     );
 }
+
+#[test]
+fn wdl_tables_alone_teach_the_result_but_no_way_to_a_mate() {
+    let is_small_wdl = |name: &str| name.starts_with("KQv") && name.ends_with(".rtbw");
+    let Some((_folder, tables)) = some_tables(is_small_wdl, |_| None) else {
+        return;
+    };
+    let won = labelled(&tables, "8/8/8/3k4/8/8/4Q3/K7 w - - 0 1").unwrap();
+    let known = (won.score, won.plies_left, won.result);
+    assert_eq!(known, (MATE - 1000, NO_PLIES, 2));
+}

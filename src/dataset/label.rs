@@ -13,7 +13,7 @@ use shakmaty::fen::Fen;
 use shakmaty::uci::UciMove;
 use shakmaty::{Chess, Color, EnPassantMode, Position};
 
-use super::record::{ALTERNATIVES, Alternative, MATE, NO_SCORE, Record, mate_score};
+use super::record::{ALTERNATIVES, Alternative, LONGEST_MATE, MATE, NO_SCORE, Record, mate_score};
 use crate::uci::client::{Client, EngineScore, GoLimits, InfoLine};
 
 /// Puts a label on a record, in place of one that it may have; a mated or otherwise unanswerable position keeps what it
@@ -41,7 +41,7 @@ pub fn apply(record: &mut Record, pos: &Chess, answer: &TeacherReply) -> bool {
             known.push(m);
         }
     }
-    if record.score != NO_SCORE && record.score.abs() > MATE - 1000 {
+    if record.score != NO_SCORE && record.score.abs() > MATE - LONGEST_MATE {
         record.plies_left = (MATE - record.score.abs()) as u16;
     }
     true

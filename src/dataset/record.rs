@@ -50,6 +50,8 @@ pub const ALTERNATIVES: usize = 4;
 pub const NO_SCORE: i16 = i16::MIN;
 /// Scores beyond this are mates: `MATE - plies`.
 pub const MATE: i16 = 32000;
+/// The longest mate that a score can tell, in plies.
+pub const LONGEST_MATE: i16 = 1000;
 /// Number of plies left is unknown.
 pub const NO_PLIES: u16 = u16::MAX;
 /// The game's result is unknown.
@@ -57,9 +59,9 @@ pub const NO_RESULT: u8 = u8::MAX;
 
 /// The score of a mate in so many moves of the side to move, or of the other side if they are negative.
 pub fn mate_score(moves: i32) -> i16 {
-    const LONGEST: i32 = 1000;
-    let moves = moves.clamp(-LONGEST, LONGEST);
-    let plies = (2 * moves.abs() - i32::from(moves > 0)).min(LONGEST) as i16;
+    let longest = i32::from(LONGEST_MATE);
+    let moves = moves.clamp(-longest, longest);
+    let plies = (2 * moves.abs() - i32::from(moves > 0)).min(longest) as i16;
     match moves > 0 {
         true => MATE - plies,
         false => plies - MATE,

@@ -30,39 +30,24 @@ pub struct Sampler {
     rng: SmallRng,
 }
 
-/// What a sampler makes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Real,
-    RandomMoves,
-    Odds,
-    Unbalanced,
-    Endgame,
-    BareKing,
-}
+/// Makes a position out of one of a game, if that can be.
+type Maker = fn(Chess, &mut SmallRng) -> Option<Chess>;
 
-/// All kinds, in the order of the shares.
-const KINDS: [Kind; 6] = [
-    Kind::Real,
-    Kind::RandomMoves,
-    Kind::Odds,
-    Kind::Unbalanced,
-    Kind::Endgame,
-    Kind::BareKing,
+/// What a sampler makes, in the order of its shares: what records say of it, and how a position of a game becomes it.
+const KINDS: [(Source, Maker); 6] = [
+    (Source::Real, |start, _| Some(start)),
+    (Source::RandomMoves, |start, rng| {
+        random_moves(start, 1..=4, rng)
+    }),
+    (Source::Odds, |start, rng| {
+        odds(start, rng).and_then(|pos| random_moves(pos, 0..=3, rng))
+    }),
+    (Source::Unbalanced, |start, rng| {
+        unbalanced(start, rng).and_then(|pos| random_moves(pos, 0..=2, rng))
+    }),
+    (Source::Endgame, |_, rng| endgame(rng)),
+    (Source::Endgame, |_, rng| bare_king(rng)),
 ];
-
-impl Kind {
-    /// What records say of it.
-    fn source(self) -> Source {
-        match self {
-            Kind::Real => Source::Real,
-            Kind::RandomMoves => Source::RandomMoves,
-            Kind::Odds => Source::Odds,
-            Kind::Unbalanced => Source::Unbalanced,
-            Kind::Endgame | Kind::BareKing => Source::Endgame,
-        }
-    }
-}
 
 impl Sampler {
     /// From these positions, with a share for each of: untouched, after random moves, with odds, with pieces of both sides
@@ -70,7 +55,7 @@ impl Sampler {
     ///
     /// # Errors
     /// When a share is negative or all of them are zero.
-    pub fn new(games: Vec<Record>, shares: [f64; 6], seed: u64) -> Result<Sampler> {
+    pub fn new(games: Vec<Record>, shares: [f64; KINDS.len()], seed: u64) -> Result<Sampler> {
         ensure!(
             shares
                 .iter()
@@ -123,25 +108,17 @@ pub fn read_games(inputs: &[PathBuf]) -> Result<Vec<Record>> {
 }
 
 /// A position made from `base`, unless what came out is not legal or the game is over.
-fn make(base: &Record, kind: Kind, rng: &mut SmallRng) -> Option<Record> {
-    let start = base.position().ok()?;
-    let pos = match kind {
-        Kind::RandomMoves => random_moves(start, 1..=4, rng),
-        Kind::Odds => odds(start, rng).and_then(|pos| random_moves(pos, 0..=3, rng)),
-        Kind::Unbalanced => unbalanced(start, rng).and_then(|pos| random_moves(pos, 0..=2, rng)),
-        Kind::Endgame => endgame(rng),
-        Kind::BareKing => bare_king(rng),
-        Kind::Real => Some(start),
-    }?;
+fn make(base: &Record, (source, position): (Source, Maker), rng: &mut SmallRng) -> Option<Record> {
+    let pos = position(base.position().ok()?, rng)?;
     if pos.legal_moves().is_empty() || pos.is_insufficient_material() {
         return None;
     }
     // Positions of records are White's to move; the real colour follows from the number of plies played since.
     let black = (base.state & Record::BLACK != 0) != (pos.turn() == Color::Black);
-    let mut record = Record::new(&pos, black, kind.source());
+    let mut record = Record::new(&pos, black, source);
     record.flags |= base.flags & Record::HELD_OUT;
     record.game = base.game;
-    if kind == Kind::Real {
+    if source == Source::Real {
         (record.result, record.plies_left) = (base.result, base.plies_left);
     }
     Some(record)

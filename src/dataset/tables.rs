@@ -4,16 +4,16 @@
 //! fraction of a millisecond does not see that far. The tables know it.
 
 use anyhow::Result;
-use shakmaty::{Chess, Position};
+use shakmaty::{Chess, Color, Position};
 
-use super::record::{MATE, NO_PLIES, Record};
+use super::record::{LONGEST_MATE, MATE, NO_PLIES, Record};
 use crate::{
     chess::History,
     syzygy::{TableMove, Tables},
 };
 
 /// The score of a win of which it is not known how long it takes: the longest mate that a score can tell.
-const SURE_WIN: i16 = MATE - 1000;
+const SURE_WIN: i16 = MATE - LONGEST_MATE;
 
 /// Labels a record with its result, and with a move that keeps it, unless many draw. Where one side has nothing but its king and
 /// there are no pawns, the tables' way to the next capture or pawn move is the way to the mate: then the move is a shortest
@@ -41,7 +41,9 @@ pub fn apply(record: &mut Record, tables: &Tables) -> Result<bool> {
     }
     if sign != 0 {
         record.score = sign * SURE_WIN;
-        if leads_to_mate(&position) {
+        // WDL tables alone know the result, but no distance.
+        let verdict = tables.verdict(&position);
+        if leads_to_mate(&position) && verdict.is_some_and(|(_, plies)| plies > 0) {
             let plies = best.distance.unsigned_abs() as u16;
             record.score = sign * (MATE - plies as i16);
             record.plies_left = plies;
@@ -53,7 +55,7 @@ pub fn apply(record: &mut Record, tables: &Tables) -> Result<bool> {
 /// Whether nothing but the mate can be the next capture or pawn move of the side that wins.
 fn leads_to_mate(position: &Chess) -> bool {
     let board = position.board();
-    let has_bare_king = shakmaty::Color::ALL
+    let has_bare_king = Color::ALL
         .into_iter()
         .any(|color| board.by_color(color).count() == 1);
     has_bare_king && board.pawns().is_empty()

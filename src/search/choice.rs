@@ -17,8 +17,8 @@ const MOST_WALKED: u32 = 50_000;
 /// So many are drawn instead, which tells the standard deviation to within a hundredth.
 const DRAWN: u32 = 20_000;
 
-/// From this value on a position is won, and lower confidence bounds tell nothing: they would avoid lines in which a visit erred on its way, which
-/// is no matter then, and miss that visits follow the policy and the shortest way to the mate.
+/// From this value on a position is won, and lower confidence bounds tell nothing: they avoid lines below which a visit has
+/// erred, which is no matter then, where visits follow the policy and the way to the mate.
 const WON: f32 = 0.8;
 
 /// What a root move is chosen by, beside what is proven.
@@ -51,18 +51,17 @@ impl Criterion {
         rng: &mut Xoshiro256PlusPlus,
     ) -> usize {
         let is_open = |child: &Node| Certainty::of(child) == Certainty::Open;
-        let Some((edge, first)) = moves.first().filter(|(_, first)| is_open(first)) else {
+        let Some((_, first)) = moves.first().filter(|(_, first)| is_open(first)) else {
             return 0;
         };
         let is_won = self.choice == RootChoice::Lcb && first.q(draw_score) > WON;
         if self.choice == RootChoice::Visits || is_won {
             return 0;
         }
-        let given = (first.n, draw_score);
-        let mut best = (self.score(tree, (*edge, first), given, rng), 0);
-        for (index, (edge, child)) in moves.iter().enumerate().skip(1) {
+        let mut best = (f64::NEG_INFINITY, 0);
+        for (index, (edge, child)) in moves.iter().enumerate() {
             if is_open(child) && child.n > 0 {
-                let score = self.score(tree, (*edge, child), given, rng);
+                let score = self.score(tree, (*edge, child), (first.n, draw_score), rng);
                 if score > best.0 {
                     best = (score, index);
                 }

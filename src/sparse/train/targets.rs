@@ -6,7 +6,7 @@ use std::{collections::HashMap, str::FromStr};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::dataset::record::{MATE, NO_PLIES, NO_RESULT, NO_SCORE, Record, Source};
+use crate::dataset::record::{LONGEST_MATE, MATE, NO_PLIES, NO_RESULT, NO_SCORE, Record, Source};
 use crate::dataset::searched::Searched;
 use crate::sparse::network::PLIES_UNIT;
 
@@ -20,7 +20,7 @@ const KNEE: f32 = 200.0;
 /// Beyond this evaluation half of what is added comes from the count of the pieces.
 const DECIDED: f32 = 400.0;
 /// Scores at least so large are mates.
-const SHORTEST_MATE: i16 = MATE - 1000;
+const SHORTEST_MATE: i16 = MATE - LONGEST_MATE;
 /// Share of the result where there is an evaluation.
 const RESULT_MIX: f32 = 0.2;
 /// Second moves share the policy by exp(-loss of expected score / this).
