@@ -5,7 +5,13 @@
 
 mod common;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use common::{game, recorded_game, recorded_mode, shared};
 use scorn::{
@@ -142,6 +148,52 @@ fn threads_share_a_backend() {
                         .map(|d| assert!(d < TOLERANCE))
                 });
             }
+        });
+    }
+}
+
+/// OpenVINO holds the stream of each session on the first core unless it is told not to: then two threads, or two engines,
+/// are as fast as one.
+#[cfg(target_os = "linux")]
+#[test]
+fn no_backend_keeps_threads_from_other_cores() {
+    let cores = |task: &std::path::Path| {
+        let status = std::fs::read_to_string(task.join("status")).ok()?;
+        let line = status.lines().find(|l| l.starts_with("Cpus_allowed:"))?;
+        Some(line.to_owned())
+    };
+    let allowed = cores("/proc/thread-self".as_ref()).unwrap();
+    for backend in ["rten", "onnx-cpu", "openvino"] {
+        let mut config = tiny(backend, "tiny.onnx");
+        config.threads = 1;
+        let Some(evaluator) = installed(&config) else {
+            continue;
+        };
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let start = History::default();
+                let moves: Vec<_> = legal_moves(start.position()).collect();
+                while !done.load(Ordering::Relaxed) {
+                    let mut batch = Batch::default();
+                    evaluator.queue(start.plies(), &moves, &mut batch);
+                    evaluator.evaluate(&mut batch).unwrap();
+                }
+            });
+            for _ in 0..100 {
+                for task in std::fs::read_dir("/proc/self/task").unwrap() {
+                    // A thread that has ended since has no status.
+                    let Some(now) = cores(&task.unwrap().path()) else {
+                        continue;
+                    };
+                    if now != allowed {
+                        done.store(true, Ordering::Relaxed);
+                        panic!("{backend}: {now} where {allowed}");
+                    }
+                }
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            done.store(true, Ordering::Relaxed);
         });
     }
 }

@@ -286,7 +286,8 @@ fn only_there(builder: SessionBuilder, onnx: &OnnxModel) -> Built {
     }
 }
 
-/// One stream, because every session serves one thread; a precision only if asked.
+/// One stream, because every session serves one thread; a precision only if asked. Threads stay free to move: OpenVINO
+/// would hold the one stream of each session, of every thread and process, on the first core.
 fn openvino_options(
     device: &str,
     precision: &str,
@@ -296,6 +297,7 @@ fn openvino_options(
     let mut properties = vec![r#""NUM_STREAMS":"1""#.to_owned()];
     if device == "CPU" {
         properties.push(format!(r#""INFERENCE_NUM_THREADS":"{threads}""#));
+        properties.push(r#""ENABLE_CPU_PINNING":"NO""#.to_owned());
         if !snippets {
             properties.push(r#""SNIPPETS_MODE":"DISABLE""#.to_owned());
         }
