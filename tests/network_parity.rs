@@ -5,13 +5,7 @@
 
 mod common;
 
-use std::{
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{path::PathBuf, sync::Arc};
 
 use common::{game, recorded_game, recorded_mode, shared};
 use scorn::{
@@ -169,31 +163,24 @@ fn no_backend_keeps_threads_from_other_cores() {
         let Some(evaluator) = installed(&config) else {
             continue;
         };
-        let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| {
+            let asking = scope.spawn(|| {
                 let start = History::default();
                 let moves: Vec<_> = legal_moves(start.position()).collect();
-                while !done.load(Ordering::Relaxed) {
+                for _ in 0..5000 {
                     let mut batch = Batch::default();
                     evaluator.queue(start.plies(), &moves, &mut batch);
                     evaluator.evaluate(&mut batch).unwrap();
                 }
             });
-            for _ in 0..100 {
+            while !asking.is_finished() {
                 for task in std::fs::read_dir("/proc/self/task").unwrap() {
                     // A thread that has ended since has no status.
-                    let Some(now) = cores(&task.unwrap().path()) else {
-                        continue;
-                    };
-                    if now != allowed {
-                        done.store(true, Ordering::Relaxed);
-                        panic!("{backend}: {now} where {allowed}");
+                    if let Some(now) = cores(&task.unwrap().path()) {
+                        assert_eq!(now, allowed, "{backend}");
                     }
                 }
-                std::thread::sleep(std::time::Duration::from_millis(1));
             }
-            done.store(true, Ordering::Relaxed);
         });
     }
 }
