@@ -90,15 +90,23 @@ impl Answers {
         Ok(())
     }
 
+    /// Appends other answers.
+    ///
+    /// # Errors
+    /// When there are too many positions for one file.
+    pub fn append(&mut self, other: &Answers) -> Result<()> {
+        self.ensure_room_for(other.samples.entries.len())?;
+        self.samples.append(&other.samples);
+        self.skipped += other.skipped;
+        Ok(())
+    }
+
     fn push(&mut self, record: &Record, answer: &NetworkAnswer) -> Result<()> {
         let moves = answer.policy.iter();
         let moves = moves.map(|&(m, p)| (m, (p * WHOLE).round() as u32));
         let sum: u32 = moves.clone().map(|(_, visits)| visits).sum();
         ensure!(sum > 0, "the network gives no move a chance");
-        ensure!(
-            self.samples.has_room_for(answer.policy.len() * ENTRY),
-            "too many positions for one file: lower --count"
-        );
+        self.ensure_room_for(answer.policy.len() * ENTRY)?;
         let best = moves.clone().map(|(m, visits)| (visits, m)).max();
         let best = best.map_or(0, |(_, m)| m);
         let root = SearchedRoot {
@@ -107,6 +115,14 @@ impl Answers {
             value: answer.value,
         };
         self.samples.push(&Record { best, ..*record }, &root, moves);
+        Ok(())
+    }
+
+    fn ensure_room_for(&self, bytes: usize) -> Result<()> {
+        ensure!(
+            self.samples.has_room_for(bytes),
+            "too many positions for one file: lower --count"
+        );
         Ok(())
     }
 

@@ -1,20 +1,23 @@
 //! `scorn dataset policy`: what a network says about recorded positions, for another one to learn.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, thread};
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::Args;
 
 use super::progress_records;
 use crate::{
-    dataset::{policy::Answers, record::RecordReader},
+    dataset::{
+        policy::Answers,
+        record::{Record, RecordReader},
+    },
     files::output,
-    network::opponent::Role,
+    network::{Evaluator, opponent::Role},
     options::Options,
     player::Load,
 };
 
-/// Positions in a batch.
+/// Positions in a batch; each thread asks about one at a time.
 const BATCH: usize = 256;
 
 /// Options of `dataset policy`.
@@ -36,8 +39,8 @@ pub struct PolicyArgs {
     pub force: bool,
 }
 
-/// Writes the answers and returns how many positions the file has. The policy is that of the network itself, with a softmax
-/// temperature of 1, whatever `PolicyTemperature` says.
+/// Writes the answers, in the order of the records, and returns how many positions the file has. The policy is that of the
+/// network itself, with a softmax temperature of 1, whatever `PolicyTemperature` says.
 ///
 /// # Errors
 /// When a file or the network cannot be used.
@@ -45,23 +48,47 @@ pub fn run(args: &PolicyArgs, options: &Options, load: &Load) -> Result<u64> {
     let mut records = RecordReader::open(&args.input)?;
     records.skip_records(args.skip)?;
     let evaluator = load(options, Role::Main)?;
+    let threads = match options.threads {
+        0 => evaluator.advice().threads,
+        threads => threads,
+    };
     let bar = progress_records(args.count, "asking");
     let mut answers = Answers::default();
     let mut rest = args.count;
     while rest > 0 {
-        let wanted = BATCH.min(usize::try_from(rest).unwrap_or(BATCH));
-        let batch = records.by_ref().take(wanted).collect::<Result<Vec<_>>>()?;
-        if batch.is_empty() {
+        let wanted = (BATCH * threads).min(usize::try_from(rest).unwrap_or(usize::MAX));
+        let asked = records.by_ref().take(wanted).collect::<Result<Vec<_>>>()?;
+        if asked.is_empty() {
             break;
         }
-        rest -= batch.len() as u64;
-        answers.ask(&batch, &*evaluator)?;
-        bar.inc(batch.len() as u64);
+        rest -= asked.len() as u64;
+        for part in ask(&asked, &*evaluator)? {
+            answers.append(&part)?;
+        }
+        bar.inc(asked.len() as u64);
     }
     bar.finish_and_clear();
     let inputs = [args.input.clone()];
     output::write(&args.out, &answers.to_file(), args.force, &inputs)?;
     Ok(answers.len() as u64)
+}
+
+/// Asks about records in batches, each by a thread of its own. The answers to each batch.
+fn ask(records: &[Record], evaluator: &dyn Evaluator) -> Result<Vec<Answers>> {
+    thread::scope(|scope| {
+        let ask = |batch| {
+            let mut answers = Answers::default();
+            answers.ask(batch, evaluator).map(|()| answers)
+        };
+        let running: Vec<_> = records
+            .chunks(BATCH)
+            .map(|batch| scope.spawn(move || ask(batch)))
+            .collect();
+        let ended = running.into_iter().map(|thread| thread.join());
+        ended
+            .map(|end| end.map_err(|_| anyhow!("a thread that asked the network has panicked"))?)
+            .collect()
+    })
 }
 
 #[cfg(test)]
@@ -73,10 +100,10 @@ mod tests {
     use super::*;
     use crate::{
         dataset::{
-            record::{Layout, Record, RecordWriter, Source},
+            record::{Layout, RecordWriter, Source},
             searched::SearchedFile,
         },
-        network::{Batch, EvaluateError, Evaluator, Value},
+        network::{Batch, EvaluateError, Value},
     };
 
     /// Plays the first move seven times of ten.
@@ -118,10 +145,16 @@ mod tests {
             force: false,
         };
         let load: Load = Arc::new(|_, _| Ok(Arc::new(FirstMove)));
-        assert_eq!(run(&args, &Options::default(), &load).unwrap(), 500);
+        // Two batches, by two of three threads.
+        let options = Options {
+            threads: 3,
+            ..Options::default()
+        };
+        assert_eq!(run(&args, &options, &load).unwrap(), 500);
         let mut file = SearchedFile::open(&args.out).unwrap();
+        let games = (0..500).map(|index| file.get(index).unwrap().record.game);
+        assert!(games.eq(10..510));
         let last = file.get(499).unwrap();
-        assert_eq!(last.record.game, 509);
         assert_eq!(last.moves.len(), Chess::new().legal_moves().len());
         assert_eq!(last.moves[0], (last.best, 700_000));
         assert!((last.wdl[0] - 0.65).abs() < 1e-3 && (last.wdl[1] - 0.2).abs() < 1e-3);
