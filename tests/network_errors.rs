@@ -365,6 +365,24 @@ fn a_gpu_that_is_not_there_is_missed_clearly_and_never_replaced() {
 }
 
 #[test]
+fn a_backend_that_is_missing_gives_the_same_reason_every_time() {
+    let tiny = format!("{NETWORKS}/tiny.onnx");
+    let mut session = Session::with(&["--weights", &tiny, "--threads", "1"]);
+    for backend in ["tensorrt", "cuda", "openvino"] {
+        let [first, second] = [(); 2].map(|()| {
+            set(&mut session, "Backend", "rten");
+            assert!(session.ask("position startpos").is_empty());
+            set(&mut session, "Backend", backend);
+            session.ask("position startpos")
+        });
+        assert_eq!(first, second, "{backend}");
+    }
+    set(&mut session, "Backend", "rten");
+    assert_searches(&mut session);
+    session.end();
+}
+
+#[test]
 fn an_unreasonable_batch_size_is_refused() {
     for mut session in sessions() {
         set(&mut session, "BackendOptions", "batch=1/100000");

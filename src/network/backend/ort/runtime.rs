@@ -126,6 +126,9 @@ pub struct Runtime {
 
 static LOADED: Mutex<Option<Runtime>> = Mutex::new(None);
 
+/// Whether the OpenVINO plugin is registered; where it supports no device there is nothing else to tell it by.
+static OPENVINO_REGISTERED: Mutex<bool> = Mutex::new(false);
+
 impl Runtime {
     /// Loads the library, from `explicit` if that is not empty, else from wherever it is found first. Later calls return
     /// the library that is loaded already.
@@ -172,16 +175,17 @@ impl Runtime {
     /// Says what is missing, and the command that installs it.
     pub fn register_openvino(&self) -> Result<(), String> {
         // Held during the registration, so that two threads do not register twice.
-        let _guard = LOADED.lock();
-        let mut devices = self.environment.devices();
-        if devices.any(|device| device.ep().is_ok_and(|ep| ep == OPENVINO_EP)) {
+        let mut is_registered = OPENVINO_REGISTERED.lock();
+        if *is_registered {
             return Ok(());
         }
         let plugin = self
             .openvino_plugin()
             .ok_or_else(|| format!("its plugin is not installed: {OPENVINO_INSTALL_COMMAND}"))?;
         let registered = self.environment.register_ep_library(OPENVINO_EP, &plugin);
-        registered.map_err(|error| format!("{}: {}", plugin.display(), error.message()))
+        registered.map_err(|error| format!("{}: {}", plugin.display(), error.message()))?;
+        *is_registered = true;
+        Ok(())
     }
 
     /// The OpenVINO plugin: in its wheel beside ONNX Runtime's, or in the same folder as the library.

@@ -322,6 +322,13 @@ pub fn devices<'r>(runtime: &'r Runtime, provider: &str, kind: Option<&str>) -> 
         .collect()
 }
 
+/// Who made this machine's processor (`Intel`, `AMD`), as far as ONNX Runtime knows.
+pub fn processor_maker(runtime: &Runtime) -> Option<String> {
+    let processor = devices(runtime, "CPUExecutionProvider", None).pop()?;
+    let maker = processor.hardware_device().vendor().ok()?.to_owned();
+    Some(maker).filter(|maker| !maker.is_empty())
+}
+
 /// One thread's use of a network through ONNX Runtime.
 pub struct OnnxSession {
     runtime: Runtime,
