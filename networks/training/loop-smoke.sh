@@ -187,9 +187,8 @@ step "from a network, taught by another, with clocks in matches"
 teacher=$root/networks/scorn-default.onnx
 loop "$work/taught" "${tiny[@]}" --start "$root/networks/scorn-sparse.onnx" --teacher "$teacher" \
     --match-limit clock=0.2+0.02 --match-options TimeManager=alphazero
-width=$("$scorn" describe "$root/networks/scorn-sparse.onnx" | sed -n 's/^input .* first layers \([0-9]*\) wide (policy).*/\1/p')
-[ -n "$width" ] || fail "describe does not tell the policy's width"
-head -1 "$work/taught/gen-0000/train/checkpoint" | grep -aq "\"policy\":$width[,}]" || fail "the first network is not that of --start"
+"$scorn" train start "$work/start" --network "$root/networks/scorn-sparse.onnx"
+cmp "$work/start" "$work/taught/gen-0000/train/checkpoint" || fail "the first network is not that of --start"
 for shard in 1 2; do
     grep -q "\"network\": \"$(sha256sum < "$teacher" | cut -d' ' -f1)\"" "$work/taught/gen-0001/games-best-$shard/manifest.json" ||
         fail "the teacher did not play part $shard"
