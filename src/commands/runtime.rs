@@ -12,7 +12,7 @@ use crate::{
                 GPU_INSTALL_COMMAND, INSTALL_COMMAND, LIBRARY_VARIABLE, OPENVINO_EP,
                 OPENVINO_INSTALL_COMMAND, Runtime, RuntimeError, install_folder, usual_places,
             },
-            session::{devices, processor_maker},
+            session::{devices, maker_besides_intel},
         },
         load::{BACKENDS, NetworkConfig, probe},
     },
@@ -148,16 +148,14 @@ fn print_missing(runtime: Option<&Runtime>, states: &[BackendState]) -> Result<(
     let openvino = states
         .iter()
         .any(|(name, state)| *name == "openvino" && state.is_ok());
-    let is_intel = runtime
-        .and_then(processor_maker)
-        .is_none_or(|maker| maker.contains("Intel"));
+    let is_useless = runtime.and_then(maker_besides_intel).is_some();
     say!();
     let folder = install_folder();
     let mut is_first = true;
     for (there, what, command) in [
         (runtime.is_some(), "for speed on any CPU", INSTALL_COMMAND),
         (
-            openvino || !is_intel,
+            openvino || is_useless,
             "for more on Intel CPUs",
             OPENVINO_INSTALL_COMMAND,
         ),

@@ -322,11 +322,11 @@ pub fn devices<'r>(runtime: &'r Runtime, provider: &str, kind: Option<&str>) -> 
         .collect()
 }
 
-/// Who made this machine's processor (`Intel`, `AMD`), as far as ONNX Runtime knows.
-pub fn processor_maker(runtime: &Runtime) -> Option<String> {
+/// Who made this machine's processor, if ONNX Runtime knows and it is not Intel, whose alone OpenVINO's plugin runs on.
+pub fn maker_besides_intel(runtime: &Runtime) -> Option<String> {
     let processor = devices(runtime, "CPUExecutionProvider", None).pop()?;
-    let maker = processor.hardware_device().vendor().ok()?.to_owned();
-    Some(maker).filter(|maker| !maker.is_empty())
+    let maker = processor.hardware_device().vendor().ok()?;
+    (!maker.is_empty() && !maker.contains("Intel")).then(|| maker.to_owned())
 }
 
 /// One thread's use of a network through ONNX Runtime.

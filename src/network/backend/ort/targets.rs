@@ -9,7 +9,7 @@ use super::{
         GPU_INSTALL_COMMAND, INSTALL_COMMAND, OPENVINO_AND_RUNTIME_INSTALL_COMMAND, OPENVINO_EP,
         Runtime, TENSORRT_INSTALL_COMMAND,
     },
-    session::{devices, processor_maker},
+    session::{devices, maker_besides_intel},
 };
 use crate::{
     lc0::DataType,
@@ -135,14 +135,15 @@ fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<SessionPlan, 
         return Err(bad_value("device", &device, "CPU, GPU or NPU"));
     }
     if devices(runtime, OPENVINO_EP, Some(&device)).is_empty() {
-        let maker = processor_maker(runtime).filter(|maker| !maker.contains("Intel"));
-        return Err(BackendSetupError::Unavailable(match maker {
-            Some(maker) if device == "CPU" => format!(
-                "OpenVINO's package for ONNX Runtime knows Intel's processors only, and this one is from {maker}; \
+        return Err(BackendSetupError::Unavailable(
+            match maker_besides_intel(runtime) {
+                Some(maker) if device == "CPU" => format!(
+                    "OpenVINO's package for ONNX Runtime knows Intel's processors only, and this one is from {maker}; \
                  Backend onnx-cpu runs on it"
-            ),
-            _ => format!("OpenVINO finds no {device} here"),
-        }));
+                ),
+                _ => format!("OpenVINO finds no {device} here"),
+            },
+        ));
     }
     let asked = options.text("precision").unwrap_or("auto");
     let asked = asked.to_ascii_lowercase();
