@@ -135,15 +135,14 @@ fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<SessionPlan, 
         return Err(bad_value("device", &device, "CPU, GPU or NPU"));
     }
     if devices(runtime, OPENVINO_EP, Some(&device)).is_empty() {
-        return Err(BackendSetupError::Unavailable(
-            match maker_besides_intel(runtime) {
-                Some(maker) if device == "CPU" => format!(
-                    "OpenVINO's package for ONNX Runtime knows Intel's processors only, and this one is from {maker}; \
+        let reason = match maker_besides_intel(runtime) {
+            Some(maker) if device == "CPU" => format!(
+                "OpenVINO's package for ONNX Runtime knows Intel's processors only, and this one is from {maker}; \
                  Backend onnx-cpu runs on it"
-                ),
-                _ => format!("OpenVINO finds no {device} here"),
-            },
-        ));
+            ),
+            _ => format!("OpenVINO finds no {device} here"),
+        };
+        return Err(BackendSetupError::Unavailable(reason));
     }
     let asked = options.text("precision").unwrap_or("auto");
     let asked = asked.to_ascii_lowercase();
