@@ -114,7 +114,9 @@ def _figure(generations: list[dict]) -> str:
     figure, axes = pyplot.subplots(2, 3, figsize=(13, 7), constrained_layout=True)
     elo, loss, ratio, limit, nodes, games = axes.ravel()
     points = sorted((int(name[4:]), r) for name, r in rated.items() if name.startswith("gen-"))
-    elo.errorbar([at for at, _ in points], [r.elo for _, r in points], [r.error for _, r in points], fmt="o-", capsize=2)
+    elo.errorbar(
+        [at for at, _ in points], [r.elo for _, r in points], [r.error for _, r in points], fmt="o-", capsize=2
+    )
     anchors = fixed(generations)
     for name, value in sorted(anchors.items()):
         elo.axhline(value, color="gray", linewidth=0.7, linestyle=":")
@@ -149,17 +151,19 @@ def _figure(generations: list[dict]) -> str:
 def rows(generations: list[dict]) -> tuple[list[str], list[list[str]]]:
     """Heads and cells of the table of generations."""
     rated = ratings(generations)
-    heads = ["network", "Elo", "games", "w", "d", "l", "(w+l)/d", "ScLimit", "nodes", "positions", "KL", "value", "plays on"]
+    heads = ["network", "Elo", "games", "w", "d", "l", "(w+l)/d", "ScLimit", "nodes", "positions"]
+    heads += ["KL fresh", "KL", "value fresh", "value", "plays on"]
     table = []
     for generation in generations:
-        play, learned = generation["games"], generation["training"]["learned"]
+        play, training = generation["games"], generation["training"]
         name = f"gen-{generation['generation']}"
         elo = f"{rated[name].elo:.0f} ± {rated[name].error:.0f}" if name in rated else ""
         counts = [play["games"], play["white"], play["draws"], play["black"]]
         ratio = f"{play['decisive'] / max(play['draws'], 1):.2f}"
         limit = f"{play['sc_limit']:.0f}" if play["sc_limit"] else "-"
-        found = [learned.get("kl", ""), learned.get("value", ""), "yes" if generation["promoted"] else "no"]
-        cells = [name, elo, *counts, ratio, limit, play["nodes"], generation["training"]["positions"], *found]
+        losses = [training[when].get(loss, "") for loss in ("kl", "value") for when in ("fresh", "learned")]
+        cells = [name, elo, *counts, ratio, limit, play["nodes"], training["positions"], *losses]
+        cells.append("yes" if generation["promoted"] else "no")
         table.append([str(cell) for cell in cells])
     return heads, table
 

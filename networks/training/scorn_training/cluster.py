@@ -151,7 +151,10 @@ class Cluster:
             except ray.exceptions.RayError as error:
                 if self._is_stopping:
                     raise LoopError("stopped") from error
-                print(f"scorn loop: a worker was lost ({type(error).__name__}): {job.out.name} goes on elsewhere", file=sys.stderr)
+                print(
+                    f"scorn loop: a worker was lost ({type(error).__name__}): {job.out.name} goes on elsewhere",
+                    file=sys.stderr,
+                )
                 time.sleep(min(attempt, 10))
         raise LoopError(f"{job.out.name}: {ATTEMPTS} workers were lost")
 

@@ -27,7 +27,7 @@ class Part:
     share: float
 
     @staticmethod
-    def parse(text: str) -> "Part":
+    def parse(text: str) -> Part:
         path, _, share = text.rpartition(":")
         if not path:
             raise ValueError(f"{text}: FILE:SHARE expected")

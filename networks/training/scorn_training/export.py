@@ -181,7 +181,9 @@ def export(network: model.Network, path: Path, metadata: dict[str, str]) -> None
 
 def commit() -> str:
     try:
-        done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
+        done = subprocess.run(
+            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True, cwd=Path(__file__).parent
+        )
         return done.stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"

@@ -144,7 +144,7 @@ def open_folder(path: Path, named: dict, preset: str, version: str, rehearse: Ca
 
 
 def _lock(path: Path) -> IO:
-    lock = open(path / ".lock", "w")
+    lock = open(path / ".lock", "w")  # noqa: SIM115 - held as long as the loop runs
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

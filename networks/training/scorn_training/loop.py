@@ -122,12 +122,15 @@ class Loop:
         rated = charts.ratings(self.folder.learned()).get(f"gen-{last['generation']}")
         elo = f"Elo {rated.elo:.0f} +/- {rated.error:.0f}" if rated else ""
         limit = f", ScLimit {play['sc_limit']:.0f}" if play["sc_limit"] else ""
+        learned, fresh = training["learned"], training["fresh"]
+        losses = ", ".join(
+            f"{name} {learned.get(name, '-')} (fresh {fresh.get(name, '-')})" for name in ("kl", "value")
+        )
         print(
             f"generation {last['generation']}: {play['games']} games "
             f"+{play['white']} ={play['draws']} -{play['black']}{limit}, "
-            f"{training['steps']} steps on {training['positions']} positions, kl {training['learned'].get('kl', '-')} "
-            f"value {training['learned'].get('value', '-')}, score {matches.points(gate):.2f} against "
-            f"{gate['second']}, {'plays on' if last['promoted'] else 'rejected'}; {elo}",
+            f"{training['steps']} steps on {training['positions']} positions, {losses}, "
+            f"score {matches.points(gate):.2f} against {gate['second']}, {'plays on' if last['promoted'] else 'rejected'}; {elo}",
             flush=True,
         )
 
@@ -167,9 +170,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, help="the loop's folder")
     parser.add_argument("--scorn", default="", metavar="FILE", help="the program [scorn, or target/release/scorn]")
     parser.add_argument("--generations", type=int, default=1_000_000, metavar="N", help="go on to this generation")
-    parser.add_argument("--minutes", type=float, default=math.inf, metavar="X", help="stop after the generation in which they are over")
-    parser.add_argument("--ray", default="", metavar="ADDRESS", help="play on this Ray cluster (auto: the one that is running)")
-    add_arguments(parser.add_argument_group("settings (kept in the manifest; they cannot change once a generation is complete)"))
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, metavar="X", help="stop after the generation in which they are over"
+    )
+    parser.add_argument(
+        "--ray", default="", metavar="ADDRESS", help="play on this Ray cluster (auto: the one that is running)"
+    )
+    add_arguments(
+        parser.add_argument_group("settings (kept in the manifest; they cannot change once a generation is complete)")
+    )
     args = parser.parse_args(arguments)
     program = None
     signal.signal(signal.SIGTERM, signal.default_int_handler)

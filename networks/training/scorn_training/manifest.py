@@ -39,7 +39,11 @@ def read_manifest(folder: Path) -> dict | None:
     """
     path = folder / "manifest.json"
     if not path.exists():
-        others = [item.name for item in folder.iterdir() if item.name not in (".lock", "manifest.partial")] if folder.exists() else []
+        others = (
+            [item.name for item in folder.iterdir() if item.name not in (".lock", "manifest.partial")]
+            if folder.exists()
+            else []
+        )
         if others:
             raise LoopError(f"{folder} is not empty ({others[0]} is in it) and holds no manifest.json")
         return None
@@ -118,4 +122,6 @@ def _fault_of_players(matches: list[dict], name: str) -> str:
 
 
 def _damaged(path: Path, wrong: str) -> LoopError:
-    return LoopError(f"{path} is damaged, or not that of a loop ({wrong}): mend it, put a copy back, or begin in another folder")
+    return LoopError(
+        f"{path} is damaged, or not that of a loop ({wrong}): mend it, put a copy back, or begin in another folder"
+    )

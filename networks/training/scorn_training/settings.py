@@ -29,7 +29,9 @@ class Settings:
     nodes: int = _of(100, "nodes a move in them")
     longest: int = _of(450, "games that get longer are drawn (plies)")
     engine: str = _of("", "flags of the search in self-play, as in '--noise-epsilon 0.25 --temperature 1'")
-    random_plies: int = _of(0, "plies at the start of a game in which a move may be random; such positions are no samples")
+    random_plies: int = _of(
+        0, "plies at the start of a game in which a move may be random; such positions are no samples"
+    )
     random_share: float = _of(1.0, "with which probability each of them is")
     value_choice: bool = _of(False, "play the move of the highest value + log(visits), if the program can (RootChoice)")
     rivals: bool = _of(False, "Best1 plays itself, Best2 (the less it was beaten the more) and 10 %% older networks")
@@ -37,26 +39,38 @@ class Settings:
     shards: int = _of(2, "parts of a generation's games: so many processes play at a time")
 
     sc_limit: int = _of(0, "ScLimit of self-play; 0: plain PUCT")
-    balance: float = _of(0.0, "hold (w+l)/d of self-play at this by moving ScLimit from generation to generation; 0: do not")
+    balance: float = _of(
+        0.0, "hold (w+l)/d of self-play at this by moving ScLimit from generation to generation; 0: do not"
+    )
     most_nodes: int = _of(0, "with --balance: double the nodes, up to so many, whenever ScLimit has settled")
 
     window: int = _of(20, "generations to learn from")
     unique: bool = _of(False, "merge positions that are the same input: the means of policy and value")
     fade: float = _of(0.0, "with --unique: how much less each generation weighs than the next one")
     fade_least: float = _of(0.7, "with --fade: what none weighs less than")
-    subset: int = _of(0, "with --unique: learn from so many positions, the more often they were there the rather; 0: all")
+    subset: int = _of(
+        0, "with --unique: learn from so many positions, the more often they were there the rather; 0: all"
+    )
     result_share: str = _of("1", "share of the result in the value's target, as scorn train --result-share")
-    value_loss: str = _of("cross-entropy", "of win, draw and loss; or squared, as AlphaZero has it, as scorn train --value-loss")
-    reuse: float = _of(2.0, "how many positions are learned from for each new one; more, and results are learned by heart")
+    value_loss: str = _of(
+        "cross-entropy", "of win, draw and loss; or squared, as AlphaZero has it, as scorn train --value-loss"
+    )
+    reuse: float = _of(
+        2.0, "how many positions are learned from for each new one; more, and results are learned by heart"
+    )
     passes: float = _of(0.0, "instead: how often each position of the subset is, in every generation")
     batch: int = _of(1024, "positions of a training step")
     rate: float = _of(1e-3, "learning rate")
     train_threads: int = _of(2, "threads of training")
 
-    gate: str = _of("none", "who plays on: none (the newest), score (who scores more than --gate-score), sprt (who passes it)")
+    gate: str = _of(
+        "none", "who plays on: none (the newest), score (who scores more than --gate-score), sprt (who passes it)"
+    )
     gate_score: float = _of(0.55, "with --gate score: the share of points that is needed")
     gate_sprt: str = _of("0,30,0.05,0.05", "with --gate sprt: as scorn match --sprt")
-    gate_pairs: int = _of(20, "openings of a match against the best, each with both colours; with sprt the most of them")
+    gate_pairs: int = _of(
+        20, "openings of a match against the best, each with both colours; with sprt the most of them"
+    )
     gate_nodes: int = _of(100, "nodes a move in matches")
     match_limit: str = _of("", "what a move may cost in matches instead, as scorn match --limit, such as clock=10+0.1")
     match_options: str = _of("", "options of the program in matches, such as 'TimeManager=alphazero;CPuct=2'")
@@ -167,7 +181,9 @@ def check(settings: Settings) -> Settings:
         flag = f"--{item.name.replace('_', '-')}"
         # Written so that what is not a number is out of every range.
         if isinstance(item.default, int | float) and not least <= value <= most:
-            raise ValueError(f"{flag} must be {f'at least {least}' if value < least else f'from {least} to {most}'}, not {value}")
+            raise ValueError(
+                f"{flag} must be {f'at least {least}' if value < least else f'from {least} to {most}'}, not {value}"
+            )
     if settings.rate == 0 or settings.reuse == settings.passes == 0:
         raise ValueError(f"--{'rate' if settings.rate == 0 else 'reuse'} cannot be 0: nothing would be learned")
     sizes = settings.shape.split(",")
@@ -176,7 +192,9 @@ def check(settings: Settings) -> Settings:
     for name, counts in (("result_share", (1, 2)), ("gate_sprt", (4,))):
         numbers = getattr(settings, name).split(",")
         if len(numbers) not in counts or not all(_is_number(number) for number in numbers):
-            raise ValueError(f"--{name.replace('_', '-')} is {' or '.join(map(str, counts))} numbers, not {','.join(numbers)}")
+            raise ValueError(
+                f"--{name.replace('_', '-')} is {' or '.join(map(str, counts))} numbers, not {','.join(numbers)}"
+            )
     if not all(0 <= float(share) <= 1 for share in settings.result_share.split(",")):
         raise ValueError(f"--result-share is from 0 to 1, not {settings.result_share}")
     if settings.odds and "/" not in settings.odds and not set(settings.odds.split("+")) <= PIECES:
@@ -188,7 +206,9 @@ def check(settings: Settings) -> Settings:
     if (settings.fade or settings.subset) and not settings.unique:
         raise ValueError("--fade and --subset belong to --unique")
     if ";" in settings.yardstick:
-        raise ValueError(f"--yardstick: scorn match parts options by ';', which the path {settings.yardstick} has: rename it")
+        raise ValueError(
+            f"--yardstick: scorn match parts options by ';', which the path {settings.yardstick} has: rename it"
+        )
     if settings.balance and settings.sc_limit < 1:
         return replace(settings, sc_limit=5)
     return settings
@@ -212,7 +232,9 @@ def check_named(named: dict, settings: Settings) -> str:
         if name in named and not is_there:
             raise ValueError(f"--{name.replace('_', '-')} belongs to {needed}: without it it counts for nothing")
     if "gate_nodes" in named and settings.match_limit:
-        raise ValueError("--gate-nodes and --match-limit are two ways to say what a move may cost in matches: name one of them")
+        raise ValueError(
+            "--gate-nodes and --match-limit are two ways to say what a move may cost in matches: name one of them"
+        )
     if named.get("reuse") and settings.passes:
         if "passes" in named:
             raise ValueError("--reuse and --passes are two ways to say how much is learned: name one of them")

@@ -49,7 +49,7 @@ def optimizers(network: Network, rate: float) -> list[torch.optim.Optimizer]:
     """Muon for the matrices of the blocks, AdamW for the rest."""
     matrices, others = [], []
     for name, parameter in network.named_parameters():
-        inner = name.startswith("blocks.") or name.startswith(("policy_from.w", "policy_to.w", "value_hidden.w"))
+        inner = name.startswith(("blocks.", "policy_from.w", "policy_to.w", "value_hidden.w"))
         (matrices if inner and parameter.ndim == 2 else others).append(parameter)
     adam = torch.optim.AdamW(others, lr=rate, betas=(0.9, 0.98), weight_decay=0.0)
     muon = torch.optim.Muon(matrices, lr=rate, weight_decay=0.01, adjust_lr_fn="match_rms_adamw")
@@ -116,8 +116,8 @@ class Training:
     def __init__(self, args: argparse.Namespace):
         self.args = args
         # Several processes (torchrun) share the batch; each has one thread, which suits busy machines.
-        self.world = int(os.environ.get("WORLD_SIZE", 1))
-        self.rank = int(os.environ.get("RANK", 0))
+        self.world = int(os.environ.get("WORLD_SIZE", "1"))
+        self.rank = int(os.environ.get("RANK", "0"))
         if self.world > 1:
             dist.init_process_group("gloo")
         torch.set_num_threads(1)

@@ -123,7 +123,11 @@ def test_a_fifth_of_a_subset_is_from_the_first_fifth_the_next_from_the_first_two
     expected = 50 * np.array([5, 4, 3, 2, 1]) / 15
     assert counts.mean(axis=0) == pytest.approx(expected, abs=0.35)  # four standard errors
     # In each run, whatever the lot says: at least so many of the first fifths together, and never more of one than there are.
-    assert (counts.cumsum(axis=1) >= [10, 20, 30, 40, 50]).all() and (counts <= 20).all() and (counts.sum(axis=1) == 50).all()
+    assert (
+        (counts.cumsum(axis=1) >= [10, 20, 30, 40, 50]).all()
+        and (counts <= 20).all()
+        and (counts.sum(axis=1) == 50).all()
+    )
     # The order of the list is that of Count, wherever a position stands.
     mixed = np.random.default_rng(3).permutation(100)
     other = selfplay.subset(selfplay.Pool(selfplay.select(data, mixed), mixed), 10, 1)
@@ -133,11 +137,16 @@ def test_a_fifth_of_a_subset_is_from_the_first_fifth_the_next_from_the_first_two
 
 def test_ratings_agree_with_the_scores():
     expected = 1 / (1 + 10 ** (-100 / 400))
-    results = [Result("b", "a", round(10_000 * expected), 0, 10_000 - round(10_000 * expected)), Result("c", "b", 50, 900, 50)]
+    results = [
+        Result("b", "a", round(10_000 * expected), 0, 10_000 - round(10_000 * expected)),
+        Result("c", "b", 50, 900, 50),
+    ]
     found = rate([*results, Result("x", "y", 1, 0, 0)], {"a": 1000.0})
     assert found["a"].elo == 1000 and found["b"].elo == pytest.approx(1100, abs=1)
     assert found["c"].elo == pytest.approx(found["b"].elo, abs=0.5)
-    assert found["b"].error == pytest.approx(1.96 * 400 / math.log(10) / math.sqrt(10_000 * expected * (1 - expected)), rel=0.01)
+    assert found["b"].error == pytest.approx(
+        1.96 * 400 / math.log(10) / math.sqrt(10_000 * expected * (1 - expected)), rel=0.01
+    )
     assert "x" not in found and found["c"].error > found["b"].error
     unbeaten = rate([Result("b", "a", 10, 0, 0)], {})
     assert unbeaten["b"].elo == 0 and -700 < unbeaten["a"].elo < -300  # the first one named is 0
@@ -171,11 +180,20 @@ def test_presets_are_settings_and_nonsense_is_refused():
         with pytest.raises(ValueError):
             settings.check(settings.Settings(**wrong))
     # Every number has a range, but for the seed.
-    numbers = {name: value for name, value in settings.as_dict(settings.Settings()).items() if type(value) in (int, float)}
+    numbers = {
+        name: value for name, value in settings.as_dict(settings.Settings()).items() if type(value) in (int, float)
+    }
     assert set(numbers) == {"seed", *settings.RANGES}
     nan, inf = math.nan, math.inf
     out_of_range = [("pool_pairs", -1), ("sc_limit", -5), ("subset", -5), ("yardstick_every", 0), ("random_share", 1.1)]
-    out_of_range += [("fade", -0.1), ("balance", -1.0), ("rate", nan), ("rate", inf), ("gate_score", nan), ("nodes", 2**40)]
+    out_of_range += [
+        ("fade", -0.1),
+        ("balance", -1.0),
+        ("rate", nan),
+        ("rate", inf),
+        ("gate_score", nan),
+        ("nodes", 2**40),
+    ]
     for name, value in out_of_range:
         with pytest.raises(ValueError, match=f"^--{name.replace('_', '-')} must be "):
             settings.check(settings.Settings(**{"unique": True, name: value}))
@@ -317,7 +335,9 @@ def test_the_rules_of_two_presets_are_not_mixed(tmp_path, monkeypatch, capsys):
     kept = json.loads(manifest)["settings"]
     assert kept == settings.as_dict(settings.Settings(**settings.PRESETS["cgzero"] | {"games": 9, "fade": 0.05}))
     for preset, more in (("alphazero", {}), ("paper", {"games": 9}), ("cgzero", {})):
-        with pytest.raises(LoopError, match=rf"begun with other rules than those of --preset {preset} \(.*\): go on without --preset"):
+        with pytest.raises(
+            LoopError, match=rf"begun with other rules than those of --preset {preset} \(.*\): go on without --preset"
+        ):
             loop.Loop(folder, FakeProgram(), more, "1", preset)
         assert (folder / "manifest.json").read_text() == manifest
     capsys.readouterr()
@@ -344,7 +364,9 @@ def test_settings_that_count_for_nothing_are_not_taken_in_silence(tmp_path, caps
             loop.Loop(folder, FakeProgram(), named, "1")
         assert not (folder / "manifest.json").exists()
     # What is off is not named in vain, nor is what a preset says beside what was named.
-    for at, (named, preset) in enumerate([({"reuse": 3.0, "passes": 0.0}, "cgzero"), ({"balance": 0.0}, "paper"), ({"most_nodes": 0}, "")]):
+    for at, (named, preset) in enumerate(
+        [({"reuse": 3.0, "passes": 0.0}, "cgzero"), ({"balance": 0.0}, "paper"), ({"most_nodes": 0}, "")]
+    ):
         loop.Loop(tmp_path / str(at), FakeProgram(), named, "1", preset).folder.close()
     assert "counts for nothing" not in capsys.readouterr().err
     # The passes are not named, but of the preset.
@@ -375,7 +397,9 @@ def test_settings_that_count_for_nothing_are_not_taken_in_silence(tmp_path, caps
         ({"yardstick_nodes": 2}, "", "--yardstick", {"yardstick": "stockfish"}),
     ],
 )
-def test_what_counts_for_nothing_without_another_setting_is_refused(tmp_path, monkeypatch, named, preset, needed, missing):
+def test_what_counts_for_nothing_without_another_setting_is_refused(
+    tmp_path, monkeypatch, named, preset, needed, missing
+):
     monkeypatch.setattr(matches, "yardstick_levels", lambda command: range(1320, 3191, 100))
     folder, name = tmp_path / "loop", next(iter(named))
     told = f"--{name.replace('_', '-')} belongs to {needed}: without it it counts for nothing"
@@ -403,7 +427,9 @@ def test_a_path_that_scorn_match_cannot_read_is_refused(tmp_path):
     with pytest.raises(LoopError, match=f"^scorn match parts options by ';', which the path {folder} has"):
         loop.Loop(folder, FakeProgram(), {}, "1")
     assert not folder.exists()
-    with pytest.raises(ValueError, match="^--yardstick: scorn match parts options by ';', which the path /opt/stock;fish has"):
+    with pytest.raises(
+        ValueError, match="^--yardstick: scorn match parts options by ';', which the path /opt/stock;fish has"
+    ):
         loop.Loop(tmp_path / "loop", FakeProgram(), {"yardstick": "/opt/stock;fish"}, "1")
 
 
@@ -437,7 +463,13 @@ def test_settings_are_in_the_order_of_the_phases():
     names = [item.name for item in fields(settings.Settings)]
     phases = list(MADE_BY)
     assert sorted(map(settings.first_use, names), key=phases.index) == [settings.first_use(name) for name in names]
-    known = {"shape": "start", "games": "games", "most_nodes": "games", "window": "training", "train_threads": "training"}
+    known = {
+        "shape": "start",
+        "games": "games",
+        "most_nodes": "games",
+        "window": "training",
+        "train_threads": "training",
+    }
     known |= {"gate": "matches", "match_limit": "matches", "yardstick_nodes": "matches", "seed": "start"}
     assert {name: settings.first_use(name) for name in known} == known
 
@@ -470,7 +502,9 @@ def test_what_the_program_complains_of_is_told(tmp_path):
     many = "scorn: loading\n" * 5 + "scorn: cannot write x: no space\n"
     assert complaint(many) == "scorn: loading; scorn: loading; scorn: cannot write x: no space"
     panic = "scorn: loading\nthread 'main' panicked at src/main.rs:1:2:\nno memory\nnote: run with `RUST_BACKTRACE=1`\n"
-    assert complaint(panic) == "thread 'main' panicked at src/main.rs:1:2:; no memory; note: run with `RUST_BACKTRACE=1`"
+    assert (
+        complaint(panic) == "thread 'main' panicked at src/main.rs:1:2:; no memory; note: run with `RUST_BACKTRACE=1`"
+    )
     assert complaint("a\nb\nc\nd\n") == "b; c; d" and complaint("") == ""
     script = tmp_path / "scorn"
     script.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{USAGE}END\nexit 2\n")
@@ -573,13 +607,20 @@ def test_rivals_share_the_games_by_the_last_scores(tmp_path):
     assert games.win_rates(made) == [0.5, 0.7]
     need = [0.501, 0.301]
     expected = round(100 * need[1] / sum(need))
-    assert shares(made, 2) == {"best": (100 - expected, "gen-0001", "gen-0001"), "second": (expected, "gen-0001", "gen-0000")}
+    assert shares(made, 2) == {
+        "best": (100 - expected, "gen-0001", "gen-0001"),
+        "second": (expected, "gen-0001", "gen-0000"),
+    }
     # What it barely beat is not left out for what it beat always: that one plays no more, but as one of the older.
     made = loop_of(tmp_path, [judged(1, True, [0.7, 0.5]), judged(2, True, [0.6, 0.99])], games=100, rivals=True)
     found = shares(made, 3)
     assert made.best() == (2, 1) and games.win_rates(made) == [0.5, 0.6]
     expected = round(90 * 0.401 / (0.501 + 0.401))
-    assert found["best"] == (90 - expected, "gen-0002", "gen-0002") and found["second"] == (expected, "gen-0002", "gen-0001")
+    assert found["best"] == (90 - expected, "gen-0002", "gen-0002") and found["second"] == (
+        expected,
+        "gen-0002",
+        "gen-0001",
+    )
     assert found["older"][0] == 10 and found["older"][1] in ("gen-0001", "gen-0002") and found["older"][2] == "gen-0000"
     # Rejected, the scores are against those who are still the best: the lower the more games.
     made.generations.append(judged(3, False, [0.2, 0.6]))
@@ -617,7 +658,12 @@ def test_the_gate_promotes_best1_to_best2(tmp_path):
     found = verdict(made, (40, 0, 60), (90, 0, 10))
     assert not found["promoted"] and found["win_rates"] == [0.4, 0.9] and made.best() == (2, 0)
     found = verdict(made, (60, 0, 40), (10, 0, 90))
-    assert found["promoted"] and found["win_rates"] == [0.6, 0.1] and made.best() == (4, 2) and games.win_rates(made) == [0.5, 0.6]
+    assert (
+        found["promoted"]
+        and found["win_rates"] == [0.6, 0.1]
+        and made.best() == (4, 2)
+        and games.win_rates(made) == [0.5, 0.6]
+    )
     made = loop_of(tmp_path, [], gate="sprt")
     assert not verdict(made, (90, 0, 10), verdict="h0")["promoted"]
     assert not verdict(made, (90, 0, 10), verdict="continue")["promoted"]
@@ -785,7 +831,9 @@ def stopped_loop(folder: Path, monkeypatch, samples: int = 1) -> tuple[Path, lis
         made.run(1, math.inf)
     made.folder.close()
     files = sorted(folder.glob("gen-0001/games-best-*/positions-*.vis"))
-    assert len(files) == 2 * samples and list(json.loads((folder / "manifest.json").read_text())["current"]) == ["games"]
+    assert len(files) == 2 * samples and list(json.loads((folder / "manifest.json").read_text())["current"]) == [
+        "games"
+    ]
     return folder, files
 
 
@@ -834,14 +882,18 @@ def test_damage_that_comes_while_the_loop_runs_is_told(tmp_path, monkeypatch, ca
     made = loop.Loop(folder, TinyProgram(), {}, "1")
     for path in files:
         damage(path)
-    with pytest.raises(LoopError, match="^no games of generation 1 are whole any more: the same command plays them again$"):
+    with pytest.raises(
+        LoopError, match="^no games of generation 1 are whole any more: the same command plays them again$"
+    ):
         learning.train(made.folder, 1, made.program)
 
 
 def test_games_without_a_position_to_learn_from_are_not_played_for_ever(tmp_path, monkeypatch, capsys):
     folder, _ = stopped_loop(tmp_path / "loop", monkeypatch, samples=0)
     program = TinyProgram()
-    with pytest.raises(LoopError, match="^no position in the games of generation 1 .*--random-plies.*: name other settings$"):
+    with pytest.raises(
+        LoopError, match="^no position in the games of generation 1 .*--random-plies.*: name other settings$"
+    ):
         loop.Loop(folder, program, {}, "1").run(1, math.inf)
     assert program.asked == []
     assert not list(folder.glob("gen-0001/damaged-*"))
@@ -873,7 +925,12 @@ def test_curves_of_a_folder_that_is_no_loops_are_refused(tmp_path, monkeypatch, 
 def test_a_manifest_of_something_else_is_named(tmp_path, monkeypatch, capsys):
     path = tmp_path / "manifest.json"
     # Such as that of `scorn selfplay`, beside its games.
-    for other in ('{"format": 1, "games": 8}', "[]", '{"format": 1, "settings": [], "generations": []}', '{"format": 1'):
+    for other in (
+        '{"format": 1, "games": 8}',
+        "[]",
+        '{"format": 1, "settings": [], "generations": []}',
+        '{"format": 1',
+    ):
         path.write_text(other)
         with pytest.raises(LoopError, match=r"manifest.json is damaged, or not that of a loop \("):
             loop.Loop(tmp_path, FakeProgram(), {}, "1")
@@ -900,7 +957,11 @@ def edited(change) -> str:
     """The manifest of a loop of two generations in the middle of the third, after somebody has changed it."""
     third = generation(3, (1, 0, 1), "gen-2")
     made = {"format": 1, "program": "scorn 1", "settings": settings.as_dict(settings.Settings())}
-    made["generations"] = [{"generation": 0, "network": "x"}, generation(1, (1, 0, 1), "gen-0"), generation(2, (1, 0, 1), "gen-1")]
+    made["generations"] = [
+        {"generation": 0, "network": "x"},
+        generation(1, (1, 0, 1), "gen-0"),
+        generation(2, (1, 0, 1), "gen-1"),
+    ]
     made["current"] = {name: third[name] for name in ("games", "training", "matches")}
     change(made)
     return json.dumps(made)
@@ -923,9 +984,18 @@ def edited(change) -> str:
         (lambda made: made["generations"].pop(1), '"generations[1].generation" must be 1'),
         (lambda made: made["generations"][1].pop("promoted"), '"promoted" is missing in "generations[1]"'),
         (lambda made: made["generations"][2]["games"].pop("folders"), '"folders" is missing in "generations[2].games"'),
-        (lambda made: made["generations"][2].update(win_rates=[1]), '"generations[2].win_rates" must be a list of at least 2'),
-        (lambda made: made["generations"][2]["matches"][0].update(wins="3"), '"generations[2].matches[0].wins" must be a whole number'),
-        (lambda made: made["generations"][2]["training"]["learned"].update(kl="-"), '"generations[2].training.learned.kl" must be a number'),
+        (
+            lambda made: made["generations"][2].update(win_rates=[1]),
+            '"generations[2].win_rates" must be a list of at least 2',
+        ),
+        (
+            lambda made: made["generations"][2]["matches"][0].update(wins="3"),
+            '"generations[2].matches[0].wins" must be a whole number',
+        ),
+        (
+            lambda made: made["generations"][2]["training"]["learned"].update(kl="-"),
+            '"generations[2].training.learned.kl" must be a number',
+        ),
         (lambda made: made["current"]["games"].pop("samples"), '"samples" is missing in "current.games"'),
         (lambda made: made["current"].update(matches=[]), '"current.matches" must be a list of at least 1'),
         (
@@ -975,10 +1045,25 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
 
 def generation(number: int, score: tuple[int, int, int], opponent: str) -> dict:
     wins, draws, lost = score
-    games = {"games": 10, "white": 3, "draws": 5, "black": 2, "decisive": 5, "plies": 500, "sc_limit": 5.0, "nodes": 100}
+    games = {
+        "games": 10,
+        "white": 3,
+        "draws": 5,
+        "black": 2,
+        "decisive": 5,
+        "plies": 500,
+        "sc_limit": 5.0,
+        "nodes": 100,
+    }
     games |= {"samples": 400, "folders": ["games-best-1"]}
     match = {"first": f"gen-{number}", "second": opponent, "wins": wins, "draws": draws, "losses": lost}
-    training = {"positions": 400, "steps": 8, "learned": {"kl": 1.0, "value": 0.8}, "fresh": {"kl": 1.1, "value": 0.9}, "network": "y"}
+    training = {
+        "positions": 400,
+        "steps": 8,
+        "learned": {"kl": 1.0, "value": 0.8},
+        "fresh": {"kl": 1.1, "value": 0.9},
+        "network": "y",
+    }
     verdict = {"network": "y", "promoted": True, "win_rates": [0.5, 0.5]}
     return {"generation": number, "games": games, "training": training, "matches": [match], **verdict}
 
@@ -998,7 +1083,11 @@ def scalars_of(data: bytes) -> dict[str, list[tuple[int, float]]]:
 
 
 def test_curves_and_page(tmp_path):
-    generations = [generation(1, (6, 2, 2), "gen-0"), generation(2, (5, 5, 0), "gen-1"), generation(3, (0, 1, 9), "Stockfish 1320")]
+    generations = [
+        generation(1, (6, 2, 2), "gen-0"),
+        generation(2, (5, 5, 0), "gen-1"),
+        generation(3, (0, 1, 9), "Stockfish 1320"),
+    ]
     curves = charts.series(generations[:2])
     assert curves["games/total"] == [(1, 10.0), (2, 20.0)] and curves["loss/kl fresh"][0] == (1, 1.1)
     elo = dict(curves["elo/network"])
@@ -1008,28 +1097,50 @@ def test_curves_and_page(tmp_path):
     rated = charts.ratings(generations)
     assert rated["Stockfish 1320"].elo == 1320 and rated["gen-3"].elo < 1320 and rated["gen-0"].elo < rated["gen-2"].elo
     # But for a match in which it won everything: then generation 0 is 0.
-    lost = [generation(1, (6, 2, 2), "gen-0"), generation(2, (0, 0, 20), "Stockfish 1350"), generation(3, (5, 5, 0), "gen-1")]
+    lost = [
+        generation(1, (6, 2, 2), "gen-0"),
+        generation(2, (0, 0, 20), "Stockfish 1350"),
+        generation(3, (5, 5, 0), "gen-1"),
+    ]
     assert charts.fixed(lost) == {} and charts.ratings(lost)["gen-0"].elo == 0
+    heads, table = charts.rows(generations)
+    losses = dict(zip(heads, table[0]))
+    assert [losses[name] for name in ("KL fresh", "KL", "value fresh", "value")] == ["1.1", "1.0", "0.9", "0.8"]
     charts.write_page(tmp_path / "report.html", "x < y", "three", generations)
     page = (tmp_path / "report.html").read_text()
     assert "<svg" in page and "x &lt; y" in page and page.count("<tr>") == 4
     # matplotlib draws letters, and names each text in a comment.
-    titles = ["Elo by network", "loss on new games (fresh: before they are learned from)", "(w+l)/d of self-play", "ScLimit"]
+    titles = [
+        "Elo by network",
+        "loss on new games (fresh: before they are learned from)",
+        "(w+l)/d of self-play",
+        "ScLimit",
+    ]
     for title in [*titles, "nodes a move", "games so far"]:
         assert page.count(f"<!-- {title} -->") == 1, title
     charts.write_tensorboard(tmp_path / "tb", generations)
     charts.write_tensorboard(tmp_path / "tb", generations)
     (events,) = (tmp_path / "tb").iterdir()
     scalars = scalars_of(events.read_bytes())
-    assert scalars["search/nodes"] == [(1, 100), (2, 100), (3, 100)] and scalars["search/ScLimit"] == [(1, 5), (2, 5), (3, 5)]
-    assert scalars["games/decisive_per_draw"] == [(1, 1), (2, 1), (3, 1)] and scalars["games/total"] == [(1, 10), (2, 20), (3, 30)]
+    assert scalars["search/nodes"] == [(1, 100), (2, 100), (3, 100)] and scalars["search/ScLimit"] == [
+        (1, 5),
+        (2, 5),
+        (3, 5),
+    ]
+    assert scalars["games/decisive_per_draw"] == [(1, 1), (2, 1), (3, 1)] and scalars["games/total"] == [
+        (1, 10),
+        (2, 20),
+        (3, 30),
+    ]
     assert [at for at, _ in scalars["elo/network"]] == [0, 1, 2, 3]
     assert {"loss/kl_learned", "loss/kl_fresh", "loss/value_learned", "loss/value_fresh"} < set(scalars)
 
 
 def test_plots_that_cannot_be_written_are_told_of(tmp_path, monkeypatch, capsys):
     def said(generations: list[dict], svg: Path) -> str:
-        (tmp_path / "manifest.json").write_text(edited(lambda made: made["generations"].__setitem__(slice(1, None), generations)))
+        (tmp_path / "manifest.json").write_text(
+            edited(lambda made: made["generations"].__setitem__(slice(1, None), generations))
+        )
         monkeypatch.setattr("sys.argv", ["charts", str(tmp_path), "--svg", str(svg)])
         with pytest.raises(SystemExit):
             charts.main()

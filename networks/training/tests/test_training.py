@@ -128,13 +128,15 @@ E4, D4, G4 = 12 | 28 << 6, 11 | 27 << 6, 14 | 30 << 6
 
 
 def test_moves_share_the_policy_by_what_they_lose():
-    many = np.concatenate([
-        ranked_record((E4, 30), (D4, 30), (G4, -120)),
-        ranked_record((E4, 30), (D4, 80)),
-        ranked_record((E4, 30)),
-        ranked_record((0, records.NO_SCORE)),
-        ranked_record((E4, records.MATE), (D4, 900)),
-    ])
+    many = np.concatenate(
+        [
+            ranked_record((E4, 30), (D4, 30), (G4, -120)),
+            ranked_record((E4, 30), (D4, 80)),
+            ranked_record((E4, 30)),
+            ranked_record((0, records.NO_SCORE)),
+            ranked_record((E4, records.MATE), (D4, 900)),
+        ]
+    )
     soft = records.move_shares(many, DEFAULT_WDL, 0.04)
     assert soft[0, 0] == soft[0, 1] > 40 * soft[0, 2] > 0
     assert soft[1].tolist() == [0.5, 0.5, 0, 0, 0]
@@ -160,7 +162,9 @@ def test_the_policy_loss_counts_every_move_that_has_a_share():
 
 
 def test_won_positions_still_differ():
-    scores = np.array([-records.MATE, -1500, -1000, -560, -380, -200, 0, 200, 380, 560, 1000, 1500, records.MATE], np.int16)
+    scores = np.array(
+        [-records.MATE, -1500, -1000, -560, -380, -200, 0, 200, 380, 560, 1000, 1500, records.MATE], np.int16
+    )
     wdl = DEFAULT_WDL(scores)
     assert (np.diff(wdl[:, 0]) > 0).all() and (np.diff(wdl[:, 2]) < 0).all()
     assert np.diff(wdl[:, 0])[8:11].min() > 0.01, "a queen, a rook and a knight are told apart"
@@ -173,8 +177,17 @@ def test_material_orders_what_the_teacher_calls_lost():
         return float(records.with_material(np.array([score], np.int16), records.boards(record_of(board)))[0])
 
     # Stockfish's medians of such positions.
-    lost = [target(*odds_and_score, chess.WHITE) for odds_and_score in
-            [(["d1"], -662), (["a1", "h1"], -630), (["a1"], -597), (["c1"], -550), (["b1"], -498), (["f2"], -90)]]
+    lost = [
+        target(*odds_and_score, chess.WHITE)
+        for odds_and_score in [
+            (["d1"], -662),
+            (["a1", "h1"], -630),
+            (["a1"], -597),
+            (["c1"], -550),
+            (["b1"], -498),
+            (["f2"], -90),
+        ]
+    ]
     assert (np.diff(lost) > 0).all(), lost
     won = [target(*odds_and_score, chess.BLACK) for odds_and_score in [(["b1"], 640), (["a1"], 747), (["d1"], 724)]]
     assert won[0] < won[1] < won[2] and lost[-1] == -90, (won, lost)
