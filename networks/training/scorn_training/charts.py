@@ -162,8 +162,8 @@ def rows(generations: list[dict]) -> tuple[list[str], list[list[str]]]:
         ratio = f"{play['decisive'] / max(play['draws'], 1):.2f}"
         limit = f"{play['sc_limit']:.0f}" if play["sc_limit"] else "-"
         losses = [training[when].get(loss, "") for loss in ("kl", "value") for when in ("fresh", "learned")]
-        cells = [name, elo, *counts, ratio, limit, play["nodes"], training["positions"], *losses]
-        cells.append("yes" if generation["promoted"] else "no")
+        verdict = "yes" if generation["promoted"] else "no"
+        cells = [name, elo, *counts, ratio, limit, play["nodes"], training["positions"], *losses, verdict]
         table.append([str(cell) for cell in cells])
     return heads, table
 

@@ -182,9 +182,10 @@ def set_aside_damaged(folder: Folder, number: int) -> None:
     games = folder.current["games"]
     parts = [folder.of(number) / name for name in games["folders"]]
     told: list[str] = []
+    if not games["samples"]:
+        return
     # Of every part, so that all that is damaged is told of.
-    whole = [path for part in parts for path in selfplay.whole_files(part, told.append)]
-    if whole or not games["samples"]:
+    if [path for part in parts for path in selfplay.whole_files(part, told.append)]:
         return
     for text in told:
         say(folder.inside(text))

@@ -39,11 +39,8 @@ def read_manifest(folder: Path) -> dict | None:
     """
     path = folder / "manifest.json"
     if not path.exists():
-        others = (
-            [item.name for item in folder.iterdir() if item.name not in (".lock", "manifest.partial")]
-            if folder.exists()
-            else []
-        )
+        items = folder.iterdir() if folder.exists() else []
+        others = [item.name for item in items if item.name not in (".lock", "manifest.partial")]
         if others:
             raise LoopError(f"{folder} is not empty ({others[0]} is in it) and holds no manifest.json")
         return None

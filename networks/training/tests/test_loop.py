@@ -616,11 +616,8 @@ def test_rivals_share_the_games_by_the_last_scores(tmp_path):
     found = shares(made, 3)
     assert made.best() == (2, 1) and games.win_rates(made) == [0.5, 0.6]
     expected = round(90 * 0.401 / (0.501 + 0.401))
-    assert found["best"] == (90 - expected, "gen-0002", "gen-0002") and found["second"] == (
-        expected,
-        "gen-0002",
-        "gen-0001",
-    )
+    assert found["best"] == (90 - expected, "gen-0002", "gen-0002")
+    assert found["second"] == (expected, "gen-0002", "gen-0001")
     assert found["older"][0] == 10 and found["older"][1] in ("gen-0001", "gen-0002") and found["older"][2] == "gen-0000"
     # Rejected, the scores are against those who are still the best: the lower the more games.
     made.generations.append(judged(3, False, [0.2, 0.6]))
@@ -658,12 +655,8 @@ def test_the_gate_promotes_best1_to_best2(tmp_path):
     found = verdict(made, (40, 0, 60), (90, 0, 10))
     assert not found["promoted"] and found["win_rates"] == [0.4, 0.9] and made.best() == (2, 0)
     found = verdict(made, (60, 0, 40), (10, 0, 90))
-    assert (
-        found["promoted"]
-        and found["win_rates"] == [0.6, 0.1]
-        and made.best() == (4, 2)
-        and games.win_rates(made) == [0.5, 0.6]
-    )
+    assert found["promoted"] and found["win_rates"] == [0.6, 0.1]
+    assert made.best() == (4, 2) and games.win_rates(made) == [0.5, 0.6]
     made = loop_of(tmp_path, [], gate="sprt")
     assert not verdict(made, (90, 0, 10), verdict="h0")["promoted"]
     assert not verdict(made, (90, 0, 10), verdict="continue")["promoted"]
@@ -831,9 +824,8 @@ def stopped_loop(folder: Path, monkeypatch, samples: int = 1) -> tuple[Path, lis
         made.run(1, math.inf)
     made.folder.close()
     files = sorted(folder.glob("gen-0001/games-best-*/positions-*.vis"))
-    assert len(files) == 2 * samples and list(json.loads((folder / "manifest.json").read_text())["current"]) == [
-        "games"
-    ]
+    assert len(files) == 2 * samples
+    assert list(json.loads((folder / "manifest.json").read_text())["current"]) == ["games"]
     return folder, files
 
 
@@ -1122,16 +1114,10 @@ def test_curves_and_page(tmp_path):
     charts.write_tensorboard(tmp_path / "tb", generations)
     (events,) = (tmp_path / "tb").iterdir()
     scalars = scalars_of(events.read_bytes())
-    assert scalars["search/nodes"] == [(1, 100), (2, 100), (3, 100)] and scalars["search/ScLimit"] == [
-        (1, 5),
-        (2, 5),
-        (3, 5),
-    ]
-    assert scalars["games/decisive_per_draw"] == [(1, 1), (2, 1), (3, 1)] and scalars["games/total"] == [
-        (1, 10),
-        (2, 20),
-        (3, 30),
-    ]
+    assert scalars["search/nodes"] == [(1, 100), (2, 100), (3, 100)]
+    assert scalars["search/ScLimit"] == [(1, 5), (2, 5), (3, 5)]
+    assert scalars["games/decisive_per_draw"] == [(1, 1), (2, 1), (3, 1)]
+    assert scalars["games/total"] == [(1, 10), (2, 20), (3, 30)]
     assert [at for at, _ in scalars["elo/network"]] == [0, 1, 2, 3]
     assert {"loss/kl_learned", "loss/kl_fresh", "loss/value_learned", "loss/value_fresh"} < set(scalars)
 
