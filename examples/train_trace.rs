@@ -13,7 +13,7 @@ use scorn::sparse::{
     network::Shape,
     simd::Level,
     train::{
-        adam::Moments,
+        adam::{Moments, Stride},
         step::{self, Chunk, Losses, Scales, ValueLoss, ValueTarget, Workspace},
     },
 };
@@ -27,6 +27,8 @@ const SHAPE: Shape = Shape {
 };
 const STEPS: u64 = 20;
 const RATE: f32 = 3e-3;
+/// Large enough that it shows in the weights at the end.
+const WEIGHT_DECAY: f32 = 0.2;
 const POSITIONS: usize = 12;
 
 fn main() -> Result<()> {
@@ -63,7 +65,12 @@ fn main() -> Result<()> {
             gradient,
             &mut workspace,
         ));
-        state.update(level, &sections, &mut gradients, RATE, number);
+        let stride = Stride {
+            rate: RATE,
+            weight_decay: WEIGHT_DECAY,
+            step: number,
+        };
+        state.update(level, &sections, &mut gradients, stride);
     }
     fs::write(folder.join("end.f32"), bytes(&state.weights))?;
     let lists = |lists: &step::Lists| {
@@ -75,6 +82,7 @@ fn main() -> Result<()> {
         "sections": sections.all().map(|section| [section.range.start, section.range.end]),
         "limits": sections.all().map(|section| section.limit.is_finite().then_some(section.limit)),
         "rate": RATE,
+        "weight_decay": WEIGHT_DECAY,
         "squared": is_squared,
         "scales": [scales.policy, scales.value, scales.plies],
         "policy_inputs": lists(&chunk.policy_inputs),

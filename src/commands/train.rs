@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use crate::files::{self, output};
 use crate::network::load::wishes;
 use crate::sparse::network::Shape;
+use crate::sparse::train::adam::WEIGHT_DECAY;
 use crate::sparse::train::checkpoint::Checkpoint;
 use crate::sparse::train::data::{MixPart, Subject};
 use crate::sparse::train::start::{Changes, random_start, start_from};
@@ -71,6 +72,9 @@ struct RunArgs {
     /// Steps over which the rate rises from 0
     #[arg(long, default_value_t = 200, value_name = "N")]
     warmup: u64,
+    /// What weights lose in a step that uses them, as a share of themselves, times the rate: more, and less is learned by heart
+    #[arg(long, default_value_t = WEIGHT_DECAY, value_name = "X")]
+    weight_decay: f64,
     /// Stop at this step
     #[arg(long, default_value_t = u64::MAX, hide_default_value = true, value_name = "N")]
     steps: u64,
@@ -314,6 +318,7 @@ fn settings(args: &RunArgs) -> TrainingSettings {
         chunk: args.chunk,
         rate: args.rate,
         warmup: args.warmup,
+        weight_decay: args.weight_decay,
         steps: args.steps,
         minutes: args.minutes,
         decay: args.decay.clone(),

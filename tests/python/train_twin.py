@@ -86,7 +86,9 @@ def main() -> None:
     start, end = (numpy.fromfile(f"{folder}/{name}.f32", "<f4") for name in ("start", "end"))
     ranges = dict(zip(NAMES, batch["sections"]))
     weights = {name: torch.tensor(start[a:b], requires_grad=True) for name, (a, b) in ranges.items()}
-    optimizer = torch.optim.AdamW(weights.values(), lr=batch["rate"], betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
+    optimizer = torch.optim.AdamW(
+        weights.values(), lr=batch["rate"], betas=(0.9, 0.999), eps=1e-8, weight_decay=batch["weight_decay"]
+    )
     for number, expected in enumerate(batch["losses"]):
         optimizer.zero_grad()
         found = losses(weights, batch)

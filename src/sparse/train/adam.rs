@@ -11,10 +11,21 @@ const BETA1: f32 = 0.9;
 /// Decay of the second moment.
 const BETA2: f32 = 0.999;
 const EPSILON: f32 = 1e-8;
-/// Decay of the weights, times the rate.
-const WEIGHT_DECAY: f32 = 0.01;
+/// What weights lose in a step, times the rate, if nobody says otherwise.
+pub const WEIGHT_DECAY: f64 = 0.01;
 /// Weights that are skipped or updated together.
 const GROUP: usize = 16;
+
+/// How far a step goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Stride {
+    /// The learning rate.
+    pub rate: f32,
+    /// What weights that the batch touched lose, as a share of themselves, times the rate.
+    pub weight_decay: f32,
+    /// The step's number, from 1 on.
+    pub step: u64,
+}
 
 /// Weights and all that belongs to each of them.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,16 +51,15 @@ impl Moments {
         }
     }
 
-    /// One step with the sum of the gradients, which are 0 afterwards. `step` counts from 1.
+    /// One step with the sum of the gradients, which are 0 afterwards.
     pub fn update(
         &mut self,
         level: Level,
         sections: &Sections,
         gradients: &mut [Vec<f32>],
-        rate: f32,
-        step: u64,
+        stride: Stride,
     ) {
-        let corrections = Corrections::at(step);
+        let corrections = Corrections::at(stride.step);
         // Each thread takes a part of every section. Sections are long; parts are whole groups.
         let threads = gradients.len();
         std::thread::scope(|scope| {
@@ -72,7 +82,7 @@ impl Moments {
                     left -= parts.weights.len();
                     task.push(Update {
                         parts,
-                        rate,
+                        stride,
                         limit: section.limit,
                         corrections,
                     });
@@ -142,7 +152,7 @@ impl<'a> Parts<'a> {
 
 struct Update<'a> {
     parts: Parts<'a>,
-    rate: f32,
+    stride: Stride,
     limit: f32,
     corrections: Corrections,
 }
@@ -180,13 +190,16 @@ impl Update<'_> {
         let weights = &mut self.parts.weights[start..start + N];
         let first = &mut self.parts.first[start..start + N];
         let second = &mut self.parts.second[start..start + N];
+        let Stride {
+            rate, weight_decay, ..
+        } = self.stride;
         for at in 0..N {
             let slope = gradient[at];
             first[at] += (1.0 - BETA1) * (slope - first[at]);
             second[at] += (1.0 - BETA2) * (slope * slope - second[at]);
             let spread = (second[at] * self.corrections.second).sqrt() + EPSILON;
-            let step = first[at] * self.corrections.first / spread + WEIGHT_DECAY * weights[at];
-            weights[at] = (weights[at] - self.rate * step).clamp(-self.limit, self.limit);
+            let step = first[at] * self.corrections.first / spread + weight_decay * weights[at];
+            weights[at] = (weights[at] - rate * step).clamp(-self.limit, self.limit);
         }
     }
 }

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use self::adam::Moments;
+use self::adam::{Moments, Stride};
 use self::checkpoint::{Checkpoint, TrainingProgress};
 use self::data::{Drawer, MixPart, Mixture, Subject};
 use self::measure::{Floating, Integers, Measures};
@@ -66,6 +66,8 @@ pub struct TrainingSettings {
     pub rate: f64,
     /// Steps over which it rises from 0.
     pub warmup: u64,
+    /// What weights lose in a step, as a share of themselves, times the rate.
+    pub weight_decay: f64,
     /// The run ends at this step.
     pub steps: u64,
     /// Or after so many minutes (of the decay, if it is one); [`ENDLESS`]: not.
@@ -144,6 +146,12 @@ pub fn run(settings: &TrainingSettings, report: &mut dyn FnMut(&str)) -> Result<
     ensure!(
         settings.batch > 0 && settings.chunk > 0 && settings.threads > 0,
         "sizes must be positive"
+    );
+    ensure!(
+        settings.weight_decay >= 0.0 && settings.rate * settings.weight_decay < 1.0,
+        "with a weight decay of {} at a rate of {} nothing would be left of the weights",
+        settings.weight_decay,
+        settings.rate
     );
     // Each thread has gradients of its own: what has nothing to do is not started.
     ensure!(
@@ -316,9 +324,14 @@ impl<'a> TrainingRun<'a> {
         ensure!(total.is_finite(), "the loss is not finite at step {step}");
         self.progress.step += 1;
         self.progress.positions += settings.batch as u64;
-        let (rate, step) = (self.rate(), self.progress.step);
+        let step = self.progress.step;
+        let stride = Stride {
+            rate: self.rate(),
+            weight_decay: settings.weight_decay as f32,
+            step,
+        };
         self.state
-            .update(level, &self.sections, &mut self.gradients, rate, step);
+            .update(level, &self.sections, &mut self.gradients, stride);
         if step.is_multiple_of(AVERAGE_EVERY) {
             let steps = (step - self.progress.decay_step) as f64;
             let horizon = (AVERAGE_SHARE * steps).clamp(AVERAGE_EVERY as f64, AVERAGE_MOST);
@@ -515,6 +528,7 @@ mod tests {
             chunk: 16,
             rate: 5e-3,
             warmup: 10,
+            weight_decay: adam::WEIGHT_DECAY,
             steps: 20,
             minutes: 10.0,
             decay: None,
@@ -552,6 +566,38 @@ mod tests {
         let progress = run(&settings(&parts, &data), &mut |_| {}).unwrap();
         assert_eq!((progress.step, progress.positions), (20, 640));
         assert!(weights(&whole) == weights(&parts));
+    }
+
+    #[test]
+    fn weights_that_a_step_uses_decay_by_their_share_and_others_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("x.rec");
+        write(&data, 24);
+        let after_a_step = |weight_decay: f64| {
+            let into = folder.path().join(weight_decay.to_string());
+            let mut settings = settings(&into, &data);
+            (settings.steps, settings.warmup, settings.rate) = (1, 1, 1e-3);
+            settings.weight_decay = weight_decay;
+            run(&settings, &mut |_| {}).map(|_| weights(&into).state.weights)
+        };
+        let start = random_start(TINY, 1).state.weights;
+        let [plain, decayed] = [0.0, 50.0].map(|decay| after_a_step(decay).unwrap());
+        let [mut used, mut unused] = [0, 0];
+        for ((start, plain), decayed) in start.iter().zip(&plain).zip(&decayed) {
+            if start == plain {
+                assert_eq!(start, decayed);
+                unused += usize::from(*start != 0.0);
+            } else {
+                let lost = plain - decayed;
+                assert!((lost - 0.05 * start).abs() < 1e-6, "{lost} of {start}");
+                used += usize::from(*start != 0.0);
+            }
+        }
+        assert!(used > 1000 && unused > 1000, "{used} {unused}");
+        for absurd in [-0.01, f64::NAN, 1000.0] {
+            let error = after_a_step(absurd).unwrap_err().to_string();
+            assert!(error.contains("weight decay"), "{error}");
+        }
     }
 
     #[test]
