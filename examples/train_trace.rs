@@ -10,14 +10,14 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng, seq::index};
 use scorn::sparse::{
     features::INPUTS,
     moves::ROWS,
-    network::Shape,
+    network::{Sections, Shape},
     simd::Level,
     train::{
         adam::{Moments, Stride},
         step::{self, Chunk, Losses, Scales, ValueLoss, ValueTarget, Workspace},
     },
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 const SHAPE: Shape = Shape {
     policy: 64,
@@ -73,11 +73,24 @@ fn main() -> Result<()> {
         state.update(level, &sections, &mut gradients, stride);
     }
     fs::write(folder.join("end.f32"), bytes(&state.weights))?;
+    let text = description(&sections, is_squared, scales, &chunk, &losses);
+    fs::write(folder.join("batch.json"), text.to_string())?;
+    Ok(())
+}
+
+/// What the twin needs to do the same, and the losses that it is to find.
+fn description(
+    sections: &Sections,
+    is_squared: bool,
+    scales: Scales,
+    chunk: &Chunk,
+    losses: &[Losses],
+) -> Value {
     let lists = |lists: &step::Lists| {
         let all = (0..lists.len()).map(|index| lists.get(index).to_vec());
         all.collect::<Vec<_>>()
     };
-    let text = json!({
+    json!({
         "shape": SHAPE,
         "sections": sections.all().map(|section| [section.range.start, section.range.end]),
         "limits": sections.all().map(|section| section.limit.is_finite().then_some(section.limit)),
@@ -94,9 +107,7 @@ fn main() -> Result<()> {
         "plies": chunk.values.iter().map(|target| target.plies).collect::<Vec<_>>(),
         "plies_weights": chunk.values.iter().map(|target| target.plies_weight).collect::<Vec<_>>(),
         "losses": losses.iter().map(|loss| [loss.policy, loss.value, loss.plies]).collect::<Vec<_>>(),
-    });
-    fs::write(folder.join("batch.json"), text.to_string())?;
-    Ok(())
+    })
 }
 
 /// Positions with random inputs and targets.
