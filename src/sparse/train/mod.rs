@@ -583,15 +583,15 @@ mod tests {
         let start = random_start(TINY, 1).state.weights;
         let [plain, decayed] = [0.0, 50.0].map(|decay| after_a_step(decay).unwrap());
         let [mut used, mut unused] = [0, 0];
-        for ((start, plain), decayed) in start.iter().zip(&plain).zip(&decayed) {
-            if start == plain {
-                assert_eq!(start, decayed);
-                unused += usize::from(*start != 0.0);
-            } else {
-                let lost = plain - decayed;
-                assert!((lost - 0.05 * start).abs() < 1e-6, "{lost} of {start}");
-                used += usize::from(*start != 0.0);
+        for ((&start, &plain), &decayed) in start.iter().zip(&plain).zip(&decayed) {
+            // Weights lie in groups: one that the batch did not touch decays with its neighbours or not at all.
+            if start == plain && start == decayed {
+                unused += usize::from(start != 0.0);
+                continue;
             }
+            let lost = plain - decayed;
+            assert!((lost - 0.05 * start).abs() < 1e-6, "{lost} of {start}");
+            used += usize::from(start != 0.0);
         }
         assert!(used > 1000 && unused > 1000, "{used} {unused}");
         for absurd in [-0.01, f64::NAN, 1000.0] {
