@@ -149,9 +149,9 @@ pub fn run(settings: &TrainingSettings, report: &mut dyn FnMut(&str)) -> Result<
     );
     ensure!(
         settings.weight_decay >= 0.0 && settings.rate * settings.weight_decay < 1.0,
-        "with a weight decay of {} at a rate of {} nothing would be left of the weights",
-        settings.weight_decay,
-        settings.rate
+        "the weight decay times the rate of {} must be from 0 to below 1: the weight decay cannot be {}",
+        settings.rate,
+        settings.weight_decay
     );
     // Each thread has gradients of its own: what has nothing to do is not started.
     ensure!(
