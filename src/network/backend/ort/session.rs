@@ -64,6 +64,7 @@ pub fn create(
             model.mlh.clone(),
         ],
         settings: settings.clone(),
+        memory: HostMemory::Pinned,
     };
     if !session.has_session_per_size() {
         session.open(0)?;
@@ -342,10 +343,36 @@ pub struct OnnxSession {
     prepared: Vec<Prepared>,
     encoding: Encoding,
     heads: [Option<String>; 4],
+    /// Where the buffers lie, if there is a GPU.
+    memory: HostMemory,
 }
 
-/// Input and output of one batch size, used again and again. For CUDA they lie in pinned memory, from which and to which
-/// copies are fast.
+/// Where input and output of a GPU lie on the processor's side. Copies from and to pinned memory are fast, but not every version of
+/// ONNX Runtime takes all of it: with 1.31.1 each run fails, outside of any node, with "dst_data != src_data was false" (H200,
+/// 26 November 2026; its issue 29713 has that message of a copy between one host buffer and itself).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HostMemory {
+    /// All of it in pinned memory.
+    Pinned,
+    /// The inputs alone, which are the larger part.
+    PinnedInputs,
+    /// None of it.
+    Plain,
+}
+
+impl HostMemory {
+    /// What to try after an error; `None` if the error has another cause or there is nothing left to try.
+    fn after(self, error: &str) -> Option<HostMemory> {
+        match self {
+            _ if !error.contains("dst_data != src_data") => None,
+            HostMemory::Pinned => Some(HostMemory::PinnedInputs),
+            HostMemory::PinnedInputs => Some(HostMemory::Plain),
+            HostMemory::Plain => None,
+        }
+    }
+}
+
+/// Input and output of one batch size, used again and again.
 struct Prepared {
     size: usize,
     input: PreparedInput,
@@ -441,26 +468,29 @@ impl OnnxSession {
             self.encoding,
             self.settings.target.gpu(),
         );
+        let memory = self.memory;
         let session = self.open(size)?;
-        let allocator = match gpu {
-            Some(device) => {
+        let allocator = |is_pinned: bool| match gpu {
+            Some(device) if is_pinned => {
                 let (pinned, kind) = (AllocationDevice::CUDA_PINNED, AllocatorType::Device);
                 MemoryInfo::new(pinned, device, kind, MemoryType::CPUOutput)
                     .and_then(|memory| Allocator::new(session, memory))
-                    .map_err(text)?
+                    .map_err(text)
             }
-            None => Allocator::default(),
+            _ => Ok(Allocator::default()),
         };
+        let for_inputs = allocator(memory != HostMemory::Plain)?;
+        let for_outputs = allocator(memory == HostMemory::Pinned)?;
         let mut outputs = OutputSelector::no_default();
         for (name, width) in heads.iter().zip(widths(encoding)) {
             if let Some(name) = name {
                 let shape = output_shape(session, name, size, width);
-                let tensor = Tensor::<f32>::new(&allocator, shape).map_err(text)?;
+                let tensor = Tensor::<f32>::new(&for_outputs, shape).map_err(text)?;
                 outputs = outputs.with(name).preallocate(name, tensor);
             }
         }
         let is_packed = self.model.packed.is_some();
-        let input = PreparedInput::new(&allocator, size, encoding.layout(), is_packed)?;
+        let input = PreparedInput::new(&for_inputs, size, encoding.layout(), is_packed)?;
         self.prepared.push(Prepared {
             size,
             input,
@@ -495,6 +525,30 @@ impl OnnxSession {
             }
         }
         Ok(self.prepared.len() - 1)
+    }
+
+    /// Runs with the buffers as they are.
+    fn run_once(&mut self, inputs: InputRows<'_>, outputs: &mut Outputs) -> Result<(), String> {
+        let place = self.place(inputs.len())?;
+        let size = self.prepared[place].size;
+        let key = if self.has_session_per_size() { size } else { 0 };
+        let prepared = &mut self.prepared[place];
+        prepared.is_cold = false;
+        prepared.input.write(inputs)?;
+        let mut sessions = self.sessions.iter_mut();
+        let session = sessions.find(|(of, _)| *of == key);
+        let (_, session) = session.ok_or_else(|| format!("no session for {size} positions"))?;
+        let options = &prepared.options;
+        let results = match &prepared.input {
+            PreparedInput::Floats(floats) => {
+                session.run_with_options(ort::inputs![floats], options)
+            }
+            PreparedInput::Packed(masks, scalars) => {
+                session.run_with_options(ort::inputs![masks, scalars], options)
+            }
+        };
+        let results = results.map_err(text)?;
+        read(&results, &self.heads, widths(self.encoding), size, outputs)
     }
 }
 
@@ -542,26 +596,16 @@ impl DeviceSession for OnnxSession {
     }
 
     fn run(&mut self, inputs: InputRows<'_>, outputs: &mut Outputs) -> Result<(), String> {
-        let place = self.place(inputs.len())?;
-        let size = self.prepared[place].size;
-        let key = if self.has_session_per_size() { size } else { 0 };
-        let prepared = &mut self.prepared[place];
-        prepared.is_cold = false;
-        prepared.input.write(inputs)?;
-        let mut sessions = self.sessions.iter_mut();
-        let session = sessions.find(|(of, _)| *of == key);
-        let (_, session) = session.ok_or_else(|| format!("no session for {size} positions"))?;
-        let options = &prepared.options;
-        let results = match &prepared.input {
-            PreparedInput::Floats(floats) => {
-                session.run_with_options(ort::inputs![floats], options)
+        let done = self.run_once(inputs, outputs);
+        let refused = done.as_ref().err();
+        match refused.and_then(|error| self.memory.after(error)) {
+            Some(memory) if self.settings.target.gpu().is_some() => {
+                self.memory = memory;
+                self.prepared.clear();
+                self.run(inputs, outputs)
             }
-            PreparedInput::Packed(masks, scalars) => {
-                session.run_with_options(ort::inputs![masks, scalars], options)
-            }
-        };
-        let results = results.map_err(text)?;
-        read(&results, &self.heads, widths(self.encoding), size, outputs)
+            _ => done,
+        }
     }
 
     fn cold_size(&self, up_to: usize) -> Option<usize> {
@@ -643,6 +687,25 @@ mod tests {
             ("cudnn_conv_algo_search", "HEURISTIC"),
             ("enable_skip_layer_norm_strict_mode", "true"),
         ])
+    }
+
+    #[test]
+    fn a_refused_copy_leads_to_other_memory_and_nothing_else_does() {
+        let refused = "gpu_data_transfer.cc:104 GPUDataTransfer::CopyTensorAsync dst_data != src_data was false.";
+        let mut tried = vec![HostMemory::Pinned];
+        while let Some(next) = tried[tried.len() - 1].after(refused) {
+            tried.push(next);
+        }
+        let all = [
+            HostMemory::Pinned,
+            HostMemory::PinnedInputs,
+            HostMemory::Plain,
+        ];
+        assert_eq!(tried, all);
+        assert_eq!(
+            HostMemory::Pinned.after("CUDA failure 2: out of memory"),
+            None
+        );
     }
 
     fn target(
