@@ -78,4 +78,19 @@ grep -Eq '^bestmove [a-h][1-8][a-h][1-8]' "$work/engine"
 step "a match"
 "$scorn" match "self;Backend=rten;WeightsFile=$work/net.onnx" "self;Backend=rten" --limit nodes=8 --pairs 1 --longest 60 \
     --strict --pgn "$work/match.pgn"
+step "a sparse network, by PyTorch as on a GPU: from random weights, on after a stop, the end with a falling rate"
+on_gpu() {
+    "$python" -m scorn_training.train_sparse --scorn "$scorn" --device cpu --threads 2 --batch 64 --log-every 10 \
+        --data "$work/games.rec:0.5" --data "$work/labels.rec:0.5" "$@"
+}
+mkdir "$work/sparse"
+"$scorn" train start "$work/sparse/checkpoint" --policy-width 64 --value-width 64 --hidden 8 --stages 2
+on_gpu --folder "$work/sparse" --steps 10 --warmup 5
+on_gpu --folder "$work/sparse" --steps 20 --warmup 5
+on_gpu --folder "$work/sparse-end" --decay "$work/sparse/checkpoint" --steps 40
+grep -q 'step 40 positions' "$work/sparse-end/log.txt"
+"$scorn" train measure "$work/sparse-end/checkpoint" "$work/games.rec"
+"$scorn" train export "$work/sparse-end/checkpoint" "$work/sparse.onnx" --name smoke
+printf 'position startpos\ngo nodes 50\n' | "$scorn" --weights "$work/sparse.onnx" | tee "$work/engine"
+grep -Eq '^bestmove [a-h][1-8][a-h][1-8]' "$work/engine"
 printf '\nsmoke test passed\n'

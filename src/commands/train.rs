@@ -1,6 +1,6 @@
 //! `scorn train`: sparse networks from record files.
 
-use std::{path::PathBuf, slice};
+use std::{io::BufWriter, path::PathBuf, slice};
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
@@ -9,6 +9,7 @@ use crate::files::{self, output};
 use crate::network::load::wishes;
 use crate::sparse::network::Shape;
 use crate::sparse::train::adam::WEIGHT_DECAY;
+use crate::sparse::train::batches::{self, BatchSettings};
 use crate::sparse::train::checkpoint::Checkpoint;
 use crate::sparse::train::data::{MixPart, Subject};
 use crate::sparse::train::start::{Changes, random_start, start_from};
@@ -36,6 +37,8 @@ enum TrainCommand {
     Measure(MeasureArgs),
     /// Write the network of a checkpoint, an ONNX file
     Export(ExportArgs),
+    /// Write the batches of a run to standard output, for a trainer on a GPU (networks/training/README.md)
+    Batches(BatchesArgs),
 }
 
 #[derive(Args, Debug)]
@@ -43,9 +46,8 @@ struct RunArgs {
     /// Folder of the checkpoint and the log
     #[arg(long)]
     folder: PathBuf,
-    /// A record file (of dataset, or positions-*.vis of selfplay) to learn from and its share; repeat for others
-    #[arg(long, required = true, value_name = "FILE:SHARE")]
-    data: Vec<MixPart>,
+    #[command(flatten)]
+    mixture: MixtureArgs,
     /// A record file whose held-out positions to measure on (of self-play's files, any); repeat for others
     #[arg(long, value_name = "FILE")]
     test: Vec<PathBuf>,
@@ -60,9 +62,6 @@ struct RunArgs {
     hidden: Option<usize>,
     #[arg(long, value_name = "N", help = sized("Stages of the game, by the number of pieces, with hidden layers of their own", Shape::default().stages, "the checkpoint"))]
     stages: Option<usize>,
-    /// Positions a step
-    #[arg(long, default_value_t = 4096, value_name = "N")]
-    batch: usize,
     /// Positions that a thread takes at a time
     #[arg(long, default_value_t = 512, value_name = "N")]
     chunk: usize,
@@ -89,16 +88,6 @@ struct RunArgs {
     /// Start from this checkpoint and let the rate fall to 0, over --steps or --minutes
     #[arg(long, value_name = "CHECKPOINT")]
     decay: Option<PathBuf>,
-    /// Weight of a game's result where a position has no score
-    #[arg(long, default_value_t = 0.1, value_name = "X")]
-    result_weight: f64,
-    /// For positions of self-play: share of the game's result in the value's target beside what the search found, or the
-    /// shares at the game's first position and at its end, between which it goes in a straight line
-    #[arg(long, default_value = "1", value_name = "X[,Y]")]
-    result_share: ResultShare,
-    /// What to learn: policy and value are networks of their own, the one that is not named stays as it is
-    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
-    only: Subject,
     /// What is lost by a wrong value: the cross-entropy of win, draw and loss, or the squared error of W - L, as AlphaZero has it
     /// (which says nothing about draws)
     #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
@@ -106,12 +95,6 @@ struct RunArgs {
     /// Weight of the plies left beside the value
     #[arg(long, default_value_t = 0.02, value_name = "X")]
     plies_weight: f64,
-    /// Seed of the weights and of what is drawn
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    seed: u64,
-    /// Threads
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    threads: usize,
     /// Each thread takes the same positions every time: the same number of threads gives the same network, a little later
     #[arg(long)]
     fixed_order: bool,
@@ -124,6 +107,45 @@ struct RunArgs {
     /// Steps between lines of the log
     #[arg(long, default_value_t = 100, value_name = "N")]
     log_every: u64,
+}
+
+/// What is drawn, and what of it is learned.
+#[derive(Args, Debug)]
+struct MixtureArgs {
+    /// A record file (of dataset, or positions-*.vis of selfplay) to learn from and its share; repeat for others
+    #[arg(long, required = true, value_name = "FILE:SHARE")]
+    data: Vec<MixPart>,
+    /// Positions a step
+    #[arg(long, default_value_t = 4096, value_name = "N")]
+    batch: usize,
+    /// Weight of a game's result where a position has no score
+    #[arg(long, default_value_t = 0.1, value_name = "X")]
+    result_weight: f64,
+    /// For positions of self-play: share of the game's result in the value's target beside what the search found, or the
+    /// shares at the game's first position and at its end, between which it goes in a straight line
+    #[arg(long, default_value = "1", value_name = "X[,Y]")]
+    result_share: ResultShare,
+    /// What to learn: policy and value are networks of their own, the one that is not named stays as it is
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
+    only: Subject,
+    /// Seed of the weights and of what is drawn
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Threads
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    threads: usize,
+}
+
+#[derive(Args, Debug)]
+struct BatchesArgs {
+    #[command(flatten)]
+    mixture: MixtureArgs,
+    /// The step to begin with
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    from: u64,
+    /// How many steps
+    #[arg(long, default_value_t = u64::MAX, hide_default_value = true, value_name = "N")]
+    steps: u64,
 }
 
 #[derive(Args, Debug)]
@@ -217,6 +239,10 @@ pub fn run(args: &TrainArgs) -> Result<()> {
             }
         }
         TrainCommand::Export(args) => export(args)?,
+        TrainCommand::Batches(args) => {
+            let out = std::io::stdout().lock();
+            batches::stream(&batch_settings(args), &mut BufWriter::new(out))?;
+        }
     }
     Ok(())
 }
@@ -302,10 +328,26 @@ fn sizes(
     })
 }
 
+fn batch_settings(args: &BatchesArgs) -> BatchSettings {
+    let mixture = &args.mixture;
+    BatchSettings {
+        data: mixture.data.clone(),
+        result_weight: mixture.result_weight,
+        result_share: mixture.result_share,
+        subject: mixture.only,
+        batch: mixture.batch,
+        from: args.from,
+        steps: args.steps,
+        seed: mixture.seed,
+        threads: mixture.threads,
+    }
+}
+
 fn settings(args: &RunArgs) -> TrainingSettings {
+    let mixture = &args.mixture;
     TrainingSettings {
         folder: args.folder.clone(),
-        data: args.data.clone(),
+        data: mixture.data.clone(),
         test: args.test.clone(),
         test_positions: args.test_positions,
         shape: sizes(
@@ -314,7 +356,7 @@ fn settings(args: &RunArgs) -> TrainingSettings {
             args.hidden,
             args.stages,
         ),
-        batch: args.batch,
+        batch: mixture.batch,
         chunk: args.chunk,
         rate: args.rate,
         warmup: args.warmup,
@@ -322,13 +364,13 @@ fn settings(args: &RunArgs) -> TrainingSettings {
         steps: args.steps,
         minutes: args.minutes,
         decay: args.decay.clone(),
-        result_weight: args.result_weight,
-        result_share: args.result_share,
-        subject: args.only,
+        result_weight: mixture.result_weight,
+        result_share: mixture.result_share,
+        subject: mixture.only,
         value_loss: args.value_loss,
         plies_weight: args.plies_weight,
-        seed: args.seed,
-        threads: args.threads,
+        seed: mixture.seed,
+        threads: mixture.threads,
         fixed_order: args.fixed_order,
         save_every: args.save_every.max(1),
         test_every: args.test_every.max(1),

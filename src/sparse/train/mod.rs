@@ -7,6 +7,7 @@
 //! give the same network bit by bit; with several, the order in which gradients are added up differs from run to run.
 
 pub mod adam;
+pub mod batches;
 pub mod checkpoint;
 pub mod data;
 pub mod measure;
@@ -493,7 +494,7 @@ mod tests {
     };
 
     /// A few positions of a game of first moves, each with the move wanted and an evaluation; every eighth is held out.
-    fn write(path: &Path, count: usize) {
+    pub(super) fn write(path: &Path, count: usize) {
         let mut writer = RecordWriter::create(path, Layout::Plain).unwrap();
         let mut position = Chess::default();
         for index in 0..count {

@@ -65,6 +65,11 @@ impl Lists {
         &self.items[self.range(index)]
     }
 
+    /// All lists' items, one list after the other.
+    pub fn items(&self) -> &[u16] {
+        &self.items
+    }
+
     fn clear(&mut self) {
         self.items.clear();
         self.ends.truncate(1);

@@ -1,0 +1,277 @@
+"""Sparse networks in PyTorch: their weights, checkpoints, losses and optimizer, all as `scorn train` has them.
+
+The network and its sections are those of src/sparse/network.rs, checkpoints those of src/sparse/train/checkpoint.rs, batches those of
+src/sparse/train/batches.rs. Inputs are 0 or 1 and few of them 1; on a GPU a product with the whole matrix is still faster than
+sums over lists, and exact but for the weights' rounding where TensorFloat-32 is allowed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from .files import write_whole
+
+CHECKPOINT_FORMAT = "scorn-sparse-checkpoint-1"
+BATCHES_FORMAT = "scorn-batches-1"
+INPUTS, PIECE_INPUTS, ROWS, OUTPUTS = 5026, 3072, 7768, 4
+BLOCK = 64  # columns of a first layer that are stored together
+PAIRS = BLOCK // 2
+MOST_PIECES = 32
+# Weights that become 8 bits stay within what those hold.
+FIRST_LIMIT, LATER_LIMIT = 127 / 255, 127 / 64
+BETAS, EPSILON = (0.9, 0.999), 1e-8
+# Groups of so many weights that have no gradient in a step are left alone, moments and all.
+GROUP = 16
+# The average of the weights: moved after so many steps, over this share of the run, at most so many steps.
+AVERAGE_EVERY, AVERAGE_SHARE, AVERAGE_MOST = 8, 0.1, 2000.0
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a network."""
+
+    policy: int
+    value: int
+    hidden: int
+    stages: int = 1
+
+    def sections(self) -> dict[str, tuple[int, float | None]]:
+        """How many weights each part has and how large they may be, in the order in which they lie."""
+        units = self.stages * self.hidden
+        return {
+            "policy_in": (INPUTS * self.policy, FIRST_LIMIT),
+            "policy_bias": (self.policy, None),
+            "rows": (ROWS * self.policy // 2, LATER_LIMIT),
+            "rows_bias": (ROWS, None),
+            "value_in": (INPUTS * self.value, FIRST_LIMIT),
+            "value_bias": (self.value, None),
+            "hidden": (self.value // 2 * units, LATER_LIMIT),
+            "hidden_bias": (units, None),
+            "second": (self.hidden * units, None),
+            "second_bias": (units, None),
+            "out": (units * OUTPUTS, None),
+            "out_bias": (self.stages * OUTPUTS, None),
+            "direct": (INPUTS * OUTPUTS, None),
+        }
+
+
+@dataclass
+class Checkpoint:
+    """A run as saved: progress as the program writes it, and four vectors of all weights, 32-bit floats."""
+
+    shape: Shape
+    progress: dict
+    vectors: list[np.ndarray]  # weights, first and second moments, averaged weights
+
+    @staticmethod
+    def load(path: Path) -> Checkpoint:
+        """Raises ValueError if the file is no whole checkpoint of a network with these inputs."""
+        with open(path, "rb") as file:
+            try:
+                header = json.loads(file.readline(4096))
+            except ValueError:
+                header = {}
+            if header.get("format") != CHECKPOINT_FORMAT:
+                raise ValueError(f"{path} is no checkpoint of scorn train")
+            if (header["inputs"], header["rows"]) != (INPUTS, ROWS):
+                raise ValueError(f"{path} holds a network with other inputs or moves")
+            shape = Shape(**header["shape"])
+            count = sum(size for size, _ in shape.sections().values())
+            vectors = [np.fromfile(file, "<f4", count) for _ in range(4)]
+        if any(len(vector) < count for vector in vectors):
+            raise ValueError(f"{path} is damaged: it ends too early")
+        return Checkpoint(shape, header["progress"], vectors)
+
+    def save(self, path: Path) -> None:
+        """Writes it; a killed run or a full disk leaves what was there before."""
+        header = {
+            "format": CHECKPOINT_FORMAT,
+            "shape": vars(self.shape),
+            "inputs": INPUTS,
+            "rows": ROWS,
+            "progress": self.progress,
+        }
+
+        def write(partial: Path) -> None:
+            with open(partial, "wb") as file:
+                file.write(json.dumps(header).encode() + b"\n")
+                for vector in self.vectors:
+                    vector.astype("<f4", copy=False).tofile(file)
+
+        write_whole(path, write)
+
+
+@dataclass
+class Batch:
+    """Positions to learn from, on some device. Lists are flat; `*_of` says for each item which position it belongs to."""
+
+    policy_count: int
+    policy_inputs: torch.Tensor
+    policy_of: torch.Tensor
+    rows: torch.Tensor
+    rows_of: torch.Tensor
+    shares: torch.Tensor
+    value_count: int
+    value_inputs: torch.Tensor
+    value_of: torch.Tensor
+    targets: torch.Tensor  # [position][win, draw, loss, weight, plies left, weight]
+
+
+def read_header(stream: BinaryIO, batch: int, first: int) -> None:
+    """Reads the line that a stream of batches begins with; raises ValueError if it is not what was asked for."""
+    line = stream.readline(4096)
+    try:
+        header = json.loads(line)
+    except ValueError:
+        header = None
+    wanted = {"format": BATCHES_FORMAT, "inputs": INPUTS, "rows": ROWS, "batch": batch, "from": first}
+    if header != wanted:
+        raise ValueError(f"not the batches that were asked for, but: {line[:200]!r}")
+
+
+def read_batches(stream: BinaryIO, pinned: bool) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
+    """Counts and bytes of each batch. Ends where the stream ends; raises ValueError if that is in the middle of a batch."""
+    while head := stream.read(32):
+        counts = np.frombuffer(head, "<u4") if len(head) == 32 else np.zeros(8, "<u4")
+        body = torch.empty(int(counts[7]), dtype=torch.uint8, pin_memory=pinned)
+        if len(head) < 32 or stream.readinto(memoryview(body.numpy())) < len(body):
+            raise ValueError("the batches end in the middle of one")
+        yield tuple(int(count) for count in counts), body
+
+
+def unpack(counts: tuple[int, ...], body: torch.Tensor) -> Batch:
+    """The arrays of a batch, on the device on which its bytes are."""
+    at = 0
+
+    def take(count: int, dtype: torch.dtype) -> torch.Tensor:
+        nonlocal at
+        size = count * dtype.itemsize
+        array = body[at : at + size].view(dtype)
+        at += -(-size // 8) * 8
+        return array if dtype == torch.float32 else array.long()
+
+    def lists(positions: int, items: int) -> tuple[torch.Tensor, torch.Tensor]:
+        # All numbers are below 32768, so that these 16 bits are the same with and without a sign.
+        lengths, flat = take(positions, torch.int16), take(items, torch.int16)
+        numbers = torch.arange(positions, device=body.device)
+        return flat, torch.repeat_interleave(numbers, lengths, output_size=items)
+
+    policies, policy_items, moves, values, value_items, *_ = counts
+    policy_inputs, policy_of = lists(policies, policy_items)
+    rows, rows_of = lists(policies, moves)
+    shares = take(moves, torch.float32)
+    value_inputs, value_of = lists(values, value_items)
+    targets = take(6 * values, torch.float32).view(values, 6)
+    return Batch(policies, policy_inputs, policy_of, rows, rows_of, shares, values, value_inputs, value_of, targets)
+
+
+class Network:
+    """Weights in one vector, and what they say."""
+
+    def __init__(self, shape: Shape, weights: torch.Tensor):
+        self.shape = shape
+        sections = shape.sections()
+        parts = weights.split([size for size, _ in sections.values()])
+        self.parts = {name: part.detach().requires_grad_() for name, part in zip(sections, parts)}
+
+    def losses(self, batch: Batch, squared: bool = False) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Sums over the positions: the policy's cross-entropy, the value's cross-entropy or square, Huber's loss of the plies."""
+        zero = batch.targets.new_zeros(())
+        policy = self._policy(batch) if batch.policy_count else zero
+        value, plies = self._value(batch, squared) if batch.value_count else (zero, zero)
+        return policy, value, plies
+
+    def _policy(self, batch: Batch) -> torch.Tensor:
+        parts, count = self.parts, batch.policy_count
+        products = self._products("policy", _hot(batch.policy_inputs, batch.policy_of, count))
+        # Of all rows, which costs a GPU less than looking up those of the legal moves.
+        logits = torch.addmm(parts["rows_bias"], products, parts["rows"].view(ROWS, -1).T)
+        logits = logits.flatten().gather(0, batch.rows_of * ROWS + batch.rows)
+        most = logits.new_full((count,), -torch.inf).scatter_reduce(0, batch.rows_of, logits.detach(), "amax")
+        logits = logits - most[batch.rows_of]
+        sums = logits.new_zeros(count).index_add(0, batch.rows_of, logits.exp())
+        return (batch.shares * (sums.log()[batch.rows_of] - logits)).sum()
+
+    def _value(self, batch: Batch, squared: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        shape, count = self.shape, batch.value_count
+        hot = _hot(batch.value_inputs, batch.value_of, count)
+        pieces = hot[:, :PIECE_INPUTS].sum(1).long()
+        stage = ((pieces - 1) * shape.stages // MOST_PIECES).clamp(0, shape.stages - 1)
+        numbers = torch.arange(count, device=hot.device)
+
+        def layer(x: torch.Tensor, name: str, outputs: int) -> torch.Tensor:
+            # Of all stages, then that of the position.
+            of_stages = self.parts[name].view(shape.stages, -1, outputs)
+            found = x @ of_stages.transpose(0, 1).reshape(x.shape[1], shape.stages * outputs)
+            found = found + self.parts[f"{name}_bias"]
+            return found.view(count, shape.stages, outputs)[numbers, stage]
+
+        first = layer(self._products("value", hot), "hidden", shape.hidden).clamp(0, 1) ** 2
+        second = layer(first, "second", shape.hidden).clamp(0, 1) ** 2
+        outputs = layer(second, "out", OUTPUTS) + hot @ self.parts["direct"].view(INPUTS, OUTPUTS)
+        wdl, weight, plies, plies_weight = batch.targets.split([3, 1, 1, 1], 1)
+        if squared:
+            found = F.softmax(outputs[:, :3], 1)
+            value = ((found[:, 0] - found[:, 2]) - (wdl[:, 0] - wdl[:, 2])) ** 2
+        else:
+            value = -(wdl * F.log_softmax(outputs[:, :3], 1)).sum(1)
+        error = F.huber_loss(outputs[:, 3:], plies, reduction="none", delta=1.0)
+        return (value * weight.squeeze(1)).sum(), (error * plies_weight).sum()
+
+    def _products(self, name: str, hot: torch.Tensor) -> torch.Tensor:
+        """A first layer: [position][product]."""
+        table = self.parts[f"{name}_in"].view(-1, INPUTS, BLOCK)
+        columns = table.transpose(0, 1).reshape(INPUTS, -1)
+        sums = torch.addmm(self.parts[f"{name}_bias"], hot, columns).clamp(0, 1).view(len(hot), -1, BLOCK)
+        return (sums[..., :PAIRS] * sums[..., PAIRS:]).flatten(1)
+
+
+def _hot(inputs: torch.Tensor, position: torch.Tensor, count: int) -> torch.Tensor:
+    """[position][input], 1 for those that are in its list."""
+    hot = torch.zeros(count * INPUTS, device=inputs.device)
+    return hot.scatter_(0, position * INPUTS + inputs, 1.0).view(count, INPUTS)
+
+
+class Adam:
+    """AdamW that leaves alone what a batch did not touch, keeps weights within their limits, and averages them."""
+
+    def __init__(self, shape: Shape, vectors: list[torch.Tensor]):
+        sizes = [size for size, _ in shape.sections().values()]
+        limits = [limit for _, limit in shape.sections().values()]
+        self.average, self.weights = vectors[3], vectors[0]
+        self.sections = list(zip(*(vector.split(sizes) for vector in vectors[:3]), limits))
+
+    @torch.no_grad()
+    def step(self, gradients: list[torch.Tensor | None], rate: float, weight_decay: float, number: int) -> None:
+        """One step, the run's `number`th from 1 on. Sections without gradient stay as they are."""
+        corrections = [1 / (1 - beta**number) for beta in BETAS]
+        for (weights, first, second, limit), gradient in zip(self.sections, gradients):
+            if gradient is None:
+                continue
+            used = _touched(gradient)
+            first += used * (1 - BETAS[0]) * (gradient - first)
+            second += used * (1 - BETAS[1]) * (gradient.square() - second)
+            spread = (second * corrections[1]).sqrt() + EPSILON
+            weights -= used * rate * (first * corrections[0] / spread + weight_decay * weights)
+            if limit is not None:
+                weights.clamp_(-limit, limit)
+
+    def average_in(self, steps: int) -> None:
+        """Moves the average towards the weights, after so many steps of the run or of its decay."""
+        horizon = min(max(AVERAGE_SHARE * steps, AVERAGE_EVERY), AVERAGE_MOST)
+        self.average.lerp_(self.weights, AVERAGE_EVERY / horizon)
+
+
+def _touched(gradient: torch.Tensor) -> torch.Tensor:
+    """Which weights are in a group with a gradient; those after the last whole group are each by themselves."""
+    whole = len(gradient) // GROUP * GROUP
+    groups = (gradient[:whole].view(-1, GROUP) != 0).any(1).repeat_interleave(GROUP)
+    return torch.cat([groups, gradient[whole:] != 0])

@@ -1,0 +1,119 @@
+"""Tests of sparse networks in PyTorch: checkpoints, streams of batches, the optimizer. What they compute is compared by tests/python/train_twin.py."""
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from scorn_training import sparse
+from scorn_training.train_sparse import Training, arguments, text_of
+
+SHAPE = sparse.Shape(policy=64, value=64, hidden=4, stages=2)
+
+
+def checkpoint() -> sparse.Checkpoint:
+    count = sum(size for size, _ in SHAPE.sections().values())
+    vectors = [np.full(count, number, "<f4") for number in (0.5, 0, 0, 0.25)]
+    return sparse.Checkpoint(
+        SHAPE, {"step": 7, "positions": 99, "seconds": 1.5, "decay_step": 0, "decay_seconds": 0.0}, vectors
+    )
+
+
+def frame(counts: list[int], *arrays: np.ndarray) -> bytes:
+    """A batch as the program writes it."""
+    parts = [array.tobytes() for array in arrays]
+    body = b"".join(part + bytes(-len(part) % 8) for part in parts)
+    return np.array([*counts, 0, 0, len(body)], "<u4").tobytes() + body
+
+
+def two_positions() -> bytes:
+    """Two positions for the policy, with three and one legal move, and one for the value."""
+    u16, f32 = (lambda *items: np.array(items, "<u2")), (lambda *items: np.array(items, "<f4"))
+    return frame(
+        [2, 5, 4, 1, 3],
+        *(u16(2, 3), u16(0, 9, 1, 2, 5025), u16(3, 1), u16(4, 5, 7767, 6), f32(0.5, 0.5, 0, 1)),
+        *(u16(3), u16(8, 100, 3072), f32(0.2, 0.3, 0.5, 1, 2.5, 1)),
+    )
+
+
+def test_a_checkpoint_survives_the_disk_and_damage_is_found(tmp_path: Path):
+    path = tmp_path / "checkpoint"
+    saved = checkpoint()
+    saved.save(path)
+    loaded = sparse.Checkpoint.load(path)
+    assert (loaded.shape, loaded.progress) == (saved.shape, saved.progress)
+    assert all((a == b).all() for a, b in zip(loaded.vectors, saved.vectors))
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint"]
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    with pytest.raises(ValueError, match="checkpoint is damaged"):
+        sparse.Checkpoint.load(path)
+    path.write_bytes(b"something else")
+    with pytest.raises(ValueError, match="is no checkpoint"):
+        sparse.Checkpoint.load(path)
+    path.write_bytes(whole.replace(b'"inputs": 5026', b'"inputs": 5027', 1))
+    with pytest.raises(ValueError, match="other inputs"):
+        sparse.Checkpoint.load(path)
+
+
+def test_a_batch_is_read_as_it_was_written():
+    stream = io.BytesIO(two_positions() * 2)
+    batches = [sparse.unpack(*read) for read in sparse.read_batches(stream, pinned=False)]
+    assert len(batches) == 2
+    for batch in batches:
+        assert (batch.policy_count, batch.value_count) == (2, 1)
+        assert batch.policy_inputs.tolist() == [0, 9, 1, 2, 5025] and batch.policy_of.tolist() == [0, 0, 1, 1, 1]
+        assert batch.rows.tolist() == [4, 5, 7767, 6] and batch.rows_of.tolist() == [0, 0, 0, 1]
+        assert batch.shares.tolist() == [0.5, 0.5, 0, 1]
+        assert batch.value_inputs.tolist() == [8, 100, 3072] and batch.value_of.tolist() == [0, 0, 0]
+        assert torch.allclose(batch.targets, torch.tensor([[0.2, 0.3, 0.5, 1, 2.5, 1]]))
+
+
+@pytest.mark.parametrize("kept", [10, 40, -1])
+def test_a_stream_that_ends_in_a_batch_is_an_error(kept: int):
+    stream = io.BytesIO(two_positions()[:kept])
+    with pytest.raises(ValueError, match="end in the middle"):
+        list(sparse.read_batches(stream, pinned=False))
+
+
+def test_another_stream_than_was_asked_for_is_refused():
+    header = {"format": "scorn-batches-1", "inputs": 5026, "rows": 7768, "batch": 16, "from": 3}
+    sparse.read_header(io.BytesIO(json.dumps(header).encode() + b"\n"), 16, 3)
+    for line in (json.dumps(header | {"rows": 7770}).encode(), b"", b"error: no such file"):
+        with pytest.raises(ValueError, match="not the batches"):
+            sparse.read_header(io.BytesIO(line + b"\n"), 16, 3)
+
+
+def test_what_a_batch_does_not_touch_stays():
+    vectors = [torch.from_numpy(vector) for vector in checkpoint().vectors]
+    network, adam = sparse.Network(SHAPE, vectors[0]), sparse.Adam(SHAPE, vectors)
+    batch = sparse.unpack(*next(sparse.read_batches(io.BytesIO(two_positions()), pinned=False)))
+    losses = network.losses(batch)
+    assert all(torch.isfinite(loss) and loss > 0 for loss in losses)
+    sum(losses).backward()
+    adam.step([part.grad for part in network.parts.values()], 1e-2, 0.0, 1)
+    moved = {name: (part != 0.5) for name, part in network.parts.items()}
+    rows = moved["rows"].view(sparse.ROWS, -1).any(1)
+    # A position with one legal move has nothing to learn.
+    assert rows.nonzero().flatten().tolist() == [4, 5, 7767]
+    direct = moved["direct"].view(sparse.INPUTS, sparse.OUTPUTS).any(1)
+    assert direct.nonzero().flatten().tolist() == [8, 100, 3072]
+    adam.average_in(100)
+    assert 0.25 < vectors[3].mean() < 0.5
+
+
+def test_a_run_that_cannot_begin_says_why(tmp_path: Path):
+    usual = ["--folder", str(tmp_path / "run"), "--data", "x.rec:1", "--device", "cpu"]
+    with pytest.raises(ValueError, match="scorn train start"):
+        Training(arguments(usual))
+    with pytest.raises(ValueError, match="needs an end"):
+        Training(arguments([*usual, "--decay", "start"]))
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_log_tells_means():
+    assert text_of([6, 4, 3, 2, 2, 4, 6]) == "policy 3.0000 kl 2.0000 value 1.0000 plies 0.5000"
+    assert text_of([0] * 7) == "policy 0.0000 kl 0.0000 value 0.0000 plies 0.0000"
