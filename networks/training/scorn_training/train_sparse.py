@@ -8,7 +8,6 @@ from its last checkpoint; `--decay` is a copy of a run whose rate falls to zero.
 from __future__ import annotations
 
 import argparse
-import itertools
 import math
 import os
 import queue
@@ -18,7 +17,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 import torch
 
@@ -59,6 +58,56 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
+class Feeder:
+    """A program that draws batches, and a thread that reads them ahead. Used with `with`, which ends both."""
+
+    def __init__(self, command: list[str], batch: int, first: int, pinned: bool):
+        self.program = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=PIPE_BYTES)
+        widen(self.program.stdout)
+        self.ready: queue.Queue = queue.Queue(AHEAD)
+        self.is_over = threading.Event()
+        self.reader = threading.Thread(target=self._read, args=(batch, first, pinned), daemon=True)
+        self.reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.is_over.set()
+        self.program.terminate()
+        self.reader.join()
+        self.program.stdout.close()
+        self.program.wait()
+
+    def __iter__(self) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
+        """Counts and bytes of each batch; raises what went wrong, also when there are no more."""
+        while True:
+            item = self.ready.get()
+            if isinstance(item, Exception):
+                raise item
+            yield item
+
+    def _read(self, batch: int, first: int, pinned: bool) -> None:
+        try:
+            read_header(self.program.stdout, batch, first)
+            for item in read_batches(self.program.stdout, pinned):
+                if not self._put(item):
+                    return
+            self._put(EOFError("the program that draws batches has stopped"))
+        except (OSError, ValueError) as error:
+            self._put(error)
+
+    def _put(self, item: object) -> bool:
+        """Waits for room; whether the item is still wanted."""
+        while not self.is_over.is_set():
+            try:
+                self.ready.put(item, timeout=0.2)
+                return True
+            except queue.Full:
+                pass
+        return False
+
+
 class Training:
     """The state of a run."""
 
@@ -66,6 +115,8 @@ class Training:
         self.args = args
         if args.decay and args.steps == sys.maxsize and args.minutes >= 1e9:
             raise ValueError("a decay needs an end, where the rate is zero: --minutes or --steps")
+        if args.device.startswith("cuda") and not torch.cuda.is_available():
+            raise ValueError("PyTorch finds no NVIDIA GPU: --device cpu, or scorn train run, which is faster there")
         # 10 bits of mantissa: finer than the 8 bits of which weights and outputs will consist.
         torch.set_float32_matmul_precision("high")
         self.device = torch.device(args.device)
@@ -84,53 +135,15 @@ class Training:
         self.network = Network(self.shape, self.vectors[0])
         self.adam = Adam(self.shape, self.vectors)
 
-    def batches(self) -> Iterator[Batch]:
-        """Batches from the step on at which the run is, brought to the device while others are learned from."""
-        args = self.args
-        command = [args.scorn, "train", "batches", "--from", str(self.progress["step"]), "--config", ""]
+    def feeder(self) -> Feeder:
+        """The program that draws batches, from the step on at which the run is."""
+        args, first = self.args, self.progress["step"]
+        command = [args.scorn, "train", "batches", "--from", str(first), "--config", ""]
         for name in ("threads", "batch", "only", "seed", "result_weight", "result_share"):
             command += [f"--{name.replace('_', '-')}", str(getattr(args, name))]
         for part in args.data:
             command += ["--data", part]
-        feeder = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=PIPE_BYTES)
-        widen(feeder.stdout)
-        waiting: queue.Queue = queue.Queue(AHEAD)
-        is_over = threading.Event()
-
-        def put(item: object) -> bool:
-            while not is_over.is_set():
-                try:
-                    waiting.put(item, timeout=0.2)
-                    return True
-                except queue.Full:
-                    pass
-            return False
-
-        def read() -> None:
-            try:
-                read_header(feeder.stdout, args.batch, self.progress["step"])
-                for counts, body in read_batches(feeder.stdout, self.device.type == "cuda"):
-                    if not put((counts, body)):
-                        return
-                put(EOFError("the program that draws batches has stopped"))
-            except (OSError, ValueError) as error:
-                put(error)
-
-        reader = threading.Thread(target=read, daemon=True)
-        reader.start()
-        try:
-            while True:
-                item = waiting.get()
-                if isinstance(item, Exception):
-                    raise item
-                counts, body = item
-                yield unpack(counts, body.to(self.device, non_blocking=True))
-        finally:
-            is_over.set()
-            feeder.terminate()
-            reader.join()
-            feeder.stdout.close()
-            feeder.wait()
+        return Feeder(command, args.batch, first, pinned=self.device.type == "cuda")
 
     def rate(self) -> float:
         """Rising, then constant; falling in a decay, by steps or minutes, whichever are further."""
@@ -170,17 +183,18 @@ class Training:
         args, progress = self.args, self.progress
         start, before = time.monotonic(), progress["seconds"]
         sums, since, counted = torch.zeros(7, dtype=torch.double, device=self.device), start, progress["positions"]
-        with_end = self.batches()
-        for batch in itertools.takewhile(lambda _: not self.is_over(time.monotonic() - start), with_end):
-            progress["seconds"] = before + time.monotonic() - start
-            sums += self.step(batch)
-            if progress["step"] % args.log_every == 0:
-                speed = (progress["positions"] - counted) / (time.monotonic() - since)
-                self.log(f"{text_of(sums.tolist())} speed {speed:.0f}/s")
-                sums, since, counted = torch.zeros_like(sums), time.monotonic(), progress["positions"]
-            if progress["step"] % args.save_every == 0:
-                self.save()
-        with_end.close()
+        with self.feeder() as feeder:
+            for counts, body in feeder:
+                if self.is_over(time.monotonic() - start):
+                    break
+                progress["seconds"] = before + time.monotonic() - start
+                sums += self.step(unpack(counts, body.to(self.device, non_blocking=True)))
+                if progress["step"] % args.log_every == 0:
+                    speed = (progress["positions"] - counted) / (time.monotonic() - since)
+                    self.log(f"{text_of(sums.tolist())} speed {speed:.0f}/s")
+                    sums, since, counted = torch.zeros_like(sums), time.monotonic(), progress["positions"]
+                if progress["step"] % args.save_every == 0:
+                    self.save()
         self.save()
 
     def save(self) -> None:
@@ -222,7 +236,7 @@ def text_of(sums: list[float]) -> str:
 def main() -> None:
     try:
         Training(arguments()).run()
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, FloatingPointError) as error:
         sys.exit(f"train_sparse: {error}")
 
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from scorn_training import sparse
-from scorn_training.train_sparse import Training, arguments, text_of
+from scorn_training.train_sparse import Feeder, Training, arguments, text_of
 
 SHAPE = sparse.Shape(policy=64, value=64, hidden=4, stages=2)
 
@@ -87,6 +88,36 @@ def test_another_stream_than_was_asked_for_is_refused():
             sparse.read_header(io.BytesIO(line + b"\n"), 16, 3)
 
 
+HEADER = (
+    json.dumps({"format": "scorn-batches-1", "inputs": 5026, "rows": 7768, "batch": 16, "from": 3}).encode() + b"\n"
+)
+
+
+def program_that_writes(path: Path, text: bytes) -> list[str]:
+    path.write_bytes(text)
+    return [sys.executable, "-c", "import sys; sys.stdout.buffer.write(open(sys.argv[1], 'rb').read())", str(path)]
+
+
+def test_batches_are_read_until_there_are_no_more(tmp_path: Path):
+    command = program_that_writes(tmp_path / "stream", HEADER + two_positions() * 9)
+    found = []
+    with pytest.raises(EOFError, match="has stopped"), Feeder(command, 16, 3, pinned=False) as feeder:
+        found.extend(feeder)
+    assert len(found) == 9
+    with Feeder(command, 16, 3, pinned=False) as feeder:
+        counts, _ = next(iter(feeder))
+    # What was not asked for any more holds nobody up.
+    assert counts[:5] == (2, 5, 4, 1, 3)
+    assert not feeder.reader.is_alive() and feeder.program.returncode is not None
+
+
+@pytest.mark.parametrize("text", [b"", HEADER[:20], HEADER + two_positions()[:50]])
+def test_a_program_that_fails_is_told(tmp_path: Path, text: bytes):
+    command = program_that_writes(tmp_path / "stream", text)
+    with pytest.raises(ValueError, match="batches"), Feeder(command, 16, 3, pinned=False) as feeder:
+        list(feeder)
+
+
 def test_what_a_batch_does_not_touch_stays():
     vectors = [torch.from_numpy(vector) for vector in checkpoint().vectors]
     network, adam = sparse.Network(SHAPE, vectors[0]), sparse.Adam(SHAPE, vectors)
@@ -111,6 +142,9 @@ def test_a_run_that_cannot_begin_says_why(tmp_path: Path):
         Training(arguments(usual))
     with pytest.raises(ValueError, match="needs an end"):
         Training(arguments([*usual, "--decay", "start"]))
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="--device cpu"):
+            Training(arguments([*usual, "--device", "cuda"]))
     assert not (tmp_path / "run").exists()
 
 
