@@ -11,7 +11,7 @@ use crate::sparse::network::Shape;
 use crate::sparse::train::adam::WEIGHT_DECAY;
 use crate::sparse::train::batches::{self, BatchSettings};
 use crate::sparse::train::checkpoint::Checkpoint;
-use crate::sparse::train::data::{MixPart, Subject};
+use crate::sparse::train::data::{MixPart, MixtureSettings, Subject};
 use crate::sparse::train::start::{Changes, random_start, start_from};
 use crate::sparse::train::step::ValueLoss;
 use crate::sparse::train::targets::ResultShare;
@@ -328,26 +328,30 @@ fn sizes(
     })
 }
 
+fn mixture_settings(args: &MixtureArgs) -> MixtureSettings {
+    MixtureSettings {
+        data: args.data.clone(),
+        seed: args.seed,
+        result_weight: args.result_weight,
+        result_share: args.result_share,
+        subject: args.only,
+    }
+}
+
 fn batch_settings(args: &BatchesArgs) -> BatchSettings {
-    let mixture = &args.mixture;
     BatchSettings {
-        data: mixture.data.clone(),
-        result_weight: mixture.result_weight,
-        result_share: mixture.result_share,
-        subject: mixture.only,
-        batch: mixture.batch,
+        mixture: mixture_settings(&args.mixture),
+        batch: args.mixture.batch,
         from: args.from,
         steps: args.steps,
-        seed: mixture.seed,
-        threads: mixture.threads,
+        threads: args.mixture.threads,
     }
 }
 
 fn settings(args: &RunArgs) -> TrainingSettings {
-    let mixture = &args.mixture;
     TrainingSettings {
         folder: args.folder.clone(),
-        data: mixture.data.clone(),
+        mixture: mixture_settings(&args.mixture),
         test: args.test.clone(),
         test_positions: args.test_positions,
         shape: sizes(
@@ -356,7 +360,7 @@ fn settings(args: &RunArgs) -> TrainingSettings {
             args.hidden,
             args.stages,
         ),
-        batch: mixture.batch,
+        batch: args.mixture.batch,
         chunk: args.chunk,
         rate: args.rate,
         warmup: args.warmup,
@@ -364,13 +368,9 @@ fn settings(args: &RunArgs) -> TrainingSettings {
         steps: args.steps,
         minutes: args.minutes,
         decay: args.decay.clone(),
-        result_weight: mixture.result_weight,
-        result_share: mixture.result_share,
-        subject: mixture.only,
         value_loss: args.value_loss,
         plies_weight: args.plies_weight,
-        seed: mixture.seed,
-        threads: mixture.threads,
+        threads: args.mixture.threads,
         fixed_order: args.fixed_order,
         save_every: args.save_every.max(1),
         test_every: args.test_every.max(1),

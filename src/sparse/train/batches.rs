@@ -25,9 +25,8 @@ use anyhow::{Context, Result, ensure};
 use crossbeam::channel::{Receiver, Sender, bounded};
 use serde::{Deserialize, Serialize};
 
-use super::data::{Drawer, MixPart, Mixture, Subject};
+use super::data::{Drawer, Mixture, MixtureSettings};
 use super::step::{Chunk, Lists};
-use super::targets::ResultShare;
 use crate::sparse::{features::INPUTS, moves::ROWS};
 
 /// The first word of the header.
@@ -42,22 +41,14 @@ const AHEAD: usize = 2;
 /// What a stream is told.
 #[derive(Clone, Debug)]
 pub struct BatchSettings {
-    /// Files to learn from.
-    pub data: Vec<MixPart>,
-    /// Weight of a position's result where there is no score.
-    pub result_weight: f64,
-    /// Share of the result beside what the search found, for positions of self-play.
-    pub result_share: ResultShare,
-    /// What is learned.
-    pub subject: Subject,
+    /// What is drawn.
+    pub mixture: MixtureSettings,
     /// Positions a step.
     pub batch: usize,
     /// The step to begin with.
     pub from: u64,
     /// How many steps there are.
     pub steps: u64,
-    /// Seed of what is drawn.
-    pub seed: u64,
     /// Threads.
     pub threads: usize,
 }
@@ -86,13 +77,7 @@ pub fn stream(settings: &BatchSettings, out: &mut dyn Write) -> Result<()> {
         settings.batch > 0 && settings.threads > 0,
         "sizes must be positive"
     );
-    let mixture = Mixture::new(
-        settings.data.clone(),
-        settings.seed,
-        settings.result_weight,
-        settings.result_share,
-        settings.subject,
-    )?;
+    let mixture = Mixture::new(settings.mixture.clone())?;
     let drawers = (0..settings.threads).map(|_| mixture.drawer());
     let drawers = drawers.collect::<Result<Vec<_>>>()?;
     let header = StreamHeader {
@@ -213,22 +198,26 @@ fn put<const N: usize>(body: &mut Vec<u8>, items: impl Iterator<Item = [u8; N]>)
 mod tests {
     use std::path::Path;
 
+    use super::super::data::{MixPart, Subject};
+    use super::super::targets::ResultShare;
     use super::super::tests::write;
     use super::*;
 
     fn settings(data: &Path, threads: usize, from: u64) -> BatchSettings {
         BatchSettings {
-            data: vec![MixPart {
-                path: data.into(),
-                share: 1.0,
-            }],
-            result_weight: 0.1,
-            result_share: ResultShare::default(),
-            subject: Subject::Both,
+            mixture: MixtureSettings {
+                data: vec![MixPart {
+                    path: data.into(),
+                    share: 1.0,
+                }],
+                seed: 3,
+                result_weight: 0.1,
+                result_share: ResultShare::default(),
+                subject: Subject::Both,
+            },
             batch: 20,
             from,
             steps: 7 - from,
-            seed: 3,
             threads,
         }
     }
@@ -312,14 +301,7 @@ mod tests {
         let settings = settings(&data, 2, 0);
         let bytes = batches(&settings);
         let mut left = &bytes[..];
-        let mixture = Mixture::new(
-            settings.data.clone(),
-            settings.seed,
-            settings.result_weight,
-            settings.result_share,
-            settings.subject,
-        );
-        let mixture = mixture.unwrap();
+        let mixture = Mixture::new(settings.mixture.clone()).unwrap();
         let mut drawer = mixture.drawer().unwrap();
         let mut chunk = Chunk::default();
         for step in 0..settings.steps {

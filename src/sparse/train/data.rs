@@ -68,19 +68,27 @@ impl FromStr for MixPart {
     }
 }
 
+/// What is drawn, and what of it is learned.
+#[derive(Clone, Debug)]
+pub struct MixtureSettings {
+    /// Files to learn from.
+    pub data: Vec<MixPart>,
+    /// Seed of what is drawn.
+    pub seed: u64,
+    /// Weight of the result as the value of a position without a score.
+    pub result_weight: f64,
+    /// Share of the result beside what the search found, for positions of self-play.
+    pub result_share: ResultShare,
+    /// What is learned; the other network stays as it is.
+    pub subject: Subject,
+}
+
 /// Record files as a stream of chunks.
 #[derive(Debug)]
 pub struct Mixture {
-    parts: Vec<MixPart>,
+    settings: MixtureSettings,
     /// How long each file was when it was looked at last.
     counts: Vec<u64>,
-    seed: u64,
-    /// Weight of the result as the value of a position without a score.
-    result_weight: f64,
-    /// Share of the result beside what the search found.
-    result_share: ResultShare,
-    /// What is learned from them.
-    subject: Subject,
     /// How long the games of each file are; only for files of visits, and where the share grows with the plies.
     lengths: Vec<HashMap<u32, u16>>,
 }
@@ -142,24 +150,14 @@ impl Mixture {
     ///
     /// # Errors
     /// When one is missing, empty or no record file.
-    pub fn new(
-        parts: Vec<MixPart>,
-        seed: u64,
-        result_weight: f64,
-        result_share: ResultShare,
-        subject: Subject,
-    ) -> Result<Mixture> {
+    pub fn new(settings: MixtureSettings) -> Result<Mixture> {
         ensure!(
-            !parts.is_empty(),
+            !settings.data.is_empty(),
             "there is nothing to learn from: name --data"
         );
         let mut mixture = Mixture {
-            parts,
+            settings,
             counts: Vec::new(),
-            seed,
-            result_weight,
-            result_share,
-            subject,
             lengths: Vec::new(),
         };
         mixture.reopen()?;
@@ -172,14 +170,16 @@ impl Mixture {
     /// When one is missing, empty or no record file.
     pub fn reopen(&mut self) -> Result<()> {
         self.counts.clear();
-        for part in &self.parts {
+        for part in &self.settings.data {
             let file = PositionFile::open(&part.path)?;
             ensure!(file.count() > 0, "{} holds no records", part.path.display());
             self.counts.push(file.count());
             // Files of visits do not grow.
             if self.lengths.len() < self.counts.len() {
                 self.lengths.push(match file {
-                    PositionFile::Searched(file) if self.result_share.grows() => file.lengths()?,
+                    PositionFile::Searched(file) if self.settings.result_share.grows() => {
+                        file.lengths()?
+                    }
                     _ => HashMap::new(),
                 });
             }
@@ -197,7 +197,11 @@ impl Mixture {
     /// # Errors
     /// When a file cannot be opened.
     pub fn drawer(&self) -> Result<Drawer> {
-        let files = self.parts.iter().map(|part| PositionFile::open(&part.path));
+        let files = self
+            .settings
+            .data
+            .iter()
+            .map(|part| PositionFile::open(&part.path));
         Ok(Drawer {
             files: files.collect::<Result<_>>()?,
         })
@@ -214,14 +218,14 @@ impl Mixture {
         size: usize,
         chunk: &mut Chunk,
     ) -> Result<()> {
-        let mut rng = generator(self.seed, step, index);
+        let mut rng = generator(self.settings.seed, step, index);
         chunk.clear();
         for part in self.sizes(size, &mut rng).into_iter().enumerate() {
             let (part, mut left) = part;
             let mut patience = 1000 + 100 * left;
             while left > 0 {
                 if patience == 0 {
-                    let path = self.parts[part].path.display();
+                    let path = self.settings.data[part].path.display();
                     bail!("{path}: nothing to train on, its positions are held out or a book's");
                 }
                 patience -= 1;
@@ -233,8 +237,11 @@ impl Mixture {
                 let is_added = match &drawn {
                     DrawnPosition::Record(record) => self.add(record, &mut rng, chunk),
                     DrawnPosition::Searched(searched) => {
-                        let share = self.result_share.of(&searched.record, &self.lengths[part]);
-                        add_searched(searched, share, self.subject, chunk)
+                        let share = self
+                            .settings
+                            .result_share
+                            .of(&searched.record, &self.lengths[part]);
+                        add_searched(searched, share, self.settings.subject, chunk)
                     }
                 };
                 left -= usize::from(is_added);
@@ -245,11 +252,11 @@ impl Mixture {
 
     /// How many positions each file gives; fractions by lot.
     fn sizes(&self, size: usize, rng: &mut SmallRng) -> Vec<usize> {
-        let total: f64 = self.parts.iter().map(|part| part.share).sum();
-        let mut sizes = Vec::with_capacity(self.parts.len());
+        let total: f64 = self.settings.data.iter().map(|part| part.share).sum();
+        let mut sizes = Vec::with_capacity(self.settings.data.len());
         let (mut sum, mut given) = (0.0, 0);
         let lot = rng.random_range(0.0..1.0);
-        for part in &self.parts {
+        for part in &self.settings.data {
             sum += part.share / total * size as f64;
             let until = ((sum + lot) as usize).min(size);
             sizes.push(until - given);
@@ -262,11 +269,16 @@ impl Mixture {
     /// Adds a record to a chunk; `false` if it is good for nothing.
     fn add(&self, record: &Record, rng: &mut SmallRng, chunk: &mut Chunk) -> bool {
         // A result alone is a noisy target: instead of counting each a little, few of them are taken.
-        let with_value = record.score != NO_SCORE || rng.random_bool(self.result_weight);
-        let value = (with_value && self.subject != Subject::Policy)
+        let with_value = record.score != NO_SCORE || rng.random_bool(self.settings.result_weight);
+        let value = (with_value && self.settings.subject != Subject::Policy)
             .then(|| targets::value(record, 1.0, false))
             .flatten();
-        add(record, value, self.subject != Subject::Value, chunk)
+        add(
+            record,
+            value,
+            self.settings.subject != Subject::Value,
+            chunk,
+        )
     }
 }
 

@@ -25,7 +25,7 @@ use anyhow::{Context, Result, ensure};
 
 use self::adam::{Moments, Stride};
 use self::checkpoint::{Checkpoint, TrainingProgress};
-use self::data::{Drawer, MixPart, Mixture, Subject};
+use self::data::{Drawer, Mixture, MixtureSettings};
 use self::measure::{Floating, Integers, Measures};
 use self::start::random_start;
 use self::step::{Chunk, Losses, Scales, ValueLoss, Workspace};
@@ -51,8 +51,8 @@ const CHECKPOINT: &str = "checkpoint";
 pub struct TrainingSettings {
     /// Checkpoint and log lie here.
     pub folder: PathBuf,
-    /// Files to learn from.
-    pub data: Vec<MixPart>,
+    /// What is drawn to learn from; its seed is that of random weights, too.
+    pub mixture: MixtureSettings,
     /// Files whose held-out positions to measure on.
     pub test: Vec<PathBuf>,
     /// Positions of each of them.
@@ -75,18 +75,10 @@ pub struct TrainingSettings {
     pub minutes: f64,
     /// Start from this checkpoint and let the rate fall to 0.
     pub decay: Option<PathBuf>,
-    /// Weight of a position's result where there is no score.
-    pub result_weight: f64,
-    /// Share of the result beside what the search found, for positions of self-play.
-    pub result_share: ResultShare,
-    /// What is learned; the other network stays as it is.
-    pub subject: Subject,
     /// What is lost by a wrong value.
     pub value_loss: ValueLoss,
     /// Weight of the plies left beside the value.
     pub plies_weight: f64,
-    /// Seed of weights and data.
-    pub seed: u64,
     /// Threads.
     pub threads: usize,
     /// Each thread takes the same chunks every time, so that the same number of threads gives the same network.
@@ -195,7 +187,7 @@ impl<'a> TrainingRun<'a> {
         let is_fresh_decay = settings.decay.is_some() && start != Some(&own);
         let checkpoint = match saved {
             Some(saved) => saved,
-            None => random_start(settings.shape.unwrap_or_default(), settings.seed),
+            None => random_start(settings.shape.unwrap_or_default(), settings.mixture.seed),
         };
         ensure!(
             settings.shape.is_none_or(|shape| shape == checkpoint.shape),
@@ -207,13 +199,7 @@ impl<'a> TrainingRun<'a> {
             (progress.decay_step, progress.decay_seconds) = (progress.step, progress.seconds);
         }
         check_decay(settings, &progress)?;
-        let mixture = Mixture::new(
-            settings.data.clone(),
-            settings.seed,
-            settings.result_weight,
-            settings.result_share,
-            settings.subject,
-        )?;
+        let mixture = Mixture::new(settings.mixture.clone())?;
         let worker = || -> Result<TrainWorker> {
             Ok(TrainWorker {
                 drawer: mixture.drawer()?,
@@ -225,7 +211,7 @@ impl<'a> TrainingRun<'a> {
             .map(|_| worker())
             .collect::<Result<_>>()?;
         let test = |path: &PathBuf| -> Result<(String, Vec<Chunk>)> {
-            let share = settings.result_share;
+            let share = settings.mixture.result_share;
             let chunks = data::held_out(path, settings.test_positions, share)?;
             Ok((path.display().to_string(), chunks))
         };
@@ -482,6 +468,7 @@ pub fn export(checkpoint: &Checkpoint, metadata: &[(&str, &str)]) -> Vec<u8> {
 mod tests {
     use shakmaty::{Chess, Color, Position};
 
+    use super::data::{MixPart, Subject};
     use super::start::{Changes, start_from};
     use super::*;
     use crate::dataset::record::{Layout, Record, RecordWriter, Source};
@@ -518,10 +505,16 @@ mod tests {
     fn settings(folder: &Path, data: &Path) -> TrainingSettings {
         TrainingSettings {
             folder: folder.into(),
-            data: vec![MixPart {
-                path: data.into(),
-                share: 1.0,
-            }],
+            mixture: MixtureSettings {
+                data: vec![MixPart {
+                    path: data.into(),
+                    share: 1.0,
+                }],
+                seed: 1,
+                result_weight: 0.1,
+                result_share: ResultShare::default(),
+                subject: Subject::Both,
+            },
             test: vec![data.into()],
             test_positions: 100,
             shape: Some(TINY),
@@ -533,12 +526,8 @@ mod tests {
             steps: 20,
             minutes: 10.0,
             decay: None,
-            result_weight: 0.1,
-            result_share: ResultShare::default(),
-            subject: Subject::Both,
             value_loss: ValueLoss::default(),
             plies_weight: 0.02,
-            seed: 1,
             threads: 1,
             fixed_order: false,
             save_every: 1000,
@@ -706,7 +695,7 @@ mod tests {
             std::fs::create_dir(&into).unwrap();
             start.save(&into.join(CHECKPOINT)).unwrap();
             let mut settings = settings(&into, &data);
-            (settings.subject, settings.shape) = (subject, None);
+            (settings.mixture.subject, settings.shape) = (subject, None);
             let mut lines = Vec::new();
             run(&settings, &mut |line| lines.push(line.to_owned())).unwrap();
             let end = weights(&into);
@@ -742,7 +731,7 @@ mod tests {
         let data = folder.path().join("x.rec");
         write(&data, 8);
         let mut run_settings = settings(&folder.path().join("run"), &data);
-        run_settings.data.clear();
+        run_settings.mixture.data.clear();
         let error = run(&run_settings, &mut |_| {}).unwrap_err().to_string();
         assert!(error.contains("--data"), "{error}");
         let mut records = crate::dataset::record::read_all(&data).unwrap();
