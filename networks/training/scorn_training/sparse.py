@@ -30,6 +30,7 @@ FIRST_LIMIT, LATER_LIMIT = 127 / 255, 127 / 64
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 # Groups of so many weights that have no gradient in a step are left alone, moments and all.
 GROUP = 16
+HEAD = 24  # bytes of a batch before its arrays
 # The average of the weights: moved after so many steps, over this share of the run, at most so many steps.
 AVERAGE_EVERY, AVERAGE_SHARE, AVERAGE_MOST = 8, 0.1, 2000.0
 
@@ -139,12 +140,15 @@ def read_header(stream: BinaryIO, batch: int, first: int) -> None:
 
 def read_batches(stream: BinaryIO, pinned: bool) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
     """Counts and bytes of each batch. Ends where the stream ends; raises ValueError if that is in the middle of a batch."""
-    while head := stream.read(32):
-        counts = np.frombuffer(head, "<u4") if len(head) == 32 else np.zeros(8, "<u4")
-        body = torch.empty(int(counts[7]), dtype=torch.uint8, pin_memory=pinned)
-        if len(head) < 32 or stream.readinto(memoryview(body.numpy())) < len(body):
-            raise ValueError("the batches end in the middle of one")
-        yield tuple(int(count) for count in counts), body
+    cut = "the batches end in the middle of one"
+    while head := stream.read(HEAD):
+        if len(head) < HEAD:
+            raise ValueError(cut)
+        *counts, size = np.frombuffer(head, "<u4").tolist()
+        body = torch.empty(size, dtype=torch.uint8, pin_memory=pinned)
+        if stream.readinto(memoryview(body.numpy())) < size:
+            raise ValueError(cut)
+        yield tuple(counts), body
 
 
 def unpack(counts: tuple[int, ...], body: torch.Tensor) -> Batch:
@@ -164,7 +168,7 @@ def unpack(counts: tuple[int, ...], body: torch.Tensor) -> Batch:
         numbers = torch.arange(positions, device=body.device)
         return flat, torch.repeat_interleave(numbers, lengths, output_size=items)
 
-    policies, policy_items, moves, values, value_items, *_ = counts
+    policies, policy_items, moves, values, value_items = counts
     policy_inputs, policy_of = lists(policies, policy_items)
     rows, rows_of = lists(policies, moves)
     shares = take(moves, torch.float32)

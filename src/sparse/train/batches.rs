@@ -4,9 +4,9 @@
 //! its own steps, and they are written in the order of the steps: the same seed and files give the same stream, whatever the number of
 //! threads. `networks/training/scorn_training/sparse.py` reads it.
 //!
-//! The stream begins with a line of JSON ([`StreamHeader`]). A batch is seven counts as little-endian `u32` (policy positions, their
-//! inputs, their moves, value positions, their inputs, and twice 0), the bytes of what follows as `u32`, and then, each padded with
-//! zeros to a multiple of eight bytes:
+//! The stream begins with a line of JSON ([`StreamHeader`]). A batch is five counts as little-endian `u32` (policy positions, their
+//! inputs, their moves, value positions, their inputs), the bytes of what follows as `u32`, and then, each padded with zeros to a
+//! multiple of eight bytes:
 //!
 //! | array | type | length |
 //! |---|---|---|
@@ -34,7 +34,7 @@ const FORMAT: &str = "scorn-batches-1";
 /// Arrays begin at multiples of so many bytes.
 const ALIGNMENT: usize = 8;
 /// Bytes of a batch before its arrays.
-const HEAD: usize = 32;
+const HEAD: usize = 24;
 /// Batches that a thread makes ahead.
 const AHEAD: usize = 2;
 
@@ -173,8 +173,6 @@ fn frame(chunk: &Chunk) -> Vec<u8> {
         chunk.shares.len(),
         chunk.value_inputs.len(),
         chunk.value_inputs.items().len(),
-        0,
-        0,
         bytes.len() - HEAD,
     ];
     for (place, count) in bytes.chunks_exact_mut(4).zip(counts) {
@@ -258,9 +256,9 @@ mod tests {
 
     /// Takes a batch off the front, as the table above says.
     fn read(bytes: &mut &[u8]) -> Chunk {
-        let counts = take::<4>(bytes, 8).into_iter();
+        let counts = take::<4>(bytes, 6).into_iter();
         let counts: Vec<usize> = counts.map(|b| u32::from_le_bytes(b) as usize).collect();
-        let (mut body, rest) = bytes.split_at(counts[7]);
+        let (mut body, rest) = bytes.split_at(counts[5]);
         *bytes = rest;
         let mut policy = || {
             let lengths = take(&mut body, counts[0]);
