@@ -342,10 +342,20 @@ fn tables_teach_results_and_the_way_to_a_mate() {
     let long = labelled(&tables, "8/8/8/4k3/8/8/8/KBN5 w - - 0 1").unwrap();
     assert!(long.result == 2 && long.plies_left > 40, "{long:?}");
     assert_eq!(long.score, MATE - long.plies_left as i16);
-    // Won, but the next pawn move is no mate.
-    let pawn = labelled(&tables, "8/8/8/3k4/8/3K4/3P4/8 b - - 0 1").unwrap();
-    let is_long = pawn.plies_left == NO_PLIES && pawn.score.abs() == MATE - 1000;
-    assert!(pawn.result == 1 || is_long, "{pawn:?}");
+    // What can be lost and still leave a win, a pawn that moves or a piece that the bare king captures, is no mate: the result is
+    // known, and the move where there is but one.
+    let untimed = |fen: &str, result: u8| {
+        let record = labelled(&tables, fen).unwrap();
+        let score = (i16::from(result) - 1) * (MATE - 1000);
+        let known = (record.result, record.score, record.plies_left);
+        assert_eq!(known, (result, score, NO_PLIES), "{fen}");
+        record
+    };
+    assert_eq!(untimed("8/8/8/3k4/8/3K4/3P4/8 b - - 0 1", 0).best, 0);
+    let forced = untimed("kR6/7R/8/8/8/8/8/7K b - - 0 1", 0);
+    assert_eq!(move_of(&forced), "a1b1", "a8b8, seen by Black");
+    // The fastest capture is that of the bishop after Rd1.
+    assert_eq!(untimed("K1k5/2B5/8/8/8/8/8/1R6 w - - 0 1", 2).best, 0);
     // Drawn, if the king takes the rook; and drawn whatever is played.
     let only = labelled(&tables, "K7/8/8/8/8/2k5/1R6/8 b - - 0 1").unwrap();
     assert_eq!((only.result, only.score, only.plies_left), (1, 0, NO_PLIES));

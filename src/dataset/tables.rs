@@ -4,7 +4,7 @@
 //! fraction of a millisecond does not see that far. The tables know it.
 
 use anyhow::Result;
-use shakmaty::{Chess, Color, Position};
+use shakmaty::{Board, Color, Position};
 
 use super::record::{LONGEST_MATE, MATE, NO_PLIES, Record};
 use crate::{
@@ -15,9 +15,9 @@ use crate::{
 /// The score of a win of which it is not known how long it takes: the longest mate that a score can tell.
 const SURE_WIN: i16 = MATE - LONGEST_MATE;
 
-/// Labels a record with its result, and with a move that keeps it, unless many draw. Where one side has nothing but its king and
-/// there are no pawns, the tables' way to the next capture or pawn move is the way to the mate: then the move is a shortest
-/// one, or the longest defence, and the plies left are known. Whether the tables know the position.
+/// Labels a record with its result, and with the move that keeps it if only one does. Where nothing but the mate can be the next
+/// capture or pawn move, the tables' way there is the way to the mate: then the move is that of a shortest one, or of the longest
+/// defence, and the plies left are known. Whether the tables know the position.
 ///
 /// # Errors
 /// When the record holds no position.
@@ -35,28 +35,31 @@ pub fn apply(record: &mut Record, tables: &Tables) -> Result<bool> {
     record.alternatives = Default::default();
     let sign = i16::from(best.result.unwrap_or(0));
     record.result = (1 + sign) as u8;
-    let equals = moves.iter().filter(|other| other.rank() == best.rank());
-    if sign != 0 || equals.count() == 1 {
-        record.best = Record::pack_move(best.m.unpack(&position), position.turn());
+    record.score = sign * SURE_WIN;
+    // WDL tables alone know the result, but no distance.
+    let verdict = tables.verdict(&position);
+    let is_mate_known =
+        sign != 0 && leads_to_mate(position.board()) && verdict.is_some_and(|(_, plies)| plies > 0);
+    if is_mate_known {
+        let plies = best.distance.unsigned_abs() as u16;
+        record.score = sign * (MATE - plies as i16);
+        record.plies_left = plies;
     }
-    if sign != 0 {
-        record.score = sign * SURE_WIN;
-        // WDL tables alone know the result, but no distance.
-        let verdict = tables.verdict(&position);
-        if leads_to_mate(&position) && verdict.is_some_and(|(_, plies)| plies > 0) {
-            let plies = best.distance.unsigned_abs() as u16;
-            record.score = sign * (MATE - plies as i16);
-            record.plies_left = plies;
-        }
+    let equals = moves.iter().filter(|other| other.rank() == best.rank());
+    if is_mate_known || equals.count() == 1 {
+        record.best = Record::pack_move(best.m.unpack(&position), position.turn());
     }
     Ok(true)
 }
 
-/// Whether nothing but the mate can be the next capture or pawn move of the side that wins.
-fn leads_to_mate(position: &Chess) -> bool {
-    let board = position.board();
+/// Whether nothing but the mate can be the next capture or pawn move of a won game: there are no pawns, one side has nothing but
+/// its king, and the other nothing that it could lose and still win. (With more, giving a piece away may be the fastest way to
+/// a capture.)
+fn leads_to_mate(board: &Board) -> bool {
     let has_bare_king = Color::ALL
         .into_iter()
         .any(|color| board.by_color(color).count() == 1);
-    has_bare_king && board.pawns().is_empty()
+    let majors = board.rooks_and_queens().count();
+    let minors = (board.bishops() | board.knights()).count();
+    has_bare_king && board.pawns().is_empty() && matches!((majors, minors), (1, 0) | (0, 2))
 }
