@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use prost::{Message, bytes::Bytes};
 
-use super::proto::{GraphProto, data_type};
+use super::proto::{GraphProto, ModelProto, data_type};
 use crate::lc0::error::NetError;
 
 /// The most nodes one after the other. The deepest networks of chess have less than 2000; `rten` overflows a thread's
@@ -25,7 +25,6 @@ const GROWING: &[(&str, &[usize])] = &[
     ("Expand", &[1]),
     ("OneHot", &[1]),
     ("Pad", &[1]),
-    ("Range", &[0, 1]),
     ("Resize", &[2, 3]),
     ("Tile", &[1]),
     ("Upsample", &[1]),
@@ -48,10 +47,18 @@ struct NodeBounds {
 /// An attribute; what may be nested without end stays encoded.
 #[derive(Clone, PartialEq, Message)]
 struct Attribute {
+    #[prost(float, optional, tag = "2")]
+    float: Option<f32>,
+    #[prost(int64, optional, tag = "3")]
+    int: Option<i64>,
     #[prost(bytes = "bytes", optional, tag = "5")]
     tensor: Option<Bytes>,
     #[prost(bytes = "bytes", optional, tag = "6")]
     graph: Option<Bytes>,
+    #[prost(float, repeated, tag = "7")]
+    floats: Vec<f32>,
+    #[prost(int64, repeated, tag = "8")]
+    ints: Vec<i64>,
     #[prost(bytes = "bytes", repeated, tag = "10")]
     tensors: Vec<Bytes>,
     #[prost(bytes = "bytes", repeated, tag = "11")]
@@ -88,13 +95,28 @@ struct TensorBounds {
     data_location: Option<i32>,
 }
 
-/// Refuses a graph that is too deep, or whose constants are not what they say.
-pub(super) fn check(graph: &GraphProto) -> Result<(), NetError> {
-    check_graph(graph, 0)
+/// Small constants by the names of their tensors.
+type Constants = HashMap<String, Vec<f64>>;
+
+/// Refuses a model whose graph is too deep, or whose constants are not what they say.
+pub(super) fn check(model: &ModelProto, graph: &GraphProto) -> Result<(), NetError> {
+    // Graphs under other names, which may call each other.
+    if !model.functions.is_empty() {
+        return Err(NetError::Unsupported {
+            field: "the ONNX model".to_owned(),
+            found: "functions of its own".to_owned(),
+            expected: "one graph (onnx.inliner.inline_local_functions makes it)".to_owned(),
+        });
+    }
+    check_graph(graph, Constants::new(), 0)
 }
 
-fn check_graph(graph: &GraphProto, nested: usize) -> Result<(), NetError> {
-    let mut constants = HashMap::new();
+/// `constants` are those of the graphs around it, which its nodes may use.
+fn check_graph(
+    graph: &GraphProto,
+    mut constants: Constants,
+    nested: usize,
+) -> Result<(), NetError> {
     for tensor in &graph.initializer {
         let tensor: TensorBounds = decode(tensor)?;
         check_tensor(&tensor, tensor.name())?;
@@ -106,8 +128,14 @@ fn check_graph(graph: &GraphProto, nested: usize) -> Result<(), NetError> {
         return Err(no_sparse("an initializer"));
     }
     let nodes: Vec<NodeBounds> = graph.node.iter().map(decode).collect::<Result<_, _>>()?;
+    let mut inner_graphs = Vec::new();
     for node in &nodes {
         for attribute in &node.attribute {
+            if let (Some(numbers), Some(output)) =
+                (numbers_of(node, attribute), node.output.first())
+            {
+                constants.insert(output.clone(), numbers);
+            }
             for tensor in attribute.tensor.iter().chain(&attribute.tensors) {
                 let tensor: TensorBounds = decode(tensor)?;
                 check_tensor(&tensor, name_of(node))?;
@@ -122,14 +150,16 @@ fn check_graph(graph: &GraphProto, nested: usize) -> Result<(), NetError> {
                 if nested == MOST_NESTED {
                     return Err(too_deep(node, "graphs inside one another", MOST_NESTED));
                 }
-                check_graph(&decode(inner)?, nested + 1)?;
+                inner_graphs.push(decode(inner)?);
             }
         }
     }
     for node in &nodes {
         check_growth(node, &constants)?;
     }
-    check_depth(&nodes)
+    check_depth(&nodes)?;
+    let mut inner_graphs = inner_graphs.iter();
+    inner_graphs.try_for_each(|inner| check_graph(inner, constants.clone(), nested + 1))
 }
 
 fn decode<M: Message + Default>(bytes: &Bytes) -> Result<M, NetError> {
@@ -267,19 +297,50 @@ fn numbers(tensor: &TensorBounds) -> Option<Vec<f64>> {
     })
 }
 
+/// The numbers that a constant has in an attribute of its own.
+fn numbers_of(node: &NodeBounds, attribute: &Attribute) -> Option<Vec<f64>> {
+    let Attribute {
+        float,
+        int,
+        floats,
+        ints,
+        ..
+    } = attribute;
+    let floats = float.iter().chain(floats).map(|&number| number.into());
+    let ints = int.iter().chain(ints).map(|&number| number as f64);
+    let numbers: Vec<f64> = floats.chain(ints).collect();
+    Some(numbers).filter(|numbers| node.op_type() == "Constant" && !numbers.is_empty())
+}
+
 /// Refuses a node that makes too much of constant numbers.
-fn check_growth(node: &NodeBounds, constants: &HashMap<String, Vec<f64>>) -> Result<(), NetError> {
+fn check_growth(node: &NodeBounds, constants: &Constants) -> Result<(), NetError> {
+    let too_large = |name: &str, numbers: &[f64]| NetError::TensorShape {
+        tensor: name.to_owned(),
+        found: format!("{numbers:?}, from which {} makes a tensor", node.op_type()),
+        expected: format!("numbers for at most {MOST_ELEMENTS} elements"),
+    };
+    if node.op_type() == "Range" {
+        let number = |at: usize, usual: f64| {
+            let known = node.input.get(at).and_then(|name| constants.get(name));
+            known
+                .and_then(|numbers| numbers.first())
+                .copied()
+                .unwrap_or(usual)
+        };
+        let [start, limit, step] = [number(0, 0.0), number(1, 0.0), number(2, 1.0)];
+        // Of a step of 0, infinitely many.
+        let length = ((limit - start) / step).abs();
+        if length > MOST_ELEMENTS {
+            return Err(too_large(name_of(node), &[start, limit, step]));
+        }
+    }
     let growing = GROWING.iter().find(|(op, _)| *op == node.op_type());
     let inputs = growing.map_or(&[][..], |(_, inputs)| inputs);
     let names = inputs.iter().filter_map(|&index| node.input.get(index));
     for (name, numbers) in names.filter_map(|name| constants.get_key_value(name)) {
         let product: f64 = numbers.iter().filter(|n| **n > 1.0).product();
         if product > MOST_ELEMENTS {
-            return Err(NetError::TensorShape {
-                tensor: name.clone(),
-                found: format!("{numbers:?}, from which {} makes a tensor", node.op_type()),
-                expected: format!("numbers for at most {MOST_ELEMENTS} elements"),
-            });
+            return Err(too_large(name, numbers));
         }
     }
     Ok(())
@@ -385,8 +446,21 @@ mod tests {
         }
     }
 
+    /// Checks a model that is nothing but a graph.
+    fn check(graph: &GraphProto) -> Result<(), NetError> {
+        super::check(&ModelProto::default(), graph)
+    }
+
     fn refused(nodes: &[NodeBounds], constants: &[TensorProto]) -> String {
         check(&graph(nodes, constants)).unwrap_err().to_string()
+    }
+
+    fn with_graph(mut node: NodeBounds, inner: &GraphProto) -> NodeBounds {
+        node.attribute.push(Attribute {
+            graph: Some(inner.encode_to_vec().into()),
+            ..Default::default()
+        });
+        node
     }
 
     #[test]
@@ -408,12 +482,8 @@ mod tests {
     fn graphs_inside_nodes_have_a_depth_too() {
         let mut inner = graph(&[], &[]);
         for depth in 0..20 {
-            let mut outer = node("If", "condition", &format!("out{depth}"));
-            outer.attribute.push(Attribute {
-                graph: Some(inner.encode_to_vec().into()),
-                ..Default::default()
-            });
-            inner = graph(&[outer], &[]);
+            let outer = node("If", "condition", &format!("out{depth}"));
+            inner = graph(&[with_graph(outer, &inner)], &[]);
             assert_eq!(check(&inner).is_ok(), depth < MOST_NESTED, "{depth}");
         }
         assert!(
@@ -460,5 +530,54 @@ mod tests {
             let error = refused(&grow, &[shape(&[1 << 20, 1 << 20])]);
             assert!(error.contains("'shape'") && error.contains(op), "{error}");
         }
+    }
+
+    #[test]
+    fn numbers_are_known_from_attributes_and_in_graphs_inside() {
+        let grow = node("ConstantOfShape", "shape", "huge");
+        let made = |ints: &[i64]| {
+            let mut made = node("Constant", "", "shape");
+            made.attribute.push(Attribute {
+                ints: ints.to_vec(),
+                ..Default::default()
+            });
+            made
+        };
+        assert!(check(&graph(&[made(&[64, 8, 8]), grow.clone()], &[])).is_ok());
+        let huge = made(&[1 << 20, 1 << 20]);
+        assert!(refused(&[huge.clone(), grow.clone()], &[]).contains("'shape'"));
+        let branch = with_graph(node("If", "condition", "out"), &graph(&[grow], &[]));
+        assert!(refused(&[branch, huge], &[]).contains("'shape'"));
+    }
+
+    #[test]
+    fn ranges_are_as_long_as_their_ends_and_their_step_say() {
+        let range = |start: i64, limit: i64, step: i64| {
+            let names = ["start", "limit", "step"];
+            let mut range = node("Range", names[0], "range");
+            range.input = names.map(str::to_owned).to_vec();
+            let constants = [start, limit, step];
+            let constants = names.iter().zip(constants);
+            let constants: Vec<_> = constants
+                .map(|(name, n)| constant(name, &[], &[n]))
+                .collect();
+            check(&graph(&[range], &constants))
+        };
+        for (start, limit, step) in [(0, 64, 1), (64, 0, -1), (1 << 40, 64 + (1 << 40), 1)] {
+            assert!(range(start, limit, step).is_ok(), "{start} {limit} {step}");
+        }
+        for (start, limit, step) in [(0, 1 << 40, 1), (-(1 << 40), 0, 1), (0, 64, 0)] {
+            assert!(range(start, limit, step).is_err(), "{start} {limit} {step}");
+        }
+    }
+
+    #[test]
+    fn a_model_with_functions_is_refused() {
+        let model = ModelProto {
+            functions: vec![Bytes::new()],
+            ..Default::default()
+        };
+        let error = super::check(&model, &graph(&[], &[])).unwrap_err();
+        assert!(error.to_string().contains("functions"), "{error}");
     }
 }

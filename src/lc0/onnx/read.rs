@@ -145,7 +145,7 @@ fn find_tensors(
         .graph
         .as_ref()
         .ok_or_else(|| NetError::missing("the graph of the ONNX model"))?;
-    bounds::check(graph)?;
+    bounds::check(model, graph)?;
     let planes = match encoding {
         OnnxEncoding::Lc0 => PLANES,
         OnnxEncoding::AlphaZero => ALPHAZERO_PLANES,
@@ -228,14 +228,20 @@ fn alphazero_policy(
     let squares_first = [&[8, 8, 73][..], &[64, 73]];
     let planes_first = [&[73, 8, 8][..], &[73, 64]];
     let is_any = |shapes: [&[i64]; 2]| shapes.into_iter().find_map(|shape| find(shape).ok());
-    if let Some(name) = is_any(planes_first) {
-        return Ok((name, Some(AlphaZeroMoves::PlaneMajor)));
+    let flat = find(&[ALPHAZERO_POLICY as i64]);
+    match (is_any(planes_first), is_any(squares_first)) {
+        (Some(name), None) if flat.is_err() => Ok((name, Some(AlphaZeroMoves::PlaneMajor))),
+        (None, Some(name)) => Ok((name, Some(AlphaZeroMoves::SquareMajor))),
+        (None, None) => Ok((flat?, Some(AlphaZeroMoves::SquareMajor))),
+        // Read in the wrong order it would be nonsense without a word.
+        (Some(name), _) => Err(NetError::TensorShape {
+            tensor: name,
+            found: "of a shape that is left open".to_owned(),
+            expected:
+                "[batch, 73, 8, 8] or [batch, 8, 8, 73], so that the order of the moves is known"
+                    .to_owned(),
+        }),
     }
-    let name = match is_any(squares_first) {
-        Some(name) => name,
-        None => find(&[ALPHAZERO_POLICY as i64])?,
-    };
-    Ok((name, Some(AlphaZeroMoves::SquareMajor)))
 }
 
 /// What the graph tells about itself.
