@@ -2,6 +2,7 @@
 //! and keys, positions from text, and the arithmetic of scores.
 
 pub mod checks;
+pub mod epd;
 pub mod history;
 pub mod moves;
 pub mod opponent;

@@ -22,6 +22,11 @@ pub enum SetupError {
     /// Not a FEN at all.
     #[error("not a FEN ({0}): {1}")]
     Fen(String, String),
+    /// A line of EPD with fewer fields than a position has.
+    #[error(
+        "a position has four fields (board, side to move, castling, en passant), this line {0}: {1}"
+    )]
+    Fields(usize, String),
     /// A FEN of a position that chess does not allow.
     #[error("illegal position ({0}): {1}")]
     Position(String, String),
@@ -36,7 +41,8 @@ pub enum SetupError {
     IllegalMove(String),
 }
 
-/// Reads a FEN: four to six fields, standard or Chess960 castling rights.
+/// Reads a FEN, standard or Chess960 castling rights. As in UCI, fields at its end may be missing: then White moves, nobody may
+/// castle or capture en passant, and the game has just begun.
 ///
 /// # Errors
 /// When it is not a FEN, or the position is not one that can arise in a game.
@@ -124,7 +130,7 @@ pub fn move_text(position: &Chess, m: PackedMove, chess960: bool) -> String {
 }
 
 /// Error messages quote what was sent; nobody wants to read a megabyte of it, or its control characters.
-fn shorten(text: &str) -> String {
+pub(super) fn shorten(text: &str) -> String {
     const MOST: usize = 100;
     let mut short: String = text
         .chars()

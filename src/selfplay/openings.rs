@@ -7,7 +7,7 @@ use shakmaty::{CastlingMode, Chess, Position};
 use thiserror::Error;
 
 use crate::{
-    chess::{History, PackedMove, setup},
+    chess::{History, PackedMove, epd::EpdLine, setup},
     files,
     hashing::mix,
     pgn::Reader,
@@ -152,8 +152,9 @@ fn from_epd(path: &Path) -> Result<Vec<Opening>, BookError> {
         if text.is_empty() || text.starts_with('#') {
             continue;
         }
-        let fen = fen_of(text).map_err(entry)?;
-        let start = setup::position_from_fen(&fen).map_err(|e| entry(e.to_string()))?;
+        let start = EpdLine::parse(text)
+            .and_then(|line| setup::position_from_fen(&line.fen))
+            .map_err(|e| entry(e.to_string()))?;
         if start.is_game_over() {
             return Err(entry("the game is over there".into()));
         }
@@ -163,24 +164,6 @@ fn from_epd(path: &Path) -> Result<Vec<Opening>, BookError> {
         });
     }
     Ok(openings)
-}
-
-/// The FEN at the start of a line of EPD: four fields, and the two counters if they follow. A line that was cut off would be
-/// another position: White's move, and nobody may castle.
-fn fen_of(line: &str) -> Result<String, String> {
-    let words: Vec<&str> = line
-        .split_whitespace()
-        .map(|word| word.trim_end_matches(';'))
-        .collect();
-    if words.len() < 4 {
-        return Err(format!(
-            "a position has four fields (board, side to move, castling, en passant), this line {}",
-            words.len()
-        ));
-    }
-    let is_counter = |word: &&&str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
-    let counters = words.iter().skip(4).take(2).take_while(is_counter).count();
-    Ok(words[..4 + counters].join(" "))
 }
 
 fn from_pgn(path: &Path) -> Result<Vec<Opening>, BookError> {

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, anyhow};
 use shakmaty::{Chess, EnPassantMode, Position, fen::Fen, san::SanPlus};
 
 use crate::{
-    chess::{History, PackedMove, moves::legal_moves, setup},
+    chess::{History, PackedMove, epd::EpdLine, moves::legal_moves, setup},
     files,
     pgn::{Game, Reader},
 };
@@ -90,7 +90,7 @@ pub fn from_fen(text: &str) -> Result<Item> {
     Ok(Item::new(history, text.to_owned()))
 }
 
-/// The positions of an EPD file: a FEN's first four fields, then operations such as `bm Nf3; id "test 1";`.
+/// The positions of an EPD file.
 ///
 /// # Errors
 /// When the file cannot be opened; bad lines are errors of the stream.
@@ -111,26 +111,9 @@ pub fn from_epd(path: &Path) -> Result<Items> {
     })))
 }
 
-/// One line of an EPD file. Two counters may follow the four fields, as in a FEN.
+/// One line of an EPD file.
 fn parse_epd(line: &str, number: usize) -> Result<Item> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let counters = words
-        .iter()
-        .skip(4)
-        .take(2)
-        .take_while(|w| w.bytes().all(|b| b.is_ascii_digit()))
-        .count();
-    let fields = (4 + counters).min(words.len());
-    let operations = operations(&words[fields..].join(" "));
-    let mut fen = words[..fields].join(" ");
-    if counters == 0 && fields == 4 {
-        let counter = |name: &str, usual| {
-            let mut found = operations.iter().filter_map(|text| text.split_once(' '));
-            let value = found.find(|(operation, _)| *operation == name);
-            value.map_or(usual, |(_, value)| value.trim()).to_owned()
-        };
-        fen += &format!(" {} {}", counter("hmvc", "0"), counter("fmvn", "1"));
-    }
+    let EpdLine { fen, operations } = EpdLine::parse(line)?;
     let history = setup::history_from(Some(&fen), &[])?;
     let mut item = Item::new(history, format!("#{number}"));
     for operation in operations {
@@ -143,18 +126,6 @@ fn parse_epd(line: &str, number: usize) -> Result<Item> {
         }
     }
     Ok(item)
-}
-
-/// Splits at semicolons outside quotation marks.
-fn operations(text: &str) -> Vec<String> {
-    let mut quoted = false;
-    text.split(|c| {
-        quoted ^= c == '"';
-        c == ';' && !quoted
-    })
-    .map(|operation| operation.trim().to_owned())
-    .filter(|operation| !operation.is_empty())
-    .collect()
 }
 
 fn sans(history: &History, text: &str) -> Result<Vec<PackedMove>> {
