@@ -46,7 +46,7 @@ use crate::{
     uci::{self, output::Output},
 };
 
-/// The subcommands that the engine's options mean something to.
+/// The subcommands that the engine's options mean something to, or some of them.
 const WITH_OPTIONS: &[&[&str]] = &[
     &["uci"],
     &["analyze"],
@@ -54,6 +54,7 @@ const WITH_OPTIONS: &[&[&str]] = &[
     &["benchmark"],
     &["runtime"],
     &["tune"],
+    &["dataset", "planes"],
     &["dataset", "policy"],
     &["dataset", "visit"],
     &["stats"],
@@ -64,6 +65,7 @@ const WITH_OPTIONS: &[&[&str]] = &[
 fn is_meant(row: &OptionRow, path: &[&str]) -> bool {
     match path {
         [] | ["uci"] => true,
+        ["dataset", "planes"] => row.name == "HistoryFill",
         path => WITH_OPTIONS.contains(&path) && !ONLY_UCI.contains(&row.name),
     }
 }
@@ -162,9 +164,11 @@ fn dispatch(command: Option<CliCommand>, given: GivenOptions) -> Result<()> {
         Some(CliCommand::Benchmark(args)) => {
             benchmark::benchmark(&args, &adapted(options, &by_hand), &load(tell_aside))
         }
-        Some(CliCommand::Backendbench(args)) => backendbench::backendbench(&args, &options),
+        Some(CliCommand::Backendbench(args)) => {
+            backendbench::backendbench(&args, &adapted(options, &by_hand))
+        }
         Some(CliCommand::Runtime(args)) => runtime::runtime(&args, &options),
-        Some(CliCommand::Tune(args)) => tune::tune(&args, &options),
+        Some(CliCommand::Tune(args)) => tune::tune(&args, &adapted(options, &by_hand)),
         Some(CliCommand::Convert(args)) => convert::convert(&args, &calibrate),
         Some(CliCommand::Describe(args)) => describe::describe(&args),
         Some(CliCommand::Dataset(args)) => {

@@ -129,18 +129,27 @@ fn describe_names_the_encoding() {
 fn games_become_planes() {
     let folder = tempfile::tempdir().unwrap();
     let games = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/training-smoke.pgn");
-    for (encoding, size) in [("alphazero", 119 * 8 + 8 + 6), ("lc0", 112 * 8 + 4 + 6)] {
-        let out = folder.path().join(encoding);
+    let convert = |name: &str, arguments: &[&str]| {
+        let out = folder.path().join(name);
         let output = Command::new(env!("CARGO_BIN_EXE_scorn"))
-            .args(["dataset", "planes", games, "--encoding", encoding, "--out"])
+            .args(["dataset", "planes", games, "--out"])
             .arg(&out)
+            .args(arguments)
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(
             said.starts_with("24 games, 2208 positions; skipped 0"),
-            "{said}"
+            "{said} {output:?}"
         );
-        assert_eq!(std::fs::metadata(&out).unwrap().len(), 2208 * size);
+        std::fs::read(&out).unwrap()
+    };
+    for (encoding, size) in [("alphazero", 119 * 8 + 8 + 6), ("lc0", 112 * 8 + 4 + 6)] {
+        let planes = convert(encoding, &["--encoding", encoding]);
+        assert_eq!(planes.len(), 2208 * size);
+        let filled = format!("{encoding}-filled");
+        let filled = convert(&filled, &["--encoding", encoding, "--history-fill=always"]);
+        assert_eq!(filled.len(), planes.len());
+        assert_ne!(filled, planes, "what was before a game's start");
     }
 }
