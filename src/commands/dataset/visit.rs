@@ -59,7 +59,10 @@ pub fn run(args: &VisitArgs, options: &Options, load: &Load) -> Result<u64> {
         options.threads
     );
     let games = read_games(&args.inputs)?;
-    let settings = format!("visit {} {} {options:?}", args.sample_seed, args.nodes);
+    let settings = format!(
+        "visit {} {} {} {options:?}",
+        args.sample_seed, args.nodes, args.per_search
+    );
     let job = RecordJob::new(&settings, &args.inputs, Layout::Plain, args.per_search)?;
     let mut writer = RecordWriter::append(&args.out, &job)?;
     let searcher = Searcher::new(args.nodes, options, load)?;
@@ -156,8 +159,11 @@ mod tests {
         parts.count = 40;
         assert_eq!(visit(&parts).unwrap(), 40);
         assert_eq!(fs::read(&whole.out).unwrap(), fs::read(&parts.out).unwrap());
-        parts.sample_seed += 1;
-        assert!(visit(&parts).is_err(), "other positions would follow");
+        let others = [(parts.sample_seed + 1, 5), (parts.sample_seed, 8)];
+        for (sample_seed, per_search) in others {
+            (parts.sample_seed, parts.per_search) = (sample_seed, per_search);
+            assert!(visit(&parts).is_err(), "other positions would follow");
+        }
         parts.out = parts.inputs[0].clone();
         assert!(visit(&parts).is_err(), "games are not overwritten");
         assert_eq!(read_all(&parts.out).unwrap().len(), 1);
