@@ -432,6 +432,6 @@ fn an_opponent_of_a_rating_is_told_and_played_against() {
         &["--sc-limit", "20", "--threads", "1"],
         "setoption name OpponentRating value 1500\ngo nodes 2000\n",
     );
-    assert!(text.contains("a human player rated 1500"), "{text}");
+    assert!(text.contains("a player rated 1500"), "{text}");
     assert!(text.contains("bestmove"), "{text}");
 }

@@ -12,6 +12,7 @@ use super::{
     onnx::read::read_onnx,
     proto::{self, Layers},
 };
+use crate::hashing::sha256;
 
 /// A summary of a network.
 #[derive(Clone, Debug, Serialize)]
@@ -357,7 +358,7 @@ impl OnnxDescription {
         let outputs = [model.wdl, model.value, model.mlh];
         Ok(OnnxDescription {
             name,
-            sha256: super::net::sha256(bytes),
+            sha256: sha256(bytes),
             bytes: bytes.len(),
             input_format: input,
             batch: model.batch,

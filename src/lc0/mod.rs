@@ -39,7 +39,7 @@ pub use model::{
     OnnxEncoding, OnnxModel, PackedInput, metadata_key,
 };
 pub use net::Net;
-pub(crate) use net::{read_file, sha256};
+pub(crate) use net::read_file;
 pub use onnx::{
     PlaneSet,
     pack::pack_input,

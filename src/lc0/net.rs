@@ -1,10 +1,9 @@
 //! Network files: gzip or raw protobuf bytes, checked completely when they are read.
 
-use std::{fmt::Write as _, io::Read, path::Path};
+use std::{io::Read, path::Path};
 
 use flate2::read::GzDecoder;
 use prost::{Message, bytes::Bytes};
-use sha2::{Digest, Sha256};
 
 use super::{
     architecture::Architecture,
@@ -12,7 +11,7 @@ use super::{
     format::{Format, Structure},
     proto,
 };
-use crate::files;
+use crate::{files, hashing::sha256};
 
 /// What every lc0 network has in its first field.
 const MAGIC: u32 = 0x1c0;
@@ -102,15 +101,6 @@ impl Net {
 /// The bytes of a network file of any kind. Errors name it.
 pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, NetError> {
     files::read(path, MAX_BYTES).map_err(|error| NetError::from(error).in_file(path))
-}
-
-/// The SHA-256 of these bytes, in hexadecimal.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for byte in Sha256::digest(bytes) {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 /// The protobuf bytes of a file.

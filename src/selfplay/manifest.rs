@@ -1,6 +1,6 @@
 //! What a run says about itself: everything that decides its games, so that anybody can play them again.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use serde_json::{Map, Value, json};
 use shakmaty::{EnPassantMode, Position, fen::Fen};
 
@@ -11,21 +11,17 @@ use super::{
 use crate::{
     chess::{History, moves::legal_moves, setup},
     hashing::hex,
-    lc0,
     network::{
         Batch, Evaluator,
         backend::hash::is_hash,
-        compose::role::{Role, human_rating},
-        load::{
-            human,
-            weights::{AUTODISCOVER, inside},
-        },
+        compose::role::Role,
+        load::weights::{self, AUTODISCOVER},
     },
     options::Options,
 };
 use sha2::{Digest, Sha256};
 
-/// Options that say where and how fast, not what.
+/// Options that say where, how fast and what is told, not what is played.
 const WITHOUT_EFFECT: &[&str] = &[
     "Threads",
     "NNCacheSize",
@@ -33,6 +29,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "NodesPerSecondLimit",
     "OnnxRuntimePath",
     "LogFile",
+    "Preload",
     "Seed",
     "Ponder",
     "MoveOverheadMs",
@@ -41,11 +38,14 @@ const WITHOUT_EFFECT: &[&str] = &[
     "PerPVCounters",
     "ScoreType",
     "UCI_ShowWDL",
+    "UCI_ShowEPS",
     "UCI_ShowMovesLeft",
     "ShowObjective",
     "VerboseMoveStats",
+    "LogLiveStats",
     "WeightsFile",
     "OpponentWeights",
+    "RefineWeights",
     "SyzygyPath",
 ];
 
@@ -121,29 +121,15 @@ fn player(player: &Contestant) -> Result<Value> {
     }))
 }
 
-/// SHA-256 of a network's file.
+/// What a network is (see [`weights::identity`]).
 fn network(weights: &str, options: &Options) -> Result<String> {
     if is_hash(&options.backend) {
         return Ok("none: the hash evaluator".to_owned());
     }
-    if let Some((names, _)) = human_rating(weights).and_then(human::mixture) {
-        let hashes = names.map(|name| inside(&name).flatten().map(Sha256::digest));
-        return Ok(hashes
-            .into_iter()
-            .flatten()
-            .map(|hash| hex(&hash))
-            .collect());
+    if weights.trim() == AUTODISCOVER {
+        bail!("a run must name its network: {AUTODISCOVER} may find another one next time")
     }
-    if let Some(bytes) = inside(weights) {
-        let bytes = bytes.with_context(|| format!("this program has no network {weights}"))?;
-        return Ok(hex(&Sha256::digest(bytes)));
-    }
-    match weights.trim() {
-        AUTODISCOVER => {
-            bail!("a run must name its network: {AUTODISCOVER} may find another one next time")
-        }
-        path => Ok(hex(&Sha256::digest(lc0::read_file(path.as_ref())?))),
-    }
+    Ok(weights::identity(weights)?)
 }
 
 fn starts(starts: &Starts) -> Value {
@@ -244,6 +230,7 @@ mod tests {
     use super::*;
     use crate::network::{
         EvaluateError,
+        compose::role::human_name,
         hash::HashEvaluator,
         load::{NetworkConfig, load_uncached},
     };
@@ -287,5 +274,15 @@ mod tests {
         };
         let sparse = load_uncached(&config).unwrap();
         assert!(is_batch_invariant(&*sparse).unwrap());
+    }
+
+    #[test]
+    fn people_of_ratings_between_the_same_two_networks_are_not_the_same() {
+        let options = Options::default();
+        let [weaker, stronger] =
+            [1200, 1400].map(|rating| network(&human_name(rating), &options).unwrap());
+        assert_ne!(weaker, stronger);
+        let beyond = [1900, 2400].map(|rating| network(&human_name(rating), &options).unwrap());
+        assert_eq!(beyond[0], beyond[1]);
     }
 }

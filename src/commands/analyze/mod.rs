@@ -25,8 +25,12 @@ use self::{
 };
 use crate::{
     files::output::NewFile,
-    lc0,
-    network::opponent,
+    hashing::sha256,
+    network::{
+        backend::hash::is_hash,
+        load::weights::identity,
+        opponent::{self, Role},
+    },
     options::Options,
     player::{Load, Player},
     search::{Limits, MoveStat, REPORT_INTERVAL, Report, Reporter, StopSignal, SystemClock, Tree},
@@ -147,22 +151,33 @@ impl AnalyzeArgs {
         }
     }
 
-    /// A fingerprint of what decides the results: limits and options, but for those that only say how fast.
-    fn settings(&self, options: &Options) -> String {
+    /// A fingerprint of what decides the results: limits, networks and options, but for those that only say how fast.
+    fn settings(&self, options: &Options) -> Result<String> {
         let usual = Options::default();
-        let options = Options {
+        let fast = Options {
             threads: usual.threads,
-            minibatch_size: usual.minibatch_size,
             onnx_runtime_path: usual.onnx_runtime_path,
             nn_cache_size: usual.nn_cache_size,
             ram_limit_mb: usual.ram_limit_mb,
             nps_limit: usual.nps_limit,
             log_file: usual.log_file,
             preload: usual.preload,
+            // Networks are what is in their files.
+            weights_file: usual.weights_file,
+            opponent_weights: usual.opponent_weights,
+            opponent_rating: usual.opponent_rating,
+            refine_weights: usual.refine_weights,
             ..options.clone()
         };
-        let settings = format!("{:?} {} {options:?}", self.limits(&options), self.moves);
-        lc0::sha256(settings.as_bytes())[..16].to_owned()
+        let networks = Role::ALL.map(|role| {
+            let is_asked = role.is_wanted(options) && !is_hash(&options.backend);
+            let named = role.weights(options).filter(|_| is_asked);
+            named.map(|weights| identity(&weights)).transpose()
+        });
+        let networks: Result<Vec<_>, _> = networks.into_iter().collect();
+        let limits = self.limits(options);
+        let settings = format!("{limits:?} {} {:?} {fast:?}", self.moves, networks?);
+        Ok(sha256(settings.as_bytes())[..16].to_owned())
     }
 }
 
@@ -179,14 +194,14 @@ pub fn command(
 ) -> Result<()> {
     let options = args.options(options, is_limit_set);
     let count = args.count()?;
-    let settings = args.settings(&options);
-    let options = Options {
-        show_objective: true,
-        ..options
-    };
     let limits = args.limits(&options);
     // What cannot be analysed leaves no empty file.
-    let player = Player::load(options, load)?;
+    let shown = Options {
+        show_objective: true,
+        ..options.clone()
+    };
+    let player = Player::load(shown, load)?;
+    let settings = args.settings(&options)?;
     let pages = Pages::create(args)?;
     let mut writer = ResultWriter::new(args, &settings)?;
     if let Some(reason) = opponent::why_idle(&player.options) {

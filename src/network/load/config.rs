@@ -2,7 +2,10 @@
 
 use crate::{
     lc0::OnnxEncoding,
-    network::compose::{decorators::Decorators, role::Role},
+    network::compose::{
+        decorators::Decorators,
+        role::{Role, human_rating},
+    },
     options::{HistoryFill, NetworkEncoding, Options},
 };
 
@@ -75,19 +78,26 @@ impl NetworkConfig {
 
     /// What they say about one of the networks. The opponent's and the one that refines have temperatures of their own, their usual heads
     /// and encoding; the rest is as for the main one. But a backend for sparse networks alone, or none that was named, means for the
-    /// one that refines the one that needs no library, takes no memory of a GPU and gives the same on every call.
+    /// one that refines the one that needs no library, takes no memory of a GPU and gives the same on every call; and an opponent
+    /// from inside the program, who is sparse, is computed as such.
     pub fn of(options: &Options, role: Role) -> NetworkConfig {
         let main = NetworkConfig::from(options);
         if role == Role::Main {
             return main;
         }
-        let needs_another = ["", "auto", "sparse"].contains(&&*main.backend.to_ascii_lowercase());
-        let (backend, backend_options) = match role == Role::Refiner && needs_another {
-            true => ("rten".into(), String::new()),
-            false => (main.backend, main.backend_options),
+        let weights = role.weights(options).unwrap_or_default();
+        let is_for_sparse = ["", "auto", "sparse"].contains(&&*main.backend.to_ascii_lowercase());
+        let another = match role {
+            Role::Refiner if is_for_sparse => Some("rten"),
+            Role::Opponent if human_rating(&weights).is_some() => Some("sparse"),
+            _ => None,
+        };
+        let (backend, backend_options) = match another {
+            Some(name) => (name.to_owned(), String::new()),
+            None => (main.backend, main.backend_options),
         };
         NetworkConfig {
-            weights: role.weights(options).unwrap_or_default(),
+            weights,
             backend,
             backend_options,
             policy_head: None,

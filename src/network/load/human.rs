@@ -78,17 +78,18 @@ pub fn parts(weights: &str) -> Option<[String; 2]> {
 ///
 /// # Errors
 /// What `load` returns.
-pub(super) fn player<T: Evaluator + 'static, E>(
+pub(super) fn player<E>(
     rating: u32,
     (names, share): ([String; 2], f32),
-    load: impl Fn(String) -> Result<T, E>,
+    load: impl Fn(String) -> Result<Arc<dyn Evaluator>, E>,
 ) -> Result<Arc<dyn Evaluator>, E> {
-    let [low, high] = names.map(|name| load(name).map(Arc::new));
+    let [low, high] = names.map(load);
     let known = RATED.iter().map(|rated| rated.rating);
     let (least, most) = (known.clone().min(), known.max());
     let rating = rating.clamp(least.unwrap_or(rating), most.unwrap_or(rating));
-    let name = format!("sparse (CPU), network built in, a human player rated {rating}");
-    Ok(Arc::new(Between::new(low?, high?, share, name)))
+    let low = low?;
+    let name = format!("{}: a player rated {rating}", low.describe());
+    Ok(Arc::new(Between::new(low, high?, share, name)))
 }
 
 #[cfg(test)]

@@ -108,20 +108,30 @@ fn load_for(
     is_automatic: bool,
     tell: Tell<'_>,
 ) -> Result<Arc<dyn Evaluator>, LoadError> {
-    let options = BackendOptions::parse(&config.backend_options)?;
     if is_hash(&config.backend) {
+        BackendOptions::parse(&config.backend_options)?;
         return Ok(Arc::new(HashEvaluator));
     }
-    if let Some(rating) = human_rating(&config.weights) {
-        let mixture = human::mixture(rating).ok_or(WeightsError::NoBuiltIn)?;
-        return human::player(rating, mixture, |weights| {
-            let config = NetworkConfig {
-                weights,
-                ..config.clone()
-            };
-            sparse(&config, &BackendOptions::default(), false)
-        });
-    }
+    let Some(rating) = human_rating(&config.weights) else {
+        return load_file(config, is_automatic, tell);
+    };
+    let mixture = human::mixture(rating).ok_or(WeightsError::NoBuiltIn)?;
+    human::player(rating, mixture, |weights| {
+        let config = NetworkConfig {
+            weights,
+            ..config.clone()
+        };
+        load_file(&config, is_automatic, tell)
+    })
+}
+
+/// The backend for a network that is one file.
+fn load_file(
+    config: &NetworkConfig,
+    is_automatic: bool,
+    tell: Tell<'_>,
+) -> Result<Arc<dyn Evaluator>, LoadError> {
+    let options = BackendOptions::parse(&config.backend_options)?;
     if is(&config.backend, AUTO) || config.backend.is_empty() {
         return automatic(config, &options, tell);
     }
@@ -608,7 +618,10 @@ mod tests {
     use super::*;
     use crate::{
         lc0::InputFormat,
-        network::backend::ort::runtime::{GPU_INSTALL_COMMAND, TENSORRT_INSTALL_COMMAND},
+        network::{
+            backend::ort::runtime::{GPU_INSTALL_COMMAND, TENSORRT_INSTALL_COMMAND},
+            compose::role::human_name,
+        },
         options::Options,
     };
 
@@ -810,5 +823,24 @@ mod tests {
             assert_eq!(most, plan.max_sessions, "{options}");
             assert!(most <= 4 && (1..=most).contains(&at_once), "{options}");
         }
+    }
+
+    #[test]
+    fn people_inside_the_program_play_on_the_backend_that_is_named() {
+        let load_on = |backend: &str| {
+            let config = NetworkConfig {
+                weights: human_name(1300),
+                backend: backend.into(),
+                ..NetworkConfig::from(&Options::default())
+            };
+            load(&config).map(|evaluator| evaluator.describe())
+        };
+        for (backend, taken) in [("auto", "sparse ("), ("rten", "rten (")] {
+            let text = load_on(backend).unwrap();
+            assert!(text.starts_with(taken), "{text}");
+            assert!(text.contains("a player rated 1300"), "{text}");
+        }
+        let error = load_on("nosuch").unwrap_err();
+        assert!(matches!(error, LoadError::UnknownBackend { .. }), "{error}");
     }
 }

@@ -12,7 +12,9 @@ use thiserror::Error;
 use super::{calibrate::calibrate, human};
 use crate::{
     files,
+    hashing::sha256,
     lc0::{self, ConvertOptions, DataType, Net, OnnxModel, format::Structure},
+    network::compose::role::human_rating,
     sparse::file::{self, FileError},
 };
 
@@ -105,6 +107,26 @@ fn built_in(weights: &str) -> Option<(&'static str, Option<&'static [u8]>)> {
 /// it. `None` if `weights` names something else.
 pub fn inside(weights: &str) -> Option<Option<&'static [u8]>> {
     built_in(weights.trim()).map(|(_, bytes)| bytes)
+}
+
+/// What the network that `weights` names is: the SHA-256 of its bytes, wherever they lie; of a player between two networks those of
+/// both.
+///
+/// # Errors
+/// When there is no such file.
+pub fn identity(weights: &str) -> Result<String, WeightsError> {
+    if let Some(([low, high], share)) = human_rating(weights).and_then(human::mixture) {
+        let [low, high] = [identity_of_file(&low)?, identity_of_file(&high)?];
+        return Ok(format!("{low} and, for {share} of the policy, {high}"));
+    }
+    identity_of_file(weights)
+}
+
+fn identity_of_file(weights: &str) -> Result<String, WeightsError> {
+    match inside(weights) {
+        Some(bytes) => Ok(sha256(bytes.ok_or(WeightsError::NoBuiltIn)?)),
+        None => Ok(sha256(&lc0::read_file(&file_of(weights)?)?)),
+    }
 }
 
 /// Whether `weights` names a sparse network. What cannot be read is none: [`read`] says why.
@@ -213,7 +235,7 @@ fn onnx_network(
     Ok(Network {
         onnx,
         name,
-        sha256: lc0::sha256(bytes),
+        sha256: sha256(bytes),
         is_converted: false,
     })
 }
