@@ -5,7 +5,7 @@ usage: watch.py [--engine=PROGRAM] [FLAG...]
 
 lichess-bot runs this in the place of the engine: the program beside this file, or the one that is named. Flags and all that
 is said go on as they are. lichess-bot itself waits for a move for ever (its library limits the first one only). Here an
-engine that dies is replaced at once, and one that lets half of its clock pass without an answer (10 s more than a
+engine that dies is replaced at once, and one that lets four fifths of its clock pass without an answer (10 s more than a
 movetime, 5 s after stop) is killed first. The new one is told what the old one was: options, position, and the search, with
 the time that is left. After three that failed in one search this gives up, and lichess-bot sees a dead engine.
 """
@@ -21,6 +21,8 @@ STOP_PATIENCE = 5.0
 """Seconds for an answer to stop."""
 MOVETIME_PATIENCE = 10.0
 """Seconds beyond a movetime."""
+CLOCK_PATIENCE = 0.8
+"""A part of the clock: more than the 60 % that the engine may take for a move."""
 LEAST_PATIENCE = 1.0
 """Seconds, however little is left on the clock."""
 FAILURES = 3
@@ -51,7 +53,7 @@ def patience(go, position):
     if "movetime" in said:
         limits.append(said["movetime"] / 1000 + MOVETIME_PATIENCE)
     if any(clock in said for clock in CLOCKS):
-        limits.append(max(said.get(own_clock(position), 0) / 2000, LEAST_PATIENCE))
+        limits.append(max(CLOCK_PATIENCE * said.get(own_clock(position), 0) / 1000, LEAST_PATIENCE))
     return min(limits, default=None)
 
 

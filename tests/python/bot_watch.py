@@ -108,11 +108,15 @@ def searches(scorn):
         check(session.ask(PLACE, "go wtime 60000 btime 60000") == FORCED, "the only move was not played")
         check(not any("watch:" in line for line in session.heard), f"{session.heard}")
 
-        # It hangs, and half of Black's clock passes, not half of White's.
+        # It takes as much of its clock as it may when the increment is large.
+        session.ask(LATER, "go wtime 6000 btime 6000 winc 3000 binc 3000")
+        check(not any("watch:" in line for line in session.heard), f"{session.heard}")
+
+        # It hangs, and most of Black's clock passes, not of White's.
         old, begun = session.hurt(signal.SIGSTOP), time.monotonic()
         check(session.ask(PLACE, "go wtime 600000 btime 4000") == FORCED, "another position")
         took_over(session, old, "does not answer")
-        check(2.0 <= time.monotonic() - begun < 20.0, f"after {time.monotonic() - begun} s")
+        check(3.2 <= time.monotonic() - begun < 20.0, f"after {time.monotonic() - begun} s")
 
         # It dies while it searches, while it ponders, and while nothing is asked of it.
         session.send(LATER, "go movetime 1500")

@@ -21,7 +21,7 @@ impl TimeManager for AlphaZeroManager {
             .moves_to_go
             .map_or(0.0, |moves| 1.0 / f64::from(moves.max(1)));
         let part = (self.0.time_pct / 100.0).max(even);
-        let factor = f64::from(clock.slowmover) * clock.ponder_factor();
+        let factor = f64::from(clock.slowmover) * clock.ponder_factor(1.0);
         let moves = clock.usual_moves();
         limits(clock.usable(moves) * part * factor, clock.most(moves))
     }

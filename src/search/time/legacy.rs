@@ -50,7 +50,7 @@ impl TimeManager for LegacyManager {
         // Time that the other moves count on is not there to be spent at once.
         let extra = (self.saved * parameters.immediate_use).clamp(0.0, total / 2.0);
         self.saved -= extra;
-        let factor = f64::from(clock.slowmover) * parameters.slowmover * clock.ponder_factor();
+        let factor = f64::from(clock.slowmover) * parameters.slowmover * clock.ponder_factor(moves);
         let share = (total - extra) / moves * factor * self.bonus(clock.ply) + extra;
         let limits = limits(share, clock.most(moves));
         self.is_first = false;

@@ -29,8 +29,8 @@ const LAG_PART: f64 = 0.05;
 const LEAST_PONDERING: f64 = 0.005;
 /// Without an increment, time for the lag of at least this many more moves is kept: games can be long.
 const SUDDEN_DEATH_MOVES: f64 = 50.0;
-/// How much more time there is when the opponent's time is used, too.
-const PONDER_FACTOR: f64 = 1.25;
+/// How much more is used of what is on the clock when the opponent's time is used, too.
+const PONDER_PART: f64 = 0.25;
 
 /// What is known about the clock when a search begins.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -155,8 +155,13 @@ impl ClockState {
         (self.remaining() - self.overhead() + self.later(moves)).max(self.usable(moves))
     }
 
-    fn ponder_factor(&self) -> f64 {
-        if self.ponder { PONDER_FACTOR } else { 1.0 }
+    /// Multiplies a share of the time for `moves` moves. Of increments there is no more for one who ponders than comes with a
+    /// move; otherwise they would be overdrawn, and the clock would sink as far as it may.
+    fn ponder_factor(&self, moves: f64) -> f64 {
+        match self.ponder {
+            true => 1.0 + PONDER_PART * self.usable(moves) / self.total(moves).max(1e-3),
+            false => 1.0,
+        }
     }
 
     /// How many moves a game like this one usually still has.

@@ -42,7 +42,7 @@ impl TimeManager for SimpleManager {
             true => 1.0 + parameters.opening_bonus_pct / 100.0,
             false => 1.0,
         };
-        let factor = f64::from(clock.slowmover) * clock.ponder_factor() * bonus;
+        let factor = f64::from(clock.slowmover) * clock.ponder_factor(moves) * bonus;
         let share = usable * (percent / 100.0).max(even) + increment;
         let limits = limits(share * factor + self.unused, clock.most(moves));
         self.is_first = false;

@@ -66,6 +66,7 @@ struct Machine {
     style: TimeUse,
     /// Milliseconds that every move loses, and those that one in fifty loses.
     lag: (u64, u64),
+    ponders: bool,
     nodes: u64,
 }
 
@@ -97,7 +98,10 @@ fn game(
     machine: &mut Machine,
     moves: u32,
 ) -> Vec<f64> {
-    let mut state = clock(base, increment, refill, 0);
+    let mut state = ClockState {
+        ponder: machine.ponders,
+        ..clock(base, increment, refill, 0)
+    };
     let mut lag = Lag::default();
     let (mut given, mut parts) = (state.remaining, Vec::new());
     for number in 0..moves {
@@ -138,15 +142,18 @@ fn no_game_is_lost_on_time_and_the_clock_is_used() {
     for name in MANAGERS {
         for control in CONTROLS {
             for style in [TimeUse::Everything, TimeUse::Pruned] {
-                for (seed, lag) in [(1, (0, 0)), (2, (4, 60)), (3, (8, 120))] {
+                // Who ponders is sooner at the end of a clock that gets nothing back.
+                let usual = [(1, (0, 0), 120), (2, (4, 60), 120), (3, (8, 120), 120)];
+                for (seed, lag, moves) in usual.into_iter().chain([(4, (4, 60), 100)]) {
                     let mut machine = Machine {
                         rng: Xoshiro256PlusPlus::seed_from_u64(seed),
                         style,
                         lag,
+                        ponders: seed == 4,
                         nodes: 0,
                     };
                     let mut manager = manager(&name.parse().unwrap());
-                    let parts = game(&mut *manager, control, &mut machine, 120);
+                    let parts = game(&mut *manager, control, &mut machine, moves);
                     let what = format!("{name} {control:?} {style:?} lag {lag:?}");
                     let least = match style {
                         TimeUse::Everything => 0.5,
@@ -159,6 +166,25 @@ fn no_game_is_lost_on_time_and_the_clock_is_used() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn who_ponders_does_not_overdraw_the_increments() {
+    for name in MANAGERS {
+        let left = [false, true].map(|ponders| {
+            let mut machine = Machine {
+                rng: Xoshiro256PlusPlus::seed_from_u64(1),
+                style: TimeUse::Everything,
+                lag: (0, 0),
+                ponders,
+                nodes: 0,
+            };
+            let mut manager = manager(&name.parse().unwrap());
+            let parts = game(&mut *manager, (10_000, 1_000, None), &mut machine, 25);
+            (1.0 - parts[24]) * 35.0
+        });
+        assert!(left[1] > 0.8 * left[0], "{name} {left:?}");
     }
 }
 

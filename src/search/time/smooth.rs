@@ -89,7 +89,7 @@ impl TimeManager for SmoothManager {
         let worth = self.worth(mean, clock.known_nodes);
         let deposit = (worth * parameters.per_move_piggybank).min(most_in_bank - bank);
         let deposit = if moves > 1.0 { deposit.max(0.0) } else { 0.0 };
-        let factor = f64::from(clock.slowmover) * clock.ponder_factor();
+        let factor = f64::from(clock.slowmover) * clock.ponder_factor(moves);
         let budget = (worth - deposit) / self.use_of_time * factor;
         let most = match moves > 1.0 {
             true => clock
