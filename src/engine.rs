@@ -216,8 +216,12 @@ impl Engine {
         let _opened = self.tables();
     }
 
-    /// Says that it is ready: at once during a search, otherwise when the network is loaded or has failed.
+    /// Says that it is ready: at once during a search, otherwise when the tablebases are open and the network is loaded or has
+    /// failed.
     pub fn answer_when_ready(&mut self) {
+        if self.running.is_none() {
+            let _opened = self.tables();
+        }
         let (listener, clock) = (Arc::clone(&self.listener), Arc::clone(&self.clock));
         let mark = self.timing.ready_mark();
         let tell = move || {

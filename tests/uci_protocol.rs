@@ -604,3 +604,13 @@ fn strength_is_limited_when_asked_for_and_analyses_are_not() {
     assert!(lines[0].contains("from 1200 to 2200"), "{lines:?}");
     session.end();
 }
+
+#[test]
+fn tablebases_are_opened_before_the_clock_runs() {
+    let mut session = Session::new();
+    let told = session.ask("setoption name SyzygyPath value /no/such/folder");
+    let is_about_it = |line: &String| line.contains("/no/such/folder");
+    assert!(told.iter().any(is_about_it), "{told:?}");
+    let (_, lines) = session.go("go nodes 5");
+    assert!(!lines.iter().any(is_about_it), "{lines:?}");
+}
