@@ -691,7 +691,7 @@ options! {
     "UCI_ShowMovesLeft"                   "show-movesleft"
         show_moves_left:                    bool                          = false;
     /// With search-contempt: tell at the end of a search what each line is worth against best replies, too, and so
-    /// how much of its value is a trap.
+    /// how much of its value is a trap; not where that would take more than a quarter of the time for the move.
     "ShowObjective"                       "show-objective"
         show_objective:                     bool                          = false;
     /// Report statistics of every move at the end of a search.

@@ -6,7 +6,10 @@
 //! follow from their children's. Where nothing is frozen both are equal. What lies between them for a
 //! line is its *trap value*: how much of it are the opponent's mistakes.
 
+use std::time::Duration;
+
 use super::{
+    limits::Limits,
     params::Params,
     report::{Objective, PvLine, Score},
     tree::{
@@ -14,7 +17,7 @@ use super::{
         node::{Node, NodeId},
     },
 };
-use crate::network::Value;
+use crate::{network::Value, options::Options};
 
 /// W-L, draw probability and plies left, from the point of view of the side that moved into a node.
 #[derive(Clone, Copy)]
@@ -36,6 +39,20 @@ impl Mean {
     fn q(self, draw_score: f32) -> f64 {
         self.wl + f64::from(draw_score * self.d)
     }
+}
+
+/// What a visit of the tree costs when objective values are worked out, on a busy machine: most wait for memory.
+const TIME_PER_VISIT: Duration = Duration::from_micros(1);
+/// The most of a search's time that may go to them.
+const MOST_OF_THE_TIME: u32 = 4;
+
+/// The time that objective values take at the end of a search with this tree; `None` if they are not wanted, or there is not
+/// enough time for them.
+pub(super) fn time_wanted(tree: &Tree, options: &Options, limits: &Limits) -> Option<Duration> {
+    let is_wanted = options.show_objective && tree.rule.is_some();
+    let time = TIME_PER_VISIT.saturating_mul(tree.node(tree.root).n);
+    let is_enough = |all: Duration| time <= all / MOST_OF_THE_TIME;
+    (is_wanted && limits.longest().is_none_or(is_enough)).then_some(time)
 }
 
 impl Tree {

@@ -6,6 +6,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 
 use super::{
     job::Job,
+    objective,
     params::Params,
     report::{MoveStat, Outcome, Report},
     root,
@@ -87,7 +88,7 @@ impl Telling<'_> {
         }
         let mut report = self.report_of_tree(best);
         let tree = &self.state.tree;
-        if self.job.options.show_objective && tree.rule.is_some() {
+        if objective::time_wanted(tree, &self.job.options, &self.job.limits).is_some() {
             tree.add_objectives(self.params, &mut report.lines);
         }
         (

@@ -1,11 +1,11 @@
 //! When a search ends: a limit is reached, the result is certain, or going on would change nothing.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use shakmaty::Position;
 
 use super::{
-    job::Job, limits::Limits, open_choice::OpenChoice, report::Score, root::score,
+    job::Job, limits::Limits, objective, open_choice::OpenChoice, report::Score, root::score,
     state::SearchState,
 };
 use crate::options::{Options, RootChoice};
@@ -20,6 +20,7 @@ const KLD_MINIMUM_VISITS: u32 = 10;
 #[derive(Debug)]
 pub(super) struct Stopper {
     limits: Limits,
+    options: Arc<Options>,
     /// Smart pruning's factor; 0 turns it off.
     pruning_factor: f64,
     /// Whether the most visited move is played, so that a lead in visits decides.
@@ -52,6 +53,7 @@ impl Stopper {
             batches: (0, 0),
             open_choice: bank.map(|bank| OpenChoice::new(bank, draw_score)),
             limits: job.limits.clone(),
+            options: Arc::clone(&job.options),
             pruning_factor: f64::from(options.smart_pruning_factor),
             chooses_by_visits: options.root_choice == RootChoice::Visits,
             minimum_kld_gain: options.minimum_kldgain_per_node,
@@ -87,6 +89,9 @@ impl Stopper {
 
     fn is_limit_reached(&self, state: &SearchState, elapsed: Duration) -> bool {
         let limits = &self.limits;
+        // What is told at the end takes its time as well.
+        let telling = objective::time_wanted(&state.tree, &self.options, limits);
+        let elapsed = elapsed + telling.unwrap_or_default();
         let is_past = |limit: Option<Duration>| limit.is_some_and(|limit| elapsed >= limit);
         let progress = &state.progress;
         let has_visits_left = progress.visits_left(state.root().n) > 0 || progress.claimed > 0;
@@ -232,14 +237,17 @@ fn has_mate(state: &SearchState, moves: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use shakmaty::Color;
 
     use super::*;
     use crate::{
         chess::History,
         search::{
             progress::Progress,
-            tree::node::{Bounds, Node, Origin},
+            tree::{
+                node::{Bounds, Node, Origin},
+                records::Rule,
+            },
         },
     };
 
@@ -418,6 +426,32 @@ mod tests {
             is_over(root_visits + 500, &[on, later]),
             [false, false, true]
         );
+    }
+
+    #[test]
+    fn objective_values_have_their_share_of_the_time() {
+        let seconds = Duration::from_secs(4);
+        let limits = Limits {
+            movetime: Some(seconds),
+            ..Limits::default()
+        };
+        let look = |visits: u32, show_objective: bool, at: Duration| {
+            let options = Options {
+                show_objective,
+                sc_limit: 10,
+                ..Options::default()
+            };
+            let rule = Rule::new(&options, Some(Color::White));
+            let job = Job::new(History::default(), limits.clone(), Arc::new(options));
+            let mut state = SearchState::with_children(&[child(visits, ROOT), child(9, ROOT)]);
+            state.tree.rule = rule;
+            Stopper::new(&job).is_over(&mut state, at)
+        };
+        let (half, before_the_end) = (seconds / 2, seconds - Duration::from_millis(500));
+        assert!(look(800_000, true, before_the_end));
+        assert!(!look(800_000, true, half));
+        assert!(!look(800_000, false, before_the_end));
+        assert!(!look(2_000_000, true, before_the_end), "too many for that");
     }
 
     #[test]
