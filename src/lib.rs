@@ -13,8 +13,9 @@
 //!
 //! # Boundaries
 //! * `network` never imports `search`; `lc0` knows neither; `search` never prints.
-//! * No globals but the ONNX Runtime library: clock, random numbers and evaluator are passed in. One thread with a
-//!   fixed seed is reproducible bit for bit.
+//! * No global decides what is played: clock, random numbers and evaluator are passed in, and one thread with a fixed seed is
+//!   reproducible bit for bit. What there is of them is the ONNX Runtime library, which allows itself once a process, the
+//!   machine's memory, measured once, and scratch memory of threads.
 
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 

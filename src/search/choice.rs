@@ -129,7 +129,8 @@ impl Moments {
 }
 
 /// The sample variance of the values (W-L) that the visits of a node returned, of which there are two at least. They are all
-/// still there: every visit ended at some node, with that node's own value.
+/// still there: every visit ended at some node, with that node's own value. (With `Transpositions` a node's first visit may have
+/// returned the mean of an equal position, for which the node's own value stands here.)
 fn variance(tree: &Tree, id: NodeId, rng: &mut Xoshiro256PlusPlus) -> f64 {
     match tree.node(id).n <= MOST_WALKED {
         true => walked(tree, id).variance(),

@@ -22,12 +22,12 @@ use crate::network::{Batch, Refiner};
 /// Positions that one worker asks about.
 #[derive(Default)]
 pub(super) struct Refinement {
-    asked: Vec<Asked>,
+    asked: Vec<DuePosition>,
     batch: Batch,
 }
 
 /// A position and what is known about it.
-struct Asked {
+struct DuePosition {
     way: DueWay,
     /// Its place in the batch.
     queued: Option<usize>,
@@ -51,7 +51,7 @@ impl Refinement {
         if state.due.is_empty() || state.due.len() < params.refined_together(state.root().n) {
             return Ok(());
         }
-        let asked = state.due.drain(..).map(|way| Asked {
+        let asked = state.due.drain(..).map(|way| DuePosition {
             way,
             queued: None,
             edges: None,
@@ -100,7 +100,7 @@ impl Refinement {
 
     /// Gives the positions the priors that were found.
     pub fn settle(&mut self, state: &mut SearchState) {
-        for Asked { way, edges, .. } in self.asked.drain(..) {
+        for DuePosition { way, edges, .. } in self.asked.drain(..) {
             if let Some(edges) = edges {
                 let id = state.tree.follow(way.iter().map(|step| step.slot));
                 state.refine(id, edges);

@@ -21,7 +21,7 @@ use prost::{Message, bytes::Bytes};
 use thiserror::Error;
 
 use super::features::{FIRST_INPUTS, INPUTS, PIECE_INPUTS, PLANES};
-use super::infer::{self, First, IntegerNetwork, ValueTail};
+use super::infer::{self, First, IntegerNetwork, LARGEST_BIAS, ValueTail};
 use super::moves::ROWS;
 use super::network::{
     ACTIVATION_ONE, OUTPUTS, PLIES_UNIT, PRODUCT_ONE, PRODUCT_SHIFT, Shape, WEIGHT_ONE,
@@ -45,6 +45,8 @@ pub const WDL: &str = "/output/wdl";
 /// The output with the plies left.
 pub const PLIES: &str = "/output/mlh";
 
+/// No weight of a network that has learned something is larger; with larger ones a value may not be finite.
+const LARGEST_WEIGHT: f32 = 10_000.0;
 /// What a sum behind the products is worth.
 const SUM_ONE: f32 = (PRODUCT_ONE * WEIGHT_ONE) as f32;
 
@@ -456,7 +458,7 @@ impl Tensors {
         Ok(raw.iter().map(|&byte| byte as i8).collect())
     }
 
-    /// Finite floats.
+    /// Floats that no sum of them makes infinite.
     fn floats(&self, name: &str, dims: &[usize]) -> Result<Vec<f32>, FileError> {
         let raw = self.raw(name, data_type::FLOAT, 4, dims)?;
         let values: Vec<f32> = raw
@@ -465,10 +467,12 @@ impl Tensors {
             .iter()
             .map(|b| f32::from_le_bytes(*b))
             .collect();
-        if values.iter().all(|value| value.is_finite()) {
+        if values.iter().all(|value| value.abs() <= LARGEST_WEIGHT) {
             Ok(values)
         } else {
-            Err(damaged(format!("{name} holds what is not a finite number")))
+            Err(damaged(format!(
+                "{name} holds what is no number, or one above {LARGEST_WEIGHT}"
+            )))
         }
     }
 
@@ -477,6 +481,11 @@ impl Tensors {
         let bias = format!("{name}/in/bias");
         let width = self.length(&bias)?;
         let bias = self.floats(&bias, &[width])?;
+        if bias.iter().any(|bias| bias.abs() > LARGEST_BIAS.into()) {
+            return Err(damaged(format!(
+                "{name}/in/bias holds a number above {LARGEST_BIAS}"
+            )));
+        }
         let mut weights = self.bytes(&format!("{name}/in/weights"), &[inputs, width])?;
         weights.resize(INPUTS * width, 0);
         Ok(First {
@@ -594,6 +603,26 @@ mod tests {
         });
         assert!(error.contains("hidden: 0"), "{error}");
         assert!(read(&bytes[..bytes.len() / 2]).is_err());
+        // Numbers that a sum could not hold.
+        let with_number = |name: &str, number: f32| {
+            changed(&|model| {
+                for bytes in &mut model.graph.as_mut().unwrap().initializer {
+                    let mut tensor = TensorProto::decode(bytes.clone()).unwrap();
+                    if tensor.name.as_deref() == Some(name) {
+                        let raw = tensor.raw_data.as_deref().unwrap();
+                        let raw = [&number.to_le_bytes()[..], &raw[4..]].concat();
+                        tensor.raw_data = Some(raw.into());
+                        *bytes = tensor.encode_to_vec().into();
+                    }
+                }
+            })
+        };
+        for number in [f32::NAN, f32::INFINITY, 3e38] {
+            let error = with_number("/value/out/bias", number);
+            assert!(error.contains("/value/out/bias"), "{error}");
+        }
+        let error = with_number("/policy/in/bias", 4000.0);
+        assert!(error.contains("/policy/in/bias"), "{error}");
     }
 
     #[test]

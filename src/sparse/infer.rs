@@ -7,7 +7,7 @@
 //!
 //! Policy and value are asked for separately: a search may want the value of many positions whose moves it never looks at.
 
-use super::features::INPUTS;
+use super::features::{INPUTS, MOST_ACTIVE};
 use super::moves::ROWS;
 use super::network::{
     ACTIVATION_ONE, BLOCK, OUTPUTS, PAIRS, PLIES_UNIT, PRODUCT_ONE, PRODUCT_SHIFT, Section, Shape,
@@ -17,6 +17,8 @@ use super::simd::{Isa, Kernel, Level};
 
 /// What a sum behind the products is worth: 127 x 64 is 1.
 const SUM_ONE: f32 = (PRODUCT_ONE * WEIGHT_ONE) as f32;
+/// The largest bias of a first layer, in integers: with the weights of all inputs that can be 1, 16 bits hold the sum.
+pub const LARGEST_BIAS: i16 = i16::MAX - 128 * MOST_ACTIVE as i16;
 /// What a weight of 1 straight from an input to an output is in integers.
 pub const DIRECT_ONE: f32 = (1 << 20) as f32;
 /// Larger weights are not needed: floats hold them exactly, and 32 bits the sum of all.
@@ -291,7 +293,8 @@ fn first(width: usize, table: &[f32], bias: &[f32]) -> First {
     }
     let bias = (0..width).map(|column| {
         let (block, at) = place(width, column);
-        (bias[block * BLOCK + at] * ACTIVATION_ONE as f32).round() as i16
+        let bias = (bias[block * BLOCK + at] * ACTIVATION_ONE as f32).round();
+        bias.clamp((-LARGEST_BIAS).into(), LARGEST_BIAS.into()) as i16
     });
     First {
         width,

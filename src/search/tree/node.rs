@@ -97,8 +97,8 @@ pub enum Origin {
     Tablebase = 3,
 }
 
-/// Flag bits: lower bound + 1 in bits 0-1, upper bound + 1 in bits 2-3, frozen in bit 4, origin in bits 5-6, refined in bit 7.
-const FROZEN: u8 = 1 << 4;
+/// Flag bits: lower bound + 1 in bits 0-1, upper bound + 1 in bits 2-3, bit 4: has a record, origin in bits 5-6, refined in bit 7.
+const HAS_RECORD: u8 = 1 << 4;
 const REFINED: u8 = 1 << 7;
 const OPEN_FLAGS: u8 = 2 << 2;
 
@@ -117,7 +117,7 @@ pub struct Node {
     pub n: u32,
     /// Visits that have passed through and are not backed up yet.
     pub in_flight: u32,
-    /// First edge; of a frozen node, its record (see [`crate::search::search_contempt`]).
+    /// First edge; of a node that has a record, that (see [`crate::search::search_contempt`]).
     pub(in crate::search) edges: u32,
     /// First child.
     pub(in crate::search) children: NodeId,
@@ -160,7 +160,7 @@ impl Node {
     pub fn set_bounds(&mut self, bounds: Bounds, origin: Origin) {
         let lower = (bounds.lower + 1) as u8;
         let upper = (bounds.upper + 1) as u8;
-        self.flags = self.flags & (FROZEN | REFINED) | lower | upper << 2 | (origin as u8) << 5;
+        self.flags = self.flags & (HAS_RECORD | REFINED) | lower | upper << 2 | (origin as u8) << 5;
     }
 
     /// Whether the result is certain, so that visits end here.
@@ -187,11 +187,11 @@ impl Node {
     /// Whether search-contempt has a record of this node's replies.
     #[inline]
     pub fn has_record(&self) -> bool {
-        self.flags & FROZEN != 0
+        self.flags & HAS_RECORD != 0
     }
 
     pub(in crate::search) fn set_has_record(&mut self, has: bool) {
-        self.flags = self.flags & !FROZEN | if has { FROZEN } else { 0 };
+        self.flags = self.flags & !HAS_RECORD | if has { HAS_RECORD } else { 0 };
     }
 
     /// Whether a network that knows more has refined its priors, or is going to.

@@ -211,7 +211,8 @@ fn copy_edges(
     Ok(())
 }
 
-/// Takes the visits of a two-fold draw that no longer is one back from the node and its ancestors.
+/// Takes the visits of a two-fold draw that no longer is one back from the node and its ancestors. (Their share in a moving average
+/// is not known, and taken for that in the mean.)
 fn revert(tree: &mut Tree, parents: &[(NodeId, NodeId)], id: NodeId, source: &Node) {
     let visits = source.n;
     let edge = source.edge;
