@@ -207,3 +207,19 @@ fn no_file_is_written_twice() {
         assert!(!out.exists());
     }
 }
+
+#[test]
+fn a_draw_by_the_rules_is_the_end_of_a_game() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pgn, annotated) = (folder.path().join("x.pgn"), folder.path().join("y.pgn"));
+    let game = "[FEN \"6k1/5ppp/8/8/8/8/5PPP/Q5K1 w - - 0 1\"]\n\n\
+        1. Qb1 Kf8 2. Qa1 Kg8 3. Qb1 Kf8 4. Qa1 Kg8 1/2-1/2\n";
+    fs::write(&pgn, game).unwrap();
+    let name = annotated.to_str().unwrap();
+    analyze(&pgn, &["--nodes", "100", "--annotate", name]);
+    let text = fs::read_to_string(&annotated).unwrap();
+    // Nothing is said about Black's last move, which holds the draw.
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.ends_with("Kg8 1/2-1/2"), "{text}");
+    assert_eq!(text.matches("[%eval ").count(), 7);
+}
