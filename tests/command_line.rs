@@ -270,6 +270,42 @@ fn an_interrupted_analysis_goes_on() {
     assert_eq!(fs::read_to_string(&whole).unwrap(), complete);
 }
 
+#[test]
+fn an_analysis_is_not_written_into_what_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("package.json");
+    let analyse = || {
+        scorn(&[
+            "-b",
+            "hash",
+            "-t",
+            "1",
+            "analyze",
+            "--fen",
+            "startpos",
+            "--nodes",
+            "5",
+            "--output",
+            path.to_str().unwrap(),
+        ])
+    };
+    // One line, and whole without its end.
+    let other = r#"{"name":"my-app","version":"1.0.0"}"#;
+    fs::write(&path, other).unwrap();
+    let output = analyse();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("is not an earlier analysis"));
+    assert_eq!(fs::read_to_string(&path).unwrap(), other);
+    // A record that lacks only its end of line is written anew.
+    fs::remove_file(&path).unwrap();
+    assert!(analyse().status.success());
+    let record = fs::read_to_string(&path).unwrap();
+    fs::write(&path, record.trim_end()).unwrap();
+    assert!(analyse().status.success());
+    let again = fs::read_to_string(&path).unwrap();
+    assert_eq!((again.lines().count(), again.ends_with('\n')), (1, true));
+}
+
 /// What can be read only once.
 #[cfg(unix)]
 #[test]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 use shakmaty::{Chess, Position, san::SanPlus};
 
 use super::{AnalyzeArgs, Item, sign};
@@ -411,16 +411,22 @@ fn read_records(file: &mut File, path: &Path, keep: bool) -> Result<Vec<Earlier>
         });
         good = read;
     }
-    // Only ever a record that was cut off: anything else would begin in another way.
-    let begin = b"{\"name\":";
-    let rest = line.trim_ascii();
-    ensure!(
-        rest.starts_with(&begin[..rest.len().min(begin.len())]) && line.len() < LONGEST_LINE,
-        context()
-    );
+    ensure!(is_cut_record(&line), context());
     file.set_len(good).with_context(context)?;
     file.seek(SeekFrom::Start(good)).with_context(context)?;
     Ok(records)
+}
+
+/// Whether the last line is a record that was cut off, be it only before its end of line: anything else would begin in
+/// another way, or be whole.
+fn is_cut_record(line: &[u8]) -> bool {
+    let begin = b"{\"name\":";
+    let rest = line.trim_ascii();
+    let is_other = serde_json::from_slice::<IgnoredAny>(rest).is_ok()
+        && serde_json::from_slice::<PositionRecord>(rest).is_err();
+    rest.starts_with(&begin[..rest.len().min(begin.len())])
+        && line.len() < LONGEST_LINE
+        && !is_other
 }
 
 fn for_people(record: &PositionRecord, item: &Item) -> String {
