@@ -306,6 +306,36 @@ fn an_analysis_is_not_written_into_what_is_none() {
     assert_eq!((again.lines().count(), again.ends_with('\n')), (1, true));
 }
 
+#[test]
+fn a_continued_suite_counts_what_the_file_asks_for_now() {
+    let folder = tempfile::tempdir().unwrap();
+    let (epd, out) = (folder.path().join("a.epd"), folder.path().join("a.jsonl"));
+    let solved_with = |operation: &str| {
+        fs::write(&epd, format!("4k3/8/8/8/8/8/8/4K2R w K - {operation};\n")).unwrap();
+        let output = scorn(&[
+            "-b",
+            "hash",
+            "-t",
+            "1",
+            "analyze",
+            "--nodes",
+            "50",
+            "--epd",
+            epd.to_str().unwrap(),
+            "--output",
+            out.to_str().unwrap(),
+        ]);
+        assert!(output.status.success());
+        text(&output.stderr).to_owned()
+    };
+    assert!(!solved_with("c0 \"no solution\"").contains("solved"));
+    let record = fs::read_to_string(&out).unwrap();
+    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    let best = record["best_san"].as_str().unwrap();
+    assert!(solved_with(&format!("bm {best}")).contains("solved 1 of 1"));
+    assert!(solved_with(&format!("am {best}")).contains("solved 0 of 1"));
+}
+
 /// What can be read only once.
 #[cfg(unix)]
 #[test]

@@ -302,12 +302,13 @@ impl ResultWriter {
         })
     }
 
-    /// The record that an earlier run has written about this position.
+    /// The record that an earlier run has written about this position. Whether it is solved goes by what the file asks for
+    /// now.
     ///
     /// # Errors
     /// When the earlier run was about something else.
     pub fn already_done(&mut self, item: &Item) -> Result<Option<&Earlier>> {
-        let Some(record) = self.done.get(self.met) else {
+        let Some(record) = self.done.get_mut(self.met) else {
             return Ok(None);
         };
         self.met += 1;
@@ -322,6 +323,14 @@ impl ResultWriter {
             record.settings == self.settings,
             "the output file was begun with other limits or options; go on with the same ones, or name another file"
         );
+        let best = record.best.as_deref();
+        let best = best.and_then(|best| setup::parse_move(item.history.position(), best).ok());
+        let solved = best.and_then(|m| item.is_solved_by(m));
+        if solved != record.solved {
+            // When the search came to that move, nobody noted.
+            record.solution = None;
+        }
+        record.solved = solved;
         Ok(Some(record))
     }
 
@@ -373,6 +382,7 @@ pub struct Earlier {
     name: String,
     fen: String,
     settings: String,
+    best: Option<String>,
     /// As [`PositionRecord::solved`].
     pub solved: Option<bool>,
     /// As [`PositionRecord::solution`].
@@ -405,6 +415,7 @@ fn read_records(file: &mut File, path: &Path, keep: bool) -> Result<Vec<Earlier>
             name: record.name.clone(),
             fen: record.fen.clone(),
             settings: record.settings.clone(),
+            best: record.best.clone(),
             solved: record.solved,
             solution: record.solution,
             record: keep.then_some(record),
