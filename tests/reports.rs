@@ -191,14 +191,15 @@ fn no_file_is_written_twice() {
     let folder = tempfile::tempdir().unwrap();
     let (pgn, out) = (folder.path().join("games.pgn"), folder.path().join("out"));
     fs::write(&pgn, GAMES).unwrap();
-    for second in ["--annotate", "--output"] {
+    let options = ["--annotate", "--output"];
+    for (second, name) in options.into_iter().flat_map(|o| [(o, "out"), (o, "./out")]) {
         let output = Command::new(env!("CARGO_BIN_EXE_scorn"))
             .args(["analyze", "--nodes", "10", "--pgn"])
             .arg(&pgn)
             .arg("--html")
             .arg(&out)
             .arg(second)
-            .arg(&out)
+            .arg(folder.path().join(name))
             .output()
             .unwrap();
         let error = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -24,7 +24,7 @@ use self::{
     review::{GameReview, Reviewer},
 };
 use crate::{
-    files::output::NewFile,
+    files::output::{NewFile, is_same_place},
     hashing::sha256,
     network::{
         backend::hash::is_hash,
@@ -275,12 +275,15 @@ impl Pages {
     /// Makes sure that they can be written before anything is computed.
     fn create(args: &AnalyzeArgs) -> Result<Pages> {
         let outputs = [&args.html, &args.annotate, &args.output];
+        let outputs: Vec<&PathBuf> = outputs.into_iter().flatten().collect();
         for (index, path) in outputs.iter().enumerate() {
-            let is_again = path.is_some() && outputs[..index].contains(path);
-            let name = path.as_deref().unwrap_or(Path::new("")).display();
+            let is_again = outputs[..index]
+                .iter()
+                .any(|earlier| is_same_place(earlier, path));
             ensure!(
                 !is_again,
-                "{name} is to be written twice: name another file"
+                "{} is to be written twice: name another file",
+                path.display()
             );
         }
         let inputs: Vec<PathBuf> = args.pgn.iter().chain(&args.output).cloned().collect();
