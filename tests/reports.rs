@@ -210,6 +210,26 @@ fn no_file_is_written_twice() {
 }
 
 #[test]
+fn a_network_is_not_replaced_by_what_it_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("games.pgn"), GAMES).unwrap();
+    fs::write(at("w.onnx"), "network").unwrap();
+    for option in ["--html", "--annotate", "--output"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_scorn"))
+            .current_dir(folder.path())
+            .args(["-b", "hash", "-w", "w.onnx", "analyze", "--nodes", "10"])
+            .args(["--force", "--pgn", "games.pgn", option, "./w.onnx"])
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains("is an input too"), "{error}");
+        assert_eq!(fs::read(at("w.onnx")).unwrap(), b"network");
+    }
+}
+
+#[test]
 fn a_draw_by_the_rules_is_the_end_of_a_game() {
     let folder = tempfile::tempdir().unwrap();
     let (pgn, annotated) = (folder.path().join("x.pgn"), folder.path().join("y.pgn"));

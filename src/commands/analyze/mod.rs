@@ -28,7 +28,7 @@ use crate::{
     hashing::sha256,
     network::{
         backend::hash::is_hash,
-        load::weights::identity,
+        load::weights::{file_named, identity},
         opponent::{self, Role},
     },
     options::Options,
@@ -140,6 +140,16 @@ impl AnalyzeArgs {
         Ok(Some(self.items()?.count() as u64))
     }
 
+    /// What must not be written: the positions and the networks.
+    fn inputs(&self, options: &Options) -> Vec<PathBuf> {
+        let networks = Role::ALL.into_iter().filter_map(|role| {
+            let named = role.weights(options)?;
+            file_named(&named)
+        });
+        let positions = self.epd.iter().chain(&self.pgn).cloned();
+        positions.chain(networks).collect()
+    }
+
     fn limits(&self, options: &Options) -> Limits {
         let node_limit = Some(options.node_limit).filter(|&limit| limit > 0);
         let nodes = self.nodes.into_iter().chain(node_limit).min();
@@ -202,8 +212,9 @@ pub fn command(
     };
     let player = Player::load(shown, load)?;
     let settings = args.settings(&options)?;
-    let pages = Pages::create(args)?;
-    let mut writer = ResultWriter::new(args, &settings)?;
+    let inputs = args.inputs(&options);
+    let pages = Pages::create(args, &inputs)?;
+    let mut writer = ResultWriter::new(args, &settings, &inputs)?;
     if let Some(reason) = opponent::why_idle(&player.options) {
         tell(format_args!("scorn: {reason}"));
     }
@@ -273,7 +284,7 @@ struct Pages {
 
 impl Pages {
     /// Makes sure that they can be written before anything is computed.
-    fn create(args: &AnalyzeArgs) -> Result<Pages> {
+    fn create(args: &AnalyzeArgs, inputs: &[PathBuf]) -> Result<Pages> {
         let outputs = [&args.html, &args.annotate, &args.output];
         let outputs: Vec<&PathBuf> = outputs.into_iter().flatten().collect();
         for (index, path) in outputs.iter().enumerate() {
@@ -286,11 +297,10 @@ impl Pages {
                 path.display()
             );
         }
-        let inputs: Vec<PathBuf> = args.pgn.iter().chain(&args.output).cloned().collect();
         let create = |path: &Option<PathBuf>| {
             let file = path
                 .as_ref()
-                .map(|path| NewFile::create(path, args.force, &inputs));
+                .map(|path| NewFile::create(path, args.force, inputs));
             file.transpose()
         };
         Ok(Pages {

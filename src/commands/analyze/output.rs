@@ -279,13 +279,12 @@ impl ResultWriter {
     ///
     /// # Errors
     /// When the file cannot be opened, is an input, holds something else or is just being written by somebody else.
-    pub fn new(args: &AnalyzeArgs, settings: &str) -> Result<ResultWriter> {
-        let inputs: Vec<PathBuf> = args.epd.iter().chain(&args.pgn).cloned().collect();
+    pub fn new(args: &AnalyzeArgs, settings: &str, inputs: &[PathBuf]) -> Result<ResultWriter> {
         let (to, json, done): (Box<dyn Write>, _, _) = match &args.output {
             // Who wants a report does not want pages of text, too.
             None if args.is_reviewed() && !args.json => (Box::new(io::sink()), true, Vec::new()),
             None => (Box::new(Printed), args.json, Vec::new()),
-            Some(path) => match open_stream(path, &inputs)? {
+            Some(path) => match open_stream(path, inputs)? {
                 Stream::Plain(to) => (Box::new(to), true, Vec::new()),
                 Stream::Continued(mut file) => {
                     let done = read_records(&mut file, path, args.is_reviewed())?;
