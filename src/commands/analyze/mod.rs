@@ -34,6 +34,7 @@ use crate::{
     options::Options,
     player::{Load, Player},
     search::{Limits, MoveStat, REPORT_INTERVAL, Report, Reporter, StopSignal, SystemClock, Tree},
+    stats::median,
     terminal::tell,
 };
 
@@ -249,7 +250,9 @@ pub fn command(
     }
     bar.finish_and_clear();
     writer.check_complete()?;
-    score.tell();
+    if let Some(text) = score.text() {
+        tell(format_args!("{text}"));
+    }
     ensure!(all > 0, "there are no positions in this input");
     pages.write(args, &reviewer.finish(), &how(&limits, &player.options))?;
     for path in args.html.iter().chain(&args.annotate) {
@@ -344,22 +347,19 @@ impl SuiteScore {
         self.solutions.extend(solution);
     }
 
-    fn tell(mut self) {
+    /// For people, if there was a known solution.
+    fn text(&self) -> Option<String> {
         if self.tested == 0 {
-            return;
+            return None;
         }
         let mut text = format!("solved {} of {}", self.solved, self.tested);
         if !self.solutions.is_empty() {
-            let middle = self.solutions.len() / 2;
-            let mut median = |of: fn(&SolutionRecord) -> u64| {
-                self.solutions.sort_unstable_by_key(of);
-                of(&self.solutions[middle])
-            };
-            let (nodes, time) = (median(|s| s.nodes), median(|s| s.time_ms));
-            let seconds = time as f64 / 1000.0;
+            let solutions = self.solutions.iter();
+            let nodes = median(solutions.clone().map(|s| s.nodes as f64).collect());
+            let seconds = median(solutions.map(|s| s.time_ms as f64 / 1000.0).collect());
             text += &format!("; to the solution {nodes} nodes, {seconds:.2} s (medians)");
         }
-        tell(format_args!("{text}"));
+        Some(text)
     }
 }
 
@@ -448,4 +448,22 @@ fn progress_bar(count: Option<u64>) -> ProgressBar {
 /// White's point of view is what game analysis is usually read in.
 fn sign(turn: Color) -> f32 {
     turn.fold_wb(1.0, -1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suite_is_told_with_its_medians() {
+        let mut score = SuiteScore::default();
+        assert_eq!(score.text(), None);
+        score.add(Some(false), None);
+        assert_eq!(score.text().unwrap(), "solved 0 of 1");
+        for (nodes, time_ms) in [(100, 3000), (1, 1000)] {
+            score.add(Some(true), Some(SolutionRecord { nodes, time_ms }));
+        }
+        let expected = "solved 2 of 3; to the solution 50.5 nodes, 2.00 s (medians)";
+        assert_eq!(score.text().unwrap(), expected);
+    }
 }
