@@ -38,7 +38,7 @@ fn help_and_version() {
 }
 
 /// A command line that is a mistake, the exit code, and what the message holds.
-const MISTAKES: [(&str, i32, &str); 22] = [
+const MISTAKES: [(&str, i32, &str); 23] = [
     ("--nosuch", 2, "--nosuch"),
     ("frobnicate", 2, "frobnicate"),
     ("--cpuct fast", 2, "not a number"),
@@ -57,6 +57,11 @@ const MISTAKES: [(&str, i32, &str); 22] = [
     ("--config /no/such/config", 1, "/no/such/config"),
     ("analyze --fen startpos --html x.html", 2, "--fen"),
     ("analyze --epd x.epd --annotate x.pgn", 2, "--epd"),
+    (
+        "dataset pgn x.pgn --out x.rec --held-out 101",
+        2,
+        "from 0 to 100",
+    ),
     (
         "--limit-strength analyze --fen startpos",
         2,
