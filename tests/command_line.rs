@@ -38,7 +38,7 @@ fn help_and_version() {
 }
 
 /// A command line that is a mistake, the exit code, and what the message holds.
-const MISTAKES: [(&str, i32, &str); 22] = [
+const MISTAKES: [(&str, i32, &str); 23] = [
     ("--nosuch", 2, "--nosuch"),
     ("frobnicate", 2, "frobnicate"),
     ("--cpuct fast", 2, "not a number"),
@@ -57,6 +57,11 @@ const MISTAKES: [(&str, i32, &str); 22] = [
     ("--config /no/such/config", 1, "/no/such/config"),
     ("analyze --fen startpos --html x.html", 2, "--fen"),
     ("analyze --epd x.epd --annotate x.pgn", 2, "--epd"),
+    (
+        "dataset pgn x.pgn --out x.rec --held-out 101",
+        2,
+        "from 0 to 100",
+    ),
     (
         "--limit-strength analyze --fen startpos",
         2,
@@ -268,6 +273,72 @@ fn an_interrupted_analysis_goes_on() {
     fs::write(&epd, EPD.lines().rev().collect::<Vec<_>>().join("\n")).unwrap();
     assert_eq!(analyse(&whole).status.code(), Some(1));
     assert_eq!(fs::read_to_string(&whole).unwrap(), complete);
+}
+
+#[test]
+fn an_analysis_is_not_written_into_what_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("package.json");
+    let analyse = || {
+        scorn(&[
+            "-b",
+            "hash",
+            "-t",
+            "1",
+            "analyze",
+            "--fen",
+            "startpos",
+            "--nodes",
+            "5",
+            "--output",
+            path.to_str().unwrap(),
+        ])
+    };
+    // One line, and whole without its end.
+    let other = r#"{"name":"my-app","version":"1.0.0"}"#;
+    fs::write(&path, other).unwrap();
+    let output = analyse();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("is not an earlier analysis"));
+    assert_eq!(fs::read_to_string(&path).unwrap(), other);
+    // A record that lacks only its end of line is written anew.
+    fs::remove_file(&path).unwrap();
+    assert!(analyse().status.success());
+    let record = fs::read_to_string(&path).unwrap();
+    fs::write(&path, record.trim_end()).unwrap();
+    assert!(analyse().status.success());
+    let again = fs::read_to_string(&path).unwrap();
+    assert_eq!((again.lines().count(), again.ends_with('\n')), (1, true));
+}
+
+#[test]
+fn a_continued_suite_counts_what_the_file_asks_for_now() {
+    let folder = tempfile::tempdir().unwrap();
+    let (epd, out) = (folder.path().join("a.epd"), folder.path().join("a.jsonl"));
+    let solved_with = |operation: &str| {
+        fs::write(&epd, format!("4k3/8/8/8/8/8/8/4K2R w K - {operation};\n")).unwrap();
+        let output = scorn(&[
+            "-b",
+            "hash",
+            "-t",
+            "1",
+            "analyze",
+            "--nodes",
+            "50",
+            "--epd",
+            epd.to_str().unwrap(),
+            "--output",
+            out.to_str().unwrap(),
+        ]);
+        assert!(output.status.success());
+        text(&output.stderr).to_owned()
+    };
+    assert!(!solved_with("c0 \"no solution\"").contains("solved"));
+    let record = fs::read_to_string(&out).unwrap();
+    let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+    let best = record["best_san"].as_str().unwrap();
+    assert!(solved_with(&format!("bm {best}")).contains("solved 1 of 1"));
+    assert!(solved_with(&format!("am {best}")).contains("solved 0 of 1"));
 }
 
 /// What can be read only once.

@@ -356,7 +356,8 @@ fn a_long_game_needs_no_more_memory_than_a_short_one() {
     let mut arguments: Vec<PathBuf> = words.map(PathBuf::from).into();
     arguments.extend([pgn, "--output".into(), out.clone()]);
     success(&scorn_within(700, arguments));
-    assert_eq!(fs::read_to_string(&out).unwrap().lines().count(), 4001);
+    // The last position is a draw by repetition: nothing is looked at there.
+    assert_eq!(fs::read_to_string(&out).unwrap().lines().count(), 4000);
 }
 
 /// A Zstandard frame (RFC 8878) that unpacks to so many blocks of 128 KiB, all of one byte.

@@ -191,14 +191,15 @@ fn no_file_is_written_twice() {
     let folder = tempfile::tempdir().unwrap();
     let (pgn, out) = (folder.path().join("games.pgn"), folder.path().join("out"));
     fs::write(&pgn, GAMES).unwrap();
-    for second in ["--annotate", "--output"] {
+    let options = ["--annotate", "--output"];
+    for (second, name) in options.into_iter().flat_map(|o| [(o, "out"), (o, "./out")]) {
         let output = Command::new(env!("CARGO_BIN_EXE_scorn"))
             .args(["analyze", "--nodes", "10", "--pgn"])
             .arg(&pgn)
             .arg("--html")
             .arg(&out)
             .arg(second)
-            .arg(&out)
+            .arg(folder.path().join(name))
             .output()
             .unwrap();
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -206,4 +207,40 @@ fn no_file_is_written_twice() {
         assert!(error.contains("is to be written twice"), "{error}");
         assert!(!out.exists());
     }
+}
+
+#[test]
+fn a_network_is_not_replaced_by_what_it_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("games.pgn"), GAMES).unwrap();
+    fs::write(at("w.onnx"), "network").unwrap();
+    for option in ["--html", "--annotate", "--output"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_scorn"))
+            .current_dir(folder.path())
+            .args(["-b", "hash", "-w", "w.onnx", "analyze", "--nodes", "10"])
+            .args(["--force", "--pgn", "games.pgn", option, "./w.onnx"])
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains("is an input too"), "{error}");
+        assert_eq!(fs::read(at("w.onnx")).unwrap(), b"network");
+    }
+}
+
+#[test]
+fn a_draw_by_the_rules_is_the_end_of_a_game() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pgn, annotated) = (folder.path().join("x.pgn"), folder.path().join("y.pgn"));
+    let game = "[FEN \"6k1/5ppp/8/8/8/8/5PPP/Q5K1 w - - 0 1\"]\n\n\
+        1. Qb1 Kf8 2. Qa1 Kg8 3. Qb1 Kf8 4. Qa1 Kg8 1/2-1/2\n";
+    fs::write(&pgn, game).unwrap();
+    let name = annotated.to_str().unwrap();
+    analyze(&pgn, &["--nodes", "100", "--annotate", name]);
+    let text = fs::read_to_string(&annotated).unwrap();
+    // Nothing is said about Black's last move, which holds the draw.
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.ends_with("Kg8 1/2-1/2"), "{text}");
+    assert_eq!(text.matches("[%eval ").count(), 7);
 }

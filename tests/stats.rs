@@ -173,6 +173,10 @@ fn bad_input_is_named_and_what_is_good_is_counted() {
             "2 numbers for 1 files",
         ),
         (
+            vec![good.clone(), "--sc-limits".into(), "1".into()],
+            "needs --html or --json",
+        ),
+        (
             vec![good, "--html".into(), path("no/page.html")],
             "no/page.html",
         ),
@@ -186,6 +190,17 @@ fn bad_input_is_named_and_what_is_good_is_counted() {
             "{errors}"
         );
     }
+}
+
+#[test]
+fn a_file_without_a_readable_game_is_not_told_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bad.pgn");
+    fs::write(&path, "1. e5 *\n").unwrap();
+    let output = stats(&[path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stdout), "");
+    assert!(text(&output.stderr).contains("could not be read"));
 }
 
 #[test]

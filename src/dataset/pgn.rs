@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use pgn_reader::{Outcome, RawComment, RawTag, Reader, SanPlus, Skip, Visitor};
 use shakmaty::{CastlingMode, Chess, Color, KnownOutcome, Position};
 
-use super::record::{NO_RESULT, NO_SCORE, Record, Source, mate_score};
+use super::record::{MATE, NO_RESULT, NO_SCORE, Record, Source, mate_score};
 use crate::hashing::fnv1a;
 use crate::pgn::read::{castling_of_variant, longest_tag, start_position};
 
@@ -195,14 +195,18 @@ impl Visitor for RecordVisitor {
     }
 }
 
-/// The score of `[%eval 0.31]` or `[%eval #-4]`, which are White's, for a side.
+/// The score of `[%eval 0.31]` or `[%eval #-4]`, which are White's, for the side that has moved.
 fn eval(comment: &[u8], side: Color) -> Option<i16> {
     let text = std::str::from_utf8(comment).ok()?;
     let (_, rest) = text.split_once("[%eval ")?;
     let value = rest.split([']', ',', ' ']).next()?;
     if let Some(mate) = value.strip_prefix('#') {
         let moves: i32 = mate.parse().ok()?;
-        return Some(mate_score(side.fold_wb(moves, moves.saturating_neg())));
+        return Some(match moves {
+            // The move was mate.
+            0 => MATE,
+            _ => mate_score(side.fold_wb(moves, moves.saturating_neg())),
+        });
     }
     let pawns: f64 = value.parse().ok()?;
     let pawns = side.fold_wb(pawns, -pawns);
@@ -214,7 +218,6 @@ fn eval(comment: &[u8], side: Color) -> Option<i16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::record::MATE;
 
     fn read_one(text: &str) -> GameRecords {
         read_games(text.as_bytes()).next().unwrap().unwrap()
@@ -233,5 +236,8 @@ mod tests {
         );
         let scores: Vec<i16> = game.records.iter().map(|record| record.score).collect();
         assert_eq!(scores, [4 - MATE, 4 - MATE, MATE - 1000, MATE - 1000]);
+        let game = read_one("1. f3 e5 2. g4 {[%eval #-1]} Qh4# {[%eval #0]} 0-1");
+        let scores: Vec<i16> = game.records.iter().map(|record| record.score).collect();
+        assert_eq!(scores, [NO_SCORE, NO_SCORE, 2 - MATE, MATE]);
     }
 }

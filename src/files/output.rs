@@ -249,6 +249,26 @@ fn is_same(place: &Path, _: &Metadata, other: &Path) -> bool {
     matches!((fs::canonicalize(place), fs::canonicalize(other)), (Ok(a), Ok(b)) if a == b)
 }
 
+/// Whether two names lead to the same file, or would if there was one.
+pub fn is_same_place(one: &Path, other: &Path) -> bool {
+    match fs::metadata(one) {
+        Ok(found) => is_same(one, &found, other),
+        Err(_) => whole_name(one) == whole_name(other),
+    }
+}
+
+/// A file's name from the root on, without links if its folder is there.
+fn whole_name(path: &Path) -> PathBuf {
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    match (fs::canonicalize(folder), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
+}
+
 /// Whether what is in the way may be replaced.
 fn check_replaceable(path: &Path, place: &Path, found: &Metadata, force: bool) -> Result<()> {
     let name = path.display();
@@ -350,6 +370,30 @@ mod tests {
         write(&at("link"), b"new", true, &[]).unwrap();
         assert!(fs::symlink_metadata(at("link")).unwrap().is_symlink());
         assert_eq!(fs::read(at("in")).unwrap(), b"new");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_place_has_many_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("folder")).unwrap();
+        std::os::unix::fs::symlink(at("folder"), at("link")).unwrap();
+        for _ in 0..2 {
+            for same in ["folder/x", "folder/./x", "link/x", "link/../folder/x"] {
+                assert!(is_same_place(&at("folder/x"), &at(same)), "{same}");
+            }
+            for other in ["folder/y", "x", "none/x"] {
+                assert!(!is_same_place(&at("folder/x"), &at(other)), "{other}");
+            }
+            // Once more with a file there.
+            fs::write(at("folder/x"), "").unwrap();
+        }
+        assert!(is_same_place(
+            Path::new("no-such-file"),
+            Path::new("./no-such-file")
+        ));
+        assert!(!is_same_place(&at("none/x"), &at("none/y")));
     }
 
     #[cfg(unix)]

@@ -326,6 +326,19 @@ mod tests {
     }
 
     #[test]
+    fn a_quotation_mark_in_a_tag_makes_no_game() {
+        let fen = "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1";
+        let games = read(&format!(
+            "[FEN \"{fen}\"]\n[White \"A \"x\" B\"]\n[Result \"1-0\"]\n\n1. e4 1-0\n\n1. d4 *\n"
+        ));
+        assert_eq!(games.len(), 2);
+        let game = games[0].as_ref().unwrap();
+        let tags = ["FEN", "White", "Result"].map(|name| game.tag(name));
+        assert_eq!(tags, [Some(fen), Some("A \"x\" B"), Some("1-0")]);
+        assert_eq!(game.start, setup::position_from_fen(fen).unwrap());
+    }
+
+    #[test]
     fn a_file_that_breaks_off_ends_with_one_error() {
         let text = "1. e4 e5 *\n".repeat(1000);
         let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());

@@ -80,7 +80,10 @@ impl<R: BufRead> Texts<R> {
             }
             is_too_long |= self.text.len() + self.line.len() > LONGEST_GAME;
             if !is_too_long {
-                self.text.extend_from_slice(&self.line);
+                match is_tag {
+                    true => push_tag(&mut self.text, &self.line),
+                    false => self.text.extend_from_slice(&self.line),
+                }
             }
             self.take_line();
         }
@@ -137,6 +140,34 @@ fn is_tag(line: &[u8]) -> bool {
     line.first() == Some(&b'[')
         && line.get(1).is_some_and(u8::is_ascii_alphabetic)
         && line.ends_with(b"\"]")
+}
+
+/// Adds a line of tags to a text. Quotation marks inside a value, which not every writer escapes, are escaped: for the
+/// parser a value would end there, and what follows would be moves.
+fn push_tag(text: &mut Vec<u8>, line: &[u8]) {
+    let (mut in_value, mut is_escaped) = (false, false);
+    for (index, &byte) in line.iter().enumerate() {
+        if byte == b'"' {
+            let rest = &line[index + 1..];
+            let ends_value = match is_escaped {
+                // The value ends with a backslash, which is to be escaped in place of the quotation mark.
+                true => rest.trim_ascii() == b"]",
+                false => in_value && ends_tag(rest),
+            };
+            if in_value && ends_value == is_escaped {
+                text.push(b'\\');
+            }
+            in_value = !ends_value;
+        }
+        is_escaped = byte == b'\\' && in_value && !is_escaped;
+        text.push(byte);
+    }
+}
+
+/// Whether what follows a quotation mark ends a tag: a bracket, and then nothing more or another tag.
+fn ends_tag(rest: &[u8]) -> bool {
+    let after = rest.trim_ascii_start().strip_prefix(b"]");
+    after.is_some_and(|rest| matches!(rest.trim_ascii_start(), [] | [b'[', ..]))
 }
 
 /// Whether a line of moves ends in a comment, if it begins in one or not.
@@ -296,6 +327,27 @@ mod tests {
             offsets_and_games,
             [(3, game.to_owned()), (second, game.to_owned())]
         );
+    }
+
+    #[test]
+    fn quotation_marks_in_a_tag_are_escaped() {
+        for (line, expected) in [
+            (r#"[White "A "x" B"]"#, r#"[White "A \"x\" B"]"#),
+            (r#"[White ""x""]"#, r#"[White "\"x\""]"#),
+            (r#"[White "A \"x" B"]"#, r#"[White "A \"x\" B"]"#),
+            (r#"[Event "a "b"] c"]  "#, r#"[Event "a \"b\"] c"]  "#),
+            (r#"[Site "C:\"]"#, r#"[Site "C:\\"]"#),
+            // As they are.
+            (r#"[White "A \"x\" B"]"#, r#"[White "A \"x\" B"]"#),
+            (r#"[White "a"] [Black "b"]"#, r#"[White "a"] [Black "b"]"#),
+            (r#"[White "a" ][Black ""]"#, r#"[White "a" ][Black ""]"#),
+            (r#"[Site "C:\\"]"#, r#"[Site "C:\\"]"#),
+        ] {
+            for end in ["\n", "\r\n"] {
+                let game = cut(&format!("{line}{end}{end}1. e4 *{end}")).remove(0).1;
+                assert_eq!(game, format!("{expected}{end}{end}1. e4 *{end}"));
+            }
+        }
     }
 
     #[test]

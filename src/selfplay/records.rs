@@ -6,7 +6,7 @@ use shakmaty::{KnownOutcome, Position};
 
 use super::played::{By, Played, PlayedMove, Thought};
 use crate::{
-    chess::{History, PackedMove, wdl},
+    chess::{History, PackedMove, setup, wdl},
     dataset::{
         record::{Record, Source, mate_score},
         searched::{FROZEN, Samples, SearchedRoot},
@@ -70,7 +70,11 @@ fn push(samples: &mut Samples, game: &Played, sample: &Sample<'_>) {
     let position = sample.history.position();
     let turn = position.turn();
     let thought = sample.thought;
-    let mut record = Record::new(position, turn.is_black(), Source::EngineGame);
+    let source = match setup::castles_as_usual(sample.history) {
+        true => Source::EngineGame,
+        false => Source::Chess960EngineGame,
+    };
+    let mut record = Record::new(position, turn.is_black(), source);
     let pack = |m: PackedMove| Record::pack_move(m.unpack(position), turn);
     record.best = pack(sample.played.m);
     record.score = score(thought);
@@ -99,6 +103,73 @@ fn score(thought: &Thought) -> i16 {
         _ => {
             let centipawns = wdl::score(thought.root, 0.0, ScoreType::Centipawn);
             centipawns.clamp(-30_000, 30_000) as i16
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        dataset::searched::SearchedFile,
+        network::Value,
+        selfplay::{
+            adjudicate::Ending,
+            played::{Raw, Reason},
+        },
+    };
+
+    /// A game of one searched move.
+    fn game(fen: &str, m: &str) -> Played {
+        let start = setup::position_from_fen(fen).unwrap();
+        let m = setup::parse_move(&start, m).unwrap();
+        let root = Value {
+            wl: 0.0,
+            d: 1.0,
+            m: 0.0,
+        };
+        let thought = Thought {
+            moves: Vec::new(),
+            root,
+            raw: Raw {
+                wl: 0.0,
+                rest: None,
+            },
+            visits: 1,
+            best: m,
+            score: Score::Mate(1),
+            depth: 1,
+            is_full: true,
+        };
+        Played {
+            number: 0,
+            seed: 0,
+            white: 0,
+            start,
+            moves: vec![PlayedMove {
+                m,
+                by: By::Search(Box::new(thought)),
+            }],
+            outcome: KnownOutcome::Draw,
+            reason: Reason::Ended(Ending::Length),
+            would_resign: None,
+            nodes: 1,
+        }
+    }
+
+    #[test]
+    fn records_of_chess960_say_so() {
+        let usual = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
+        let other = "nrkbbqrn/pppppppp/8/8/8/8/PPPPPPPP/NRKBBQRN w KQkq - 0 1";
+        for (fen, source) in [
+            (usual, Source::EngineGame),
+            (other, Source::Chess960EngineGame),
+        ] {
+            let samples = samples_of(&game(fen, "e2e4"), Sides([true; 2]));
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), samples.to_file()).unwrap();
+            let searched = SearchedFile::open(file.path()).unwrap().get(0).unwrap();
+            assert_eq!(searched.record.source(), Some(source));
         }
     }
 }

@@ -6,8 +6,7 @@
 
 use serde::Serialize;
 
-/// The 97.5 % quantile of the normal distribution: intervals are of 95 %.
-const Z95: f64 = 1.959_963_984_540_054;
+use super::Z95;
 
 /// Normalised Elo of a game whose expected score is one standard deviation above a draw: 800 / ln 10, so that both
 /// scales agree for small differences when no game is drawn.

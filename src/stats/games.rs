@@ -8,7 +8,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use shakmaty::{Chess, Color, EnPassantMode, KnownOutcome, Position, zobrist::Zobrist64};
 
-use super::policy::{Policies, PolicySummary};
+use super::{
+    Z95, median,
+    policy::{Policies, PolicySummary},
+};
 use crate::chess::PackedMove;
 
 /// Repetitions are counted up to this move number.
@@ -185,8 +188,7 @@ impl GameStats {
     pub fn summary(&self) -> Summary {
         let games = self.games();
         let share = |count: u64| count as f64 / games.max(1) as f64;
-        let mut sorted = self.plies.clone();
-        sorted.sort_unstable();
+        let plies = || self.plies.iter().copied();
         let mut lines: Vec<&[u16]> = self.lines.iter().map(|line| &**line).collect();
         lines.sort_unstable();
         // Of the games that share a beginning, the first is not repeated and all others are.
@@ -202,10 +204,10 @@ impl GameStats {
             unfinished: self.unfinished,
             decisive_per_draw: self.decisive_per_draw(),
             decisive_per_draw_interval: self.ratio_interval(),
-            mean_plies: share(sorted.iter().map(|&plies| u64::from(plies)).sum()),
-            median_plies: median(&sorted),
-            shortest_plies: sorted.first().copied().unwrap_or(0),
-            longest_plies: sorted.last().copied().unwrap_or(0),
+            mean_plies: share(plies().map(u64::from).sum()),
+            median_plies: median(plies().map(f64::from).collect()),
+            shortest_plies: plies().min().unwrap_or(0),
+            longest_plies: plies().max().unwrap_or(0),
             repeated: (1..=REPEATED_MOVES).map(repeated).collect(),
             openings: DIVERSITY_MOVES
                 .into_iter()
@@ -218,15 +220,14 @@ impl GameStats {
 
     /// The interval of (w + l) / d, from Wilson's for the share of draws (E. B. Wilson, 1927).
     fn ratio_interval(&self) -> (Option<f64>, Option<f64>) {
-        const Z: f64 = 1.959_963_984_540_054;
         let n = (self.white + self.draws + self.black) as f64;
         if n == 0.0 {
             return (None, None);
         }
         let p = self.draws as f64 / n;
-        let middle = p + Z * Z / (2.0 * n);
-        let spread = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
-        let scale = 1.0 + Z * Z / n;
+        let middle = p + Z95 * Z95 / (2.0 * n);
+        let spread = Z95 * (p * (1.0 - p) / n + Z95 * Z95 / (4.0 * n * n)).sqrt();
+        let scale = 1.0 + Z95 * Z95 / n;
         let (low, high) = ((middle - spread) / scale, (middle + spread) / scale);
         let ratio = |draws: f64| (draws > 1e-12).then(|| ((1.0 - draws) / draws).max(0.0));
         (ratio(high), ratio(low))
@@ -262,12 +263,6 @@ fn diversity(sizes: &[u64]) -> Diversity {
         distinct: sizes.len() as u64,
         effective: if sizes.is_empty() { 0.0 } else { entropy.exp() },
     }
-}
-
-/// The value in the middle of sorted ones, or between the two that are; 0 of none.
-fn median(sorted: &[u32]) -> f64 {
-    let at = |index: usize| sorted.get(index).map_or(0.0, |&value| f64::from(value));
-    f64::midpoint(at(sorted.len().saturating_sub(1) / 2), at(sorted.len() / 2))
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ use self::{
     info::value_after,
     option::{Announced, announced},
 };
+use crate::files::{LineEnd, read_line};
 
 /// How long an engine has to answer `uci`: what is no engine is known by then.
 const GREETING: Duration = Duration::from_secs(30);
@@ -39,7 +40,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Longer lines are cut: nobody sends them for a reason.
-const LONGEST_LINE: u64 = 1 << 16;
+const LONGEST_LINE: usize = 1 << 16;
 
 /// How many lines of an engine may wait to be read.
 const LINES: usize = 1 << 10;
@@ -445,7 +446,7 @@ fn read_lines(output: impl Read + Send + 'static) -> Receiver<(Instant, String)>
     let (sender, lines) = channel::bounded(LINES);
     thread::spawn(move || {
         let mut output = BufReader::new(output);
-        while let Some(line) = read_line(&mut output) {
+        while let Some(line) = next_line(&mut output) {
             if sender.send((Instant::now(), line)).is_err() {
                 break;
             }
@@ -460,7 +461,7 @@ fn keep_last_words(errors: impl Read + Send + 'static) -> Arc<Mutex<VecDeque<Str
     let kept = Arc::clone(&words);
     thread::spawn(move || {
         let mut errors = BufReader::new(errors);
-        while let Some(line) = read_line(&mut errors) {
+        while let Some(line) = next_line(&mut errors) {
             let mut kept = kept.lock();
             if kept.len() == LAST_WORDS {
                 kept.pop_front();
@@ -471,12 +472,13 @@ fn keep_last_words(errors: impl Read + Send + 'static) -> Arc<Mutex<VecDeque<Str
     words
 }
 
-/// The next line, or a piece of one that is very long; `None` at the end.
-fn read_line(from: &mut impl BufRead) -> Option<String> {
+/// The next line, or a piece of one that is very long; `None` at the end, which is also where a pipe cannot be read any more.
+fn next_line(from: &mut impl BufRead) -> Option<String> {
     let mut line = Vec::new();
-    let read = from.take(LONGEST_LINE).read_until(b'\n', &mut line);
-    let is_read = matches!(read, Ok(bytes) if bytes > 0);
-    is_read.then(|| String::from_utf8_lossy(&line).trim().to_owned())
+    match read_line(from, &mut line, LONGEST_LINE) {
+        Ok(LineEnd::Whole | LineEnd::Cut) => Some(String::from_utf8_lossy(&line).trim().to_owned()),
+        Ok(LineEnd::Nothing) | Err(_) => None,
+    }
 }
 
 #[cfg(test)]

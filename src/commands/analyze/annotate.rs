@@ -52,7 +52,7 @@ fn comment(reviewed: &ReviewedMove, after: Option<&PositionRecord>) -> String {
         parts.push(format!("[%wdl {white},{draw},{black}]"));
     }
     if let Some(judged) = reviewed.judgement {
-        let better = best_objectively(&reviewed.record).and_then(|line| line.san.first());
+        let better = reviewed.best_other_line().and_then(|line| line.san.first());
         let better = better.map_or(String::new(), |san| format!(" {san} was better."));
         parts.push(format!("{}.{better}", judged.word()));
     }

@@ -6,9 +6,10 @@ use anyhow::{Context, Result, anyhow};
 use shakmaty::{Chess, EnPassantMode, Position, fen::Fen, san::SanPlus};
 
 use crate::{
-    chess::{History, PackedMove, epd::EpdLine, moves::legal_moves, setup},
+    chess::{History, PackedMove, epd::EpdLine, setup},
     files,
     pgn::{Game, Reader},
+    selfplay::adjudicate,
 };
 
 /// The game that a position is from.
@@ -143,7 +144,8 @@ fn sans(history: &History, text: &str) -> Result<Vec<PackedMove>> {
 }
 
 /// Every position of the games of a PGN file, variations left out: those in which a move was played, and the one after the
-/// last move, unless the game is over there. A game without moves has none.
+/// last move, unless the rules end the game there: repetitions before it may be ones that nobody claimed. A game without
+/// moves has none.
 ///
 /// # Errors
 /// When the file cannot be opened; bad games are errors of the stream.
@@ -177,7 +179,7 @@ fn items_of(game: Game, number: usize) -> impl Iterator<Item = Item> {
     let moves = game.moves.into_iter().map(Some).chain([None]);
     moves.filter_map(move |played| {
         let position = history.position();
-        let goes_on = || history.len() > 1 && legal_moves(position).next().is_some();
+        let goes_on = || history.len() > 1 && adjudicate::by_rules(&history).is_none();
         if played.is_none() && !goes_on() {
             return None;
         }
@@ -288,6 +290,23 @@ mod tests {
         for (item, place) in [(&items[2], "line 4"), (&items[3], "line 5")] {
             let error = format!("{:#}", item.as_ref().unwrap_err());
             assert!(error.contains(place), "{error}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_looked_at_after_the_rules_have_ended_a_game() {
+        let items = |text: &str| from_pgn(file(text).path()).unwrap().count();
+        let thrice = "1. Nf3 Nf6 2. Ng1 Ng8 3. Nf3 Nf6 4. Ng1 Ng8";
+        assert_eq!(items(&format!("{thrice} 1/2-1/2\n")), 8);
+        // Nobody claimed the draw.
+        assert_eq!(items(&format!("{thrice} 5. e4 *\n")), 10);
+        for (fen, m, count) in [
+            ("4k3/8/8/8/8/8/8/R3K3 w - - 98 90", "Kf1", 2),
+            ("4k3/8/8/8/8/8/8/R3K3 w - - 99 90", "Kf1", 1),
+            ("4k3/8/8/8/8/8/3p4/4K3 w - - 0 90", "Kxd2", 1),
+        ] {
+            let game = format!("[FEN \"{fen}\"]\n\n1. {m} 1/2-1/2\n");
+            assert_eq!(items(&game), count, "{fen}");
         }
     }
 

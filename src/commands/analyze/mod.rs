@@ -24,16 +24,17 @@ use self::{
     review::{GameReview, Reviewer},
 };
 use crate::{
-    files::output::NewFile,
+    files::output::{NewFile, is_same_place},
     hashing::sha256,
     network::{
         backend::hash::is_hash,
-        load::weights::identity,
+        load::weights::{file_named, identity},
         opponent::{self, Role},
     },
     options::Options,
     player::{Load, Player},
     search::{Limits, MoveStat, REPORT_INTERVAL, Report, Reporter, StopSignal, SystemClock, Tree},
+    stats::median,
     terminal::tell,
 };
 
@@ -140,6 +141,16 @@ impl AnalyzeArgs {
         Ok(Some(self.items()?.count() as u64))
     }
 
+    /// What must not be written: the positions and the networks.
+    fn inputs(&self, options: &Options) -> Vec<PathBuf> {
+        let networks = Role::ALL.into_iter().filter_map(|role| {
+            let named = role.weights(options)?;
+            file_named(&named)
+        });
+        let positions = self.epd.iter().chain(&self.pgn).cloned();
+        positions.chain(networks).collect()
+    }
+
     fn limits(&self, options: &Options) -> Limits {
         let node_limit = Some(options.node_limit).filter(|&limit| limit > 0);
         let nodes = self.nodes.into_iter().chain(node_limit).min();
@@ -202,8 +213,9 @@ pub fn command(
     };
     let player = Player::load(shown, load)?;
     let settings = args.settings(&options)?;
-    let pages = Pages::create(args)?;
-    let mut writer = ResultWriter::new(args, &settings)?;
+    let inputs = args.inputs(&options);
+    let pages = Pages::create(args, &inputs)?;
+    let mut writer = ResultWriter::new(args, &settings, &inputs)?;
     if let Some(reason) = opponent::why_idle(&player.options) {
         tell(format_args!("scorn: {reason}"));
     }
@@ -238,7 +250,9 @@ pub fn command(
     }
     bar.finish_and_clear();
     writer.check_complete()?;
-    score.tell();
+    if let Some(text) = score.text() {
+        tell(format_args!("{text}"));
+    }
     ensure!(all > 0, "there are no positions in this input");
     pages.write(args, &reviewer.finish(), &how(&limits, &player.options))?;
     for path in args.html.iter().chain(&args.annotate) {
@@ -273,21 +287,23 @@ struct Pages {
 
 impl Pages {
     /// Makes sure that they can be written before anything is computed.
-    fn create(args: &AnalyzeArgs) -> Result<Pages> {
+    fn create(args: &AnalyzeArgs, inputs: &[PathBuf]) -> Result<Pages> {
         let outputs = [&args.html, &args.annotate, &args.output];
+        let outputs: Vec<&PathBuf> = outputs.into_iter().flatten().collect();
         for (index, path) in outputs.iter().enumerate() {
-            let is_again = path.is_some() && outputs[..index].contains(path);
-            let name = path.as_deref().unwrap_or(Path::new("")).display();
+            let is_again = outputs[..index]
+                .iter()
+                .any(|earlier| is_same_place(earlier, path));
             ensure!(
                 !is_again,
-                "{name} is to be written twice: name another file"
+                "{} is to be written twice: name another file",
+                path.display()
             );
         }
-        let inputs: Vec<PathBuf> = args.pgn.iter().chain(&args.output).cloned().collect();
         let create = |path: &Option<PathBuf>| {
             let file = path
                 .as_ref()
-                .map(|path| NewFile::create(path, args.force, &inputs));
+                .map(|path| NewFile::create(path, args.force, inputs));
             file.transpose()
         };
         Ok(Pages {
@@ -331,22 +347,19 @@ impl SuiteScore {
         self.solutions.extend(solution);
     }
 
-    fn tell(mut self) {
+    /// For people, if there was a known solution.
+    fn text(&self) -> Option<String> {
         if self.tested == 0 {
-            return;
+            return None;
         }
         let mut text = format!("solved {} of {}", self.solved, self.tested);
         if !self.solutions.is_empty() {
-            let middle = self.solutions.len() / 2;
-            let mut median = |of: fn(&SolutionRecord) -> u64| {
-                self.solutions.sort_unstable_by_key(of);
-                of(&self.solutions[middle])
-            };
-            let (nodes, time) = (median(|s| s.nodes), median(|s| s.time_ms));
-            let seconds = time as f64 / 1000.0;
+            let solutions = self.solutions.iter();
+            let nodes = median(solutions.clone().map(|s| s.nodes as f64).collect());
+            let seconds = median(solutions.map(|s| s.time_ms as f64 / 1000.0).collect());
             text += &format!("; to the solution {nodes} nodes, {seconds:.2} s (medians)");
         }
-        tell(format_args!("{text}"));
+        Some(text)
     }
 }
 
@@ -435,4 +448,22 @@ fn progress_bar(count: Option<u64>) -> ProgressBar {
 /// White's point of view is what game analysis is usually read in.
 fn sign(turn: Color) -> f32 {
     turn.fold_wb(1.0, -1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suite_is_told_with_its_medians() {
+        let mut score = SuiteScore::default();
+        assert_eq!(score.text(), None);
+        score.add(Some(false), None);
+        assert_eq!(score.text().unwrap(), "solved 0 of 1");
+        for (nodes, time_ms) in [(100, 3000), (1, 1000)] {
+            score.add(Some(true), Some(SolutionRecord { nodes, time_ms }));
+        }
+        let expected = "solved 2 of 3; to the solution 50.5 nodes, 2.00 s (medians)";
+        assert_eq!(score.text().unwrap(), expected);
+    }
 }

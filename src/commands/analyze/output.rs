@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 use shakmaty::{Chess, Position, san::SanPlus};
 
 use super::{AnalyzeArgs, Item, sign};
@@ -279,13 +279,12 @@ impl ResultWriter {
     ///
     /// # Errors
     /// When the file cannot be opened, is an input, holds something else or is just being written by somebody else.
-    pub fn new(args: &AnalyzeArgs, settings: &str) -> Result<ResultWriter> {
-        let inputs: Vec<PathBuf> = args.epd.iter().chain(&args.pgn).cloned().collect();
+    pub fn new(args: &AnalyzeArgs, settings: &str, inputs: &[PathBuf]) -> Result<ResultWriter> {
         let (to, json, done): (Box<dyn Write>, _, _) = match &args.output {
             // Who wants a report does not want pages of text, too.
             None if args.is_reviewed() && !args.json => (Box::new(io::sink()), true, Vec::new()),
             None => (Box::new(Printed), args.json, Vec::new()),
-            Some(path) => match open_stream(path, &inputs)? {
+            Some(path) => match open_stream(path, inputs)? {
                 Stream::Plain(to) => (Box::new(to), true, Vec::new()),
                 Stream::Continued(mut file) => {
                     let done = read_records(&mut file, path, args.is_reviewed())?;
@@ -302,12 +301,13 @@ impl ResultWriter {
         })
     }
 
-    /// The record that an earlier run has written about this position.
+    /// The record that an earlier run has written about this position. Whether it is solved goes by what the file asks for
+    /// now.
     ///
     /// # Errors
     /// When the earlier run was about something else.
     pub fn already_done(&mut self, item: &Item) -> Result<Option<&Earlier>> {
-        let Some(record) = self.done.get(self.met) else {
+        let Some(record) = self.done.get_mut(self.met) else {
             return Ok(None);
         };
         self.met += 1;
@@ -322,6 +322,14 @@ impl ResultWriter {
             record.settings == self.settings,
             "the output file was begun with other limits or options; go on with the same ones, or name another file"
         );
+        let best = record.best.as_deref();
+        let best = best.and_then(|best| setup::parse_move(item.history.position(), best).ok());
+        let solved = best.and_then(|m| item.is_solved_by(m));
+        if solved != record.solved {
+            // When the search came to that move, nobody noted.
+            record.solution = None;
+        }
+        record.solved = solved;
         Ok(Some(record))
     }
 
@@ -373,6 +381,7 @@ pub struct Earlier {
     name: String,
     fen: String,
     settings: String,
+    best: Option<String>,
     /// As [`PositionRecord::solved`].
     pub solved: Option<bool>,
     /// As [`PositionRecord::solution`].
@@ -405,22 +414,29 @@ fn read_records(file: &mut File, path: &Path, keep: bool) -> Result<Vec<Earlier>
             name: record.name.clone(),
             fen: record.fen.clone(),
             settings: record.settings.clone(),
+            best: record.best.clone(),
             solved: record.solved,
             solution: record.solution,
             record: keep.then_some(record),
         });
         good = read;
     }
-    // Only ever a record that was cut off: anything else would begin in another way.
-    let begin = b"{\"name\":";
-    let rest = line.trim_ascii();
-    ensure!(
-        rest.starts_with(&begin[..rest.len().min(begin.len())]) && line.len() < LONGEST_LINE,
-        context()
-    );
+    ensure!(is_cut_record(&line), context());
     file.set_len(good).with_context(context)?;
     file.seek(SeekFrom::Start(good)).with_context(context)?;
     Ok(records)
+}
+
+/// Whether the last line is a record that was cut off, be it only before its end of line: anything else would begin in
+/// another way, or be whole.
+fn is_cut_record(line: &[u8]) -> bool {
+    let begin = b"{\"name\":";
+    let rest = line.trim_ascii();
+    let is_other = serde_json::from_slice::<IgnoredAny>(rest).is_ok()
+        && serde_json::from_slice::<PositionRecord>(rest).is_err();
+    rest.starts_with(&begin[..rest.len().min(begin.len())])
+        && line.len() < LONGEST_LINE
+        && !is_other
 }
 
 fn for_people(record: &PositionRecord, item: &Item) -> String {

@@ -6,13 +6,16 @@
 
 use std::sync::Arc;
 
-use shakmaty::{Chess, Color, EnPassantMode, Position, fen::Fen, san::SanPlus};
+use shakmaty::{Color, EnPassantMode, KnownOutcome, Position, fen::Fen, san::SanPlus};
 
 use super::{
     input::{Item, PgnGame},
     output::{LineRecord, PositionRecord},
 };
-use crate::chess::{PackedMove, moves::legal_moves};
+use crate::{
+    chess::{History, PackedMove},
+    selfplay::adjudicate,
+};
 
 /// What a move must lose of W-L (-1 to 1), objectively, to be an inaccuracy, a mistake, a blunder: lichess's steps.
 const LOSSES: [f32; 3] = [0.1, 0.2, 0.3];
@@ -163,26 +166,30 @@ fn objective(record: &PositionRecord) -> Option<f32> {
     lines.map(|line| values(line).1).reduce(f32::max)
 }
 
-/// W-L for the side to move where a game is over by mate or stalemate.
-fn end_value(position: &Chess) -> Option<f32> {
-    let is_over = legal_moves(position).next().is_none();
-    is_over.then(|| if position.is_check() { -1.0 } else { 0.0 })
+/// W-L for the side to move where a game is over by the rules.
+fn end_value(history: &History) -> Option<f32> {
+    // Who is to move has not won.
+    adjudicate::by_rules(history).map(|verdict| match verdict.outcome {
+        KnownOutcome::Draw => 0.0,
+        KnownOutcome::Decisive { .. } => -1.0,
+    })
 }
 
 impl ReviewedMove {
     fn new(item: &Item, played: PackedMove, record: PositionRecord) -> ReviewedMove {
-        let mut position = item.history.position().clone();
-        let turn = position.turn();
-        let m = played.unpack(&position);
-        let san = SanPlus::from_move_and_play_unchecked(&mut position, m).to_string();
+        let mut history = item.history.clone();
+        let turn = history.position().turn();
+        let m = played.unpack(history.position());
+        let san = SanPlus::from_move_and_play_unchecked(&mut history.position().clone(), m);
+        history.push(played);
         ReviewedMove {
             played,
-            san,
+            san: san.to_string(),
             uci: record.played.clone().unwrap_or_default(),
-            fen_after: Fen::from_position(&position, EnPassantMode::Legal).to_string(),
+            fen_after: Fen::from_position(history.position(), EnPassantMode::Legal).to_string(),
             turn,
             record,
-            end_value: end_value(&position),
+            end_value: end_value(&history),
             loss: None,
             judgement: None,
             trap: None,
@@ -204,6 +211,29 @@ impl ReviewedMove {
     fn is_best(&self) -> bool {
         let played = self.played_line().map(|line| values(line).1);
         played.is_some() && played >= self.objective()
+    }
+
+    /// The line that is best objectively of those that begin with another move than the one that was played.
+    pub fn best_other_line(&self) -> Option<&LineRecord> {
+        let lines = self.record.lines.iter();
+        let others = lines.filter(|line| line.pv.first() != Some(&self.uci));
+        others.reduce(|best, line| match values(line).1 > values(best).1 {
+            true => line,
+            false => best,
+        })
+    }
+
+    /// What the move loses of W-L, if the position after it is worth so much to the other side. A proof that it is mated
+    /// by then overrules what the search hoped before the move.
+    fn loss(&self, after: Option<f32>, is_mated: bool) -> Option<f32> {
+        let after = after.or(self.end_value)?;
+        self.objective()?;
+        let other = self.best_other_line().map(|line| values(line).1);
+        Some(match other {
+            Some(other) if is_mated || !self.is_best() => (other + after).max(0.0),
+            // Nothing better was to be had.
+            _ => 0.0,
+        })
     }
 
     /// Whether a line of this position is a trap.
@@ -268,15 +298,7 @@ fn judge(review: &mut GameReview) {
     let found: Vec<(Option<f32>, bool)> = found.collect();
     let mut is_trap_open = false;
     for (reviewed, (found, is_mated)) in review.moves.iter_mut().zip(found) {
-        let after = found.or(reviewed.end_value);
-        reviewed.loss = reviewed.objective().zip(after).map(|(before, after)| {
-            // The value after the move is the other side's.
-            if reviewed.is_best() && !is_mated {
-                0.0
-            } else {
-                (before + after).max(0.0)
-            }
-        });
+        reviewed.loss = reviewed.loss(found, is_mated);
         reviewed.judgement = reviewed.loss.and_then(Judgement::of);
         let played = reviewed.played_line();
         let is_set = !is_mated && played.is_some_and(|line| reviewed.is_trap(line));
@@ -337,6 +359,37 @@ mod tests {
             (mated.trap, mated.judgement),
             (None, Some(Judgement::Blunder))
         );
+    }
+
+    #[test]
+    fn a_move_is_compared_with_others_only() {
+        let judged = |before: Vec<LineRecord>| {
+            let mut reply = line("e7e5", [1000, 0, 0], [1000, 0, 0]);
+            reply.mate = Some(2);
+            let mut review = review(vec![before, vec![reply]]);
+            let reviewed = review.moves.remove(0);
+            let other = reviewed.best_other_line().map(|line| line.pv[0].clone());
+            (reviewed.judgement, other)
+        };
+        let hoped = || line("e2e4", [400, 300, 300], [400, 300, 300]);
+        // The only legal move, and one beside another that loses as well.
+        assert_eq!(judged(vec![hoped()]), (None, None));
+        let lost = line("d2d4", [0, 20, 980], [0, 20, 980]);
+        assert_eq!(judged(vec![hoped(), lost]).0, None);
+        let worse = line("d2d4", [300, 300, 400], [300, 300, 400]);
+        let expected = (Some(Judgement::Blunder), Some("d2d4".to_owned()));
+        assert_eq!(judged(vec![hoped(), worse]), expected);
+    }
+
+    #[test]
+    fn a_game_that_the_rules_end_in_a_draw_is_worth_nothing_then() {
+        let start = "6k1/5ppp/8/8/8/8/5PPP/Q5K1 w - - 0 1";
+        let moves = "a1b1 g8f8 b1a1 f8g8 a1b1 g8f8 b1a1 f8g8";
+        let moves: Vec<String> = moves.split(' ').map(str::to_owned).collect();
+        let history =
+            |count: usize| crate::chess::setup::history_from(Some(start), &moves[..count]).unwrap();
+        assert_eq!(end_value(&history(7)), None);
+        assert_eq!(end_value(&history(8)), Some(0.0));
     }
 
     /// A game of four moves with these lines before each.

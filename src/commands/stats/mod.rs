@@ -64,13 +64,30 @@ pub struct StatsArgs {
     /// Overwrite the page if it exists.
     #[arg(long, requires = "html")]
     pub force: bool,
-    /// The ScLimit of each file's games, for figure 2; by default what their tag "ScLimit" says.
+    /// With --html or --json: the ScLimit of each file's games, for figure 2; by default what their tag "ScLimit" says.
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     pub sc_limits: Vec<u64>,
     /// Tell how far the visits of records moved away from this network's policy (a file, or as WeightsFile), softened by
     /// PolicyTemperature as for a search.
     #[arg(long, value_name = "NETWORK")]
     pub network: Option<String>,
+}
+
+impl StatsArgs {
+    fn check_limits(&self) -> Result<()> {
+        let limits = &self.sc_limits;
+        ensure!(
+            limits.is_empty() || limits.len() == self.files.len(),
+            "--sc-limits has {} numbers for {} files",
+            limits.len(),
+            self.files.len()
+        );
+        ensure!(
+            limits.is_empty() || self.html.is_some() || self.json,
+            "--sc-limits needs --html or --json: nothing else tells them"
+        );
+        Ok(())
+    }
 }
 
 /// The games of one file.
@@ -113,13 +130,7 @@ pub fn command(
     by_hand: &BTreeSet<&'static str>,
     load: &Load,
 ) -> Result<()> {
-    let limits = &args.sc_limits;
-    ensure!(
-        limits.is_empty() || limits.len() == args.files.len(),
-        "--sc-limits has {} numbers for {} files",
-        limits.len(),
-        args.files.len()
-    );
+    args.check_limits()?;
     // Begun before the work, so that what stands in the way is told at once.
     let html = args.html.as_ref();
     let html = html.map(|path| NewFile::create(path, args.force, &args.files));
@@ -137,7 +148,7 @@ pub fn command(
     let mut counted = Vec::new();
     for (index, path) in args.files.iter().enumerate() {
         let mut one = count(path, network.as_deref())?;
-        one.sc_limit = limits.get(index).copied().or(one.sc_limit);
+        one.sc_limit = args.sc_limits.get(index).copied().or(one.sc_limit);
         counted.push(one);
     }
     let told = tell(&counted);
@@ -150,7 +161,9 @@ pub fn command(
         say!("{}", serde_json::to_string(&told)?);
     } else {
         for one in told.files.iter().chain([&told]) {
-            say!("{}", text(one));
+            if let Some(text) = text(one) {
+                say!("{text}");
+            }
         }
     }
     if let Some(mut file) = html {
@@ -272,14 +285,14 @@ fn tell(counted: &[Counted]) -> FileStats {
     }
 }
 
-/// For people.
-fn text(told: &FileStats) -> String {
+/// For people; `None` where nothing was counted.
+fn text(told: &FileStats) -> Option<String> {
     let summary = &told.summary;
     let name = told.file.as_deref().unwrap_or("all files");
     let searches = summary.policy.as_ref().map(searches_text);
     if summary.games == 0 {
         // Of records alone.
-        return format!("{name}:\n{}", searches.unwrap_or_default());
+        return searches.map(|searches| format!("{name}:\n{searches}"));
     }
     let share = |count: u64| 100.0 * count as f64 / summary.games as f64;
     let repeated = paper::REPEATED_AT.map(|k| format!("{k}: {:.2}", summary.repeated[&k]));
@@ -319,7 +332,7 @@ fn text(told: &FileStats) -> String {
     ];
     lines.extend(searches);
     lines.extend(path_text(&told.path));
-    lines.join("\n")
+    Some(lines.join("\n"))
 }
 
 fn path_text(path: &[Step]) -> Option<String> {

@@ -140,6 +140,12 @@ pub fn is_sparse(weights: &str) -> bool {
     })
 }
 
+/// The file that `weights` names; `None` if it names a network inside the program, or there is none to be found.
+pub fn file_named(weights: &str) -> Option<PathBuf> {
+    let is_inside = inside(weights).is_some() || human_rating(weights).is_some();
+    file_of(weights).ok().filter(|_| !is_inside)
+}
+
 /// The file that `weights` names, if it is no network inside the program.
 ///
 /// # Errors
