@@ -145,4 +145,16 @@ fn bad_input_is_told_with_its_name() {
         !output.status.success() && error.contains("not a record file"),
         "{error}"
     );
+    for (arguments, told) in [
+        ("label in.rec --out out.rec --nodes 0", "--nodes"),
+        ("sample in.rec --out out.rec --count 0", "--count"),
+        ("pgn in.pgn --out out.rec --held-out nan", "from 0 to 100"),
+    ] {
+        let output = dataset(&arguments.split(' ').collect::<Vec<_>>());
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            output.status.code() == Some(2) && error.contains(told),
+            "{error}"
+        );
+    }
 }

@@ -184,6 +184,22 @@ fn what_is_wrong_is_said() {
             "{errors}"
         );
     }
+    for (flags, told) in [
+        ("run --folder x --result-weight 2", "from 0 to 1"),
+        ("batches --result-weight nan", "from 0 to 1"),
+        ("run --folder x --minutes 0", "above 0"),
+        ("run --folder x --rate=-1", "above 0"),
+        ("run --folder x --plies-weight=-1", "from 0 on"),
+        ("batches --batch 0", "--batch"),
+    ] {
+        let arguments = ["train"].into_iter().chain(flags.split(' '));
+        let output = scorn(&arguments.chain(["--data", "x.rec:1"]).collect::<Vec<_>>());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.code() == Some(2) && errors.contains(told),
+            "{errors}"
+        );
+    }
     let output = scorn(&["train", "measure", GAMES, GAMES]);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(

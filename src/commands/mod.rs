@@ -10,6 +10,7 @@ pub mod convert;
 pub mod dataset;
 pub mod describe;
 pub mod r#match;
+mod numbers;
 pub mod runtime;
 pub mod selfplay;
 pub mod stats;

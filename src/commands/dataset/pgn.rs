@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::progress_bytes;
 use crate::{
+    commands::numbers::{count, percent},
     dataset::{
         pgn::{GameRecords, read_games},
         record::{Layout, RecordWriter},
@@ -33,10 +34,10 @@ pub struct PgnArgs {
     #[arg(long, default_value_t = 20)]
     pub min_plies: usize,
     /// Per cent of the games to hold out of training, chosen by a hash of their moves
-    #[arg(long, default_value_t = 2.0)]
+    #[arg(long, default_value_t = 2.0, value_parser = percent)]
     pub held_out: f64,
     /// Stop after this many games
-    #[arg(long)]
+    #[arg(long, value_parser = count::<u64>())]
     pub limit: Option<u64>,
     /// Name at most this many corrupt games
     #[arg(long, default_value_t = 20)]

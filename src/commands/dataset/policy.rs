@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::progress_records;
 use crate::{
+    commands::numbers::count,
     dataset::{
         policy::Answers,
         record::{Record, RecordReader},
@@ -32,7 +33,7 @@ pub struct PolicyArgs {
     #[arg(long, default_value_t = 0)]
     pub skip: u64,
     /// Number of records to ask about; they take some 250 bytes of memory each
-    #[arg(long, default_value_t = 1_000_000)]
+    #[arg(long, default_value_t = 1_000_000, value_parser = count::<u64>())]
     pub count: u64,
     /// Overwrite what is there
     #[arg(long)]

@@ -1,12 +1,15 @@
 //! The flags of `scorn selfplay`, and what they may be.
 
-use std::{ops::RangeInclusive, path::PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::selfplay::{
-    adjudicate::{DrawRule, RuleError, WinRule},
-    records::Sides,
+use crate::{
+    commands::numbers::{number_from, percent, share},
+    selfplay::{
+        adjudicate::{DrawRule, RuleError, WinRule},
+        records::Sides,
+    },
 };
 
 /// Shown below the options.
@@ -208,24 +211,8 @@ fn shard(text: &str) -> Result<Shard, String> {
     })
 }
 
-fn share(text: &str) -> Result<f64, String> {
-    number_from(0.0..=1.0, text)
-}
-
-fn percent(text: &str) -> Result<f64, String> {
-    number_from(0.0..=100.0, text)
-}
-
 fn ratio(text: &str) -> Result<f64, String> {
     number_from(0.01..=100.0, text)
-}
-
-fn number_from(range: RangeInclusive<f64>, text: &str) -> Result<f64, String> {
-    let value = text.parse().ok().filter(|value| range.contains(value));
-    value.ok_or_else(|| {
-        let (start, end) = (range.start(), range.end());
-        format!("'{text}' is not a number from {start} to {end}")
-    })
 }
 
 /// Values are W-L here, so none is above 1.
