@@ -169,6 +169,22 @@ fn self_play_becomes_a_network_that_plays_on() {
 }
 
 #[test]
+fn a_start_does_not_replace_the_network_that_it_is_made_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let [checkpoint, network] = ["checkpoint", "x.onnx"].map(|name| folder.path().join(name));
+    let (checkpoint, network) = (text(&checkpoint), text(&network));
+    let sizes = "--policy-width 64 --value-width 64 --hidden 8".split(' ');
+    let start = ["train", "start", checkpoint].into_iter().chain(sizes);
+    said(&scorn(&start.collect::<Vec<_>>()));
+    said(&scorn(&["train", "export", checkpoint, network]));
+    let before = std::fs::read(network).unwrap();
+    let refused = scorn(&["train", "start", network, "--network", network, "--force"]);
+    let errors = String::from_utf8_lossy(&refused.stderr);
+    assert!(errors.contains("is an input too"), "{errors}");
+    assert!(std::fs::read(network).unwrap() == before);
+}
+
+#[test]
 fn what_is_wrong_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");

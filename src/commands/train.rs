@@ -2,7 +2,7 @@
 
 use std::{io::BufWriter, path::PathBuf, slice};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
 use crate::commands::numbers::{at_least_0, count, positive, share};
@@ -253,6 +253,8 @@ pub fn run(args: &TrainArgs) -> Result<()> {
 }
 
 fn start(args: &StartArgs) -> Result<()> {
+    let inputs = args.network.as_slice();
+    let file = NewFile::create(&args.out, args.force, inputs)?;
     let checkpoint = match &args.network {
         Some(path) => {
             let bytes = files::read(path, LARGEST_NETWORK)
@@ -278,12 +280,7 @@ fn start(args: &StartArgs) -> Result<()> {
             random_start(shape, args.seed)
         }
     };
-    ensure!(
-        args.force || !args.out.exists(),
-        "{} exists: --force replaces it",
-        args.out.display()
-    );
-    checkpoint.save(&args.out)?;
+    checkpoint.write(file, &args.out)?;
     say!("{}: {}", args.out.display(), checkpoint.shape);
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! `scorn dataset policy`: what a network says about recorded positions, for another one to learn.
 
-use std::{path::PathBuf, thread};
+use std::{io::Write, path::PathBuf, thread};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 
 use super::progress_records;
@@ -12,8 +12,8 @@ use crate::{
         policy::Answers,
         record::{Record, RecordReader},
     },
-    files::output,
-    network::{Evaluator, opponent::Role},
+    files::output::NewFile,
+    network::{Evaluator, load::weights, opponent::Role},
     options::Options,
     player::Load,
 };
@@ -48,6 +48,10 @@ pub struct PolicyArgs {
 pub fn run(args: &PolicyArgs, options: &Options, load: &Load) -> Result<u64> {
     let mut records = RecordReader::open(&args.input)?;
     records.skip_records(args.skip)?;
+    let mut inputs = weights::files_of(options);
+    inputs.push(args.input.clone());
+    // Before anything is asked: all of it would be lost.
+    let mut file = NewFile::create(&args.out, args.force, &inputs)?;
     let evaluator = load(options, Role::Main)?;
     let threads = match options.threads {
         0 => evaluator.advice().threads,
@@ -69,8 +73,9 @@ pub fn run(args: &PolicyArgs, options: &Options, load: &Load) -> Result<u64> {
         bar.inc(asked.len() as u64);
     }
     bar.finish_and_clear();
-    let inputs = [args.input.clone()];
-    output::write(&args.out, &answers.to_file(), args.force, &inputs)?;
+    let written = file.write_all(&answers.to_file());
+    written.with_context(|| format!("cannot write {}", args.out.display()))?;
+    file.finish()?;
     Ok(answers.len() as u64)
 }
 
@@ -159,10 +164,27 @@ mod tests {
         assert_eq!(last.moves.len(), Chess::new().legal_moves().len());
         assert_eq!(last.moves[0], (last.best, 700_000));
         assert!((last.wdl[0] - 0.65).abs() < 1e-3 && (last.wdl[1] - 0.2).abs() < 1e-3);
-        assert!(
-            run(&args, &Options::default(), &load).is_err(),
-            "it is there"
-        );
+        // What cannot be written is told before the network is asked, or even loaded.
+        let never: Load = Arc::new(|_, _| panic!("loaded"));
+        let refused = |args: &PolicyArgs, options: &Options| {
+            run(args, options, &never).unwrap_err().to_string()
+        };
+        let told = refused(&args, &Options::default());
+        assert!(told.contains("--force"), "{told}");
+        let network = Options {
+            weights_file: path("w.onnx").to_str().unwrap().to_owned(),
+            ..Options::default()
+        };
+        std::fs::write(path("w.onnx"), "a network").unwrap();
+        let onto_it = PolicyArgs {
+            input: path("in.rec"),
+            out: path("w.onnx"),
+            skip: 0,
+            count: 1,
+            force: true,
+        };
+        let told = refused(&onto_it, &network);
+        assert!(told.contains("is an input too"), "{told}");
         (args.force, args.skip, args.count) = (true, 590, 1000);
         assert_eq!(run(&args, &Options::default(), &load).unwrap(), 10);
     }
