@@ -15,7 +15,7 @@ use crate::sparse::network::Shape;
 use crate::sparse::train::adam::WEIGHT_DECAY;
 use crate::sparse::train::batches::{self, BatchSettings};
 use crate::sparse::train::checkpoint::Checkpoint;
-use crate::sparse::train::data::{MixPart, MixtureSettings, Subject};
+use crate::sparse::train::data::{MixPart, MixtureSettings, NetworkPart};
 use crate::sparse::train::start::{Changes, random_start, start_from};
 use crate::sparse::train::step::ValueLoss;
 use crate::sparse::train::targets::ResultShare;
@@ -132,7 +132,7 @@ struct MixtureArgs {
     result_share: ResultShare,
     /// What to learn: policy and value are networks of their own, the one that is not named stays as it is
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
-    only: Subject,
+    only: NetworkPart,
     /// Seed of the weights and of what is drawn
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
@@ -166,7 +166,7 @@ struct StartArgs {
     network: Option<PathBuf>,
     /// What to begin with random weights all the same
     #[arg(long, value_name = "PART", requires = "network")]
-    forget: Option<Subject>,
+    forget: Option<NetworkPart>,
     #[arg(long, value_name = "N", help = sized("Columns of the policy's first layer, a multiple of 64", Shape::default().policy, "the network"))]
     policy_width: Option<usize>,
     #[arg(long, value_name = "N", help = sized("Columns of the value's first layer, a multiple of 64", Shape::default().value, "the network"))]

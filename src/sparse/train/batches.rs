@@ -196,7 +196,7 @@ fn put<const N: usize>(body: &mut Vec<u8>, items: impl Iterator<Item = [u8; N]>)
 mod tests {
     use std::path::Path;
 
-    use super::super::data::{MixPart, Subject};
+    use super::super::data::{MixPart, NetworkPart};
     use super::super::targets::ResultShare;
     use super::super::tests::write;
     use super::*;
@@ -211,7 +211,7 @@ mod tests {
                 seed: 3,
                 result_weight: 0.1,
                 result_share: ResultShare::default(),
-                subject: Subject::Both,
+                subject: NetworkPart::Both,
             },
             batch: 20,
             from,

@@ -28,7 +28,7 @@ use super::targets::{self, ResultShare};
 
 /// What is learned: the policy and the value are networks of their own, so one of them can stay as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Subject {
+pub enum NetworkPart {
     /// Policy and value.
     #[default]
     Both,
@@ -80,7 +80,7 @@ pub struct MixtureSettings {
     /// Share of the result beside what the search found, for positions of self-play.
     pub result_share: ResultShare,
     /// What is learned; the other network stays as it is.
-    pub subject: Subject,
+    pub subject: NetworkPart,
 }
 
 /// Record files as a stream of chunks.
@@ -270,13 +270,13 @@ impl Mixture {
     fn add(&self, record: &Record, rng: &mut SmallRng, chunk: &mut Chunk) -> bool {
         // A result alone is a noisy target: instead of counting each a little, few of them are taken.
         let with_value = record.score != NO_SCORE || rng.random_bool(self.settings.result_weight);
-        let value = (with_value && self.settings.subject != Subject::Policy)
+        let value = (with_value && self.settings.subject != NetworkPart::Policy)
             .then(|| targets::value(record, 1.0, false))
             .flatten();
         add(
             record,
             value,
-            self.settings.subject != Subject::Value,
+            self.settings.subject != NetworkPart::Value,
             chunk,
         )
     }
@@ -314,7 +314,7 @@ fn add(
 fn add_searched(
     searched: &Searched,
     result_share: f32,
-    subject: Subject,
+    subject: NetworkPart,
     chunk: &mut Chunk,
 ) -> bool {
     let Ok(position) = searched.record.position() else {
@@ -323,14 +323,14 @@ fn add_searched(
     let view = SquareView::of(&position);
     let attacks = Attacks::of(&position);
     let features = ActiveFeatures::with(&position, view, &attacks);
-    if subject != Subject::Value {
+    if subject != NetworkPart::Value {
         let rows = Rows::new(&position, view, &attacks);
         if !add_policy(&targets::visits(searched), &position, rows, chunk) {
             return false;
         }
         chunk.policy_inputs.push(features.as_slice());
     }
-    if subject != Subject::Policy {
+    if subject != NetworkPart::Policy {
         chunk.value_inputs.push(features.as_slice());
         chunk
             .values
@@ -393,7 +393,7 @@ pub fn held_out(path: &Path, count: usize, share: ResultShare) -> Result<Vec<Chu
                 for &at in some {
                     let searched = file.get(at)?;
                     let share = share.of(&searched.record, &lengths);
-                    add_searched(&searched, share, Subject::Both, &mut chunk);
+                    add_searched(&searched, share, NetworkPart::Both, &mut chunk);
                 }
                 chunks.push(chunk);
             }

@@ -468,7 +468,7 @@ pub fn export(checkpoint: &Checkpoint, metadata: &[(&str, &str)]) -> Vec<u8> {
 mod tests {
     use shakmaty::{Chess, Color, Position};
 
-    use super::data::{MixPart, Subject};
+    use super::data::{MixPart, NetworkPart};
     use super::start::{Changes, start_from};
     use super::*;
     use crate::dataset::record::{Layout, Record, RecordWriter, Source};
@@ -513,7 +513,7 @@ mod tests {
                 seed: 1,
                 result_weight: 0.1,
                 result_share: ResultShare::default(),
-                subject: Subject::Both,
+                subject: NetworkPart::Both,
             },
             test: vec![data.into()],
             test_positions: 100,
@@ -670,7 +670,7 @@ mod tests {
         let known = export(&random_start(TINY, 5), &[]);
         let changes = Changes {
             value: Some(128),
-            forget: Some(Subject::Value),
+            forget: Some(NetworkPart::Value),
             ..Changes::default()
         };
         let start = start_from(&known, changes, 9).unwrap();
@@ -688,8 +688,8 @@ mod tests {
         );
 
         for (subject, learned, kept) in [
-            (Subject::Value, value.clone(), policy.clone()),
-            (Subject::Policy, policy, value),
+            (NetworkPart::Value, value.clone(), policy.clone()),
+            (NetworkPart::Policy, policy, value),
         ] {
             let into = folder.path().join(format!("{subject:?}"));
             std::fs::create_dir(&into).unwrap();
