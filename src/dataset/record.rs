@@ -51,7 +51,9 @@ pub const NO_SCORE: i16 = i16::MIN;
 /// Scores beyond this are mates: `MATE - plies`.
 pub const MATE: i16 = 32000;
 /// The longest mate that a score can tell, in plies.
-pub const LONGEST_MATE: i16 = 1000;
+const LONGEST_MATE: i16 = 1000;
+/// The score of a win of which it is not known how long it takes, and of the longest mates. What is larger is a mate, too.
+pub const SURE_WIN: i16 = MATE - LONGEST_MATE;
 /// Number of plies left is unknown.
 pub const NO_PLIES: u16 = u16::MAX;
 /// The game's result is unknown.
@@ -66,6 +68,17 @@ pub fn mate_score(moves: i32) -> i16 {
         true => MATE - plies,
         false => plies - MATE,
     }
+}
+
+/// Whether a score is that of a mate, for either side.
+pub fn is_mate(score: i16) -> bool {
+    score != NO_SCORE && score.unsigned_abs() >= SURE_WIN.unsigned_abs()
+}
+
+/// The plies to the mate of a score, if it tells them.
+pub fn plies_to_mate(score: i16) -> Option<u16> {
+    let is_known = is_mate(score) && score.unsigned_abs() != SURE_WIN.unsigned_abs();
+    is_known.then(|| MATE.unsigned_abs().saturating_sub(score.unsigned_abs()))
 }
 
 /// Where a position comes from.
@@ -742,6 +755,23 @@ mod tests {
         let again = record.position().unwrap();
         assert_eq!(Record::new(&again, false, Source::Game).board, record.board);
         assert_eq!(again.legal_moves().len(), pos.legal_moves().len());
+    }
+
+    #[test]
+    fn mates_begin_where_their_plies_are_not_known_any_more() {
+        for (score, plies) in [
+            (mate_score(1), Some(1)),
+            (mate_score(-3), Some(6)),
+            (SURE_WIN + 1, Some(999)),
+            (SURE_WIN, None),
+            (mate_score(-9999), None),
+        ] {
+            assert!(is_mate(score), "{score}");
+            assert_eq!(plies_to_mate(score), plies, "{score}");
+        }
+        for score in [NO_SCORE, 0, SURE_WIN - 1, 1 - SURE_WIN] {
+            assert!(!is_mate(score) && plies_to_mate(score).is_none(), "{score}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use super::record::{MATE, NO_RESULT, NO_SCORE, RecordReader, Source};
+use super::record::{NO_RESULT, NO_SCORE, RecordReader, Source, is_mate};
 
 /// Counts of one source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub fn count(inputs: &[PathBuf]) -> Result<[StatsLine; Source::ALL.len()]> {
             line.moves += u64::from(record.best != 0);
             line.alternatives += u64::from(record.alternatives[0].m != 0);
             line.scores += u64::from(record.score != NO_SCORE);
-            line.mates += u64::from(record.score != NO_SCORE && record.score.abs() > MATE - 1001);
+            line.mates += u64::from(is_mate(record.score));
             if record.result != NO_RESULT {
                 line.results[usize::from(record.result.min(2))] += 1;
             }
