@@ -90,7 +90,7 @@ struct RunArgs {
         value_parser = positive
     )]
     minutes: f64,
-    /// Start from this checkpoint and let the rate fall to 0, over --steps or --minutes
+    /// Start from this checkpoint, in a folder of its own, and let the rate fall to 0, over --steps or --minutes
     #[arg(long, value_name = "CHECKPOINT")]
     decay: Option<PathBuf>,
     /// What is lost by a wrong value: the cross-entropy of win, draw and loss, or the squared error of W - L, as AlphaZero has it

@@ -28,6 +28,16 @@ pub struct TrainingProgress {
     pub decay_step: u64,
     /// And the seconds then.
     pub decay_seconds: f64,
+    /// Whether it is falling. Files of older versions say it by the step alone.
+    #[serde(default)]
+    pub is_decay: bool,
+}
+
+impl TrainingProgress {
+    /// Whether the run is a decay.
+    pub fn is_of_a_decay(&self) -> bool {
+        self.is_decay || self.decay_step > 0
+    }
 }
 
 /// What a checkpoint says of itself.
@@ -74,13 +84,7 @@ impl Checkpoint {
     /// When it cannot be read, is none, or is of a network with other inputs.
     pub fn load(path: &Path) -> Result<Checkpoint> {
         let name = path.display();
-        let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
-        let mut file = BufReader::with_capacity(1 << 20, file);
-        let mut line = Vec::new();
-        (&mut file).take(4096).read_until(b'\n', &mut line)?;
-        let header: CheckpointHeader =
-            serde_json::from_slice(&line).with_context(|| format!("{name} is no checkpoint"))?;
-        ensure!(header.format == FORMAT, "{name} is no checkpoint");
+        let (header, mut file) = open(path)?;
         let here = (super::INPUTS, super::ROWS);
         ensure!(
             (header.inputs, header.rows) == here && header.shape.is_valid(),

@@ -161,17 +161,52 @@ pub fn run(settings: &TrainingSettings, report: &mut dyn FnMut(&str)) -> Result<
     Ok(run.progress)
 }
 
-/// A decay has steps before it, and an end at which the rate is zero.
-fn check_decay(settings: &TrainingSettings, progress: &TrainingProgress) -> Result<()> {
+/// A decay that begins has steps before it, and every one an end at which the rate is zero.
+fn check_decay(
+    settings: &TrainingSettings,
+    progress: &TrainingProgress,
+    is_fresh: bool,
+) -> Result<()> {
     ensure!(
-        settings.decay.is_none() || settings.steps < u64::MAX || settings.minutes < ENDLESS,
+        settings.steps < u64::MAX || settings.minutes < ENDLESS,
         "a decay needs an end, where the rate is zero: say after how many minutes or steps"
     );
     ensure!(
-        settings.decay.is_none() || progress.step < settings.steps,
+        !is_fresh || progress.step < settings.steps,
         "the decay is to end at step {}, and the checkpoint is at step {}: steps count from the beginning of the run",
         settings.steps,
         progress.step
+    );
+    Ok(())
+}
+
+/// Whether the run in a folder is a decay of this checkpoint, which may have gone, or gone on, since that began.
+fn check_is_decay_of(from: &Path, own: &Path, progress: &TrainingProgress) -> Result<()> {
+    let other = "for the decay name another --folder";
+    ensure!(
+        progress.is_of_a_decay(),
+        "{} is of a run that is no decay: {other}",
+        own.display()
+    );
+    let is_own = matches!((from.canonicalize(), own.canonicalize()), (Ok(a), Ok(b)) if a == b);
+    ensure!(
+        !is_own,
+        "{} is of this decay itself: {other}",
+        from.display()
+    );
+    if !from.exists() {
+        return Ok(());
+    }
+    let now = checkpoint::progress(from)?;
+    let is_same =
+        now.step == progress.decay_step && (now.seconds - progress.decay_seconds).abs() < 1e-3;
+    ensure!(
+        is_same || now.step > progress.decay_step,
+        "{} is of a decay that began at step {}, and not from {}, which is at step {}: {other}",
+        own.display(),
+        progress.decay_step,
+        from.display(),
+        now.step
     );
     Ok(())
 }
@@ -195,10 +230,15 @@ impl<'a> TrainingRun<'a> {
             checkpoint.shape
         );
         let (shape, mut progress) = (checkpoint.shape, checkpoint.progress);
-        if is_fresh_decay {
-            (progress.decay_step, progress.decay_seconds) = (progress.step, progress.seconds);
+        if let Some(from) = &settings.decay {
+            if is_fresh_decay {
+                (progress.decay_step, progress.decay_seconds) = (progress.step, progress.seconds);
+                progress.is_decay = true;
+            } else {
+                check_is_decay_of(from, &own, &progress)?;
+            }
+            check_decay(settings, &progress, is_fresh_decay)?;
         }
-        check_decay(settings, &progress)?;
         let mixture = Mixture::new(settings.mixture.clone())?;
         let worker = || -> Result<TrainWorker> {
             Ok(TrainWorker {
@@ -645,6 +685,44 @@ mod tests {
         };
         let measures = measure::measure(&mut integers, &data::chunks(&learned));
         assert!(measures.top1 == 1.0 && measures.error < 0.06, "{measures}");
+    }
+
+    #[test]
+    fn a_decay_goes_on_in_its_own_folder_and_begins_in_no_other_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("x.rec");
+        write(&data, 24);
+        let at = |name: &str| folder.path().join(name);
+        let run_in = |name: &str, from: Option<&str>, steps: u64| {
+            let mut settings = settings(&at(name), &data);
+            settings.decay = from.map(|from| at(from).join(CHECKPOINT));
+            settings.steps = steps;
+            run(&settings, &mut |_| {})
+        };
+        // From the beginning of a run, too.
+        for (main, end, steps) in [("main", "end", 6), ("fresh", "fresh-end", 0)] {
+            run_in(main, None, steps).unwrap();
+            let before = weights(&at(main));
+            let refused = run_in(main, Some(main), steps + 4).unwrap_err().to_string();
+            assert!(refused.contains("another --folder"), "{refused}");
+            assert!(weights(&at(main)) == before);
+            let half = run_in(end, Some(main), steps + 2).unwrap();
+            assert_eq!((half.decay_step, half.is_decay), (steps, true));
+            // The run may go on meanwhile.
+            run_in(main, None, steps + 1).unwrap();
+            let whole = run_in(end, Some(main), steps + 4).unwrap();
+            assert_eq!((whole.step, whole.decay_step), (steps + 4, steps));
+            // What is finished stays as it is, as a plain run does.
+            let again = run_in(end, Some(main), steps + 4).unwrap();
+            assert_eq!((again.step, again.decay_step), (whole.step, steps));
+            let refused = run_in(end, Some(end), steps + 9).unwrap_err().to_string();
+            assert!(refused.contains("this decay itself"), "{refused}");
+        }
+        run_in("other", None, 2).unwrap();
+        let refused = run_in("end", Some("other"), 20).unwrap_err().to_string();
+        assert!(refused.contains("began at step 6"), "{refused}");
+        let refused = run_in("new", Some("other"), 2).unwrap_err().to_string();
+        assert!(refused.contains("is to end at step 2"), "{refused}");
     }
 
     #[test]
