@@ -73,7 +73,7 @@ pub struct TrainingSettings {
     pub steps: u64,
     /// Or after so many minutes (of the decay, if it is one); [`ENDLESS`]: not.
     pub minutes: f64,
-    /// Start from this checkpoint and let the rate fall to 0.
+    /// Start from this checkpoint and let the rate fall to 0, in a folder of its own, where the same goes on.
     pub decay: Option<PathBuf>,
     /// What is lost by a wrong value.
     pub value_loss: ValueLoss,
@@ -300,6 +300,13 @@ impl<'a> TrainingRun<'a> {
             }
         }
         self.save()?;
+        let impossible = self.mixture.impossible();
+        if impossible > 0 {
+            let text = format!(
+                "of the records drawn {impossible} hold no possible position and were left out: a file is damaged"
+            );
+            self.log(&text, report)?;
+        }
         self.test(report)
     }
 
@@ -804,6 +811,21 @@ mod tests {
     }
 
     #[test]
+    fn records_without_a_position_are_left_out_and_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("x.rec");
+        write(&data, 24);
+        let mut bytes = std::fs::read(&data).unwrap();
+        bytes[48 * 3..48 * 3 + 32].fill(0);
+        std::fs::write(&data, bytes).unwrap();
+        let mut lines = Vec::new();
+        let settings = settings(&folder.path().join("run"), &data);
+        run(&settings, &mut |line| lines.push(line.to_owned())).unwrap();
+        let is_told = |line: &&String| line.contains("hold no possible position");
+        assert_eq!(lines.iter().filter(is_told).count(), 1, "{lines:?}");
+    }
+
+    #[test]
     fn what_cannot_be_learned_from_is_said() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("x.rec");
@@ -820,7 +842,50 @@ mod tests {
             writer.write(record).unwrap();
         }
         writer.finish().unwrap();
-        let error = run(&settings(&folder.path().join("run"), &data), &mut |_| {}).unwrap_err();
-        assert!(error.to_string().contains("held out"), "{error}");
+        let told = |data: &Path, subject| {
+            let mut settings = settings(&folder.path().join("run"), data);
+            (settings.mixture.subject, settings.mixture.result_weight) = (subject, 0.0);
+            run(&settings, &mut |_| {}).unwrap_err().to_string()
+        };
+        let error = told(&data, NetworkPart::Both);
+        assert!(
+            error.contains(" held out") && !error.contains(','),
+            "{error}"
+        );
+        let write_with = |name: &str, change: fn(&mut Record)| {
+            let path = folder.path().join(name);
+            let mut writer = RecordWriter::create(&path, Layout::Plain).unwrap();
+            let mut record = Record::new(&Chess::default(), false, Source::Real);
+            change(&mut record);
+            writer.write(&record).unwrap();
+            writer.finish().unwrap();
+            path
+        };
+        for (name, change, subject, expected) in [
+            (
+                "unlabelled.rec",
+                (|_| {}) as fn(&mut Record),
+                NetworkPart::Policy,
+                "dataset label",
+            ),
+            (
+                "results.rec",
+                |record| record.result = 1,
+                NetworkPart::Value,
+                "--result-weight",
+            ),
+            (
+                "damaged.rec",
+                |record| (record.board, record.best) = ([0; 32], 7),
+                NetworkPart::Both,
+                "impossible",
+            ),
+        ] {
+            let error = told(&write_with(name, change), subject);
+            assert!(
+                error.contains(name) && error.contains(expected) && !error.contains("held out"),
+                "{error}"
+            );
+        }
     }
 }
