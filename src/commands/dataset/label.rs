@@ -99,16 +99,13 @@ pub fn run(args: &LabelArgs) -> Result<u64> {
     let mut waiting: VecDeque<(Record, Chess)> = VecDeque::new();
     let mut impossible = 0;
     let limit = args.limit.map_or(usize::MAX, |limit| limit as usize);
-    let mut records = (writer.count..).zip(reader).take(limit);
+    let mut records = reader.positions().take(limit);
     loop {
         while waiting.len() < args.queue {
-            let Some((number, record)) = records.next() else {
+            let Some(next) = records.next() else {
                 break;
             };
-            let record = record?;
-            let pos = record
-                .position()
-                .with_context(|| format!("record {number} of {}", args.input.display()))?;
+            let (record, pos) = next?;
             teacher.ask(&pos, &args.limits())?;
             waiting.push_back((record, pos));
         }

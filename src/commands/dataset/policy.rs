@@ -4,6 +4,7 @@ use std::{io::Write, path::PathBuf, thread};
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
+use shakmaty::Chess;
 
 use super::progress_records;
 use crate::{
@@ -57,6 +58,7 @@ pub fn run(args: &PolicyArgs, options: &Options, load: &Load) -> Result<u64> {
         0 => evaluator.advice().threads,
         threads => threads,
     };
+    let mut records = records.positions();
     let bar = progress_records(args.count, "asking");
     let mut answers = Answers::default();
     let mut rest = args.count;
@@ -80,7 +82,7 @@ pub fn run(args: &PolicyArgs, options: &Options, load: &Load) -> Result<u64> {
 }
 
 /// Asks about records in batches, each by a thread of its own. The answers to each batch.
-fn ask(records: &[Record], evaluator: &dyn Evaluator) -> Result<Vec<Answers>> {
+fn ask(records: &[(Record, Chess)], evaluator: &dyn Evaluator) -> Result<Vec<Answers>> {
     thread::scope(|scope| {
         let ask = |batch| {
             let mut answers = Answers::default();
@@ -101,7 +103,7 @@ fn ask(records: &[Record], evaluator: &dyn Evaluator) -> Result<Vec<Answers>> {
 mod tests {
     use std::sync::Arc;
 
-    use shakmaty::{Chess, Position};
+    use shakmaty::Position;
 
     use super::*;
     use crate::{
