@@ -357,5 +357,8 @@ fn a_network_that_is_found_asks_as_one_that_is_named_and_a_person_in_its_place_d
     session.ask("position startpos");
     let (_, lines) = session.go("go nodes 2");
     let is_told = |text: &str| lines.iter().any(|line| line.contains(text));
-    assert!(is_told("human player") && !is_told("asks for"), "{lines:?}");
+    assert!(
+        is_told("human: a player rated") && !is_told("asks for"),
+        "{lines:?}"
+    );
 }
