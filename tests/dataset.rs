@@ -105,6 +105,49 @@ fn searches_give_positions_too() {
 }
 
 #[test]
+fn a_damaged_record_is_told_with_its_file_and_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let [games, out] = ["games.rec", "out"].map(|name| path(dir.path(), name));
+    stdout(&dataset(&["pgn", GAMES, "--out", &games]));
+    let whole = std::fs::read(&games).unwrap();
+    let mut bytes = whole.clone();
+    // The sixth record, after the header: no kings.
+    bytes[6 * 48..6 * 48 + 32].fill(0);
+    std::fs::write(&games, bytes).unwrap();
+    let commands = [
+        vec!["stats", &games],
+        vec!["sample", &games, "--out", &out, "--count", "9"],
+        vec!["policy", &games, "--out", &out, "--backend", "hash"],
+        vec![
+            "visit",
+            &games,
+            "--out",
+            &out,
+            "--count",
+            "9",
+            "--backend",
+            "hash",
+        ],
+    ];
+    let refused = |told: &str| {
+        for command in &commands {
+            let output = dataset(command);
+            let error = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(
+                output.status.code() == Some(1)
+                    && error.contains("games.rec")
+                    && error.contains(told),
+                "{command:?}: {error}"
+            );
+            assert!(!Path::new(&out).exists(), "{command:?}");
+        }
+    };
+    refused("record 5 of");
+    std::fs::write(&games, &whole[..whole.len() - 7]).unwrap();
+    refused("ends within record 2207");
+}
+
+#[test]
 fn bad_input_is_told_with_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let (missing, out) = (path(dir.path(), "none.pgn"), path(dir.path(), "out.rec"));
@@ -145,4 +188,16 @@ fn bad_input_is_told_with_its_name() {
         !output.status.success() && error.contains("not a record file"),
         "{error}"
     );
+    for (arguments, told) in [
+        ("label in.rec --out out.rec --nodes 0", "--nodes"),
+        ("sample in.rec --out out.rec --count 0", "--count"),
+        ("pgn in.pgn --out out.rec --held-out nan", "from 0 to 100"),
+    ] {
+        let output = dataset(&arguments.split(' ').collect::<Vec<_>>());
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            output.status.code() == Some(2) && error.contains(told),
+            "{error}"
+        );
+    }
 }

@@ -105,7 +105,14 @@ const CONDITIONS: &str = r#"
 fn resolve(facts: &OddsFacts) -> (String, String) {
     let profiles = Profiles::parse(CONDITIONS, "test").unwrap();
     let resolved = profiles.resolve(facts);
-    (resolved.names.join(" "), resolved.to_string())
+    let settings = resolved.settings.iter();
+    let settings = settings.map(|(option, value)| format!("{option} {value}"));
+    let line = format!(
+        "{}: {}",
+        resolved.names.join(" + "),
+        settings.collect::<Vec<_>>().join(", ")
+    );
+    (resolved.names.join(" "), line)
 }
 
 #[test]

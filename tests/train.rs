@@ -169,6 +169,22 @@ fn self_play_becomes_a_network_that_plays_on() {
 }
 
 #[test]
+fn a_start_does_not_replace_the_network_that_it_is_made_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let [checkpoint, network] = ["checkpoint", "x.onnx"].map(|name| folder.path().join(name));
+    let (checkpoint, network) = (text(&checkpoint), text(&network));
+    let sizes = "--policy-width 64 --value-width 64 --hidden 8".split(' ');
+    let start = ["train", "start", checkpoint].into_iter().chain(sizes);
+    said(&scorn(&start.collect::<Vec<_>>()));
+    said(&scorn(&["train", "export", checkpoint, network]));
+    let before = std::fs::read(network).unwrap();
+    let refused = scorn(&["train", "start", network, "--network", network, "--force"]);
+    let errors = String::from_utf8_lossy(&refused.stderr);
+    assert!(errors.contains("is an input too"), "{errors}");
+    assert!(std::fs::read(network).unwrap() == before);
+}
+
+#[test]
 fn what_is_wrong_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
@@ -181,6 +197,22 @@ fn what_is_wrong_is_said() {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(
             !output.status.success() && errors.contains(expected),
+            "{errors}"
+        );
+    }
+    for (flags, told) in [
+        ("run --folder x --result-weight 2", "from 0 to 1"),
+        ("batches --result-weight nan", "from 0 to 1"),
+        ("run --folder x --minutes 0", "above 0"),
+        ("run --folder x --rate=-1", "above 0"),
+        ("run --folder x --plies-weight=-1", "from 0 on"),
+        ("batches --batch 0", "--batch"),
+    ] {
+        let arguments = ["train"].into_iter().chain(flags.split(' '));
+        let output = scorn(&arguments.chain(["--data", "x.rec:1"]).collect::<Vec<_>>());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.code() == Some(2) && errors.contains(told),
             "{errors}"
         );
     }
@@ -325,5 +357,8 @@ fn a_network_that_is_found_asks_as_one_that_is_named_and_a_person_in_its_place_d
     session.ask("position startpos");
     let (_, lines) = session.go("go nodes 2");
     let is_told = |text: &str| lines.iter().any(|line| line.contains(text));
-    assert!(is_told("human player") && !is_told("asks for"), "{lines:?}");
+    assert!(
+        is_told("human: a player rated") && !is_told("asks for"),
+        "{lines:?}"
+    );
 }

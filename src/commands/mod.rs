@@ -10,32 +10,17 @@ pub mod convert;
 pub mod dataset;
 pub mod describe;
 pub mod r#match;
+mod numbers;
 pub mod runtime;
 pub mod selfplay;
 pub mod stats;
 pub mod train;
 pub mod tune;
 
-use std::ops::RangeInclusive;
-
 use crate::{
     syzygy::{Tables, TablesError},
     terminal::tell,
 };
-
-/// Reads a number from an argument.
-fn number_from(range: RangeInclusive<f64>, text: &str) -> Result<f64, String> {
-    let value = text.parse().ok().filter(|value| range.contains(value));
-    value.ok_or_else(|| {
-        let (start, end) = (range.start(), range.end());
-        format!("'{text}' is not a number from {start} to {end}")
-    })
-}
-
-/// Reads per cent from an argument.
-fn percent(text: &str) -> Result<f64, String> {
-    number_from(0.0..=100.0, text)
-}
 
 /// Opens tablebases, and tells what is wrong with some of them.
 ///

@@ -2,16 +2,20 @@
 
 use std::{io::BufWriter, path::PathBuf, slice};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
-use crate::files::{self, output};
+use crate::commands::numbers::{at_least_0, count, positive, share};
+use crate::files::{
+    self,
+    output::{self, NewFile},
+};
 use crate::network::load::wishes;
 use crate::sparse::network::Shape;
 use crate::sparse::train::adam::WEIGHT_DECAY;
 use crate::sparse::train::batches::{self, BatchSettings};
 use crate::sparse::train::checkpoint::Checkpoint;
-use crate::sparse::train::data::{MixPart, MixtureSettings, Subject};
+use crate::sparse::train::data::{MixPart, MixtureSettings, NetworkPart};
 use crate::sparse::train::start::{Changes, random_start, start_from};
 use crate::sparse::train::step::ValueLoss;
 use crate::sparse::train::targets::ResultShare;
@@ -52,7 +56,7 @@ struct RunArgs {
     #[arg(long, value_name = "FILE")]
     test: Vec<PathBuf>,
     /// Held-out positions of each file
-    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = count::<usize>())]
     test_positions: usize,
     #[arg(long, value_name = "N", help = sized("Columns of the policy's first layer, a multiple of 64", Shape::default().policy, "the checkpoint"))]
     policy_width: Option<usize>,
@@ -63,16 +67,16 @@ struct RunArgs {
     #[arg(long, value_name = "N", help = sized("Stages of the game, by the number of pieces, with hidden layers of their own", Shape::default().stages, "the checkpoint"))]
     stages: Option<usize>,
     /// Positions that a thread takes at a time
-    #[arg(long, default_value_t = 512, value_name = "N")]
+    #[arg(long, default_value_t = 512, value_name = "N", value_parser = count::<usize>())]
     chunk: usize,
     /// Learning rate
-    #[arg(long, default_value_t = 1e-3, value_name = "X")]
+    #[arg(long, default_value_t = 1e-3, value_name = "X", value_parser = positive)]
     rate: f64,
     /// Steps over which the rate rises from 0
     #[arg(long, default_value_t = 200, value_name = "N")]
     warmup: u64,
     /// What weights lose in a step that uses them, as a share of themselves, times the rate: more, and less is learned by heart
-    #[arg(long, default_value_t = WEIGHT_DECAY, value_name = "X")]
+    #[arg(long, default_value_t = WEIGHT_DECAY, value_name = "X", value_parser = at_least_0)]
     weight_decay: f64,
     /// Stop at this step
     #[arg(long, default_value_t = u64::MAX, hide_default_value = true, value_name = "N")]
@@ -82,10 +86,11 @@ struct RunArgs {
         long,
         default_value_t = train::ENDLESS,
         hide_default_value = true,
-        value_name = "X"
+        value_name = "X",
+        value_parser = positive
     )]
     minutes: f64,
-    /// Start from this checkpoint and let the rate fall to 0, over --steps or --minutes
+    /// Start from this checkpoint, in a folder of its own, and let the rate fall to 0, over --steps or --minutes
     #[arg(long, value_name = "CHECKPOINT")]
     decay: Option<PathBuf>,
     /// What is lost by a wrong value: the cross-entropy of win, draw and loss, or the squared error of W - L, as AlphaZero has it
@@ -93,19 +98,19 @@ struct RunArgs {
     #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
     value_loss: ValueLoss,
     /// Weight of the plies left beside the value
-    #[arg(long, default_value_t = 0.02, value_name = "X")]
+    #[arg(long, default_value_t = 0.02, value_name = "X", value_parser = at_least_0)]
     plies_weight: f64,
     /// Each thread takes the same positions every time: the same number of threads gives the same network, a little later
     #[arg(long)]
     fixed_order: bool,
     /// Steps between checkpoints
-    #[arg(long, default_value_t = 500, value_name = "N")]
+    #[arg(long, default_value_t = 500, value_name = "N", value_parser = count::<u64>())]
     save_every: u64,
     /// Steps between measurements
-    #[arg(long, default_value_t = 1000, value_name = "N")]
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = count::<u64>())]
     test_every: u64,
     /// Steps between lines of the log
-    #[arg(long, default_value_t = 100, value_name = "N")]
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = count::<u64>())]
     log_every: u64,
 }
 
@@ -116,10 +121,10 @@ struct MixtureArgs {
     #[arg(long, required = true, value_name = "FILE:SHARE")]
     data: Vec<MixPart>,
     /// Positions a step
-    #[arg(long, default_value_t = 4096, value_name = "N")]
+    #[arg(long, default_value_t = 4096, value_name = "N", value_parser = count::<usize>())]
     batch: usize,
     /// Weight of a game's result where a position has no score
-    #[arg(long, default_value_t = 0.1, value_name = "X")]
+    #[arg(long, default_value_t = 0.1, value_name = "X", value_parser = share)]
     result_weight: f64,
     /// For positions of self-play: share of the game's result in the value's target beside what the search found, or the
     /// shares at the game's first position and at its end, between which it goes in a straight line
@@ -127,12 +132,12 @@ struct MixtureArgs {
     result_share: ResultShare,
     /// What to learn: policy and value are networks of their own, the one that is not named stays as it is
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
-    only: Subject,
+    only: NetworkPart,
     /// Seed of the weights and of what is drawn
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
     /// Threads
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = count::<usize>())]
     threads: usize,
 }
 
@@ -161,7 +166,7 @@ struct StartArgs {
     network: Option<PathBuf>,
     /// What to begin with random weights all the same
     #[arg(long, value_name = "PART", requires = "network")]
-    forget: Option<Subject>,
+    forget: Option<NetworkPart>,
     #[arg(long, value_name = "N", help = sized("Columns of the policy's first layer, a multiple of 64", Shape::default().policy, "the network"))]
     policy_width: Option<usize>,
     #[arg(long, value_name = "N", help = sized("Columns of the value's first layer, a multiple of 64", Shape::default().value, "the network"))]
@@ -183,7 +188,7 @@ struct MeasureArgs {
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Held-out positions of each file
-    #[arg(long, default_value_t = 50_000, value_name = "N")]
+    #[arg(long, default_value_t = 50_000, value_name = "N", value_parser = count::<usize>())]
     count: usize,
     /// As for train run
     #[arg(long, default_value = "1", value_name = "X[,Y]")]
@@ -248,6 +253,8 @@ pub fn run(args: &TrainArgs) -> Result<()> {
 }
 
 fn start(args: &StartArgs) -> Result<()> {
+    let inputs = args.network.as_slice();
+    let file = NewFile::create(&args.out, args.force, inputs)?;
     let checkpoint = match &args.network {
         Some(path) => {
             let bytes = files::read(path, LARGEST_NETWORK)
@@ -273,12 +280,7 @@ fn start(args: &StartArgs) -> Result<()> {
             random_start(shape, args.seed)
         }
     };
-    ensure!(
-        args.force || !args.out.exists(),
-        "{} exists: --force replaces it",
-        args.out.display()
-    );
-    checkpoint.save(&args.out)?;
+    checkpoint.write(file, &args.out)?;
     say!("{}: {}", args.out.display(), checkpoint.shape);
     Ok(())
 }
@@ -372,8 +374,8 @@ fn settings(args: &RunArgs) -> TrainingSettings {
         plies_weight: args.plies_weight,
         threads: args.mixture.threads,
         fixed_order: args.fixed_order,
-        save_every: args.save_every.max(1),
-        test_every: args.test_every.max(1),
-        log_every: args.log_every.max(1),
+        save_every: args.save_every,
+        test_every: args.test_every,
+        log_every: args.log_every,
     }
 }

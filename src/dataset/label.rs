@@ -13,7 +13,7 @@ use shakmaty::fen::Fen;
 use shakmaty::uci::UciMove;
 use shakmaty::{Chess, Color, EnPassantMode, Position};
 
-use super::record::{ALTERNATIVES, Alternative, LONGEST_MATE, MATE, NO_SCORE, Record, mate_score};
+use super::record::{ALTERNATIVES, Alternative, NO_SCORE, Record, mate_score, plies_to_mate};
 use crate::uci::client::{Client, EngineScore, GoLimits, InfoLine};
 
 /// Puts a label on a record, in place of one that it may have; a mated or otherwise unanswerable position keeps what it
@@ -41,8 +41,8 @@ pub fn apply(record: &mut Record, pos: &Chess, answer: &TeacherReply) -> bool {
             known.push(m);
         }
     }
-    if record.score != NO_SCORE && record.score.abs() > MATE - LONGEST_MATE {
-        record.plies_left = (MATE - record.score.abs()) as u16;
+    if let Some(plies) = plies_to_mate(record.score) {
+        record.plies_left = plies;
     }
     true
 }
@@ -172,7 +172,7 @@ impl Teacher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::record::Source;
+    use crate::dataset::record::{MATE, Source};
 
     #[test]
     fn scores_are_as_records_hold_them() {

@@ -3,7 +3,7 @@
 //! knows how people of some rating play.
 
 use anyhow::{Result, ensure};
-use shakmaty::Position;
+use shakmaty::{Chess, Position};
 
 use super::{
     record::Record,
@@ -54,7 +54,7 @@ pub fn ask(positions: &[History], evaluator: &dyn Evaluator) -> Result<Vec<Netwo
 #[derive(Default)]
 pub struct Answers {
     samples: Samples,
-    /// Records whose position is over or impossible: they are left out.
+    /// Records whose game is over: they are left out.
     pub skipped: u64,
 }
 
@@ -69,20 +69,19 @@ impl Answers {
         self.samples.is_empty()
     }
 
-    /// Asks about some records, all in one batch.
+    /// Asks about some records with their positions, all in one batch.
     ///
     /// # Errors
     /// When the network fails, or there are too many positions for one file.
-    pub fn ask(&mut self, records: &[Record], evaluator: &dyn Evaluator) -> Result<()> {
+    pub fn ask(&mut self, records: &[(Record, Chess)], evaluator: &dyn Evaluator) -> Result<()> {
         let (mut asked, mut positions) = (Vec::new(), Vec::new());
-        for record in records {
-            match record.position() {
-                Ok(position) if !position.legal_moves().is_empty() => {
-                    asked.push(record);
-                    positions.push(History::new(position));
-                }
-                _ => self.skipped += 1,
+        for (record, position) in records {
+            if position.legal_moves().is_empty() {
+                self.skipped += 1;
+                continue;
             }
+            asked.push(record);
+            positions.push(History::new(position.clone()));
         }
         for (record, answer) in asked.into_iter().zip(ask(&positions, evaluator)?) {
             self.push(record, &answer)?;

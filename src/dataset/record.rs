@@ -48,10 +48,12 @@ pub const ALTERNATIVES: usize = 4;
 
 /// No score is known.
 pub const NO_SCORE: i16 = i16::MIN;
-/// Scores beyond this are mates: `MATE - plies`.
+/// A mate in so many plies has the score `MATE - plies`.
 pub const MATE: i16 = 32000;
 /// The longest mate that a score can tell, in plies.
-pub const LONGEST_MATE: i16 = 1000;
+const LONGEST_MATE: i16 = 1000;
+/// The score of a win of which it is not known how long it takes, and of the longest mates. What is larger is a mate, too.
+pub const SURE_WIN: i16 = MATE - LONGEST_MATE;
 /// Number of plies left is unknown.
 pub const NO_PLIES: u16 = u16::MAX;
 /// The game's result is unknown.
@@ -66,6 +68,17 @@ pub fn mate_score(moves: i32) -> i16 {
         true => MATE - plies,
         false => plies - MATE,
     }
+}
+
+/// Whether a score is that of a mate, for either side.
+pub fn is_mate(score: i16) -> bool {
+    score != NO_SCORE && score.unsigned_abs() >= SURE_WIN.unsigned_abs()
+}
+
+/// The plies to the mate of a score, if it tells them.
+pub fn plies_to_mate(score: i16) -> Option<u16> {
+    let is_known = is_mate(score) && score.unsigned_abs() != SURE_WIN.unsigned_abs();
+    is_known.then(|| MATE.unsigned_abs().saturating_sub(score.unsigned_abs()))
 }
 
 /// Where a position comes from.
@@ -419,6 +432,23 @@ impl RecordReader {
         })
     }
 
+    /// The records from here on with their positions, as [`Record::position`] has them.
+    ///
+    /// Each is an error that names the file and the record where it cannot be read or holds no position.
+    pub fn positions(mut self) -> impl Iterator<Item = Result<(Record, Chess)>> {
+        std::iter::from_fn(move || {
+            let number = self.position;
+            let record = self.next()?;
+            let with_position = |record: Record| {
+                let position = record.position();
+                let position = position
+                    .with_context(|| format!("record {number} of {}", self.path.display()))?;
+                Ok((record, position))
+            };
+            Some(record.and_then(with_position))
+        })
+    }
+
     /// Skips records.
     pub fn skip_records(&mut self, records: u64) -> Result<()> {
         let bytes = records * self.layout.bytes() as u64;
@@ -549,7 +579,15 @@ impl FileHeader {
         let layout = FileHeader::parse(plain, length, path)?.layout;
         let rest = &mut rest[..layout.bytes() - PLAIN_BYTES];
         reader.read_exact(rest).with_context(too_short)?;
-        FileHeader::parse(&start, length, path)
+        let header = FileHeader::parse(&start, length, path)?;
+        // Files that are continued may just be growing, or have been left in the middle of a record; others are put there whole.
+        ensure!(
+            header.fingerprint != 0 || length.is_multiple_of(layout.bytes() as u64),
+            "{} is damaged: it ends within record {}",
+            path.display(),
+            header.records
+        );
+        Ok(header)
     }
 
     /// Understands the first bytes of a file with this many.
@@ -745,6 +783,23 @@ mod tests {
     }
 
     #[test]
+    fn mates_begin_where_their_plies_are_not_known_any_more() {
+        for (score, plies) in [
+            (mate_score(1), Some(1)),
+            (mate_score(-3), Some(6)),
+            (SURE_WIN + 1, Some(999)),
+            (SURE_WIN, None),
+            (mate_score(-9999), None),
+        ] {
+            assert!(is_mate(score), "{score}");
+            assert_eq!(plies_to_mate(score), plies, "{score}");
+        }
+        for score in [NO_SCORE, 0, SURE_WIN - 1, 1 - SURE_WIN] {
+            assert!(!is_mate(score) && plies_to_mate(score).is_none(), "{score}");
+        }
+    }
+
+    #[test]
     fn black_sees_the_board_flipped() {
         let white = position("4k3/1q6/8/8/8/8/PP6/4K2R w K - 0 1");
         let black = position("4k2r/pp6/8/8/8/8/1Q6/4K3 b k - 0 1");
@@ -834,6 +889,40 @@ mod tests {
         let mut reader = RecordReader::open(&path).unwrap();
         reader.skip_records(1).unwrap();
         assert_eq!(reader.collect::<Result<Vec<_>>>().unwrap(), [plain]);
+    }
+
+    #[test]
+    fn a_finished_file_that_is_cut_and_a_record_without_a_position_are_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.rec");
+        let mut writer = RecordWriter::create(&path, Layout::Ranked).unwrap();
+        let record = Record::new(&Chess::new(), false, Source::Game);
+        let mut bare = record;
+        bare.board = [0; 32];
+        for record in [record, record, bare] {
+            writer.write(&record).unwrap();
+        }
+        writer.finish().unwrap();
+        let mut reader = RecordReader::open(&path).unwrap();
+        reader.skip_records(1).unwrap();
+        let mut positions = reader.positions();
+        assert_eq!(positions.next().unwrap().unwrap(), (record, Chess::new()));
+        let error = format!("{:#}", positions.next().unwrap().unwrap_err());
+        assert!(
+            error.contains("record 2 of") && error.contains("x.rec"),
+            "{error}"
+        );
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+        for error in [
+            RecordReader::open(&path).unwrap_err().to_string(),
+            RecordFile::open(&path).unwrap_err().to_string(),
+        ] {
+            assert!(
+                error.ends_with("x.rec is damaged: it ends within record 2"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

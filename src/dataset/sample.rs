@@ -16,7 +16,7 @@ use shakmaty::{
     Role, Setup, Square,
 };
 
-use super::record::{Record, Source, read_all};
+use super::record::{Record, RecordReader, Source};
 use crate::random::weighted_index;
 
 /// Attempts that may come to nothing, one after the other, before that is an error.
@@ -93,13 +93,17 @@ impl Sampler {
 /// All positions of standard chess in the files: those of Chess960 would need the teacher's Chess960 switch.
 ///
 /// # Errors
-/// When a file cannot be read or none holds such positions.
+/// When a file cannot be read, holds a record without a position, or none holds such positions.
 pub fn read_games(inputs: &[PathBuf]) -> Result<Vec<Record>> {
     let mut games = Vec::new();
     for input in inputs {
-        games.extend(read_all(input)?);
+        for next in RecordReader::open(input)?.positions() {
+            let (record, _) = next?;
+            if record.state & Record::CHESS960 == 0 {
+                games.push(record);
+            }
+        }
     }
-    games.retain(|record| record.state & Record::CHESS960 == 0);
     ensure!(
         !games.is_empty(),
         "the input files hold no positions of standard chess"

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
-use super::record::{MATE, NO_RESULT, NO_SCORE, RecordReader, Source};
+use super::record::{NO_RESULT, NO_SCORE, RecordReader, Source, is_mate};
 
 /// Counts of one source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,22 +28,23 @@ pub struct StatsLine {
 /// Counts the records of the files by source.
 ///
 /// # Errors
-/// When a file cannot be read.
+/// When a file cannot be read, or a record holds no position.
 pub fn count(inputs: &[PathBuf]) -> Result<[StatsLine; Source::ALL.len()]> {
     let mut lines = [StatsLine::default(); Source::ALL.len()];
     for path in inputs {
-        for record in RecordReader::open(path)? {
-            let record = record?;
-            let Some(source) = record.source() else {
-                continue;
-            };
+        for (number, next) in (0_u64..).zip(RecordReader::open(path)?.positions()) {
+            let (record, _) = next?;
+            let source = record.source().with_context(|| {
+                let path = path.display();
+                format!("record {number} of {path} has a source that there is none of")
+            })?;
             let line = &mut lines[source as usize];
             line.records += 1;
             line.held_out += u64::from(record.held_out());
             line.moves += u64::from(record.best != 0);
             line.alternatives += u64::from(record.alternatives[0].m != 0);
             line.scores += u64::from(record.score != NO_SCORE);
-            line.mates += u64::from(record.score != NO_SCORE && record.score.abs() > MATE - 1001);
+            line.mates += u64::from(is_mate(record.score));
             if record.result != NO_RESULT {
                 line.results[usize::from(record.result.min(2))] += 1;
             }

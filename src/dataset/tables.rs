@@ -6,14 +6,11 @@
 use anyhow::Result;
 use shakmaty::{Board, Color, Position};
 
-use super::record::{LONGEST_MATE, MATE, NO_PLIES, Record};
+use super::record::{MATE, NO_PLIES, Record, SURE_WIN};
 use crate::{
     chess::History,
     syzygy::{TableMove, Tables},
 };
-
-/// The score of a win of which it is not known how long it takes: the longest mate that a score can tell.
-const SURE_WIN: i16 = MATE - LONGEST_MATE;
 
 /// Labels a record with its result, and with the move that keeps it if only one does. Where nothing but the mate can be the next
 /// capture or pawn move, the tables' way there is the way to the mate: then the move is that of a shortest one, or of the longest

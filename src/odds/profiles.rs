@@ -1,7 +1,7 @@
 //! The file of profiles: TOML, one `[[profile]]` after the other, each with conditions and the options to set.
 //! `docs/profiles.md` describes it, and `profiles.toml` beside this file is the one inside the program.
 
-use std::{fmt, ops::Range, path::Path, time::Duration};
+use std::{ops::Range, path::Path, time::Duration};
 
 use shakmaty::Color;
 use thiserror::Error;
@@ -232,16 +232,6 @@ impl Profiles {
             }
         }
         resolved
-    }
-}
-
-impl fmt::Display for ResolvedProfiles {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let settings = self.settings.iter();
-        let settings: Vec<_> = settings
-            .map(|(option, value)| format!("{option} {value}"))
-            .collect();
-        write!(f, "{}: {}", self.names.join(" + "), settings.join(", "))
     }
 }
 

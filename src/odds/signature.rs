@@ -60,11 +60,6 @@ impl Signature {
             .map(|(n, (_, _, pawns))| n * pawns);
         worth.sum()
     }
-
-    /// Whether both sides have the same.
-    pub fn is_even(self) -> bool {
-        self == Signature::default()
-    }
 }
 
 impl FromStr for Signature {
@@ -158,7 +153,7 @@ mod tests {
         assert_eq!(read("NQ").unwrap(), read("QN").unwrap());
         assert_eq!(read("nNQ").unwrap(), read("Q").unwrap());
         assert_eq!(read("QRRn").unwrap().deficit(), 9 + 10 - 3);
-        assert!(read("").unwrap().is_even());
+        assert!(read("").unwrap() == Signature::default());
         assert!(read("QK").unwrap_err().to_string().contains("'QK'"));
     }
 }

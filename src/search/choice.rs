@@ -107,13 +107,13 @@ fn doubt(n: f64) -> f64 {
 
 /// Number, sum and sum of squares of the values that visits returned.
 #[derive(Default)]
-struct Moments {
+struct ValueMoments {
     n: f64,
     sum: f64,
     squares: f64,
 }
 
-impl Moments {
+impl ValueMoments {
     fn add(&mut self, n: f64, value: f64) {
         self.n += n;
         self.sum += n * value;
@@ -139,8 +139,8 @@ fn variance(tree: &Tree, id: NodeId, rng: &mut Xoshiro256PlusPlus) -> f64 {
 }
 
 /// All visits of a node.
-fn walked(tree: &Tree, id: NodeId) -> Moments {
-    let mut moments = Moments::default();
+fn walked(tree: &Tree, id: NodeId) -> ValueMoments {
+    let mut moments = ValueMoments::default();
     let mut stack = vec![(id, 1.0)];
     while let Some((id, sign)) = stack.pop() {
         let node = tree.node(id);
@@ -154,8 +154,8 @@ fn walked(tree: &Tree, id: NodeId) -> Moments {
 }
 
 /// Some of the visits of a node, by lot.
-fn drawn(tree: &Tree, id: NodeId, rng: &mut Xoshiro256PlusPlus) -> Moments {
-    let mut moments = Moments::default();
+fn drawn(tree: &Tree, id: NodeId, rng: &mut Xoshiro256PlusPlus) -> ValueMoments {
+    let mut moments = ValueMoments::default();
     for _ in 0..DRAWN {
         let (mut id, mut sign) = (id, 1.0);
         let value = loop {

@@ -53,9 +53,12 @@ const SUM_ONE: f32 = (PRODUCT_ONE * WEIGHT_ONE) as f32;
 /// Why a file cannot be read as a sparse network.
 #[derive(Debug, Error)]
 pub enum FileError {
-    /// The bytes are no ONNX model.
-    #[error("not an ONNX model: {0}")]
-    Protobuf(#[from] prost::DecodeError),
+    /// The bytes are no ONNX model. The message has the decoder's, which is therefore not given as source once more.
+    #[error("not an ONNX model: {error}")]
+    Protobuf {
+        /// What the decoder says.
+        error: prost::DecodeError,
+    },
     /// It is another kind of network.
     #[error(
         "not a sparse network: the metadata entry {ENCODING_KEY} is {found}, expected {ENCODING} or sparse-1"
@@ -70,6 +73,12 @@ pub enum FileError {
         /// Which one, and what is wrong.
         what: String,
     },
+}
+
+impl From<prost::DecodeError> for FileError {
+    fn from(error: prost::DecodeError) -> FileError {
+        FileError::Protobuf { error }
+    }
 }
 
 /// What a file says about itself.

@@ -319,8 +319,14 @@ fn fast_searches_are_no_samples() {
         let arguments = "--games 2 --nodes 12 --longest 20 --fast-nodes 6 --records --full-share";
         let mut arguments: Vec<&str> = arguments.split(' ').collect();
         arguments.push(share);
-        ok(&run(&out, &arguments));
+        let output = run(&out, &arguments);
+        ok(&output);
         let made = files(&out);
+        // Files that were asked for and are not there are told.
+        let is_told =
+            text(&output.stderr).contains("no position of these games is a training sample");
+        let has_records = made.keys().any(|name| name.starts_with("positions-"));
+        assert_ne!(is_told, has_records, "{made:?}");
         let nodes: Vec<String> = text(&made["games-00001.pgn"])
             .split("[%nodes ")
             .skip(1)

@@ -29,7 +29,7 @@ assert (DTYPE.itemsize, RANKED.itemsize) == (48, 64)
 
 NO_SCORE = -32768
 MATE = 32000
-SHORTEST_MATE = MATE - 1000  # what is larger is MATE - plies
+SHORTEST_MATE = MATE - 1000  # or a win of which it is not known how long it takes; what is larger is MATE - plies
 NO_RESULT = 255
 NO_PLIES = 65535
 HELD_OUT = 1

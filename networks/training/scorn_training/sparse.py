@@ -76,12 +76,7 @@ class Checkpoint:
     def load(path: Path) -> Checkpoint:
         """Raises ValueError if the file is no whole checkpoint of a network with these inputs."""
         with open(path, "rb") as file:
-            try:
-                header = json.loads(file.readline(4096))
-            except ValueError:
-                header = {}
-            if header.get("format") != CHECKPOINT_FORMAT:
-                raise ValueError(f"{path} is no checkpoint of scorn train")
+            header = _header(file, path)
             if (header["inputs"], header["rows"]) != (INPUTS, ROWS):
                 raise ValueError(f"{path} holds a network with other inputs or moves")
             shape = Shape(**header["shape"])
@@ -90,6 +85,12 @@ class Checkpoint:
         if any(len(vector) < count for vector in vectors):
             raise ValueError(f"{path} is damaged: it ends too early")
         return Checkpoint(shape, header["progress"], vectors)
+
+    @staticmethod
+    def progress_of(path: Path) -> dict:
+        """How far the run of a checkpoint is, without its weights. Raises ValueError if the file is none."""
+        with open(path, "rb") as file:
+            return _header(file, path)["progress"]
 
     def save(self, path: Path) -> None:
         """Writes it; a killed run or a full disk leaves what was there before."""
@@ -108,6 +109,16 @@ class Checkpoint:
                     vector.astype("<f4", copy=False).tofile(file)
 
         write_whole(path, write)
+
+
+def _header(file: BinaryIO, path: Path) -> dict:
+    try:
+        header = json.loads(file.readline(4096))
+    except ValueError:
+        header = {}
+    if header.get("format") != CHECKPOINT_FORMAT:
+        raise ValueError(f"{path} is no checkpoint of scorn train")
+    return header
 
 
 @dataclass

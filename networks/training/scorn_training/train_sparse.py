@@ -127,13 +127,24 @@ class Training:
                 f"{self.path} does not exist: make it with scorn train start, or name a checkpoint with --decay"
             )
         saved = Checkpoint.load(start)
-        args.folder.mkdir(parents=True, exist_ok=True)
         self.shape, self.progress = saved.shape, saved.progress
-        if start != self.path:
-            self.progress |= {"decay_step": self.progress["step"], "decay_seconds": self.progress["seconds"]}
+        if start == self.path and args.decay:
+            check_is_decay_of(args.decay, self.path, self.progress)
+        elif args.decay:
+            self._begin_decay()
+        args.folder.mkdir(parents=True, exist_ok=True)
         self.vectors = [torch.from_numpy(vector).to(self.device) for vector in saved.vectors]
         self.network = Network(self.shape, self.vectors[0])
         self.adam = Adam(self.shape, self.vectors)
+
+    def _begin_decay(self) -> None:
+        step, seconds = self.progress["step"], self.progress["seconds"]
+        if step >= self.args.steps:
+            raise ValueError(
+                f"the decay is to end at step {self.args.steps}, and the checkpoint is at step {step}: steps count from the "
+                "beginning of the run"
+            )
+        self.progress |= {"decay_step": step, "decay_seconds": seconds, "is_decay": True}
 
     def feeder(self) -> Feeder:
         """The program that draws batches, from the step on at which the run is."""
@@ -211,6 +222,24 @@ class Training:
         print(f"{start} {text}", flush=True)
         with open(self.args.folder / "log.txt", "a", encoding="utf-8") as file:
             file.write(f"{start} {text}\n")
+
+
+def check_is_decay_of(origin: Path, own: Path, progress: dict) -> None:
+    """Raises ValueError if a folder's run is no decay of this checkpoint, which may have gone, or gone on, since that began."""
+    other = "for the decay name another --folder"
+    began = progress["decay_step"]
+    # Files of older versions say by the step alone that they are of a decay.
+    if not (progress.get("is_decay") or began > 0):
+        raise ValueError(f"{own} is of a run that is no decay: {other}")
+    if origin.exists():
+        if origin.samefile(own):
+            raise ValueError(f"{origin} is of this decay itself: {other}")
+        now = Checkpoint.progress_of(origin)
+        is_same = now["step"] == began and abs(now["seconds"] - progress["decay_seconds"]) < 1e-3
+        if not is_same and now["step"] <= began:
+            raise ValueError(
+                f"{own} is of a decay that began at step {began}, and not from {origin}, which is at step {now['step']}: {other}"
+            )
 
 
 def widen(pipe: IO[bytes]) -> None:

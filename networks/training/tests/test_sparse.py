@@ -148,6 +148,36 @@ def test_a_run_that_cannot_begin_says_why(tmp_path: Path):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_decay_goes_on_in_its_own_folder_and_begins_in_no_other_runs(tmp_path: Path):
+    main, end, other = (tmp_path / name / "checkpoint" for name in ("main", "end", "other"))
+    for path, step in [(main, 7), (other, 5)]:
+        path.parent.mkdir()
+        saved = checkpoint()
+        saved.progress["step"] = step
+        saved.save(path)
+
+    def decay(folder: Path, origin: Path, steps: int) -> Training:
+        usual = ["--folder", str(folder.parent), "--data", "x.rec:1", "--device", "cpu"]
+        return Training(arguments([*usual, "--decay", str(origin), "--steps", str(steps)]))
+
+    with pytest.raises(ValueError, match="is to end at step 7"):
+        decay(end, main, 7)
+    assert not end.parent.exists()
+    begun = decay(end, main, 9)
+    assert (begun.progress["decay_step"], begun.progress["is_decay"]) == (7, True)
+    begun.progress["step"] = 9
+    begun.save()
+    # Also when it is finished.
+    assert decay(end, main, 9).progress == begun.progress
+    for folder, origin, told in [
+        (main, main, "no decay: for the decay name another --folder"),
+        (end, end, "this decay itself"),
+        (end, other, "began at step 7, and not from"),
+    ]:
+        with pytest.raises(ValueError, match=told):
+            decay(folder, origin, 20)
+
+
 def test_the_log_tells_means():
     assert text_of([6, 4, 3, 2, 2, 4, 6]) == "policy 3.0000 kl 2.0000 value 1.0000 plies 0.5000"
     assert text_of([0] * 7) == "policy 0.0000 kl 0.0000 value 0.0000 plies 0.0000"

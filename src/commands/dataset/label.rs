@@ -10,6 +10,7 @@ use shakmaty::Chess;
 
 use super::progress_records;
 use crate::{
+    commands::numbers::count,
     dataset::{
         label::{Teacher, apply},
         record::{ALTERNATIVES, Layout, Record, RecordJob, RecordReader, RecordWriter},
@@ -32,7 +33,7 @@ pub struct LabelArgs {
     #[arg(long, default_value = "stockfish")]
     pub engine: PathBuf,
     /// Nodes per position; the search may end within an iteration
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, value_parser = count::<u64>())]
     pub nodes: u64,
     /// Whole iterations per position, so that none is left unfinished, in place of nodes
     #[arg(long, conflicts_with = "nodes", value_parser = clap::value_parser!(u32).range(1..))]
@@ -44,10 +45,10 @@ pub struct LabelArgs {
     #[arg(long = "option")]
     pub options: Vec<String>,
     /// Positions sent ahead of the answers; 1 for engines that do not answer queued ones in order
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = 16, value_parser = count::<usize>())]
     pub queue: usize,
     /// Stop after this many new labels
-    #[arg(long)]
+    #[arg(long, value_parser = count::<u64>())]
     pub limit: Option<u64>,
 }
 
@@ -98,16 +99,13 @@ pub fn run(args: &LabelArgs) -> Result<u64> {
     let mut waiting: VecDeque<(Record, Chess)> = VecDeque::new();
     let mut impossible = 0;
     let limit = args.limit.map_or(usize::MAX, |limit| limit as usize);
-    let mut records = (writer.count..).zip(reader).take(limit);
+    let mut records = reader.positions().take(limit);
     loop {
-        while waiting.len() < args.queue.max(1) {
-            let Some((number, record)) = records.next() else {
+        while waiting.len() < args.queue {
+            let Some(next) = records.next() else {
                 break;
             };
-            let record = record?;
-            let pos = record
-                .position()
-                .with_context(|| format!("record {number} of {}", args.input.display()))?;
+            let (record, pos) = next?;
             teacher.ask(&pos, &args.limits())?;
             waiting.push_back((record, pos));
         }

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::progress_bytes;
 use crate::{
-    commands::percent,
+    commands::numbers::{count, percent},
     dataset::{
         pgn::{GameRecords, read_games},
         record::{Layout, RecordWriter},
@@ -37,7 +37,7 @@ pub struct PgnArgs {
     #[arg(long, default_value_t = 2.0, value_parser = percent)]
     pub held_out: f64,
     /// Stop after this many games
-    #[arg(long)]
+    #[arg(long, value_parser = count::<u64>())]
     pub limit: Option<u64>,
     /// Name at most this many corrupt games
     #[arg(long, default_value_t = 20)]

@@ -1,18 +1,20 @@
 //! `scorn dataset policy`: what a network says about recorded positions, for another one to learn.
 
-use std::{path::PathBuf, thread};
+use std::{io::Write, path::PathBuf, thread};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
+use shakmaty::Chess;
 
 use super::progress_records;
 use crate::{
+    commands::numbers::count,
     dataset::{
         policy::Answers,
         record::{Record, RecordReader},
     },
-    files::output,
-    network::{Evaluator, opponent::Role},
+    files::output::NewFile,
+    network::{Evaluator, load::weights, opponent::Role},
     options::Options,
     player::Load,
 };
@@ -32,7 +34,7 @@ pub struct PolicyArgs {
     #[arg(long, default_value_t = 0)]
     pub skip: u64,
     /// Number of records to ask about; they take some 250 bytes of memory each
-    #[arg(long, default_value_t = 1_000_000)]
+    #[arg(long, default_value_t = 1_000_000, value_parser = count::<u64>())]
     pub count: u64,
     /// Overwrite what is there
     #[arg(long)]
@@ -47,11 +49,16 @@ pub struct PolicyArgs {
 pub fn run(args: &PolicyArgs, options: &Options, load: &Load) -> Result<u64> {
     let mut records = RecordReader::open(&args.input)?;
     records.skip_records(args.skip)?;
+    let mut inputs = weights::files_of(options);
+    inputs.push(args.input.clone());
+    // Before anything is asked: all of it would be lost.
+    let mut file = NewFile::create(&args.out, args.force, &inputs)?;
     let evaluator = load(options, Role::Main)?;
     let threads = match options.threads {
         0 => evaluator.advice().threads,
         threads => threads,
     };
+    let mut records = records.positions();
     let bar = progress_records(args.count, "asking");
     let mut answers = Answers::default();
     let mut rest = args.count;
@@ -68,13 +75,14 @@ pub fn run(args: &PolicyArgs, options: &Options, load: &Load) -> Result<u64> {
         bar.inc(asked.len() as u64);
     }
     bar.finish_and_clear();
-    let inputs = [args.input.clone()];
-    output::write(&args.out, &answers.to_file(), args.force, &inputs)?;
+    let written = file.write_all(&answers.to_file());
+    written.with_context(|| format!("cannot write {}", args.out.display()))?;
+    file.finish()?;
     Ok(answers.len() as u64)
 }
 
 /// Asks about records in batches, each by a thread of its own. The answers to each batch.
-fn ask(records: &[Record], evaluator: &dyn Evaluator) -> Result<Vec<Answers>> {
+fn ask(records: &[(Record, Chess)], evaluator: &dyn Evaluator) -> Result<Vec<Answers>> {
     thread::scope(|scope| {
         let ask = |batch| {
             let mut answers = Answers::default();
@@ -95,7 +103,7 @@ fn ask(records: &[Record], evaluator: &dyn Evaluator) -> Result<Vec<Answers>> {
 mod tests {
     use std::sync::Arc;
 
-    use shakmaty::{Chess, Position};
+    use shakmaty::Position;
 
     use super::*;
     use crate::{
@@ -158,10 +166,27 @@ mod tests {
         assert_eq!(last.moves.len(), Chess::new().legal_moves().len());
         assert_eq!(last.moves[0], (last.best, 700_000));
         assert!((last.wdl[0] - 0.65).abs() < 1e-3 && (last.wdl[1] - 0.2).abs() < 1e-3);
-        assert!(
-            run(&args, &Options::default(), &load).is_err(),
-            "it is there"
-        );
+        // What cannot be written is told before the network is asked, or even loaded.
+        let never: Load = Arc::new(|_, _| panic!("loaded"));
+        let refused = |args: &PolicyArgs, options: &Options| {
+            run(args, options, &never).unwrap_err().to_string()
+        };
+        let told = refused(&args, &Options::default());
+        assert!(told.contains("--force"), "{told}");
+        let network = Options {
+            weights_file: path("w.onnx").to_str().unwrap().to_owned(),
+            ..Options::default()
+        };
+        std::fs::write(path("w.onnx"), "a network").unwrap();
+        let onto_it = PolicyArgs {
+            input: path("in.rec"),
+            out: path("w.onnx"),
+            skip: 0,
+            count: 1,
+            force: true,
+        };
+        let told = refused(&onto_it, &network);
+        assert!(told.contains("is an input too"), "{told}");
         (args.force, args.skip, args.count) = (true, 590, 1000);
         assert_eq!(run(&args, &Options::default(), &load).unwrap(), 10);
     }

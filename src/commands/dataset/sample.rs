@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::progress_records;
 use crate::{
+    commands::numbers::count,
     dataset::{
         record::{Layout, RecordWriter},
         sample::{Sampler, read_games},
@@ -27,7 +28,7 @@ pub struct SampleArgs {
     #[arg(long)]
     pub force: bool,
     /// Number of positions
-    #[arg(long)]
+    #[arg(long, value_parser = count::<u64>())]
     pub count: u64,
     /// The same seed and inputs give the same positions
     #[arg(long, default_value_t = 1)]

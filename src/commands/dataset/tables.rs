@@ -43,8 +43,8 @@ pub fn run(args: &TablesArgs) -> Result<(u64, u64)> {
     let mut writer = RecordWriter::new(file, &args.out, Layout::Plain)?;
     let bar = progress_records(records.count, "labelling");
     let mut left_out = 0;
-    for record in records {
-        let mut record = record?;
+    for next in records.positions() {
+        let (mut record, _) = next?;
         match tables::apply(&mut record, &tables)? {
             true => writer.write(&record)?,
             false => left_out += 1,

@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::progress_records;
 use crate::{
+    commands::numbers::count,
     dataset::{
         record::{Layout, RecordJob, RecordWriter},
         sample::read_games,
@@ -27,7 +28,7 @@ pub struct VisitArgs {
     #[arg(short, long)]
     pub out: PathBuf,
     /// Number of positions; the last search may give a few more
-    #[arg(long)]
+    #[arg(long, value_parser = count::<u64>())]
     pub count: u64,
     /// The same seed, inputs, network and options give the same positions
     #[arg(long, default_value_t = 1)]

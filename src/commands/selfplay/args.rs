@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 
 use crate::{
-    commands::{number_from, percent},
+    commands::numbers::{number_from, percent, share},
     selfplay::{
         adjudicate::{DrawRule, RuleError, WinRule},
         records::Sides,
@@ -209,10 +209,6 @@ fn shard(text: &str) -> Result<Shard, String> {
         index: index - 1,
         count,
     })
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    number_from(0.0..=1.0, text)
 }
 
 fn ratio(text: &str) -> Result<f64, String> {

@@ -91,6 +91,7 @@ pub fn command(
     }
     run.display.bar.finish_and_clear();
     let sum = run.store.finish()?;
+    run.tell_of_no_samples();
     report(args, &run, balance.as_ref(), &sum)
 }
 
@@ -255,6 +256,17 @@ impl SelfplayRun<'_> {
             },
             chunk,
         ))
+    }
+
+    /// Tells when there is nothing to learn from, so that files that were asked for are not there.
+    fn tell_of_no_samples(&self) {
+        let is_wanted = self.args.records || self.args.chunks;
+        if is_wanted && self.store.facts().values().all(|game| game.samples == 0) {
+            tell(
+                "scorn: no position of these games is a training sample (random moves, fast searches and the other side's are \
+                 none): there are no records and no chunks",
+            );
+        }
     }
 
     /// Tells the controller how a batch ended, and keeps its path.

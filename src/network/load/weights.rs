@@ -14,7 +14,8 @@ use crate::{
     files,
     hashing::sha256,
     lc0::{self, ConvertOptions, DataType, Net, OnnxModel, format::Structure},
-    network::compose::role::human_rating,
+    network::compose::role::{Role, human_rating},
+    options::Options,
     sparse::file::{self, FileError},
 };
 
@@ -155,6 +156,17 @@ pub(super) fn file_of(weights: &str) -> Result<PathBuf, WeightsError> {
         AUTODISCOVER => discover(),
         path => Ok(PathBuf::from(path)),
     }
+}
+
+/// The files of the networks that the options name: what reads them must not write them.
+pub fn files_of(options: &Options) -> Vec<PathBuf> {
+    let named = Role::ALL
+        .into_iter()
+        .filter_map(|role| role.weights(options));
+    let outside = named.filter(|weights| inside(weights).is_none());
+    outside
+        .filter_map(|weights| file_of(&weights).ok())
+        .collect()
 }
 
 /// Whether a file is named as an ONNX model.

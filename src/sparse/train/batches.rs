@@ -68,10 +68,11 @@ pub struct StreamHeader {
     pub from: u64,
 }
 
-/// Writes the batches of these steps. Ends without an error when nobody reads them any more.
+/// Writes the batches of these steps.
 ///
 /// # Errors
-/// When a file cannot be read or holds nothing to learn from, or the stream cannot be written.
+/// When a file cannot be read or holds nothing to learn from, or the stream cannot be written: also when nobody reads it any
+/// more.
 pub fn stream(settings: &BatchSettings, out: &mut dyn Write) -> Result<()> {
     ensure!(
         settings.batch > 0 && settings.threads > 0,
@@ -87,7 +88,7 @@ pub fn stream(settings: &BatchSettings, out: &mut dyn Write) -> Result<()> {
         batch: settings.batch,
         from: settings.from,
     };
-    let written = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let receivers: Vec<_> = drawers
             .into_iter()
             .zip(0..)
@@ -100,17 +101,7 @@ pub fn stream(settings: &BatchSettings, out: &mut dyn Write) -> Result<()> {
             .collect();
         // Threads end when their receivers are gone, which is before the scope waits for them.
         write_all(settings, &header, receivers, out)
-    });
-    match written {
-        Err(error) if is_unread(&error) => Ok(()),
-        other => other,
-    }
-}
-
-/// Whether the reader has gone.
-fn is_unread(error: &anyhow::Error) -> bool {
-    let io = error.downcast_ref::<std::io::Error>();
-    io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    })
 }
 
 /// A thread: its own first step and from there each that is the number of threads further.
@@ -196,7 +187,7 @@ fn put<const N: usize>(body: &mut Vec<u8>, items: impl Iterator<Item = [u8; N]>)
 mod tests {
     use std::path::Path;
 
-    use super::super::data::{MixPart, Subject};
+    use super::super::data::{MixPart, NetworkPart};
     use super::super::targets::ResultShare;
     use super::super::tests::write;
     use super::*;
@@ -211,7 +202,7 @@ mod tests {
                 seed: 3,
                 result_weight: 0.1,
                 result_share: ResultShare::default(),
-                subject: Subject::Both,
+                subject: NetworkPart::Both,
             },
             batch: 20,
             from,
@@ -342,13 +333,14 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_has_enough_is_no_error_and_bad_data_is_one() {
+    fn a_reader_that_goes_away_ends_the_stream_and_so_does_bad_data() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("x.rec");
         write(&data, 60);
         let mut endless = settings(&data, 2, 0);
         endless.steps = u64::MAX;
-        stream(&endless, &mut Reader(50_000)).unwrap();
+        let error = stream(&endless, &mut Reader(50_000)).unwrap_err();
+        assert!(format!("{error:#}").contains("cannot write batches"));
         let missing = settings(&folder.path().join("none.rec"), 1, 0);
         let error = stream(&missing, &mut Vec::new()).unwrap_err();
         assert!(format!("{error:#}").contains("none.rec"), "{error:#}");

@@ -28,6 +28,16 @@ pub struct TrainingProgress {
     pub decay_step: u64,
     /// And the seconds then.
     pub decay_seconds: f64,
+    /// Whether it is falling. Files of older versions say it by the step alone.
+    #[serde(default)]
+    pub is_decay: bool,
+}
+
+impl TrainingProgress {
+    /// Whether the run is a decay.
+    pub fn is_of_a_decay(&self) -> bool {
+        self.is_decay || self.decay_step > 0
+    }
 }
 
 /// What a checkpoint says of itself.
@@ -60,19 +70,21 @@ impl Checkpoint {
         save(path, self.shape, self.progress, &self.state)
     }
 
+    /// Writes it to a new file that was begun under this name.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&self, file: NewFile, path: &Path) -> Result<()> {
+        write(file, path, self.shape, self.progress, &self.state)
+    }
+
     /// Reads one.
     ///
     /// # Errors
     /// When it cannot be read, is none, or is of a network with other inputs.
     pub fn load(path: &Path) -> Result<Checkpoint> {
         let name = path.display();
-        let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
-        let mut file = BufReader::with_capacity(1 << 20, file);
-        let mut line = Vec::new();
-        (&mut file).take(4096).read_until(b'\n', &mut line)?;
-        let header: CheckpointHeader =
-            serde_json::from_slice(&line).with_context(|| format!("{name} is no checkpoint"))?;
-        ensure!(header.format == FORMAT, "{name} is no checkpoint");
+        let (header, mut file) = open(path)?;
         let here = (super::INPUTS, super::ROWS);
         ensure!(
             (header.inputs, header.rows) == here && header.shape.is_valid(),
@@ -94,12 +106,44 @@ impl Checkpoint {
     }
 }
 
-/// Writes a checkpoint.
+/// How far the run of a checkpoint is, without its weights.
+///
+/// # Errors
+/// When it cannot be read or is none.
+pub fn progress(path: &Path) -> Result<TrainingProgress> {
+    open(path).map(|(header, _)| header.progress)
+}
+
+/// Opens a checkpoint and reads its header.
+fn open(path: &Path) -> Result<(CheckpointHeader, BufReader<File>)> {
+    let name = path.display();
+    let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
+    let mut file = BufReader::with_capacity(1 << 20, file);
+    let mut line = Vec::new();
+    (&mut file).take(4096).read_until(b'\n', &mut line)?;
+    let header: CheckpointHeader =
+        serde_json::from_slice(&line).with_context(|| format!("{name} is no checkpoint"))?;
+    ensure!(header.format == FORMAT, "{name} is no checkpoint");
+    Ok((header, file))
+}
+
+/// Writes a checkpoint, in the place of the one before.
 ///
 /// # Errors
 /// When the file cannot be written.
 pub fn save(path: &Path, shape: Shape, progress: TrainingProgress, state: &Moments) -> Result<()> {
-    let mut file = BufWriter::with_capacity(1 << 20, NewFile::create(path, true, &[])?);
+    let file = NewFile::create(path, true, &[])?;
+    write(file, path, shape, progress, state)
+}
+
+fn write(
+    file: NewFile,
+    path: &Path,
+    shape: Shape,
+    progress: TrainingProgress,
+    state: &Moments,
+) -> Result<()> {
+    let mut file = BufWriter::with_capacity(1 << 20, file);
     let header = CheckpointHeader {
         format: FORMAT.into(),
         shape,
@@ -107,7 +151,7 @@ pub fn save(path: &Path, shape: Shape, progress: TrainingProgress, state: &Momen
         rows: super::ROWS,
         progress,
     };
-    let mut write = || -> std::io::Result<()> {
+    let mut put = || -> std::io::Result<()> {
         serde_json::to_writer(&mut file, &header)?;
         file.write_all(b"\n")?;
         for vector in [&state.weights, &state.first, &state.second, &state.average] {
@@ -117,7 +161,7 @@ pub fn save(path: &Path, shape: Shape, progress: TrainingProgress, state: &Momen
         }
         file.flush()
     };
-    write().with_context(|| format!("cannot write {}", path.display()))?;
+    put().with_context(|| format!("cannot write {}", path.display()))?;
     let (file, _) = file.into_parts();
     file.finish()
 }

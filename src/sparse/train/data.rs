@@ -8,16 +8,17 @@
 //! read; [`Mixture::reopen`] looks how long they are now. Held-out positions are never drawn for training, and only they for
 //! measuring.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use shakmaty::{Chess, Color, Position};
 
-use crate::dataset::record::{NO_SCORE, Record, RecordFile};
+use crate::dataset::record::{NO_RESULT, NO_SCORE, Record, RecordFile};
 use crate::dataset::searched::{Searched, SearchedFile, is_searched};
 use crate::sparse::attacks::Attacks;
 use crate::sparse::features::{ActiveFeatures, SquareView};
@@ -28,7 +29,7 @@ use super::targets::{self, ResultShare};
 
 /// What is learned: the policy and the value are networks of their own, so one of them can stay as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Subject {
+pub enum NetworkPart {
     /// Policy and value.
     #[default]
     Both,
@@ -80,13 +81,39 @@ pub struct MixtureSettings {
     /// Share of the result beside what the search found, for positions of self-play.
     pub result_share: ResultShare,
     /// What is learned; the other network stays as it is.
-    pub subject: Subject,
+    pub subject: NetworkPart,
+}
+
+/// Why a position that was drawn is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Unfit {
+    HeldOut,
+    Book,
+    Unlabelled,
+    ResultAlone,
+    Impossible,
+}
+
+impl Unfit {
+    fn told(self) -> &'static str {
+        match self {
+            Unfit::HeldOut => "held out",
+            Unfit::Book => "a book's, without evaluations",
+            Unfit::Unlabelled => {
+                "without the moves or scores to learn (scorn dataset label finds them)"
+            }
+            Unfit::ResultAlone => "with a result alone, which counts little (--result-weight)",
+            Unfit::Impossible => "impossible, so the file is damaged",
+        }
+    }
 }
 
 /// Record files as a stream of chunks.
 #[derive(Debug)]
 pub struct Mixture {
     settings: MixtureSettings,
+    /// Records without a possible position that were drawn.
+    impossible: AtomicU64,
     /// How long each file was when it was looked at last.
     counts: Vec<u64>,
     /// How long the games of each file are; only for files of visits, and where the share grows with the plies.
@@ -157,6 +184,7 @@ impl Mixture {
         );
         let mut mixture = Mixture {
             settings,
+            impossible: AtomicU64::new(0),
             counts: Vec::new(),
             lengths: Vec::new(),
         };
@@ -192,6 +220,11 @@ impl Mixture {
         &self.counts
     }
 
+    /// How many records without a possible position were drawn so far, and left out: some file is damaged.
+    pub fn impossible(&self) -> u64 {
+        self.impossible.load(Ordering::Relaxed)
+    }
+
     /// File handles for a thread.
     ///
     /// # Errors
@@ -220,34 +253,54 @@ impl Mixture {
     ) -> Result<()> {
         let mut rng = generator(self.settings.seed, step, index);
         chunk.clear();
-        for part in self.sizes(size, &mut rng).into_iter().enumerate() {
-            let (part, mut left) = part;
-            let mut patience = 1000 + 100 * left;
-            while left > 0 {
-                if patience == 0 {
-                    let path = self.settings.data[part].path.display();
-                    bail!("{path}: nothing to train on, its positions are held out or a book's");
+        for (part, wanted) in self.sizes(size, &mut rng).into_iter().enumerate() {
+            let (mut left, mut unfit) = (wanted, BTreeMap::new());
+            for _ in 0..1000 + 100 * wanted {
+                if left == 0 {
+                    break;
                 }
-                patience -= 1;
-                let at = rng.random_range(0..self.counts[part]);
-                let drawn = drawer.files[part].get(at)?;
-                if drawn.record().held_out() {
-                    continue;
+                match self.draw_one(drawer, part, &mut rng, chunk)? {
+                    Ok(()) => left -= 1,
+                    Err(reason) => *unfit.entry(reason).or_insert(0_u64) += 1,
                 }
-                let is_added = match &drawn {
-                    DrawnPosition::Record(record) => self.add(record, &mut rng, chunk),
-                    DrawnPosition::Searched(searched) => {
-                        let share = self
-                            .settings
-                            .result_share
-                            .of(&searched.record, &self.lengths[part]);
-                        add_searched(searched, share, self.settings.subject, chunk)
-                    }
-                };
-                left -= usize::from(is_added);
+            }
+            if left > 0 {
+                let path = self.settings.data[part].path.display();
+                let told = unfit
+                    .iter()
+                    .map(|(reason, n)| format!("{n} {}", reason.told()));
+                let told = told.collect::<Vec<_>>().join(", ");
+                bail!("{path}: nothing to train on; of the positions drawn were {told}");
             }
         }
         Ok(())
+    }
+
+    /// Draws one position from a file and adds it, if it is fit to learn from.
+    fn draw_one(
+        &self,
+        drawer: &mut Drawer,
+        part: usize,
+        rng: &mut SmallRng,
+        chunk: &mut Chunk,
+    ) -> Result<Result<(), Unfit>> {
+        let at = rng.random_range(0..self.counts[part]);
+        let drawn = drawer.files[part].get(at)?;
+        if drawn.record().held_out() {
+            return Ok(Err(Unfit::HeldOut));
+        }
+        let added = match &drawn {
+            DrawnPosition::Record(record) => self.add(record, rng, chunk),
+            DrawnPosition::Searched(searched) => {
+                let share = self.settings.result_share;
+                let share = share.of(&searched.record, &self.lengths[part]);
+                add_searched(searched, share, self.settings.subject, chunk)
+            }
+        };
+        if added == Err(Unfit::Impossible) {
+            self.impossible.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(added)
     }
 
     /// How many positions each file gives; fractions by lot.
@@ -266,35 +319,37 @@ impl Mixture {
         sizes
     }
 
-    /// Adds a record to a chunk; `false` if it is good for nothing.
-    fn add(&self, record: &Record, rng: &mut SmallRng, chunk: &mut Chunk) -> bool {
+    /// Adds a record to a chunk, if it is good for something.
+    fn add(&self, record: &Record, rng: &mut SmallRng, chunk: &mut Chunk) -> Result<(), Unfit> {
+        let subject = self.settings.subject;
         // A result alone is a noisy target: instead of counting each a little, few of them are taken.
         let with_value = record.score != NO_SCORE || rng.random_bool(self.settings.result_weight);
-        let value = (with_value && self.settings.subject != Subject::Policy)
+        let value = (with_value && subject != NetworkPart::Policy)
             .then(|| targets::value(record, 1.0, false))
             .flatten();
-        add(
-            record,
-            value,
-            self.settings.subject != Subject::Value,
-            chunk,
-        )
+        let added = add(record, value, subject != NetworkPart::Value, chunk);
+        let is_lot = !with_value && subject != NetworkPart::Policy && record.result != NO_RESULT;
+        match added {
+            Err(Unfit::Unlabelled) if is_lot => Err(Unfit::ResultAlone),
+            other => other,
+        }
     }
 }
 
-/// Adds a record with its policy target, if that is wanted, and the value target given; `false` if it is good for nothing.
+/// Adds a record with its policy target, if that is wanted, and the value target given, if it is good for something.
 fn add(
     record: &Record,
     value: Option<super::step::ValueTarget>,
     with_policy: bool,
     chunk: &mut Chunk,
-) -> bool {
-    if !targets::is_useful(record) || !with_policy && value.is_none() {
-        return false;
+) -> Result<(), Unfit> {
+    if !targets::is_useful(record) {
+        return Err(Unfit::Book);
     }
-    let Ok(position) = record.position() else {
-        return false;
-    };
+    if !with_policy && value.is_none() {
+        return Err(Unfit::Unlabelled);
+    }
+    let position = record.position().map_err(|_| Unfit::Impossible)?;
     let view = SquareView::of(&position);
     let attacks = Attacks::of(&position);
     let features = ActiveFeatures::with(&position, view, &attacks);
@@ -307,36 +362,37 @@ fn add(
         chunk.value_inputs.push(features.as_slice());
         chunk.values.push(value);
     }
-    with_policy || value.is_some()
+    match with_policy || value.is_some() {
+        true => Ok(()),
+        false => Err(Unfit::Unlabelled),
+    }
 }
 
-/// Adds a position that was searched, in whose value target the result has this share; `false` if it is good for nothing.
+/// Adds a position that was searched, in whose value target the result has this share, if it is good for something.
 fn add_searched(
     searched: &Searched,
     result_share: f32,
-    subject: Subject,
+    subject: NetworkPart,
     chunk: &mut Chunk,
-) -> bool {
-    let Ok(position) = searched.record.position() else {
-        return false;
-    };
+) -> Result<(), Unfit> {
+    let position = searched.record.position().map_err(|_| Unfit::Impossible)?;
     let view = SquareView::of(&position);
     let attacks = Attacks::of(&position);
     let features = ActiveFeatures::with(&position, view, &attacks);
-    if subject != Subject::Value {
+    if subject != NetworkPart::Value {
         let rows = Rows::new(&position, view, &attacks);
         if !add_policy(&targets::visits(searched), &position, rows, chunk) {
-            return false;
+            return Err(Unfit::Unlabelled);
         }
         chunk.policy_inputs.push(features.as_slice());
     }
-    if subject != Subject::Policy {
+    if subject != NetworkPart::Policy {
         chunk.value_inputs.push(features.as_slice());
         chunk
             .values
             .push(targets::searched_value(searched, result_share));
     }
-    true
+    Ok(())
 }
 
 /// Adds rows and shares of the legal moves, if one of them is wanted.
@@ -393,7 +449,8 @@ pub fn held_out(path: &Path, count: usize, share: ResultShare) -> Result<Vec<Chu
                 for &at in some {
                     let searched = file.get(at)?;
                     let share = share.of(&searched.record, &lengths);
-                    add_searched(&searched, share, Subject::Both, &mut chunk);
+                    // What is good for nothing is not measured.
+                    let _ = add_searched(&searched, share, NetworkPart::Both, &mut chunk);
                 }
                 chunks.push(chunk);
             }
@@ -442,7 +499,8 @@ pub(super) fn chunks(records: &[Record]) -> Vec<Chunk> {
     let chunks = records.chunks(512).map(|records| {
         let mut chunk = Chunk::default();
         for record in records {
-            add(record, targets::value(record, 1.0, true), true, &mut chunk);
+            // What is good for nothing is not measured.
+            let _ = add(record, targets::value(record, 1.0, true), true, &mut chunk);
         }
         chunk
     });

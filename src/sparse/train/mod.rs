@@ -73,7 +73,7 @@ pub struct TrainingSettings {
     pub steps: u64,
     /// Or after so many minutes (of the decay, if it is one); [`ENDLESS`]: not.
     pub minutes: f64,
-    /// Start from this checkpoint and let the rate fall to 0.
+    /// Start from this checkpoint and let the rate fall to 0, in a folder of its own, where the same goes on.
     pub decay: Option<PathBuf>,
     /// What is lost by a wrong value.
     pub value_loss: ValueLoss,
@@ -161,17 +161,52 @@ pub fn run(settings: &TrainingSettings, report: &mut dyn FnMut(&str)) -> Result<
     Ok(run.progress)
 }
 
-/// A decay has steps before it, and an end at which the rate is zero.
-fn check_decay(settings: &TrainingSettings, progress: &TrainingProgress) -> Result<()> {
+/// A decay that begins has steps before it, and every one an end at which the rate is zero.
+fn check_decay(
+    settings: &TrainingSettings,
+    progress: &TrainingProgress,
+    is_fresh: bool,
+) -> Result<()> {
     ensure!(
-        settings.decay.is_none() || settings.steps < u64::MAX || settings.minutes < ENDLESS,
+        settings.steps < u64::MAX || settings.minutes < ENDLESS,
         "a decay needs an end, where the rate is zero: say after how many minutes or steps"
     );
     ensure!(
-        settings.decay.is_none() || progress.step < settings.steps,
+        !is_fresh || progress.step < settings.steps,
         "the decay is to end at step {}, and the checkpoint is at step {}: steps count from the beginning of the run",
         settings.steps,
         progress.step
+    );
+    Ok(())
+}
+
+/// Whether the run in a folder is a decay of this checkpoint, which may have gone, or gone on, since that began.
+fn check_is_decay_of(from: &Path, own: &Path, progress: &TrainingProgress) -> Result<()> {
+    let other = "for the decay name another --folder";
+    ensure!(
+        progress.is_of_a_decay(),
+        "{} is of a run that is no decay: {other}",
+        own.display()
+    );
+    let is_own = matches!((from.canonicalize(), own.canonicalize()), (Ok(a), Ok(b)) if a == b);
+    ensure!(
+        !is_own,
+        "{} is of this decay itself: {other}",
+        from.display()
+    );
+    if !from.exists() {
+        return Ok(());
+    }
+    let now = checkpoint::progress(from)?;
+    let is_same =
+        now.step == progress.decay_step && (now.seconds - progress.decay_seconds).abs() < 1e-3;
+    ensure!(
+        is_same || now.step > progress.decay_step,
+        "{} is of a decay that began at step {}, and not from {}, which is at step {}: {other}",
+        own.display(),
+        progress.decay_step,
+        from.display(),
+        now.step
     );
     Ok(())
 }
@@ -195,10 +230,15 @@ impl<'a> TrainingRun<'a> {
             checkpoint.shape
         );
         let (shape, mut progress) = (checkpoint.shape, checkpoint.progress);
-        if is_fresh_decay {
-            (progress.decay_step, progress.decay_seconds) = (progress.step, progress.seconds);
+        if let Some(from) = &settings.decay {
+            if is_fresh_decay {
+                (progress.decay_step, progress.decay_seconds) = (progress.step, progress.seconds);
+                progress.is_decay = true;
+            } else {
+                check_is_decay_of(from, &own, &progress)?;
+            }
+            check_decay(settings, &progress, is_fresh_decay)?;
         }
-        check_decay(settings, &progress)?;
         let mixture = Mixture::new(settings.mixture.clone())?;
         let worker = || -> Result<TrainWorker> {
             Ok(TrainWorker {
@@ -260,6 +300,13 @@ impl<'a> TrainingRun<'a> {
             }
         }
         self.save()?;
+        let impossible = self.mixture.impossible();
+        if impossible > 0 {
+            let text = format!(
+                "of the records drawn {impossible} hold no possible position and were left out: a file is damaged"
+            );
+            self.log(&text, report)?;
+        }
         self.test(report)
     }
 
@@ -468,7 +515,7 @@ pub fn export(checkpoint: &Checkpoint, metadata: &[(&str, &str)]) -> Vec<u8> {
 mod tests {
     use shakmaty::{Chess, Color, Position};
 
-    use super::data::{MixPart, Subject};
+    use super::data::{MixPart, NetworkPart};
     use super::start::{Changes, start_from};
     use super::*;
     use crate::dataset::record::{Layout, Record, RecordWriter, Source};
@@ -513,7 +560,7 @@ mod tests {
                 seed: 1,
                 result_weight: 0.1,
                 result_share: ResultShare::default(),
-                subject: Subject::Both,
+                subject: NetworkPart::Both,
             },
             test: vec![data.into()],
             test_positions: 100,
@@ -648,6 +695,44 @@ mod tests {
     }
 
     #[test]
+    fn a_decay_goes_on_in_its_own_folder_and_begins_in_no_other_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("x.rec");
+        write(&data, 24);
+        let at = |name: &str| folder.path().join(name);
+        let run_in = |name: &str, from: Option<&str>, steps: u64| {
+            let mut settings = settings(&at(name), &data);
+            settings.decay = from.map(|from| at(from).join(CHECKPOINT));
+            settings.steps = steps;
+            run(&settings, &mut |_| {})
+        };
+        // From the beginning of a run, too.
+        for (main, end, steps) in [("main", "end", 6), ("fresh", "fresh-end", 0)] {
+            run_in(main, None, steps).unwrap();
+            let before = weights(&at(main));
+            let refused = run_in(main, Some(main), steps + 4).unwrap_err().to_string();
+            assert!(refused.contains("another --folder"), "{refused}");
+            assert!(weights(&at(main)) == before);
+            let half = run_in(end, Some(main), steps + 2).unwrap();
+            assert_eq!((half.decay_step, half.is_decay), (steps, true));
+            // The run may go on meanwhile.
+            run_in(main, None, steps + 1).unwrap();
+            let whole = run_in(end, Some(main), steps + 4).unwrap();
+            assert_eq!((whole.step, whole.decay_step), (steps + 4, steps));
+            // What is finished stays as it is, as a plain run does.
+            let again = run_in(end, Some(main), steps + 4).unwrap();
+            assert_eq!((again.step, again.decay_step), (whole.step, steps));
+            let refused = run_in(end, Some(end), steps + 9).unwrap_err().to_string();
+            assert!(refused.contains("this decay itself"), "{refused}");
+        }
+        run_in("other", None, 2).unwrap();
+        let refused = run_in("end", Some("other"), 20).unwrap_err().to_string();
+        assert!(refused.contains("began at step 6"), "{refused}");
+        let refused = run_in("new", Some("other"), 2).unwrap_err().to_string();
+        assert!(refused.contains("is to end at step 2"), "{refused}");
+    }
+
+    #[test]
     fn threads_in_a_fixed_order_give_the_same_network() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("x.rec");
@@ -670,7 +755,7 @@ mod tests {
         let known = export(&random_start(TINY, 5), &[]);
         let changes = Changes {
             value: Some(128),
-            forget: Some(Subject::Value),
+            forget: Some(NetworkPart::Value),
             ..Changes::default()
         };
         let start = start_from(&known, changes, 9).unwrap();
@@ -688,8 +773,8 @@ mod tests {
         );
 
         for (subject, learned, kept) in [
-            (Subject::Value, value.clone(), policy.clone()),
-            (Subject::Policy, policy, value),
+            (NetworkPart::Value, value.clone(), policy.clone()),
+            (NetworkPart::Policy, policy, value),
         ] {
             let into = folder.path().join(format!("{subject:?}"));
             std::fs::create_dir(&into).unwrap();
@@ -726,6 +811,21 @@ mod tests {
     }
 
     #[test]
+    fn records_without_a_position_are_left_out_and_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("x.rec");
+        write(&data, 24);
+        let mut bytes = std::fs::read(&data).unwrap();
+        bytes[48 * 3..48 * 3 + 32].fill(0);
+        std::fs::write(&data, bytes).unwrap();
+        let mut lines = Vec::new();
+        let settings = settings(&folder.path().join("run"), &data);
+        run(&settings, &mut |line| lines.push(line.to_owned())).unwrap();
+        let is_told = |line: &&String| line.contains("hold no possible position");
+        assert_eq!(lines.iter().filter(is_told).count(), 1, "{lines:?}");
+    }
+
+    #[test]
     fn what_cannot_be_learned_from_is_said() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("x.rec");
@@ -742,7 +842,50 @@ mod tests {
             writer.write(record).unwrap();
         }
         writer.finish().unwrap();
-        let error = run(&settings(&folder.path().join("run"), &data), &mut |_| {}).unwrap_err();
-        assert!(error.to_string().contains("held out"), "{error}");
+        let told = |data: &Path, subject| {
+            let mut settings = settings(&folder.path().join("run"), data);
+            (settings.mixture.subject, settings.mixture.result_weight) = (subject, 0.0);
+            run(&settings, &mut |_| {}).unwrap_err().to_string()
+        };
+        let error = told(&data, NetworkPart::Both);
+        assert!(
+            error.contains(" held out") && !error.contains(','),
+            "{error}"
+        );
+        let write_with = |name: &str, change: fn(&mut Record)| {
+            let path = folder.path().join(name);
+            let mut writer = RecordWriter::create(&path, Layout::Plain).unwrap();
+            let mut record = Record::new(&Chess::default(), false, Source::Real);
+            change(&mut record);
+            writer.write(&record).unwrap();
+            writer.finish().unwrap();
+            path
+        };
+        for (name, change, subject, expected) in [
+            (
+                "unlabelled.rec",
+                (|_| {}) as fn(&mut Record),
+                NetworkPart::Policy,
+                "dataset label",
+            ),
+            (
+                "results.rec",
+                |record| record.result = 1,
+                NetworkPart::Value,
+                "--result-weight",
+            ),
+            (
+                "damaged.rec",
+                |record| (record.board, record.best) = ([0; 32], 7),
+                NetworkPart::Both,
+                "impossible",
+            ),
+        ] {
+            let error = told(&write_with(name, change), subject);
+            assert!(
+                error.contains(name) && error.contains(expected) && !error.contains("held out"),
+                "{error}"
+            );
+        }
     }
 }

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use super::adam::Moments;
 use super::check_shape;
 use super::checkpoint::{Checkpoint, TrainingProgress};
-use super::data::Subject;
+use super::data::NetworkPart;
 use crate::sparse::{file, moves::ROWS, network::Shape};
 
 /// A checkpoint before the first step: random weights.
@@ -29,7 +29,7 @@ pub struct Changes {
     /// Stages of the game.
     pub stages: Option<usize>,
     /// Of the policy or of the value, or of both, the weights are to be random.
-    pub forget: Option<Subject>,
+    pub forget: Option<NetworkPart>,
 }
 
 /// A checkpoint before the first step, with the weights of a network's file. With more stages each begins as the one that it
@@ -47,15 +47,15 @@ pub fn start_from(bytes: &[u8], changes: Changes, seed: u64) -> Result<Checkpoin
         stages: changes.stages.unwrap_or(old.stages),
     };
     check_shape(shape)?;
-    let forgets = |subject: Subject| matches!(changes.forget, Some(forgotten) if forgotten == subject || forgotten == Subject::Both);
+    let forgets = |subject: NetworkPart| matches!(changes.forget, Some(forgotten) if forgotten == subject || forgotten == NetworkPart::Both);
     ensure!(
-        forgets(Subject::Policy) || shape.policy >= old.policy,
+        forgets(NetworkPart::Policy) || shape.policy >= old.policy,
         "a policy of {} columns does not fit into {}: --forget policy begins it anew",
         old.policy,
         shape.policy
     );
     ensure!(
-        forgets(Subject::Value) || shape.value >= old.value && shape.hidden == old.hidden,
+        forgets(NetworkPart::Value) || shape.value >= old.value && shape.hidden == old.hidden,
         "a value of {} columns and {} hidden units does not fit into {} and {}: more columns do, no other number of units; \
          --forget value begins it anew",
         old.value,
@@ -71,7 +71,10 @@ pub fn start_from(bytes: &[u8], changes: Changes, seed: u64) -> Result<Checkpoin
     let known = in_stages(&network.weights(), old, staged)?;
     let (from, to) = (staged.sections(), shape.sections());
     let weights = &mut start.state.weights;
-    for (subject, part) in [(Subject::Policy, to.policy()), (Subject::Value, to.value())] {
+    for (subject, part) in [
+        (NetworkPart::Policy, to.policy()),
+        (NetworkPart::Value, to.value()),
+    ] {
         if forgets(subject) {
             continue;
         }
@@ -243,23 +246,23 @@ mod tests {
         shallow.value = Some(64);
         few.hidden = Some(16);
         for (mut changes, subject, told) in [
-            (narrow, Subject::Policy, "--forget policy"),
-            (shallow, Subject::Value, "--forget value"),
-            (few, Subject::Value, "--forget value"),
+            (narrow, NetworkPart::Policy, "--forget policy"),
+            (shallow, NetworkPart::Value, "--forget value"),
+            (few, NetworkPart::Value, "--forget value"),
         ] {
             let error = start_from(&known, changes, 9).unwrap_err().to_string();
             assert!(error.contains(told), "{error}");
-            for forget in [subject, Subject::Both] {
+            for forget in [subject, NetworkPart::Both] {
                 changes.forget = Some(forget);
                 let start = start_from(&known, changes, 9).unwrap();
                 let fresh = random_start(start.shape, 9).state.weights;
                 let sections = start.shape.sections();
                 let part = match subject {
-                    Subject::Policy => sections.policy(),
+                    NetworkPart::Policy => sections.policy(),
                     _ => sections.value(),
                 };
                 assert!(start.state.weights[part.clone()] == fresh[part]);
-                assert_eq!(start.state.weights == fresh, forget == Subject::Both);
+                assert_eq!(start.state.weights == fresh, forget == NetworkPart::Both);
             }
         }
     }

@@ -6,7 +6,7 @@ use std::{collections::HashMap, str::FromStr};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::dataset::record::{LONGEST_MATE, MATE, NO_PLIES, NO_RESULT, NO_SCORE, Record, Source};
+use crate::dataset::record::{NO_PLIES, NO_RESULT, NO_SCORE, Record, Source, is_mate};
 use crate::dataset::searched::Searched;
 use crate::sparse::network::PLIES_UNIT;
 
@@ -19,8 +19,6 @@ const SPREAD: f32 = 110.0;
 const KNEE: f32 = 200.0;
 /// Beyond this evaluation half of what is added comes from the count of the pieces.
 const DECIDED: f32 = 400.0;
-/// Scores at least so large are mates.
-const SHORTEST_MATE: i16 = MATE - LONGEST_MATE;
 /// Share of the result where there is an evaluation.
 const RESULT_MIX: f32 = 0.2;
 /// Second moves share the policy by exp(-loss of expected score / this).
@@ -44,7 +42,7 @@ fn wdl(centipawns: f32) -> [f32; 3] {
 /// The evaluation, with decided positions told apart by their material.
 fn with_material(record: &Record) -> f32 {
     let score = f32::from(record.score);
-    let decided = score.abs() > DECIDED && score.abs() < f32::from(SHORTEST_MATE);
+    let decided = score.abs() > DECIDED && !is_mate(record.score);
     if !decided {
         return score;
     }

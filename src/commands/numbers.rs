@@ -1,0 +1,71 @@
+//! Numbers of flags, and from where to where they may go.
+
+use std::{error::Error, ops::RangeInclusive};
+
+use clap::builder::RangedU64ValueParser;
+
+/// How many of something there are of which there must be one.
+pub(super) fn count<N>() -> RangedU64ValueParser<N>
+where
+    N: TryFrom<u64, Error: Error + Send + Sync + 'static> + Clone + Send + Sync + 'static,
+{
+    RangedU64ValueParser::new().range(1..)
+}
+
+/// A part of a whole.
+pub(super) fn share(text: &str) -> Result<f64, String> {
+    number_from(0.0..=1.0, text)
+}
+
+/// A part of a whole, in hundredths.
+pub(super) fn percent(text: &str) -> Result<f64, String> {
+    number_from(0.0..=100.0, text)
+}
+
+/// A number in a range.
+pub(super) fn number_from(range: RangeInclusive<f64>, text: &str) -> Result<f64, String> {
+    let value = text.parse().ok().filter(|value| range.contains(value));
+    value.ok_or_else(|| {
+        let (start, end) = (range.start(), range.end());
+        format!("'{text}' is not a number from {start} to {end}")
+    })
+}
+
+/// A number above 0.
+pub(super) fn positive(text: &str) -> Result<f64, String> {
+    let value = finite(text).filter(|&value| value > 0.0);
+    value.ok_or_else(|| format!("'{text}' is not a number above 0"))
+}
+
+/// A number that is not negative.
+pub(super) fn at_least_0(text: &str) -> Result<f64, String> {
+    let value = finite(text).filter(|&value| value >= 0.0);
+    value.ok_or_else(|| format!("'{text}' is not a number from 0 on"))
+}
+
+fn finite(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|value: &f64| value.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_out_of_range_is_no_number_of_its_kind() {
+        type Parser = fn(&str) -> Result<f64, String>;
+        let table: [(Parser, &str, &str, &str); 4] = [
+            (share, "0 0.5 1", "-0.1 1.1 nan inf x", "from 0 to 1"),
+            (percent, "0 100", "-1 101 nan", "from 0 to 100"),
+            (positive, "1e-3 5", "0 -1 nan inf x", "above 0"),
+            (at_least_0, "0 5", "-1e-3 nan inf", "from 0 on"),
+        ];
+        for (parser, good, bad, told) in table {
+            assert!(good.split(' ').all(|text| parser(text).is_ok()), "{good}");
+            for text in bad.split(' ') {
+                let error = parser(text).unwrap_err();
+                assert!(error.contains(told) && error.contains(text), "{error}");
+            }
+        }
+    }
+}
