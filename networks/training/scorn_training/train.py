@@ -138,7 +138,12 @@ class Training:
         self.decay_start = 0
         self.seconds = self.decay_seconds = 0.0  # of training, and when the decay began
         if state:
-            self.restore(state, fresh_decay=start != self.checkpoint)
+            is_own = start == self.checkpoint
+            # Files of older versions say by the step alone that they are of a decay.
+            is_decay = state.get("is_decay") or state["decay_start"] > 0
+            if is_own and args.decay and not is_decay:
+                raise ValueError(f"{start} is of a run that is no decay: for the decay name another --folder")
+            self.restore(state, fresh_decay=not is_own)
 
     def restore(self, state: dict, fresh_decay: bool) -> None:
         self.network.load_state_dict(state["network"])
@@ -161,6 +166,7 @@ class Training:
                 "seconds": self.seconds,
                 "decay_start": self.decay_start,
                 "decay_seconds": self.decay_seconds,
+                "is_decay": self.args.decay is not None,
             }
             write_whole(self.checkpoint, lambda partial: torch.save(state, partial))
 

@@ -244,6 +244,10 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been(tmp_path: Path):
             torch.testing.assert_close(state[kind][name], weights, msg=f"{kind} {name}")
     end = run_training(tmp_path / "end", "--decay", f"{tmp_path}/run/checkpoint.pt", "--steps", "9", *common)
     assert end["decay_start"] == 6
+    with pytest.raises(ValueError, match="a run that is no decay"):
+        run_training(tmp_path / "run", "--decay", f"{tmp_path}/run/checkpoint.pt", "--steps", "9", *common)
+    again = run_training(tmp_path / "end", "--decay", f"{tmp_path}/run/checkpoint.pt", "--steps", "9", *common)
+    assert (again["step"], again["decay_start"]) == (9, 6)
 
 
 def test_a_network_of_another_shape_is_refused(tmp_path: Path):
