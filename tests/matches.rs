@@ -294,6 +294,24 @@ fn games_there_are_serve_a_longer_match_and_no_other() {
 }
 
 #[test]
+fn a_match_does_not_go_on_with_another_program_of_the_same_name() {
+    let folder = Folder::new();
+    let pgn = folder.text("match.pgn");
+    let play = |pairs: &str, on_go: &str| {
+        let engine = folder.engine("changes", on_go);
+        let arguments = ["--limit", "nodes=20", "--pgn", &pgn, "--pairs", pairs];
+        folder.play(HASH, &engine, &arguments)
+    };
+    assert!(play("1", "echo bestmove a1a1").status.success());
+    assert!(play("2", "echo bestmove a1a1").status.success());
+    let output = play("3", "echo bestmove a8a8");
+    assert_eq!(output.status.code(), Some(1));
+    let errors = text(&output.stderr);
+    assert!(errors.contains("second"), "{errors}");
+    assert_eq!(games(&folder.path("match.pgn")).len(), 4);
+}
+
+#[test]
 fn faults_lose_games_are_told_and_never_hang() {
     let folder = Folder::new();
     let pgn = folder.text("match.pgn");

@@ -113,8 +113,9 @@ pub struct Competitor {
     /// As it was given: its name in games and reports.
     pub text: String,
     /// The program; `None` is this one.
-    program: Option<PathBuf>,
-    arguments: Vec<String>,
+    pub program: Option<PathBuf>,
+    /// The program's arguments.
+    pub arguments: Vec<String>,
     /// Names and values; a button has none.
     pub options: Vec<(String, Option<String>)>,
     /// What a move may cost.

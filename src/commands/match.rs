@@ -3,6 +3,7 @@
 
 use std::{
     collections::HashSet,
+    env,
     io::Write,
     path::{Path, PathBuf},
     sync::Arc,
@@ -223,18 +224,25 @@ impl MatchArgs {
     }
 }
 
-/// An engine's text with the contents of the files that it names, rather than their names: what plays is the same wherever
-/// it lies, and is another when the file has changed.
+/// An engine's text with the contents of the files that it names, the program's too, rather than their names: what plays is the
+/// same wherever it lies, and is another when the file has changed. A program that is found through `PATH` is known by its name.
 fn identity(player: &Competitor) -> Result<String> {
-    let (command, _) = player.text.split_once(';').unwrap_or((&player.text, ""));
-    let mut text = command.to_owned();
+    let contents = |text: &str| match Path::new(text).is_file() {
+        true => digest(Path::new(text)),
+        false => Ok(text.to_owned()),
+    };
+    let program = match &player.program {
+        Some(program) => program.clone(),
+        None => env::current_exe().context("cannot find this program's file")?,
+    };
+    let mut text = contents(&program.to_string_lossy())?;
+    for argument in &player.arguments {
+        text += &format!(" {}", contents(argument)?);
+    }
     for (name, value) in &player.options {
         text += &match value {
             None => format!(";{name}"),
-            Some(file) if Path::new(file).is_file() => {
-                format!(";{name}={}", digest(Path::new(file))?)
-            }
-            Some(value) => format!(";{name}={value}"),
+            Some(value) => format!(";{name}={}", contents(value)?),
         };
     }
     Ok(text)

@@ -332,6 +332,9 @@ impl Client {
         if let Err(ClientError::Silent { .. }) = answer {
             self.send("stop")?;
             answer = self.answer(Instant::now() + ANSWER_TIMEOUT, &mut hear);
+            if let Err(ClientError::Silent { seconds, .. }) = &mut answer {
+                *seconds = started.elapsed().as_secs();
+            }
         }
         let BestMove { at, best, expected } = answer?;
         Ok(EngineAnswer {
