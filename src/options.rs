@@ -334,7 +334,7 @@ options! {
     /// Evaluations of each network kept for positions that come up again.
     "NNCacheSize"                         "nncache"
         nn_cache_size:                      usize [0, 999999999]          = 2000000;
-    /// At most this many nodes per second; 0: as fast as possible.
+    /// At most about this many nodes per second; 0: as fast as possible.
     "NodesPerSecondLimit"                 "nps-limit"
         nps_limit:                          f32 [0.0, 1000000.0]          = 0.0;
 

@@ -50,8 +50,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 
 /// Control characters of both sets, and those that turn the direction of writing (Unicode Standard Annex 9).
 fn steers(c: char) -> bool {
-    let turns =
-        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let turns = matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     turns || (c.is_control() && c != '\n' && c != '\t')
 }
 
@@ -71,6 +70,7 @@ mod tests {
             ("\u{1b}]0;title\u{7}", "\\u001b]0;title\\u0007"),
             ("\u{9b}2J", "\\u009b2J"),
             ("a\u{202e}b\r", "a\\u202eb\\u000d"),
+            ("a\u{61c}b", "a\\u061cb"),
         ] {
             assert_eq!(printable(text), shown);
         }

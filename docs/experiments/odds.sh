@@ -102,6 +102,7 @@ for options in "$plain" ScLimit=28 ScLimit=200; do
     against_stockfish queen "$queen" 1350 800 "$options"
     against_stockfish knight "$knight" 1700 800 "$options"
 done
+against_stockfish queen "$queen" 1350 800 ScLimit=16
 for options in "$plain" ScLimit=28; do
     games=100 against_stockfish knight "$knight" 2100 5000 "$options"
 done
