@@ -10,7 +10,7 @@ use scorn::{
     chess::{History, moves::legal_moves},
     network::{
         Batch,
-        load::{BACKENDS, NetworkConfig, load_uncached},
+        load::{BACKENDS, NetworkConfig, load_backend},
     },
     options::Options,
 };
@@ -22,7 +22,7 @@ fn backends(c: &mut Criterion) {
     config.threads = 1;
     for backend in BACKENDS {
         config.backend = backend.to_owned();
-        let evaluator = match load_uncached(&config) {
+        let evaluator = match load_backend(&config, &|_| {}) {
             Ok(evaluator) => evaluator,
             Err(error) => {
                 eprintln!("SKIPPED: {error}");
@@ -53,7 +53,7 @@ fn loading(c: &mut Criterion) {
     let mut config = NetworkConfig::from(&Options::default());
     config.backend = "rten".to_owned();
     c.bench_function("load the built-in network", |b| {
-        b.iter(|| load_uncached(&config).map(|evaluator| evaluator.describe()));
+        b.iter(|| load_backend(&config, &|_| {}).map(|evaluator| evaluator.describe()));
     });
 }
 

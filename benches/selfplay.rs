@@ -14,7 +14,7 @@ use cpu_time::cpu_time;
 use scorn::{
     network::{
         Evaluator, cores,
-        load::{NetworkConfig, load_uncached},
+        load::{NetworkConfig, load_backend},
         measure,
         opponent::Networks,
     },
@@ -122,7 +122,8 @@ fn measure_row(row: &Row, threads: usize) {
     for (name, value) in row.settings {
         options.set(name, value).expect("they are options");
     }
-    let evaluator = load_uncached(&NetworkConfig::from(&options)).expect("the backend is built in");
+    let evaluator =
+        load_backend(&NetworkConfig::from(&options), &|_| {}).expect("the backend is built in");
     let plan = plan(options, &evaluator, row);
     let alone = || {
         rate(|| {

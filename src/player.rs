@@ -116,7 +116,7 @@ mod tests {
     use crate::network::{
         Batch, EvaluateError,
         backend::hash::HashEvaluator,
-        load::{NetworkConfig, load_uncached},
+        load::{NetworkConfig, load_backend},
     };
 
     /// A player with evaluators of this kind behind what the options put in front of them.
@@ -165,7 +165,7 @@ mod tests {
         let hash = player(&[("Hash", "100"), ("Backend", "hash")], &batched());
         assert_eq!(hash.tree_bytes(), all);
         let usual = Options::default();
-        let sparse = load_uncached(&NetworkConfig::from(&usual)).unwrap();
+        let sparse = load_backend(&NetworkConfig::from(&usual), &|_| {}).unwrap();
         assert_eq!(player(&[("Hash", "100")], &sparse).tree_bytes(), all);
         // It does not follow from the name of the backend: the opponent's network may be another one.
         let mut mixed = player(&[("Hash", "100")], &sparse);

@@ -11,7 +11,7 @@ use scorn::{
     network::{
         Batch, Evaluator,
         input::alphazero,
-        load::{LoadError, NetworkConfig, load_uncached},
+        load::{LoadError, NetworkConfig, load_backend},
     },
     options::{HistoryFill, Options},
 };
@@ -86,7 +86,7 @@ fn the_policy_is_read_as_it_is_listed_on_every_backend() {
                 AlphaZeroMoves::PlaneMajor,
             ),
         ] {
-            match load_uncached(&config(backend, file, encoding)) {
+            match load_backend(&config(backend, file, encoding), &|_| {}) {
                 Ok(evaluator) => assert_agrees(&*evaluator, order),
                 Err(error @ (LoadError::Runtime { .. } | LoadError::Unavailable { .. })) => {
                     common::skipped(&error.to_string());
@@ -100,7 +100,7 @@ fn the_policy_is_read_as_it_is_listed_on_every_backend() {
 #[test]
 fn a_network_that_does_not_say_what_it_is_is_taken_for_lc0s() {
     for (file, encoding) in [("alphazero-planes.onnx", "auto"), ("alphazero.onnx", "lc0")] {
-        let error = load_uncached(&config("rten", file, encoding))
+        let error = load_backend(&config("rten", file, encoding), &|_| {})
             .err()
             .unwrap();
         let error = error.to_string();
@@ -109,7 +109,7 @@ fn a_network_that_does_not_say_what_it_is_is_taken_for_lc0s() {
             "{error}"
         );
     }
-    let error = load_uncached(&config("rten", "tiny.onnx", "alphazero"))
+    let error = load_backend(&config("rten", "tiny.onnx", "alphazero"), &|_| {})
         .err()
         .unwrap();
     assert!(error.to_string().contains("[batch, 119, 8, 8]"), "{error}");

@@ -10,10 +10,7 @@ use rten::{Model, ModelOptions, ValueOrView};
 use rten_tensor::{AsView, NdTensorView};
 use scorn::{
     chess::{History, moves::legal_moves, setup},
-    network::{
-        Batch,
-        load::{self, NetworkConfig},
-    },
+    network::Batch,
     options::Options,
 };
 use shakmaty::{CastlingMode, CastlingSide, Chess, Color, Position, fen::Fen};
@@ -126,7 +123,7 @@ fn the_sparse_network_is_taken_by_its_own_backend_and_puts_odds_in_order() {
     assert!(std::fs::metadata(path).unwrap().len() < 12 << 20);
     let mut options = Options::default();
     options.set("WeightsFile", "<built in sparse>").unwrap();
-    let evaluator = load::load(&NetworkConfig::from(&options)).unwrap();
+    let evaluator = common::evaluator(&options).unwrap();
     assert!(
         evaluator.describe().starts_with("sparse ("),
         "{}",
@@ -155,7 +152,7 @@ const TOLERANCE: f32 = 1e-3;
 fn the_sparse_network_says_the_same_on_the_backends_of_dense_ones() {
     let mut options = Options::default();
     options.set("WeightsFile", "<built in sparse>").unwrap();
-    let sparse = load::load(&NetworkConfig::from(&options)).unwrap();
+    let sparse = common::evaluator(&options).unwrap();
     let middlegames = [
         "r1bqk2r/pppp1ppp/2n2n2/2b1p3/2B1P3/3P1N2/PPP2PPP/RNBQK2R w KQkq - 0 5",
         "r4rk1/1pp1qppp/p1np1n2/2b1p1B1/2B1P1b1/P1NP1N2/1PP1QPPP/R4RK1 b - - 0 10",
@@ -163,7 +160,7 @@ fn the_sparse_network_says_the_same_on_the_backends_of_dense_ones() {
     ];
     for backend in ["rten", "onnx-cpu"] {
         options.set("Backend", backend).unwrap();
-        let dense = match load::load(&NetworkConfig::from(&options)) {
+        let dense = match common::evaluator(&options) {
             Ok(dense) => dense,
             Err(error) if backend == "onnx-cpu" => {
                 eprintln!("SKIPPED: {error}");

@@ -13,7 +13,7 @@ use scorn::{
     lc0::{ConvertOptions, DataType, Net, calibration_model, to_onnx},
     network::{
         Batch, Evaluator,
-        load::{LoadError, NetworkConfig, calibrate::calibrate, load_uncached},
+        load::{LoadError, NetworkConfig, calibrate::calibrate, load_backend},
     },
     options::Options,
 };
@@ -40,8 +40,7 @@ fn evaluate(
     config.backend_options = backend_options.to_owned();
     config.weights = network.to_string_lossy().into_owned();
     config.threads = 1;
-    config.temperature = 1.0;
-    let evaluator: Arc<dyn Evaluator> = match load_uncached(&config) {
+    let evaluator: Arc<dyn Evaluator> = match load_backend(&config, &|_| {}) {
         Ok(evaluator) => evaluator,
         Err(error @ (LoadError::Runtime { .. } | LoadError::Unavailable { .. })) => {
             common::skipped(&error.to_string());
@@ -150,7 +149,7 @@ fn a_network_that_cannot_be_converted_is_not_said_to_be() {
     config.weights = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/networks/tiny.onnx").into();
     config.backend = "onnx-cpu".into();
     config.backend_options = "precision=int8".into();
-    match load_uncached(&config).err() {
+    match load_backend(&config, &|_| {}).err() {
         Some(error @ LoadError::Runtime { .. }) => common::skipped(&error.to_string()),
         Some(error) => {
             let error = error.to_string();

@@ -12,7 +12,8 @@ use scorn::{
     chess::{History, moves::legal_moves},
     network::{
         Batch, Evaluator,
-        load::{LoadError, NetworkConfig, load, load_uncached, weights::WeightsError},
+        compose::decorators::Decorators,
+        load::{LoadError, NetworkConfig, load_backend, weights::WeightsError},
     },
     options::Options,
 };
@@ -34,14 +35,13 @@ fn config(backend: &str, network: &str) -> Option<NetworkConfig> {
     let mut config = NetworkConfig::from(&Options::default());
     config.backend = backend.to_owned();
     config.weights = path.to_string_lossy().into_owned();
-    config.temperature = 1.0;
     config.threads = 1;
     Some(config)
 }
 
 /// The evaluator, unless what it needs is not installed here.
 fn installed(config: &NetworkConfig) -> Option<Arc<dyn Evaluator>> {
-    match load_uncached(config) {
+    match load_backend(config, &|_| {}) {
         Ok(evaluator) => Some(evaluator),
         Err(error @ (LoadError::Runtime { .. } | LoadError::Unavailable { .. })) => {
             common::skipped(&error.to_string());
@@ -232,11 +232,22 @@ fn an_evaluation_does_not_depend_on_the_batch_it_is_in() {
     }
 }
 
+/// The backend with a cache.
+fn cached(config: &NetworkConfig) -> Arc<dyn Evaluator> {
+    let decorators = Decorators {
+        temperature: 1.0,
+        check_bonus: 0.0,
+        swap_colors: false,
+        cache: 1000,
+    };
+    decorators.over(load_backend(config, &|_| {}).unwrap())
+}
+
 #[test]
 fn the_built_in_network_answers_once_for_all_ways_to_a_position() {
     let mut config = tiny("rten", "tiny.onnx");
     config.weights = concat!(env!("CARGO_MANIFEST_DIR"), "/networks/scorn-default.onnx").into();
-    let evaluator = load(&config).unwrap();
+    let evaluator = cached(&config);
     let played = |moves: &str| game("startpos", moves.split_whitespace());
     let evaluate = |game: &History| {
         let moves: Vec<_> = legal_moves(game.position()).collect();
@@ -262,7 +273,7 @@ fn the_built_in_network_answers_once_for_all_ways_to_a_position() {
     assert_eq!(probe("e2e4 a7a6 e4e5 d7d5"), None);
     // A network that reads the history is asked about each way.
     if let Some(config) = self::config("rten", "maia-1900") {
-        let evaluator = load(&config).unwrap();
+        let evaluator = cached(&config);
         let mut batch = Batch::default();
         let moves: Vec<_> = legal_moves(one_way.position()).collect();
         evaluator.queue(one_way.plies(), &moves, &mut batch);
@@ -276,7 +287,7 @@ fn the_cache_gives_back_what_the_network_said() {
     let Some(config) = config("rten", "maia-1900") else {
         return;
     };
-    let evaluator = load(&config).unwrap();
+    let evaluator = cached(&config);
     let game = History::default();
     let moves: Vec<_> = legal_moves(game.position()).collect();
     let mut policy = vec![0.0; moves.len()];
@@ -299,7 +310,7 @@ fn what_is_asked_for_by_name_is_refused_by_name() {
     let message = |change: &dyn Fn(&mut NetworkConfig)| {
         let mut changed = config.clone();
         change(&mut changed);
-        load(&changed)
+        load_backend(&changed, &|_| {})
             .err()
             .expect("this should not load")
             .to_string()
@@ -339,7 +350,7 @@ fn automatic_choice_says_why() {
     let Some(config) = config("auto", "maia-1900") else {
         return;
     };
-    let evaluator = load(&config).unwrap();
+    let evaluator = load_backend(&config, &|_| {}).unwrap();
     let text = evaluator.describe();
     assert!(
         text.contains("maia-1900") && text.contains("not used: tensorrt"),
@@ -369,7 +380,7 @@ fn networks_that_yield_nonsense_are_refused() {
             ("narrow.onnx", "1858"),
             ("liar.onnx", "1858"),
         ] {
-            let error = load(&tiny(backend, name))
+            let error = load_backend(&tiny(backend, name), &|_| {})
                 .err()
                 .expect("this should not load")
                 .to_string();
@@ -384,20 +395,31 @@ fn networks_that_yield_nonsense_are_refused() {
 #[test]
 fn backends_combine() {
     let mut config = tiny("multiplexing", "tiny.onnx");
-    let error = load(&config).err().unwrap().to_string();
+    let error = load_backend(&config, &|_| {}).err().unwrap().to_string();
     assert!(error.contains("BackendOptions"), "{error}");
     config.backend_options = "backend=rten,(threads=1),(threads=2)".into();
     assert!(
-        load(&config)
+        load_backend(&config, &|_| {})
             .unwrap()
             .describe()
             .starts_with("multiplexing: rten")
     );
     config.backend = "roundrobin".into();
     config.backend_options = "a(backend=rten),rten()".into();
-    assert!(load(&config).unwrap().describe().contains(" + rten"));
+    assert!(
+        load_backend(&config, &|_| {})
+            .unwrap()
+            .describe()
+            .contains(" + rten")
+    );
     config.backend_options = "quantum()".into();
-    assert!(load(&config).err().unwrap().to_string().contains("quantum"));
+    assert!(
+        load_backend(&config, &|_| {})
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("quantum")
+    );
     if installed(&tiny("onnx-cpu", "tiny.onnx")).is_none() {
         return;
     }
@@ -405,10 +427,10 @@ fn backends_combine() {
         return;
     };
     config.backend_options = "onnx-cpu(),rten(),tolerance=0.0001".into();
-    let checked = load_uncached(&config).unwrap();
+    let checked = load_backend(&config, &|_| {}).unwrap();
     assert!(largest_difference(&*checked, "maia1900_reference").unwrap() < TOLERANCE);
     config.backend_options = "onnx-cpu(),rten(),tolerance=0".into();
-    let strict = load_uncached(&config).unwrap();
+    let strict = load_backend(&config, &|_| {}).unwrap();
     let game = History::default();
     let moves: Vec<_> = legal_moves(game.position()).collect();
     let mut batch = Batch::default();
@@ -440,7 +462,7 @@ fn damaged_networks_never_crash() {
                 bytes.truncate(random.random_range(0..bytes.len()));
             }
             std::fs::write(&path, bytes).unwrap();
-            if let Err(error) = load(&config) {
+            if let Err(error) = load_backend(&config, &|_| {}) {
                 assert!(!error.to_string().is_empty());
             }
         }
@@ -451,7 +473,7 @@ fn damaged_networks_never_crash() {
 fn the_built_in_network_works_or_is_missed_clearly() {
     let mut config = tiny("rten", "tiny.onnx");
     config.weights = "<built in>".into();
-    match load(&config) {
+    match load_backend(&config, &|_| {}) {
         Ok(evaluator) => assert!(evaluator.describe().contains("built in")),
         Err(error) => assert!(
             matches!(error, LoadError::Weights(WeightsError::NoBuiltIn)),

@@ -13,7 +13,7 @@ use scorn::{
         Advice, Batch, EvaluateError, Evaluator, Value,
         cache::Cached,
         hash::HashEvaluator,
-        load::{LoadError, NetworkConfig, load_uncached},
+        load::{LoadError, NetworkConfig, load_backend},
         opponent::Networks,
     },
     options::Options,
@@ -63,7 +63,7 @@ fn network(backend: &str, backend_options: &str) -> Option<Arc<dyn Evaluator>> {
     config.backend = backend.into();
     config.backend_options = backend_options.into();
     config.threads = 1;
-    match load_uncached(&config) {
+    match load_backend(&config, &|_| {}) {
         Ok(evaluator) => Some(evaluator),
         Err(error @ LoadError::Runtime { .. }) => {
             common::skipped(&error.to_string());

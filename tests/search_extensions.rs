@@ -3,11 +3,7 @@
 mod common;
 
 use common::{Setup, game, position, uci};
-use scorn::{
-    network::load::{self, NetworkConfig},
-    options::Options,
-    search::Score,
-};
+use scorn::{options::Options, search::Score};
 
 /// One thread, batches of one, and these options besides.
 fn options(settings: &[(&str, &str)]) -> Options {
@@ -26,7 +22,7 @@ fn options(settings: &[(&str, &str)]) -> Options {
 fn with_default_network(settings: &[(&str, &str)]) -> Setup {
     let options = options(settings);
     Setup {
-        evaluator: load::load(&NetworkConfig::from(&options)).unwrap(),
+        evaluator: common::evaluator(&options).unwrap(),
         ..Setup::new(options)
     }
 }

@@ -8,11 +8,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{Setup, recorded_game, recorded_mode, shared};
-use scorn::{
-    chess::History,
-    network::load::{self, NetworkConfig},
-    options::Options,
-};
+use scorn::{chess::History, options::Options};
 use serde_json::Value;
 use shakmaty::CastlingMode;
 
@@ -84,7 +80,7 @@ fn root_visits_are_those_of_lc0() {
         options.backend = std::env::var("SCORN_TEST_BACKEND").unwrap_or_else(|_| "rten".into());
         let nodes = row["nodes"].as_u64().unwrap();
         let mut setup = Setup::new(options.clone());
-        setup.evaluator = load::load(&NetworkConfig::from(&options)).unwrap();
+        setup.evaluator = common::evaluator(&options).unwrap();
         let game = recorded_game(&row);
         setup.search(&game, nodes);
         setup.tree.lock().assert_consistent();

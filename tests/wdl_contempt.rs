@@ -3,12 +3,7 @@
 mod common;
 
 use common::{Setup, position, session::Session};
-use scorn::{
-    chess::History,
-    network::load::{self, NetworkConfig},
-    options::Options,
-    search::PvLine,
-};
+use scorn::{chess::History, options::Options, search::PvLine};
 
 /// The built-in network, which knows draws, with one thread and these options.
 fn setup(settings: &[(&str, &str)]) -> Setup {
@@ -20,7 +15,7 @@ fn setup(settings: &[(&str, &str)]) -> Setup {
         options.set(name, value).unwrap();
     }
     Setup {
-        evaluator: load::load(&NetworkConfig::from(&options)).unwrap(),
+        evaluator: common::evaluator(&options).unwrap(),
         ..Setup::new(options)
     }
 }

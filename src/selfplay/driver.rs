@@ -238,7 +238,7 @@ mod tests {
     use crate::{
         network::{
             hash::HashEvaluator,
-            load::{NetworkConfig, load_uncached},
+            load::{NetworkConfig, load_backend},
             opponent::Networks,
         },
         options::Options,
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn networks_that_need_no_batches_play_alike_and_are_counted() {
         let config = NetworkConfig::from(&Options::default());
-        let evaluator = load_uncached(&config).unwrap();
+        let evaluator = load_backend(&config, &|_| {}).unwrap();
         assert!(evaluator.immediate().is_some());
         let networks = Networks::alone(evaluator);
         let player = Contestant::new("x", Options::default(), 30, networks);

@@ -232,7 +232,7 @@ mod tests {
         EvaluateError,
         compose::role::human_name,
         hash::HashEvaluator,
-        load::{NetworkConfig, load_uncached},
+        load::{NetworkConfig, load_backend},
     };
 
     /// Rounds otherwise in batches of at least so many positions.
@@ -272,7 +272,7 @@ mod tests {
             backend: "sparse".into(),
             ..NetworkConfig::from(&Options::default())
         };
-        let sparse = load_uncached(&config).unwrap();
+        let sparse = load_backend(&config, &|_| {}).unwrap();
         assert!(is_batch_invariant(&*sparse).unwrap());
     }
 

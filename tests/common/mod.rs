@@ -17,11 +17,23 @@ use parking_lot::Mutex;
 use scorn::syzygy::Tables;
 use scorn::{
     chess::{History, PackedMove},
-    network::{Evaluator, hash::HashEvaluator},
+    network::{
+        Evaluator,
+        compose::decorators::Decorators,
+        hash::HashEvaluator,
+        load::{LoadError, NetworkConfig, load_backend},
+        opponent::Role,
+    },
     options::Options,
     search::{self, Job, Limits, Outcome, Silent, StopSignal, SystemClock, Tree},
 };
 use shakmaty::{CastlingMode, Chess, Color, Position, fen::Fen, uci::UciMove};
+
+/// What searches with these options judge positions by: the network's backend, behind what the options put in front of it.
+pub fn evaluator(options: &Options) -> Result<Arc<dyn Evaluator>, LoadError> {
+    let backend = load_backend(&NetworkConfig::from(options), &|_| {})?;
+    Ok(Decorators::of(options, Role::Main).over(backend))
+}
 
 /// A tree, an evaluator and options.
 pub struct Setup {

@@ -9,7 +9,7 @@ use scorn::{
     lc0::InputFormat,
     network::{
         Batch, Evaluator, Value,
-        load::{NetworkConfig, load_uncached},
+        load::{NetworkConfig, load_backend},
     },
     options::Options,
 };
@@ -132,7 +132,7 @@ fn network(folder: &Path, number: usize, format: InputFormat) -> Arc<dyn Evaluat
         backend: "rten".to_owned(),
         ..NetworkConfig::from(&Options::default())
     };
-    load_uncached(&config).unwrap()
+    load_backend(&config, &|_| {}).unwrap()
 }
 
 fn assert_same((value, policy): &Said, (other_value, other_policy): &Said, about: &str) {

@@ -1,15 +1,12 @@
-//! What the options say about networks.
+//! What the options say about networks, but for what stands in front of them (see [`Decorators`](crate::network::compose::decorators::Decorators)).
 
 use crate::{
     lc0::OnnxEncoding,
-    network::compose::{
-        decorators::Decorators,
-        role::{Role, human_rating},
-    },
+    network::compose::role::{Role, human_rating},
     options::{HistoryFill, NetworkEncoding, Options},
 };
 
-/// What the options say about networks.
+/// What the options say about the backend of a network.
 #[derive(Clone, Debug)]
 pub struct NetworkConfig {
     /// `WeightsFile`.
@@ -26,16 +23,8 @@ pub struct NetworkConfig {
     pub value_head: Option<String>,
     /// `NetworkEncoding`; `None` is what the network says.
     pub encoding: Option<OnnxEncoding>,
-    /// `PolicyTemperature`.
-    pub temperature: f32,
     /// `HistoryFill`.
     pub fill: HistoryFill,
-    /// The bonus of moves that give check.
-    pub check_bonus: f32,
-    /// `SwapColors`.
-    pub swap_colors: bool,
-    /// `NNCacheSize`, in positions.
-    pub cache: usize,
     /// `Threads`, 0 for the backend's advice.
     pub threads: usize,
 }
@@ -55,29 +44,14 @@ impl From<&Options> for NetworkConfig {
                 NetworkEncoding::Lc0 => Some(OnnxEncoding::Lc0),
                 NetworkEncoding::AlphaZero => Some(OnnxEncoding::AlphaZero),
             },
-            temperature: options.policy_temperature,
-            check_bonus: options.check_bonus,
             fill: options.history_fill,
-            swap_colors: options.swap_colors,
-            cache: options.nn_cache_size,
             threads: options.threads,
         }
     }
 }
 
 impl NetworkConfig {
-    /// What they put in front of a backend.
-    pub fn decorators(&self) -> Decorators {
-        Decorators {
-            temperature: self.temperature,
-            check_bonus: self.check_bonus,
-            swap_colors: self.swap_colors,
-            cache: self.cache,
-        }
-    }
-
-    /// What they say about one of the networks. The opponent's and the one that refines have temperatures of their own, their usual heads
-    /// and encoding; the rest is as for the main one. But a backend for sparse networks alone, or none that was named, means for the
+    /// What they say about one of the networks. The opponent's and the one that refines have their usual heads and encoding; the rest is as for the main one. But a backend for sparse networks alone, or none that was named, means for the
     /// one that refines the one that needs no library, takes no memory of a GPU and gives the same on every call; and an opponent
     /// from inside the program, who is sparse, is computed as such.
     pub fn of(options: &Options, role: Role) -> NetworkConfig {
@@ -103,9 +77,6 @@ impl NetworkConfig {
             policy_head: None,
             value_head: None,
             encoding: None,
-            temperature: role.policy_temperature(options),
-            check_bonus: role.check_bonus(options),
-            swap_colors: false,
             ..main
         }
     }

@@ -13,5 +13,5 @@ pub mod wishes;
 pub use self::{
     config::NetworkConfig,
     errors::LoadError,
-    registry::{BACKENDS, Tell, load, load_backend, load_uncached, probe},
+    registry::{BACKENDS, Tell, load_backend, probe},
 };

@@ -1,6 +1,6 @@
 //! Which backend evaluates which network: from the options to an [`Evaluator`].
 //!
-//! [`load`] reads the network, makes the backend that `Backend` names (`auto` tries them from fast to slow), lets it
+//! [`load_backend`] reads the network, makes the backend that `Backend` names (`auto` tries them from fast to slow), lets it
 //! evaluate one position, so that a network that yields nonsense is found before a game, and puts the cache in front.
 //! A backend that was asked for by name is used or refused, never replaced.
 
@@ -57,36 +57,13 @@ const SPARSE: &str = "sparse";
 /// The largest difference that `check` lets pass, unless told otherwise.
 const CHECK_TOLERANCE: f32 = 1e-3;
 
-/// Makes the evaluator that the options ask for, with the policy's temperature and the cache.
-///
-/// # Errors
-/// When the network or the backend does not work; the message says what to do.
-pub fn load(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadError> {
-    let backend = load_backend(config, &|_| {})?;
-    Ok(match is_hash(&config.backend) {
-        true => backend,
-        false => config.decorators().over(backend),
-    })
-}
-
-/// The same without a cache.
-///
-/// # Errors
-/// As [`load`].
-pub fn load_uncached(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadError> {
-    load(&NetworkConfig {
-        cache: 0,
-        ..config.clone()
-    })
-}
-
 /// Told what takes long while a backend is loaded.
 pub type Tell<'a> = &'a dyn Fn(&str);
 
 /// The backend alone, at temperature 1: what takes long to load. `tell` hears what takes minutes, before it begins.
 ///
 /// # Errors
-/// As [`load`].
+/// When the network or the backend does not work; the message says what to do.
 pub fn load_backend(
     config: &NetworkConfig,
     tell: Tell<'_>,
@@ -97,7 +74,7 @@ pub fn load_backend(
 /// What `Backend` names, taken only if `auto` would take it: nothing is built that takes minutes.
 ///
 /// # Errors
-/// As [`load`], and where `auto` would leave the backend alone.
+/// As [`load_backend`], and where `auto` would leave the backend alone.
 pub fn probe(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadError> {
     load_for(config, true, &|_| {})
 }
@@ -833,7 +810,7 @@ mod tests {
                 backend: backend.into(),
                 ..NetworkConfig::from(&Options::default())
             };
-            load(&config).map(|evaluator| evaluator.describe())
+            load_backend(&config, &|_| {}).map(|evaluator| evaluator.describe())
         };
         for (backend, taken) in [("auto", "sparse ("), ("rten", "rten (")] {
             let text = load_on(backend).unwrap();
