@@ -27,9 +27,8 @@ use crate::{
     files::output::{NewFile, is_same_place},
     hashing::sha256,
     network::{
-        backend::hash::is_hash,
-        load::weights::{file_named, identity},
-        opponent::{self, Role},
+        load::weights::{files_of, identities},
+        opponent,
     },
     options::Options,
     player::{Load, Player},
@@ -143,12 +142,8 @@ impl AnalyzeArgs {
 
     /// What must not be written: the positions and the networks.
     fn inputs(&self, options: &Options) -> Vec<PathBuf> {
-        let networks = Role::ALL.into_iter().filter_map(|role| {
-            let named = role.weights(options)?;
-            file_named(&named)
-        });
         let positions = self.epd.iter().chain(&self.pgn).cloned();
-        positions.chain(networks).collect()
+        positions.chain(files_of(options)).collect()
     }
 
     fn limits(&self, options: &Options) -> Limits {
@@ -180,14 +175,8 @@ impl AnalyzeArgs {
             refine_weights: usual.refine_weights,
             ..options.clone()
         };
-        let networks = Role::ALL.map(|role| {
-            let is_asked = role.is_wanted(options) && !is_hash(&options.backend);
-            let named = role.weights(options).filter(|_| is_asked);
-            named.map(|weights| identity(&weights)).transpose()
-        });
-        let networks: Result<Vec<_>, _> = networks.into_iter().collect();
-        let limits = self.limits(options);
-        let settings = format!("{limits:?} {} {:?} {fast:?}", self.moves, networks?);
+        let (limits, networks) = (self.limits(options), identities(options)?);
+        let settings = format!("{limits:?} {} {networks:?} {fast:?}", self.moves);
         Ok(sha256(settings.as_bytes())[..16].to_owned())
     }
 }

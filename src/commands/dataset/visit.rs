@@ -14,6 +14,7 @@ use crate::{
         visit::Searcher,
     },
     hashing::fnv1a,
+    network::load::weights::identities,
     options::Options,
     player::Load,
 };
@@ -61,8 +62,11 @@ pub fn run(args: &VisitArgs, options: &Options, load: &Load) -> Result<u64> {
     );
     let games = read_games(&args.inputs)?;
     let settings = format!(
-        "visit {} {} {} {options:?}",
-        args.sample_seed, args.nodes, args.per_search
+        "visit {} {} {} {:?} {options:?}",
+        args.sample_seed,
+        args.nodes,
+        args.per_search,
+        identities(options)?
     );
     let job = RecordJob::new(&settings, &args.inputs, Layout::Plain, args.per_search)?;
     let mut writer = RecordWriter::append(&args.out, &job)?;
@@ -120,8 +124,28 @@ mod tests {
     }
 
     fn visit(args: &VisitArgs) -> Result<u64> {
+        visit_with(args, &Options::default())
+    }
+
+    fn visit_with(args: &VisitArgs, options: &Options) -> Result<u64> {
         let load: Load = Arc::new(|_, _| Ok(Arc::new(HashEvaluator)));
-        run(args, &Options::default(), &load)
+        run(args, options, &load)
+    }
+
+    #[test]
+    fn a_run_does_not_go_on_with_another_network_in_the_same_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let network = dir.path().join("w.pb.gz");
+        let options = Options {
+            weights_file: network.to_str().unwrap().to_owned(),
+            ..Options::default()
+        };
+        let mut args = args(dir.path(), "a.rec", 5);
+        for (bytes, count, is_same) in [("one", 5, true), ("one", 10, true), ("other", 15, false)] {
+            fs::write(&network, bytes).unwrap();
+            args.count = count;
+            assert_eq!(visit_with(&args, &options).is_ok(), is_same, "{bytes}");
+        }
     }
 
     #[test]

@@ -14,7 +14,10 @@ use crate::{
     files,
     hashing::sha256,
     lc0::{self, ConvertOptions, DataType, Net, OnnxModel, format::Structure},
-    network::compose::role::{Role, human_rating},
+    network::{
+        backend::hash::is_hash,
+        compose::role::{Role, human_rating},
+    },
     options::Options,
     sparse::file::{self, FileError},
 };
@@ -123,6 +126,19 @@ pub fn identity(weights: &str) -> Result<String, WeightsError> {
     identity_of_file(weights)
 }
 
+/// What the networks that the options name are, one for each role; none where no network is asked.
+///
+/// # Errors
+/// As [`identity`].
+pub fn identities(options: &Options) -> Result<Vec<Option<String>>, WeightsError> {
+    let of_role = |role: Role| {
+        let is_asked = role.is_wanted(options) && !is_hash(&options.backend);
+        let named = role.weights(options).filter(|_| is_asked);
+        named.map(|weights| identity(&weights)).transpose()
+    };
+    Role::ALL.into_iter().map(of_role).collect()
+}
+
 fn identity_of_file(weights: &str) -> Result<String, WeightsError> {
     match inside(weights) {
         Some(bytes) => Ok(sha256(bytes.ok_or(WeightsError::NoBuiltIn)?)),
@@ -141,12 +157,6 @@ pub fn is_sparse(weights: &str) -> bool {
     })
 }
 
-/// The file that `weights` names; `None` if it names a network inside the program, or there is none to be found.
-pub fn file_named(weights: &str) -> Option<PathBuf> {
-    let is_inside = inside(weights).is_some() || human_rating(weights).is_some();
-    file_of(weights).ok().filter(|_| !is_inside)
-}
-
 /// The file that `weights` names, if it is no network inside the program.
 ///
 /// # Errors
@@ -163,8 +173,9 @@ pub fn files_of(options: &Options) -> Vec<PathBuf> {
     let named = Role::ALL
         .into_iter()
         .filter_map(|role| role.weights(options));
-    let outside = named.filter(|weights| inside(weights).is_none());
-    outside
+    let is_inside = |weights: &str| inside(weights).is_some() || human_rating(weights).is_some();
+    named
+        .filter(|weights| !is_inside(weights))
         .filter_map(|weights| file_of(&weights).ok())
         .collect()
 }
