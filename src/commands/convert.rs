@@ -1,9 +1,6 @@
 //! `scorn convert`: an lc0 network to ONNX.
 
-use std::{
-    io::Write,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -52,7 +49,7 @@ pub fn convert(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
     };
     let inputs = std::slice::from_ref(&args.network);
     // Begun before the work, so that what stands in the way is told at once.
-    let mut file = NewFile::create(&output, args.force, inputs)?;
+    let file = NewFile::create(&output, args.force, inputs)?;
     let net = Net::load(&args.network)?;
     let mut options = ConvertOptions {
         policy_head: args.policy_head.clone(),
@@ -75,9 +72,7 @@ pub fn convert(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
         options.calibration = Some(calibration);
     }
     let model = to_onnx(&net, &options).map_err(in_file)?;
-    let written = file.write_all(&model.bytes);
-    written.with_context(|| format!("cannot write {}", output.display()))?;
-    file.finish()?;
+    file.finish_with(&model.bytes)?;
     say!("{} ({} bytes)", output.display(), model.bytes.len());
     Ok(())
 }

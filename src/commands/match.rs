@@ -4,7 +4,6 @@
 use std::{
     collections::HashSet,
     env,
-    io::Write,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -281,13 +280,12 @@ pub fn command(args: &MatchArgs) -> Result<()> {
     let html = html.map(|path| NewFile::create(path, args.force, &inputs));
     let html = html.transpose()?;
     let mut tally = Tally::new(game.is_paired, sprt);
-    let settings = args.settings(&game)?;
     // Engines first: a match that cannot be played leaves no file.
     let engines = game.start_engines()?;
     let mut record = match &args.pgn {
         Some(path) => Some(GameRecord::open(
             path,
-            &settings,
+            &args.settings(&game)?,
             &game.openings,
             &inputs,
             &mut tally,
@@ -339,11 +337,9 @@ fn tell(args: &MatchArgs, game: &Match, tally: &Tally, html: Option<NewFile>) ->
     } else {
         say!("{}", report.text());
     }
-    if let Some(mut file) = html {
+    if let Some(file) = html {
         let course = report::course(tally);
-        let written = file.write_all(report.page(&course)?.as_bytes());
-        written.context("cannot write the page")?;
-        file.finish()?;
+        file.finish_with(report.page(&course)?.as_bytes())?;
     }
     Ok(())
 }

@@ -3,7 +3,6 @@
 //! fastest search: what they wait for is the tree.
 
 use std::{
-    io::Write,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -103,11 +102,8 @@ pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
         format!("--minibatch-size={}", tuned.minibatch_size),
     ];
     say!("\n{}", lines.join("\n"));
-    if let (Some(path), Some(mut file)) = (&args.write, config) {
-        let text = new_config(path, &lines)?;
-        let written = file.write_all(text.as_bytes());
-        written.with_context(|| format!("cannot write {}", path.display()))?;
-        file.finish()?;
+    if let (Some(path), Some(file)) = (&args.write, config) {
+        file.finish_with(new_config(path, &lines)?.as_bytes())?;
         say!("written to {}", path.display());
     }
     Ok(())

@@ -51,6 +51,16 @@ impl NewFile {
         })
     }
 
+    /// Writes all that the file is to hold, and puts it into its place.
+    ///
+    /// # Errors
+    /// As [`NewFile::finish`].
+    pub fn finish_with(mut self, bytes: &[u8]) -> Result<()> {
+        let written = self.write_all(bytes);
+        written.with_context(|| format!("cannot write {}", self.place.display()))?;
+        self.finish()
+    }
+
     /// Puts the file into its place.
     ///
     /// # Errors
@@ -107,10 +117,7 @@ fn builder(prefix: &str) -> tempfile::Builder<'_, 'static> {
 /// # Errors
 /// As [`NewFile`].
 pub fn write(path: &Path, bytes: &[u8], force: bool, inputs: &[PathBuf]) -> Result<()> {
-    let mut file = NewFile::create(path, force, inputs)?;
-    let written = file.write_all(bytes);
-    written.with_context(|| format!("cannot write {}", path.display()))?;
-    file.finish()
+    NewFile::create(path, force, inputs)?.finish_with(bytes)
 }
 
 /// Opens a regular file to read what an earlier run left in it and to go on, or makes it. While it is open nobody else

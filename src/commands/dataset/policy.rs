@@ -1,8 +1,8 @@
 //! `scorn dataset policy`: what a network says about recorded positions, for another one to learn.
 
-use std::{io::Write, path::PathBuf, thread};
+use std::{path::PathBuf, thread};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use clap::Args;
 use shakmaty::Chess;
 
@@ -52,7 +52,7 @@ pub fn run(args: &PolicyArgs, options: &Options, load: &Load) -> Result<u64> {
     let mut inputs = weights::files_of(options);
     inputs.push(args.input.clone());
     // Before anything is asked: all of it would be lost.
-    let mut file = NewFile::create(&args.out, args.force, &inputs)?;
+    let file = NewFile::create(&args.out, args.force, &inputs)?;
     let evaluator = load(options, Role::Main)?;
     let threads = match options.threads {
         0 => evaluator.advice().threads,
@@ -75,9 +75,7 @@ pub fn run(args: &PolicyArgs, options: &Options, load: &Load) -> Result<u64> {
         bar.inc(asked.len() as u64);
     }
     bar.finish_and_clear();
-    let written = file.write_all(&answers.to_file());
-    written.with_context(|| format!("cannot write {}", args.out.display()))?;
-    file.finish()?;
+    file.finish_with(&answers.to_file())?;
     Ok(answers.len() as u64)
 }
 

@@ -5,7 +5,6 @@ mod page;
 
 use std::{
     collections::BTreeSet,
-    io::Write,
     path::{Path, PathBuf},
 };
 
@@ -166,15 +165,13 @@ pub fn command(
             }
         }
     }
-    if let Some(mut file) = html {
+    if let Some(file) = html {
         let files = if told.files.is_empty() {
             std::slice::from_ref(&told)
         } else {
             &told.files
         };
-        let written = file.write_all(page(files)?.as_bytes());
-        written.context("cannot write the page")?;
-        file.finish()?;
+        file.finish_with(page(files)?.as_bytes())?;
     }
     if told.broken > 0 {
         bail!(
