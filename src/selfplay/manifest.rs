@@ -1,6 +1,6 @@
 //! What a run says about itself: everything that decides its games, so that anybody can play them again.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use serde_json::{Map, Value, json};
 use shakmaty::{EnPassantMode, Position, fen::Fen};
 
@@ -102,34 +102,29 @@ fn player(player: &Contestant) -> Result<Value> {
         .filter(|row| !WITHOUT_EFFECT.contains(&row.name))
         .map(|row| (row.name.to_owned(), json!(row.default)))
         .collect();
-    let options_of = &player.options;
-    let other = |role: Role| {
-        let named = role.weights(options_of);
-        let wanted = named.filter(|_| role.is_wanted(options_of));
-        wanted
-            .map(|weights| network(&weights, options_of))
-            .transpose()
-    };
+    let [main, opponent, refiner] = networks(&player.options)?;
     Ok(json!({
         "name": player.name,
         "nodes": player.nodes,
-        "network": network(&options_of.weights_file, options_of)?,
-        "opponent_network": other(Role::Opponent)?,
-        "refine_network": other(Role::Refiner)?,
+        "network": main.unwrap_or_else(|| "none: the hash evaluator".to_owned()),
+        "opponent_network": opponent,
+        "refine_network": refiner,
         "tables": player.tables.as_ref().map(|tables| tables.describe()),
         "options": options,
     }))
 }
 
-/// What a network is (see [`weights::identity`]).
-fn network(weights: &str, options: &Options) -> Result<String> {
-    if is_hash(&options.backend) {
-        return Ok("none: the hash evaluator".to_owned());
-    }
-    if weights.trim() == AUTODISCOVER {
-        bail!("a run must name its network: {AUTODISCOVER} may find another one next time")
-    }
-    Ok(weights::identity(weights)?)
+/// What the networks are (see [`weights::identities`]).
+fn networks(options: &Options) -> Result<[Option<String>; 3]> {
+    let is_found = |role: Role| {
+        let named = role.weights(options).filter(|_| role.is_wanted(options));
+        named.is_some_and(|weights| weights.trim() == AUTODISCOVER)
+    };
+    ensure!(
+        is_hash(&options.backend) || !Role::ALL.into_iter().any(is_found),
+        "a run must name its network: {AUTODISCOVER} may find another one next time"
+    );
+    Ok(weights::identities(options)?)
 }
 
 fn starts(starts: &Starts) -> Value {
@@ -278,11 +273,16 @@ mod tests {
 
     #[test]
     fn people_of_ratings_between_the_same_two_networks_are_not_the_same() {
-        let options = Options::default();
-        let [weaker, stronger] =
-            [1200, 1400].map(|rating| network(&human_name(rating), &options).unwrap());
+        let of_people = |rating| {
+            let options = Options {
+                weights_file: human_name(rating),
+                ..Options::default()
+            };
+            networks(&options).unwrap()
+        };
+        let [weaker, stronger] = [1200, 1400].map(of_people);
         assert_ne!(weaker, stronger);
-        let beyond = [1900, 2400].map(|rating| network(&human_name(rating), &options).unwrap());
+        let beyond = [1900, 2400].map(of_people);
         assert_eq!(beyond[0], beyond[1]);
     }
 }

@@ -118,7 +118,7 @@ pub fn inside(weights: &str) -> Option<Option<&'static [u8]>> {
 ///
 /// # Errors
 /// When there is no such file.
-pub fn identity(weights: &str) -> Result<String, WeightsError> {
+fn identity(weights: &str) -> Result<String, WeightsError> {
     if let Some(([low, high], share)) = human_rating(weights).and_then(human::mixture) {
         let [low, high] = [identity_of_file(&low)?, identity_of_file(&high)?];
         return Ok(format!("{low} and, for {share} of the policy, {high}"));
@@ -126,17 +126,17 @@ pub fn identity(weights: &str) -> Result<String, WeightsError> {
     identity_of_file(weights)
 }
 
-/// What the networks that the options name are, one for each role; none where no network is asked.
+/// What the networks that the options name are, one for each of [`Role::ALL`]; none where no network is asked.
 ///
 /// # Errors
-/// As [`identity`].
-pub fn identities(options: &Options) -> Result<Vec<Option<String>>, WeightsError> {
-    let of_role = |role: Role| {
+/// When there is no such file.
+pub fn identities(options: &Options) -> Result<[Option<String>; 3], WeightsError> {
+    let [main, opponent, refiner] = Role::ALL.map(|role| {
         let is_asked = role.is_wanted(options) && !is_hash(&options.backend);
         let named = role.weights(options).filter(|_| is_asked);
         named.map(|weights| identity(&weights)).transpose()
-    };
-    Role::ALL.into_iter().map(of_role).collect()
+    });
+    Ok([main?, opponent?, refiner?])
 }
 
 fn identity_of_file(weights: &str) -> Result<String, WeightsError> {
