@@ -39,9 +39,13 @@ fn config(backend: &str, network: &str) -> Option<NetworkConfig> {
     Some(config)
 }
 
+fn load(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadError> {
+    load_backend(config, &|_| {})
+}
+
 /// The evaluator, unless what it needs is not installed here.
 fn installed(config: &NetworkConfig) -> Option<Arc<dyn Evaluator>> {
-    match load_backend(config, &|_| {}) {
+    match load(config) {
         Ok(evaluator) => Some(evaluator),
         Err(error @ (LoadError::Runtime { .. } | LoadError::Unavailable { .. })) => {
             common::skipped(&error.to_string());
@@ -240,7 +244,7 @@ fn cached(config: &NetworkConfig) -> Arc<dyn Evaluator> {
         swap_colors: false,
         cache: 1000,
     };
-    decorators.over(load_backend(config, &|_| {}).unwrap())
+    decorators.over(load(config).unwrap())
 }
 
 #[test]
@@ -310,7 +314,7 @@ fn what_is_asked_for_by_name_is_refused_by_name() {
     let message = |change: &dyn Fn(&mut NetworkConfig)| {
         let mut changed = config.clone();
         change(&mut changed);
-        load_backend(&changed, &|_| {})
+        load(&changed)
             .err()
             .expect("this should not load")
             .to_string()
@@ -350,7 +354,7 @@ fn automatic_choice_says_why() {
     let Some(config) = config("auto", "maia-1900") else {
         return;
     };
-    let evaluator = load_backend(&config, &|_| {}).unwrap();
+    let evaluator = load(&config).unwrap();
     let text = evaluator.describe();
     assert!(
         text.contains("maia-1900") && text.contains("not used: tensorrt"),
@@ -380,7 +384,7 @@ fn networks_that_yield_nonsense_are_refused() {
             ("narrow.onnx", "1858"),
             ("liar.onnx", "1858"),
         ] {
-            let error = load_backend(&tiny(backend, name), &|_| {})
+            let error = load(&tiny(backend, name))
                 .err()
                 .expect("this should not load")
                 .to_string();
@@ -395,31 +399,20 @@ fn networks_that_yield_nonsense_are_refused() {
 #[test]
 fn backends_combine() {
     let mut config = tiny("multiplexing", "tiny.onnx");
-    let error = load_backend(&config, &|_| {}).err().unwrap().to_string();
+    let error = load(&config).err().unwrap().to_string();
     assert!(error.contains("BackendOptions"), "{error}");
     config.backend_options = "backend=rten,(threads=1),(threads=2)".into();
     assert!(
-        load_backend(&config, &|_| {})
+        load(&config)
             .unwrap()
             .describe()
             .starts_with("multiplexing: rten")
     );
     config.backend = "roundrobin".into();
     config.backend_options = "a(backend=rten),rten()".into();
-    assert!(
-        load_backend(&config, &|_| {})
-            .unwrap()
-            .describe()
-            .contains(" + rten")
-    );
+    assert!(load(&config).unwrap().describe().contains(" + rten"));
     config.backend_options = "quantum()".into();
-    assert!(
-        load_backend(&config, &|_| {})
-            .err()
-            .unwrap()
-            .to_string()
-            .contains("quantum")
-    );
+    assert!(load(&config).err().unwrap().to_string().contains("quantum"));
     if installed(&tiny("onnx-cpu", "tiny.onnx")).is_none() {
         return;
     }
@@ -427,10 +420,10 @@ fn backends_combine() {
         return;
     };
     config.backend_options = "onnx-cpu(),rten(),tolerance=0.0001".into();
-    let checked = load_backend(&config, &|_| {}).unwrap();
+    let checked = load(&config).unwrap();
     assert!(largest_difference(&*checked, "maia1900_reference").unwrap() < TOLERANCE);
     config.backend_options = "onnx-cpu(),rten(),tolerance=0".into();
-    let strict = load_backend(&config, &|_| {}).unwrap();
+    let strict = load(&config).unwrap();
     let game = History::default();
     let moves: Vec<_> = legal_moves(game.position()).collect();
     let mut batch = Batch::default();
@@ -462,7 +455,7 @@ fn damaged_networks_never_crash() {
                 bytes.truncate(random.random_range(0..bytes.len()));
             }
             std::fs::write(&path, bytes).unwrap();
-            if let Err(error) = load_backend(&config, &|_| {}) {
+            if let Err(error) = load(&config) {
                 assert!(!error.to_string().is_empty());
             }
         }
@@ -473,7 +466,7 @@ fn damaged_networks_never_crash() {
 fn the_built_in_network_works_or_is_missed_clearly() {
     let mut config = tiny("rten", "tiny.onnx");
     config.weights = "<built in>".into();
-    match load_backend(&config, &|_| {}) {
+    match load(&config) {
         Ok(evaluator) => assert!(evaluator.describe().contains("built in")),
         Err(error) => assert!(
             matches!(error, LoadError::Weights(WeightsError::NoBuiltIn)),

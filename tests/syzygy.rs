@@ -321,7 +321,7 @@ fn against_an_opponent_who_errs_only_the_own_side_asks_the_tables() {
 fn labelled(tables: &Tables, fen: &str) -> Option<Record> {
     let position = position(fen);
     let mut record = Record::new(position.position(), false, Source::Endgame);
-    let is_known = dataset::tables::apply(&mut record, tables).unwrap();
+    let is_known = dataset::tables::apply(&mut record, position.position(), tables);
     is_known.then_some(record)
 }
 

@@ -30,14 +30,9 @@ impl EpdLine {
         let (fields, rest) = words.split_at(FIELDS);
         let fields: Vec<&str> = fields.iter().map(|word| without_semicolon(word)).collect();
         let is_counter =
-            |word: &&&str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
-        let counters: Vec<&str> = rest.iter().map(|word| without_semicolon(word)).collect();
-        let counters: Vec<&str> = counters
-            .iter()
-            .take(2)
-            .take_while(is_counter)
-            .copied()
-            .collect();
+            |word: &&str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+        let counters = rest.iter().map(|word| without_semicolon(word));
+        let counters: Vec<&str> = counters.take(2).take_while(is_counter).collect();
         let operations = operations(&rest[counters.len()..].join(" "));
         let counter = |at: usize, name: &str, usual: &'static str| {
             let mut found = operations.iter().filter_map(|text| text.split_once(' '));

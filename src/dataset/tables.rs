@@ -3,8 +3,7 @@
 //! Games between strong players end long before a king is mated by bishop and knight, and a teacher that may think for a
 //! fraction of a millisecond does not see that far. The tables know it.
 
-use anyhow::Result;
-use shakmaty::{Board, Color, Position};
+use shakmaty::{Board, Chess, Color, Position};
 
 use super::record::{MATE, NO_PLIES, Record, SURE_WIN};
 use crate::{
@@ -14,19 +13,15 @@ use crate::{
 
 /// Labels a record with its result, and with the move that keeps it if only one does. Where nothing but the mate can be the next
 /// capture or pawn move, the tables' way there is the way to the mate: then the move is that of a shortest one, or of the longest
-/// defence, and the plies left are known. Whether the tables know the position.
-///
-/// # Errors
-/// When the record holds no position.
-pub fn apply(record: &mut Record, tables: &Tables) -> Result<bool> {
-    let position = record.position()?;
+/// defence, and the plies left are known. `position` is the record's. Whether the tables know it.
+pub fn apply(record: &mut Record, position: &Chess, tables: &Tables) -> bool {
     let Some(moves) = tables.moves(&History::new(position.clone())) else {
-        return Ok(false);
+        return false;
     };
     // Of moves that keep the result the fastest win, or the slowest loss.
     let worth = |it: &TableMove| (it.rank(), -it.distance);
     let Some(&best) = moves.iter().rev().max_by_key(|it| worth(it)) else {
-        return Ok(false);
+        return false;
     };
     (record.best, record.score, record.plies_left) = (0, 0, NO_PLIES);
     record.alternatives = Default::default();
@@ -34,7 +29,7 @@ pub fn apply(record: &mut Record, tables: &Tables) -> Result<bool> {
     record.result = (1 + sign) as u8;
     record.score = sign * SURE_WIN;
     // WDL tables alone know the result, but no distance.
-    let verdict = tables.verdict(&position);
+    let verdict = tables.verdict(position);
     let is_mate_known =
         sign != 0 && leads_to_mate(position.board()) && verdict.is_some_and(|(_, plies)| plies > 0);
     if is_mate_known {
@@ -44,9 +39,9 @@ pub fn apply(record: &mut Record, tables: &Tables) -> Result<bool> {
     }
     let equals = moves.iter().filter(|other| other.rank() == best.rank());
     if is_mate_known || equals.count() == 1 {
-        record.best = Record::pack_move(best.m.unpack(&position), position.turn());
+        record.best = Record::pack_move(best.m.unpack(position), position.turn());
     }
-    Ok(true)
+    true
 }
 
 /// Whether nothing but the mate can be the next capture or pawn move of a won game: there are no pawns, one side has nothing but

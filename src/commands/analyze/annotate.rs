@@ -4,7 +4,7 @@ use shakmaty::Color;
 
 use super::{
     output::{LineRecord, PositionRecord},
-    review::{GameReview, ReviewedMove, TrapMoment, values},
+    review::{GameReview, ReviewedMove, TrapMoment, best_objectively, values},
 };
 use crate::{
     chess::wdl::{self, Value},
@@ -44,7 +44,7 @@ pub fn annotated(review: &GameReview) -> String {
 /// `[%eval 0.31] [%wdl 402,420,178] Blunder. Nf3 was better. It falls into the trap.`
 fn comment(reviewed: &ReviewedMove, after: Option<&PositionRecord>) -> String {
     let mut parts = Vec::new();
-    if let Some(line) = after.and_then(best_objectively) {
+    if let Some(line) = after.and_then(|record| best_objectively(&record.lines)) {
         let turn = !reviewed.turn;
         parts.push(format!("[%eval {}]", eval(line, turn)));
         let [win, draw, loss] = objective(line);
@@ -81,17 +81,6 @@ fn trap_comment(reviewed: &ReviewedMove, moment: TrapMoment) -> String {
         _ => String::new(),
     };
     format!("It {}{what}.", moment.word())
-}
-
-fn best_objectively(record: &PositionRecord) -> Option<&LineRecord> {
-    let lines = record.lines.iter();
-    lines.reduce(|best, line| {
-        if values(line).1 > values(best).1 {
-            line
-        } else {
-            best
-        }
-    })
 }
 
 /// Chances against best replies.

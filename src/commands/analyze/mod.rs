@@ -9,7 +9,6 @@ mod report;
 mod review;
 
 use std::{
-    io::Write,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -160,7 +159,7 @@ impl AnalyzeArgs {
     /// A fingerprint of what decides the results: limits, networks and options, but for those that only say how fast.
     fn settings(&self, options: &Options) -> Result<String> {
         let usual = Options::default();
-        let fast = Options {
+        let deciding = Options {
             threads: usual.threads,
             onnx_runtime_path: usual.onnx_runtime_path,
             nn_cache_size: usual.nn_cache_size,
@@ -176,7 +175,7 @@ impl AnalyzeArgs {
             ..options.clone()
         };
         let (limits, networks) = (self.limits(options), identities(options)?);
-        let settings = format!("{limits:?} {} {networks:?} {fast:?}", self.moves);
+        let settings = format!("{limits:?} {} {networks:?} {deciding:?}", self.moves);
         Ok(sha256(settings.as_bytes())[..16].to_owned())
     }
 }
@@ -302,11 +301,7 @@ impl Pages {
     }
 
     fn write(self, args: &AnalyzeArgs, games: &[GameReview], how: &str) -> Result<()> {
-        let put = |mut file: NewFile, text: &str| {
-            let written = file.write_all(text.as_bytes());
-            written.context("cannot write what the analysis found")?;
-            file.finish()
-        };
+        let put = |file: NewFile, text: &str| file.finish_with(text.as_bytes());
         let source = args.pgn.as_deref().unwrap_or(Path::new(""));
         if let Some(file) = self.html {
             put(file, &report::page(games, source, how)?)?;

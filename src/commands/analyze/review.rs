@@ -166,6 +166,17 @@ fn objective(record: &PositionRecord) -> Option<f32> {
     lines.map(|line| values(line).1).reduce(f32::max)
 }
 
+/// The line that is best objectively, the first of several.
+pub(super) fn best_objectively<'a>(
+    lines: impl IntoIterator<Item = &'a LineRecord>,
+) -> Option<&'a LineRecord> {
+    let lines = lines.into_iter();
+    lines.reduce(|best, line| match values(line).1 > values(best).1 {
+        true => line,
+        false => best,
+    })
+}
+
 /// W-L for the side to move where a game is over by the rules.
 fn end_value(history: &History) -> Option<f32> {
     // Who is to move has not won.
@@ -216,11 +227,7 @@ impl ReviewedMove {
     /// The line that is best objectively of those that begin with another move than the one that was played.
     pub fn best_other_line(&self) -> Option<&LineRecord> {
         let lines = self.record.lines.iter();
-        let others = lines.filter(|line| line.pv.first() != Some(&self.uci));
-        others.reduce(|best, line| match values(line).1 > values(best).1 {
-            true => line,
-            false => best,
-        })
+        best_objectively(lines.filter(|line| line.pv.first() != Some(&self.uci)))
     }
 
     /// What the move loses of W-L, if the position after it is worth so much to the other side. A proof that it is mated

@@ -44,8 +44,8 @@ pub fn run(args: &TablesArgs) -> Result<(u64, u64)> {
     let bar = progress_records(records.count, "labelling");
     let mut left_out = 0;
     for next in records.positions() {
-        let (mut record, _) = next?;
-        match tables::apply(&mut record, &tables)? {
+        let (mut record, position) = next?;
+        match tables::apply(&mut record, &position, &tables) {
             true => writer.write(&record)?,
             false => left_out += 1,
         }

@@ -158,8 +158,10 @@ fn check_graph(
         check_growth(node, &constants)?;
     }
     check_depth(&nodes)?;
-    let mut inner_graphs = inner_graphs.iter();
-    inner_graphs.try_for_each(|inner| check_graph(inner, constants.clone(), nested + 1))
+    for inner in &inner_graphs {
+        check_graph(inner, constants.clone(), nested + 1)?;
+    }
+    Ok(())
 }
 
 fn decode<M: Message + Default>(bytes: &Bytes) -> Result<M, NetError> {
@@ -299,6 +301,9 @@ fn numbers(tensor: &TensorBounds) -> Option<Vec<f64>> {
 
 /// The numbers that a constant has in an attribute of its own.
 fn numbers_of(node: &NodeBounds, attribute: &Attribute) -> Option<Vec<f64>> {
+    if node.op_type() != "Constant" {
+        return None;
+    }
     let Attribute {
         float,
         int,
@@ -309,7 +314,7 @@ fn numbers_of(node: &NodeBounds, attribute: &Attribute) -> Option<Vec<f64>> {
     let floats = float.iter().chain(floats).map(|&number| number.into());
     let ints = int.iter().chain(ints).map(|&number| number as f64);
     let numbers: Vec<f64> = floats.chain(ints).collect();
-    Some(numbers).filter(|numbers| node.op_type() == "Constant" && !numbers.is_empty())
+    Some(numbers).filter(|numbers| !numbers.is_empty())
 }
 
 /// Refuses a node that makes too much of constant numbers.

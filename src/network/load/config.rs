@@ -1,4 +1,5 @@
-//! What the options say about networks, but for what stands in front of them (see [`Decorators`](crate::network::compose::decorators::Decorators)).
+//! What the options say about networks, but for what stands in front of them (see
+//! [`Decorators`](crate::network::compose::decorators::Decorators)).
 
 use crate::{
     lc0::OnnxEncoding,
@@ -51,7 +52,8 @@ impl From<&Options> for NetworkConfig {
 }
 
 impl NetworkConfig {
-    /// What they say about one of the networks. The opponent's and the one that refines have their usual heads and encoding; the rest is as for the main one. But a backend for sparse networks alone, or none that was named, means for the
+    /// What they say about one of the networks. The opponent's and the one that refines have their usual heads and encoding; the
+    /// rest is as for the main one. But a backend for sparse networks alone, or none that was named, means for the
     /// one that refines the one that needs no library, takes no memory of a GPU and gives the same on every call; and an opponent
     /// from inside the program, who is sparse, is computed as such.
     pub fn of(options: &Options, role: Role) -> NetworkConfig {

@@ -1,7 +1,7 @@
 //! Which backend evaluates which network: from the options to an [`Evaluator`].
 //!
 //! [`load_backend`] reads the network, makes the backend that `Backend` names (`auto` tries them from fast to slow), lets it
-//! evaluate one position, so that a network that yields nonsense is found before a game, and puts the cache in front.
+//! evaluate one position, so that a network that yields nonsense is found before a game.
 //! A backend that was asked for by name is used or refused, never replaced.
 
 use std::sync::Arc;

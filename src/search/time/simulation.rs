@@ -143,13 +143,17 @@ fn no_game_is_lost_on_time_and_the_clock_is_used() {
         for control in CONTROLS {
             for style in [TimeUse::Everything, TimeUse::Pruned] {
                 // Who ponders is sooner at the end of a clock that gets nothing back.
-                let usual = [(1, (0, 0), 120), (2, (4, 60), 120), (3, (8, 120), 120)];
-                for (seed, lag, moves) in usual.into_iter().chain([(4, (4, 60), 100)]) {
+                for (seed, lag, ponders, moves) in [
+                    (1, (0, 0), false, 120),
+                    (2, (4, 60), false, 120),
+                    (3, (8, 120), false, 120),
+                    (4, (4, 60), true, 100),
+                ] {
                     let mut machine = Machine {
                         rng: Xoshiro256PlusPlus::seed_from_u64(seed),
                         style,
                         lag,
-                        ponders: seed == 4,
+                        ponders,
                         nodes: 0,
                     };
                     let mut manager = manager(&name.parse().unwrap());

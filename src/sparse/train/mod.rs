@@ -36,7 +36,7 @@ use super::infer::{self, Scratch};
 use super::moves::ROWS;
 use super::network::{Sections, Shape};
 use super::simd::Level;
-use crate::files::output::open_to_continue;
+use crate::files::output::{is_same_place, open_to_continue};
 
 /// Steps after which the average of the weights is moved.
 const AVERAGE_EVERY: u64 = 8;
@@ -188,9 +188,8 @@ fn check_is_decay_of(from: &Path, own: &Path, progress: &TrainingProgress) -> Re
         "{} is of a run that is no decay: {other}",
         own.display()
     );
-    let is_own = matches!((from.canonicalize(), own.canonicalize()), (Ok(a), Ok(b)) if a == b);
     ensure!(
-        !is_own,
+        !is_same_place(from, own),
         "{} is of this decay itself: {other}",
         from.display()
     );

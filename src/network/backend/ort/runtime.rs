@@ -6,7 +6,8 @@
 //! somebody else's code. Each place may be the library's file, a folder with it, or the folder into which `pip install --target` put the Python
 //! wheel. What the user names explicitly is used or refused, never skipped.
 //!
-//! The runtime allows one environment per process, so this module holds a global: the library that was loaded. Nothing of `ort` may be called before it is there, or `ort` panics.
+//! The runtime allows one environment per process, so this module holds a global: the library that was loaded. Nothing of `ort`
+//! may be called before it is there, or `ort` panics.
 
 use std::{
     env, fs,
