@@ -57,6 +57,7 @@ const WITH_OPTIONS: &[&[&str]] = &[
     &["dataset", "planes"],
     &["dataset", "policy"],
     &["dataset", "visit"],
+    &["dataset", "search"],
     &["stats"],
     &["selfplay"],
 ];

@@ -7,12 +7,16 @@ use std::{
 
 const GAMES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/training-smoke.pgn");
 
-fn dataset(arguments: &[&str]) -> Output {
+fn scorn(command: &str, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_scorn"))
-        .arg("dataset")
+        .arg(command)
         .args(arguments)
         .output()
         .unwrap()
+}
+
+fn dataset(arguments: &[&str]) -> Output {
+    scorn("dataset", arguments)
 }
 
 fn stdout(output: &Output) -> String {
@@ -102,6 +106,27 @@ fn searches_give_positions_too() {
         !output.status.success() && error.contains("none.pb"),
         "{error}"
     );
+}
+
+#[test]
+fn a_network_learns_what_searches_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let [games, found, start] =
+        ["games.rec", "found.vis", "start"].map(|name| path(dir.path(), name));
+    stdout(&dataset(&["pgn", GAMES, "--out", &games]));
+    let arguments = "--count 30 --nodes 300 --least-visits 20 --cpuct 3 --backend hash";
+    let arguments: Vec<&str> = ["search", &games, "--out", &found]
+        .into_iter()
+        .chain(arguments.split(' '))
+        .collect();
+    assert!(stdout(&dataset(&arguments)).ends_with(" positions\n"));
+    let again = dataset(&arguments);
+    let error = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(error.contains("--force"), "{error}");
+    stdout(&scorn("train", &["start", &start]));
+    let measure = ["measure", &start, &found, "--result-share", "0"];
+    let measured = stdout(&scorn("train", &measure));
+    assert!(measured.contains("found.vis: policy "), "{measured}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! its own misjudgements among them. Labelled by a teacher, or by a deeper search of our own, they make the next round
 //! of training.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rand::{SeedableRng, rngs::SmallRng, seq::IndexedRandom};
 use shakmaty::{Color, Position};
 
@@ -27,8 +27,14 @@ impl Searcher {
     /// Loads the networks. Searches use one thread each, so that they repeat.
     ///
     /// # Errors
-    /// When a network cannot be loaded.
+    /// When a network cannot be loaded, or the options ask for more threads.
     pub fn new(nodes: u64, options: &Options, load: &Load) -> Result<Searcher> {
+        ensure!(
+            options.threads <= 1,
+            "--threads {}: searches use one thread here, so that they repeat; start one process a core, each with another \
+             --sample-seed",
+            options.threads
+        );
         let options = Options {
             threads: 1,
             ..options.clone()
@@ -46,7 +52,7 @@ impl Searcher {
         for _ in 0..MOST_POOR_SEARCHES {
             let base = games.choose(&mut rng).context("no positions")?;
             let root = History::new(base.position().context("a position to search")?);
-            let lines = self.visited(&root)?;
+            let lines = self.search(&root)?.open_lines();
             if lines.len() >= count {
                 let drawn = lines.sample(&mut rng, count);
                 return Ok(drawn.map(|line| record(base, &root, line)).collect());
@@ -58,8 +64,11 @@ impl Searcher {
         )
     }
 
-    /// The ways to all undecided positions that a search visits.
-    fn visited(&self, root: &History) -> Result<Vec<Vec<PackedMove>>> {
+    /// The tree of a search from here.
+    ///
+    /// # Errors
+    /// When the search fails.
+    pub(super) fn search(&self, root: &History) -> Result<Tree> {
         let limits = Limits {
             nodes: Some(self.nodes),
             ..Limits::default()
@@ -69,12 +78,12 @@ impl Searcher {
         let (stop, clock) = (StopSignal::default(), SystemClock::default());
         self.player
             .search(&mut tree, &job, &stop, &clock, &mut Silent)?;
-        Ok(tree.open_lines())
+        Ok(tree)
     }
 }
 
 /// The record of the position at the end of a line.
-fn record(base: &Record, root: &History, line: &[PackedMove]) -> Record {
+pub(super) fn record(base: &Record, root: &History, line: &[PackedMove]) -> Record {
     let mut game = root.clone();
     for &m in line {
         game.push(m);

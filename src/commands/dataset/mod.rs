@@ -5,6 +5,7 @@ mod pgn;
 mod planes;
 mod policy;
 mod sample;
+mod search;
 mod stats;
 mod tables;
 mod visit;
@@ -42,6 +43,8 @@ enum DatasetCommand {
     Tables(tables::TablesArgs),
     /// Ask a network for the policy and value of every record, for another network to learn
     Policy(policy::PolicyArgs),
+    /// Take what our own search finds at the positions that it visits often, for a network to learn
+    Search(search::SearchArgs),
     /// Count what record files hold
     Stats(stats::DatasetStatsArgs),
 }
@@ -70,6 +73,7 @@ pub fn run(args: &DatasetArgs, options: &Options, load: &Load) -> Result<()> {
             );
         }
         DatasetCommand::Policy(args) => say!("{} positions", policy::run(args, options, load)?),
+        DatasetCommand::Search(args) => say!("{} positions", search::run(args, options, load)?),
         DatasetCommand::Stats(args) => say!("{}", table(&count(&args.inputs)?).trim_end()),
     }
     Ok(())

@@ -54,12 +54,6 @@ pub fn run(args: &VisitArgs, options: &Options, load: &Load) -> Result<u64> {
         args.per_search,
         args.nodes
     );
-    ensure!(
-        options.threads <= 1,
-        "--threads {}: searches use one thread here, so that they repeat; start one process a core, each with another \
-         --sample-seed",
-        options.threads
-    );
     let games = read_games(&args.inputs)?;
     let settings = format!(
         "visit {} {} {} {:?} {options:?}",

@@ -14,6 +14,7 @@
 
 pub(super) mod edges;
 mod full;
+pub mod lines;
 pub mod node;
 pub(super) mod records;
 pub(super) mod reroot;
@@ -29,7 +30,9 @@ use self::{
     transpositions::SharedValues,
 };
 use super::wdl_contempt::WdlContempt;
-use crate::chess::{History, PackedMove};
+use crate::chess::History;
+#[cfg(test)]
+use crate::chess::PackedMove;
 
 /// Block sizes for children; a node moves up one class when its block is full.
 const BLOCK_SIZES: [u8; 12] = [1, 3, 6, 10, 16, 24, 32, 48, 64, 96, 160, 255];
@@ -346,25 +349,6 @@ impl Tree {
             visit(node, depth);
             stack.extend((0..node.n_children).map(|slot| (self.child_id(node, slot), depth + 1)));
         }
-    }
-
-    /// The moves from the root to each visited position below it whose result is open.
-    pub fn open_lines(&self) -> Vec<Vec<PackedMove>> {
-        let mut lines = Vec::new();
-        let mut stack = vec![(self.root, Vec::new())];
-        while let Some((id, line)) = stack.pop() {
-            let node = self.node(id);
-            let edges = self.edges(node);
-            for (slot, child) in (0..).zip(self.children(node)) {
-                let mut line = line.clone();
-                line.push(edges.at(child.edge).m());
-                stack.push((self.child_id(node, slot), line));
-            }
-            if node.n > 0 && !node.is_proven() && !line.is_empty() {
-                lines.push(line);
-            }
-        }
-        lines
     }
 
     /// A start position whose first moves, in the order of their priors, lead to these nodes; all moves are allowed.

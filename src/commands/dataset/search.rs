@@ -1,0 +1,233 @@
+//! `scorn dataset search`: what our own searches think of the positions that they visit often, for a policy to learn.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+
+use super::progress_records;
+use crate::{
+    commands::numbers::{count, number_from},
+    dataset::{sample::read_games, search::Found, searched::Samples, visit::Searcher},
+    files::output::NewFile,
+    hashing::fnv1a,
+    network::load::weights,
+    options::Options,
+    player::Load,
+};
+
+/// Options of `dataset search`.
+#[derive(Args, Clone, Debug)]
+pub struct SearchArgs {
+    /// Record files of positions to search
+    #[arg(required = true)]
+    pub inputs: Vec<PathBuf>,
+    /// The file to write; `scorn train` reads it
+    #[arg(short, long)]
+    pub out: PathBuf,
+    /// Number of positions (the last search may give more); they take some 250 bytes of memory each
+    #[arg(long, default_value_t = 500_000, value_parser = count::<u64>())]
+    pub count: u64,
+    /// The same seed, inputs, network and options give the same positions
+    #[arg(long, default_value_t = 1)]
+    pub sample_seed: u64,
+    /// Nodes per search
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(2..))]
+    pub nodes: u64,
+    /// Visits that a position must have had
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(2..))]
+    pub least_visits: u32,
+    /// A move counts as its visits to the power of 1 / this: less than 1 is surer of the best than the search was
+    #[arg(long, default_value_t = 1.0, value_parser = temperature)]
+    pub visits_temperature: f64,
+    /// Overwrite what is there
+    #[arg(long)]
+    pub force: bool,
+}
+
+fn temperature(text: &str) -> Result<f64, String> {
+    number_from(0.1..=10.0, text)
+}
+
+/// Writes the positions and returns how many the file has. Searches use one thread each, so that they repeat: start one
+/// process a core.
+///
+/// # Errors
+/// When a file or the network cannot be used.
+pub fn run(args: &SearchArgs, options: &Options, load: &Load) -> Result<u64> {
+    ensure!(
+        u64::from(args.least_visits) <= args.nodes,
+        "--least-visits {} is more than --nodes {} give to any position",
+        args.least_visits,
+        args.nodes
+    );
+    let mut inputs = weights::files_of(options);
+    inputs.extend(args.inputs.iter().cloned());
+    // Before anything is searched: all of it would be lost.
+    let file = NewFile::create(&args.out, args.force, &inputs)?;
+    let games = read_games(&args.inputs)?;
+    let searcher = Searcher::new(args.nodes, options, load)?;
+    let found = Found {
+        least_visits: args.least_visits,
+        temperature: args.visits_temperature,
+    };
+    let bar = progress_records(args.count, "searching");
+    let mut samples = Samples::default();
+    let mut number = 0_u64;
+    while (samples.len() as u64) < args.count {
+        let seed = fnv1a(0, &args.sample_seed.to_le_bytes());
+        let seed = fnv1a(seed, &number.to_le_bytes());
+        number += 1;
+        let more = searcher.find(&games, seed, found)?;
+        ensure!(
+            samples.has_room_for(more.entries.len()),
+            "too many positions for one file: lower --count"
+        );
+        samples.append(&more);
+        bar.set_position(samples.len() as u64);
+    }
+    bar.finish_and_clear();
+    file.finish_with(&samples.to_file())?;
+    Ok(samples.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path, sync::Arc};
+
+    use shakmaty::Chess;
+
+    use super::*;
+    use crate::{
+        dataset::{
+            record::{Layout, Record, RecordWriter, Source},
+            searched::{Searched, SearchedFile},
+        },
+        network::hash::HashEvaluator,
+    };
+
+    fn args(dir: &Path, name: &str) -> SearchArgs {
+        let input = dir.join("in.rec");
+        if !input.exists() {
+            let mut writer = RecordWriter::create(&input, Layout::Plain).unwrap();
+            let mut start = Record::new(&Chess::new(), false, Source::Game);
+            start.flags |= Record::HELD_OUT;
+            start.game = 7;
+            writer.write(&start).unwrap();
+            writer.finish().unwrap();
+        }
+        SearchArgs {
+            inputs: vec![input],
+            out: dir.join(name),
+            count: 20,
+            sample_seed: 3,
+            nodes: 400,
+            least_visits: 20,
+            visits_temperature: 1.0,
+            force: false,
+        }
+    }
+
+    fn search(args: &SearchArgs) -> Result<u64> {
+        let load: Load = Arc::new(|_, _| Ok(Arc::new(HashEvaluator)));
+        run(args, &Options::default(), &load)
+    }
+
+    fn found(args: &SearchArgs) -> Vec<Searched> {
+        let count = search(args).unwrap();
+        let mut file = SearchedFile::open(&args.out).unwrap();
+        assert_eq!(file.count, count);
+        (0..count).map(|index| file.get(index).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_same_seed_finds_the_same_at_the_root_and_below_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let one = args(dir.path(), "a.vis");
+        let (found, again) = (found(&one), args(dir.path(), "b.vis"));
+        search(&again).unwrap();
+        assert_eq!(fs::read(&one.out).unwrap(), fs::read(&again.out).unwrap());
+        assert!(found.len() >= 20);
+        let start = Record::new(&Chess::new(), false, Source::Game).board;
+        let roots = found.iter().filter(|it| it.record.board == start).count();
+        assert!(roots > 0 && roots < found.len());
+        for it in &found {
+            assert!(it.record.held_out() && it.record.game == 7);
+            let sum: u32 = it.moves.iter().map(|(_, visits)| visits).sum();
+            assert!(sum == it.visits && sum.abs_diff(1_000_000) < 100, "{sum}");
+            let most = it.moves.iter().map(|(_, visits)| visits).max().unwrap();
+            assert!(it.moves.contains(&(it.best, *most)));
+        }
+    }
+
+    #[test]
+    fn a_low_temperature_is_surer_of_the_best_move() {
+        let dir = tempfile::tempdir().unwrap();
+        let plain = args(dir.path(), "a.vis");
+        let sure = SearchArgs {
+            visits_temperature: 0.5,
+            ..args(dir.path(), "b.vis")
+        };
+        for (plain, sure) in found(&plain).iter().zip(found(&sure)) {
+            let squares = plain.moves.iter().map(|&(_, n)| f64::from(n).powi(2));
+            let sum: f64 = squares.sum();
+            assert_eq!(plain.moves.len(), sure.moves.len());
+            for (&(m, n), (same, share)) in plain.moves.iter().zip(sure.moves) {
+                assert_eq!(m, same);
+                let wanted = f64::from(n).powi(2) / sum * 1e6;
+                assert!((wanted - f64::from(share)).abs() < 2.0, "{wanted} {share}");
+            }
+        }
+    }
+
+    #[test]
+    fn frozen_replies_show_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let args = args(dir.path(), "a.vis");
+        let frozen = Options {
+            sc_limit: 4,
+            ..Options::default()
+        };
+        let load: Load = Arc::new(|_, _| Ok(Arc::new(HashEvaluator)));
+        let blacks = |options| {
+            let args = SearchArgs {
+                force: true,
+                ..args.clone()
+            };
+            let count = run(&args, options, &load).unwrap();
+            let mut file = SearchedFile::open(&args.out).unwrap();
+            let found = (0..count).map(|index| file.get(index).unwrap());
+            found
+                .filter(|it| it.record.state & Record::BLACK != 0)
+                .count()
+        };
+        assert_eq!(blacks(&frozen), 0);
+        assert!(blacks(&Options::default()) > 0);
+    }
+
+    #[test]
+    fn what_cannot_be_is_told_before_anything_is_searched() {
+        let dir = tempfile::tempdir().unwrap();
+        let too_many = SearchArgs {
+            least_visits: 401,
+            ..args(dir.path(), "a.vis")
+        };
+        let error = search(&too_many).unwrap_err().to_string();
+        assert!(error.contains("--least-visits 401"), "{error}");
+        let onto_input = SearchArgs {
+            out: dir.path().join("in.rec"),
+            force: true,
+            ..args(dir.path(), "a.vis")
+        };
+        let error = search(&onto_input).unwrap_err().to_string();
+        assert!(error.contains("is an input too"), "{error}");
+        let load: Load = Arc::new(|_, _| Ok(Arc::new(HashEvaluator)));
+        let threads = Options {
+            threads: 2,
+            ..Options::default()
+        };
+        let error = run(&args(dir.path(), "b.vis"), &threads, &load).unwrap_err();
+        assert!(error.to_string().contains("--threads 2"), "{error}");
+        assert!(temperature("0.05").is_err() && temperature("0.7").is_ok());
+    }
+}
