@@ -31,11 +31,11 @@ pub struct SearchArgs {
     /// The same seed, inputs, network and options give the same positions
     #[arg(long, default_value_t = 1)]
     pub sample_seed: u64,
-    /// Nodes per search
-    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(2..))]
+    /// Nodes per search: positions of one search are much alike, so many small ones teach more than few large ones
+    #[arg(long, default_value_t = 800, value_parser = clap::value_parser!(u64).range(2..))]
     pub nodes: u64,
     /// Visits that a position must have had
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(2..))]
     pub least_visits: u32,
     /// A move counts as its visits to the power of 1 / this: less than 1 is surer of the best than the search was
     #[arg(long, default_value_t = 1.0, value_parser = temperature)]
