@@ -42,7 +42,7 @@ impl Searcher {
             let replies = found.replies(&root, &line);
             ensure!(
                 samples.has_room_for(replies.len() * ENTRY),
-                "too many positions"
+                "one search finds more than a file holds: raise --least-visits"
             );
             // The first of those visited most.
             let best = replies.iter().rev().max_by_key(|(_, visits)| *visits);
