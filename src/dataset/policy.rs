@@ -7,15 +7,12 @@ use shakmaty::{Chess, Position};
 
 use super::{
     record::Record,
-    searched::{ENTRY, Samples, SearchedRoot},
+    searched::{ENTRY, Samples, SearchedRoot, WHOLE},
 };
 use crate::{
     chess::{History, PackedMove, moves::legal_moves},
     network::{Batch, Evaluator, Value},
 };
-
-/// What stands for a probability of 1.
-const WHOLE: f32 = 1_000_000.0;
 
 /// What a network says about a position.
 pub struct NetworkAnswer {
@@ -94,7 +91,8 @@ impl Answers {
     /// # Errors
     /// When there are too many positions for one file.
     pub fn append(&mut self, other: &Answers) -> Result<()> {
-        self.ensure_room_for(other.samples.entries.len())?;
+        let bytes = other.samples.entries.len();
+        self.samples.ensure_room_for(bytes, "--count")?;
         self.samples.append(&other.samples);
         self.skipped += other.skipped;
         Ok(())
@@ -105,7 +103,8 @@ impl Answers {
         let moves = moves.map(|&(m, p)| (m, (p * WHOLE).round() as u32));
         let sum: u32 = moves.clone().map(|(_, visits)| visits).sum();
         ensure!(sum > 0, "the network gives no move a chance");
-        self.ensure_room_for(answer.policy.len() * ENTRY)?;
+        let bytes = answer.policy.len() * ENTRY;
+        self.samples.ensure_room_for(bytes, "--count")?;
         let best = moves.clone().map(|(m, visits)| (visits, m)).max();
         let best = best.map_or(0, |(_, m)| m);
         let root = SearchedRoot {
@@ -114,14 +113,6 @@ impl Answers {
             value: answer.value,
         };
         self.samples.push(&Record { best, ..*record }, &root, moves);
-        Ok(())
-    }
-
-    fn ensure_room_for(&self, bytes: usize) -> Result<()> {
-        ensure!(
-            self.samples.has_room_for(bytes),
-            "too many positions for one file: lower --count"
-        );
         Ok(())
     }
 

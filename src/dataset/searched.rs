@@ -19,7 +19,7 @@
 //! |---|---|---|
 //! | 0..48 | | board, state, ... plies left as there; `move` is the move played, `score` the search's, `game` the game's number in the run |
 //! | 48..52 | first | its first visit entry |
-//! | 52..54 | moves | how many entries it has: one for each legal move |
+//! | 52..54 | moves | how many entries it has: one for each legal move, of positions inside a tree for each visited one |
 //! | 54..56 | best | the move that the search preferred |
 //! | 56..60 | visits | of the root |
 //! | 60..62 | q | W-L of the root times 32767, signed |
@@ -57,6 +57,8 @@ pub const ENTRY: usize = 6;
 pub const FROZEN: u16 = 1 << 15;
 /// Bytes of a position that a [`Record`] has too.
 pub const SHARED: usize = 48;
+/// What stands for all visits where only shares of the moves are known.
+pub const WHOLE: f32 = 1_000_000.0;
 /// More moves than this no position has.
 const MOST_MOVES: u16 = 256;
 
@@ -123,9 +125,16 @@ impl Samples {
         (self.entries.len() / ENTRY) as u32
     }
 
-    /// Whether a file can hold so many more bytes of entries.
-    pub fn has_room_for(&self, bytes: usize) -> bool {
-        u32::try_from((self.entries.len() + bytes) / ENTRY).is_ok()
+    /// Makes sure that a file can hold so many more bytes of entries.
+    ///
+    /// # Errors
+    /// When it cannot; `flag` is what makes files smaller.
+    pub fn ensure_room_for(&self, bytes: usize, flag: &str) -> Result<()> {
+        ensure!(
+            u32::try_from((self.entries.len() + bytes) / ENTRY).is_ok(),
+            "too many positions for one file: lower {flag}"
+        );
+        Ok(())
     }
 
     /// Adds a position with its moves (as [`Record::best`], with [`FROZEN`] where that is so) and their visits.

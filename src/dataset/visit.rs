@@ -9,6 +9,7 @@ use shakmaty::{Color, Position};
 use super::record::{Record, Source};
 use crate::{
     chess::{History, PackedMove},
+    hashing::fnv1a,
     options::Options,
     player::{Load, Player},
     search::{Limits, Silent, StopSignal, SystemClock, Tree},
@@ -50,12 +51,11 @@ impl Searcher {
     pub fn draw(&self, games: &[Record], count: usize, seed: u64) -> Result<Vec<Record>> {
         let mut rng = SmallRng::seed_from_u64(seed);
         for _ in 0..MOST_POOR_SEARCHES {
-            let base = games.choose(&mut rng).context("no positions")?;
-            let root = History::new(base.position().context("a position to search")?);
+            let root = Root::draw(games, &mut rng)?;
             let lines = self.search(&root)?.open_lines();
             if lines.len() >= count {
                 let drawn = lines.sample(&mut rng, count);
-                return Ok(drawn.map(|line| record(base, &root, line)).collect());
+                return Ok(drawn.map(|line| root.record(&root.after(line))).collect());
             }
         }
         anyhow::bail!(
@@ -68,12 +68,12 @@ impl Searcher {
     ///
     /// # Errors
     /// When the search fails.
-    pub(super) fn search(&self, root: &History) -> Result<Tree> {
+    pub(super) fn search(&self, root: &Root<'_>) -> Result<Tree> {
         let limits = Limits {
             nodes: Some(self.nodes),
             ..Limits::default()
         };
-        let job = self.player.job(root.clone(), limits);
+        let job = self.player.job(root.start.clone(), limits);
         let mut tree = Tree::default();
         let (stop, clock) = (StopSignal::default(), SystemClock::default());
         self.player
@@ -82,17 +82,46 @@ impl Searcher {
     }
 }
 
-/// The record of the position at the end of a line.
-pub(super) fn record(base: &Record, root: &History, line: &[PackedMove]) -> Record {
-    let mut game = root.clone();
-    for &m in line {
-        game.push(m);
+/// A position of the games, where a search begins.
+pub(super) struct Root<'a> {
+    base: &'a Record,
+    start: History,
+}
+
+impl Root<'_> {
+    /// One of the games' positions, at random.
+    ///
+    /// # Errors
+    /// When there is none, or it is none of chess.
+    pub fn draw<'a>(games: &'a [Record], rng: &mut SmallRng) -> Result<Root<'a>> {
+        let base = games.choose(rng).context("no positions")?;
+        let start = History::new(base.position().context("a position to search")?);
+        Ok(Root { base, start })
     }
-    let position = game.position();
-    // Positions of records are White's to move; the real colour follows from the number of plies played since.
-    let black = (base.state & Record::BLACK != 0) != (position.turn() == Color::Black);
-    let mut record = Record::new(position, black, Source::Visited);
-    record.flags |= base.flags & Record::HELD_OUT;
-    record.game = base.game;
-    record
+
+    /// The game to the end of a line from here.
+    pub fn after(&self, line: &[PackedMove]) -> History {
+        let mut game = self.start.clone();
+        for &m in line {
+            game.push(m);
+        }
+        game
+    }
+
+    /// The record of the last position of such a game.
+    pub fn record(&self, game: &History) -> Record {
+        let position = game.position();
+        // Positions of records are White's to move; the real colour follows from the number of plies played since.
+        let black = (self.base.state & Record::BLACK != 0) != (position.turn() == Color::Black);
+        let mut record = Record::new(position, black, Source::Visited);
+        record.flags |= self.base.flags & Record::HELD_OUT;
+        record.game = self.base.game;
+        record
+    }
+}
+
+/// The seed of one of a run's searches. Each has random numbers of its own, so that a run which was stopped goes on as if it had
+/// not been.
+pub fn seed_of_search(sample_seed: u64, number: u64) -> u64 {
+    fnv1a(fnv1a(0, &sample_seed.to_le_bytes()), &number.to_le_bytes())
 }

@@ -292,20 +292,10 @@ mod tests {
         network::Value,
         options::Options,
         search::{
-            tree::node::{Bounds, Origin},
+            tree::node::{Bounds, Origin, tests::node},
             visits::Visit,
         },
     };
-
-    fn node(n: u32, wl: f64, d: f32, m: f32) -> Node {
-        Node {
-            n,
-            wl,
-            d,
-            m,
-            ..Node::EMPTY
-        }
-    }
 
     /// A root with one visit of its own and two children, of which the first has two replies; a visit is in flight to a third
     /// reply of it, and one more to the same.

@@ -474,10 +474,7 @@ impl Store {
                 format!("{} is damaged or gone", self.game_path(number).display())
             })?;
             text += &game.pgn;
-            ensure!(
-                samples.has_room_for(game.samples.entries.len()),
-                "too many positions for one file: lower --games-per-file"
-            );
+            samples.ensure_room_for(game.samples.entries.len(), "--games-per-file")?;
             samples.append(&game.samples);
             if let Some(sum) = &game.facts.chunk {
                 files.insert(chunk_name(number), sum.clone());

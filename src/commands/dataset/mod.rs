@@ -98,3 +98,26 @@ fn progress(total: u64, name: &str, template: &str) -> ProgressBar {
         .with_style(style)
         .with_message(name.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use shakmaty::Chess;
+
+    use crate::dataset::record::{Layout, Record, RecordWriter, Source};
+
+    /// A file in this folder with the start position, held out, of game 7.
+    pub fn one_position(folder: &Path) -> PathBuf {
+        let path = folder.join("in.rec");
+        if !path.exists() {
+            let mut writer = RecordWriter::create(&path, Layout::Plain).unwrap();
+            let mut start = Record::new(&Chess::new(), false, Source::Game);
+            start.flags |= Record::HELD_OUT;
+            start.game = 7;
+            writer.write(&start).unwrap();
+            writer.finish().unwrap();
+        }
+        path
+    }
+}

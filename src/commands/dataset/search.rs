@@ -8,9 +8,13 @@ use clap::Args;
 use super::progress_records;
 use crate::{
     commands::numbers::{count, number_from},
-    dataset::{sample::read_games, search::Found, searched::Samples, visit::Searcher},
+    dataset::{
+        sample::read_games,
+        search::Found,
+        searched::Samples,
+        visit::{Searcher, seed_of_search},
+    },
     files::output::NewFile,
-    hashing::fnv1a,
     network::load::weights,
     options::Options,
     player::Load,
@@ -73,17 +77,11 @@ pub fn run(args: &SearchArgs, options: &Options, load: &Load) -> Result<u64> {
     };
     let bar = progress_records(args.count, "searching");
     let mut samples = Samples::default();
-    let mut number = 0_u64;
+    let mut number = 0;
     while (samples.len() as u64) < args.count {
-        let seed = fnv1a(0, &args.sample_seed.to_le_bytes());
-        let seed = fnv1a(seed, &number.to_le_bytes());
+        let seed = seed_of_search(args.sample_seed, number);
+        searcher.find(&games, seed, found, &mut samples)?;
         number += 1;
-        let more = searcher.find(&games, seed, found)?;
-        ensure!(
-            samples.has_room_for(more.entries.len()),
-            "too many positions for one file: lower --count"
-        );
-        samples.append(&more);
         bar.set_position(samples.len() as u64);
     }
     bar.finish_and_clear();
@@ -99,25 +97,17 @@ mod tests {
 
     use super::*;
     use crate::{
+        commands::dataset::tests::one_position,
         dataset::{
-            record::{Layout, Record, RecordWriter, Source},
+            record::{Record, Source},
             searched::{Searched, SearchedFile},
         },
         network::hash::HashEvaluator,
     };
 
     fn args(dir: &Path, name: &str) -> SearchArgs {
-        let input = dir.join("in.rec");
-        if !input.exists() {
-            let mut writer = RecordWriter::create(&input, Layout::Plain).unwrap();
-            let mut start = Record::new(&Chess::new(), false, Source::Game);
-            start.flags |= Record::HELD_OUT;
-            start.game = 7;
-            writer.write(&start).unwrap();
-            writer.finish().unwrap();
-        }
         SearchArgs {
-            inputs: vec![input],
+            inputs: vec![one_position(dir)],
             out: dir.join(name),
             count: 20,
             sample_seed: 3,

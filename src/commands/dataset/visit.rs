@@ -11,9 +11,8 @@ use crate::{
     dataset::{
         record::{Layout, RecordJob, RecordWriter},
         sample::read_games,
-        visit::Searcher,
+        visit::{Searcher, seed_of_search},
     },
-    hashing::fnv1a,
     network::load::weights::identities,
     options::Options,
     player::Load,
@@ -69,12 +68,8 @@ pub fn run(args: &VisitArgs, options: &Options, load: &Load) -> Result<u64> {
     bar.set_position(writer.count);
     bar.reset_eta();
     while writer.count < args.count {
-        // Each search has its own random numbers, so that a run which was stopped goes on as if it had not been.
         let group = writer.count / args.per_search;
-        let seed = fnv1a(
-            fnv1a(0, &args.sample_seed.to_le_bytes()),
-            &group.to_le_bytes(),
-        );
+        let seed = seed_of_search(args.sample_seed, group);
         for record in searcher.draw(&games, args.per_search as usize, seed)? {
             writer.write(&record)?;
         }
@@ -93,22 +88,14 @@ mod tests {
 
     use super::*;
     use crate::{
+        commands::dataset::tests::one_position,
         dataset::record::{Record, Source, read_all},
         network::hash::HashEvaluator,
     };
 
     fn args(dir: &Path, name: &str, count: u64) -> VisitArgs {
-        let input = dir.join("in.rec");
-        if !input.exists() {
-            let mut writer = RecordWriter::create(&input, Layout::Plain).unwrap();
-            let mut start = Record::new(&Chess::new(), false, Source::Game);
-            start.flags |= Record::HELD_OUT;
-            start.game = 7;
-            writer.write(&start).unwrap();
-            writer.finish().unwrap();
-        }
         VisitArgs {
-            inputs: vec![input],
+            inputs: vec![one_position(dir)],
             out: dir.join(name),
             count,
             sample_seed: 3,

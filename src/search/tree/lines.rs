@@ -68,23 +68,14 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::tree::node::{Bounds, Origin};
-
-    fn node(n: u32, wl: f64) -> Node {
-        Node {
-            n,
-            wl,
-            d: 0.25,
-            m: 30.0,
-            ..Node::EMPTY
-        }
-    }
+    use crate::search::tree::node::{Bounds, Origin, tests::node};
 
     #[test]
     fn positions_with_enough_visits_tell_what_was_found_there() {
-        let mut won = node(40, 1.0);
+        let mut won = node(40, 1.0, 0.25, 30.0);
         won.set_bounds(Bounds::exact(1), Origin::Children);
-        let mut tree = Tree::with_children(&[node(9, 0.5), node(0, 0.0), won]);
+        let mut tree =
+            Tree::with_children(&[node(9, 0.5, 0.25, 30.0), node(0, 0.0, 0.25, 30.0), won]);
         let root = tree.root;
         tree.node_mut(root).wl = -0.125;
         let lengths = |lines: &[SearchedLine]| lines.iter().map(|it| it.line.len()).max();

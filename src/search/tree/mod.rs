@@ -31,8 +31,6 @@ use self::{
 };
 use super::wdl_contempt::WdlContempt;
 use crate::chess::History;
-#[cfg(test)]
-use crate::chess::PackedMove;
 
 /// Block sizes for children; a node moves up one class when its block is full.
 const BLOCK_SIZES: [u8; 12] = [1, 3, 6, 10, 16, 24, 32, 48, 64, 96, 160, 255];
@@ -354,6 +352,8 @@ impl Tree {
     /// A start position whose first moves, in the order of their priors, lead to these nodes; all moves are allowed.
     #[cfg(test)]
     pub(super) fn with_children(children: &[Node]) -> Tree {
+        use crate::chess::PackedMove;
+
         let mut tree = Tree::new(History::default(), None);
         let moves = tree
             .history

@@ -222,8 +222,19 @@ impl Node {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::search) mod tests {
     use super::*;
+
+    /// A node with so many visits, whose means these are.
+    pub fn node(n: u32, wl: f64, d: f32, m: f32) -> Node {
+        Node {
+            n,
+            wl,
+            d,
+            m,
+            ..Node::EMPTY
+        }
+    }
 
     #[test]
     fn nodes_and_edges_have_the_promised_sizes() {

@@ -243,19 +243,9 @@ fn revert(tree: &mut Tree, parents: &[(NodeId, NodeId)], id: NodeId, source: &No
 
 #[cfg(test)]
 mod tests {
-    use super::super::node::Bounds;
+    use super::super::node::{Bounds, tests::node};
     use super::*;
     use crate::chess::moves::legal_moves;
-
-    fn node(n: u32, wl: f64, d: f32, m: f32) -> Node {
-        Node {
-            n,
-            wl,
-            d,
-            m,
-            ..Node::EMPTY
-        }
-    }
 
     /// A draw by repetition, `plies` after the first occurrence.
     fn repetition(n: u32, plies: f32) -> Node {

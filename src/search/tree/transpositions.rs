@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use crate::{
         network::tests::game,
-        search::tree::node::{Bounds, Origin},
+        search::tree::node::{Bounds, Origin, tests},
     };
 
     const START: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
@@ -147,13 +147,7 @@ mod tests {
     }
 
     fn node(n: u32, wl: f64) -> Node {
-        Node {
-            n,
-            wl,
-            d: 0.25,
-            m: 30.0,
-            ..Node::EMPTY
-        }
+        tests::node(n, wl, 0.25, 30.0)
     }
 
     #[test]
