@@ -12,6 +12,7 @@ use std::{sync::Arc, time::Duration};
 
 use cpu_time::cpu_time;
 use scorn::{
+    game::{adjudicate::Rules, openings::Book},
     network::{
         Evaluator, cores,
         load::{NetworkConfig, load_backend},
@@ -21,9 +22,7 @@ use scorn::{
     options::Options,
     search::{Clock, SystemClock},
     selfplay::{
-        adjudicate::Rules,
         driver::{self, GamesProgress, Workload},
-        openings::Book,
         plan::{Colors, Contestant, Plan, Starts, Terms},
     },
 };

@@ -12,10 +12,10 @@ use scorn::sparse::{
     moves::ROWS,
     network::{Sections, Shape},
     simd::Level,
-    train::{
-        adam::{Moments, Stride},
-        step::{self, Chunk, Losses, Scales, ValueLoss, ValueTarget, Workspace},
-    },
+};
+use scorn::train::{
+    adam::{Moments, Stride},
+    step::{self, Chunk, Losses, Scales, ValueLoss, ValueTarget, Workspace},
 };
 use serde_json::{Value, json};
 

@@ -2,21 +2,32 @@
 //! *search-contempt*, an opponent model for the tree itself. It loads the networks of Leela Chess Zero (lc0).
 //!
 //! # Reading order
-//! Follow one `go` command: [`uci`] parses it, [`engine`] owns position, tree and network and starts a search,
-//! [`search`] gathers leaves into a batch (select, expand), has a [`network`] evaluate it and backs the values up;
-//! the reports come back to [`uci`] as text. [`chess`] holds the rules around `shakmaty`, [`lc0`] turns lc0's
-//! weight files into ONNX, [`options`] is the one table of everything that can be set, [`odds`] what is set
-//! for a game at odds. [`dataset`] makes the
-//! records that networks are trained on, [`sparse`] trains a kind of them and computes it, [`selfplay`] plays games,
-//! many at once, [`stats`] counts games, which [`pgn`] reads and writes and an [`arena`] has engines play. [`commands`]
-//! holds the subcommands, one file each.
+//! Follow one `go` command: [`uci`] parses it, [`engine`] owns position, tree and network, [`player`] makes a job of it,
+//! [`search`] gathers leaves into a batch (select, expand), has a [`network`] evaluate it and backs the values up; the reports
+//! come back to [`uci`] as text.
+//!
+//! # Layers
+//! From top to bottom; nothing imports upwards, and no files or top-level modules import each other in a circle
+//! (`tests/library/architecture.rs` checks it):
+//!
+//! | layer | modules |
+//! |---|---|
+//! | command line | [`cli`], [`commands`]: arguments and display, one file per subcommand |
+//! | programs | [`arena`]: matches; [`selfplay`]; [`labeling`]: training labels; [`train`]; [`analysis`]: reviews of games |
+//! | protocol | [`uci`]: the protocol that Scorn speaks; [`uci_client`]: the other end of it |
+//! | engine | [`engine`]: the game behind the protocol; [`player`]: the one way to start a search; [`search`] |
+//! | networks | [`network`]: evaluators, backends, inputs |
+//! | games | [`game`]: openings and adjudication; [`odds`]: profiles |
+//! | formats | [`dataset`]: training records; [`sparse`]: sparse networks; [`lc0`]: lc0's weight files to ONNX |
+//! | chess | [`chess`]: rules around `shakmaty`; [`pgn`]; [`syzygy`]; [`stats`]: Elo, SPRT, plots |
+//! | options | [`options`]: the one table of everything that can be set; [`config_file`]; [`memory`] |
+//! | base | [`files`], [`hashing`], [`random`], [`terminal`] |
 //!
 //! # Boundaries
 //! * `network` never imports `search`; `lc0` knows neither; `search` never prints.
 //! * No global decides what is played: clock, random numbers and evaluator are passed in, and one thread with a fixed seed is
-//!   reproducible bit for bit. What there is of them is the ONNX Runtime library, which allows itself once a process, the
+//!   reproducible bit for bit. The only globals are the ONNX Runtime library, which can be loaded once per process, the
 //!   machine's memory, measured once, and scratch memory of threads.
-
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 /// Writes a line to standard output in a function that returns [`anyhow::Result`]. Unlike `println!`, which panics, it
@@ -33,6 +44,7 @@ macro_rules! say {
     };
 }
 
+pub mod analysis;
 pub mod arena;
 pub mod chess;
 pub mod cli;
@@ -41,7 +53,9 @@ pub mod config_file;
 pub mod dataset;
 pub mod engine;
 pub mod files;
+pub mod game;
 pub mod hashing;
+pub mod labeling;
 pub mod lc0;
 pub mod memory;
 pub mod network;
@@ -56,7 +70,9 @@ pub mod sparse;
 pub mod stats;
 pub mod syzygy;
 pub mod terminal;
+pub mod train;
 pub mod uci;
+pub mod uci_client;
 
 #[cfg(all(test, unix))]
 #[path = "../tests/common/script.rs"]

@@ -7,11 +7,11 @@ use shakmaty::{Chess, Color, EnPassantMode, KnownOutcome, Position, fen::Fen};
 use super::player::Limit;
 use crate::{
     chess::{History, PackedMove, setup},
-    selfplay::{
+    game::{
         adjudicate::{Adjudicator, Ending, Rules, Verdict, by_rules},
         openings::Opening,
     },
-    uci::client::{Client, ClientError, EngineAnswer, EngineScore, GoLimits, Thoughts},
+    uci_client::{Client, ClientError, EngineAnswer, EngineScore, GoLimits, Thoughts},
 };
 
 /// What a mate counts as, in pawns.

@@ -9,7 +9,7 @@ use std::{
 
 use thiserror::Error;
 
-use crate::uci::client::{Client, ClientError};
+use crate::uci_client::{Client, ClientError};
 
 /// The word that stands for this program.
 pub const SELF: &str = "self";

@@ -17,8 +17,8 @@ use super::{
 };
 use crate::{
     files::{self, output},
+    game::openings::Opening,
     pgn::{Game, Reader, write::GameText},
-    selfplay::openings::Opening,
 };
 
 /// What decides the games of a match, by name.
@@ -250,7 +250,7 @@ fn count(game: &Game, openings: &[Opening], tally: &mut Tally) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{arena::game::Termination, chess::setup, selfplay::adjudicate::Ending};
+    use crate::{arena::game::Termination, chess::setup, game::adjudicate::Ending};
     use shakmaty::Color;
 
     fn played(start: &Chess) -> MatchGame {

@@ -12,8 +12,8 @@ use super::{
     tally::{Round, Tally},
 };
 use crate::{
-    selfplay::openings::Opening,
-    uci::client::{Client, ClientError},
+    game::openings::Opening,
+    uci_client::{Client, ClientError},
 };
 
 /// A match.

@@ -24,11 +24,11 @@ use crate::{
         tally::{Round, Tally},
     },
     files::output::NewFile,
-    hashing::sha256_of_file,
-    selfplay::{
+    game::{
         adjudicate::{DrawRule, Rules, WinRule},
         openings::{Book, Opening},
     },
+    hashing::sha256_of_file,
     stats::sprt::{Model, Sprt},
     terminal::{self, counted},
 };

@@ -12,14 +12,14 @@ use crate::files::{
 };
 use crate::network::load::wishes;
 use crate::sparse::network::Shape;
-use crate::sparse::train::adam::WEIGHT_DECAY;
-use crate::sparse::train::batches::{self, BatchSettings};
-use crate::sparse::train::checkpoint::Checkpoint;
-use crate::sparse::train::data::{MixPart, MixtureSettings, NetworkPart};
-use crate::sparse::train::start::{Changes, random_start, start_from};
-use crate::sparse::train::step::ValueLoss;
-use crate::sparse::train::targets::ResultShare;
-use crate::sparse::train::{self, TrainingSettings, measure_file};
+use crate::train::adam::WEIGHT_DECAY;
+use crate::train::batches::{self, BatchSettings};
+use crate::train::checkpoint::Checkpoint;
+use crate::train::data::{MixPart, MixtureSettings, NetworkPart};
+use crate::train::start::{Changes, random_start, start_from};
+use crate::train::step::ValueLoss;
+use crate::train::targets::ResultShare;
+use crate::train::{self, TrainingSettings, measure_file};
 
 /// No sparse network is larger, in bytes.
 const LARGEST_NETWORK: u64 = 1 << 30;

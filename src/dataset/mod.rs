@@ -1,21 +1,10 @@
-//! Training data: games to packed records, positions to label, labels from a UCI engine, statistics.
+//! Record formats: positions with labels ([`record`], [`record_file`]) and positions with all visits of their searches
+//! ([`searched`]); records from games ([`pgn`]) and counts of what files hold ([`stats`]).
 //!
-//! `scorn dataset pgn` turns games into records, `sample` makes positions that games lack, `visit` takes those that our
-//! own search visits, `search` what it found at those that it visited often, `planes` turns games into what networks see,
-//! `label` asks a teacher about positions, `tables` endgame tablebases, `policy` another network, `stats` counts.
-//! `networks/training` reads the records.
-//! Self-play leaves positions with all visits ([`searched`]).
-//! Everything but a label is decided by seed and inputs. What was begun is only continued with the same ones, and bad games
-//! and records are named.
+//! Nothing here searches or evaluates: [`labeling`](crate::labeling) does. `networks/training` reads the same formats.
 
-pub mod label;
 pub mod pgn;
-pub mod planes;
-pub mod policy;
 pub mod record;
-pub mod sample;
-pub mod search;
+pub mod record_file;
 pub mod searched;
 pub mod stats;
-pub mod tables;
-pub mod visit;

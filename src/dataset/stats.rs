@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use super::record::{NO_RESULT, NO_SCORE, RecordReader, Source, is_mate};
+use super::record::{NO_RESULT, NO_SCORE, Source, is_mate};
+use super::record_file::RecordReader;
 
 /// Counts of one source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -15,12 +15,12 @@ use shakmaty::{
 };
 
 use super::{
-    adjudicate::Ending,
     played::{By, Played, Reason, Thought},
     records::{Sample, Sides, for_each_sample},
 };
 use crate::{
     chess::{PackedMove, moves::legal_moves},
+    game::adjudicate::Ending,
     lc0::InputFormat,
     network::input::{
         encoder::encode,

@@ -236,6 +236,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        game::adjudicate::Rules,
         network::{
             hash::HashEvaluator,
             load::{NetworkConfig, load_backend},
@@ -243,7 +244,6 @@ mod tests {
         },
         options::Options,
         selfplay::{
-            adjudicate::Rules,
             plan::{Colors, Contestant, PlayoutCap, RandomPlies, Resign, Starts, Terms},
             played::{By, Reason, Seat},
         },

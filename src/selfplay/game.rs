@@ -10,12 +10,12 @@ use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 use shakmaty::{Color, KnownOutcome, Position};
 
 use super::{
-    adjudicate::{Adjudicator, by_rules},
     plan::{Contestant, Plan},
     played::{By, Played, PlayedMove, Raw, Reason, Thought},
 };
 use crate::{
     chess::{History, PackedMove, moves::legal_moves},
+    game::adjudicate::{Adjudicator, by_rules},
     hashing::mix,
     network::{Batch, Evaluator},
     player::contempt_side,

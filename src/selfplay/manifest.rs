@@ -4,12 +4,10 @@ use anyhow::{Result, ensure};
 use serde_json::{Map, Value, json};
 use shakmaty::{EnPassantMode, Position, fen::Fen};
 
-use super::{
-    openings::Opening,
-    plan::{Colors, Contestant, Plan, Starts},
-};
+use super::plan::{Colors, Contestant, Plan, Starts};
 use crate::{
     chess::{History, moves::legal_moves, setup},
+    game::openings::Opening,
     hashing::hex,
     network::{
         Batch, Evaluator,

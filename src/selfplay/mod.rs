@@ -1,7 +1,4 @@
-//! Games that the program plays by itself or has others play: where they begin ([`openings`], [`odds`]) and when they end
-//! ([`adjudicate`]).
-//!
-//! Self-play proper: a [`game`] is a search after another, each on its side's own tree; the [`driver`] plays many games at
+//! Self-play: a [`run`] plays games. A [`game`] is a search after another, each on its side's own tree; the [`driver`] plays many games at
 //! once, so that their leaves fill the network's batches; a [`store`] keeps what was played on disk in such a way that a run
 //! that was killed goes on to the same bytes, and the [`manifest`] says what it was played with. Searches become training
 //! positions ([`records`], and lc0's [`chunk`]s), and a [`controller`] can hold the share of draws.
@@ -14,15 +11,13 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)
 )]
 
-pub mod adjudicate;
 pub mod chunk;
 pub mod controller;
 pub mod driver;
 pub mod game;
 pub mod manifest;
-pub mod odds;
-pub mod openings;
 pub mod plan;
 pub mod played;
 pub mod records;
+pub mod run;
 pub mod store;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use shakmaty::Color;
 
-use super::{
-    adjudicate::Rules,
-    odds::{self, OddsError},
-    openings::{Book, Opening},
-};
 use crate::{
+    game::{
+        adjudicate::Rules,
+        odds::{self, OddsError},
+        openings::{Book, Opening},
+    },
     hashing::mix,
     network::{Evaluator, opponent::Networks},
     options::Options,

@@ -2,9 +2,9 @@
 
 use shakmaty::{Chess, Color, KnownOutcome, Position};
 
-use super::adjudicate::Ending;
 use crate::{
     chess::{PackedMove, wdl},
+    game::adjudicate::Ending,
     network::Value,
     options::ScoreType,
     pgn::{LIMIT_TAG, write::GameText},

@@ -112,11 +112,9 @@ mod tests {
     use super::*;
     use crate::{
         dataset::searched::SearchedFile,
+        game::adjudicate::Ending,
         network::Value,
-        selfplay::{
-            adjudicate::Ending,
-            played::{Raw, Reason},
-        },
+        selfplay::played::{Raw, Reason},
     };
 
     /// A game of one searched move.

@@ -488,7 +488,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::*;
-    use crate::sparse::train::step::{self, Chunk, ValueTarget, Workspace};
+    use crate::train::step::{self, Chunk, ValueTarget, Workspace};
 
     const SHAPE: Shape = Shape {
         policy: 192,

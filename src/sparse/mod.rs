@@ -16,4 +16,3 @@ pub mod network;
 pub mod see;
 pub mod simd;
 pub mod tactics;
-pub mod train;

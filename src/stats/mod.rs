@@ -10,7 +10,6 @@ pub mod page;
 pub mod paper;
 pub mod plot;
 pub mod policy;
-pub mod records;
 pub mod sprt;
 
 /// The 97.5 % quantile of the normal distribution: intervals are of 95 %.

@@ -10,7 +10,6 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)
 )]
 
-pub mod client;
 pub mod command;
 pub mod info;
 mod listener;

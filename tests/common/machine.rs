@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::shared::skipped;
+use super::skipped;
 
 /// A folder on a disk of its own, of 64 KiB. It is unmounted when this is dropped.
 pub struct SmallDisk(tempfile::TempDir);

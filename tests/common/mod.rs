@@ -1,11 +1,14 @@
-//! What the search tests share: a tree with the hash evaluator (or another one) and a way to run it.
+//! Shared by the tests: a tree with an evaluator and a way to search it, a session with the real program, machines that
+//! misbehave.
 #![allow(
     dead_code,
     unused_imports,
     reason = "each test binary uses its part of this"
 )]
 
+pub mod machine;
 pub mod ordered;
+pub mod script;
 pub mod session;
 mod shared;
 

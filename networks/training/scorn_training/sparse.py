@@ -1,7 +1,7 @@
 """Sparse networks in PyTorch: their weights, checkpoints, losses and optimizer, all as `scorn train` has them.
 
-The network and its sections are those of src/sparse/network.rs, checkpoints those of src/sparse/train/checkpoint.rs, batches those of
-src/sparse/train/batches.rs. Inputs are 0 or 1 and few of them 1; on a GPU a product with the whole matrix is still faster than
+The network and its sections are those of src/sparse/network.rs, checkpoints those of src/train/checkpoint.rs, batches those of
+src/train/batches.rs. Inputs are 0 or 1 and few of them 1; on a GPU a product with the whole matrix is still faster than
 sums over lists, and exact but for the weights' rounding where TensorFloat-32 is allowed.
 """
 

@@ -2,27 +2,26 @@
 //! position is searched with a tree of its own, so a long job that was interrupted continues where it stopped and ends
 //! with the same results.
 
-mod annotate;
-mod input;
 mod output;
-mod report;
-mod review;
 
 use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
-use shakmaty::Color;
 
-pub use self::input::{Item, Items, from_epd, from_pgn};
-use self::{
-    output::{PositionRecord, ResultWriter, SolutionRecord},
-    review::{GameReview, Reviewer},
-};
+use self::output::Output;
 use crate::{
+    analysis::{
+        annotate,
+        input::{self, Item, Items},
+        position::analyze,
+        report,
+        review::{GameReview, Reviewer},
+        suite::SuiteScore,
+    },
     files::output::{NewFile, is_same_place},
     hashing::sha256,
     network::{
@@ -31,8 +30,7 @@ use crate::{
     },
     options::Options,
     player::{Load, Player},
-    search::{Limits, MoveStat, REPORT_INTERVAL, Report, Reporter, StopSignal, SystemClock, Tree},
-    stats::median,
+    search::Limits,
     terminal::tell,
 };
 
@@ -203,7 +201,7 @@ pub fn command(
     let settings = args.settings(&options)?;
     let inputs = args.inputs(&options);
     let pages = Pages::create(args, &inputs)?;
-    let mut writer = ResultWriter::new(args, &settings, &inputs)?;
+    let mut writer = Output::new(args, &settings, &inputs)?;
     if let Some(reason) = opponent::why_idle(&player.options) {
         tell(format_args!("scorn: {reason}"));
     }
@@ -316,101 +314,6 @@ impl Pages {
     }
 }
 
-/// How many positions with a known solution were solved, and when.
-#[derive(Default)]
-struct SuiteScore {
-    tested: u64,
-    solved: u64,
-    solutions: Vec<SolutionRecord>,
-}
-
-impl SuiteScore {
-    fn add(&mut self, solved: Option<bool>, solution: Option<SolutionRecord>) {
-        self.tested += u64::from(solved.is_some());
-        self.solved += u64::from(solved == Some(true));
-        self.solutions.extend(solution);
-    }
-
-    /// For people, if there was a known solution.
-    fn text(&self) -> Option<String> {
-        if self.tested == 0 {
-            return None;
-        }
-        let mut text = format!("solved {} of {}", self.solved, self.tested);
-        if !self.solutions.is_empty() {
-            let solutions = self.solutions.iter();
-            let nodes = median(solutions.clone().map(|s| s.nodes as f64).collect());
-            let seconds = median(solutions.map(|s| s.time_ms as f64 / 1000.0).collect());
-            text += &format!("; to the solution {nodes} nodes, {seconds:.2} s (medians)");
-        }
-        Some(text)
-    }
-}
-
-/// Searches one position.
-///
-/// # Errors
-/// When the evaluator fails.
-fn analyze(item: &Item, player: &Player, limits: &Limits, moves: bool) -> Result<PositionRecord> {
-    let job = player.job(item.history.clone(), limits.clone());
-    let mut tree = Tree::default();
-    let clock = SystemClock::default();
-    let mut collector = Collector {
-        item,
-        stats: Vec::new(),
-        solution: None,
-    };
-    let stop = StopSignal::default();
-    let outcome = player
-        .search(&mut tree, &job, &stop, &clock, &mut collector)
-        .with_context(|| format!("analysing {}", item.name))?;
-    let stats = moves.then_some(&collector.stats[..]);
-    let mut record = PositionRecord::new(item, &outcome, &player.options, stats);
-    if record.solved == Some(true) {
-        record.solution = collector.solution;
-    }
-    Ok(record)
-}
-
-/// Keeps the statistics of the moves, and when the solution was found.
-struct Collector<'a> {
-    item: &'a Item,
-    stats: Vec<MoveStat>,
-    /// Since when the first line has been a solution.
-    solution: Option<SolutionRecord>,
-}
-
-impl Reporter for Collector<'_> {
-    fn report(&mut self, report: &Report) {
-        let first = report.lines.first().and_then(|line| line.pv.first());
-        let is_solved = first.and_then(|&m| self.item.is_solved_by(m)) == Some(true);
-        if !is_solved {
-            self.solution = None;
-        } else if self.solution.is_none() {
-            self.solution = Some(SolutionRecord {
-                nodes: report.nodes,
-                time_ms: report.elapsed.as_millis() as u64,
-            });
-        }
-    }
-
-    fn move_stats(&mut self, stats: &[MoveStat]) {
-        self.stats = stats.to_vec();
-    }
-
-    fn note(&mut self, text: &str) {
-        tell(format_args!("scorn: {text}"));
-    }
-
-    fn interval(&self) -> Duration {
-        // The nodes to the solution are counted to the batch.
-        match self.item.has_solution() {
-            true => Duration::ZERO,
-            false => REPORT_INTERVAL,
-        }
-    }
-}
-
 /// Shown on a terminal, when there is more than one position.
 fn progress_bar(count: Option<u64>) -> ProgressBar {
     match count {
@@ -426,28 +329,5 @@ fn progress_bar(count: Option<u64>) -> ProgressBar {
             }
         }
         None => ProgressBar::new_spinner(),
-    }
-}
-
-/// White's point of view is what game analysis is usually read in.
-fn sign(turn: Color) -> f32 {
-    turn.fold_wb(1.0, -1.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_suite_is_told_with_its_medians() {
-        let mut score = SuiteScore::default();
-        assert_eq!(score.text(), None);
-        score.add(Some(false), None);
-        assert_eq!(score.text().unwrap(), "solved 0 of 1");
-        for (nodes, time_ms) in [(100, 3000), (1, 1000)] {
-            score.add(Some(true), Some(SolutionRecord { nodes, time_ms }));
-        }
-        let expected = "solved 2 of 3; to the solution 50.5 nodes, 2.00 s (medians)";
-        assert_eq!(score.text().unwrap(), expected);
     }
 }

@@ -12,10 +12,11 @@ use super::progress_records;
 use crate::{
     commands::numbers::count,
     dataset::{
-        label::{Teacher, apply},
-        record::{ALTERNATIVES, Layout, Record, RecordJob, RecordReader, RecordWriter},
+        record::{ALTERNATIVES, Record},
+        record_file::{Layout, RecordJob, RecordReader, RecordWriter},
     },
-    uci::client::GoLimits,
+    labeling::label::{Teacher, apply},
+    uci_client::GoLimits,
 };
 
 /// So many answers in a row that are no moves of their positions are answers to others: one was lost or came twice.
@@ -147,7 +148,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::dataset::record::{Alternative, MATE, NO_SCORE, Source, read_all};
+    use crate::dataset::record::{Alternative, MATE, NO_SCORE, Source};
+    use crate::dataset::record_file::read_all;
 
     /// A teacher in shell that answers every `go` with the same lines.
     #[cfg(unix)]

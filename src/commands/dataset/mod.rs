@@ -105,7 +105,8 @@ mod tests {
 
     use shakmaty::Chess;
 
-    use crate::dataset::record::{Layout, Record, RecordWriter, Source};
+    use crate::dataset::record::{Record, Source};
+    use crate::dataset::record_file::{Layout, RecordWriter};
 
     /// A file in this folder with the start position, held out, of game 7.
     pub fn one_position(folder: &Path) -> PathBuf {

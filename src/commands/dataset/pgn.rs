@@ -11,7 +11,7 @@ use crate::{
     commands::numbers::{count, percent},
     dataset::{
         pgn::{GameRecords, read_games},
-        record::{Layout, RecordWriter},
+        record_file::{Layout, RecordWriter},
     },
     files::{self, output::NewFile},
     pgn::text::Texts,
@@ -154,7 +154,8 @@ mod tests {
     use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
     use super::*;
-    use crate::dataset::record::{Source, read_all};
+    use crate::dataset::record::Source;
+    use crate::dataset::record_file::read_all;
 
     fn args(input: &Path, out: &Path) -> PgnArgs {
         PgnArgs {

@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::{
-    dataset::planes::{PlanesEncoding, write_game},
     files::output::NewFile,
+    labeling::planes::{PlanesEncoding, write_game},
     network::input::Encoding,
     options::Options,
     pgn::{ReadError, Reader},

@@ -9,11 +9,9 @@ use shakmaty::Chess;
 use super::progress_records;
 use crate::{
     commands::numbers::count,
-    dataset::{
-        policy::Answers,
-        record::{Record, RecordReader},
-    },
+    dataset::{record::Record, record_file::RecordReader},
     files::output::NewFile,
+    labeling::policy::Answers,
     network::{Evaluator, load::weights, opponent::Role},
     options::Options,
     player::Load,
@@ -106,7 +104,8 @@ mod tests {
     use super::*;
     use crate::{
         dataset::{
-            record::{Layout, RecordWriter, Source},
+            record::Source,
+            record_file::{Layout, RecordWriter},
             searched::SearchedFile,
         },
         network::{Batch, EvaluateError, Value},

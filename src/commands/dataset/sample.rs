@@ -8,11 +8,9 @@ use clap::Args;
 use super::progress_records;
 use crate::{
     commands::numbers::count,
-    dataset::{
-        record::{Layout, RecordWriter},
-        sample::{Sampler, read_games},
-    },
+    dataset::record_file::{Layout, RecordWriter},
     files::output::NewFile,
+    labeling::sample::{Sampler, read_games},
 };
 
 /// Options of `dataset sample`.
@@ -83,7 +81,8 @@ mod tests {
     use shakmaty::{CastlingMode, Chess, Position};
 
     use super::*;
-    use crate::dataset::record::{Record, Source, read_all};
+    use crate::dataset::record::{Record, Source};
+    use crate::dataset::record_file::read_all;
 
     #[test]
     fn what_cannot_be_made_is_an_error() {

@@ -8,13 +8,13 @@ use clap::Args;
 use super::progress_records;
 use crate::{
     commands::numbers::{count, number_from},
-    dataset::{
+    dataset::searched::Samples,
+    files::output::NewFile,
+    labeling::{
         sample::read_games,
         search::Found,
-        searched::Samples,
         visit::{Searcher, seed_of_search},
     },
-    files::output::NewFile,
     network::load::weights,
     options::Options,
     player::Load,

@@ -7,11 +7,9 @@ use clap::Args;
 
 use super::progress_records;
 use crate::{
-    dataset::{
-        record::{Layout, RecordReader, RecordWriter},
-        tables,
-    },
+    dataset::record_file::{Layout, RecordReader, RecordWriter},
     files::output::NewFile,
+    labeling::tables,
     syzygy::Tables,
     terminal::tell,
 };

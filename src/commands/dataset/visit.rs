@@ -8,8 +8,8 @@ use clap::Args;
 use super::progress_records;
 use crate::{
     commands::numbers::count,
-    dataset::{
-        record::{Layout, RecordJob, RecordWriter},
+    dataset::record_file::{Layout, RecordJob, RecordWriter},
+    labeling::{
         sample::read_games,
         visit::{Searcher, seed_of_search},
     },
@@ -89,7 +89,8 @@ mod tests {
     use super::*;
     use crate::{
         commands::dataset::tests::one_position,
-        dataset::record::{Record, Source, read_all},
+        dataset::record::{Record, Source},
+        dataset::record_file::read_all,
         network::hash::HashEvaluator,
     };
 

@@ -6,10 +6,8 @@ use anyhow::Result;
 
 use crate::{
     commands::numbers::{number_from, percent, share},
-    selfplay::{
-        adjudicate::{DrawRule, RuleError, WinRule},
-        records::Sides,
-    },
+    game::adjudicate::{DrawRule, RuleError, WinRule},
+    selfplay::{records::Sides, run::TrainingOutput},
 };
 
 /// Shown below the options.
@@ -149,6 +147,17 @@ pub enum ColorChoice {
     Both,
 }
 
+impl SelfplayArgs {
+    /// The training data that is written besides games.
+    pub(super) fn training_output(&self) -> TrainingOutput {
+        TrainingOutput {
+            records: self.records,
+            chunks: self.chunks,
+            sides: self.record_side.sides(),
+        }
+    }
+}
+
 /// Whose positions are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum RecordSide {
@@ -161,7 +170,7 @@ pub enum RecordSide {
 }
 
 impl RecordSide {
-    pub(super) fn sides(self) -> Sides {
+    fn sides(self) -> Sides {
         Sides([self != RecordSide::B, self != RecordSide::A])
     }
 }

@@ -10,6 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::{
     selfplay::{
         driver::GamesProgress,
+        run::RunObserver,
         store::{GameFacts, GameTally, Store},
     },
     terminal::{counted, tell},
@@ -21,8 +22,8 @@ const BETWEEN_LINES: Duration = Duration::from_secs(30);
 /// What is shown while games are played.
 pub(super) struct Display {
     pub(super) bar: ProgressBar,
-    /// When it was last told how things stand, where no bar is seen.
-    told: Duration,
+    /// When the last line was printed, where there is no terminal for the bar.
+    last_line: Duration,
     pub(super) progress: Arc<GamesProgress>,
     pub(super) tally: GameTally,
     searches: u64,
@@ -30,7 +31,8 @@ pub(super) struct Display {
 }
 
 impl Display {
-    pub(super) fn new(games: u64) -> Display {
+    /// `games` are all of the run; those that the store has already are counted.
+    pub(super) fn new(games: u64, store: &Store, progress: Arc<GamesProgress>) -> Display {
         let template = "{bar:20} {pos}/{len} games, {msg}, {elapsed} elapsed, {eta} to go";
         let style = ProgressStyle::with_template(template);
         let bar = ProgressBar::new(games);
@@ -39,24 +41,35 @@ impl Display {
             Err(_) => bar,
         };
         bar.enable_steady_tick(Duration::from_secs(1));
+        let mut tally = GameTally::default();
+        store.facts().values().for_each(|game| tally.add(game));
+        bar.set_position(store.facts().len() as u64);
+        bar.reset_eta();
         Display {
             bar,
-            told: Duration::ZERO,
-            progress: Arc::default(),
-            tally: GameTally::default(),
+            last_line: Duration::ZERO,
+            progress,
+            tally,
             searches: 0,
             nodes: 0,
         }
     }
 
-    /// Counts the games that are there already.
-    pub(super) fn begin(&mut self, store: &Store) {
-        store.facts().values().for_each(|game| self.tally.add(game));
-        self.bar.set_position(store.facts().len() as u64);
-        self.bar.reset_eta();
+    pub(super) fn evaluations(&self) -> u64 {
+        self.progress.positions.load(Ordering::Relaxed)
     }
 
-    pub(super) fn add(&mut self, game: &GameFacts) {
+    pub(super) fn per_second(&self, count: u64) -> f64 {
+        count as f64 / self.bar.elapsed().as_secs_f64().max(1e-3)
+    }
+
+    pub(super) fn evaluations_per_second(&self) -> f64 {
+        self.per_second(self.evaluations())
+    }
+}
+
+impl RunObserver for Display {
+    fn finished(&mut self, game: &GameFacts) {
         self.tally.add(game);
         self.searches += game.searches as u64;
         self.nodes += game.nodes;
@@ -72,31 +85,18 @@ impl Display {
         );
         self.bar.inc(1);
         let (games, elapsed) = (self.bar.position(), self.bar.elapsed());
-        if self.bar.is_hidden() && elapsed - self.told >= BETWEEN_LINES {
-            self.told = elapsed;
+        if self.bar.is_hidden() && elapsed - self.last_line >= BETWEEN_LINES {
+            self.last_line = elapsed;
             tell(format_args!("{}, {text}", counted(games, "game")));
         }
         self.bar.set_message(text);
     }
 
-    /// A line that stays.
-    pub(super) fn say(&self, text: &str) {
+    fn note(&mut self, text: &str) {
         match self.bar.is_hidden() {
             true => tell(text),
             false => self.bar.println(text),
         }
-    }
-
-    pub(super) fn evaluations(&self) -> u64 {
-        self.progress.positions.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn per_second(&self, count: u64) -> f64 {
-        count as f64 / self.bar.elapsed().as_secs_f64().max(1e-3)
-    }
-
-    pub(super) fn evaluations_per_second(&self) -> f64 {
-        self.per_second(self.evaluations())
     }
 }
 

@@ -18,17 +18,14 @@ use self::{
     setup::{check_meaning, different_games, plan, work},
 };
 use crate::{
-    dataset::searched::Samples,
     options::{Options, PLAIN_PUCT},
     player::Load,
     selfplay::{
-        chunk,
         controller::{Aim, Controller},
-        driver, manifest,
+        manifest,
         plan::Plan,
-        played::{By, Played, PlayedMove, Seat},
-        records::{for_each_sample, samples_of},
-        store::{BALANCE, GameFacts, GameTally, Store, StoredGame},
+        run::SelfplayRun,
+        store::Store,
     },
     terminal::{counted, tell},
 };
@@ -71,12 +68,13 @@ pub fn command(
         part_size,
         args.resume,
     )?;
+    let progress = Arc::default();
     let mut run = SelfplayRun {
-        args,
-        display: Display::new(numbers.len() as u64),
+        observer: Display::new(numbers.len() as u64, &store, Arc::clone(&progress)),
+        output: args.training_output(),
         store,
+        progress,
     };
-    run.display.begin(&run.store);
     let batch = balance
         .as_ref()
         .map_or(numbers.len(), |_| args.balance_games as usize);
@@ -89,9 +87,14 @@ pub fn command(
             run.update(controller, numbers)?;
         }
     }
-    run.display.bar.finish_and_clear();
+    run.observer.bar.finish_and_clear();
     let sum = run.store.finish()?;
-    run.tell_of_no_samples();
+    if run.lacks_samples() {
+        tell(
+            "scorn: no position of these games is a training sample (random moves, fast searches and the moves of a side \
+             that is not recorded are left out): no records and no chunks were written",
+        );
+    }
     report(args, &run, balance.as_ref(), &sum)
 }
 
@@ -166,7 +169,7 @@ fn set_limits(plan: &mut Plan, controller: &Controller, is_odds: bool) {
 fn manifest(args: &SelfplayArgs, plan: &Plan) -> Result<Map<String, Value>> {
     let mut manifest = manifest::of(plan)?;
     let shard = format!("{}/{}", args.shard.index + 1, args.shard.count);
-    let sides = args.record_side.sides().0;
+    let sides = args.training_output().sides.0;
     let balance = args.balance.map(|target| {
         json!({
             "target": target,
@@ -194,119 +197,14 @@ fn manifest(args: &SelfplayArgs, plan: &Plan) -> Result<Map<String, Value>> {
     Ok(manifest)
 }
 
-/// A run under way.
-struct SelfplayRun<'a> {
-    args: &'a SelfplayArgs,
-    store: Store,
-    display: Display,
-}
-
-impl SelfplayRun<'_> {
-    /// Plays those of the games that are not there yet.
-    fn play(&mut self, plan: &Plan, numbers: &[u64], work: driver::Workload) -> Result<()> {
-        let is_missing = |number: &u64| !self.store.facts().contains_key(number);
-        let missing: Vec<u64> = numbers.iter().copied().filter(is_missing).collect();
-        let progress = Arc::clone(&self.display.progress);
-        driver::play(plan, &missing, work, &progress, |played| {
-            let (game, chunk) = self.stored(plan, &played)?;
-            self.display.add(&game.facts);
-            self.store.add(game, chunk.as_deref())
-        })
-    }
-
-    /// What is kept of a game, and its chunk.
-    fn stored(&self, plan: &Plan, played: &Played) -> Result<(StoredGame, Option<Vec<u8>>)> {
-        let (args, sides) = (self.args, self.args.record_side.sides());
-        let fill = [0, 1].map(|player: usize| plan.players[player].options.history_fill);
-        let chunk = match args.chunks {
-            true => chunk::of_game(played, sides, fill)?,
-            false => None,
-        };
-        let samples = match args.records {
-            true => samples_of(played, sides),
-            false => Samples::default(),
-        };
-        let (mut count, mut frozen) = (0, 0);
-        if args.records || args.chunks {
-            for_each_sample(played, sides, |sample| {
-                count += 1;
-                frozen += u64::from(sample.is_frozen());
-            });
-        }
-        let is_search = |played: &&PlayedMove| matches!(played.by, By::Search(_));
-        let facts = GameFacts {
-            number: played.number,
-            result: played.outcome.as_str().to_owned(),
-            white: played.white,
-            plies: played.moves.len(),
-            searches: played.moves.iter().filter(is_search).count(),
-            nodes: played.nodes,
-            would_resign: played.would_resign.is_some(),
-            false_resignation: played.is_false_resignation(),
-            samples: count,
-            frozen_samples: frozen,
-            chunk: None,
-        };
-        let pgn = played.pgn([seat(plan, played.white), seat(plan, 1 - played.white)]);
-        Ok((
-            StoredGame {
-                facts,
-                pgn,
-                samples,
-            },
-            chunk,
-        ))
-    }
-
-    /// Tells when there is nothing to learn from, so that files that were asked for are not there.
-    fn tell_of_no_samples(&self) {
-        let is_wanted = self.args.records || self.args.chunks;
-        if is_wanted && self.store.facts().values().all(|game| game.samples == 0) {
-            tell(
-                "scorn: no position of these games is a training sample (random moves, fast searches and the other side's are \
-                 none): there are no records and no chunks",
-            );
-        }
-    }
-
-    /// Tells the controller how a batch ended, and keeps its path.
-    fn update(&mut self, controller: &mut Controller, numbers: &[u64]) -> Result<()> {
-        let mut tally = GameTally::default();
-        let games = numbers
-            .iter()
-            .filter_map(|number| self.store.facts().get(number));
-        games.for_each(|game| tally.add(game));
-        controller.update(tally.white + tally.black, tally.draws);
-        if let Some(step) = controller.path().last() {
-            let (batch, limit, nodes) = (step.batch, step.next_sc_limit, step.next_nodes);
-            let text = format!(
-                "batch {batch}: (w+l)/d {:.2}, next ScLimit {limit}, nodes {nodes}",
-                step.ratio
-            );
-            self.display.say(&text);
-        }
-        let lines = controller.lines()?;
-        self.store.write_file(BALANCE, lines.as_bytes())
-    }
-}
-
-fn seat(plan: &Plan, player: usize) -> Seat<'_> {
-    let player = &plan.players[player];
-    Seat {
-        name: &player.name,
-        nodes: player.nodes,
-        sc_limit: player.options.sc_limit,
-    }
-}
-
 /// The end, for people or programs.
 fn report(
     args: &SelfplayArgs,
-    run: &SelfplayRun<'_>,
+    run: &SelfplayRun<Display>,
     balance: Option<&Controller>,
     sum: &str,
 ) -> Result<()> {
-    let display = &run.display;
+    let display = &run.observer;
     let tally = &display.tally;
     let (evaluations, nodes) = (
         display.evaluations_per_second(),

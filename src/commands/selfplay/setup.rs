@@ -8,6 +8,7 @@ use shakmaty::Color;
 use super::args::{ColorChoice, SelfplayArgs};
 use crate::{
     commands::open_tables,
+    game::{adjudicate::Rules, openings::Book},
     network::{
         Evaluator, cores,
         load::wishes::adapted,
@@ -16,9 +17,7 @@ use crate::{
     options::{ONLY_UCI, Options, ScSampling, settings},
     player::Load,
     selfplay::{
-        adjudicate::Rules,
         driver,
-        openings::Book,
         plan::{Colors, Contestant, Plan, PlayoutCap, RandomPlies, Resign, Starts, Terms},
     },
     syzygy::Tables,

@@ -15,6 +15,7 @@ use self::page::page;
 use crate::{
     dataset::searched::is_searched,
     files::{self, output::NewFile},
+    labeling::policy_stats,
     network::{Evaluator, compose::decorators::Decorators, load::wishes::adapted, opponent::Role},
     options::Options,
     pgn::{LIMIT_TAG, ReadError, Reader},
@@ -27,7 +28,6 @@ use crate::{
         games::{GameStats, Summary},
         paper,
         policy::PolicySummary,
-        records,
     },
     terminal,
 };
@@ -204,7 +204,7 @@ fn count(path: &Path, network: Option<&dyn Evaluator>) -> Result<Counted> {
     let mut limits: BTreeSet<u64> = BTreeSet::new();
     for file in &files {
         if file.is_file() && is_searched(file)? {
-            let policies = records::count(file, network)?;
+            let policies = policy_stats::count(file, network)?;
             counted.stats.policies.append(&policies);
         } else {
             count_games(file, &mut counted, &mut limits)?;

@@ -1,0 +1,106 @@
+//! Games with what the analysis found: PGN with evaluations, glyphs and comments that lichess, ChessBase and others show.
+
+use shakmaty::Color;
+
+use super::{
+    record::{LineRecord, PositionRecord},
+    review::{GameReview, ReviewedMove, TrapMoment, best_objectively, values},
+};
+use crate::{
+    chess::wdl::{self, Value},
+    options::ScoreType,
+    pgn::write::GameText,
+};
+
+/// The text of a reviewed game.
+pub fn annotated(review: &GameReview) -> String {
+    let game = &review.game;
+    let mut tags: Vec<(&str, String)> = Vec::new();
+    // The start position is written by itself.
+    for (name, value) in &game.tags {
+        if !["SetUp", "FEN", "Annotator"].contains(&&**name) {
+            tags.push((name, value.clone()));
+        }
+    }
+    tags.push(("Annotator", format!("Scorn {}", env!("CARGO_PKG_VERSION"))));
+    let glyph = |reviewed: &ReviewedMove| reviewed.judgement.map_or(0, |judged| judged.glyph());
+    let nags: Vec<u8> = review.moves.iter().map(glyph).collect();
+    let moves: Vec<_> = review
+        .moves
+        .iter()
+        .enumerate()
+        .map(|(index, reviewed)| (reviewed.played, comment(reviewed, review.after(index))))
+        .collect();
+    let text = GameText {
+        tags,
+        start: &game.start,
+        moves: &moves,
+        nags: &nags,
+        result: &game.result,
+    };
+    text.text()
+}
+
+/// `[%eval 0.31] [%wdl 402,420,178] Blunder. Nf3 was better. It falls into the trap.`
+fn comment(reviewed: &ReviewedMove, after: Option<&PositionRecord>) -> String {
+    let mut parts = Vec::new();
+    if let Some(line) = after.and_then(|record| best_objectively(&record.lines)) {
+        let turn = !reviewed.turn;
+        parts.push(format!("[%eval {}]", eval(line, turn)));
+        let [win, draw, loss] = objective(line);
+        let (white, black) = turn.fold_wb((win, loss), (loss, win));
+        parts.push(format!("[%wdl {white},{draw},{black}]"));
+    }
+    if let Some(judged) = reviewed.judgement {
+        let better = reviewed.best_other_line().and_then(|line| line.san.first());
+        let better = better.map_or(String::new(), |san| format!(" {san} was better."));
+        parts.push(format!("{}.{better}", judged.word()));
+    }
+    if let Some(moment) = reviewed.trap {
+        parts.push(trap_comment(reviewed, moment));
+    }
+    parts.join(" ")
+}
+
+fn trap_comment(reviewed: &ReviewedMove, moment: TrapMoment) -> String {
+    let percent = |line: &LineRecord| {
+        let (practical, objective) = values(line);
+        format!("{:+.0} %", 50.0 * (practical - objective))
+    };
+    let line = match moment {
+        TrapMoment::Set => reviewed.played_line(),
+        TrapMoment::Missed => reviewed.missed_line(),
+        TrapMoment::Met | TrapMoment::Fallen => None,
+    };
+    let what = match (moment, line) {
+        (TrapMoment::Missed, Some(line)) => {
+            let san = line.san.first().map_or("", |san| san);
+            format!(" with {san} ({})", percent(line))
+        }
+        (_, Some(line)) => format!(" ({})", percent(line)),
+        _ => String::new(),
+    };
+    format!("It {}{what}.", moment.word())
+}
+
+/// Chances against best replies.
+fn objective(line: &LineRecord) -> [u32; 3] {
+    line.objective.as_ref().map_or(line.wdl, |found| found.wdl)
+}
+
+/// The evaluation for White, in pawns or moves to mate, as readers of `[%eval]` expect.
+fn eval(line: &LineRecord, turn: Color) -> String {
+    if let Some(moves) = line.mate {
+        return format!("#{}", turn.fold_wb(moves, -moves));
+    }
+    let [win, draw, loss] = objective(line).map(|part| part as f32 / 1000.0);
+    let value = Value {
+        wl: win - loss,
+        d: draw,
+        m: 0.0,
+    };
+    let score = wdl::score(value, 0.0, ScoreType::Centipawn);
+    // Readers know no larger ones.
+    let score = turn.fold_wb(score, -score).clamp(-9999, 9999);
+    format!("{:.2}", f64::from(score) / 100.0)
+}

@@ -1,0 +1,339 @@
+//! What to analyse: positions from the command line, from EPD files, from games.
+
+use std::{path::Path, sync::Arc};
+
+use anyhow::{Context, Result, anyhow};
+use shakmaty::{Chess, EnPassantMode, Position, fen::Fen, san::SanPlus};
+
+use crate::{
+    chess::{History, PackedMove, epd::EpdLine, setup},
+    files,
+    game::adjudicate,
+    pgn::{Game, Reader},
+};
+
+/// The game that a position is from.
+#[derive(Clone, Debug)]
+pub struct PgnGame {
+    /// Its place in the file, from 1 on.
+    pub number: usize,
+    /// Its tags.
+    pub tags: Vec<(String, String)>,
+    /// Where it starts.
+    pub start: Chess,
+    /// `1-0`, `0-1`, `1/2-1/2` or `*`.
+    pub result: String,
+}
+
+/// One position to analyse.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// The game up to the position.
+    pub history: History,
+    /// Where it comes from, for people and for resuming: unique within one input.
+    pub name: String,
+    /// The moves that solve it (EPD's `bm`).
+    pub best: Vec<PackedMove>,
+    /// The moves that must be avoided (EPD's `am`).
+    pub avoid: Vec<PackedMove>,
+    /// The move that was played (games).
+    pub played: Option<PackedMove>,
+    /// The game (games).
+    pub game: Option<Arc<PgnGame>>,
+}
+
+impl Item {
+    fn new(history: History, name: String) -> Item {
+        Item {
+            history,
+            name,
+            best: Vec::new(),
+            avoid: Vec::new(),
+            played: None,
+            game: None,
+        }
+    }
+
+    /// The position as a FEN.
+    pub fn fen(&self) -> String {
+        Fen::from_position(self.history.position(), EnPassantMode::Legal).to_string()
+    }
+
+    /// Whether `m` solves the position; `None` if nobody knows.
+    pub fn is_solved_by(&self, m: PackedMove) -> Option<bool> {
+        match (self.best.is_empty(), self.avoid.is_empty()) {
+            (true, true) => None,
+            (is_any_best, _) => {
+                Some((is_any_best || self.best.contains(&m)) && !self.avoid.contains(&m))
+            }
+        }
+    }
+
+    /// Whether it is known what solves the position.
+    pub fn has_solution(&self) -> bool {
+        !(self.best.is_empty() && self.avoid.is_empty())
+    }
+}
+
+/// A stream of positions; what cannot be read is an error with its place.
+pub type Items = Box<dyn Iterator<Item = Result<Item>>>;
+
+/// One position from the command line, with the moves that led to it if they follow as in UCI: networks see them, and repetitions
+/// count.
+///
+/// # Errors
+/// When the FEN is not one, or a move is not legal.
+pub fn from_fen(text: &str) -> Result<Item> {
+    let (start, moves) = text.split_once(" moves ").unwrap_or((text, ""));
+    let fen = Some(start.trim()).filter(|fen| *fen != "startpos");
+    let moves: Vec<String> = moves.split_whitespace().map(str::to_owned).collect();
+    let history = setup::history_from(fen, &moves)?;
+    Ok(Item::new(history, text.to_owned()))
+}
+
+/// The positions of an EPD file.
+///
+/// # Errors
+/// When the file cannot be opened; bad lines are errors of the stream.
+pub fn from_epd(path: &Path) -> Result<Items> {
+    let file = path.display().to_string();
+    let lines = (1..).zip(files::lines(files::open(path)?));
+    Ok(Box::new(lines.filter_map(move |(number, line)| {
+        let place = || format!("{file}, line {number}");
+        let line = match line {
+            Ok(line) => line,
+            Err(error) => return Some(Err(error.context(place()))),
+        };
+        let text = line.trim_start_matches('\u{feff}').trim();
+        if text.is_empty() || text.starts_with('#') {
+            return None;
+        }
+        Some(parse_epd(text, number).with_context(place))
+    })))
+}
+
+/// One line of an EPD file.
+fn parse_epd(line: &str, number: usize) -> Result<Item> {
+    let EpdLine { fen, operations } = EpdLine::parse(line)?;
+    let history = setup::history_from(Some(&fen), &[])?;
+    let mut item = Item::new(history, format!("#{number}"));
+    for operation in operations {
+        let (name, value) = operation.split_once(' ').unwrap_or((&operation, ""));
+        match name {
+            "id" => item.name = format!("#{number} {}", value.trim().trim_matches('"')),
+            "bm" => item.best = sans(&item.history, value)?,
+            "am" => item.avoid = sans(&item.history, value)?,
+            _ => {}
+        }
+    }
+    Ok(item)
+}
+
+fn sans(history: &History, text: &str) -> Result<Vec<PackedMove>> {
+    text.split([' ', ','])
+        .filter(|word| !word.is_empty())
+        .map(|word| {
+            let position = history.position();
+            let san: Option<SanPlus> = word.trim_end_matches(['!', '?']).parse().ok();
+            san.and_then(|san| san.san.to_move(position).ok())
+                .map(PackedMove::pack)
+                .or_else(|| setup::parse_move(position, word).ok())
+                .with_context(|| format!("'{word}' is not a legal move"))
+        })
+        .collect()
+}
+
+/// Every position of the games of a PGN file, variations left out: those in which a move was played, and the one after the
+/// last move, unless the rules end the game there: repetitions before it may be ones that nobody claimed. A game without
+/// moves has none.
+///
+/// # Errors
+/// When the file cannot be opened; bad games are errors of the stream.
+pub fn from_pgn(path: &Path) -> Result<Items> {
+    let file = path.display().to_string();
+    let games = Reader::open(path)?.accept_unfinished();
+    let items = (1..).zip(games).flat_map(move |(number, game)| -> Items {
+        match game {
+            Ok(game) => Box::new(items_of(game, number).map(Ok)),
+            Err(error) => {
+                let error = anyhow!(error).context(format!("{file}, game {number}"));
+                Box::new(std::iter::once(Err(error)))
+            }
+        }
+    });
+    Ok(Box::new(items))
+}
+
+/// The positions of a game, one at a time: each holds the game so far, and together they would hold its square.
+fn items_of(game: Game, number: usize) -> impl Iterator<Item = Item> {
+    let result = game
+        .outcome
+        .map_or("*".to_owned(), |outcome| outcome.to_string());
+    let head = Arc::new(PgnGame {
+        number,
+        tags: game.tags,
+        start: game.start.clone(),
+        result,
+    });
+    let mut history = History::new(game.start);
+    let moves = game.moves.into_iter().map(Some).chain([None]);
+    moves.filter_map(move |played| {
+        let position = history.position();
+        let goes_on = || history.len() > 1 && adjudicate::by_rules(&history).is_none();
+        if played.is_none() && !goes_on() {
+            return None;
+        }
+        let place = format!(
+            "game {number}, move {}{}",
+            position.fullmoves(),
+            position.turn().fold_wb(".", "...")
+        );
+        let mut item = Item::new(history.clone(), place);
+        item.played = played;
+        item.game = Some(Arc::clone(&head));
+        if let Some(m) = played {
+            history.push(m);
+        }
+        Some(item)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn file(text: impl AsRef<[u8]>) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_ref()).unwrap();
+        file
+    }
+
+    #[test]
+    fn moves_may_follow_a_position() {
+        let there_and_back = "startpos moves g1f3 g8f6 f3g1 f6g8";
+        let item = from_fen(there_and_back).unwrap();
+        assert_eq!(item.name, there_and_back);
+        assert_eq!(item.history.last().repetitions, 1);
+        let fen = "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1 moves e2e4";
+        assert_eq!(
+            from_fen(fen).unwrap().fen(),
+            "4k3/8/8/8/4P3/8/8/4K3 b - - 0 1"
+        );
+        let error = from_fen("startpos moves e2e4 e2e4").unwrap_err();
+        assert!(error.to_string().contains("number 2"), "{error}");
+    }
+
+    #[test]
+    fn odd_text_does_not_end_a_file() {
+        let latin1 = b"4k3/8/8/8/8/8/8/4K2R w K - id \"M\xfcller\";\n4k3/8/8/8/8/8/8/4K2R w - -";
+        let items: Vec<_> = from_epd(file(latin1).path()).unwrap().collect();
+        assert_eq!(items.len(), 2);
+        assert_eq!(items[0].as_ref().unwrap().name, "#1 M\u{fffd}ller");
+        assert!(items[1].is_ok());
+        let long = "x".repeat(5000);
+        let games = file(format!(
+            "[Event \"{long}\"]\n\n1. e4 *\n\n[White \"b\"]\n\n1. d4 *\n"
+        ));
+        let items: Vec<_> = from_pgn(games.path()).unwrap().collect();
+        // Two positions of each game.
+        assert_eq!(items.iter().filter(|item| item.is_ok()).count(), 4);
+        let lines = format!("{}\n4k3/8/8/8/8/8/8/4K2R w - -\n", "x".repeat(1 << 20));
+        let items: Vec<_> = from_epd(file(lines).path()).unwrap().collect();
+        assert_eq!(items.len(), 2);
+        assert!(format!("{:#}", items[0].as_ref().unwrap_err()).contains("line 1: it is longer"));
+        assert_eq!(items[1].as_ref().unwrap().name, "#2");
+    }
+
+    #[test]
+    fn a_move_that_cannot_be_read_is_named_by_game_and_ply() {
+        let games = file("1. e4 *\n\n[White \"b\"]\n\n1. e4 e5 2. Sf3 Nc6 *\n\n1. d4 *\n");
+        let items: Vec<_> = from_pgn(games.path()).unwrap().collect();
+        assert_eq!(items.len(), 5);
+        let error = format!("{:#}", items[2].as_ref().unwrap_err());
+        assert!(
+            error.contains("game 2") && error.contains("'Sf3' at ply 3"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn epd_counters_are_those_of_its_operations_and_a_best_move_may_be_one_to_avoid() {
+        let file = file("4k3/8/8/8/8/8/8/4K2R w K - bm O-O Kd2; am Kd2; hmvc 50; fmvn 80;\n");
+        let item = from_epd(file.path()).unwrap().next().unwrap().unwrap();
+        assert_eq!(item.fen(), "4k3/8/8/8/8/8/8/4K2R w K - 50 80");
+        let [castling, king] = item.best[..] else {
+            panic!("{:?}", item.best)
+        };
+        assert_eq!(item.is_solved_by(castling), Some(true));
+        assert_eq!(item.is_solved_by(king), Some(false));
+    }
+
+    #[test]
+    fn epd_with_operations_comments_and_errors() {
+        let file = file(
+            "# a comment\n\
+             4k3/8/8/8/8/8/8/4K2R w K - bm O-O Kd2; id \"castle; or not\";\n\
+             4k3/8/8/8/8/8/8/4K2R w K - 3 40 am Kd1+!;\n\
+             nonsense\n\
+             4k3/8/8/8/8/8/8/4K2R w K - bm Qxh8;\n",
+        );
+        let items: Vec<_> = from_epd(file.path()).unwrap().collect();
+        assert_eq!(items.len(), 4);
+        let first = items[0].as_ref().unwrap();
+        assert_eq!(first.name, "#2 castle; or not");
+        assert_eq!(first.best.len(), 2);
+        assert_eq!(first.is_solved_by(first.best[0]), Some(true));
+        let second = items[1].as_ref().unwrap();
+        assert_eq!(second.history.last().rule50(), 3);
+        assert_eq!(second.is_solved_by(second.avoid[0]), Some(false));
+        for (item, place) in [(&items[2], "line 4"), (&items[3], "line 5")] {
+            let error = format!("{:#}", item.as_ref().unwrap_err());
+            assert!(error.contains(place), "{error}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_looked_at_after_the_rules_have_ended_a_game() {
+        let items = |text: &str| from_pgn(file(text).path()).unwrap().count();
+        let thrice = "1. Nf3 Nf6 2. Ng1 Ng8 3. Nf3 Nf6 4. Ng1 Ng8";
+        assert_eq!(items(&format!("{thrice} 1/2-1/2\n")), 8);
+        // Nobody claimed the draw.
+        assert_eq!(items(&format!("{thrice} 5. e4 *\n")), 10);
+        for (fen, m, count) in [
+            ("4k3/8/8/8/8/8/8/R3K3 w - - 98 90", "Kf1", 2),
+            ("4k3/8/8/8/8/8/8/R3K3 w - - 99 90", "Kf1", 1),
+            ("4k3/8/8/8/8/8/3p4/4K3 w - - 0 90", "Kxd2", 1),
+        ] {
+            let game = format!("[FEN \"{fen}\"]\n\n1. {m} 1/2-1/2\n");
+            assert_eq!(items(&game), count, "{fen}");
+        }
+    }
+
+    #[test]
+    fn games_give_a_position_per_move_and_the_last() {
+        let file = file(
+            "[White \"a\"]\n\n1. e4 {good} e5 (1... c5 2. Nf3) 2. Nf3 *\n\n\
+             [FEN \"7k/Q7/6K1/8/8/8/8/8 w - - 0 30\"]\n\n30. Qa8# 1-0\n\n[White \"c\"]\n\n*\n\n\
+             [White \"bad\"]\n\n1. e5 *\n\n",
+        );
+        let items: Vec<_> = from_pgn(file.path()).unwrap().collect();
+        assert_eq!(items.len(), 6);
+        let names: Vec<_> = items[..5]
+            .iter()
+            .map(|item| item.as_ref().unwrap().name.as_str())
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "game 1, move 1.",
+                "game 1, move 1...",
+                "game 1, move 2.",
+                "game 1, move 2...",
+                "game 2, move 30."
+            ]
+        );
+        assert_eq!(items[3].as_ref().unwrap().played, None);
+        assert!(items[5].is_err());
+    }
+}

@@ -1,0 +1,19 @@
+//! Analysis of positions and games: what to analyse ([`input`]), the search of a position ([`position`]) and its result
+//! ([`record`]), the file of results that an interrupted analysis continues ([`results`]), test suites ([`suite`]), and
+//! reviews of whole games ([`review`]) as annotated PGN ([`annotate`]) or as a page ([`report`]).
+
+pub mod annotate;
+pub mod input;
+pub mod position;
+pub mod record;
+pub mod report;
+pub mod results;
+pub mod review;
+pub mod suite;
+
+use shakmaty::Color;
+
+/// White's point of view is what game analysis is usually read in.
+fn sign(turn: Color) -> f32 {
+    turn.fold_wb(1.0, -1.0)
+}

@@ -1,0 +1,253 @@
+//! The result of an analysis for one position, as it stands in JSON.
+
+use serde::{Deserialize, Serialize};
+use shakmaty::{Chess, Position, san::SanPlus};
+
+use super::{input::Item, sign};
+use crate::{
+    chess::{PackedMove, setup, wdl},
+    options::Options,
+    search::{MoveStat, Outcome, Proven, PvLine, Score},
+    uci::info,
+};
+
+/// The result for one position. Values are from the point of view of the side to move, except `white`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PositionRecord {
+    /// The position's name: line or move number, id.
+    pub name: String,
+    /// The position.
+    pub fen: String,
+    /// A fingerprint of the limits and options: what was begun with others is not continued.
+    #[serde(default)]
+    pub settings: String,
+    /// The move to play; absent if the game is over.
+    pub best: Option<String>,
+    /// The same, as people write it.
+    pub best_san: Option<String>,
+    /// The move that was played.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub played: Option<String>,
+    /// Whether the move is one that the file asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub solved: Option<bool>,
+    /// When the search came to that move for good, if it is one that the file asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub solution: Option<SolutionRecord>,
+    /// Visits of the root.
+    pub nodes: u64,
+    /// Time taken.
+    pub time_ms: u64,
+    /// Mean depth.
+    pub depth: u32,
+    /// Deepest line.
+    pub seldepth: u32,
+    /// W-L of the best line from White's point of view.
+    pub white: f32,
+    /// The best lines.
+    pub lines: Vec<LineRecord>,
+    /// All moves, if asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moves: Vec<MoveRecord>,
+}
+
+/// When a search came to the solution, to within the interval of its reports.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct SolutionRecord {
+    /// Visits of the root.
+    pub nodes: u64,
+    /// Time.
+    pub time_ms: u64,
+}
+
+/// One line of play.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LineRecord {
+    /// In the unit of `ScoreType`; absent if there is a forced mate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<i32>,
+    /// Moves to mate; negative when being mated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mate: Option<i32>,
+    /// Chances to win, draw and lose, in per mille.
+    pub wdl: [u32; 3],
+    /// What best replies would make of it, if search-contempt is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<ObjectiveRecord>,
+    /// Visits of the first move.
+    pub nodes: u64,
+    /// The moves.
+    pub pv: Vec<String>,
+    /// The moves as people write them.
+    pub san: Vec<String>,
+}
+
+/// A line against best replies.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ObjectiveRecord {
+    /// In the unit of `ScoreType`; absent if there is a forced mate, which holds against every reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<i32>,
+    /// Chances to win, draw and lose, in per mille.
+    pub wdl: [u32; 3],
+    /// How much of the line's W-L are the opponent's mistakes.
+    pub trap: f32,
+    /// How much of it the opponent's next reply loses on average.
+    pub next: f32,
+}
+
+/// One move of the position.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MoveRecord {
+    /// The move.
+    #[serde(rename = "move")]
+    pub m: String,
+    /// Visits.
+    pub n: u32,
+    /// Prior.
+    pub p: f32,
+    /// Mean W-L of the visits.
+    pub wl: Option<f32>,
+    /// Mean draw probability.
+    pub d: Option<f32>,
+    /// `win`, `draw` or `loss` if that is certain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proven: Option<String>,
+    /// Whether search-contempt has frozen the replies.
+    pub frozen: bool,
+}
+
+impl PositionRecord {
+    /// Nothing found yet.
+    #[cfg(test)]
+    pub fn empty(item: &Item) -> PositionRecord {
+        PositionRecord {
+            name: item.name.clone(),
+            fen: item.fen(),
+            settings: String::new(),
+            best: None,
+            best_san: None,
+            played: None,
+            solved: None,
+            solution: None,
+            nodes: 0,
+            time_ms: 0,
+            depth: 0,
+            seldepth: 0,
+            white: 0.0,
+            lines: Vec::new(),
+            moves: Vec::new(),
+        }
+    }
+
+    /// Puts the outcome of a search into words and numbers.
+    pub fn new(
+        item: &Item,
+        outcome: &Outcome,
+        options: &Options,
+        stats: Option<&[MoveStat]>,
+    ) -> PositionRecord {
+        let position = item.history.position();
+        let report = &outcome.report;
+        // What is no standard game cannot be written as one: castling would read as a king's move.
+        let chess960 = options.chess960 || !setup::castles_as_usual(&item.history);
+        let options = &Options {
+            chess960,
+            ..options.clone()
+        };
+        let text = |m: PackedMove| setup::move_text(position, m, chess960);
+        let wl = report.lines.first().map_or(0.0, |line| line.value.wl);
+        PositionRecord {
+            name: item.name.clone(),
+            fen: item.fen(),
+            settings: String::new(),
+            best: outcome.best.map(text),
+            best_san: outcome.best.and_then(|m| sans(position, &[m]).pop()),
+            played: item.played.map(text),
+            solved: outcome.best.and_then(|m| item.is_solved_by(m)),
+            solution: None,
+            nodes: report.nodes,
+            time_ms: report.elapsed.as_millis() as u64,
+            depth: report.depth,
+            seldepth: report.seldepth,
+            white: sign(position.turn()) * wl,
+            lines: report
+                .lines
+                .iter()
+                .map(|line| LineRecord::new(position, line, options))
+                .collect(),
+            moves: stats
+                .unwrap_or_default()
+                .iter()
+                .rev()
+                .filter_map(|stat| Some(MoveRecord::new(text(stat.m?), stat)))
+                .collect(),
+        }
+    }
+}
+
+impl LineRecord {
+    fn new(position: &Chess, line: &PvLine, options: &Options) -> LineRecord {
+        let style = info::Style { position, options };
+        let (score, mate) = match line.score {
+            Score::Mate(moves) => (None, Some(moves)),
+            _ => (Some(style.score(line.value)), None),
+        };
+        LineRecord {
+            score,
+            mate,
+            wdl: wdl::per_mille(line.value),
+            objective: line.objective.map(|objective| ObjectiveRecord {
+                score: mate.is_none().then(|| style.score(objective.value)),
+                wdl: wdl::per_mille(objective.value),
+                trap: line.value.wl - objective.value.wl,
+                next: objective.trap_mass,
+            }),
+            nodes: line.nodes,
+            pv: style.move_list(&line.pv),
+            san: sans(position, &line.pv),
+        }
+    }
+
+    /// This score, or the moves to the mate if there is one.
+    pub fn score_text(&self, score: Option<i32>) -> String {
+        match (self.mate, score) {
+            (Some(moves), _) => format!("mate {moves}"),
+            (None, Some(score)) => format!("{:+.2}", f64::from(score) / 100.0),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+impl MoveRecord {
+    fn new(m: String, stat: &MoveStat) -> MoveRecord {
+        MoveRecord {
+            m,
+            n: stat.n,
+            p: stat.p,
+            wl: stat.value.map(|v| v.wl),
+            d: stat.value.map(|v| v.d),
+            proven: stat.proven().map(|proven| {
+                match proven {
+                    Proven::Win => "win",
+                    Proven::Draw => "draw",
+                    Proven::Loss => "loss",
+                }
+                .to_owned()
+            }),
+            frozen: stat.frozen,
+        }
+    }
+}
+
+/// The moves of a line in standard algebraic notation. `moves` are played from `position`.
+pub fn sans(position: &Chess, moves: &[PackedMove]) -> Vec<String> {
+    let mut position = position.clone();
+    moves
+        .iter()
+        .map(|m| {
+            let m = m.unpack(&position);
+            SanPlus::from_move_and_play_unchecked(&mut position, m).to_string()
+        })
+        .collect()
+}

@@ -1,0 +1,177 @@
+//! The report: one HTML page with everything in it, which needs no network. The board is chessground's, the graph uPlot's;
+//! their files are in `report/`, beside the page's own script and style.
+
+use std::{fmt::Write as _, path::Path};
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use shakmaty::{Color, EnPassantMode, fen::Fen};
+
+use super::{
+    record::{LineRecord, PositionRecord},
+    review::{GameReview, Judgement, ReviewedMove, TrapMoment},
+};
+
+const PAGE: &str = include_str!("report/page.html");
+/// What stands where in the page.
+const PARTS: [(&str, &str); 6] = [
+    ("/*uPlot.css*/", include_str!("report/uPlot.min.css")),
+    (
+        "/*chessground.css*/",
+        include_str!("report/chessground.base.css"),
+    ),
+    (
+        "/*board.css*/",
+        include_str!("report/chessground.brown.css"),
+    ),
+    (
+        "/*pieces.css*/",
+        include_str!("report/chessground.cburnett.css"),
+    ),
+    ("/*page.css*/", include_str!("report/page.css")),
+    ("/*uPlot.js*/", include_str!("report/uPlot.iife.min.js")),
+];
+const CHESSGROUND: &str = include_str!("report/chessground.min.js");
+const SCRIPT: &str = include_str!("report/page.js");
+
+/// Moves of a line that are shown.
+const LINE_MOVES: usize = 8;
+
+/// The page for these games. `source` is what they were read from, `how` how they were analysed.
+///
+/// # Errors
+/// When the page cannot be put together.
+pub fn page(games: &[GameReview], source: &Path, how: &str) -> Result<String> {
+    let source = source.file_name().unwrap_or_default().to_string_lossy();
+    let data = json!({
+        "source": source,
+        "how": format!("{how}; Scorn {}", env!("CARGO_PKG_VERSION")),
+        "games": games.iter().map(game).collect::<Vec<_>>(),
+    });
+    // Nothing in the data may end the element that holds it.
+    let data = serde_json::to_string(&data)?.replace('<', "\\u003c");
+    let board = as_script(CHESSGROUND).context("chessground exports no Chessground")?;
+    let parts = PARTS.iter().copied().chain([
+        ("/*chessground.js*/", &*board),
+        ("/*data*/", &*data),
+        ("/*page.js*/", SCRIPT),
+    ]);
+    let mut page = String::with_capacity(data.len() + 200_000);
+    let mut rest = PAGE;
+    for (mark, part) in parts {
+        let (before, after) = rest
+            .split_once(mark)
+            .with_context(|| format!("no {mark}"))?;
+        page.push_str(before);
+        page.push_str(part);
+        rest = after;
+    }
+    page.push_str(rest);
+    Ok(page)
+}
+
+/// A module that exports `Chessground` as a script that makes it known everywhere: a page that is opened from a file cannot
+/// import modules.
+fn as_script(module: &str) -> Option<String> {
+    let (code, exports) = module.rsplit_once("export{")?;
+    let exports = exports.split_once('}')?.0;
+    let name = exports
+        .split(',')
+        .find_map(|export| export.strip_suffix(" as Chessground"))?;
+    Some(format!("(()=>{{{code}globalThis.Chessground={name};}})();"))
+}
+
+fn game(review: &GameReview) -> Value {
+    let game = &review.game;
+    let tag = |name: &str| {
+        let mut tags = game.tags.iter();
+        let found = tags.find(|(tag, _)| tag == name);
+        found.map_or("", |(_, value)| value).to_owned()
+    };
+    json!({
+        "white": tag("White"),
+        "black": tag("Black"),
+        "event": tag("Event"),
+        "date": tag("Date"),
+        "result": game.result,
+        "start": Fen::from_position(&game.start, EnPassantMode::Legal).to_string(),
+        "number": game.number,
+        "moves": review.moves.iter().map(reviewed_move).collect::<Vec<_>>(),
+        "end": review.end.as_ref().zip(review.moves.last()).map(|(end, last)| lines(end, last.turn.other())),
+    })
+}
+
+/// Short names: there are many of these.
+fn reviewed_move(reviewed: &ReviewedMove) -> Value {
+    let judged = reviewed.judgement.map(|judged| match judged {
+        Judgement::Inaccuracy => 1,
+        Judgement::Mistake => 2,
+        Judgement::Blunder => 3,
+    });
+    let trap = reviewed.trap.map(|moment| match moment {
+        TrapMoment::Set => "set",
+        TrapMoment::Met => "met",
+        TrapMoment::Fallen => "fallen",
+        TrapMoment::Missed => "missed",
+    });
+    let mut value = json!({
+        "s": reviewed.san,
+        "u": reviewed.uci,
+        "f": reviewed.fen_after,
+        "l": lines(&reviewed.record, reviewed.turn),
+    });
+    if let Some(judged) = judged {
+        value["j"] = judged.into();
+    }
+    if let Some(trap) = trap {
+        value["t"] = trap.into();
+    }
+    if let Some(loss) = reviewed.loss.filter(|&loss| loss > 0.0) {
+        value["x"] = ((500.0 * f64::from(loss)).round() / 10.0).into();
+    }
+    value
+}
+
+/// Lines: moves, chances for White in practice, those against best replies (0 if they are the same), moves to mate or 0.
+fn lines(record: &PositionRecord, turn: Color) -> Vec<Value> {
+    let line = |line: &LineRecord| {
+        let mut moves = String::new();
+        for san in line.san.iter().take(LINE_MOVES) {
+            let _ = write!(moves, "{}{san}", if moves.is_empty() { "" } else { " " });
+        }
+        // Wins and losses are enough.
+        let white = |[win, _, loss]: [u32; 3]| turn.fold_wb([win, loss], [loss, win]);
+        let objective = line.objective.as_ref().map(|found| white(found.wdl));
+        let first = line.pv.first().map_or("", |m| m);
+        let mate = turn.fold_wb(1, -1) * line.mate.unwrap_or(0);
+        let objective = objective.map_or(json!(0), |found| json!(found));
+        json!([first, moves, white(line.wdl), objective, mate])
+    };
+    record.lines.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_board_is_known_to_the_page() {
+        let script = as_script(CHESSGROUND).unwrap();
+        assert!(script.contains("globalThis.Chessground=") && !script.contains("export{"));
+        assert!(as_script("let a=1;").is_none());
+    }
+
+    #[test]
+    fn a_page_is_whole_and_asks_nobody() {
+        let page = page(&[], Path::new("a/</script>.pgn"), "how").unwrap();
+        for (mark, _) in PARTS {
+            assert!(!page.contains(mark), "{mark}");
+        }
+        assert_eq!(page.matches("</script>").count(), 4);
+        assert!(page.contains("default-src 'none'"));
+        for asked in ["src=\"http", "href=\"http", "@import", "url(http"] {
+            assert!(!page.contains(asked), "{asked}");
+        }
+        assert!(page.len() < 250_000);
+    }
+}

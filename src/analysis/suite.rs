@@ -1,0 +1,54 @@
+//! Test suites: positions whose best moves are known.
+
+use super::record::SolutionRecord;
+use crate::stats::median;
+
+/// How many positions with a known solution were solved, and when.
+#[derive(Default)]
+pub struct SuiteScore {
+    tested: u64,
+    solved: u64,
+    solutions: Vec<SolutionRecord>,
+}
+
+impl SuiteScore {
+    /// Counts a position. `solved` is `None` where no solution is known.
+    pub fn add(&mut self, solved: Option<bool>, solution: Option<SolutionRecord>) {
+        self.tested += u64::from(solved.is_some());
+        self.solved += u64::from(solved == Some(true));
+        self.solutions.extend(solution);
+    }
+
+    /// For people, if there was a known solution.
+    pub fn text(&self) -> Option<String> {
+        if self.tested == 0 {
+            return None;
+        }
+        let mut text = format!("solved {} of {}", self.solved, self.tested);
+        if !self.solutions.is_empty() {
+            let solutions = self.solutions.iter();
+            let nodes = median(solutions.clone().map(|s| s.nodes as f64).collect());
+            let seconds = median(solutions.map(|s| s.time_ms as f64 / 1000.0).collect());
+            text += &format!("; to the solution {nodes} nodes, {seconds:.2} s (medians)");
+        }
+        Some(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suite_is_told_with_its_medians() {
+        let mut score = SuiteScore::default();
+        assert_eq!(score.text(), None);
+        score.add(Some(false), None);
+        assert_eq!(score.text().unwrap(), "solved 0 of 1");
+        for (nodes, time_ms) in [(100, 3000), (1, 1000)] {
+            score.add(Some(true), Some(SolutionRecord { nodes, time_ms }));
+        }
+        let expected = "solved 2 of 3; to the solution 50.5 nodes, 2.00 s (medians)";
+        assert_eq!(score.text().unwrap(), expected);
+    }
+}

@@ -1,0 +1,123 @@
+//! What a network says about recorded positions, as training data for another one: the probability of each move in the
+//! place of visits, the value in that of a search's. So a small network learns to be like a large one, or like the one that
+//! knows how people of some rating play.
+
+use anyhow::{Result, ensure};
+use shakmaty::{Chess, Position};
+
+use crate::{
+    chess::{History, PackedMove, moves::legal_moves},
+    dataset::{
+        record::Record,
+        searched::{ENTRY, Samples, SearchedRoot, WHOLE},
+    },
+    network::{Batch, Evaluator, Value},
+};
+
+/// What a network says about a position.
+pub struct NetworkAnswer {
+    /// Its value, for the side to move.
+    pub value: Value,
+    /// Its legal moves (as [`Record::best`]) and their probabilities.
+    pub policy: Vec<(u16, f32)>,
+}
+
+/// Asks about positions, all in one batch. None of their games may be over.
+///
+/// # Errors
+/// When the network fails.
+pub fn ask(positions: &[History], evaluator: &dyn Evaluator) -> Result<Vec<NetworkAnswer>> {
+    let mut batch = Batch::default();
+    for history in positions {
+        let moves: Vec<PackedMove> = legal_moves(history.position()).collect();
+        evaluator.queue(history.plies(), &moves, &mut batch);
+    }
+    if !batch.is_empty() {
+        evaluator.evaluate(&mut batch)?;
+    }
+    let answer = |(index, history): (usize, &History)| {
+        let (position, turn) = (history.position(), history.position().turn());
+        let code = |m: &PackedMove| Record::pack_move(m.unpack(position), turn);
+        let codes = batch.moves(index).iter().map(code);
+        NetworkAnswer {
+            value: batch.value(index),
+            policy: codes.zip(batch.policy(index).iter().copied()).collect(),
+        }
+    };
+    Ok(positions.iter().enumerate().map(answer).collect())
+}
+
+/// Positions with a network's answers, as they stand in a file (see [`searched`](crate::dataset::searched)).
+#[derive(Default)]
+pub struct Answers {
+    samples: Samples,
+    /// Records whose game is over: they are left out.
+    pub skipped: u64,
+}
+
+impl Answers {
+    /// How many positions there are.
+    pub fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.samples.is_empty()
+    }
+
+    /// Asks about some records with their positions, all in one batch.
+    ///
+    /// # Errors
+    /// When the network fails, or there are too many positions for one file.
+    pub fn ask(&mut self, records: &[(Record, Chess)], evaluator: &dyn Evaluator) -> Result<()> {
+        let (mut asked, mut positions) = (Vec::new(), Vec::new());
+        for (record, position) in records {
+            if position.legal_moves().is_empty() {
+                self.skipped += 1;
+                continue;
+            }
+            asked.push(record);
+            positions.push(History::new(position.clone()));
+        }
+        for (record, answer) in asked.into_iter().zip(ask(&positions, evaluator)?) {
+            self.push(record, &answer)?;
+        }
+        Ok(())
+    }
+
+    /// Appends other answers.
+    ///
+    /// # Errors
+    /// When there are too many positions for one file.
+    pub fn append(&mut self, other: &Answers) -> Result<()> {
+        let bytes = other.samples.entries.len();
+        self.samples.ensure_room_for(bytes, "--count")?;
+        self.samples.append(&other.samples);
+        self.skipped += other.skipped;
+        Ok(())
+    }
+
+    fn push(&mut self, record: &Record, answer: &NetworkAnswer) -> Result<()> {
+        let moves = answer.policy.iter();
+        let moves = moves.map(|&(m, p)| (m, (p * WHOLE).round() as u32));
+        let sum: u32 = moves.clone().map(|(_, visits)| visits).sum();
+        ensure!(sum > 0, "the network gives no move a chance");
+        let bytes = answer.policy.len() * ENTRY;
+        self.samples.ensure_room_for(bytes, "--count")?;
+        let best = moves.clone().map(|(m, visits)| (visits, m)).max();
+        let best = best.map_or(0, |(_, m)| m);
+        let root = SearchedRoot {
+            best,
+            visits: sum,
+            value: answer.value,
+        };
+        self.samples.push(&Record { best, ..*record }, &root, moves);
+        Ok(())
+    }
+
+    /// The bytes of a file.
+    pub fn to_file(&self) -> Vec<u8> {
+        self.samples.to_file()
+    }
+}

@@ -1,0 +1,150 @@
+//! One run: games are played, and what is kept of them goes into the [`Store`].
+
+use std::sync::Arc;
+
+use anyhow::Result;
+
+use super::{
+    chunk,
+    controller::Controller,
+    driver::{self, GamesProgress, Workload},
+    plan::Plan,
+    played::{By, Played, PlayedMove, Seat},
+    records::{Sides, for_each_sample, samples_of},
+    store::{BALANCE, GameFacts, GameTally, Store, StoredGame},
+};
+use crate::dataset::searched::Samples;
+
+/// What a run keeps besides games and results.
+#[derive(Clone, Copy, Debug)]
+pub struct TrainingOutput {
+    /// Record files with all visits.
+    pub records: bool,
+    /// lc0's training chunks.
+    pub chunks: bool,
+    /// Whose positions.
+    pub sides: Sides,
+}
+
+/// Shown the progress of a run.
+pub trait RunObserver {
+    /// A game is over.
+    fn finished(&mut self, game: &GameFacts);
+    /// A message for people.
+    fn note(&mut self, text: &str);
+}
+
+/// A run under way.
+pub struct SelfplayRun<O> {
+    /// The games and files of the run.
+    pub store: Store,
+    /// What is kept besides games and results.
+    pub output: TrainingOutput,
+    /// Shown each finished game.
+    pub observer: O,
+    /// Counters of all threads.
+    pub progress: Arc<GamesProgress>,
+}
+
+impl<O: RunObserver> SelfplayRun<O> {
+    /// Plays those of the games with these numbers that the store does not have yet.
+    ///
+    /// # Errors
+    /// When a network cannot evaluate or a file cannot be written; games under way are dropped then.
+    pub fn play(&mut self, plan: &Plan, numbers: &[u64], work: Workload) -> Result<()> {
+        let is_missing = |number: &u64| !self.store.facts().contains_key(number);
+        let missing: Vec<u64> = numbers.iter().copied().filter(is_missing).collect();
+        let progress = Arc::clone(&self.progress);
+        driver::play(plan, &missing, work, &progress, |played| {
+            let (game, chunk) = stored(self.output, plan, &played)?;
+            self.observer.finished(&game.facts);
+            self.store.add(game, chunk.as_deref())
+        })
+    }
+
+    /// Whether training positions were requested and none of the games has any.
+    pub fn lacks_samples(&self) -> bool {
+        let is_requested = self.output.records || self.output.chunks;
+        is_requested && self.store.facts().values().all(|game| game.samples == 0)
+    }
+
+    /// Passes the results of a batch of games to the controller, and writes its path to the store.
+    ///
+    /// # Errors
+    /// When the path cannot be written.
+    pub fn update(&mut self, controller: &mut Controller, numbers: &[u64]) -> Result<()> {
+        let mut tally = GameTally::default();
+        let games = numbers
+            .iter()
+            .filter_map(|number| self.store.facts().get(number));
+        games.for_each(|game| tally.add(game));
+        controller.update(tally.white + tally.black, tally.draws);
+        if let Some(step) = controller.path().last() {
+            let (batch, limit, nodes) = (step.batch, step.next_sc_limit, step.next_nodes);
+            let text = format!(
+                "batch {batch}: (w+l)/d {:.2}, next ScLimit {limit}, nodes {nodes}",
+                step.ratio
+            );
+            self.observer.note(&text);
+        }
+        let lines = controller.lines()?;
+        self.store.write_file(BALANCE, lines.as_bytes())
+    }
+}
+
+/// What is stored of a game, and its chunk.
+fn stored(
+    output: TrainingOutput,
+    plan: &Plan,
+    played: &Played,
+) -> Result<(StoredGame, Option<Vec<u8>>)> {
+    let sides = output.sides;
+    let fill = [0, 1].map(|player: usize| plan.players[player].options.history_fill);
+    let chunk = match output.chunks {
+        true => chunk::of_game(played, sides, fill)?,
+        false => None,
+    };
+    let samples = match output.records {
+        true => samples_of(played, sides),
+        false => Samples::default(),
+    };
+    let (mut count, mut frozen) = (0, 0);
+    if output.records || output.chunks {
+        for_each_sample(played, sides, |sample| {
+            count += 1;
+            frozen += u64::from(sample.is_frozen());
+        });
+    }
+    let is_search = |played: &&PlayedMove| matches!(played.by, By::Search(_));
+    let facts = GameFacts {
+        number: played.number,
+        result: played.outcome.as_str().to_owned(),
+        white: played.white,
+        plies: played.moves.len(),
+        searches: played.moves.iter().filter(is_search).count(),
+        nodes: played.nodes,
+        would_resign: played.would_resign.is_some(),
+        false_resignation: played.is_false_resignation(),
+        samples: count,
+        frozen_samples: frozen,
+        chunk: None,
+    };
+    let pgn = played.pgn([seat(plan, played.white), seat(plan, 1 - played.white)]);
+    Ok((
+        StoredGame {
+            facts,
+            pgn,
+            samples,
+        },
+        chunk,
+    ))
+}
+
+fn seat(plan: &Plan, player: usize) -> Seat<'_> {
+    let player = &plan.players[player];
+    Seat {
+        name: &player.name,
+        nodes: player.nodes,
+        sc_limit: player.options.sc_limit,
+    }
+}

@@ -1,0 +1,408 @@
+//! Networks and backends that do not work, in conversations with the real program: what is wrong is said clearly, and
+//! the engine lives on and takes the next network or backend.
+
+use std::{fs, io::Write, path::PathBuf};
+
+use crate::common::{session::Session, shared};
+use flate2::{Compression, write::GzEncoder};
+use scorn::{
+    network::load::registry::{BACKENDS, OTHER_BACKENDS, UNTRIED_BACKENDS},
+    options::Options,
+};
+use shakmaty::uci::UciMove;
+
+const NETWORKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/networks");
+
+fn set(session: &mut Session, name: &str, value: &str) {
+    session.send(&format!("setoption name {name} value {value}"));
+}
+
+/// The error that this leads to, which is the only thing said until the engine is ready.
+fn error_before_ready(session: &mut Session) -> String {
+    let lines = session.ask("position startpos");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let error = lines[0].strip_prefix("info string error: ");
+    error.unwrap_or_else(|| panic!("{lines:?}")).to_owned()
+}
+
+/// The built-in network finds a move meanwhile, which is said; and another network is taken.
+fn assert_recovers(session: &mut Session) {
+    assert_stands_in(session);
+    set(session, "WeightsFile", &format!("{NETWORKS}/tiny.onnx"));
+    assert_searches(session);
+}
+
+fn assert_stands_in(session: &mut Session) {
+    let (best, lines) = session.go("go nodes 3");
+    assert_ne!(best, "(none)", "{lines:?}");
+    let is_told = |line: &String| line.ends_with("the built-in network finds this move");
+    assert!(lines.iter().any(is_told), "{lines:?}");
+}
+
+fn assert_searches(session: &mut Session) -> Vec<String> {
+    assert_eq!(session.ask("position startpos"), [""; 0]);
+    let (best, lines) = session.go("go nodes 3");
+    assert_ne!(best, "(none)", "{lines:?}");
+    lines
+}
+
+/// Sessions with the backends that are there.
+fn sessions() -> Vec<Session> {
+    ["rten", "onnx-cpu"]
+        .into_iter()
+        .filter_map(|backend| {
+            let mut session = Session::with(&["--backend", backend, "--threads", "1"]);
+            set(
+                &mut session,
+                "WeightsFile",
+                &format!("{NETWORKS}/tiny.onnx"),
+            );
+            let said = session.ask("position startpos");
+            if backend != "rten" && said.iter().any(|line| line.contains("ONNX Runtime")) {
+                crate::common::skipped(&said.join(" "));
+                return None;
+            }
+            assert!(said.is_empty(), "{said:?}");
+            Some(session)
+        })
+        .collect()
+}
+
+#[test]
+fn a_network_of_another_kind_is_refused_by_its_tensor() {
+    for mut session in sessions() {
+        for (file, parts) in [
+            ("nan.onnx", ["output policy", "not a finite number"]),
+            ("narrow.onnx", ["/output/policy", "[batch, 1858]"]),
+            ("liar.onnx", ["1858", "1800"]),
+            ("planes.onnx", ["/input/planes", "[batch, 112, 8, 8]"]),
+            ("outputs.onnx", ["/output/policy", "it has: moves"]),
+            ("inputs.onnx", ["temperature", "inputs.onnx"]),
+        ] {
+            set(&mut session, "WeightsFile", &format!("{NETWORKS}/{file}"));
+            let error = error_before_ready(&mut session);
+            assert!(error.contains(file), "{error}");
+            assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+            assert_recovers(&mut session);
+        }
+        session.end();
+    }
+}
+
+#[test]
+fn a_network_that_breaks_during_the_search_ends_only_the_search() {
+    for mut session in sessions() {
+        set(
+            &mut session,
+            "WeightsFile",
+            &format!("{NETWORKS}/late-nan.onnx"),
+        );
+        // All is well in the starting position.
+        assert_eq!(session.ask("position startpos"), [""; 0]);
+        let (best, lines) = session.go("go nodes 100");
+        // What was found by then is played; what is wrong is said once, and so is every other line.
+        assert_ne!(best, "(none)", "{lines:?}");
+        let errors = lines.iter().filter(|line| line.contains("error"));
+        let [error] = errors.collect::<Vec<_>>()[..] else {
+            panic!("{lines:?}");
+        };
+        assert!(
+            error.contains("late-nan.onnx") && error.contains("policy"),
+            "{error}"
+        );
+        let distinct: std::collections::BTreeSet<&String> = lines.iter().collect();
+        assert_eq!(distinct.len(), lines.len(), "{lines:?}");
+        set(
+            &mut session,
+            "WeightsFile",
+            &format!("{NETWORKS}/tiny.onnx"),
+        );
+        assert_searches(&mut session);
+        session.end();
+    }
+}
+
+/// Files that are no networks any more, or never were, and what the message must say about each.
+fn broken_files(folder: &std::path::Path) -> Vec<(PathBuf, &'static str)> {
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    };
+    let tiny = fs::read(format!("{NETWORKS}/tiny.onnx")).unwrap();
+    let mut nonsense = GzEncoder::new(Vec::new(), Compression::fast());
+    // It begins as an lc0 network does.
+    nonsense.write_all(&[0x0d, 0xc0, 0x01, 0, 0]).unwrap();
+    nonsense.write_all(&[0xff; 1000]).unwrap();
+    let mut files = vec![
+        (write("empty.pb.gz", b""), "not an lc0 network"),
+        (
+            write("text.pb.gz", b"<html>404</html>"),
+            "not an lc0 network",
+        ),
+        (
+            write("nonsense.pb.gz", &nonsense.finish().unwrap()),
+            "damaged",
+        ),
+        (write("empty.onnx", b""), "missing"),
+        (write("text.onnx", b"<html>404</html>"), "damaged"),
+        (write("short.onnx", &tiny[..tiny.len() / 2]), "damaged"),
+        (folder.join("missing.pb.gz"), "os error"),
+        (folder.to_owned(), "os error"),
+    ];
+    if let Some(maia) = shared("nets/maia-1900.pb.gz") {
+        let maia = fs::read(maia).unwrap();
+        files.push((
+            write("short.pb.gz", &maia[..maia.len() / 2]),
+            "damaged gzip",
+        ));
+        let mut corrupt = maia.clone();
+        corrupt[maia.len() / 2] ^= 0xff;
+        files.push((write("corrupt.pb.gz", &corrupt), "damaged"));
+    }
+    files
+}
+
+#[test]
+fn a_damaged_file_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    for mut session in sessions() {
+        for (path, what) in broken_files(folder.path()) {
+            let path = path.to_str().unwrap();
+            set(&mut session, "WeightsFile", path);
+            let error = error_before_ready(&mut session);
+            assert!(
+                error.contains(path) && error.contains(what),
+                "{path}: {error}"
+            );
+            assert_recovers(&mut session);
+        }
+        session.end();
+    }
+}
+
+#[test]
+fn a_network_of_people_that_cannot_be_had_is_named_with_its_option() {
+    let folder = tempfile::tempdir().unwrap();
+    let wanted = folder.path().join("maia-{maia}.onnx");
+    let file = folder.path().join("maia-1500.onnx");
+    let (wanted, name) = (wanted.to_str().unwrap(), file.to_str().unwrap());
+    let mut session = Session::with(&["--threads", "1"]);
+    for (option, value) in [("UCI_LimitStrength", "true"), ("UCI_Elo", "1480")] {
+        set(&mut session, option, value);
+    }
+    set(&mut session, "HumanWeights", wanted);
+    let game = crate::common::game("startpos", ["e2e4", "e7e5"]);
+    // Said once before the game, and again with each move: the file may be there by then.
+    for (bytes, what, asked) in [
+        (None, "os error", &["isready", "go nodes 3"][..]),
+        (
+            Some(&b"<html>404</html>"[..]),
+            "damaged",
+            &["go nodes 3", "go wtime 1000 btime 1000"],
+        ),
+    ] {
+        if let Some(bytes) = bytes {
+            fs::write(&file, bytes).unwrap();
+        }
+        session.send("position startpos moves e2e4 e7e5");
+        for &ask in asked {
+            session.send(ask);
+            let end = if ask == "isready" {
+                "readyok"
+            } else {
+                "bestmove"
+            };
+            let lines = session.until(end);
+            let begin = "info string error: HumanWeights: ";
+            let error = lines.iter().find(|line| line.starts_with(begin));
+            let error = error.unwrap_or_else(|| panic!("{ask}: {lines:?}"));
+            assert!(error.contains(name) && error.contains(what), "{error}");
+            if let Some(answer) = lines.last().unwrap().strip_prefix("bestmove ") {
+                let best: UciMove = answer.split(' ').next().unwrap().parse().unwrap();
+                assert!(best.to_move(game.position()).is_ok(), "{lines:?}");
+                let is_told =
+                    |line: &String| line.ends_with("the built-in network finds this move");
+                assert!(lines.iter().any(is_told), "{lines:?}");
+            }
+        }
+    }
+    // Above the ratings of people nobody asks for the file.
+    set(&mut session, "UCI_Elo", "2100");
+    assert_eq!(session.ask("position startpos"), [""; 0]);
+    let (best, lines) = session.go("go nodes 3");
+    assert_ne!(best, "(none)", "{lines:?}");
+    assert!(
+        !lines.iter().any(|line| line.contains("error")),
+        "{lines:?}"
+    );
+    session.end();
+}
+
+/// The backends that lc0 names, and what they are here.
+const OF_LC0: [(&str, &str); 36] = [
+    ("cuda", "cuda"),
+    ("cuda-auto", "cuda"),
+    ("cuda-fp16", "cuda"),
+    ("cudnn-auto", "cuda"),
+    ("cudnn", "cuda"),
+    ("cudnn-fp16", "cuda"),
+    ("onnx-cuda", "cuda"),
+    ("onnx-trt", "tensorrt"),
+    ("onnx-cpu", "onnx-cpu"),
+    ("onnx-dml", "directml"),
+    ("onnx-coreml", "coreml"),
+    ("onnx-openvino", "openvino"),
+    ("onnx-rocm", "auto"),
+    ("onnx-migraphx", "auto"),
+    ("blas", "auto"),
+    ("eigen", "auto"),
+    ("mkl", "auto"),
+    ("dnnl", "auto"),
+    ("onednn", "auto"),
+    ("opencl", "auto"),
+    ("dx12", "auto"),
+    ("metal", "auto"),
+    ("sycl", "auto"),
+    ("sycl-fp16", "auto"),
+    ("xla", "auto"),
+    ("tensorflow", "auto"),
+    ("tensorflow-cc", "auto"),
+    ("tensorflow-cc-cpu", "auto"),
+    ("recordreplay", "auto"),
+    ("demux", "multiplexing"),
+    ("multiplexing", "multiplexing"),
+    ("roundrobin", "roundrobin"),
+    ("check", "check"),
+    ("random", "hash"),
+    ("trivial", "hash"),
+    ("CUDNN", "cuda"),
+];
+
+#[test]
+fn lc0s_backends_are_known_and_what_is_taken_is_told() {
+    let known = OTHER_BACKENDS
+        .iter()
+        .chain(&BACKENDS)
+        .chain(&UNTRIED_BACKENDS);
+    let known: Vec<&str> = known.copied().collect();
+    let mut session = Session::with(&["--threads", "1"]);
+    let mut expected = Vec::new();
+    for (theirs, ours) in OF_LC0 {
+        let mut options = Options::default();
+        let note = options.set_as_in_lc0("Backend", theirs).unwrap();
+        assert_eq!(options.backend, ours, "{theirs}");
+        assert!(known.contains(&ours), "{ours}");
+        let is_ours = theirs == ours;
+        assert_eq!(note.is_none(), is_ours, "{theirs}");
+        if !is_ours {
+            expected.push(format!(
+                "info string backend {theirs} is one of lc0: taking {ours}"
+            ));
+        }
+        set(&mut session, "Backend", theirs);
+    }
+    set(&mut session, "Backend", "trivial");
+    expected.push("info string backend trivial is one of lc0: taking hash".into());
+    assert_eq!(session.ask("position startpos"), expected);
+    let (best, lines) = session.go("go nodes 3");
+    assert!(best != "(none)" && lines[0].contains("hash"), "{lines:?}");
+    session.end();
+}
+
+/// The folder into which the wheel for NVIDIA GPUs was put; what it says where there is no GPU can be seen nowhere else.
+fn gpu_library() -> Option<String> {
+    let folder = std::env::var("SCORN_ORT_GPU").ok();
+    if folder.is_none() {
+        crate::common::skipped(
+            "set SCORN_ORT_GPU to a folder made by pip install --target FOLDER --no-deps onnxruntime-gpu",
+        );
+    }
+    folder
+}
+
+#[test]
+fn a_gpu_that_is_not_there_is_missed_clearly_and_never_replaced() {
+    let Some(library) = gpu_library() else { return };
+    let tiny = format!("{NETWORKS}/tiny.onnx");
+    let arguments = [
+        "--weights",
+        &tiny,
+        "--onnxruntime-path",
+        &library,
+        "--threads",
+        "1",
+    ];
+    for backend in ["cuda", "tensorrt"] {
+        let mut session = Session::with(&[&arguments[..], &["--backend", backend]].concat());
+        let said = session.ask("position startpos");
+        if said.is_empty() {
+            crate::common::skipped(&format!("{backend} works here"));
+            continue;
+        }
+        assert_eq!(said.len(), 1, "{said:?}");
+        let expected = format!("info string error: backend {backend} is not available: ");
+        assert!(said[0].starts_with(&expected), "{said:?}");
+        assert!(!said[0].contains("onnxruntime_src"), "{said:?}");
+        let next = ["install", "Backend auto"];
+        assert!(next.iter().any(|step| said[0].contains(step)), "{said:?}");
+        assert_stands_in(&mut session);
+        // The library that is loaded serves the CPU as well.
+        set(&mut session, "Backend", "onnx-cpu");
+        let lines = assert_searches(&mut session);
+        assert!(lines[0].starts_with("info string onnx-cpu ("), "{lines:?}");
+        session.end();
+    }
+    let mut session = Session::with(&arguments);
+    let lines = assert_searches(&mut session);
+    // One line that fits a screen; the reasons are in `scorn runtime`.
+    assert!(lines[0].contains("not used: tensorrt"), "{lines:?}");
+    assert!(lines[0].contains("(see scorn runtime)"), "{lines:?}");
+    assert!(!lines[0].contains("install"), "{lines:?}");
+    session.end();
+}
+
+#[test]
+fn a_backend_that_is_missing_gives_the_same_reason_every_time() {
+    let tiny = format!("{NETWORKS}/tiny.onnx");
+    let mut session = Session::with(&["--weights", &tiny, "--threads", "1"]);
+    for backend in ["tensorrt", "cuda", "openvino"] {
+        let [first, second] = [(); 2].map(|()| {
+            set(&mut session, "Backend", "rten");
+            assert!(session.ask("position startpos").is_empty());
+            set(&mut session, "Backend", backend);
+            session.ask("position startpos")
+        });
+        assert_eq!(first, second, "{backend}");
+    }
+    set(&mut session, "Backend", "rten");
+    assert_searches(&mut session);
+    session.end();
+}
+
+#[test]
+fn an_unreasonable_batch_size_is_refused() {
+    for mut session in sessions() {
+        set(&mut session, "BackendOptions", "batch=1/100000");
+        let error = error_before_ready(&mut session);
+        assert!(error.contains("batch"), "{error}");
+        set(&mut session, "BackendOptions", "");
+        assert_searches(&mut session);
+        session.end();
+    }
+}
+
+#[test]
+fn what_auto_does_not_use_fits_a_screen() {
+    let tiny = format!("{NETWORKS}/tiny.onnx");
+    let mut session = Session::with(&["--weights", &tiny, "--threads", "1"]);
+    let lines = assert_searches(&mut session);
+    let line = lines[0].strip_prefix("info string ").unwrap();
+    // What is used, and where that lies, is as long as it is; of all that is not there are names only.
+    let (used, skipped) = line.split_once("; not used: ").unwrap();
+    let skipped = skipped.strip_suffix(" (see scorn runtime)").unwrap();
+    let before = ["tensorrt", "cuda", "openvino", "onnx-cpu", "rten"];
+    let before = before.iter().take_while(|name| !used.starts_with(*name));
+    assert_eq!(skipped, before.copied().collect::<Vec<_>>().join(", "));
+    session.end();
+}

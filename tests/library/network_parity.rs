@@ -1,0 +1,474 @@
+//! Networks against lc0's recorded outputs, through the real path: history, encoder, backend, policy over legal moves.
+//!
+//! The networks and outputs lie in the folder shared between checkouts (`SCORN_SHARED`, or `../shared`); without it, and
+//! for ONNX Runtime without its library (`ORT_DYLIB_PATH`), the tests say so and pass.
+
+use std::{path::PathBuf, sync::Arc};
+
+use crate::common::{game, recorded_game, recorded_mode, shared};
+use scorn::{
+    chess::{History, moves::legal_moves},
+    network::{
+        Batch, Evaluator,
+        compose::decorators::Decorators,
+        load::{LoadError, NetworkConfig, load_backend, weights::WeightsError},
+    },
+    options::Options,
+};
+
+/// What the issue asks for is 1e-3; what we hold is this.
+const TOLERANCE: f64 = 2e-4;
+
+const NETWORKS: [(&str, &str); 6] = [
+    ("maia-1900", "maia1900_reference"),
+    ("synth-classical-se", "synth-classical-se"),
+    ("synth-noSE-classical", "synth-noSE-classical"),
+    ("synth-conv-wdl-mlh", "synth-conv-wdl-mlh"),
+    ("synth-attn-pemap-smolgen", "synth-attn-pemap-smolgen"),
+    ("synth-bt-multihead", "synth-bt-multihead"),
+];
+
+fn config(backend: &str, network: &str) -> Option<NetworkConfig> {
+    let path = shared(&format!("nets/{network}.pb.gz"))?;
+    let mut config = NetworkConfig::from(&Options::default());
+    config.backend = backend.to_owned();
+    config.weights = path.to_string_lossy().into_owned();
+    config.threads = 1;
+    Some(config)
+}
+
+fn load(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadError> {
+    load_backend(config, &|_| {})
+}
+
+/// The evaluator, unless what it needs is not installed here.
+fn installed(config: &NetworkConfig) -> Option<Arc<dyn Evaluator>> {
+    match load(config) {
+        Ok(evaluator) => Some(evaluator),
+        Err(error @ (LoadError::Runtime { .. } | LoadError::Unavailable { .. })) => {
+            crate::common::skipped(&error.to_string());
+            None
+        }
+        Err(error) => panic!("{}: {error}", config.weights),
+    }
+}
+
+/// The largest difference of any probability, value or (relative) moves-left from the reference.
+fn largest_difference(evaluator: &dyn Evaluator, file: &str) -> Option<f64> {
+    let text = std::fs::read_to_string(shared(&format!("reference/{file}.jsonl"))?).unwrap();
+    let rows: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let games: Vec<History> = rows.iter().map(recorded_game).collect();
+    let mut batch = Batch::default();
+    for game in &games {
+        let moves: Vec<_> = legal_moves(game.position()).collect();
+        evaluator.queue(game.plies(), &moves, &mut batch);
+    }
+    evaluator.evaluate(&mut batch).unwrap();
+    let mut largest = 0f64;
+    for (index, (row, game)) in rows.iter().zip(&games).enumerate() {
+        let value = batch.value(index);
+        let mut see = |what: &str, ours: f32, theirs: &serde_json::Value, scale: f64| {
+            let theirs = theirs
+                .as_f64()
+                .unwrap_or_else(|| panic!("{} {what}", row["id"]));
+            largest = largest.max((f64::from(ours) - theirs).abs() / scale);
+        };
+        see("q", value.wl, &row["q"], 1.0);
+        see("d", value.d, &row["d"], 1.0);
+        see("m", value.m, &row["m"], 1f64.max(f64::from(value.m)));
+        assert_eq!(
+            batch.moves(index).len(),
+            row["policy"].as_object().unwrap().len()
+        );
+        for (m, p) in batch.moves(index).iter().zip(batch.policy(index)) {
+            let uci = m.to_uci(game.position(), recorded_mode(row)).to_string();
+            see(&uci, *p, &row["policy"][&uci], 1.0);
+        }
+    }
+    Some(largest)
+}
+
+fn parity(backend: &str, options: &str, tolerance: f64) {
+    for (network, file) in NETWORKS {
+        let Some(mut config) = config(backend, network) else {
+            return;
+        };
+        config.backend_options = options.to_owned();
+        let Some(evaluator) = installed(&config) else {
+            return;
+        };
+        let Some(difference) = largest_difference(&*evaluator, file) else {
+            return;
+        };
+        eprintln!("{backend} {options} {network}: {difference:.1e}");
+        assert!(difference <= tolerance, "{backend} {network}: {difference}");
+    }
+}
+
+#[test]
+fn rten_agrees_with_lc0() {
+    parity("rten", "", TOLERANCE);
+}
+
+#[test]
+fn onnx_cpu_agrees_with_lc0() {
+    parity("onnx-cpu", "", TOLERANCE);
+}
+
+#[test]
+fn openvino_agrees_with_lc0() {
+    parity("openvino", "precision=fp32", TOLERANCE);
+}
+
+#[test]
+fn openvino_in_16_bits_is_close() {
+    parity("openvino", "precision=bf16", 3e-2);
+}
+
+#[test]
+fn threads_share_a_backend() {
+    for backend in ["rten", "onnx-cpu"] {
+        let Some(config) = config(backend, "maia-1900") else {
+            return;
+        };
+        let Some(evaluator) = installed(&config) else {
+            continue;
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    largest_difference(&*evaluator, "maia1900_reference")
+                        .map(|d| assert!(d < TOLERANCE))
+                });
+            }
+        });
+    }
+}
+
+/// OpenVINO holds the stream of each session on the first core unless it is told not to: then two threads, or two engines,
+/// are as fast as one.
+#[cfg(target_os = "linux")]
+#[test]
+fn no_backend_keeps_threads_from_other_cores() {
+    let cores = |task: &std::path::Path| {
+        let status = std::fs::read_to_string(task.join("status")).ok()?;
+        let line = status.lines().find(|l| l.starts_with("Cpus_allowed:"))?;
+        Some(line.to_owned())
+    };
+    let allowed = cores("/proc/thread-self".as_ref()).unwrap();
+    for backend in ["rten", "onnx-cpu", "openvino"] {
+        let mut config = tiny(backend, "tiny.onnx");
+        config.threads = 1;
+        let Some(evaluator) = installed(&config) else {
+            continue;
+        };
+        std::thread::scope(|scope| {
+            let asking = scope.spawn(|| {
+                let start = History::default();
+                let moves: Vec<_> = legal_moves(start.position()).collect();
+                for _ in 0..5000 {
+                    let mut batch = Batch::default();
+                    evaluator.queue(start.plies(), &moves, &mut batch);
+                    evaluator.evaluate(&mut batch).unwrap();
+                }
+            });
+            while !asking.is_finished() {
+                for task in std::fs::read_dir("/proc/self/task").unwrap() {
+                    // A thread that has ended since has no status.
+                    if let Some(now) = cores(&task.unwrap().path()) {
+                        assert_eq!(now, allowed, "{backend}");
+                    }
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn an_evaluation_does_not_depend_on_the_batch_it_is_in() {
+    let mut game = History::default();
+    let mut games = vec![game.clone()];
+    while games.len() < 300 {
+        let moves: Vec<_> = legal_moves(game.position()).collect();
+        if moves.is_empty() {
+            game = History::default();
+            continue;
+        }
+        game.push(moves[games.len() * 31 % moves.len()]);
+        if legal_moves(game.position()).next().is_some() {
+            games.push(game.clone());
+        }
+    }
+    for (backend, options) in [("rten", ""), ("onnx-cpu", ""), ("onnx-cpu", "batch=1/7/64")] {
+        let mut config = tiny(backend, "tiny.onnx");
+        config.weights = concat!(env!("CARGO_MANIFEST_DIR"), "/networks/scorn-default.onnx").into();
+        config.backend_options = options.to_owned();
+        config.threads = 1;
+        let Some(evaluator) = installed(&config) else {
+            continue;
+        };
+        let evaluate = |games: &[History]| {
+            let mut batch = Batch::default();
+            for game in games {
+                let moves: Vec<_> = legal_moves(game.position()).collect();
+                evaluator.queue(game.plies(), &moves, &mut batch);
+            }
+            evaluator.evaluate(&mut batch).unwrap();
+            batch
+        };
+        let whole = evaluate(&games);
+        // More sizes, and larger ones, than buffers are kept for.
+        for size in [256, 200, 199, 1, 150, 256, 3, 149, 200] {
+            let part = evaluate(&games[300 - size..]);
+            for index in 0..size {
+                let (one, other) = (part.value(index), whole.value(300 - size + index));
+                assert!((one.wl - other.wl).abs() < 1e-5, "{backend} {size} {index}");
+                let policies = part.policy(index).iter();
+                let differences = policies.zip(whole.policy(300 - size + index));
+                assert!(differences.into_iter().all(|(a, b)| (a - b).abs() < 1e-5));
+            }
+        }
+    }
+}
+
+/// The backend with a cache.
+fn cached(config: &NetworkConfig) -> Arc<dyn Evaluator> {
+    let decorators = Decorators {
+        temperature: 1.0,
+        check_bonus: 0.0,
+        swap_colors: false,
+        cache: 1000,
+    };
+    decorators.over(load(config).unwrap())
+}
+
+#[test]
+fn the_built_in_network_answers_once_for_all_ways_to_a_position() {
+    let mut config = tiny("rten", "tiny.onnx");
+    config.weights = concat!(env!("CARGO_MANIFEST_DIR"), "/networks/scorn-default.onnx").into();
+    let evaluator = cached(&config);
+    let played = |moves: &str| game("startpos", moves.split_whitespace());
+    let evaluate = |game: &History| {
+        let moves: Vec<_> = legal_moves(game.position()).collect();
+        let mut batch = Batch::default();
+        evaluator.queue(game.plies(), &moves, &mut batch);
+        evaluator.evaluate(&mut batch).unwrap();
+        (batch.value(0), batch.policy(0).to_vec())
+    };
+    let one_way = played("g1f3 g8f6 b1c3 b8c6");
+    let answer = evaluate(&one_way);
+    let mut policy = vec![0.0; answer.1.len()];
+    let other_way = played("b1c3 b8c6 g1f3 g8f6");
+    assert_eq!(
+        evaluator.probe(other_way.plies(), &mut policy),
+        Some(answer.0)
+    );
+    // And rightly so: asked again, the network says the same.
+    assert_eq!(evaluate(&other_way), answer);
+    // Another rule-50 counter is another question, and so is a pawn that can be captured en passant.
+    let mut probe = |moves: &str| evaluator.probe(played(moves).plies(), &mut policy);
+    assert_eq!(probe("g1f3 g8f6 b1c3 b8c6 f3g1 f6g8 g1f3 g8f6"), None);
+    evaluate(&played("e2e3 d7d6 e3e4 d6d5 e4e5 a7a6"));
+    assert_eq!(probe("e2e4 a7a6 e4e5 d7d5"), None);
+    // A network that reads the history is asked about each way.
+    if let Some(config) = self::config("rten", "maia-1900") {
+        let evaluator = cached(&config);
+        let mut batch = Batch::default();
+        let moves: Vec<_> = legal_moves(one_way.position()).collect();
+        evaluator.queue(one_way.plies(), &moves, &mut batch);
+        evaluator.evaluate(&mut batch).unwrap();
+        assert_eq!(evaluator.probe(other_way.plies(), &mut policy), None);
+    }
+}
+
+#[test]
+fn the_cache_gives_back_what_the_network_said() {
+    let Some(config) = config("rten", "maia-1900") else {
+        return;
+    };
+    let evaluator = cached(&config);
+    let game = History::default();
+    let moves: Vec<_> = legal_moves(game.position()).collect();
+    let mut policy = vec![0.0; moves.len()];
+    assert_eq!(evaluator.probe(game.plies(), &mut policy), None);
+    let mut batch = Batch::default();
+    evaluator.queue(game.plies(), &moves, &mut batch);
+    evaluator.evaluate(&mut batch).unwrap();
+    let hit = evaluator.probe(game.plies(), &mut policy);
+    assert_eq!(hit, Some(batch.value(0)));
+    for (hit, miss) in policy.iter().zip(batch.policy(0)) {
+        assert!((hit - miss).abs() <= miss / 4096.0);
+    }
+}
+
+#[test]
+fn what_is_asked_for_by_name_is_refused_by_name() {
+    let Some(config) = config("rten", "maia-1900") else {
+        return;
+    };
+    let message = |change: &dyn Fn(&mut NetworkConfig)| {
+        let mut changed = config.clone();
+        change(&mut changed);
+        load(&changed)
+            .err()
+            .expect("this should not load")
+            .to_string()
+    };
+    let unknown = message(&|c| c.backend = "quantum".into());
+    assert!(
+        unknown.contains("quantum") && unknown.contains("onnx-cpu"),
+        "{unknown}"
+    );
+    let syntax = message(&|c| c.backend_options = "a(b".into());
+    assert!(syntax.contains("BackendOptions"), "{syntax}");
+    let setting = message(&|c| c.backend_options = "speed=9".into());
+    assert!(
+        setting.contains("speed") && setting.contains("threads"),
+        "{setting}"
+    );
+    let library = message(&|c| {
+        c.backend = "onnx-cpu".into();
+        c.runtime_path = "/nowhere".into();
+    });
+    assert!(library.contains("/nowhere"), "{library}");
+    let missing = message(&|c| c.weights = "/nowhere/net.pb.gz".into());
+    assert!(missing.contains("/nowhere/net.pb.gz"), "{missing}");
+    let head = message(&|c| c.policy_head = Some("optimistic".into()));
+    assert!(
+        head.contains("optimistic") && head.contains("vanilla"),
+        "{head}"
+    );
+    for gpu in ["cuda", "tensorrt"] {
+        let gpu = message(&|c| c.backend = gpu.into());
+        assert!(gpu.contains("onnxruntime"), "{gpu}");
+    }
+}
+
+#[test]
+fn automatic_choice_says_why() {
+    let Some(config) = config("auto", "maia-1900") else {
+        return;
+    };
+    let evaluator = load(&config).unwrap();
+    let text = evaluator.describe();
+    assert!(
+        text.contains("maia-1900") && text.contains("not used: tensorrt"),
+        "{text}"
+    );
+}
+
+/// A tiny network of `tests/data/networks`.
+fn tiny(backend: &str, name: &str) -> NetworkConfig {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data/networks")
+        .join(name);
+    let mut config = NetworkConfig::from(&Options::default());
+    config.backend = backend.to_owned();
+    config.weights = path.to_string_lossy().into_owned();
+    config
+}
+
+#[test]
+fn networks_that_yield_nonsense_are_refused() {
+    for backend in ["rten", "onnx-cpu", "auto"] {
+        if installed(&tiny(backend, "tiny.onnx")).is_none() {
+            continue;
+        }
+        for (name, expected) in [
+            ("nan.onnx", "policy is not a finite number"),
+            ("narrow.onnx", "1858"),
+            ("liar.onnx", "1858"),
+        ] {
+            let error = load(&tiny(backend, name))
+                .err()
+                .expect("this should not load")
+                .to_string();
+            assert!(
+                error.contains(name) && error.contains(expected),
+                "{backend}: {error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn backends_combine() {
+    let mut config = tiny("multiplexing", "tiny.onnx");
+    let error = load(&config).err().unwrap().to_string();
+    assert!(error.contains("BackendOptions"), "{error}");
+    config.backend_options = "backend=rten,(threads=1),(threads=2)".into();
+    assert!(
+        load(&config)
+            .unwrap()
+            .describe()
+            .starts_with("multiplexing: rten")
+    );
+    config.backend = "roundrobin".into();
+    config.backend_options = "a(backend=rten),rten()".into();
+    assert!(load(&config).unwrap().describe().contains(" + rten"));
+    config.backend_options = "quantum()".into();
+    assert!(load(&config).err().unwrap().to_string().contains("quantum"));
+    if installed(&tiny("onnx-cpu", "tiny.onnx")).is_none() {
+        return;
+    }
+    let Some(mut config) = self::config("check", "maia-1900") else {
+        return;
+    };
+    config.backend_options = "onnx-cpu(),rten(),tolerance=0.0001".into();
+    let checked = load(&config).unwrap();
+    assert!(largest_difference(&*checked, "maia1900_reference").unwrap() < TOLERANCE);
+    config.backend_options = "onnx-cpu(),rten(),tolerance=0".into();
+    let strict = load(&config).unwrap();
+    let game = History::default();
+    let moves: Vec<_> = legal_moves(game.position()).collect();
+    let mut batch = Batch::default();
+    strict.queue(game.plies(), &moves, &mut batch);
+    let error = strict.evaluate(&mut batch).unwrap_err().to_string();
+    assert!(error.contains("differ by more than 0"), "{error}");
+}
+
+#[test]
+fn damaged_networks_never_crash() {
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("damaged.onnx");
+    let original = std::fs::read(tiny("rten", "tiny.onnx").weights).unwrap();
+    let mut random = StdRng::seed_from_u64(1);
+    for backend in ["rten", "onnx-cpu"] {
+        let mut config = tiny(backend, "tiny.onnx");
+        if installed(&config).is_none() {
+            continue;
+        }
+        config.weights = path.to_string_lossy().into_owned();
+        for _ in 0..400 {
+            let mut bytes = original.clone();
+            for _ in 0..random.random_range(1..4) {
+                let at = random.random_range(0..bytes.len());
+                bytes[at] = random.random();
+            }
+            if random.random_range(0..4) == 0 {
+                bytes.truncate(random.random_range(0..bytes.len()));
+            }
+            std::fs::write(&path, bytes).unwrap();
+            if let Err(error) = load(&config) {
+                assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_built_in_network_works_or_is_missed_clearly() {
+    let mut config = tiny("rten", "tiny.onnx");
+    config.weights = "<built in>".into();
+    match load(&config) {
+        Ok(evaluator) => assert!(evaluator.describe().contains("built in")),
+        Err(error) => assert!(
+            matches!(error, LoadError::Weights(WeightsError::NoBuiltIn)),
+            "{error}"
+        ),
+    }
+}

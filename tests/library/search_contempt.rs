@@ -1,0 +1,362 @@
+//! Search-contempt as the paper defines it, and as the design pins it for batches.
+
+use crate::common::{Setup, position};
+use scorn::{
+    chess::{PackedMove, Ply},
+    network::{Advice, Batch, EvaluateError, Evaluator, Value, hash::HashEvaluator},
+    options::{Options, ScSampling},
+    search::search_contempt::ReplyRecord,
+};
+use shakmaty::Color;
+
+const LIMITS: [i32; 4] = [1, 5, 28, 200];
+
+fn setup(sc_limit: i32, threads: usize, minibatch_size: usize) -> Setup {
+    Setup::new(Options {
+        sc_limit,
+        threads,
+        minibatch_size,
+        sticky_endgames: false,
+        ..Options::default()
+    })
+}
+
+/// Checks every node of the tree; returns the number of frozen ones.
+fn assert_frozen_exactly(setup: &Setup, limit: u32, frozen_side: Color) -> usize {
+    let tree = setup.tree.lock();
+    tree.assert_consistent();
+    let mut frozen = 0;
+    tree.for_each(|node, depth| {
+        let turn = if depth % 2 == 0 {
+            tree.root_turn()
+        } else {
+            tree.root_turn().other()
+        };
+        let visits: u32 = tree.children(node).iter().map(|child| child.n).sum();
+        let may_freeze = turn == frozen_side && depth > 0;
+        match tree.record(node) {
+            Some(record) if !record.is_final() => {
+                // The last batch's collisions took visits back: PUCT goes on here.
+                let counted: u32 = record.shares.iter().map(|share| share.count).sum();
+                assert!(may_freeze && counted < limit, "{record:?}");
+            }
+            Some(record) => {
+                assert!(may_freeze, "a {turn} node at depth {depth} froze");
+                let counted: u32 = record.shares.iter().map(|share| share.count).sum();
+                assert_eq!(counted, limit);
+                assert!(visits >= limit);
+                frozen += 1;
+            }
+            None if may_freeze => assert!(
+                visits < limit,
+                "{visits} visits and not frozen at depth {depth}"
+            ),
+            None => {}
+        }
+    });
+    frozen
+}
+
+#[test]
+fn nodes_freeze_at_exactly_the_limit_at_every_batch_size() {
+    for limit in LIMITS {
+        for (threads, minibatch) in [(1, 1), (1, 8), (1, 64), (1, 256), (2, 32), (3, 128)] {
+            let setup = setup(limit, threads, minibatch);
+            setup.search(&position("startpos"), 20_000);
+            let frozen = assert_frozen_exactly(&setup, limit as u32, Color::Black);
+            assert!(frozen > 0, "nothing froze at limit {limit}");
+        }
+    }
+}
+
+#[test]
+fn a_negative_limit_freezes_the_own_nodes_but_the_root() {
+    let setup = setup(-20, 1, 16);
+    setup.search(&position("startpos"), 20_000);
+    assert!(assert_frozen_exactly(&setup, 20, Color::White) > 0);
+}
+
+#[test]
+fn only_the_opponent_of_the_contempt_side_freezes_and_none_without_one() {
+    let mut setup = setup(20, 1, 16);
+    setup.contempt_side = Some(Color::Black);
+    setup.search(&position("startpos"), 20_000);
+    assert!(assert_frozen_exactly(&setup, 20, Color::White) > 0);
+}
+
+#[test]
+fn the_default_limit_is_plain_puct_bit_for_bit() {
+    let plain = Options {
+        threads: 1,
+        minibatch_size: 32,
+        ..Options::default()
+    };
+    assert_eq!(plain.sc_limit, 1_000_000_000);
+    let run = |options: Options| {
+        let setup = Setup::new(options);
+        setup.search(&position("startpos"), 20_000);
+        setup.visits()
+    };
+    let reference = run(plain.clone());
+    // A limit that is never reached takes the search-contempt paths and must change nothing.
+    assert_eq!(
+        run(Options {
+            sc_limit: 999_999,
+            ..plain.clone()
+        }),
+        reference
+    );
+    assert_eq!(
+        run(Options {
+            sc_limit: -999_999,
+            ..plain.clone()
+        }),
+        reference
+    );
+    assert_ne!(
+        run(Options {
+            sc_limit: 30,
+            ..plain
+        }),
+        reference
+    );
+}
+
+#[test]
+fn changing_side_limit_or_temperature_drops_the_tree_and_stepping_two_plies_keeps_it() {
+    let mut game = position("startpos");
+    let mut setup = setup(30, 1, 16);
+    let outcome = setup.search(&game, 5000);
+    game.push(outcome.best.unwrap());
+    game.push(outcome.ponder.unwrap());
+    let nodes = |setup: &Setup| setup.search(&game, 2).report.nodes;
+    assert!(nodes(&setup) > 100);
+    setup.search(&game, 5000);
+    assert_frozen_exactly(&setup, 30, Color::Black);
+    setup.options.sc_limit = 31;
+    assert_eq!(nodes(&setup), 2);
+    setup.contempt_side = Some(Color::Black);
+    assert_eq!(nodes(&setup), 2);
+}
+
+/// Visits that went (or are still owed) to each child of frozen nodes since they froze, against what their shares
+/// promise.
+fn chi_square(setup: &Setup, minimum: u32) -> (f64, f64) {
+    let tree = setup.tree.lock();
+    let (mut sum, mut freedom) = (0.0, 0.0);
+    tree.for_each(|node, _| {
+        let Some(record) = tree.record(node) else {
+            return;
+        };
+        let children = tree.children(node);
+        let drawn: Vec<f64> = children
+            .iter()
+            .zip(&record.shares)
+            .map(|(child, share)| f64::from(child.n + share.owed - share.count))
+            .collect();
+        let all: f64 = drawn.iter().sum();
+        if all < f64::from(minimum) {
+            return;
+        }
+        for (p, drawn) in record.probabilities().zip(drawn) {
+            if p * all >= 5.0 {
+                sum += (drawn - p * all).powi(2) / (p * all);
+                freedom += 1.0;
+            }
+        }
+        freedom -= 1.0;
+    });
+    (sum, freedom)
+}
+
+#[test]
+fn replies_are_drawn_by_their_frozen_shares() {
+    for (threads, minibatch) in [(1, 1), (1, 64), (1, 256), (2, 64)] {
+        for sc_temperature in [1.0, 0.5, 2.0] {
+            let mut setup = setup(40, threads, minibatch);
+            setup.options.sc_temperature = sc_temperature;
+            setup.search(&position("startpos"), 100_000);
+            let (sum, freedom) = chi_square(&setup, 200);
+            assert!(freedom > 100.0, "too few frozen nodes to tell");
+            // The statistic has mean `freedom` and variance 2 * freedom: five standard deviations.
+            let deviations = (sum - freedom) / (2.0 * freedom).sqrt();
+            assert!(
+                deviations < 5.0,
+                "{threads} threads, batch {minibatch}, T {sc_temperature}: {deviations} sigma"
+            );
+        }
+    }
+}
+
+#[test]
+fn stratified_sampling_stays_within_two_visits_of_the_shares() {
+    let mut setup = setup(40, 1, 1);
+    setup.options.sc_sampling = ScSampling::Stratified;
+    setup.search(&position("startpos"), 100_000);
+    let tree = setup.tree.lock();
+    let mut checked = 0;
+    tree.for_each(|node, _| {
+        let Some(record) = tree.record(node) else {
+            return;
+        };
+        let drawn =
+            |slot: usize| f64::from(tree.children(node)[slot].n - record.shares[slot].count);
+        let all: f64 = (0..record.shares.len()).map(drawn).sum();
+        for (slot, p) in record.probabilities().enumerate() {
+            assert!((drawn(slot) - p * all).abs() <= 2.0);
+            checked += 1;
+        }
+    });
+    assert!(checked > 1000);
+}
+
+#[test]
+fn temperature_zero_always_gives_the_most_visited_reply() {
+    let mut setup = setup(40, 1, 1);
+    setup.options.sc_temperature = 0.0;
+    setup.search(&position("startpos"), 50_000);
+    let tree = setup.tree.lock();
+    tree.for_each(|node, _| {
+        let Some(record) = tree.record(node) else {
+            return;
+        };
+        let most = record.shares.iter().map(|share| share.count).max().unwrap();
+        let with_draws: Vec<_> = tree
+            .children(node)
+            .iter()
+            .zip(&record.shares)
+            .filter(|(child, share)| child.n > share.count)
+            .map(|(_, share)| share.count)
+            .collect();
+        assert!(with_draws.len() <= 1 && with_draws.iter().all(|&count| count == most));
+    });
+}
+
+/// An evaluator for a trap: White may offer its rook on d7 or e1. Taking it looks good for Black to the network, and goes on
+/// looking good for three plies; from then on it is lost.
+struct Trap;
+
+impl Evaluator for Trap {
+    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+        HashEvaluator.evaluate(batch)?;
+        for index in 0..batch.len() {
+            // The key carries what the test needs: see `queue`.
+            let code = batch.key(index) as i64;
+            batch.set_value(
+                index,
+                Value {
+                    wl: code as f32 / 1000.0,
+                    d: 0.0,
+                    m: 0.0,
+                },
+            );
+            let (moves, policy) = batch.policy_mut(index);
+            policy.fill(1.0 / moves.len() as f32);
+        }
+        Ok(())
+    }
+
+    fn queue(&self, line: &[Ply], moves: &[PackedMove], batch: &mut Batch) -> usize {
+        use shakmaty::{Position, Square};
+        let position = &line[line.len() - 1].position;
+        let board = position.board();
+        let has_rook = |color| !(board.by_color(color) & board.rooks()).is_empty();
+        let is_offered = [Square::D7, Square::E1]
+            .map(|square| board.piece_at(square))
+            .contains(&Some(Color::White.rook()));
+        let is_taken = !has_rook(Color::White) && has_rook(Color::Black);
+        // The root is the line's first position, the offer its second, the capture its third.
+        let white = match (is_offered, is_taken, line.len()) {
+            (true, ..) => -50,
+            (_, true, ..6) => -250,
+            (_, true, _) => 900,
+            _ => 0,
+        };
+        let code = if position.turn().is_white() {
+            white
+        } else {
+            -white
+        };
+        batch.push(code as u64, moves)
+    }
+
+    fn advice(&self) -> Advice {
+        Advice {
+            threads: 1,
+            minibatch: 1,
+            least: 1,
+        }
+    }
+
+    fn describe(&self) -> String {
+        "trap".into()
+    }
+}
+
+#[test]
+fn a_frozen_opponent_keeps_falling_for_a_trap_that_puct_sees_through() {
+    let trap = position("6k1/4r1p1/7p/8/8/7P/6P1/3R2K1 w - - 0 1");
+    let visits_of_trap = |sc_limit: i32| {
+        let mut setup = setup(sc_limit, 1, 1);
+        setup.evaluator = std::sync::Arc::new(Trap);
+        let outcome = setup.search(&trap, 20_000);
+        let tree = setup.tree.lock();
+        let root = tree.node(tree.root());
+        let is_trap = |m: &str| m == "d1d7" || m == "d1e1";
+        let visits: u32 = tree
+            .children(root)
+            .iter()
+            .filter(|child| {
+                is_trap(&crate::common::uci(
+                    &trap,
+                    tree.edges(root).at(child.edge).m(),
+                ))
+            })
+            .map(|child| child.n)
+            .sum();
+        (
+            is_trap(&crate::common::uci(&trap, outcome.best.unwrap())),
+            f64::from(visits) / f64::from(root.n),
+        )
+    };
+    let (sets_trap, share) = visits_of_trap(28);
+    assert!(sets_trap && share > 0.5, "share {share}");
+    let (sets_trap, puct_share) = visits_of_trap(1_000_000_000);
+    assert!(!sets_trap && puct_share < 0.1, "share {puct_share}");
+}
+
+#[test]
+fn what_a_trap_is_worth_in_practice_and_against_the_best_replies() {
+    let trap = position("6k1/4r1p1/7p/8/8/7P/6P1/3R2K1 w - - 0 1");
+    let best_line = |sc_limit: i32| {
+        let mut setup = setup(sc_limit, 1, 1);
+        setup.options.show_objective = true;
+        setup.evaluator = std::sync::Arc::new(Trap);
+        setup.search(&trap, 20_000).report.lines.remove(0)
+    };
+    let line = best_line(28);
+    let objective = line.objective.unwrap();
+    // Black does best to leave the rook alone: that is worth -0.05 to White, and what it does instead much more.
+    assert!(line.value.wl > 0.2, "{line:?}");
+    assert!(objective.value.wl < 0.1, "{line:?}");
+    assert!((0.1..2.0).contains(&objective.trap_mass), "{line:?}");
+    // Where nothing is frozen there is no difference, and without search-contempt no second value.
+    let line = best_line(999_999);
+    assert_eq!(line.objective.unwrap().value, line.value);
+    assert_eq!(best_line(1_000_000_000).objective, None);
+}
+
+#[test]
+fn records_say_which_limit_and_side_they_were_taken_under() {
+    let setup = setup(12, 1, 4);
+    setup.search(&position("startpos"), 5000);
+    let tree = setup.tree.lock();
+    let mut records: Vec<ReplyRecord> = Vec::new();
+    tree.for_each(|node, _| records.extend(tree.record(node).cloned()));
+    assert!(!records.is_empty());
+    assert!(
+        records
+            .iter()
+            .all(|record| record.limit == 12 && record.side == Color::Black)
+    );
+}

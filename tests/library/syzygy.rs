@@ -1,0 +1,383 @@
+//! Tablebases in the tree and at the root. The tables themselves are not part of the project: set `SCORN_SHARED` to a
+//! folder that has them in `syzygy/`.
+
+use std::{env, sync::Arc};
+
+use crate::common::{Setup, position};
+use scorn::{
+    chess::{History, PackedMove},
+    dataset::record::{MATE, NO_PLIES, Record, Source},
+    labeling,
+    options::Options,
+    search::{Limits, Score},
+    syzygy::{Tables, best_moves},
+};
+use shakmaty::Position;
+
+fn tables() -> Option<Arc<Tables>> {
+    let path = crate::common::shared("syzygy")?;
+    Some(Arc::new(Tables::open(path.to_str().unwrap()).unwrap()))
+}
+
+/// What the tables leave of the moves.
+fn root_moves(tables: &Tables, game: &History, fastest: bool) -> Option<Vec<PackedMove>> {
+    best_moves(tables.moves(game)?, fastest)
+}
+
+#[test]
+fn folders_without_tables_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap().to_owned();
+    assert!(
+        Tables::open(&path)
+            .err()
+            .unwrap()
+            .to_string()
+            .contains(&path)
+    );
+    assert!(
+        Tables::open("/no/such/folder")
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("/no/such/folder")
+    );
+}
+
+#[test]
+fn a_folder_that_is_not_there_leaves_the_others() {
+    let Some(path) = crate::common::shared("syzygy") else {
+        return;
+    };
+    let folders = ["/no/such/folder", path.to_str().unwrap()];
+    let path = env::join_paths(folders).unwrap().into_string().unwrap();
+    let tables = Tables::open(&path).unwrap();
+    let faults = tables.new_faults();
+    assert!(
+        matches!(&faults[..], [fault] if fault.contains("/no/such/folder")),
+        "{faults:?}"
+    );
+    assert_eq!(tables.new_faults(), Vec::<String>::new());
+}
+
+#[test]
+fn captures_into_tablebase_positions_are_proven_in_the_tree() {
+    let Some(tables) = tables() else { return };
+    // Taking the knight leaves king and queen against king; anything else is harder.
+    let game = position("8/8/3k4/8/3n4/8/3Q4/3K4 w - - 0 1");
+    let mut setup = Setup::new(Options {
+        threads: 1,
+        ..Options::default()
+    });
+    setup.tables = Some(Arc::clone(&tables));
+    let outcome = setup.search(&game, 500);
+    let line = &outcome.report.lines[0];
+    assert!(outcome.report.tb_hits > 0);
+    assert!(matches!(line.score, Score::Tablebase(1..)), "{line:?}");
+    setup.tree.lock().assert_consistent();
+}
+
+/// Plays a won ending out with the hash evaluator, which knows nothing: tablebases alone must win it.
+#[test]
+fn a_won_ending_is_won_within_fifty_moves_by_tablebases_alone() {
+    let Some(tables) = tables() else { return };
+    for fen in [
+        "8/8/8/3k4/8/8/8/KBN5 w - - 0 1",
+        "8/8/8/8/8/2k5/3q4/K2R4 b - - 0 1",
+    ] {
+        let mut game = position(fen);
+        let winner = game.position().turn();
+        while !game.position().is_game_over() {
+            let mut setup = Setup::new(Options {
+                threads: 1,
+                syzygy_fast_play: true,
+                ..Options::default()
+            });
+            setup.tables = Some(Arc::clone(&tables));
+            let limits = Limits {
+                nodes: Some(20),
+                ..Limits::default()
+            };
+            game.push(setup.search_with(&game, limits).best.unwrap());
+            assert!(
+                game.last().rule50() < 100 && game.len() < 300,
+                "no progress from {fen}"
+            );
+        }
+        assert!(game.position().is_checkmate() && game.position().turn() != winner);
+    }
+}
+
+#[test]
+fn only_moves_that_keep_the_result_are_left_at_the_root() {
+    let Some(tables) = tables() else { return };
+    let name = |game: &History, moves: &[PackedMove]| {
+        moves
+            .iter()
+            .map(|&m| crate::common::uci(game, m))
+            .collect::<Vec<_>>()
+    };
+    // Queen to g6 is stalemate, queen to g7 mate.
+    let game = position("7k/8/5K2/8/8/8/8/6Q1 w - - 0 1");
+    let moves = name(&game, &root_moves(&tables, &game, false).unwrap());
+    assert!(
+        moves.contains(&"g1g7".to_owned()) && !moves.contains(&"g1g6".to_owned()),
+        "{moves:?}"
+    );
+    assert_eq!(
+        name(&game, &root_moves(&tables, &game, true).unwrap()),
+        ["g1g7"]
+    );
+    // Too many pieces.
+    assert!(root_moves(&tables, &History::default(), false).is_none());
+}
+
+/// A folder with some of the tables; those for which `change` gives other bytes are damaged.
+fn some_tables(
+    is_wanted: impl Fn(&str) -> bool,
+    damage: impl Fn(&str) -> Option<Vec<u8>>,
+) -> Option<(tempfile::TempDir, Arc<Tables>)> {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(crate::common::shared("syzygy")?).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if !is_wanted(&name) {
+            continue;
+        }
+        let copy = folder.path().join(&name);
+        match damage(&name) {
+            Some(bytes) => std::fs::write(copy, bytes).unwrap(),
+            None => drop(std::fs::copy(entry.path(), copy).unwrap()),
+        }
+    }
+    let tables = Tables::open(folder.path().to_str().unwrap()).unwrap();
+    Some((folder, Arc::new(tables)))
+}
+
+fn setup(tables: &Arc<Tables>, settings: &[(&str, &str)]) -> Setup {
+    let mut options = Options {
+        threads: 1,
+        ..Options::default()
+    };
+    for (name, value) in settings {
+        options.set(name, value).unwrap();
+    }
+    let mut setup = Setup::new(options);
+    setup.tables = Some(Arc::clone(tables));
+    setup
+}
+
+#[test]
+fn wdl_tables_alone_keep_the_result_at_the_root() {
+    let is_small_wdl = |name: &str| name.starts_with("KQv") && name.ends_with(".rtbw");
+    let Some((_folder, tables)) = some_tables(is_small_wdl, |_| None) else {
+        return;
+    };
+    for (fen, good, bad) in [
+        // Queen to g6 is stalemate.
+        ("7k/8/5K2/8/8/8/8/6Q1 w - - 0 1", "g1g7", "g1g6"),
+        // The queen can be lost.
+        ("8/8/8/3k4/8/8/4Q3/K7 w - - 0 1", "e2e8", "e2e4"),
+    ] {
+        let game = position(fen);
+        let moves = root_moves(&tables, &game, false).unwrap();
+        let moves: Vec<_> = moves
+            .iter()
+            .map(|&m| crate::common::uci(&game, m))
+            .collect();
+        assert!(moves.contains(&good.to_owned()), "{moves:?}");
+        assert!(!moves.contains(&bad.to_owned()), "{moves:?}");
+    }
+    let faults = tables.new_faults();
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(
+        faults[0].contains("there is no DTZ table for KQvK"),
+        "{faults:?}"
+    );
+    assert!(tables.new_faults().is_empty(), "it is said once");
+}
+
+#[test]
+fn a_won_or_lost_root_is_reported_as_that_if_fifty_moves_suffice() {
+    let Some(tables) = tables() else { return };
+    let score = |fen: &str| {
+        let outcome = setup(&tables, &[]).search(&position(fen), 20);
+        outcome.report.lines[0].score
+    };
+    let won = score("8/8/8/3k4/8/8/8/KBN5 w - - 0 1");
+    assert!(matches!(won, Score::Tablebase(1..)), "{won:?}");
+    let lost = score("8/8/8/3k4/8/8/8/KBN5 b - - 0 1");
+    assert!(matches!(lost, Score::Tablebase(..=-1)), "{lost:?}");
+    // Mate takes some thirty moves more, and five are left.
+    for fen in [
+        "8/8/8/3k4/8/8/8/KBN5 w - - 90 80",
+        "8/8/8/3k4/8/8/8/KBN5 b - - 90 80",
+    ] {
+        assert_eq!(score(fen), Score::Open, "{fen}");
+    }
+    // In analysis bad moves are there, too, and are no wins.
+    let limits = Limits {
+        nodes: Some(200),
+        infinite: true,
+        ..Limits::default()
+    };
+    let analysis = setup(&tables, &[("MultiPV", "500")]);
+    let game = position("7k/8/5K2/8/8/8/8/6Q1 w - - 0 1");
+    let lines = analysis.search_with(&game, limits).report.lines;
+    let of = |name: &str| {
+        let line = lines
+            .iter()
+            .find(|line| crate::common::uci(&game, line.pv[0]) == name);
+        line.unwrap().score
+    };
+    assert!(matches!(
+        of("g1g5"),
+        Score::Tablebase(1..) | Score::Mate(1..)
+    ));
+    assert!(!matches!(
+        of("g1g6"),
+        Score::Tablebase(1..) | Score::Mate(1..)
+    ));
+}
+
+#[test]
+fn damaged_tables_are_named_once_and_searched_without() {
+    // A table that is none, and one that is cut off.
+    let damage = |name: &str| match name {
+        "KQvK.rtbw" | "KQvK.rtbz" => Some(vec![7; 64 * 10 + 16]),
+        "KQvKN.rtbz" => Some(vec![7; 1000]),
+        _ => None,
+    };
+    let is_small = |name: &str| name.starts_with("KQvK") || name.starts_with("KRvK.");
+    let Some((_folder, tables)) = some_tables(is_small, damage) else {
+        return;
+    };
+    let faults = tables.new_faults();
+    assert!(
+        faults.len() == 1 && faults[0].contains("KQvKN.rtbz"),
+        "{faults:?}"
+    );
+    let queen = position("8/8/8/3k4/8/8/4Q3/K7 w - - 0 1");
+    for _ in 0..2 {
+        assert!(root_moves(&tables, &queen, false).is_none());
+        assert!(tables.result(queen.position()).is_none());
+    }
+    let faults = tables.new_faults();
+    assert!(
+        faults.len() == 1 && faults[0].contains("wdl table KQvK"),
+        "{faults:?}"
+    );
+    // Searches go on without it.
+    assert!(setup(&tables, &[]).search(&queen, 500).best.is_some());
+    assert!(tables.new_faults().is_empty());
+    let rook = position("8/8/8/3k4/8/8/4R3/K7 w - - 0 1");
+    assert_eq!(
+        tables.result(rook.position()),
+        Some(1),
+        "the others are used"
+    );
+}
+
+#[test]
+fn against_an_opponent_who_errs_only_the_own_side_asks_the_tables() {
+    let Some(tables) = tables() else { return };
+    let game = position("8/8/3k4/2n5/8/8/3N4/3K4 w - - 0 1");
+    let values = |pieces: &str| {
+        let mut setup = setup(&tables, &[("ContemptModeTB", pieces)]);
+        setup.contempt_side = Some(shakmaty::Color::White);
+        let outcome = setup.search(&game, 600);
+        let tree = setup.tree.lock();
+        let root = tree.node(tree.root());
+        let mut of_white = Vec::new();
+        for child in tree.children(root) {
+            if pieces != "0" {
+                assert!(child.origin() != scorn::search::tree::node::Origin::Tablebase);
+            }
+            // Seen by the side that moved there, which is Black.
+            let own = tree.children(child).iter().filter(|node| node.n == 1);
+            of_white.extend(own.filter(|node| !node.is_proven()).map(|node| node.wl));
+        }
+        (outcome.report.tb_hits, of_white)
+    };
+    // Draws of four pieces: nothing that White could count on, or the least that it gets.
+    let (hits, values_then) = values("4");
+    assert!(
+        hits == 0 && values_then.iter().any(|&wl| wl > 0.0),
+        "{hits}"
+    );
+    let (hits, values_then) = values("5");
+    assert!(
+        hits > 0 && values_then.iter().all(|&wl| wl <= 0.0),
+        "{hits} {values_then:?}"
+    );
+    assert!(
+        values_then.iter().any(|&wl| wl < 0.0),
+        "White hopes for more"
+    );
+}
+
+/// What the tables teach about a position.
+fn labelled(tables: &Tables, fen: &str) -> Option<Record> {
+    let position = position(fen);
+    let mut record = Record::new(position.position(), false, Source::Endgame);
+    let is_known = labeling::tables::apply(&mut record, position.position(), tables);
+    is_known.then_some(record)
+}
+
+#[test]
+fn tables_teach_results_and_the_way_to_a_mate() {
+    let Some(tables) = tables() else { return };
+    let move_of = |record: &Record| {
+        let square = |bits: u16| shakmaty::Square::new(u32::from(bits & 63));
+        format!("{}{}", square(record.best), square(record.best >> 6))
+    };
+    // A mate in one, and the defence that takes longest.
+    let win = labelled(&tables, "k7/8/1K6/8/8/8/8/7R w - - 0 1").unwrap();
+    assert_eq!((win.score, win.plies_left, win.result), (MATE - 1, 1, 2));
+    assert_eq!(move_of(&win), "h1h8");
+    let loss = labelled(&tables, "k7/8/1K6/8/8/8/8/6R1 b - - 0 1").unwrap();
+    assert_eq!((loss.score, loss.plies_left, loss.result), (2 - MATE, 2, 0));
+    // Bishop and knight, from a position that takes long.
+    let long = labelled(&tables, "8/8/8/4k3/8/8/8/KBN5 w - - 0 1").unwrap();
+    assert!(long.result == 2 && long.plies_left > 40, "{long:?}");
+    assert_eq!(long.score, MATE - long.plies_left as i16);
+    // What can be lost and still leave a win, a pawn that moves or a piece that the bare king captures, is no mate: the result is
+    // known, and the move where there is but one.
+    let untimed = |fen: &str, result: u8| {
+        let record = labelled(&tables, fen).unwrap();
+        let score = (i16::from(result) - 1) * (MATE - 1000);
+        let known = (record.result, record.score, record.plies_left);
+        assert_eq!(known, (result, score, NO_PLIES), "{fen}");
+        record
+    };
+    assert_eq!(untimed("8/8/8/3k4/8/3K4/3P4/8 b - - 0 1", 0).best, 0);
+    let forced = untimed("kR6/7R/8/8/8/8/8/7K b - - 0 1", 0);
+    assert_eq!(move_of(&forced), "a1b1", "a8b8, seen by Black");
+    // The fastest capture is that of the bishop after Rd1.
+    assert_eq!(untimed("K1k5/2B5/8/8/8/8/8/1R6 w - - 0 1", 2).best, 0);
+    // Drawn, if the king takes the rook; and drawn whatever is played.
+    let only = labelled(&tables, "K7/8/8/8/8/2k5/1R6/8 b - - 0 1").unwrap();
+    assert_eq!((only.result, only.score, only.plies_left), (1, 0, NO_PLIES));
+    assert_eq!(move_of(&only), "c6b7", "c3b2, seen by Black");
+    let any = labelled(&tables, "8/8/8/4k3/8/8/8/KNN5 w - - 0 1").unwrap();
+    assert_eq!((any.result, any.score, any.best), (1, 0, 0));
+    // More pieces than there are tables for.
+    assert_eq!(
+        labelled(
+            &tables,
+            "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
+        ),
+        None
+    );
+}
+
+#[test]
+fn wdl_tables_alone_teach_the_result_but_no_way_to_a_mate() {
+    let is_small_wdl = |name: &str| name.starts_with("KQv") && name.ends_with(".rtbw");
+    let Some((_folder, tables)) = some_tables(is_small_wdl, |_| None) else {
+        return;
+    };
+    let won = labelled(&tables, "8/8/8/3k4/8/8/4Q3/K7 w - - 0 1").unwrap();
+    let known = (won.score, won.plies_left, won.result);
+    assert_eq!(known, (MATE - 1000, NO_PLIES, 2));
+}

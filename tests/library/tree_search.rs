@@ -1,0 +1,350 @@
+//! The seam between a search and its driver: many trees fill one batch, and each gets what it would get alone.
+
+use std::sync::Arc;
+
+use crate::common::position;
+use scorn::{
+    chess::{History, PackedMove, Ply, moves::legal_moves},
+    network::{
+        Batch, EvaluateError, Evaluator, Immediate, Value, cache::Cached, hash::HashEvaluator,
+    },
+    options::Options,
+    search::{Job, Limits, MoveStat, Params, Silent, StopSignal, SystemClock, Tree, TreeSearch},
+};
+use shakmaty::{Color, Position};
+
+/// Two hundred positions of games that take every move in turn.
+fn positions() -> Vec<History> {
+    let mut positions = Vec::new();
+    for line in 0..20 {
+        let mut history = position("startpos");
+        for ply in 0..10 {
+            let moves: Vec<_> = legal_moves(history.position()).collect();
+            history.push(moves[(7 * line + 3 * ply) % moves.len()]);
+            positions.push(history.clone());
+        }
+    }
+    assert_eq!(positions.len(), 200);
+    positions
+}
+
+fn options(sc_limit: i32) -> Arc<Options> {
+    Arc::new(Options {
+        minibatch_size: 8,
+        noise_epsilon: 0.25,
+        temperature: 1.0,
+        sc_limit,
+        ..Options::default()
+    })
+}
+
+/// The search of one position; each has limits and a seed of its own.
+fn search(
+    number: usize,
+    history: &History,
+    options: &Arc<Options>,
+    params: &Arc<Params>,
+) -> TreeSearch {
+    let limits = Limits {
+        nodes: Some(20 + number as u64 % 300),
+        ..Limits::default()
+    };
+    let job = Job {
+        contempt_side: Some(history.position().turn()),
+        seed: number as u64,
+        ..Job::new(history.clone(), limits, Arc::clone(options))
+    };
+    TreeSearch::new(Tree::default(), job, Arc::clone(params))
+}
+
+/// What a search found: the visits and values of all moves, and the one it chose.
+fn found(search: &TreeSearch) -> (Option<PackedMove>, Vec<MoveStat>) {
+    search.tree().assert_consistent();
+    let (outcome, stats) = search.outcome();
+    (outcome.best, stats)
+}
+
+fn run_alone(mut search: TreeSearch) -> TreeSearch {
+    let mut batch = Batch::default();
+    while !search.is_over() {
+        batch.clear();
+        search.gather(&HashEvaluator, &mut batch).unwrap();
+        HashEvaluator.evaluate(&mut batch).unwrap();
+        search.apply(&batch);
+    }
+    search
+}
+
+#[test]
+fn two_hundred_trees_share_batches_and_each_finds_what_it_finds_alone() {
+    for sc_limit in [1_000_000_000, 10] {
+        let options = options(sc_limit);
+        let params = Arc::new(Params::for_evaluator(&options, &HashEvaluator));
+        let positions = positions();
+        let make = |(number, history)| search(number, history, &options, &params);
+        let alone: Vec<_> = positions.iter().enumerate().map(make).collect();
+        let alone: Vec<_> = alone.into_iter().map(run_alone).collect();
+        let mut together: Vec<_> = positions.iter().enumerate().map(make).collect();
+        let mut batch = Batch::default();
+        let mut largest = 0;
+        while together.iter().any(|search| !search.is_over()) {
+            batch.clear();
+            for search in &mut together {
+                search.gather(&HashEvaluator, &mut batch).unwrap();
+            }
+            largest = largest.max(batch.len());
+            HashEvaluator.evaluate(&mut batch).unwrap();
+            for search in &mut together {
+                search.apply(&batch);
+            }
+        }
+        assert!(largest > 400, "{largest}");
+        for (number, (one, other)) in alone.iter().zip(&together).enumerate() {
+            assert_eq!(found(one), found(other), "position {number}");
+            assert_eq!(one.report().nodes, 20 + number as u64 % 300);
+        }
+    }
+}
+
+#[test]
+fn a_threaded_search_of_one_thread_finds_the_same() {
+    let options = Arc::new(Options {
+        threads: 1,
+        ..(*options(12)).clone()
+    });
+    let params = Arc::new(Params::for_evaluator(&options, &HashEvaluator));
+    for (number, history) in positions().iter().enumerate().step_by(17) {
+        let alone = run_alone(search(number, history, &options, &params));
+        let mut tree = Tree::default();
+        let (stop, clock) = (StopSignal::default(), SystemClock::default());
+        let outcome = scorn::search::run(
+            &mut tree,
+            &HashEvaluator,
+            alone.job(),
+            &stop,
+            &clock,
+            &mut Silent,
+        )
+        .unwrap();
+        assert_eq!(outcome.best, alone.outcome().0.best);
+        let visits = |tree: &Tree| {
+            let mut visits = Vec::new();
+            tree.for_each(|node, depth| visits.push((node.n, depth)));
+            visits
+        };
+        assert_eq!(visits(&tree), visits(alone.tree()));
+    }
+}
+
+#[test]
+fn a_small_tree_takes_little_memory_and_goes_on_with_the_game() {
+    let options = options(1_000_000_000);
+    let params = Arc::new(Params::for_evaluator(&options, &HashEvaluator));
+    let history = position("startpos");
+    let limits = Limits {
+        nodes: Some(10),
+        ..Limits::default()
+    };
+    let job = Job::new(history.clone(), limits, Arc::clone(&options));
+    let search = run_alone(TreeSearch::new(Tree::default(), job, Arc::clone(&params)));
+    assert!(search.tree().memory() < 8192, "{}", search.tree().memory());
+    // The tree of the next search is what stays of this one.
+    let best = search.outcome().0.best.unwrap();
+    let visits = search
+        .outcome()
+        .1
+        .iter()
+        .find(|stat| stat.m == Some(best))
+        .unwrap()
+        .n;
+    let mut after = history;
+    after.push(best);
+    let limits = Limits {
+        nodes: Some(u64::from(visits)),
+        ..Limits::default()
+    };
+    let next = Job::new(after.clone(), limits, options);
+    let next = TreeSearch::new(search.into_tree(), next, params);
+    assert_eq!(next.tree().node(next.tree().root()).n, visits);
+    assert_eq!(next.tree().root_turn(), Color::Black);
+    assert!(next.is_over());
+}
+
+#[test]
+fn a_finished_game_is_over_at_once() {
+    let options = options(1_000_000_000);
+    let params = Arc::new(Params::for_evaluator(&options, &HashEvaluator));
+    let mate = position("R5k1/5ppp/8/8/8/8/8/6K1 b - - 0 1");
+    let job = Job::new(mate, Limits::default(), options);
+    let mut search = TreeSearch::new(Tree::default(), job, params);
+    assert!(search.is_over());
+    let mut batch = Batch::default();
+    search.gather(&HashEvaluator, &mut batch).unwrap();
+    assert!(batch.is_empty());
+    search.apply(&batch);
+    assert_eq!(search.outcome().0.best, None);
+}
+
+#[test]
+fn what_could_not_be_evaluated_is_taken_back() {
+    let options = options(1_000_000_000);
+    let params = Arc::new(Params::for_evaluator(&options, &HashEvaluator));
+    let mut cancelled = search(100, &position("startpos"), &options, &params);
+    let mut batch = Batch::default();
+    while !cancelled.is_over() {
+        // Each batch comes to nothing the first time.
+        for is_lost in [true, false] {
+            batch.clear();
+            cancelled.gather(&HashEvaluator, &mut batch).unwrap();
+            HashEvaluator.evaluate(&mut batch).unwrap();
+            if is_lost {
+                cancelled.cancel();
+            } else {
+                cancelled.apply(&batch);
+            }
+        }
+    }
+    let alone = run_alone(search(100, &position("startpos"), &options, &params));
+    assert_eq!(found(&cancelled), found(&alone));
+}
+
+/// The hash evaluator, one position at a time and the policy only when it is asked for.
+struct OneByOne;
+
+impl OneByOne {
+    fn batch(line: &[Ply], moves: &[PackedMove]) -> Batch {
+        let mut batch = Batch::default();
+        HashEvaluator.queue(line, moves, &mut batch);
+        HashEvaluator.evaluate(&mut batch).unwrap();
+        batch
+    }
+}
+
+impl Evaluator for OneByOne {
+    fn evaluate(&self, _: &mut Batch) -> Result<(), EvaluateError> {
+        panic!("nothing is left for batches")
+    }
+    fn immediate(&self) -> Option<&dyn Immediate> {
+        Some(self)
+    }
+}
+
+impl Immediate for OneByOne {
+    fn value(&self, line: &[Ply]) -> Value {
+        OneByOne::batch(line, &[]).value(0)
+    }
+    fn policy(&self, line: &[Ply], moves: &[PackedMove], temperature: f32, policy: &mut [f32]) {
+        assert_eq!(temperature, 1.0);
+        policy.copy_from_slice(OneByOne::batch(line, moves).policy(0));
+    }
+}
+
+#[test]
+fn a_policy_that_comes_with_the_second_visit_changes_nothing() {
+    for sc_limit in [1_000_000_000, 10] {
+        let options = Arc::new(Options {
+            minibatch_size: 1,
+            ..(*options(sc_limit)).clone()
+        });
+        let params = Arc::new(Params::for_evaluator(&options, &HashEvaluator));
+        for (number, history) in positions().iter().enumerate().step_by(13) {
+            let at_once = run_alone(search(number, history, &options, &params));
+            let mut later = search(number, history, &options, &params);
+            let mut batch = Batch::default();
+            while !later.is_over() {
+                later.gather(&OneByOne, &mut batch).unwrap();
+                assert!(batch.is_empty());
+                later.apply(&batch);
+            }
+            later.tree().assert_consistent();
+            let nodes = |search: &TreeSearch| {
+                let mut nodes = Vec::new();
+                search
+                    .tree()
+                    .for_each(|node, depth| nodes.push((depth, node.n, node.wl)));
+                nodes
+            };
+            if sc_limit == 10 {
+                // Draws that are owed come later, so that only their numbers agree.
+                assert_eq!(later.report().nodes, at_once.report().nodes);
+            } else {
+                assert_eq!(nodes(&later), nodes(&at_once), "position {number}");
+            }
+        }
+    }
+}
+
+#[test]
+fn several_threads_with_a_policy_on_the_second_visit_add_up() {
+    for (threads, minibatch_size) in [(1, 1), (2, 1), (4, 1), (2, 64), (2, 1024), (4, 1024)] {
+        let options = Arc::new(Options {
+            threads,
+            minibatch_size,
+            ..(*options(1_000_000_000)).clone()
+        });
+        let limits = Limits {
+            nodes: Some(3000),
+            ..Limits::default()
+        };
+        let job = Job::new(position("startpos"), limits, options);
+        let mut tree = Tree::default();
+        let clock = SystemClock::default();
+        let stop = StopSignal::default();
+        let outcome = scorn::search::run(&mut tree, &OneByOne, &job, &stop, &clock, &mut Silent);
+        assert_eq!(outcome.unwrap().report.nodes, 3000);
+        tree.assert_consistent();
+    }
+}
+
+#[test]
+fn a_root_that_is_in_the_cache_is_searched_like_any_other() {
+    let options = Arc::new(Options {
+        minibatch_size: 1,
+        ..(*options(1_000_000_000)).clone()
+    });
+    let params = Arc::new(Params::for_evaluator(&options, &HashEvaluator));
+    let cached = Cached::new(Arc::new(HashEvaluator), 10_000);
+    let mut found = Vec::new();
+    for _ in 0..2 {
+        let mut search = search(170, &position("startpos"), &options, &params);
+        let mut batch = Batch::default();
+        while !search.is_over() {
+            batch.clear();
+            search.gather(&cached, &mut batch).unwrap();
+            cached.evaluate(&mut batch).unwrap();
+            search.apply(&batch);
+        }
+        let mut visits = Vec::new();
+        search
+            .tree()
+            .for_each(|node, depth| visits.push((depth, node.n)));
+        found.push(visits);
+    }
+    assert_eq!(found[0], found[1]);
+}
+
+#[test]
+fn transpositions_change_what_is_found_and_leave_the_tree_consistent() {
+    let search = |transpositions: &str| {
+        let mut options = Options::default();
+        options.set("Transpositions", transpositions).unwrap();
+        options.set("MinibatchSize", "4").unwrap();
+        let params = Arc::new(Params::for_evaluator(&options, &HashEvaluator));
+        let limits = Limits {
+            nodes: Some(20_000),
+            ..Limits::default()
+        };
+        // Few pieces, many ways to the same positions.
+        let start = position("8/2k5/3p4/p2P1p2/P2P1P2/8/8/3K4 w - - 0 1");
+        let job = Job::new(start, limits, Arc::new(options));
+        let search = run_alone(TreeSearch::new(Tree::default(), job, params));
+        let visits: Vec<u32> = found(&search).1.iter().map(|stat| stat.n).collect();
+        (visits, search.tree().memory())
+    };
+    let (with, without) = (search("true"), search("false"));
+    assert_eq!(search("true"), with);
+    assert_ne!(with.0, without.0);
+    assert_eq!(with.0.iter().sum::<u32>(), without.0.iter().sum::<u32>());
+    // The table is part of the memory that is counted.
+    assert!(with.1 > without.1);
+}

@@ -1,0 +1,20 @@
+//! The real program as a user runs it: its commands, files and errors, and UCI sessions.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod command_line;
+mod dataset;
+mod default_network;
+mod files;
+mod gpu_script;
+mod matches;
+mod network_commands;
+mod options_doc;
+mod profiles;
+mod reports;
+mod selfplay;
+mod stats;
+mod train;
+mod uci_protocol;
+mod uci_surprises;

@@ -1,0 +1,600 @@
+//! `scorn match` as a user runs it: against itself with the hash evaluator, and against engines that misbehave, which are
+//! shell scripts here.
+#![cfg(unix)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use scorn::pgn::Reader;
+
+use crate::common::{machine, script::write_script};
+
+/// Nothing here takes long; this only turns a hang into a failure.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+const HASH: &str = "self;Backend=hash;Threads=1;MinibatchSize=1";
+
+const BOOK: &str = "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq -\n\
+                    rnbqkbnr/pppppppp/8/8/3P4/8/PPP1PPPP/RNBQKBNR b KQkq -\n\
+                    rnbqkbnr/pppppppp/8/8/2P5/8/PP1PPPPP/RNBQKBNR b KQkq -\n\
+                    rnbqkbnr/pppppppp/8/8/8/5N2/PPPPPPPP/RNBQKB1R b KQkq -\n";
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        let folder = Folder(tempfile::tempdir().unwrap());
+        fs::write(folder.path("book.epd"), BOOK).unwrap();
+        folder
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// An engine that does this when it is asked for a move.
+    fn engine(&self, name: &str, on_go: &str) -> String {
+        self.script(name, "", &format!("go*) {on_go};;\n"))
+    }
+
+    /// An engine with these options and these answers, which are branches of the shell's `case` for a line.
+    fn script(&self, name: &str, options: &str, answers: &str) -> String {
+        let path = self.path(name);
+        let script = format!(
+            "#!/bin/sh\nwhile read -r line; do echo \"$line\" >> \"$0.log\"; case \"$line\" in\n\
+             uci) echo 'id name {name}'; echo '{options}'; echo uciok;;\nisready) echo readyok;;\n\
+             {answers}quit) exit 0;;\nesac; done\n"
+        );
+        write_script(&path, &script);
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// What a scripted engine was told in all its games.
+    fn heard(&self, engine: &str) -> String {
+        fs::read_to_string(format!("{engine}.log")).unwrap()
+    }
+
+    /// A match of two engines with these arguments.
+    fn play(&self, first: &str, second: &str, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
+        command.args(["match", first, second]);
+        self.run(&mut command, arguments)
+    }
+
+    fn run(&self, command: &mut Command, arguments: &[&str]) -> Output {
+        let mut child = command
+            .args(arguments)
+            .stdout(Stdio::from(fs::File::create(self.path("stdout")).unwrap()))
+            .stderr(Stdio::from(fs::File::create(self.path("stderr")).unwrap()))
+            .spawn()
+            .unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            if Instant::now() > deadline {
+                child.kill().unwrap();
+                panic!("a match hangs: {arguments:?}");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        Output {
+            status,
+            stdout: fs::read(self.path("stdout")).unwrap(),
+            stderr: fs::read(self.path("stderr")).unwrap(),
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn games(path: &Path) -> Vec<scorn::pgn::Game> {
+    Reader::open(path).unwrap().map(Result::unwrap).collect()
+}
+
+#[test]
+fn a_match_is_reproducible_and_its_games_are_whole() {
+    let folder = Folder::new();
+    let other = format!("{HASH};CPuct=3");
+    let book = folder.text("book.epd");
+    let play = |name: &str, more: &[&str]| {
+        let pgn = folder.text(name);
+        let usual = [
+            "--book",
+            &book,
+            "--limit",
+            "nodes=50",
+            "--pairs",
+            "3",
+            "--longest",
+            "60",
+        ];
+        let arguments = [&usual[..], &["--pgn", &pgn, "--json"], more].concat();
+        let output = folder.play(HASH, &other, &arguments);
+        (json(&output), fs::read_to_string(&pgn).unwrap())
+    };
+    let html = folder.text("report.html");
+    let (told, once) = play("once.pgn", &["--html", &html, "--sprt", "0,50,0.05,0.05"]);
+    assert_eq!((&told["games"], &told["left"]), (&6.into(), &0.into()));
+    let pairs: u64 = told["pairs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|n| n.as_u64().unwrap())
+        .sum();
+    assert_eq!(pairs, 3);
+    assert_eq!(told["sprt"]["verdict"], "continue");
+    assert!(told["forfeits"].as_array().unwrap().is_empty());
+    assert_eq!(
+        fs::read_to_string(&html).unwrap().matches("<svg").count(),
+        3
+    );
+    assert!(play("again.pgn", &[]).1 == once);
+    // Two at a time end in another order.
+    let sorted = |text: &str| {
+        let mut games: Vec<String> = text.split("[Event ").map(str::to_owned).collect();
+        games.sort();
+        games
+    };
+    assert_eq!(
+        sorted(&play("two.pgn", &["--concurrency", "2"]).1),
+        sorted(&once)
+    );
+    assert_ne!(play("other.pgn", &["--seed", "2"]).1, once);
+
+    check_pairs(&games(&folder.path("once.pgn")));
+    assert!(
+        once.contains("[%eval ") && once.contains("[%nodes 50]"),
+        "{once}"
+    );
+}
+
+/// Three openings, each played from both sides.
+fn check_pairs(games: &[scorn::pgn::Game]) {
+    assert_eq!(games.len(), 6);
+    for pair in games.chunks(2) {
+        assert_eq!(pair[0].start, pair[1].start);
+        assert_eq!(pair[0].tag("White"), pair[1].tag("Black"));
+        assert_eq!(pair[0].tag("White"), Some(HASH));
+        assert!(
+            pair.iter()
+                .all(|game| game.outcome.is_some() && !game.moves.is_empty())
+        );
+    }
+}
+
+/// A match that can be stopped and go on.
+struct Stoppable {
+    folder: Folder,
+    book: String,
+    pgn: String,
+}
+
+impl Stoppable {
+    fn new() -> Stoppable {
+        let folder = Folder::new();
+        let (book, pgn) = (folder.text("book.epd"), folder.text("match.pgn"));
+        Stoppable { folder, book, pgn }
+    }
+
+    fn arguments<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
+        let usual = "--limit nodes=20 --longest 40".split(' ');
+        let files = ["--book", &self.book, "--pgn", &self.pgn];
+        let more = more.iter().copied();
+        usual.chain(files).chain(more).collect()
+    }
+
+    fn play(&self, more: &[&str]) -> Output {
+        self.folder.play(HASH, HASH, &self.arguments(more))
+    }
+
+    /// What is told of a match of three pairs, and its games.
+    fn whole(&self) -> (serde_json::Value, Vec<u8>) {
+        let told = json(&self.play(&["--pairs", "3", "--json"]));
+        (told, self.games())
+    }
+
+    fn games(&self) -> Vec<u8> {
+        fs::read(&self.pgn).unwrap()
+    }
+}
+
+#[test]
+fn a_match_whose_file_was_cut_goes_on_to_the_same_games() {
+    let stoppable = Stoppable::new();
+    let (whole, games) = stoppable.whole();
+    let third = text(&games).match_indices("[Event ").nth(3).unwrap().0;
+    for end in [
+        games.len() - 1,
+        games.len() - 2,
+        games.len() - 30,
+        third,
+        third + 3,
+        third + 12,
+        third + 300,
+        20,
+        0,
+    ] {
+        fs::write(&stoppable.pgn, &games[..end]).unwrap();
+        let (told, again) = stoppable.whole();
+        assert_eq!(told, whole, "cut at {end}");
+        assert!(again == games, "cut at {end}");
+    }
+}
+
+/// Nothing is lost but the game that was being played.
+#[test]
+fn a_match_that_was_killed_goes_on_to_the_same_games() {
+    let stoppable = Stoppable::new();
+    let (whole, games) = stoppable.whole();
+    let pgn = &stoppable.pgn;
+    fs::remove_file(pgn).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_scorn"))
+        .args(["match", HASH, HASH])
+        .args(stoppable.arguments(&["--pairs", "3"]))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while fs::metadata(pgn).map_or(0, |file| file.len()) == 0 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(stoppable.whole() == (whole, games));
+}
+
+#[test]
+fn games_there_are_serve_a_longer_match_and_no_other() {
+    let stoppable = Stoppable::new();
+    let (_, games) = stoppable.whole();
+    let longer = stoppable.play(&["--pairs", "4", "--json"]);
+    assert_eq!(json(&longer)["games"], 8);
+    let before = stoppable.games();
+    assert!(before.starts_with(&games));
+    for (more, message) in [
+        (&["--pairs", "4", "--seed", "9"][..], "seed"),
+        (&["--pairs", "2"], "beyond the pairs"),
+        (
+            &["--pairs", "4", "--second-limit", "nodes=21"],
+            "second limit",
+        ),
+        (&["--pairs", "4", "--adjudicate"], "draw, resign"),
+    ] {
+        let output = stoppable.play(more);
+        assert_eq!(output.status.code(), Some(1), "{more:?}");
+        let errors = text(&output.stderr);
+        assert!(errors.contains(message), "{more:?}: {errors}");
+        assert!(stoppable.games() == before);
+    }
+}
+
+#[test]
+fn a_match_does_not_go_on_with_another_program_of_the_same_name() {
+    let folder = Folder::new();
+    let pgn = folder.text("match.pgn");
+    let play = |pairs: &str, on_go: &str| {
+        let engine = folder.engine("changes", on_go);
+        let arguments = ["--limit", "nodes=20", "--pgn", &pgn, "--pairs", pairs];
+        folder.play(HASH, &engine, &arguments)
+    };
+    assert!(play("1", "echo bestmove a1a1").status.success());
+    assert!(play("2", "echo bestmove a1a1").status.success());
+    let output = play("3", "echo bestmove a8a8");
+    assert_eq!(output.status.code(), Some(1));
+    let errors = text(&output.stderr);
+    assert!(errors.contains("second"), "{errors}");
+    assert_eq!(games(&folder.path("match.pgn")).len(), 4);
+}
+
+#[test]
+fn faults_lose_games_are_told_and_never_hang() {
+    let folder = Folder::new();
+    let pgn = folder.text("match.pgn");
+    for (name, on_go, limit, fault) in [
+        (
+            "crashes",
+            "echo 'out of memory' >&2; exit 3",
+            "nodes=20",
+            "out of memory",
+        ),
+        ("illegal", "echo bestmove a1a1", "nodes=20", "'a1a1'"),
+        ("nonsense", "echo bestmove", "nodes=20", "illegal move"),
+        ("stalls", "exec sleep 1000", "nodes=20", "did not answer"),
+        (
+            "talks",
+            "while true; do echo info string x; done",
+            "nodes=20",
+            "did not answer",
+        ),
+        ("late", "sleep 1; echo bestmove e2e4", "time=0.1", "beyond"),
+        (
+            "flags",
+            "sleep 1; echo bestmove e2e4",
+            "clock=0.2+0",
+            "beyond",
+        ),
+    ] {
+        let _ = fs::remove_file(&pgn);
+        let engine = folder.engine(name, on_go);
+        let arguments = [
+            "--pairs",
+            "1",
+            "--second-limit",
+            limit,
+            "--limit",
+            "nodes=20",
+            "--stall",
+            "1",
+        ];
+        let arguments = [&arguments[..], &["--pgn", &pgn, "--json"]].concat();
+        let output = folder.play(HASH, &engine, &arguments);
+        let told = json(&output);
+        assert_eq!(told["wins"], 2, "{name}: {told}");
+        let forfeits = told["forfeits"].as_array().unwrap();
+        assert_eq!(forfeits.len(), 2, "{name}: {told}");
+        assert_eq!(forfeits[1]["player"], "second", "{name}: {told}");
+        assert!(
+            forfeits[0]["details"].as_str().unwrap().contains(fault),
+            "{name}: {told}"
+        );
+        assert!(text(&output.stderr).contains(fault), "{name}");
+        let games = games(&folder.path("match.pgn"));
+        assert_eq!(games[0].tag("Result"), Some("1-0"), "{name}");
+        assert_eq!(games[1].tag("Result"), Some("0-1"), "{name}");
+        let strict = folder.play(HASH, &engine, &[&arguments[..], &["--strict"]].concat());
+        assert_eq!(strict.status.code(), Some(1));
+    }
+}
+
+/// White expects the right reply, a wrong one or one that is no move; Black would ponder, but has no option for it.
+#[test]
+fn engines_think_in_their_opponents_time() {
+    let folder = Folder::new();
+    let told = |reply: &str, is_pondering: bool| {
+        let white = folder.script(
+            &format!("expects-{reply}-{is_pondering}"),
+            "option name Ponder type check default false",
+            &format!(
+                "'go ponder'*) ;;\nponderhit) echo bestmove g1f3;;\nstop) echo bestmove a2a3;;\n\
+                 go*) echo bestmove e2e4 ponder {reply};;\n"
+            ),
+        );
+        let black = folder.engine("waits", "echo bestmove e7e5 ponder g1f3");
+        let arguments = "--pairs 1 --first-is-white --limit nodes=20 --stall 10 --json --ponder";
+        let mut arguments: Vec<&str> = arguments.split(' ').collect();
+        if !is_pondering {
+            arguments.pop();
+        }
+        json(&folder.play(&white, &black, &arguments));
+        assert!(!folder.heard(&black).contains("onder"));
+        let heard = folder.heard(&white);
+        let (_, game) = heard.split_once("go nodes 20\n").unwrap();
+        let game = game.replace("position startpos moves e2e4 ", "");
+        let game = game.trim_end_matches("quit\n").trim_end();
+        (
+            heard.contains("setoption name Ponder value true"),
+            game.replace('\n', ", "),
+        )
+    };
+    let asked_again = "e7e5, go nodes 20".to_owned();
+    for (reply, game) in [
+        ("e7e5", "e7e5, go ponder nodes 20, ponderhit".to_owned()),
+        (
+            "d7d5",
+            format!("d7d5, go ponder nodes 20, stop, {asked_again}"),
+        ),
+        ("d2d4", asked_again.clone()),
+    ] {
+        assert_eq!(told(reply, true), (true, game));
+    }
+    assert_eq!(told("e7e5", false), (false, asked_again));
+
+    let arguments = "--limit clock=2+0.02 --pairs 1 --longest 30 --strict --json --ponder";
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    assert_eq!(json(&folder.play(HASH, HASH, &arguments))["games"], 2);
+}
+
+/// Nobody can play this; the error says so, and there is no file of games.
+fn assert_unplayable(folder: &Folder, second: &str, arguments: &[&str], message: &str) {
+    let pgn = folder.text("match.pgn");
+    let mut all = vec!["--pairs", "1", "--limit", "nodes=2", "--longest", "4"];
+    all.extend(arguments);
+    if !all.contains(&"--pgn") && !all.contains(&"--html") {
+        all.extend(["--pgn", &*pgn]);
+    }
+    let output = folder.play(HASH, second, &all);
+    assert_eq!(output.status.code(), Some(1), "{second} {arguments:?}");
+    let errors = text(&output.stderr);
+    assert!(errors.contains(message), "{second} {arguments:?}: {errors}");
+    assert!(!folder.path("match.pgn").exists(), "{second} {arguments:?}");
+}
+
+#[test]
+fn unusable_engines_leave_no_file() {
+    let folder = Folder::new();
+    for (second, message) in [
+        (&*folder.text("no-such-engine"), "no-such-engine"),
+        ("/bin/true", "has ended"),
+        ("self;Nonsense=1", "no option 'Nonsense'"),
+        ("self;MultiPV=0", "MultiPV takes"),
+        ("self;Backend=nosuch", "no backend 'nosuch'"),
+        ("self;CPuct=x", "not a number"),
+        (
+            &*format!("self;Backend=rten;WeightsFile={}", folder.text("book.epd")),
+            "book.epd",
+        ),
+    ] {
+        assert_unplayable(&folder, second, &[], message);
+    }
+}
+
+#[test]
+fn unusable_files_and_arguments_leave_no_file() {
+    let folder = Folder::new();
+    fs::write(folder.path("cut.epd"), &BOOK[..BOOK.len() - 30]).unwrap();
+    fs::write(folder.path("cut.pgn"), "[White \"x\"]\n\n1. e4 e5 2. N").unwrap();
+    fs::write(folder.path("empty.pgn"), "\n").unwrap();
+    fs::write(folder.path("other.pgn"), "1. e4 *\n").unwrap();
+    for (flag, file, message) in [
+        ("--book", "cut.epd", "line 4"),
+        ("--book", "cut.pgn", "breaks off"),
+        ("--book", "empty.pgn", "no position"),
+        ("--book", "missing.epd", "missing.epd"),
+        ("--syzygy", "missing", "missing"),
+        ("--pgn", "other.pgn", "nothing tells of which match"),
+        ("--pgn", "a.pgn.gz", "cannot be compressed"),
+        ("--html", "no/such.html", "no/such.html"),
+    ] {
+        assert_unplayable(&folder, HASH, &[flag, &folder.text(file)], message);
+    }
+    assert_eq!(fs::read(folder.path("other.pgn")).unwrap(), b"1. e4 *\n");
+    for arguments in [
+        &["--limit", "1s"][..],
+        &["--sprt", "5,0,0.05,0.05"],
+        &["--draw", "1,2"],
+        &["--resign", "0,6"],
+        &["--pairs", "0"],
+    ] {
+        assert_eq!(
+            folder.play(HASH, HASH, arguments).status.code(),
+            Some(2),
+            "{arguments:?}"
+        );
+    }
+}
+
+#[test]
+fn odds_games_have_one_side_and_chess960_castles_its_way() {
+    let folder = Folder::new();
+    fs::write(
+        folder.path("odds.epd"),
+        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq -\n",
+    )
+    .unwrap();
+    let (book, pgn) = (folder.text("odds.epd"), folder.text("odds.pgn"));
+    let usual = [
+        "--limit",
+        "nodes=10",
+        "--longest",
+        "30",
+        "--json",
+        "--first-is-white",
+    ];
+    let odds = ["--book", &*book, "--pairs", "2", "--pgn", &*pgn];
+    let told = json(&folder.play(HASH, HASH, &[&usual[..], &odds].concat()));
+    assert_eq!(told["games"], 2);
+    assert!(told["pairs"].is_null());
+    assert!(
+        games(&folder.path("odds.pgn"))
+            .iter()
+            .all(|game| game.tag("Round").unwrap().ends_with(".1"))
+    );
+
+    let fen = "1r2kr2/pppppppp/8/8/8/8/PPPPPPPP/1R2KR2 w FBfb -\n";
+    fs::write(folder.path("960.epd"), fen).unwrap();
+    let (book, pgn) = (folder.text("960.epd"), folder.text("960.pgn"));
+    let chess960 = ["--book", &*book, "--pairs", "1", "--pgn", &*pgn];
+    let refused = folder.play(HASH, HASH, &[&usual[..], &chess960].concat());
+    assert!(text(&refused.stderr).contains("--chess960 is needed"));
+    let arguments = [&usual[..], &chess960, &["--chess960"]].concat();
+    assert_eq!(json(&folder.play(HASH, HASH, &arguments))["games"], 1);
+    assert_eq!(
+        games(&folder.path("960.pgn"))[0].tag("Variant"),
+        Some("Chess960")
+    );
+}
+
+#[test]
+fn a_match_has_its_file_for_itself() {
+    let stoppable = Stoppable::new();
+    let (_, games) = stoppable.whole();
+    let file = fs::File::open(&stoppable.pgn).unwrap();
+    file.lock().unwrap();
+    let output = stoppable.play(&["--pairs", "4"]);
+    assert_eq!(output.status.code(), Some(1));
+    let errors = text(&output.stderr);
+    assert!(errors.contains("another program is writing"), "{errors}");
+    assert!(stoppable.games() == games);
+    drop(file);
+    assert_eq!(
+        json(&stoppable.play(&["--pairs", "4", "--json"]))["games"],
+        8
+    );
+}
+
+#[test]
+fn on_a_full_disk_the_games_before_stay() {
+    let Some(disk) = machine::SmallDisk::new() else {
+        return;
+    };
+    let mut stoppable = Stoppable::new();
+    let (whole, games) = stoppable.whole();
+    let pgn = disk.path().join("match.pgn");
+    stoppable.pgn = pgn.to_str().unwrap().to_owned();
+    let filler = disk.path().join("filler");
+    // What is left holds the settings and some of the games.
+    let free = games.len() / 2 + 8192;
+    fs::write(&filler, vec![0; 65536 - free]).unwrap();
+    let output = stoppable.play(&["--pairs", "3", "--json"]);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    let told = errors.contains("No space left") && errors.contains("match.pgn");
+    assert!(told && !errors.contains("panicked"), "{errors}");
+    let kept = stoppable.games();
+    assert!(!kept.is_empty() && kept.len() < games.len());
+    assert!(games.starts_with(&kept));
+    disk.grow();
+    assert!(stoppable.whole() == (whole, games));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_wall_clock_that_jumps_costs_nobody_a_game() {
+    let folder = Folder::new();
+    let Some(clock) = machine::jumping_clock(folder.0.path()) else {
+        return;
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
+    command.args(["match", HASH, HASH]).env("LD_PRELOAD", clock);
+    let arguments = "--limit clock=60+0.05 --pairs 1 --longest 12 --strict --json";
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    let told = json(&folder.run(&mut command, &arguments));
+    assert_eq!(told["games"], 2);
+    assert!(told["forfeits"].as_array().unwrap().is_empty(), "{told}");
+}
+
+#[test]
+fn a_test_ends_the_match_that_it_has_decided() {
+    let folder = Folder::new();
+    let loses = folder.engine("loses", "echo 'bestmove a1a1'");
+    let book = folder.text("book.epd");
+    for (players, verdict) in [([HASH, &loses], "h1"), ([&loses, HASH], "h0")] {
+        let [first, second] = players;
+        let arguments = "--limit nodes=2 --pairs 50 --json --sprt 0,100,0.2,0.2 --book";
+        let mut arguments: Vec<&str> = arguments.split(' ').collect();
+        arguments.push(&book);
+        let output = folder.play(first, second, &arguments);
+        let told = json(&output);
+        assert_eq!(told["sprt"]["verdict"], verdict, "{told}");
+        let played = told["games"].as_u64().unwrap();
+        assert!(played < 100 && told["left"] == 0, "{told}");
+    }
+}

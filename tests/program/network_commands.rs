@@ -1,0 +1,196 @@
+//! `scorn backendbench`, `scorn runtime` and `scorn tune` as a user runs them.
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
+
+use crate::common::session::Session;
+
+const TINY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/networks/tiny.onnx");
+
+fn scorn(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
+    command.args(arguments).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    let (stdout, stderr) = (&output.stdout, String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stderr}");
+    String::from_utf8_lossy(stdout).into_owned()
+}
+
+#[test]
+fn backendbench_prints_a_line_for_each_size_and_thread_count() {
+    let common = [
+        "--weights",
+        TINY,
+        "--backend",
+        "rten",
+        "backendbench",
+        "--sizes",
+        "1,8",
+        "--time",
+        "20",
+    ];
+    let text = stdout(&scorn(&[&common[..], &["--bench-threads", "1,2"]].concat()));
+    assert_eq!(text.lines().count(), 6, "{text}");
+    let text = stdout(&scorn(
+        &[&common[..], &["--bench-threads", "2", "--json"]].concat(),
+    ));
+    for (line, size) in text.lines().zip([1, 8]) {
+        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(
+            (row["batch"].as_u64(), row["threads"].as_u64()),
+            (Some(size), Some(2))
+        );
+        assert!(row["evals_per_second"].as_f64().unwrap() > 0.0);
+        assert_eq!(row["mixed"].as_bool(), Some(false));
+    }
+    let text = stdout(&scorn(&[&common[..], &["--mixed", "--json"]].concat()));
+    assert!(
+        text.lines().all(|line| line.contains("\"mixed\":true")),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_backend_that_is_not_there_is_one_line_and_exit_code_1() {
+    let output = scorn(&[
+        "--weights",
+        TINY,
+        "--backend",
+        "onnx-cpu",
+        "--onnxruntime-path",
+        "/nowhere",
+        "backendbench",
+    ]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stderr.trim().lines().count(), 1, "{stderr}");
+    assert!(
+        stderr.contains("onnx-cpu") && stderr.contains("/nowhere"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn runtime_tells_what_auto_takes_and_how_to_install_more() {
+    let arguments = ["-w", TINY, "--onnxruntime-path", "/nowhere", "runtime"];
+    let text = stdout(&scorn(&arguments));
+    for part in [
+        "auto takes",
+        "rten",
+        "/nowhere",
+        "pip install --target runtime onnxruntime",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let text = stdout(&scorn(&[&arguments[..], &["--json"]].concat()));
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(report["library"].is_null() && report["auto"].as_str().unwrap().starts_with("rten"));
+    let backends = &report["backends"];
+    assert_eq!(backends["rten"]["works"].as_bool(), Some(true));
+    assert_eq!(backends["cuda"]["works"].as_bool(), Some(false));
+    assert!(
+        backends["cuda"]["text"]
+            .as_str()
+            .unwrap()
+            .contains("/nowhere")
+    );
+}
+
+#[test]
+fn runtime_asks_each_backend_as_auto_does() {
+    // `sparse` has no threads; a user who names it is told so, `auto` takes it all the same.
+    let arguments = ["--backend-opts", "threads=2", "runtime", "--json"];
+    let report = stdout(&scorn(
+        &[&["--onnxruntime-path", "/nowhere"], &arguments[..]].concat(),
+    ));
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["backends"]["sparse"]["works"].as_bool(), Some(true));
+    assert!(report["auto"].as_str().unwrap().starts_with("sparse"));
+}
+
+#[test]
+fn tune_leaves_batches_to_searches_that_need_none_and_searches_for_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tuned.config");
+    let tune = |file: &Path| {
+        let words = ["--backend", "sparse", "tune", "--time", "5", "--write"];
+        scorn(&[&words[..], &[file.to_str().unwrap()]].concat())
+    };
+    let text = stdout(&tune(&file));
+    assert!(!text.contains("rten"), "only what was named: {text}");
+    let tuned = std::fs::read_to_string(&file).unwrap();
+    let threads = tuned
+        .strip_prefix("--backend=sparse\n--threads=")
+        .and_then(|rest| rest.strip_suffix("\n--minibatch-size=0\n"));
+    let threads: usize = threads.expect(&tuned).parse().unwrap();
+    assert!(
+        text.contains(&format!("nodes/s in a search with {threads} thread(s)")),
+        "{text}"
+    );
+    let most = std::thread::available_parallelism().unwrap().get();
+    assert!((1..=most).contains(&threads), "{tuned}");
+    let poem = folder.path().join("poem.txt");
+    std::fs::write(&poem, "hello\n").unwrap();
+    let refused = tune(&poem);
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        !refused.status.success() && told.contains("unknown option 'hello'"),
+        "{told}"
+    );
+    assert_eq!(std::fs::read_to_string(&poem).unwrap(), "hello\n");
+}
+
+#[test]
+fn a_mixed_network_is_described_by_its_parts() {
+    let refused = scorn(&["describe", "<built in human 1400>"]);
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let parts = "mixed of <built in human 1100> and <built in human 1500>";
+    assert!(!refused.status.success() && told.contains(parts), "{told}");
+}
+
+#[test]
+fn tune_writes_a_configuration_that_the_program_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tuned.config");
+    let file = file.to_str().unwrap();
+    let text = stdout(&scorn(&[
+        "--weights",
+        TINY,
+        "--onnxruntime-path",
+        "/nowhere",
+        "tune",
+        "--time",
+        "5",
+        "--write",
+        file,
+    ]));
+    assert!(text.contains("--backend=rten"), "{text}");
+    let text = stdout(&scorn(&[
+        "--config",
+        file,
+        "--weights",
+        TINY,
+        "backendbench",
+        "--sizes",
+        "1",
+        "--time",
+        "5",
+    ]));
+    assert!(text.starts_with("rten"), "{text}");
+    let mut session = Session::with(&["--config", file, "--weights", TINY]);
+    let (_, lines) = session.go("go nodes 1");
+    assert!(lines[0].starts_with("info string rten"), "{lines:?}");
+    let options = session.ask("uci");
+    let threads = options.iter().find(|line| line.contains("name Threads "));
+    let tuned = std::fs::read_to_string(file).unwrap();
+    let tuned = tuned
+        .lines()
+        .find_map(|line| line.strip_prefix("--threads="));
+    let default = format!("default {} ", tuned.unwrap());
+    assert!(threads.unwrap().contains(&default), "{threads:?}");
+    session.end();
+}

@@ -1,0 +1,478 @@
+//! The odds autopilot: which options follow from a game, in the library and through the real program.
+
+use std::{fs, process::Command, time::Duration};
+
+use crate::common::{session::Session, shared};
+use scorn::{
+    chess::{
+        History,
+        moves::legal_moves,
+        opponent::OpponentKind,
+        setup::{START_FEN, position_from_fen},
+    },
+    odds::{BUILT_IN, OddsFacts, Profiles, Signature},
+    options::Options,
+};
+use serde_json::Value;
+use shakmaty::{Color, uci::UciMove};
+
+const QUEEN: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1";
+
+fn facts(fen: &str, side: Color, rating: Option<u32>) -> OddsFacts {
+    OddsFacts {
+        signature: Signature::of(&position_from_fen(fen).unwrap(), side),
+        side,
+        rating,
+        opponent: rating.map(|_| OpponentKind::Human),
+        advantage: 0.0,
+        clock: None,
+    }
+}
+
+/// The starts with odds that bots on lichess accept.
+fn fenlist() -> Option<Vec<Value>> {
+    let path = shared("books/odds-fenlist.json")?;
+    let list: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    Some(list["accepted_positions"].as_array().unwrap().clone())
+}
+
+#[test]
+fn all_published_odds_and_the_normal_start_resolve() {
+    let Some(list) = fenlist() else { return };
+    assert_eq!(list.len(), 46);
+    let profiles = Profiles::load(BUILT_IN).unwrap();
+    let fens = list
+        .iter()
+        .map(|entry| format!("{} - 0 1", entry["fen"].as_str().unwrap()));
+    for fen in fens.chain([START_FEN.to_owned()]) {
+        for side in Color::ALL {
+            for rating in (800..=2800).step_by(100).map(Some).chain([None]) {
+                let facts = facts(&fen, side, rating);
+                let resolved = profiles.resolve(&facts);
+                assert!(!resolved.names.is_empty(), "{fen} {side} {rating:?}");
+                let deficit = facts.signature.unwrap().deficit();
+                let limit = resolved
+                    .settings
+                    .iter()
+                    .find(|(option, _)| *option == "ScLimit");
+                assert_eq!(limit.is_some(), deficit > 0, "{fen} {side}");
+                let mut options = Options::default();
+                for (option, value) in &resolved.settings {
+                    options.set(option, value).unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_published_options_are_accepted() {
+    let Some(list) = fenlist() else { return };
+    for entry in list {
+        let mut options = Options::default();
+        for (name, value) in entry["uci_options"].as_object().unwrap() {
+            let text = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
+            options.set(name, &text).unwrap();
+        }
+        let is_black = entry["color"] == "white";
+        assert_eq!(options.swap_colors, is_black);
+    }
+}
+
+/// Three profiles whose conditions differ.
+const CONDITIONS: &str = r#"
+        [[profile]]
+        odds = ["Q", "Qn"]
+        set = { ScLimit = 28, NodeLimit = 800, OwnDrawScore = -0.4 }
+        [[profile]]
+        name = "quick"
+        clock = "..180"
+        set = { NodeLimit = 100 }
+        [[profile]]
+        name = "as Black"
+        colour = "black"
+        advantage = "500.."
+        rating = "1100..1500"
+        opponent = "human"
+        set = { OpponentWeights = "maia-{maia}.pb.gz", SwapColors = true }
+    "#;
+
+/// The profiles that hold, and the whole line about them.
+fn resolve(facts: &OddsFacts) -> (String, String) {
+    let profiles = Profiles::parse(CONDITIONS, "test").unwrap();
+    let resolved = profiles.resolve(facts);
+    let settings = resolved.settings.iter();
+    let settings = settings.map(|(option, value)| format!("{option} {value}"));
+    let line = format!(
+        "{}: {}",
+        resolved.names.join(" + "),
+        settings.collect::<Vec<_>>().join(", ")
+    );
+    (resolved.names.join(" "), line)
+}
+
+#[test]
+fn later_profiles_override_earlier_ones() {
+    let white = facts(QUEEN, Color::White, Some(1449));
+    assert_eq!(
+        resolve(&white).1,
+        "number 1: NodeLimit 800, DrawScore -0.4, ScLimit 28"
+    );
+    let quick = OddsFacts {
+        clock: Some(Duration::from_secs(179)),
+        ..white
+    };
+    assert_eq!(
+        resolve(&quick).1,
+        "number 1 + quick: DrawScore -0.4, ScLimit 28, NodeLimit 100"
+    );
+    let slow = OddsFacts {
+        clock: Some(Duration::from_secs(180)),
+        ..white
+    };
+    assert_eq!(resolve(&slow).0, "number 1");
+    let given_by_black = facts(
+        "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+        Color::Black,
+        None,
+    );
+    assert!(resolve(&given_by_black).1.contains("DrawScore 0.4"));
+}
+
+#[test]
+fn all_conditions_of_a_profile_have_to_hold() {
+    let qn = "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/R1BQKBNR w KQkq - 0 1";
+    let black = OddsFacts {
+        advantage: 500.0,
+        ..facts(qn, Color::Black, Some(1449))
+    };
+    let (names, text) = resolve(&black);
+    // Given by Black, so a draw is good for White.
+    assert!(text.contains("DrawScore 0.4"), "{text}");
+    assert_eq!(names, "number 1 as Black");
+    assert!(
+        text.contains("OpponentWeights maia-1400.pb.gz, SwapColors true"),
+        "{text}"
+    );
+    for other in [
+        OddsFacts {
+            rating: None,
+            ..black
+        },
+        OddsFacts {
+            rating: Some(1500),
+            ..black
+        },
+        OddsFacts {
+            opponent: None,
+            ..black
+        },
+        OddsFacts {
+            opponent: Some(OpponentKind::Computer),
+            ..black
+        },
+        OddsFacts {
+            advantage: 499.0,
+            ..black
+        },
+    ] {
+        assert_eq!(resolve(&other).0, "number 1");
+    }
+    let unknown = OddsFacts {
+        side: Color::White,
+        signature: None,
+        ..black
+    };
+    assert_eq!(resolve(&unknown).0, "");
+}
+
+#[test]
+fn what_is_wrong_is_told_with_line_and_column() {
+    for (text, expected) in [
+        (
+            "[[profile]]\nset = { ScLimitt = 3 }",
+            "line 2, column 9: unknown option 'ScLimitt'",
+        ),
+        (
+            "[[profile]]\nset = { ScLimit = 3.5 }",
+            "line 2, column 19: option ScLimit: '3.5' is not an integer",
+        ),
+        (
+            "[[profile]]\n\n  odds = \"QX\"",
+            "line 3, column 10: 'QX' is no signature",
+        ),
+        (
+            "[[profile]]\nodds = [\"Q\", \"\"]",
+            "line 2, column 14: '' is no signature",
+        ),
+        (
+            "[[profile]]\nrating = \"2000..1000\"",
+            "line 2, column 10: '2000..1000' is no range",
+        ),
+        ("[[profile]]\nrating = 1000", "line 2, column 10: a text"),
+        (
+            "[[profile]]\ncolour = \"red\"",
+            "line 2, column 10: 'red' is neither",
+        ),
+        (
+            "[[profile]]\nopponent = \"bot\"",
+            "line 2, column 12: 'bot' is neither human nor computer",
+        ),
+        (
+            "[[profile]]\nelo = \"1..\"",
+            "line 2, column 1: 'elo' is not known",
+        ),
+        (
+            "[[profiles]]\n",
+            "line 1, column 3: 'profiles' is not known",
+        ),
+        ("profile = 3", "line 1, column 1: written as [[profile]]"),
+        (
+            "[[profile]]\nset = { Profiles = \"off\" }",
+            "line 2, column 9: Profiles cannot be set",
+        ),
+        (
+            "[[profile]]\nset = { OwnDrawScore = 2 }",
+            "line 2, column 24: option DrawScore",
+        ),
+        ("[[profile]]\nname = \"x", "line 2, column 10"),
+    ] {
+        let error = Profiles::parse(text, "x.toml").unwrap_err().to_string();
+        assert!(
+            error.contains("x.toml") && error.contains(expected),
+            "{error}\n{expected}"
+        );
+    }
+    // The last of these is TOML's own complaint.
+    assert!(Profiles::parse("", "x.toml").is_ok());
+}
+
+fn profile_lines(lines: &[String]) -> Vec<&str> {
+    let told = lines
+        .iter()
+        .filter_map(|line| line.strip_prefix("info string profile "));
+    told.collect()
+}
+
+#[test]
+fn a_game_at_odds_is_recognised_and_the_next_game_forgets_it() {
+    let mut session = Session::new();
+    assert!(profile_lines(&session.ask("position startpos moves e2e4")).is_empty());
+    let lines = session.ask(&format!("position fen {QUEEN}"));
+    assert_eq!(profile_lines(&lines), ["odds given: ScLimit 200"]);
+    // Said once.
+    let lines = session.ask(&format!("position fen {QUEEN} moves e2e4 e7e5"));
+    assert!(profile_lines(&lines).is_empty());
+    // The limit is in force.
+    session.send("setoption name ShowObjective value true");
+    let (_, lines) = session.go("go nodes 2000");
+    assert!(
+        lines.iter().any(|line| line.contains(" trap ")),
+        "{lines:?}"
+    );
+    // Searches without end are analyses.
+    session.send("go infinite");
+    session.send("stop");
+    let lines = session.until("bestmove");
+    assert_eq!(
+        profile_lines(&lines),
+        ["none: an analysis without end goes by the options as they were set"]
+    );
+    assert!(
+        !lines.iter().any(|line| line.contains("models")),
+        "{lines:?}"
+    );
+    session.send("setoption name UCI_Opponent value none 1000 human Somebody");
+    let lines = session.ask(&format!("position fen {QUEEN}"));
+    assert_eq!(
+        profile_lines(&lines),
+        ["odds given + known opponent: OpponentWeights <built in human 1100>, ScLimit 28"]
+    );
+    // A program of that rating plays like no person.
+    session.send("setoption name UCI_Opponent value none 1000 computer Something");
+    let lines = session.ask(&format!("position fen {QUEEN}"));
+    assert_eq!(profile_lines(&lines), ["odds given: ScLimit 200"]);
+    let lines = session.ask("position startpos");
+    assert_eq!(
+        profile_lines(&lines),
+        ["none: the options are as they were set"]
+    );
+    session.send("setoption name UCI_AnalyseMode value true");
+    assert!(profile_lines(&session.ask(&format!("position fen {QUEEN}"))).is_empty());
+    session.end();
+}
+
+/// What the side not to move in `fen` has more than the other, in pawns, counted from the text.
+fn ahead(fen: &str) -> i32 {
+    let worth = |piece: char| match piece.to_ascii_lowercase() {
+        'q' => 9,
+        'r' => 5,
+        'b' | 'n' => 3,
+        'p' => 1,
+        _ => 0,
+    };
+    let board = fen.split(' ').next().unwrap();
+    let pieces = board.chars().filter(|piece| piece.is_alphabetic());
+    let black: i32 = pieces
+        .map(|piece| match piece.is_lowercase() {
+            true => worth(piece),
+            false => -worth(piece),
+        })
+        .sum();
+    match fen.split(' ').nth(1) {
+        Some("w") => black,
+        _ => -black,
+    }
+}
+
+/// What the profiles inside the program set for a side that is so many pawns behind a person of a rating.
+fn expected(deficit: i32, rating: u32) -> Option<String> {
+    if deficit < 2 {
+        return None;
+    }
+    let person = match rating {
+        800 => 1100,
+        1500 => 1500,
+        _ => return Some("odds given: ScLimit 200".to_owned()),
+    };
+    // The last one that sets an option comes last.
+    Some(format!(
+        "odds given + known opponent: OpponentWeights <built in human {person}>, ScLimit 28"
+    ))
+}
+
+#[test]
+fn one_session_plays_all_published_odds_with_both_colours_against_anybody() {
+    let Some(list) = fenlist() else { return };
+    let mut session = Session::with(&["--threads", "1"]);
+    let fens = list
+        .iter()
+        .map(|entry| format!("{} - 0 1", entry["fen"].as_str().unwrap()));
+    let mut given = 0;
+    for fen in fens.chain([START_FEN.to_owned()]) {
+        let start = History::new(position_from_fen(&fen).unwrap());
+        for side in Color::ALL {
+            let mut game = start.clone();
+            let moves = match side {
+                Color::White => String::new(),
+                Color::Black => {
+                    let first = legal_moves(game.position()).next().unwrap();
+                    game.push(first);
+                    format!(" moves {}", crate::common::uci(&start, first))
+                }
+            };
+            for rating in [800, 1500, 2800] {
+                let place = format!("{fen}{moves} against {rating}");
+                session.send("ucinewgame");
+                session.send(&format!(
+                    "setoption name UCI_Opponent value none {rating} human Somebody"
+                ));
+                let advantage = 2200 - rating as i32;
+                let before =
+                    session.ask(&format!("setoption name UCI_RatingAdv value {advantage}"));
+                // What the last game has set is gone, and that is said.
+                let was_set = before.iter().any(|line| line.contains("profile"));
+                assert!(before.len() == usize::from(was_set), "{place}: {before:?}");
+                let lines = session.ask(&format!("position fen {fen}{moves}"));
+                let deficit = ahead(&fen) * side.fold_wb(1, -1);
+                let expected = expected(deficit, rating);
+                assert_eq!(
+                    profile_lines(&lines),
+                    expected.iter().collect::<Vec<_>>(),
+                    "{place}"
+                );
+                let (best, lines) = session.go("go nodes 1");
+                let best: UciMove = best.parse().unwrap();
+                assert!(best.to_move(game.position()).is_ok(), "{place}: {lines:?}");
+                let is_wrong = |line: &String| line.contains("error");
+                assert!(!lines.iter().any(is_wrong), "{place}: {lines:?}");
+                given += usize::from(expected.is_some());
+            }
+        }
+    }
+    // Each start is given by one of the two sides, and the normal one by none.
+    assert_eq!(given, 3 * 46);
+    session.end();
+}
+
+#[test]
+fn what_was_set_by_hand_stays() {
+    let mut session = Session::with(&["-b", "hash", "--sc-limit", "60"]);
+    session.send("setoption name UCI_Opponent value none 1500 human Somebody");
+    let lines = session.ask(&format!("position fen {QUEEN}"));
+    assert_eq!(
+        profile_lines(&lines),
+        [
+            "odds given + known opponent: OpponentWeights <built in human 1500>; set by hand and left alone: ScLimit"
+        ]
+    );
+    session.ask("setoption name ScLimit value 1000000000");
+    session.ask("ucinewgame");
+    session.send("setoption name ShowObjective value true");
+    session.ask(&format!("position fen {QUEEN}"));
+    let (_, lines) = session.go("go nodes 2000");
+    // Plain PUCT: nobody speaks of traps.
+    assert!(
+        !lines.iter().any(|line| line.contains(" trap ")),
+        "{lines:?}"
+    );
+    session.end();
+    // Whom the user expects is expected, whoever it is by the rating.
+    let mut session = Session::with(&["-b", "hash", "--opponent-rating", "1900"]);
+    session.send("setoption name UCI_Opponent value none 1500 human Somebody");
+    let lines = session.ask(&format!("position fen {QUEEN}"));
+    assert_eq!(
+        profile_lines(&lines),
+        ["odds given + known opponent: ScLimit 28; set by hand and left alone: OpponentWeights"]
+    );
+    session.end();
+    let mut session = Session::with(&["-b", "hash", "--profiles", "off"]);
+    assert!(profile_lines(&session.ask(&format!("position fen {QUEEN}"))).is_empty());
+    session.end();
+}
+
+#[test]
+fn the_clock_of_the_first_search_counts_for_the_game() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("profiles.toml");
+    let text = "[[profile]]\nname = \"bullet\"\nclock = \"..180\"\nset = { NodeLimit = 50 }";
+    fs::write(&file, text).unwrap();
+    let mut session = Session::with(&["-b", "hash", "--profiles", file.to_str().unwrap()]);
+    session.send("position startpos");
+    let (_, lines) = session.go("go wtime 300000 btime 300000");
+    assert!(profile_lines(&lines).is_empty());
+    // Still the same game, whatever the clock says now.
+    session.send("position startpos moves e2e4 e7e5");
+    let (_, lines) = session.go("go wtime 60000 btime 60000");
+    assert!(profile_lines(&lines).is_empty());
+    session.send("setoption name Clear Hash");
+    let (_, lines) = session.go("go wtime 60000 btime 60000");
+    assert!(profile_lines(&lines).is_empty());
+    session.send("ucinewgame");
+    session.send("position startpos");
+    let (_, lines) = session.go("go wtime 60000 btime 60000 winc 1000 binc 1000");
+    assert_eq!(profile_lines(&lines), ["bullet: NodeLimit 50"]);
+    // A file that is wrong changes nothing.
+    fs::write(&file, "[[profile]]\nset = { What = 1 }").unwrap();
+    let other = folder.path().join("other.toml");
+    fs::write(&other, "[[profile]]\nset = { What = 1 }").unwrap();
+    let lines = session.ask(&format!(
+        "setoption name Profiles value {}",
+        other.display()
+    ));
+    assert!(
+        lines
+            .iter()
+            .any(|l| l.contains("line 2, column 9: unknown option 'What'"))
+    );
+    session.end();
+    let refused = Command::new(env!("CARGO_BIN_EXE_scorn"))
+        .args(["--profiles", other.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(error.contains("other.toml, line 2, column 9"), "{error}");
+}

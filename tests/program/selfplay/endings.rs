@@ -1,0 +1,253 @@
+//! When games end before the rules of chess end them: each rule by itself, against the same games without it.
+
+use std::fs;
+
+use scorn::pgn::{Game, Reader};
+use serde_json::Value;
+use shakmaty::{Color, KnownOutcome, Position};
+
+use super::{command, ok, text};
+use crate::common::shared;
+
+/// Evaluations are told in hundredths of a pawn; so much of W-L is lost by that.
+const ROUNDING: f64 = 0.005;
+
+const BOOK: &str = "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq -\n\
+                    rnbqkbnr/pppppppp/8/8/3P4/8/PPP1PPPP/RNBQKBNR b KQkq -\n\
+                    rnbqkbnr/pppppppp/8/8/2P5/8/PP1PPPPP/RNBQKBNR b KQkq -\n\
+                    rnbqkbnr/pppp1ppp/8/4p3/4P3/8/PPPP1PPP/RNBQKBNR w KQkq -\n";
+
+/// What a game's text says.
+struct Told {
+    game: Game,
+    /// W-L for White after each move.
+    values: Vec<f64>,
+    nodes: Vec<u64>,
+}
+
+impl Told {
+    fn ending(&self) -> &str {
+        self.game.tag("TerminationDetails").unwrap()
+    }
+
+    fn is_draw(&self) -> bool {
+        self.game.outcome == Some(KnownOutcome::Draw)
+    }
+
+    fn winner(&self) -> Option<Color> {
+        self.game.outcome.and_then(KnownOutcome::winner)
+    }
+}
+
+/// The numbers after a mark in comments, such as `[%nodes 800]`.
+fn marks<'t>(text: &'t str, mark: &str) -> Vec<&'t str> {
+    let ends = |c: char| c == ']' || c == ',';
+    let marked = text.split(mark).skip(1);
+    marked
+        .map(|rest| rest.split(ends).next().unwrap())
+        .collect()
+}
+
+/// W-L behind an evaluation in pawns: lc0's curve turned round.
+fn value(pawns: &str) -> f64 {
+    match pawns.strip_prefix('#') {
+        Some(mate) if mate.starts_with('-') => -1.0,
+        Some(_) => 1.0,
+        None => (pawns.parse::<f64>().unwrap() / 0.9).atan() / 1.563_754_189_7,
+    }
+}
+
+/// The games of a run with these arguments, and its summary.
+fn play(book: &str, arguments: &str) -> (Vec<Told>, Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, openings) = (folder.path().join("run"), folder.path().join("book.epd"));
+    fs::write(&openings, book).unwrap();
+    let book = ["--in-order", "--book", openings.to_str().unwrap()];
+    let arguments: Vec<&str> = book.into_iter().chain(arguments.split(' ')).collect();
+    ok(&command(&out, &arguments).output().unwrap());
+    let pgn = fs::read(out.join("games-00001.pgn")).unwrap();
+    let texts = text(&pgn)
+        .split_inclusive("\n\n[Event ")
+        .collect::<Vec<_>>();
+    let games = Reader::new(&pgn[..]).map(Result::unwrap);
+    let told: Vec<Told> = games
+        .zip(&texts)
+        .map(|(game, text)| Told {
+            values: marks(text, "[%eval ").into_iter().map(value).collect(),
+            nodes: marks(text, "[%nodes ")
+                .into_iter()
+                .map(|nodes| nodes.parse().unwrap())
+                .collect(),
+            game,
+        })
+        .collect();
+    assert_eq!(told.len(), texts.len());
+    for told in &told {
+        assert_eq!(told.values.len(), told.game.moves.len());
+    }
+    let summary = fs::read(out.join("summary.json")).unwrap();
+    let summary: Value = serde_json::from_slice(&summary).unwrap();
+    let won = |side| told.iter().filter(|told| told.winner() == side).count();
+    let counts = [Some(Color::White), None, Some(Color::Black)].map(won);
+    for (name, count) in ["white", "draws", "black"].iter().zip(counts) {
+        assert_eq!(summary[name], count);
+    }
+    (told, summary)
+}
+
+/// Games that a rule ended go on without it and end in another way; the others are the same. Returns the former.
+fn ended_early<'t>(with: &'t [Told], without: &'t [Told], ending: &str) -> Vec<[&'t Told; 2]> {
+    let mut early = Vec::new();
+    for (with, without) in with.iter().zip(without) {
+        assert_ne!(without.ending(), ending);
+        if with.ending() != ending {
+            assert_eq!(with.game.moves, without.game.moves);
+            assert_eq!(with.ending(), without.ending());
+            continue;
+        }
+        assert_eq!(with.game.tag("Termination"), Some("adjudication"));
+        assert!(without.game.moves.len() > with.game.moves.len());
+        assert!(without.game.moves.starts_with(&with.game.moves));
+        early.push([with, without]);
+    }
+    assert!(!early.is_empty());
+    early
+}
+
+/// A rule about the last evaluations ends a game as soon as it holds, and never without.
+fn assert_ends_at_once(told: &Told, ending: &str, plies: usize, holds: impl Fn(&[f64]) -> bool) {
+    let windows = told.values.windows(plies);
+    let first = windows.map(holds).position(|holds| holds);
+    let expected = (told.ending() == ending).then(|| told.values.len() - plies);
+    assert_eq!(first, expected, "{:?}", told.values);
+}
+
+#[test]
+fn both_sides_see_a_win() {
+    let usual = "--games 8 --nodes 20 --temperature 1 --longest 80";
+    let (with, _) = play(BOOK, &format!("{usual} --win-rule 3,0.1"));
+    let (without, _) = play(BOOK, usual);
+    let ending = "both see a win";
+    for [with, _] in ended_early(&with, &without, ending) {
+        let last = *with.values.last().unwrap();
+        assert_eq!(with.winner(), Some(Color::from_white(last > 0.0)));
+    }
+    let beyond = |values: &[f64], margin| {
+        values.iter().all(|&v| v >= margin) || values.iter().all(|&v| v <= -margin)
+    };
+    for told in &with {
+        // Values at the rule's own edge may be told on its other side.
+        let is_near = |v: &f64| (v.abs() - 0.1).abs() < ROUNDING;
+        if !told.values.iter().any(is_near) {
+            assert_ends_at_once(told, ending, 3, |values| beyond(values, 0.1));
+        }
+        let is_over = told.ending() == ending;
+        assert!(!is_over || beyond(&told.values[told.values.len() - 3..], 0.1 - ROUNDING));
+    }
+}
+
+#[test]
+fn both_sides_see_a_draw() {
+    let usual = "--games 8 --nodes 20 --temperature 1 --longest 80";
+    let (with, _) = play(BOOK, &format!("{usual} --draw-rule 6,4,0.08"));
+    let (without, _) = play(BOOK, usual);
+    for [with, _] in ended_early(&with, &without, "both see a draw") {
+        assert!(with.is_draw());
+        let last = &with.values[with.values.len() - 4..];
+        assert!(last.iter().all(|v| v.abs() <= 0.08 + ROUNDING), "{last:?}");
+        // All four of them were moves 6 or later.
+        let moves = with.game.moves.len() + with.game.start.turn().fold_wb(0, 1);
+        assert!(moves >= 2 * 5 + 4, "{moves}");
+    }
+    let (early, _) = play(BOOK, &format!("{usual} --draw-rule 1,4,0.08"));
+    let shortest = |games: &[Told]| games.iter().map(|told| told.values.len()).min();
+    assert!(shortest(&early) < shortest(&with));
+}
+
+#[test]
+fn a_side_without_hope_resigns() {
+    // The values in the games are those of the moves that are played, the rule goes by the most visited ones.
+    let usual = "--games 4 --nodes 20 --temperature 0 --root-choice visits --longest 60";
+    let rule = |playthrough| format!("{usual} --resign 45 --resign-playthrough {playthrough}");
+    let (with, _) = play(BOOK, &rule(0));
+    let (without, summary) = play(BOOK, usual);
+    assert_eq!(summary["played_on"], 0);
+    let early = ended_early(&with, &without, "resignation");
+    for [with, without] in &early {
+        let loser = with.game.end.turn();
+        assert_eq!(with.winner(), Some(!loser));
+        let side = |ply: usize| {
+            let first = with.game.start.turn();
+            if ply.is_multiple_of(2) { first } else { !first }
+        };
+        let expected = |ply: usize| {
+            let value = without.values[ply];
+            f64::midpoint(1.0, side(ply).fold_wb(value, -value))
+        };
+        let plies = with.game.moves.len();
+        assert!(expected(plies) < 0.45 + ROUNDING);
+        assert!((0..plies).all(|ply| expected(ply) >= 0.45 - ROUNDING));
+    }
+    let (played_on, summary) = play(BOOK, &rule(100));
+    assert_eq!(summary["played_on"], early.len());
+    for (played_on, without) in played_on.iter().zip(&without) {
+        assert_eq!(played_on.game.moves, without.game.moves);
+        assert_eq!(played_on.ending(), without.ending());
+    }
+}
+
+#[test]
+fn games_that_get_too_long_are_drawn() {
+    let usual = "--games 4 --nodes 10 --temperature 1";
+    let (with, _) = play(BOOK, &format!("{usual} --longest 9"));
+    let (without, _) = play(BOOK, &format!("{usual} --longest 5000"));
+    let early = ended_early(&with, &without, "length");
+    assert_eq!(early.len(), 4);
+    for [with, without] in early {
+        assert!(with.is_draw());
+        assert_eq!(with.game.moves.len(), 9);
+        assert_eq!(without.game.tag("Termination"), Some("normal"));
+    }
+}
+
+/// Each begins with a capture that cannot be avoided, after which White wins, Black wins, or nobody does.
+const CAPTURES: &str = "6k1/8/8/8/8/8/1q5R/K7 w - -\n\
+                        k7/1Q5r/8/8/8/8/8/6K1 b - -\n\
+                        7k/8/8/8/8/6n1/1q5N/K7 w - -\n";
+
+#[test]
+fn tables_decide() {
+    let Some(tables) = shared("syzygy") else {
+        return;
+    };
+    let tables = tables.to_str().unwrap();
+    let usual = format!("--games 3 --nodes 10 --longest 5 --syzygy-paths {tables}");
+    let (with, _) = play(CAPTURES, &format!("{usual} --tables-decide"));
+    let (without, _) = play(CAPTURES, &usual);
+    let early = ended_early(&with, &without, "tablebase");
+    assert_eq!(early.len(), 3);
+    let winners = [Some(Color::White), Some(Color::Black), None];
+    for ([with, without], winner) in early.into_iter().zip(winners) {
+        assert_eq!((with.winner(), with.game.moves.len()), (winner, 1));
+        assert_eq!((without.ending(), without.is_draw()), ("length", true));
+    }
+}
+
+/// This rule ends searches, not games: those whose root has learnt nothing for a while.
+#[test]
+fn searches_end_when_they_learn_nothing_more() {
+    let usual = "--games 2 --nodes 400 --longest 12";
+    let rule = "--minimum-kldgain-per-node 0.0005 --kldgain-average-interval 50";
+    let (with, with_summary) = play(BOOK, &format!("{usual} {rule}"));
+    let (without, without_summary) = play(BOOK, usual);
+    let nodes =
+        |games: &[Told]| -> Vec<u64> { games.iter().flat_map(|told| told.nodes.clone()).collect() };
+    assert!(nodes(&without).iter().all(|&nodes| nodes == 400));
+    let stopped = nodes(&with);
+    assert!(
+        stopped.iter().all(|&nodes| (100..=400).contains(&nodes)),
+        "{stopped:?}"
+    );
+    assert!(stopped.iter().filter(|&&nodes| nodes < 400).count() > stopped.len() / 2);
+    assert!(with_summary["nodes"].as_u64() < without_summary["nodes"].as_u64());
+}

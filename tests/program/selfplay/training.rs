@@ -1,0 +1,308 @@
+//! What is learnt from: chunks and records, read by others.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use scorn::selfplay::chunk::{self, V6, VALUES};
+use serde_json::Value;
+
+use super::{ok, run, text};
+use crate::common::skipped;
+
+#[test]
+fn chunks_read_back_field_by_field_without_our_reader() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let games = [
+        "--games",
+        "4",
+        "--nodes",
+        "30",
+        "--longest",
+        "60",
+        "--temperature",
+        "1",
+        "--sc-limit",
+        "4",
+    ];
+    let more = [
+        "--odds",
+        "rook",
+        "--a-plays",
+        "both",
+        "--chunks",
+        "--records",
+        "--reuse-tree",
+    ];
+    ok(&run(&out, &[&games[..], &more].concat()));
+    let chunks: Vec<_> = (0..4)
+        .map(|n| out.join(format!("lc0/game_{n:09}.gz")))
+        .collect();
+    let checked = scorn(&["chunk", "--json"], &chunks);
+    ok(&checked);
+    // The folder says the same.
+    let of_folder = scorn(&["chunk", "--json"], &[out.join("lc0")]);
+    assert_eq!(of_folder.stdout, checked.stdout);
+    let summary: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_eq!(
+        (&summary["chunks"], &summary["bad"]),
+        (&4.into(), &0.into())
+    );
+    let shown = scorn(&["chunk", "--print"], &chunks);
+    ok(&shown);
+    assert_eq!(
+        text(&shown.stdout).lines().count() as u64,
+        summary["positions"].as_u64().unwrap()
+    );
+    let ours: Vec<V6> = chunks
+        .iter()
+        .flat_map(|path| chunk::read(&fs::read(path).unwrap()).unwrap())
+        .collect();
+    assert_eq!(ours.len() as u64, summary["positions"].as_u64().unwrap());
+    let folder_summary: Value =
+        serde_json::from_slice(&fs::read(out.join("summary.json")).unwrap()).unwrap();
+    assert_eq!(folder_summary["samples"], summary["positions"]);
+    assert!(folder_summary["frozen_samples"].as_u64().unwrap() > 0);
+    compare_with_python(&chunks, &ours);
+    a_damaged_chunk_is_named(folder.path(), ours[0].clone());
+}
+
+fn a_damaged_chunk_is_named(folder: &Path, mut bad: V6) {
+    let mut bytes = Vec::new();
+    bad.probabilities[0] = 0.5;
+    bad.write(&mut bytes);
+    let path = folder.join("bad.chunk");
+    fs::write(&path, &bytes).unwrap();
+    let output = scorn(&["chunk"], std::slice::from_ref(&path));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("position 1: entry 0 of the policy is 0.5"));
+    fs::write(&path, &bytes[..1000]).unwrap();
+    assert_eq!(scorn(&["chunk"], &[path]).status.code(), Some(1));
+}
+
+fn scorn(arguments: &[&str], files: &[std::path::PathBuf]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
+    command.args(arguments).args(files).output().unwrap()
+}
+
+/// Every field as a reader that knows only the layout sees it.
+fn compare_with_python(chunks: &[std::path::PathBuf], ours: &[V6]) {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python/read_chunk.py");
+    let Ok(read) = Command::new("python3").arg(script).args(chunks).output() else {
+        skipped("there is no python3");
+        return;
+    };
+    ok(&read);
+    let lines: Vec<&str> = text(&read.stdout).lines().collect();
+    assert_eq!(lines.len(), ours.len());
+    for (line, ours) in lines.iter().zip(ours) {
+        let read: Value = serde_json::from_str(line).unwrap();
+        let same = |value: &Value, float: f32| match value.as_f64() {
+            Some(value) => value as f32 == float,
+            None => float.is_nan(),
+        };
+        assert_eq!((&read["version"], &read["dummy"]), (&6.into(), &0.into()));
+        assert_eq!(read["input_format"], ours.input_format);
+        let probabilities = read["probabilities"].as_array().unwrap();
+        assert_eq!(probabilities.len(), 1858);
+        assert!(
+            probabilities
+                .iter()
+                .zip(&ours.probabilities)
+                .all(|(p, &own)| same(p, own))
+        );
+        let planes = ours.planes.map(|plane| plane.to_string());
+        assert_eq!(read["planes"], serde_json::to_value(&planes[..]).unwrap());
+        assert_eq!(
+            read["castling"],
+            serde_json::to_value(ours.castling).unwrap()
+        );
+        for (name, own) in [
+            ("black", ours.black),
+            ("rule50", ours.rule50),
+            ("invariance_info", ours.invariance_info),
+        ] {
+            assert_eq!(read[name], own, "{name}");
+        }
+        for (name, own) in VALUES.iter().zip(ours.values) {
+            assert!(same(&read["values"][name], own), "{name}");
+        }
+        assert_eq!(read["visits"], ours.visits);
+        assert_eq!(
+            (&read["played_idx"], &read["best_idx"]),
+            (&ours.played_idx.into(), &ours.best_idx.into())
+        );
+        assert!(same(&read["policy_kld"], ours.policy_kld) && same(&read["q_st"], ours.q_st));
+    }
+}
+
+#[test]
+fn records_hold_every_visit_and_only_the_chosen_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, side: &str| {
+        let out = folder.path().join(name);
+        let games = [
+            "--games",
+            "3",
+            "--nodes",
+            "20",
+            "--longest",
+            "30",
+            "--sc-limit",
+            "3",
+            "--temperature",
+            "1",
+        ];
+        let more = ["--random-plies", "4", "--records", "--record-side", side];
+        ok(&run(&out, &[&games[..], &more].concat()));
+        fs::read(out.join("positions-00001.vis")).unwrap()
+    };
+    let (all, own) = (file("all", "both"), file("own", "a"));
+    let count = |file: &[u8]| number(&file[24..32]) as usize;
+    let is_black = |position: &[u8]| position[32] & 16 != 0;
+    check_records(&all, count(&all));
+    check_records(&own, count(&own));
+    // 30 plies less 4 random ones, in 3 games.
+    assert_eq!((count(&all), count(&own)), (78, 39));
+    assert!(
+        own[64..][..64 * 39]
+            .chunks(64)
+            .all(|position| !is_black(position))
+    );
+}
+
+#[test]
+fn chunks_hold_only_the_chosen_sides_positions() {
+    let folder = tempfile::tempdir().unwrap();
+    let chunks = |side: &str, colors: &str| -> Vec<Vec<V6>> {
+        let out = folder.path().join(format!("{side} {colors}"));
+        let games = "--games 2 --nodes 12 --longest 21 --seed 3 --b CPuct=3 --odds knight --chunks";
+        let mut arguments: Vec<&str> = games.split(' ').collect();
+        arguments.extend(["--record-side", side, "--a-plays", colors]);
+        ok(&run(&out, &arguments));
+        let chunk = |n| fs::read(out.join(format!("lc0/game_{n:09}.gz"))).unwrap();
+        (0..2).map(|n| chunk::read(&chunk(n)).unwrap()).collect()
+    };
+    for colors in ["white", "black", "both"] {
+        let all = chunks("both", colors);
+        for (side, is_first) in [("a", true), ("b", false)] {
+            let own = chunks(side, colors);
+            for (n, (own, all)) in own.iter().zip(&all).enumerate() {
+                let first_is_white = colors == "white" || (colors == "both" && n == 0);
+                let black = u8::from(first_is_white != is_first);
+                // 21 plies, of which White has the first and the last.
+                assert_eq!((all.len(), own.len()), (21, 11 - usize::from(black)));
+                let wanted: Vec<&V6> = all.iter().filter(|one| one.black == black).collect();
+                let is_same = |(own, wanted): (&V6, &&V6)| {
+                    own.black == black
+                        && own.planes == wanted.planes
+                        && own.probabilities == wanted.probabilities
+                        && own.values.map(f32::to_bits) == wanted.values.map(f32::to_bits)
+                };
+                assert!(own.iter().zip(&wanted).all(is_same), "{side} {colors} {n}");
+            }
+        }
+    }
+}
+
+/// The records of a run, and what its summary says; the chunks are checked by `scorn chunk`.
+fn learnt(out: &Path, arguments: &[&str]) -> (Vec<u8>, Value) {
+    let games = "--games 4 --nodes 30 --longest 24 --random-plies 2 --seed 11 --records --chunks";
+    let usual: Vec<&str> = games.split(' ').collect();
+    ok(&run(out, &[&usual, arguments].concat()));
+    let chunks: Vec<_> = (0..4)
+        .map(|n| out.join(format!("lc0/game_{n:09}.gz")))
+        .collect();
+    ok(&scorn(&["chunk"], &chunks));
+    let file = fs::read(out.join("positions-00001.vis")).unwrap();
+    let summary = fs::read(out.join("summary.json")).unwrap();
+    (file, serde_json::from_slice(&summary).unwrap())
+}
+
+#[test]
+fn noise_changes_the_games_of_a_seed_and_targets_still_add_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let learn = |name: &str, arguments: &[&str]| {
+        let (file, summary) = learnt(&folder.path().join(name), arguments);
+        check_visits(&file, number(&file[24..32]) as usize);
+        assert_eq!(summary["samples"], number(&file[24..32]));
+        file
+    };
+    let plain = learn("plain", &[]);
+    let noisy = learn("noisy", &["--noise-epsilon", "0.5"]);
+    assert_ne!(noisy, plain);
+    assert_eq!(learn("again", &["--noise-epsilon", "0.5"]), noisy);
+    assert_eq!(learn("none", &["--noise-epsilon", "0"]), plain);
+    assert_ne!(
+        learn(
+            "sharp",
+            &["--noise-epsilon", "0.5", "--noise-alpha", "0.03"]
+        ),
+        noisy
+    );
+}
+
+#[test]
+fn a_tree_that_is_kept_saves_nodes_and_changes_nothing_in_plain_puct() {
+    let folder = tempfile::tempdir().unwrap();
+    let learn = |name: &str, arguments: &[&str]| {
+        let (file, summary) = learnt(&folder.path().join(name), arguments);
+        (file, summary["nodes"].as_u64().unwrap())
+    };
+    let (fresh, all) = learn("fresh", &[]);
+    let (kept, fewer) = learn("kept", &["--reuse-tree"]);
+    // The subtree of a reply is the search that would be made there again, as far as it goes.
+    assert!(kept == fresh, "the visits differ");
+    // 4 games of 24 plies, 2 of them random.
+    assert_eq!(all, 4 * 22 * 30);
+    assert!(fewer < all, "{fewer}");
+    // A fresh tree at every move has the noise of that move; one that is kept has searched without it.
+    let noise = ["--noise-epsilon", "0.5"];
+    let (fresh, _) = learn("noise", &noise);
+    let (kept, _) = learn("noise, kept", &[&noise[..], &["--reuse-tree"]].concat());
+    assert!(kept != fresh, "the same visits");
+    check_visits(&kept, number(&kept[24..32]) as usize);
+}
+
+/// A number of any length, lowest byte first.
+fn number(bytes: &[u8]) -> u64 {
+    let highest_first = bytes.iter().rev();
+    highest_first.fold(0, |n, &byte| n << 8 | u64::from(byte))
+}
+
+/// Each position's moves follow those of the one before it, and their visits add up.
+fn check_records(file: &[u8], positions: usize) {
+    assert!(check_visits(file, positions) > 0);
+}
+
+/// The same; how many replies were frozen.
+fn check_visits(file: &[u8], positions: usize) -> usize {
+    assert_eq!((&file[..8], number(&file[8..12])), (&b"SCORNVIS"[..], 1));
+    let entries = number(&file[32..40]) as usize;
+    assert_eq!(file.len(), 64 + 64 * positions + 6 * entries);
+    let (mut next, mut frozen) = (0, 0);
+    for position in file[64..][..64 * positions].chunks(64) {
+        assert_eq!(number(&position[48..52]) as usize, next);
+        let moves = number(&position[52..54]) as usize;
+        let entries = &file[64 + 64 * positions + 6 * next..][..6 * moves];
+        let visits: u64 = entries.chunks(6).map(|entry| number(&entry[2..])).sum();
+        assert_eq!(visits + 1, number(&position[56..60]));
+        let names: Vec<u64> = entries
+            .chunks(6)
+            .map(|entry| number(&entry[..2]) & 0x7fff)
+            .collect();
+        for m in [&position[36..38], &position[54..56]] {
+            assert!(names.contains(&number(m)));
+        }
+        frozen += entries
+            .chunks(6)
+            .filter(|entry| entry[1] & 0x80 != 0)
+            .count();
+        next += moves;
+    }
+    assert_eq!(next, entries);
+    frozen
+}

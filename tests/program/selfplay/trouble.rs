@@ -1,0 +1,269 @@
+//! Bad input, folders that are in use, disks that are full: told, and what is there stays.
+
+use std::fs;
+#[cfg(target_os = "linux")]
+use std::{
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use scorn::pgn::Reader;
+
+use super::{GAMES, files, ok, run, text, with};
+use crate::common::machine::SmallDisk;
+#[cfg(target_os = "linux")]
+use {super::command, crate::common::machine::jumping_clock};
+
+#[test]
+fn a_folder_belongs_to_one_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    ok(&run(
+        &out,
+        &["--games", "2", "--nodes", "10", "--longest", "20"],
+    ));
+    let before = files(&out);
+    let refused = |arguments: &[&str], message: &str| {
+        let output = run(&out, arguments);
+        assert_eq!(output.status.code(), Some(1));
+        let error = text(&output.stderr);
+        assert!(error.contains(message), "{error}");
+        assert_eq!(files(&out), before);
+    };
+    let same = ["--games", "2", "--nodes", "10", "--longest", "20"];
+    refused(&same, "--resume goes on");
+    let other = [
+        "--games",
+        "2",
+        "--nodes",
+        "11",
+        "--longest",
+        "20",
+        "--resume",
+    ];
+    refused(&other, "is of another run (a, b differs)");
+    // Another process that has the folder.
+    let lock = fs::File::options()
+        .write(true)
+        .open(out.join(".lock"))
+        .unwrap();
+    lock.lock().unwrap();
+    let resumed = [
+        "--games",
+        "2",
+        "--nodes",
+        "10",
+        "--longest",
+        "20",
+        "--resume",
+    ];
+    refused(&resumed, "another program is writing");
+    drop(lock);
+    // A folder with other things in it.
+    let other = folder.path().join("home");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("letter.txt"), "dear").unwrap();
+    let output = run(&other, &same);
+    assert!(text(&output.stderr).contains("letter.txt"));
+    assert!(!other.join("manifest.json").exists());
+    // A game that a power cut has spoilt is played again; a part that is gone is missed.
+    fs::remove_file(out.join("games-00001.pgn")).unwrap();
+    let output = run(&out, &resumed);
+    assert!(text(&output.stderr).contains("games-00001.pgn is missing"));
+}
+
+const NO_BOUNDS: &str =
+    "RamLimitMb and NodesPerSecondLimit mean nothing to self-play: memory grows";
+
+#[test]
+fn bad_input_is_named_and_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let cut_game = write("cut.pgn", "[White \"x\"]\n\n1. e4 e5 2. N");
+    let cut_book = write("cut.epd", "4k3/8/8/8/8/8/4P3/4K3 w - -\n4k3/8/8/8");
+    let cut_fields = write(
+        "fields.epd",
+        "4k3/8/8/8/8/8/4P3/4K3 w - -\n4k3/8/8/8/8/8/4P3/4K3 b",
+    );
+    let empty = write("empty.epd", "");
+    let network = write("net.onnx", "no network");
+    for (arguments, message) in [
+        (&["--book", &cut_game][..], "breaks off"),
+        (&["--book", &cut_book], "line 2"),
+        (&["--book", &cut_fields], "four fields"),
+        (&["--book", &empty], "no position"),
+        (&["--book", "/no/such.epd"], "/no/such.epd"),
+        (&["--odds", "king"], "king"),
+        (&["--odds", "8/8/8/8/8/8/8/8 w - - 0 1"], "board is empty"),
+        (&["--a", "ScLimit"], "--a ScLimit"),
+        (&["--b", "ScLimit=x"], "ScLimit"),
+        (&["--b", "Seed=3"], "Seed"),
+        (
+            &["--a", "UCI_LimitStrength=true;UCI_Elo=1350"],
+            "UCI_LimitStrength",
+        ),
+        (&["--b", "TimeManager=simple"], "TimeManager"),
+        (&["--a", "UCI_AnalyseMode=true"], "UCI_AnalyseMode"),
+        (
+            &["--tau", "tau1", "--temp-cutoff-move", "2"],
+            "TempCutoffMove",
+        ),
+        (&["--ramlimit-mb", "100"], NO_BOUNDS),
+        (&["--b", "RamLimitMb=100"], NO_BOUNDS),
+        (
+            &["--a", &format!("Backend=rten;WeightsFile={network}")],
+            "net.onnx",
+        ),
+        (&["--syzygy-paths", "/no/such"], "/no/such"),
+        (&["--tables-decide"], "SyzygyPath"),
+        (&["--fast-nodes", "5"], "no faster than those with all 5"),
+    ] {
+        let out = folder.path().join("out");
+        let output = run(
+            &out,
+            &[&["--games", "1", "--nodes", "5"], arguments].concat(),
+        );
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {error}");
+        assert!(error.contains(message), "{arguments:?}: {error}");
+        assert!(
+            !error.contains("panicked") && !out.exists(),
+            "{arguments:?}"
+        );
+    }
+}
+
+#[test]
+fn resigning_where_odds_are_given_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, resign, is_told) in [
+        ("with", &["--resign", "5"][..], true),
+        ("without", &[][..], false),
+    ] {
+        let usual = [
+            "--games",
+            "1",
+            "--nodes",
+            "5",
+            "--longest",
+            "4",
+            "--odds",
+            "queen",
+        ];
+        let output = run(&folder.path().join(name), &[&usual[..], resign].concat());
+        ok(&output);
+        let told = text(&output.stderr);
+        assert_eq!(told.contains("--resign may end"), is_told, "{told}");
+    }
+}
+
+#[test]
+fn games_that_repeat_are_foreseen() {
+    let folder = tempfile::tempdir().unwrap();
+    for (index, (arguments, expected)) in [
+        (&[][..], Some(1)),
+        (&["--sc-limit", "2", "--sc-sampling", "stratified"], Some(1)),
+        (&["--odds", "queen"], Some(1)),
+        (
+            &["--odds", "queen", "--a-plays", "both", "--b", "CPuct=3"],
+            Some(2),
+        ),
+        (&["--sc-limit", "2"], None),
+        (&["--fast-nodes", "30"], None),
+        (&["--temperature", "1", "--temp-cutoff-move", "2"], None),
+        (&["--noise-epsilon", "0.5"], None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let out = folder.path().join(index.to_string());
+        let usual = [
+            "--games",
+            "4",
+            "--nodes",
+            "60",
+            "--longest",
+            "20",
+            "--seed",
+            "5",
+        ];
+        let output = run(&out, &[&usual[..], arguments].concat());
+        ok(&output);
+        let told = text(&output.stderr);
+        let games: Vec<_> = Reader::new(&files(&out)["games-00001.pgn"][..])
+            .map(|game| game.unwrap().moves)
+            .collect();
+        let is_first = |index: &usize| !games[..*index].contains(&games[*index]);
+        let different = (0..games.len()).filter(is_first).count();
+        match expected {
+            Some(count) => {
+                assert_eq!(different, count, "{arguments:?}");
+                let message = match count {
+                    1 => "all games will be the same".to_owned(),
+                    count => format!("there are only {count} different games"),
+                };
+                assert!(told.contains(&message), "{arguments:?}: {told}");
+            }
+            None => {
+                assert!(different > 1, "{arguments:?}");
+                assert!(!told.contains("no noise"), "{arguments:?}: {told}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_and_what_is_there_stays() {
+    let Some(disk) = SmallDisk::new() else {
+        return;
+    };
+    let out = disk.path().join("run");
+    let output = run(&out, GAMES);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(
+        error.contains("No space left") && !error.contains("panicked"),
+        "{error}"
+    );
+    disk.grow();
+    ok(&run(&out, &with(&["--resume"])));
+    let folder = tempfile::tempdir().unwrap();
+    let whole = folder.path().join("whole");
+    ok(&run(&whole, GAMES));
+    assert_eq!(files(&out), files(&whole));
+}
+
+/// A machine whose clock is set while games are played, and which sleeps for a while in the middle of them.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_clock_that_jumps_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(clock) = jumping_clock(folder.path()) else {
+        return;
+    };
+    let [whole, jumped] = ["whole", "jumped"].map(|name| folder.path().join(name));
+    ok(&run(&whole, GAMES));
+    let child = command(&jumped, GAMES)
+        .env("LD_PRELOAD", clock)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let signal = |name: &str| {
+        let pid = child.id().to_string();
+        Command::new("kill").args([name, &pid]).status().unwrap()
+    };
+    while !jumped.join("manifest.json").exists() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(signal("-STOP").success());
+    thread::sleep(Duration::from_millis(1200));
+    assert!(signal("-CONT").success());
+    ok(&child.wait_with_output().unwrap());
+    assert_eq!(files(&jumped), files(&whole));
+}

@@ -1,0 +1,361 @@
+//! `scorn train` as a user runs it: from games to a network's file.
+
+#[allow(dead_code, reason = "each test file uses a part of it")]
+use std::{
+    io::Write,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use crate::common::session::Session;
+
+/// Games of an engine against itself.
+const GAMES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/training-smoke.pgn");
+
+fn scorn(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
+    command.args(arguments).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn games_become_a_network() {
+    let folder = tempfile::tempdir().unwrap();
+    let [records, run, end, network] =
+        ["x.rec", "run", "end", "x.onnx"].map(|name| folder.path().join(name));
+    let records = text(&records);
+    said(&scorn(&[
+        "dataset",
+        "pgn",
+        GAMES,
+        "--out",
+        records,
+        "--held-out",
+        "20",
+    ]));
+    let data = format!("{records}:1");
+    let run_of = |folder: &Path, more: &str| {
+        let arguments = ["train", "run", "--folder", text(folder)].into_iter();
+        let data = ["--data", &data, "--test", records].into_iter();
+        let usual = "--batch 128 --chunk 64 --log-every 10".split(' ');
+        let arguments = arguments.chain(data).chain(usual).chain(more.split(' '));
+        scorn(&arguments.collect::<Vec<_>>())
+    };
+    let train = |folder: &Path, more: &str| said(&run_of(folder, more));
+    let sizes = "--policy-width 64 --value-width 64 --hidden 8";
+    let first = train(&run, &format!("--steps 20 --warmup 5 {sizes}"));
+    assert!(
+        first.contains("step 20 positions") && first.contains("held out"),
+        "{first}"
+    );
+    let output = run_of(&run, "--steps 30 --hidden 16");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && errors.contains("other sizes"),
+        "{errors}"
+    );
+    let more = train(&run, "--steps 30");
+    assert!(
+        more.contains("step 30") && !more.contains("step 20"),
+        "{more}"
+    );
+    let checkpoint = run.join("checkpoint");
+    let decay = format!("--decay {}", text(&checkpoint));
+    train(&end, &format!("{decay} --steps 40 --threads 2"));
+    let checkpoint = end.join("checkpoint");
+    let measured = said(&scorn(&["train", "measure", text(&checkpoint), records]));
+    assert!(
+        measured.contains("in integers") && measured.contains("top-1"),
+        "{measured}"
+    );
+    assert_exports(&checkpoint, &network);
+    played_with(&network);
+}
+
+/// The file has the sizes, the name and the count of what it was made of.
+fn assert_exports(checkpoint: &Path, network: &Path) {
+    let export = ["train", "export", text(checkpoint), text(network)];
+    let named = [&export[..], &["--name", "tiny"]].concat();
+    assert!(said(&scorn(&named)).contains("x.onnx"));
+    let described = said(&scorn(&["describe", text(network)]));
+    assert!(
+        described.contains("sparse-2: 5026 inputs; first layers 64 wide"),
+        "{described}"
+    );
+    let bytes = std::fs::read(network).unwrap();
+    let read = scorn::sparse::file::read(&bytes).unwrap();
+    assert_eq!((read.policy.width, read.tail.units), (64, 8));
+    let metadata = scorn::sparse::file::metadata(&bytes).unwrap();
+    let positions = (40 * 128).to_string();
+    assert!(metadata.contains(&("name".to_owned(), "tiny".to_owned())));
+    assert!(metadata.contains(&("positions_seen".to_owned(), positions)));
+}
+
+#[test]
+fn self_play_becomes_a_network_that_plays_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let [games, start, run, network, again] =
+        ["games", "start", "run", "x.onnx", "again"].map(|name| folder.path().join(name));
+    let sizes = "--policy-width 64 --value-width 64 --hidden 8 --seed 3";
+    let start_of = |out: &Path, more: &str| {
+        let arguments = ["train", "start", text(out)].into_iter();
+        said(&scorn(
+            &arguments.chain(more.split(' ')).collect::<Vec<_>>(),
+        ))
+    };
+    start_of(&start, sizes);
+    let refused = scorn(&["train", "start", text(&start)]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--force"));
+    said(&scorn(&["train", "export", text(&start), text(&network)]));
+    let weights = format!("--weights={}", text(&network));
+    let play = "--games 4 --nodes 8 --longest 30 --temperature 1 --records --out";
+    let arguments = ["selfplay", &weights].into_iter();
+    let arguments = arguments.chain(play.split(' ')).chain([text(&games)]);
+    said(&scorn(&arguments.collect::<Vec<_>>()));
+    let positions = games.join("positions-00001.vis");
+    let data = format!("{}:1", text(&positions));
+    std::fs::create_dir(&run).unwrap();
+    std::fs::copy(&start, run.join("checkpoint")).unwrap();
+    let train = "--steps 20 --batch 64 --chunk 16 --warmup 5 --log-every 10 --result-share 0.2,0.8 --threads 2 --fixed-order";
+    let arguments = ["train", "run", "--folder", text(&run), "--data", &data];
+    let arguments = arguments.into_iter().chain(train.split(' '));
+    let arguments = arguments.chain(["--test", text(&positions)]);
+    let log = said(&scorn(&arguments.collect::<Vec<_>>()));
+    let kl = |line: &str| -> f64 {
+        let rest = line.split(" kl ").nth(1).unwrap();
+        rest.split(' ').next().unwrap().parse().unwrap()
+    };
+    let lines: Vec<&str> = log.lines().collect();
+    assert_eq!(lines.len(), 3, "{log}");
+    assert!(kl(lines[1]) < kl(lines[0]) && kl(lines[1]) > 0.0, "{log}");
+    assert!(
+        lines[2].contains("held out") && !lines[2].contains("(0)"),
+        "{log}"
+    );
+    let checkpoint = run.join("checkpoint");
+    said(&scorn(&[
+        "train",
+        "export",
+        text(&checkpoint),
+        text(&network),
+        "--force",
+    ]));
+    // From the network's file one can go on as well.
+    start_of(&again, &format!("--network {}", text(&network)));
+    let other = folder.path().join("other.onnx");
+    said(&scorn(&["train", "export", text(&again), text(&other)]));
+    let [ours, theirs] = [&network, &other].map(|path| std::fs::read(path).unwrap());
+    let read = |bytes: &[u8]| scorn::sparse::file::read(bytes).unwrap();
+    assert!(read(&ours) == read(&theirs));
+    std::fs::write(&positions, &std::fs::read(&positions).unwrap()[..1000]).unwrap();
+    let refused = scorn(&["train", "measure", text(&checkpoint), text(&positions)]);
+    let errors = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        errors.contains("positions-00001.vis is damaged"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn a_start_does_not_replace_the_network_that_it_is_made_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let [checkpoint, network] = ["checkpoint", "x.onnx"].map(|name| folder.path().join(name));
+    let (checkpoint, network) = (text(&checkpoint), text(&network));
+    let sizes = "--policy-width 64 --value-width 64 --hidden 8".split(' ');
+    let start = ["train", "start", checkpoint].into_iter().chain(sizes);
+    said(&scorn(&start.collect::<Vec<_>>()));
+    said(&scorn(&["train", "export", checkpoint, network]));
+    let before = std::fs::read(network).unwrap();
+    let refused = scorn(&["train", "start", network, "--network", network, "--force"]);
+    let errors = String::from_utf8_lossy(&refused.stderr);
+    assert!(errors.contains("is an input too"), "{errors}");
+    assert!(std::fs::read(network).unwrap() == before);
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    for (data, expected) in [
+        ("x.rec", "FILE:SHARE expected"),
+        ("x.rec:-1", "the share is not positive"),
+        ("/nowhere/x.rec:1", "/nowhere/x.rec"),
+    ] {
+        let output = scorn(&["train", "run", "--folder", text(&run), "--data", data]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && errors.contains(expected),
+            "{errors}"
+        );
+    }
+    for (flags, told) in [
+        ("run --folder x --result-weight 2", "from 0 to 1"),
+        ("batches --result-weight nan", "from 0 to 1"),
+        ("run --folder x --minutes 0", "above 0"),
+        ("run --folder x --rate=-1", "above 0"),
+        ("run --folder x --plies-weight=-1", "from 0 on"),
+        ("batches --batch 0", "--batch"),
+    ] {
+        let arguments = ["train"].into_iter().chain(flags.split(' '));
+        let output = scorn(&arguments.chain(["--data", "x.rec:1"]).collect::<Vec<_>>());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.code() == Some(2) && errors.contains(told),
+            "{errors}"
+        );
+    }
+    let output = scorn(&["train", "measure", GAMES, GAMES]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && errors.contains("is no checkpoint"),
+        "{errors}"
+    );
+}
+
+/// The engine plays with the file, by itself in integers; another backend finds the same.
+fn played_with(network: &Path) {
+    let weights = format!("--weights={}", text(network));
+    let session = |options: &[&str]| {
+        let mut session = Session::with(
+            &[
+                &[&weights[..], "--minibatch-size=1", "--threads=1"],
+                options,
+            ]
+            .concat(),
+        );
+        let lines = session.ask("ucinewgame");
+        (session, lines)
+    };
+    let search = |options: &[&str]| {
+        let (mut session, mut lines) = session(options);
+        let (best, more) = session.go("go nodes 40");
+        lines.extend(more);
+        (best, lines)
+    };
+    let (best, lines) = search(&[]);
+    assert!(
+        lines.iter().any(|line| line.contains("sparse (CPU")),
+        "{lines:?}"
+    );
+    let checked = [
+        "--backend=check",
+        "--backend-opts=sparse(),rten(),tolerance=0.001",
+    ];
+    let (same, lines) = search(&checked);
+    assert!(
+        best == same && !lines.iter().any(|line| line.contains("error")),
+        "{lines:?}"
+    );
+    let mut refused = Session::with(&["--backend=sparse", "--weights=<built in dense>"]);
+    let lines = refused.ask("ucinewgame");
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.contains("not a sparse network")),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn a_network_asks_for_constants_and_what_is_set_by_hand_counts_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let [checkpoint, network] = ["checkpoint", "x.onnx"].map(|name| folder.path().join(name));
+    let (checkpoint, network) = (text(&checkpoint), text(&network));
+    let sizes = "--policy-width 64 --value-width 64 --hidden 8";
+    let start = ["train", "start", checkpoint].into_iter();
+    said(&scorn(&start.chain(sizes.split(' ')).collect::<Vec<_>>()));
+    let export = |options| scorn(&["train", "export", checkpoint, network, "--options", options]);
+    let refused = export("LogFile=x");
+    assert!(!refused.status.success() && !Path::new(network).exists());
+    said(&export("CPuct=2.5;FpuValue=0.5"));
+    assert!(
+        said(&scorn(&["describe", network])).contains("scorn.options = CPuct=2.5;FpuValue=0.5")
+    );
+    // In self-play each side has the constants of its own network.
+    let out = folder.path().join("games");
+    let sides = [
+        "--a",
+        &format!("WeightsFile={network};FpuValue=0.25"),
+        "--b",
+        "CPuct=3",
+    ]
+    .map(str::to_owned);
+    let mut arguments: Vec<&str> = "selfplay --games 1 --nodes 2 --longest 4 --out"
+        .split(' ')
+        .collect();
+    arguments.push(text(&out));
+    arguments.extend(sides.iter().map(String::as_str));
+    said(&scorn(&arguments));
+    let manifest = std::fs::read_to_string(out.join("manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    let constant =
+        |side: &str, name: &str| manifest[side]["options"][name].as_str().unwrap().to_owned();
+    assert_eq!(
+        [constant("a", "CPuct"), constant("a", "FpuValue")],
+        ["2.5", "0.25"]
+    );
+    assert_eq!(
+        ["CPuct", "FpuValue", "RootChoice"].map(|name| constant("b", name)),
+        ["3", "0.41", "lcb"],
+        "what the built-in network asks for, but for what was set"
+    );
+    // In a chess program it is told.
+    let mut session = Session::with(&["--weights", network, "--cpuct", "2"]);
+    session.ask("position startpos");
+    let (_, lines) = session.go("go nodes 2");
+    let told = "the network asks for CPuct 2.5, FpuValue 0.5 where nothing was set by hand";
+    assert!(lines.iter().any(|line| line.contains(told)), "{lines:?}");
+}
+
+#[test]
+fn a_network_that_is_found_asks_as_one_that_is_named_and_a_person_in_its_place_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let [checkpoint, network] = ["x.checkpoint", "x.onnx"].map(|name| folder.path().join(name));
+    let (checkpoint, network) = (text(&checkpoint), text(&network));
+    let start = "--policy-width 64 --value-width 64 --hidden 8";
+    let start = ["train", "start", checkpoint]
+        .into_iter()
+        .chain(start.split(' '));
+    said(&scorn(&start.collect::<Vec<_>>()));
+    let options = ["--options", "CPuct=2.5"];
+    said(&scorn(
+        &[&["train", "export", checkpoint, network], &options[..]].concat(),
+    ));
+    let mut found = Command::new(env!("CARGO_BIN_EXE_scorn"));
+    found
+        .args(["--weights", "<autodiscover>", "--preload"])
+        .current_dir(folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut found = found.spawn().unwrap();
+    let input = b"position startpos\ngo nodes 2\n";
+    found.stdin.take().unwrap().write_all(input).unwrap();
+    let output = found.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        told.contains("the network asks for CPuct 2.5 where"),
+        "{told}"
+    );
+    let person = [
+        "--limit-strength",
+        "--human-weights",
+        "<built in human {maia}>",
+    ];
+    let mut session = Session::with(&person);
+    session.ask("position startpos");
+    let (_, lines) = session.go("go nodes 2");
+    let is_told = |text: &str| lines.iter().any(|line| line.contains(text));
+    assert!(
+        is_told("human: a player rated") && !is_told("asks for"),
+        "{lines:?}"
+    );
+}

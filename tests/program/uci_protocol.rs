@@ -1,0 +1,614 @@
+//! Scripted conversations with the real program, with the hash backend.
+
+use std::{
+    io::Write,
+    process::{Command, Stdio},
+};
+
+use crate::common::session::Session;
+use scorn::chess::setup;
+use shakmaty::Position;
+
+fn assert_legal(fen: Option<&str>, moves: &str, best: &str) {
+    let moves: Vec<String> = moves.split_whitespace().map(str::to_owned).collect();
+    let history = setup::history_from(fen, &moves).unwrap();
+    setup::parse_move(history.position(), best).unwrap();
+}
+
+/// What fastchess's compliance test looks at.
+fn assert_last_info(lines: &[String]) {
+    let info = lines
+        .iter()
+        .rev()
+        .find(|l| l.starts_with("info ") && !l.starts_with("info string"))
+        .expect("an info line");
+    assert!(info.contains(" score "), "{info}");
+    let words: Vec<_> = info.split(' ').collect();
+    for (index, word) in words.iter().enumerate() {
+        if [
+            "time", "nps", "score", "nodes", "depth", "seldepth", "hashfull", "cp", "mate",
+        ]
+        .contains(word)
+        {
+            let value = words[index + 1];
+            assert!(
+                ["cp", "mate"].contains(&value) || value.parse::<i64>().is_ok(),
+                "{info}"
+            );
+        }
+    }
+}
+
+#[test]
+fn tells_practical_and_objective_values_when_asked() {
+    let mut session = Session::with(&["-b", "hash", "--sc-limit", "20"]);
+    session.send("go nodes 2000");
+    let lines = session.until("bestmove");
+    assert!(!lines.iter().any(|l| l.contains("objective")));
+    session.send("setoption name ShowObjective value true");
+    session.send("setoption name MultiPV value 2");
+    session.send("go nodes 2500");
+    let lines = session.until("bestmove");
+    let told = lines.iter().filter(|l| l.contains(" practical cp "));
+    assert_eq!(told.clone().count(), 2, "{lines:?}");
+    assert!(
+        told.clone()
+            .all(|l| l.contains(" objective cp ") && l.contains(" trap "))
+    );
+    assert_last_info(&lines);
+}
+
+#[test]
+fn introduces_itself() {
+    let mut session = Session::with(&[]);
+    session.send("uci");
+    let lines = session.until("uciok");
+    assert!(lines[0].starts_with("id name Scorn "));
+    assert!(lines[1].starts_with("id author "));
+    for name in [
+        "Hash",
+        "Move Overhead",
+        "Ponder",
+        "ScLimit",
+        "MultiPV",
+        "UCI_Chess960",
+    ] {
+        let start = format!("option name {name} type ");
+        assert!(lines.iter().any(|l| l.starts_with(&start)), "{name}");
+    }
+    assert!(lines.contains(&"option name ClearTree type button".to_owned()));
+    // Nothing is loaded before it is needed.
+    assert!(lines.iter().all(|l| !l.starts_with("info")));
+    session.send("quit");
+    assert!(session.end().is_empty());
+}
+
+#[test]
+fn complies() {
+    let mut session = Session::new();
+    session.send("uci");
+    session.until("uciok");
+    session.ask("ucinewgame");
+    let black = "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1";
+    for (position, fen, go) in [
+        ("position startpos".to_owned(), None, "go wtime 100"),
+        (format!("position fen {black}"), Some(black), "go btime 100"),
+        (format!("position fen {black}"), Some(black), "go wtime 100"),
+        (
+            "position startpos".to_owned(),
+            None,
+            "go wtime 100 btime 100 winc 100 binc 100",
+        ),
+        (
+            "position startpos".to_owned(),
+            None,
+            "go btime 100 binc 100 wtime 100 winc 100",
+        ),
+        ("position startpos".to_owned(), None, "go wtime 0 btime 0"),
+        (
+            "position startpos".to_owned(),
+            None,
+            "go wtime -50 btime 10 movestogo 1",
+        ),
+        ("position startpos".to_owned(), None, "go depth 2"),
+        ("position startpos".to_owned(), None, "go nodes 0"),
+        ("position startpos".to_owned(), None, "go nodes 1"),
+        ("position startpos".to_owned(), None, "go movetime 20"),
+    ] {
+        session.ask(&position);
+        let (best, lines) = session.go(go);
+        assert_legal(fen, "", &best);
+        assert_last_info(&lines);
+    }
+    session.ask("ucinewgame");
+    session.send("position startpos");
+    session.send("position startpos moves e2e4 e7e5");
+    let (best, lines) = session.go("go wtime 100 btime 100");
+    assert_legal(None, "e2e4 e7e5", &best);
+    assert_last_info(&lines);
+    session.send("quit");
+    session.end();
+}
+
+#[test]
+fn answers_while_searching() {
+    let mut session = Session::new();
+    session.ask("position startpos");
+    session.send("go infinite");
+    for _ in 0..3 {
+        session.send("isready");
+        session.until("readyok");
+    }
+    session.send("stop");
+    let best = session.until("bestmove").pop().unwrap();
+    assert_legal(None, "", best.split(' ').nth(1).unwrap());
+    // A second stop, or a ponderhit, without a search is nothing.
+    assert!(session.ask("stop").is_empty());
+    assert!(session.ask("ponderhit").is_empty());
+    // Stopped before it can have begun.
+    for _ in 0..20 {
+        session.send("ucinewgame\ngo infinite\nstop");
+        let best = session.until("bestmove").pop().unwrap();
+        assert_legal(None, "", best.split(' ').nth(1).unwrap());
+    }
+    // A new search ends an endless one.
+    session.send("go infinite\ngo infinite\ngo nodes 10");
+    for _ in 0..3 {
+        session.until("bestmove");
+    }
+    session.send("go infinite");
+    session.send("quit");
+    let rest = session.end();
+    assert_eq!(rest.iter().filter(|l| l.starts_with("bestmove")).count(), 1);
+}
+
+#[test]
+fn bad_input_is_told_and_breaks_nothing() {
+    let mut session = Session::new();
+    session.ask("position startpos moves e2e4");
+    let fen = session.fen();
+    for bad in [
+        "position",
+        "position fen",
+        "position fen nonsense",
+        "position fen 8/8/8/8/8/8/8/8 w - - 0 1",
+        "position fen 4k3/8/8/8/8/8/8/2K1K3 w - - 0 1",
+        "position fen P3k3/8/8/8/8/8/8/4K3 w - - 0 1",
+        "position fen 4k3/4R3/8/8/8/8/8/4K3 w - - 0 1",
+        "position fen 4k3/8/8/8/8/8/8/4K3 w KQkq - 0 1",
+        "position fen 4k3/8/8/8/8/8/8/4K3 w - e6 0 1",
+        "position startpos moves e2e4 e2e4",
+        "position startpos moves d2d4 \u{1b}[31m",
+        "position startpos moves 0000",
+        "setoption",
+        "setoption name NoSuchThing value 3",
+        "setoption name Threads value -1",
+        "setoption name Threads value lots",
+        "setoption name CPuct value 1e99",
+        "setoption name ScSampling value maybe",
+        "xyzzy",
+        "\u{0}\u{1}",
+    ] {
+        let lines = session.ask(bad);
+        assert_eq!(lines.len(), 1, "{bad}: {lines:?}");
+        assert!(lines[0].starts_with("info string "), "{bad}: {lines:?}");
+    }
+    assert!(session.ask("   ").is_empty());
+    session.ask("position startpos moves e2e4");
+    assert_eq!(session.fen(), fen);
+    let (best, _) = session.go("go nodes 50");
+    assert_legal(None, "e2e4", &best);
+}
+
+#[test]
+fn finished_games_have_no_best_move() {
+    let mut session = Session::new();
+    for (fen, word, score) in [
+        ("R5k1/5ppp/8/8/8/8/8/6K1 b - - 0 1", "checkmate", "mate 0"),
+        ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", "stalemate", "cp 0"),
+    ] {
+        session.send(&format!("position fen {fen}"));
+        let (best, lines) = session.go("go nodes 100");
+        assert_eq!(best, "(none)");
+        assert!(
+            lines
+                .iter()
+                .any(|l| l.starts_with("info string") && l.contains(word))
+        );
+        assert_last_info(&lines);
+        assert!(lines.iter().any(|l| l.contains(&format!("score {score}"))));
+        // An endless search still waits for its end.
+        session.ask("go infinite");
+        session.send("stop");
+        assert_eq!(session.until("bestmove").pop().unwrap(), "bestmove (none)");
+    }
+    // Draws that somebody has to claim still have moves.
+    let shuffle = "g1f3 g8f6 f3g1 f6g8 ".repeat(3);
+    for (fen, moves) in [
+        ("8/8/4k3/8/8/4K3/8/7N w - - 120 90", ""),
+        (setup::START_FEN, &shuffle[..]),
+        ("8/8/4k3/8/8/4K3/8/8 b - - 0 1", ""),
+    ] {
+        session.send(&format!("position fen {fen} moves {moves}"));
+        let (best, _) = session.go("go nodes 100");
+        assert_legal(Some(fen), moves, &best);
+    }
+}
+
+#[test]
+fn castling_is_written_as_the_mode_demands() {
+    let mut session = Session::new();
+    let fen = "r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1";
+    for (mode, first, second) in [("false", "e1g1", "e8c8"), ("true", "e1h1", "e8a8")] {
+        session.send(&format!("setoption name UCI_Chess960 value {mode}"));
+        for text in ["e1g1", "e1h1"] {
+            session.send(&format!("position fen {fen}"));
+            let (best, _) = session.go(&format!("go nodes 10 searchmoves {text}"));
+            assert_eq!(best, first);
+            session.send(&format!("position fen {fen} moves {text}"));
+            let (best, _) = session.go("go nodes 10 searchmoves e8c8");
+            assert_eq!(best, second);
+        }
+    }
+    let chess960 = "1r2kr2/pppppppp/8/8/8/8/PPPPPPPP/1R2KR2 w FBfb - 0 1";
+    session.send(&format!("position fen {chess960}"));
+    assert_eq!(session.go("go nodes 10 searchmoves e1f1").0, "e1f1");
+    // In standard mode e1f1 would read as a king's move: the position is refused, with what to do.
+    session.send("setoption name UCI_Chess960 value false");
+    let lines = session.ask(&format!("position fen {chess960}"));
+    assert!(lines[0].contains("UCI_Chess960"), "{lines:?}");
+    assert_eq!(session.go("go nodes 10").0, "(none)");
+}
+
+#[test]
+fn ponders() {
+    let mut session = Session::new();
+    session.send("setoption name Ponder value true");
+    session.send("position startpos moves e2e4 e7e5");
+    // The guess was right: one answer, to the real search.
+    session.ask("go ponder nodes 500");
+    session.send("ponderhit");
+    let lines = session.until("bestmove");
+    assert_legal(
+        None,
+        "e2e4 e7e5",
+        lines.last().unwrap().split(' ').nth(1).unwrap(),
+    );
+    // What is told while pondering is about the position after the guess.
+    for line in lines.iter().filter(|l| l.contains(" pv ")) {
+        let first = line
+            .split(" pv ")
+            .nth(1)
+            .unwrap()
+            .split(' ')
+            .next()
+            .unwrap();
+        assert_legal(None, "e2e4 e7e5", first);
+    }
+    // It was wrong: an answer that is legal where the GUI thinks we are, then the real position.
+    // What was thought about the real reply is not lost, once there was time to think about it at all.
+    let is_kept = (0..100).any(|attempt| {
+        session.send("position startpos moves e2e4 e7e5");
+        session.ask("go ponder wtime 1000 btime 1000");
+        std::thread::sleep(std::time::Duration::from_millis(10 * attempt));
+        session.send("stop");
+        let best = session.until("bestmove").pop().unwrap();
+        assert_legal(None, "e2e4 e7e5", best.split(' ').nth(1).unwrap());
+        session.send("position startpos moves e2e4 c7c5");
+        let (_, lines) = session.go("go nodes 1");
+        lines.iter().all(|l| !l.contains(" nodes 1 "))
+    });
+    assert!(is_kept);
+    let (best, _) = session.go("go wtime 300 btime 300");
+    assert_legal(None, "e2e4 c7c5", &best);
+    // Hit and stopped at once.
+    for _ in 0..10 {
+        session.send("go ponder infinite\nponderhit\nstop");
+        let best = session.until("bestmove").pop().unwrap();
+        assert_legal(None, "e2e4 c7c5", best.split(' ').nth(1).unwrap());
+    }
+    // A stop is about the last search that was asked for.
+    session.send("go infinite\nstop\ngo infinite\nstop");
+    for _ in 0..2 {
+        let best = session.until("bestmove").pop().unwrap();
+        assert_legal(None, "e2e4 c7c5", best.split(' ').nth(1).unwrap());
+    }
+    // Without a move there is nothing to guess; and the game may be over after the guess.
+    for position in [
+        "position startpos",
+        "position startpos moves f2f3 e7e5 g2g4 d8h4",
+    ] {
+        session.send(position);
+        session.ask("go ponder movetime 10");
+        session.send("ponderhit");
+        session.until("bestmove");
+    }
+    assert!(session.ask("").is_empty());
+}
+
+#[test]
+fn considers_the_moves_it_is_told_to() {
+    let mut session = Session::new();
+    session.send("position startpos");
+    for m in ["a2a3", "h2h4", "b1c3"] {
+        assert_eq!(session.go(&format!("go searchmoves {m} nodes 30")).0, m);
+    }
+    let (best, lines) = session.go("go nodes 30 searchmoves e2e5 a2a3");
+    assert_eq!(best, "a2a3");
+    assert!(lines[0].contains("illegal move: e2e5"));
+    let (best, lines) = session.go("go nodes 40 sideways searchmoves a2a3");
+    assert_eq!(best, "a2a3");
+    assert!(lines[0].contains("'sideways' is not understood"));
+    // A mate that may not be played ends nothing.
+    session.send("position fen 6k1/5ppp/8/8/8/8/8/R3K2R w KQ - 0 1");
+    assert_eq!(session.go("go nodes 3000").0, "a1a8");
+    let (best, lines) = session.go("go nodes 4000 searchmoves h1h2 h1h3");
+    assert!(["h1h2", "h1h3"].contains(&best.as_str()));
+    assert!(
+        lines.iter().any(|l| l.contains(" nodes 4000 ")),
+        "{lines:?}"
+    );
+    session.send("position startpos");
+    session.send("setoption name MultiPV value 3");
+    let (_, lines) = session.go("go nodes 300");
+    for index in 1..=3 {
+        let text = format!(" multipv {index} ");
+        assert!(lines.iter().any(|l| l.contains(&text)), "{text}");
+    }
+    // Nothing is told of moves that nobody looked at: here the mate ends the search.
+    session.send("setoption name MultiPV value 500");
+    session.send("position fen 7k/8/5KQ1/8/8/8/8/8 w - - 0 1");
+    let (_, lines) = session.go("go nodes 5000");
+    let told = lines.iter().filter(|line| line.contains(" multipv "));
+    assert!(
+        told.clone().count() > 0 && told.clone().all(|line| !line.contains(" pv g6f7")),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn a_person_who_asks_for_help_gets_it() {
+    let mut session = Session::new();
+    let told = session.ask("help");
+    assert!(
+        told.iter()
+            .any(|line| line.contains("position startpos moves")),
+        "{told:?}"
+    );
+    let told = session.ask("position startpos e2e4");
+    assert!(
+        told[0].contains("'e2e4' is not understood (moves follow"),
+        "{told:?}"
+    );
+    session.end();
+}
+
+#[test]
+fn limits_nodes_for_guis_that_cannot() {
+    let mut session = Session::new();
+    session.send("setoption name NodeLimit value 1");
+    let (_, lines) = session.go("go wtime 600000 btime 600000");
+    assert!(lines.iter().any(|l| l.contains(" nodes 1 ")), "{lines:?}");
+    session.send("setoption name nodelimit value 200");
+    session.send("ucinewgame");
+    let (_, lines) = session.go("go movetime 600000");
+    assert!(lines.iter().any(|l| l.contains(" nodes 200 ")), "{lines:?}");
+    // Nothing at all is no limit that a move could be found with.
+    session.send("setoption name NodesAsPlayouts value true");
+    session.send("ucinewgame");
+    assert_legal(None, "", &session.go("go nodes 0").0);
+    session.send("setoption name NodesPerSecondLimit value 1e-20");
+    session.ask("go infinite");
+    session.send("stop");
+    let best = session.until("bestmove").pop().unwrap();
+    assert_legal(None, "", best.split(' ').nth(1).unwrap());
+}
+
+#[test]
+fn a_bad_network_is_an_error_and_not_the_end() {
+    let mut session = Session::with(&["--backend", "nosuch"]);
+    session.ask("position startpos");
+    let (best, lines) = session.go("go nodes 10");
+    assert_legal(None, "", &best);
+    assert!(
+        lines.iter().any(|l| l.starts_with("info string error: ")),
+        "{lines:?}"
+    );
+    session.send("setoption name Backend value hash");
+    assert_legal(None, "", &session.go("go nodes 10").0);
+}
+
+#[test]
+fn works_off_a_file() {
+    let mut session = Session::new();
+    session.send(
+        "uci\nposition startpos\ngo nodes 300\nposition startpos moves e2e4\ngo nodes 300\n\
+         wait\nd\ngo infinite\nposition startpos moves d2d4\ngo perft 2\ngo ponder",
+    );
+    let lines = session.end();
+    assert_eq!(
+        lines.iter().filter(|l| l.starts_with("bestmove")).count(),
+        4
+    );
+    assert!(lines.contains(&"Nodes searched: 560".to_owned()));
+}
+
+#[test]
+fn a_wait_holds_quit_back() {
+    let searched = |commands: &str, nodes: &str| {
+        let mut session = Session::new();
+        session.send(commands);
+        let lines = session.end();
+        lines.iter().any(|line| line.contains(nodes))
+    };
+    assert!(searched("go nodes 300000\nwait\nquit", " nodes 300000 "));
+    // Only as long as it is waited for.
+    let twice = "go nodes 300\nwait\ngo nodes 3000000\nquit";
+    assert!(!searched(twice, " nodes 3000000 "));
+    assert!(!searched("go nodes 3000000\nquit", " nodes 3000000 "));
+    // Nobody waits for what has no end.
+    searched("go infinite\nwait\nquit", "");
+}
+
+#[test]
+fn a_stop_leaves_alone_what_is_waited_for_before_the_search_that_it_is_about() {
+    let mut session = Session::new();
+    session.send("go nodes 300000\nwait\ngo infinite\nstop");
+    let lines = session.end();
+    assert!(lines.iter().any(|line| line.contains(" nodes 300000 ")));
+    assert_eq!(
+        lines
+            .iter()
+            .filter(|line| line.starts_with("bestmove"))
+            .count(),
+        2
+    );
+    // Without a later search it is about the one that runs.
+    let mut session = Session::new();
+    session.send("go nodes 30000000\nwait\nstop");
+    let lines = session.end();
+    assert!(!lines.iter().any(|line| line.contains(" nodes 30000000 ")));
+}
+
+#[test]
+fn leaves_quietly_when_nobody_listens() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_scorn"))
+        .args(["--backend", "hash"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    drop(child.stdout.take());
+    writeln!(input, "uci\ngo infinite").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert!(output.stderr.is_empty());
+}
+
+#[test]
+fn writes_a_log() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    let mut session = Session::new();
+    session.ask(&format!("setoption name LogFile value {path}"));
+    session.go("go nodes 5");
+    session.send("quit");
+    session.end();
+    let log = std::fs::read_to_string(path).unwrap();
+    assert!(
+        log.contains("> go nodes 5") && log.contains("< bestmove "),
+        "{log}"
+    );
+    let mut session = Session::new();
+    let lines = session.ask("setoption name LogFile value /no/such/folder/log");
+    assert!(
+        lines.iter().any(|l| l.contains("cannot write")),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn plays_a_game_with_itself() {
+    let mut session = Session::new();
+    session.ask("ucinewgame");
+    let mut moves = String::new();
+    for ply in 0..120 {
+        session.send(&format!("position startpos moves {moves}"));
+        let limit = ["nodes 200", "wtime 60 btime 60 winc 5 binc 5", "depth 2"][ply % 3];
+        let (best, _) = session.go(&format!("go {limit}"));
+        if best == "(none)" {
+            let played: Vec<String> = moves.split_whitespace().map(str::to_owned).collect();
+            let history = setup::history_from(None, &played).unwrap();
+            assert!(history.position().legal_moves().is_empty(), "{moves}");
+            break;
+        }
+        assert_legal(None, &moves, &best);
+        moves += &best;
+        moves += " ";
+    }
+}
+
+#[test]
+fn can_quit_and_search_while_the_network_is_loaded_and_warmed_up() {
+    // Without ONNX Runtime this is about the error instead.
+    for backend in ["onnx-cpu", "rten"] {
+        for commands in [
+            "isready",
+            "position startpos",
+            "isready\ngo nodes 9",
+            "go infinite",
+        ] {
+            let mut session = Session::with(&["--backend", backend, "--threads", "1"]);
+            if backend == "onnx-cpu" {
+                // Fixed sizes are run in the background.
+                session.send("setoption name BackendOptions value batch=1/4/64/256");
+            }
+            session.send(commands);
+            // Of two answers either may come first.
+            if commands == "isready" {
+                session.until("readyok");
+            } else if commands.contains("nodes") {
+                session.until("bestmove");
+            }
+            session.send("quit");
+            session.end();
+        }
+    }
+}
+
+#[test]
+fn an_endless_analysis_says_whose_replies_are_modelled() {
+    let mut session = Session::with(&["-b", "hash", "--sc-limit", "20"]);
+    for (moves, them) in [("", "Black"), ("moves e2e4", "White")] {
+        session.send(&format!("position startpos {moves}"));
+        session.send("go infinite");
+        session.send("stop");
+        let lines = session.until("bestmove");
+        let expected = format!("search-contempt models {them}'s replies");
+        assert!(
+            lines.iter().any(|line| line.contains(&expected)),
+            "{lines:?}"
+        );
+    }
+    session.end();
+}
+
+#[test]
+fn strength_is_limited_when_asked_for_and_analyses_are_not() {
+    let mut session = Session::new();
+    for (elo, most) in [(1200, 1), (1500, 32), (1700, 80)] {
+        session.send("setoption name UCI_LimitStrength value true");
+        session.send(&format!("setoption name UCI_Elo value {elo}"));
+        // Whoever asks again gets no stronger an answer.
+        for _ in 0..3 {
+            let (best, lines) = session.go("go wtime 60000 btime 60000");
+            assert_legal(None, "", &best);
+            let info = lines.iter().rev().find(|line| line.contains(" nodes "));
+            let nodes = info.unwrap().split(" nodes ").nth(1).unwrap();
+            let nodes: u32 = nodes.split(' ').next().unwrap().parse().unwrap();
+            assert!(nodes <= most, "{nodes} nodes at {elo}");
+        }
+        session.ask("ucinewgame");
+    }
+    session.send("setoption name UCI_AnalyseMode value true");
+    let (_, lines) = session.go("go nodes 500");
+    assert!(
+        lines.iter().any(|line| line.contains(" nodes 500 ")),
+        "{lines:?}"
+    );
+    let lines = session.ask("setoption name UCI_Elo value 1000");
+    assert!(lines[0].contains("from 1200 to 2200"), "{lines:?}");
+    session.end();
+}
+
+#[test]
+fn tablebases_are_opened_before_the_clock_runs() {
+    let mut session = Session::new();
+    let told = session.ask("setoption name SyzygyPath value /no/such/folder");
+    let is_about_it = |line: &String| line.contains("/no/such/folder");
+    assert!(told.iter().any(is_about_it), "{told:?}");
+    let (_, lines) = session.go("go nodes 5");
+    assert!(!lines.iter().any(is_about_it), "{lines:?}");
+}

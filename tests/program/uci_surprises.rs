@@ -1,0 +1,430 @@
+//! Where an engine may surprise its user: what the GUI sent is wrong, early, late or unusual. Conversations with the real
+//! program, with the hash backend.
+
+use std::{
+    collections::HashSet,
+    io::Write,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::common::session::Session;
+
+fn set(session: &mut Session, name: &str, value: &str) {
+    session.send(&format!("setoption name {name} value {value}"));
+}
+
+/// How many of the lines contain this.
+fn count(lines: &[String], text: &str) -> usize {
+    lines.iter().filter(|line| line.contains(text)).count()
+}
+
+#[test]
+fn after_a_refused_position_no_other_game_is_played_on() {
+    for bad in [
+        "position startpos moves e2e4 e2e4",
+        "position fen 8/8/8/8/8/8/8/8 w - - 0 1",
+        "position fen",
+    ] {
+        let mut session = Session::new();
+        session.ask("position startpos moves d2d4");
+        assert_eq!(session.ask(bad).len(), 1);
+        for _ in 0..2 {
+            let (best, lines) = session.go("go nodes 10");
+            assert_eq!(best, "(none)", "{bad}");
+            assert_eq!(count(&lines, "no search: the last position was refused"), 1);
+        }
+        session.ask("position startpos");
+        assert_ne!(session.go("go nodes 10").0, "(none)");
+    }
+}
+
+#[test]
+fn a_refused_position_is_about_the_searches_after_it() {
+    for bad in ["position nonsense", "position startpos moves e2e5"] {
+        let mut session = Session::new();
+        for line in ["go infinite", "go nodes 10", bad, "go nodes 10", "stop"] {
+            session.send(line);
+        }
+        for has_move in [true, true, false] {
+            let best = session.until("bestmove").pop().unwrap();
+            assert_eq!(best != "bestmove (none)", has_move, "{bad}: {best}");
+        }
+    }
+}
+
+#[test]
+fn a_go_that_is_not_understood_has_an_answer() {
+    let mut session = Session::new();
+    session.ask("position startpos");
+    for line in [
+        "go nodes abc",
+        "go xyz",
+        "go movetime",
+        "go wtime 100 btime",
+    ] {
+        let (best, lines) = session.go(line);
+        assert_ne!(best, "(none)", "{line}");
+        assert_eq!(
+            count(&lines, "is not understood and left out"),
+            1,
+            "{line}: {lines:?}"
+        );
+    }
+}
+
+#[test]
+fn a_mate_is_not_looked_for_where_nothing_is_left_to_find() {
+    // Black's only moves lose, and bare kings have no mate.
+    for fen in [
+        "k7/8/1K6/8/8/8/8/7R b - - 0 1",
+        "8/8/4k3/8/8/4K3/8/8 w - - 0 1",
+    ] {
+        let mut session = Session::new();
+        session.ask(&format!("position fen {fen}"));
+        assert_ne!(session.go("go mate 2").0, "(none)", "{fen}");
+    }
+    // The end of the input ends the search for a mate that may never be found.
+    let mut session = Session::new();
+    session.ask("position startpos");
+    session.send("go mate 5");
+    assert_eq!(count(&session.end(), "bestmove "), 1);
+}
+
+#[test]
+fn a_mate_in_one_is_played_even_if_no_visit_came_to_it() {
+    let mut session = Session::new();
+    for nodes in [1, 5, 300] {
+        session.ask("ucinewgame");
+        session.ask("position fen r5r1/5p2/k2bb1p1/p2npPPp/P3KR1P/1p1P4/NpQ5/R4Bq1 b - - 1 41");
+        let (best, lines) = session.go(&format!("go nodes {nodes}"));
+        assert_eq!(best, "g1e3");
+        let last = lines
+            .iter()
+            .rfind(|line| line.starts_with("info depth"))
+            .unwrap();
+        assert!(last.contains("score mate 1 "), "{last}");
+    }
+    // Unless another move was asked for.
+    assert_eq!(session.go("go nodes 5 searchmoves g1d4").0, "g1d4");
+}
+
+#[test]
+fn a_mate_in_one_is_not_allowed_even_if_no_visit_came_to_the_reply() {
+    let mut session = Session::new();
+    for sc_limit in ["1000000000", "2"] {
+        set(&mut session, "ScLimit", sc_limit);
+        for nodes in [1, 5, 300] {
+            session.ask("ucinewgame");
+            // 1.Be2 Nf3#; only the queen may come between.
+            session.ask("position fen r1b1kbnr/pppp1Npp/8/8/2Bnq3/8/PPPP1P1P/RNBQKR2 w Qkq - 0 7");
+            assert_eq!(session.go(&format!("go nodes {nodes}")).0, "d1e2");
+        }
+    }
+    // Unless another move was asked for, or there is none.
+    assert_eq!(session.go("go nodes 5 searchmoves c4e2").0, "c4e2");
+}
+
+/// The moves of a short game of the engine with itself.
+fn game(session: &mut Session, nodes: u32) -> Vec<String> {
+    session.send("ucinewgame");
+    let mut moves: Vec<String> = Vec::new();
+    for _ in 0..6 {
+        session.send(&format!("position startpos moves {}", moves.join(" ")));
+        moves.push(session.go(&format!("go nodes {nodes}")).0);
+    }
+    moves
+}
+
+#[test]
+fn without_a_seed_games_differ_and_with_one_they_repeat() {
+    for batch in ["1", "7", "64"] {
+        let mut session = Session::new();
+        set(&mut session, "Temperature", "1");
+        set(&mut session, "ScLimit", "10");
+        set(&mut session, "MinibatchSize", batch);
+        let games: HashSet<_> = (0..5).map(|_| game(&mut session, 80)).collect();
+        assert!(games.len() > 1, "{games:?}");
+        set(&mut session, "Seed", "7");
+        let games: HashSet<_> = (0..3).map(|_| game(&mut session, 80)).collect();
+        assert_eq!(games.len(), 1, "{games:?}");
+    }
+}
+
+#[test]
+fn a_seed_repeats_games_that_evaluations_of_the_last_one_could_change() {
+    let mut session = Session::with(&["-b", "rten", "--threads", "1", "--minibatch-size", "4"]);
+    set(&mut session, "Temperature", "1");
+    set(&mut session, "Seed", "7");
+    let first = game(&mut session, 30);
+    assert_eq!(game(&mut session, 30), first);
+}
+
+#[test]
+fn one_node_with_a_temperature_plays_by_the_policy() {
+    let mut session = Session::new();
+    set(&mut session, "Temperature", "1");
+    let moves: HashSet<_> = (0..40)
+        .map(|_| {
+            session.send("ucinewgame");
+            session.go("go nodes 1").0
+        })
+        .collect();
+    assert!(moves.len() >= 4, "{moves:?}");
+    // Not in an analysis.
+    set(&mut session, "UCI_AnalyseMode", "true");
+    let moves: HashSet<_> = (0..10).map(|_| session.go("go nodes 1").0).collect();
+    assert_eq!(moves.len(), 1, "{moves:?}");
+}
+
+#[test]
+fn at_the_memory_limit_the_search_goes_on() {
+    let mut session = Session::new();
+    set(&mut session, "Hash", "2");
+    for sc_limit in ["1000000000", "20"] {
+        set(&mut session, "ScLimit", sc_limit);
+        let (best, lines) = session.go("go nodes 150000");
+        assert_ne!(best, "(none)");
+        assert_eq!(count(&lines, "reached its limit of 2.0 MB"), 1, "{lines:?}");
+        let last = lines.iter().rfind(|line| line.contains(" nodes ")).unwrap();
+        assert!(last.contains(" nodes 150000 "), "{last}");
+    }
+    // The game goes on with the tree that is full, and the clock is used as if it were not.
+    session.send("position startpos moves e2e4");
+    let begun = Instant::now();
+    session.go("go movetime 1000");
+    assert!(begun.elapsed() > Duration::from_millis(500));
+    let begun = Instant::now();
+    session.go("go wtime 20000 btime 20000 winc 300 binc 300");
+    assert!(begun.elapsed() > Duration::from_millis(250));
+}
+
+#[test]
+fn options_are_what_guis_can_read() {
+    let mut session = Session::new();
+    session.send("uci");
+    let lines = session.until("uciok");
+    for line in lines.iter().filter(|line| line.contains(" type spin ")) {
+        for word in ["default", "min", "max"] {
+            let value = line.split(&format!(" {word} ")).nth(1).unwrap();
+            let value = value.split(' ').next().unwrap();
+            assert!(value.parse::<i32>().is_ok(), "{line}");
+        }
+    }
+    for name in ["Clear Hash type button", "UCI_AnalyseMode", "Hash"] {
+        assert_eq!(count(&lines, &format!("option name {name}")), 1, "{name}");
+    }
+    session.ask("setoption name Clear Hash");
+}
+
+#[test]
+fn configurations_of_lc0_work_as_they_are() {
+    let mut session = Session::new();
+    for (name, value) in [
+        ("SolidTreeThreshold", "100"),
+        ("CacheHistoryLength", "1"),
+        ("MaxPrefetch", "32"),
+        ("Backend", "random"),
+    ] {
+        set(&mut session, name, value);
+        let lines = session.ask("");
+        assert_eq!(lines.len(), 1, "{name}: {lines:?}");
+        assert!(lines[0].contains("lc0"), "{name}: {lines:?}");
+    }
+    assert_ne!(session.go("go nodes 10").0, "(none)");
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("lc0.config");
+    std::fs::write(
+        &config,
+        "--backend=trivial\nmax-prefetch=8\ntemperature=0\n",
+    )
+    .unwrap();
+    let mut session = Session::with(&["--config", config.to_str().unwrap()]);
+    assert_ne!(session.go("go nodes 10").0, "(none)");
+}
+
+#[test]
+fn statistics_are_told_of_all_moves_and_while_the_search_runs() {
+    let mut session = Session::new();
+    set(&mut session, "VerboseMoveStats", "true");
+    let (_, lines) = session.go("go nodes 200 searchmoves a2a3 h2h4");
+    let is_row = |line: &&String| line.contains(" (P: ");
+    assert_eq!(lines.iter().filter(is_row).count(), 21, "{lines:?}");
+    // A mate in one is certain; the root's row gives the priors of the moves that were visited.
+    session.send("position fen 6k1/5ppp/8/8/8/8/8/R3K2R w KQ - 0 1");
+    let (_, lines) = session.go("go nodes 500");
+    let mate = lines.iter().rfind(|line| line.contains("a1a8  (")).unwrap();
+    assert!(mate.contains("(T)"), "{mate}");
+    assert_eq!(count(&lines, "info string node "), 1);
+    set(&mut session, "LogLiveStats", "true");
+    session.send("position startpos");
+    session.send("go infinite");
+    let live = session.until("info string node ");
+    assert_eq!(live.iter().filter(is_row).count(), 21);
+    session.send("stop");
+    session.until("bestmove");
+}
+
+#[test]
+fn searchmoves_leave_nothing_behind_and_must_make_sense() {
+    let mut session = Session::new();
+    session.send("position startpos");
+    let (best, _) = session.go("go nodes 100 searchmoves a2a3 h2h4");
+    assert!(["a2a3", "h2h4"].contains(&&*best));
+    set(&mut session, "MultiPV", "20");
+    let (_, lines) = session.go("go nodes 100");
+    assert!(count(&lines, " multipv 3 ") > 0, "{lines:?}");
+    let firsts: HashSet<_> = lines
+        .iter()
+        .filter_map(|l| l.split(" pv ").nth(1))
+        .collect();
+    assert!(firsts.len() > 2, "{lines:?}");
+    for nonsense in ["e2e5", "e9e9", "castles"] {
+        let (best, lines) = session.go(&format!("go nodes 10 searchmoves {nonsense}"));
+        assert_eq!(best, "(none)", "{lines:?}");
+        assert_eq!(count(&lines, "none of the searchmoves is legal"), 1);
+    }
+    assert!(session.ask("").is_empty(), "one answer to each go");
+    assert_ne!(session.go("go mate 0").0, "(none)");
+}
+
+#[test]
+fn a_negative_limit_tells_of_the_own_faults() {
+    let mut session = Session::new();
+    set(&mut session, "ScLimit", "-10");
+    set(&mut session, "ShowObjective", "true");
+    let (_, lines) = session.go("go nodes 2000");
+    assert_eq!(count(&lines, " careless cp "), 1, "{lines:?}");
+    assert_eq!(count(&lines, " slip "), 1);
+    assert_eq!(count(&lines, " practical "), 0);
+}
+
+#[test]
+fn a_hit_is_about_the_guess_it_belongs_to() {
+    let mut session = Session::new();
+    // The `go ponder` still waits when the hit comes: it becomes a search with an answer.
+    session.send("position startpos moves e2e4 e7e5");
+    session.send("go nodes 20000\ngo ponder nodes 300\nponderhit");
+    session.until("bestmove");
+    session.until("bestmove");
+    assert!(session.ask("").is_empty());
+    // A new position while pondering is for later; the hit answers for the game that was pondered about.
+    session.send("position startpos moves e2e4 e7e5");
+    session.ask("go ponder nodes 300");
+    session.send("position fen 4k3/P7/8/8/8/8/8/4K3 w - - 0 1");
+    session.send("ponderhit");
+    let answer = session.until("bestmove").pop().unwrap();
+    let best = answer.split(' ').nth(1).unwrap();
+    let history = scorn::chess::setup::history_from(None, &["e2e4".into(), "e7e5".into()]).unwrap();
+    assert!(scorn::chess::setup::parse_move(history.position(), best).is_ok());
+    assert!(session.go("go nodes 200").0.starts_with("a7a8"));
+}
+
+/// Whether the process ends before too long.
+fn ends(child: &mut std::process::Child) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(60) {
+        if child.try_wait().unwrap().is_some() {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    let _ = child.kill();
+    false
+}
+
+#[test]
+fn quit_is_obeyed_while_nobody_reads() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_scorn"))
+        .args(["-b", "hash", "--threads", "1"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    // More than a pipe holds.
+    let talk = "uci\n".repeat(30);
+    writeln!(input, "{talk}go infinite").unwrap();
+    thread::sleep(Duration::from_millis(300));
+    writeln!(input, "quit").unwrap();
+    assert!(ends(&mut child));
+}
+
+#[test]
+fn a_finite_search_is_finished_when_the_input_ends() {
+    let mut session = Session::new();
+    session.send("go nodes 30000");
+    let lines = session.end();
+    assert_eq!(count(&lines, "bestmove"), 1);
+    assert!(count(&lines, " nodes 30000 ") > 0, "{lines:?}");
+}
+
+#[test]
+fn a_configuration_file_can_be_named_by_the_gui() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("lc0.config");
+    std::fs::write(&config, "--backend=random\ntask-workers=4\nmultipv=2\n").unwrap();
+    let mut session = Session::new();
+    set(&mut session, "ConfigFile", config.to_str().unwrap());
+    let (_, lines) = session.go("go nodes 50");
+    assert!(
+        lines.iter().any(|line| line.contains("taking hash")),
+        "{lines:?}"
+    );
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.contains("task-workers is one of lc0")),
+        "{lines:?}"
+    );
+    assert!(
+        lines.iter().any(|line| line.contains(" multipv 2 ")),
+        "{lines:?}"
+    );
+    std::fs::write(&config, "multipv=1\nwhat=1\n").unwrap();
+    set(&mut session, "ConfigFile", config.to_str().unwrap());
+    set(&mut session, "ConfigFile", "");
+    let (_, lines) = session.go("go nodes 50");
+    let is_told = |line: &String| line.contains("ConfigFile: ") && line.contains("line 2");
+    assert!(lines.iter().any(is_told), "{lines:?}");
+    // A file with an error changes nothing.
+    assert!(
+        lines.iter().any(|line| line.contains(" multipv 2 ")),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn preload_does_not_wait_to_be_asked() {
+    let weights = ["--weights", "/no/such/network.pb.gz"];
+    let arguments = [&["--preload", "--backend", "rten"][..], &weights].concat();
+    let mut session = Session::with(&arguments);
+    session.until("info string error: network /no/such/network.pb.gz");
+}
+
+#[test]
+fn backends_of_other_systems_say_whose_they_are() {
+    let mut session = Session::new();
+    for (backend, system) in [("directml", "Windows"), ("onnx-coreml", "Apple")] {
+        set(&mut session, "Backend", backend);
+        if !cfg!(windows) && !cfg!(target_vendor = "apple") {
+            let lines = session.ask("position startpos");
+            let is_told =
+                |line: &String| line.contains("is not available") && line.contains(system);
+            assert!(lines.iter().any(is_told), "{lines:?}");
+        }
+    }
+}
+
+#[test]
+fn a_line_without_an_end_is_refused_and_the_next_one_obeyed() {
+    let mut session = Session::new();
+    session.ask("position startpos moves d2d4");
+    let endless = "g1f3 g8f6 f3g1 f6g8 ".repeat(60_000);
+    let told = session.ask(&format!("position startpos moves {endless}"));
+    assert_eq!(count(&told, "longer than"), 1);
+    assert_eq!(session.go("go nodes 10").0, "(none)");
+    session.ask("position startpos");
+    assert_ne!(session.go("go nodes 10").0, "(none)");
+}
