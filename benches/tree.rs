@@ -8,7 +8,7 @@
 #[path = "common/cpu_time.rs"]
 mod cpu_time;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use cpu_time::cpu_time;
 use scorn::{
@@ -71,7 +71,7 @@ fn measure(nodes: u64, threads: usize, minibatch_size: usize, delay: Duration) {
         nodes: Some(nodes),
         ..Limits::default()
     };
-    let job = Job::new(History::default(), limits, Arc::new(options));
+    let job = Job::new(History::default(), limits, options.search());
     let mut tree = Tree::default();
     let clock = SystemClock::default();
     let (wall, cpu) = (clock.now(), cpu_time());

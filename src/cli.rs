@@ -38,7 +38,7 @@ use crate::{
     network::load::{self, NetworkConfig, calibrate::calibrate, wishes::adapted},
     odds::Profiles,
     options::{
-        ONLY_UCI, OptionError, OptionKind, OptionRow, Options,
+        OptionError, OptionKind, OptionRow, Options,
         lc0::{RENAMED_IN_LC0, only_in_lc0},
     },
     player::Load,
@@ -67,19 +67,9 @@ fn is_meant(row: &OptionRow, path: &[&str]) -> bool {
     match path {
         [] | ["uci"] => true,
         ["dataset", "planes"] => row.name == "HistoryFill",
-        path => WITH_OPTIONS.contains(&path) && !ONLY_UCI.contains(&row.name),
+        path => WITH_OPTIONS.contains(&path) && !row.is_only_uci,
     }
 }
-
-/// Flags that have a short form, as in lc0.
-const SHORT_FLAGS: &[(&str, char)] = &[
-    ("weights", 'w'),
-    ("backend", 'b'),
-    ("threads", 't'),
-    ("logfile", 'l'),
-    ("verbose-move-stats", 'v'),
-    ("syzygy-paths", 's'),
-];
 
 /// A chess engine for UCI programs (Arena, Cute Chess, lichess-bot...), with search-contempt.
 ///
@@ -93,7 +83,8 @@ const SHORT_FLAGS: &[(&str, char)] = &[
 )]
 #[command(after_help = "Every UCI option is a flag too: see \"scorn --help\" for all of them.")]
 struct Cli {
-    /// A file of options, one "--flag=value" a line [default: scorn.config or lc0.config beside the program; empty: none].
+    /// A file of options, one "--flag=value" a line [default: scorn.config or lc0.config beside the program; empty:
+    /// none].
     #[arg(long, short, value_name = "FILE", global = true, value_parser = OsStringValueParser::new().map(PathBuf::from))]
     config: Option<PathBuf>,
     #[command(subcommand)]
@@ -247,7 +238,7 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::
     for (name, flag) in only_in_lc0() {
         if matches.contains_id(name) {
             tell(format_args!(
-                "scorn: --{flag} is one of lc0 and means nothing here"
+                "scorn: --{flag} exists in lc0 only and is ignored"
             ));
         }
     }
@@ -289,9 +280,8 @@ fn arguments_of(row: &OptionRow) -> Vec<Arg> {
         .help(help)
         .help_heading("Engine options")
         .hide_short_help(true);
-    let short = SHORT_FLAGS.iter().find(|(flag, _)| *flag == row.flag);
-    let arg = match short {
-        Some((_, short)) => arg.short(*short),
+    let arg = match row.short_flag {
+        Some(short) => arg.short(short),
         None => arg,
     };
     let renamed = RENAMED_IN_LC0.iter().filter(|(_, new)| *new == row.flag);
@@ -346,7 +336,7 @@ fn read_config(named: Option<&Path>, given: &mut GivenOptions) -> Result<()> {
     let path = match named {
         Some(path) if path.as_os_str().is_empty() => return Ok(()),
         Some(path) => path.to_owned(),
-        None => match config_file::usual() {
+        None => match config_file::default_file() {
             Some(path) => path,
             None => return Ok(()),
         },
@@ -380,9 +370,6 @@ mod tests {
     fn the_command_is_well_formed() {
         let rows = Options::default().rows();
         command(&rows).debug_assert();
-        for name in ONLY_UCI {
-            assert!(rows.iter().any(|row| row.name == *name), "{name}");
-        }
     }
 
     /// What stands below the options comes out as it is written: nothing is too long for a line.

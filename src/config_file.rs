@@ -1,6 +1,6 @@
-//! Configuration files: one option a line, as a flag of the command line (`--flag=value`, `--flag`, `--no-flag`) or by its UCI
-//! name, with or without the dashes; `#` begins a comment line. lc0's files are understood: they have the same form, and its
-//! options that mean nothing here are no error.
+//! Configuration files: one option per line, as a flag of the command line (`--flag=value`, `--flag`, `--no-flag`) or
+//! by its UCI name, with or without the dashes; `#` starts a comment line. Configuration files of lc0 are valid: they
+//! have the same form, and options that only lc0 has are ignored.
 
 use std::path::{Path, PathBuf};
 
@@ -14,37 +14,37 @@ use crate::{
     },
 };
 
-/// The files that are read without being asked for, beside the program: the first that is there.
-const USUAL: [&str; 2] = ["scorn.config", "lc0.config"];
+/// Files beside the program that are read by default: the first one that exists.
+const DEFAULT_FILES: [&str; 2] = ["scorn.config", "lc0.config"];
 
-/// A flag of lc0 that is no option: it makes others known.
+/// A flag of lc0 that is not an option: it lists hidden options.
 const HIDDEN_OPTIONS: &str = "show-hidden";
 
 /// An option that a file sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigEntry {
-    /// Its line, from 1.
+    /// Its line number, from 1.
     pub line: usize,
-    /// The option's UCI name, or the name of one of lc0's.
+    /// The option's UCI name, or the name of an option that only lc0 has.
     pub name: String,
     /// Its value.
     pub value: String,
 }
 
-/// The file that is read when none is named, if there is one.
-pub fn usual() -> Option<PathBuf> {
+/// The file that is read if none is named, if it exists.
+pub fn default_file() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     let beside = |name| program.parent().map(|folder| folder.join(name));
-    USUAL
+    DEFAULT_FILES
         .into_iter()
         .filter_map(beside)
         .find(|path| path.exists())
 }
 
-/// What a file sets, in order.
+/// The options that a file sets, in order.
 ///
 /// # Errors
-/// When it cannot be read, or a line names no option; the message says which.
+/// When it cannot be read, or a line does not name an option; the message has the line number.
 pub fn read(path: &Path) -> Result<Vec<ConfigEntry>> {
     let text = files::read_text(path).context("configuration")?;
     let rows = Options::default().rows();
@@ -62,7 +62,7 @@ pub fn read(path: &Path) -> Result<Vec<ConfigEntry>> {
     Ok(entries)
 }
 
-/// The option that a line sets, and its value.
+/// The option that a line sets, with its value; `None` for an empty line or a comment.
 fn parse(line: &str, rows: &[OptionRow]) -> Result<Option<(String, String)>> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_and_names_are_read_and_comments_left_out() {
+    fn flags_and_names_are_read_and_comments_ignored() {
         let text = "# comment\n\n--cpuct=3\nCPuctBase = 5\nno-two-fold-draws\nchess960\nHash=64\nmove overhead=50\n";
         let pairs = [
             ("CPuct", "3"),
@@ -119,9 +119,9 @@ mod tests {
         assert_eq!(entries(text).unwrap(), expected);
     }
 
-    /// What users of lc0 have in their files.
+    /// Options as in the configuration files of lc0's users.
     #[test]
-    fn lc0s_files_are_read() {
+    fn configuration_files_of_lc0_are_read() {
         let text = "weights=/nets/t1.pb.gz\nbackend=multiplexing\nbackend-opts=(backend=cudnn,gpu=0)\nthreads=2\n\
                     nncache=2000000\nminibatch-size=256\nmax-prefetch=32\nfpu-strategy=absolute\nramlimit-mb=512\n\
                     verbose-move-stats=true\nmove-overhead=2000\nsyzygy-paths=/tb:/tb6\nlogfile=lc0.log\n\
@@ -137,11 +137,11 @@ mod tests {
         assert_eq!((options.threads, options.move_overhead_ms), (2, 2000));
         assert!(options.strict_timing && options.preload);
         assert_eq!(options.time_manager.to_string(), "legacy(steepness=6)");
-        assert_eq!(notes, 2, "max-prefetch and task-workers mean nothing here");
+        assert_eq!(notes, 2, "max-prefetch and task-workers exist in lc0 only");
     }
 
     #[test]
-    fn wrong_lines_are_named() {
+    fn errors_have_line_numbers() {
         for (text, part) in [
             ("cpuct=1\nwhat=1\n", "line 2"),
             ("what=1\n", "unknown option 'what'"),

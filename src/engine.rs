@@ -491,7 +491,7 @@ impl Engine {
     }
 
     fn note_if_contempt_is_off(&self) {
-        if is_left_out_in_analysis(self.settings.in_force()) {
+        if is_left_out_in_analysis(&self.settings.in_force().search()) {
             self.listener.note(
                 "Contempt is off in an analysis without end: for whom? Say so with ContemptMode white_side_analysis \
                  or black_side_analysis",
@@ -501,11 +501,11 @@ impl Engine {
 
     /// The options for a search: an analysis leaves nothing to chance.
     fn search_options(&self) -> Options {
-        let options = self.settings.in_force().clone();
-        match options.analyse_mode {
-            true => options.without_chance(),
-            false => options,
+        let mut options = self.settings.in_force().clone();
+        if options.analyse_mode {
+            options.disable_randomness();
         }
+        options
     }
 
     /// The seed of the next search: a new one each time, unless one is given.

@@ -1,19 +1,22 @@
 //! The one table of everything that can be set: UCI options, command-line flags and search parameters.
 //!
-//! A row gives an option's UCI name (and other names that GUIs know it by), its command-line flag and what a change
-//! invalidates on one line, its field in [`Options`], type, range and default on the next, below the help. The table
-//! generates the struct, its defaults, the checked assignment from text, the `option` lines of the UCI handshake, the
-//! command-line flags and the table in the README, so that they cannot differ. rustfmt does not touch it: columns are
-//! aligned by hand.
+//! A row gives an option's UCI name (and other names that GUIs know it by), its command-line flag, and in brackets who
+//! reads it, what it changes and what a change invalidates; on the next line its field in [`Options`], type, range and
+//! default. The help stands above. The table generates the struct, its defaults, the checked assignment from text, what
+//! the search reads ([`SearchOptions`]), the `option` lines of the UCI handshake, the command-line flags and the table
+//! in the documentation, so that they cannot differ. rustfmt does not touch it: columns are aligned by hand.
 
 mod choices;
 pub mod contempt;
 mod kinds;
+pub mod layers;
 pub mod lc0;
+#[macro_use]
+mod macros;
+mod row;
 pub mod time_manager;
 
 use shakmaty::Color;
-use thiserror::Error;
 
 pub use self::{
     choices::{
@@ -21,6 +24,7 @@ pub use self::{
         ScSampling, ScoreType,
     },
     kinds::OptionKind,
+    row::{Effect, Invalidates, OptionError, OptionRow, Scope},
 };
 use self::{
     contempt::ContemptList,
@@ -28,256 +32,19 @@ use self::{
     time_manager::{Legacy, TimeManagerChoice},
 };
 
-/// What a changed option makes useless. Applied at the next search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Invalidates {
-    /// Nothing: the next search simply uses the new value.
-    Nothing,
-    /// The search tree.
-    Tree,
-    /// The networks beside the main one, with their caches, and the tree.
-    OtherNetworks,
-    /// All networks with their caches, and the tree.
-    Network,
-}
-
-/// One row of the table, for listings.
-#[derive(Clone, Debug)]
-pub struct OptionRow {
-    /// The UCI name.
-    pub name: &'static str,
-    /// Other UCI names for the same setting.
-    pub aliases: &'static [&'static str],
-    /// The command-line flag, without the dashes.
-    pub flag: &'static str,
-    /// The flag that says no, for [`OptionKind::Check`].
-    pub negative_flag: &'static str,
-    /// Type and range.
-    pub kind: OptionKind,
-    /// The default, as text.
-    pub default: String,
-    /// One or two sentences.
-    pub help: &'static str,
-}
-
-/// Why an option was not set. The previous value is kept.
-#[derive(Debug, Error, PartialEq)]
-pub enum OptionError {
-    /// No row has this name.
-    #[error("unknown option '{0}'")]
-    Unknown(String),
-    /// The value is not of the option's type or range.
-    #[error("option {name}: '{value}' is not {expected}")]
-    BadValue {
-        /// The option's UCI name.
-        name: &'static str,
-        /// What was given.
-        value: String,
-        /// What would have been accepted.
-        expected: String,
-    },
-    /// A part of a list of settings is none.
-    #[error("'{0}' is not as in Option=value")]
-    NoValue(String),
-    /// The value has a form of its own, and this is wrong with it.
-    #[error("option {name}: {reason}")]
-    Malformed {
-        /// The option's UCI name.
-        name: &'static str,
-        /// What is wrong, and where.
-        reason: String,
-    },
-}
-
-macro_rules! kind {
-    (bool) => {
-        OptionKind::Check
-    };
-    (String) => {
-        OptionKind::Text
-    };
-    (TimeManagerChoice) => {
-        OptionKind::Text
-    };
-    (ContemptList) => {
-        OptionKind::Text
-    };
-    (f32, $min:literal, $max:literal) => {
-        OptionKind::Float {
-            min: $min as f64,
-            max: $max as f64,
-        }
-    };
-    ($t:ident, $min:literal, $max:literal) => {
-        OptionKind::Spin {
-            min: $min as i64,
-            max: $max as i64,
-        }
-    };
-    ($t:ident) => {
-        OptionKind::Combo($t::WORDS)
-    };
-}
-
-macro_rules! default {
-    (String, $default:expr) => {
-        $default.to_owned()
-    };
-    ($t:ident, $default:expr) => {
-        $default
-    };
-}
-
-macro_rules! invalidates {
-    () => {
-        Invalidates::Nothing
-    };
-    ($what:ident) => {
-        Invalidates::$what
-    };
-}
-
-macro_rules! options {
-    ($(
-        $(#[doc = $help:literal])+
-        $name:literal $(also $alias:literal)* $flag:literal $(, drops $what:ident)?
-            $field:ident: $t:ident $([$min:literal, $max:literal])? = $default:expr;
-    )*) => {
-        /// The value of every option.
-        #[derive(Clone, Debug, PartialEq)]
-        pub struct Options {
-            $($(#[doc = $help])+ pub $field: $t,)*
-        }
-
-        impl Default for Options {
-            fn default() -> Options {
-                Options { $($field: default!($t, $default),)* }
-            }
-        }
-
-        impl Options {
-            /// Sets the option called `name` (in any case) from text.
-            ///
-            /// # Errors
-            /// When there is no such option or the value does not fit; nothing changes then.
-            pub fn set(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
-                $(if name.eq_ignore_ascii_case($name) $(|| name.eq_ignore_ascii_case($alias))* {
-                    let kind = kind!($t $(, $min, $max)?);
-                    self.$field = Setting::parse(value, kind).ok_or_else(|| {
-                        match <$t as Setting>::fault(value) {
-                            Some(reason) => OptionError::Malformed { name: $name, reason },
-                            None => OptionError::BadValue {
-                                name: $name,
-                                value: value.to_owned(),
-                                expected: expected(kind),
-                            },
-                        }
-                    })?;
-                    return Ok(());
-                })*
-                Err(OptionError::Unknown(name.to_owned()))
-            }
-
-            /// The name in the table of the option called `name`, in any case, or by another of its names.
-            pub fn name_of(name: &str) -> Option<&'static str> {
-                $(if name.eq_ignore_ascii_case($name) $(|| name.eq_ignore_ascii_case($alias))* {
-                    return Some($name);
-                })*
-                None
-            }
-
-            /// What can no longer be used when these options replace `old`.
-            pub fn invalidated_since(&self, old: &Options) -> Invalidates {
-                let mut worst = Invalidates::Nothing;
-                $(if self.$field != old.$field {
-                    worst = worst.max(invalidates!($($what)?));
-                })*
-                worst
-            }
-
-            /// The table, with the current values as defaults.
-            pub fn rows(&self) -> Vec<OptionRow> {
-                vec![$(OptionRow {
-                    name: $name,
-                    aliases: &[$($alias),*],
-                    flag: $flag,
-                    negative_flag: concat!("no-", $flag),
-                    kind: kind!($t $(, $min, $max)?),
-                    default: self.$field.show(),
-                    help: concat!($($help),+).trim_ascii(),
-                },)*]
-            }
-        }
-    };
-}
-
-impl OptionRow {
-    /// The lines that announce this option, and its aliases, to a GUI.
-    pub fn uci_lines(&self) -> Vec<String> {
-        let default = if self.default.is_empty() {
-            "<empty>"
-        } else {
-            &self.default
-        };
-        let rest = match self.kind {
-            OptionKind::Check => format!("check default {default}"),
-            OptionKind::Spin { min, max } => format!("spin default {default} min {min} max {max}"),
-            OptionKind::Combo(words) => {
-                format!("combo default {default} var {}", words.join(" var "))
-            }
-            OptionKind::Float { .. } | OptionKind::Text => format!("string default {default}"),
-        };
-        std::iter::once(&self.name)
-            .chain(self.aliases)
-            .map(|name| format!("option name {name} type {rest}"))
-            .collect()
-    }
-
-    /// The range or the choices, for listings; empty for text.
-    pub fn range(&self) -> String {
-        match self.kind {
-            OptionKind::Check => "true, false".into(),
-            OptionKind::Spin { min, max } => format!("{min} to {max}"),
-            OptionKind::Float { min, max } => format!("{min} to {max}"),
-            OptionKind::Combo(words) => words.join(", "),
-            OptionKind::Text => String::new(),
-        }
-    }
-}
-
 /// The option that names a file of options. It is no row of the table: what it means is what the file says.
 pub const CONFIG_FILE: &str = "ConfigFile";
-
-/// Options that mean something only in a conversation with a chess program: to all but `uci` they are mistakes.
-pub const ONLY_UCI: &[&str] = &[
-    "HumanWeights",
-    "LogFile",
-    "LogLiveStats",
-    "MoveOverheadMs",
-    "PerPVCounters",
-    "Ponder",
-    "Preload",
-    "Profiles",
-    "Slowmover",
-    "StrictTiming",
-    "TimeManager",
-    "UCI_Elo",
-    "UCI_LimitStrength",
-    "UCI_Opponent",
-    "UCI_RatingAdv",
-    "UCI_ShowEPS",
-    "UCI_ShowMovesLeft",
-    "UCI_ShowWDL",
-    "VerboseMoveStats",
-];
 
 /// Actions that a GUI shows as a button: `setoption name ClearTree`.
 pub const BUTTONS: &[(&str, &str)] = &[
     (
         "ClearTree",
-        "Forget the search tree and start the next search from nothing.",
+        "Drop the search tree; the next search starts from an empty tree.",
     ),
-    ("Clear Hash", "Forget the search tree and all evaluations."),
+    (
+        "Clear Hash",
+        "Drop the search tree and all cached evaluations.",
+    ),
 ];
 
 /// `ScLimit` at this value (its default) or above means plain PUCT, and so does 0.
@@ -290,20 +57,43 @@ impl Options {
         limit == 0 || limit >= PLAIN_PUCT
     }
 
-    /// What a draw is worth to a side.
+    /// The value of a draw for a side.
     pub fn draw_score_for(&self, side: Color) -> f32 {
         side.fold_wb(self.draw_score, -self.draw_score)
     }
 
-    /// The same, with nothing left to chance: no temperature, no noise.
+    /// Switches off what is random in the choice of a move: temperature and noise.
+    pub fn disable_randomness(&mut self) {
+        self.temperature = 0.0;
+        self.temp_endgame = 0.0;
+        self.noise_epsilon = 0.0;
+    }
+
+    /// These options, but with the table's defaults for rows that `is_default` selects.
     #[must_use]
-    pub fn without_chance(self) -> Options {
-        Options {
-            temperature: 0.0,
-            temp_endgame: 0.0,
-            noise_epsilon: 0.0,
-            ..self
+    pub fn with_defaults_where(&self, is_default: impl Fn(&OptionRow) -> bool) -> Options {
+        let (mut options, defaults) = (self.clone(), Options::default());
+        for row in self.rows().iter().filter(|row| is_default(row)) {
+            options.copy(row.name, &defaults);
         }
+        options
+    }
+
+    /// What the search of a position reads of these options.
+    pub fn search(&self) -> SearchOptions {
+        SearchOptions(self.clone())
+    }
+}
+
+impl SearchOptions {
+    /// Whether there is no search-contempt: no node's replies freeze.
+    pub fn is_plain_puct(&self) -> bool {
+        self.0.is_plain_puct()
+    }
+
+    /// The value of a draw for a side.
+    pub fn draw_score_for(&self, side: Color) -> f32 {
+        self.0.draw_score_for(side)
     }
 }
 
@@ -321,397 +111,427 @@ pub fn settings(text: &str) -> impl Iterator<Item = Result<(&str, &str), OptionE
 
 options! {
     // Speed and memory.
-    /// Search threads; 0 takes what the backend advises.
-    "Threads"                             "threads"
+    /// Number of search threads. 0 uses the number that the backend recommends.
+    "Threads"                             "threads" 't'                   [search speed]
         threads:                            usize [0, 128]                = 0;
-    /// Positions per network batch; 0 takes what the backend advises, and fewer while the tree is small.
-    "MinibatchSize"                       "minibatch-size"
+    /// Number of positions in a network batch. 0 uses the size that the backend recommends, with smaller batches
+    /// while the search tree is small.
+    "MinibatchSize"                       "minibatch-size"                [search play]
         minibatch_size:                     usize [0, 1024]               = 0;
-    /// Memory for the tree and the caches together, in MB; a search that reaches it goes on without new positions.
-    /// 0: half of the machine's.
-    "RamLimitMb" also "Hash"              "ramlimit-mb",                  drops Tree
+    /// Memory limit for the search tree and the evaluation caches together, in MB. A search that reaches the limit
+    /// continues without adding nodes. 0 allows half of the machine's memory.
+    "RamLimitMb" also "Hash"              "ramlimit-mb"                   [engine speed, drops Tree]
         ram_limit_mb:                       u64 [0, 100000000]            = 0;
-    /// Evaluations of each network kept for positions that come up again.
-    "NNCacheSize"                         "nncache"
+    /// Number of evaluations that the cache of each network stores. 0 disables the cache.
+    "NNCacheSize"                         "nncache"                       [network speed]
         nn_cache_size:                      usize [0, 999999999]          = 2000000;
-    /// At most about this many nodes per second; 0: as fast as possible.
-    "NodesPerSecondLimit"                 "nps-limit"
+    /// Maximum search speed in nodes per second. 0 sets no limit.
+    "NodesPerSecondLimit"                 "nps-limit"                     [search speed]
         nps_limit:                          f32 [0.0, 1000000.0]          = 0.0;
 
     // Network.
-    /// Network file: lc0 .pb or .pb.gz, or ONNX; or one of those inside: `<built in>`, `<built in dense>`.
-    "WeightsFile"                         "weights",                      drops Network
+    /// Network file: lc0 format (.pb or .pb.gz) or ONNX. `<built in>` and `<built in dense>` are networks inside the
+    /// program, `<autodiscover>` is the newest network file found.
+    "WeightsFile"                         "weights" 'w'                   [network weights, drops Network]
         weights_file:                       String                        = "<built in>";
-    /// What evaluates the network: auto (the first that works of these), sparse (for sparse networks, and what
-    /// they are made for), tensorrt, cuda, openvino, onnx-cpu, rten (needs no library); directml (Windows), coreml (macOS),
-    /// hash (for tests).
-    "Backend"                             "backend",                      drops Network
+    /// What evaluates the network: auto (the first that works of these), sparse (for sparse networks, and what they
+    /// are made for), tensorrt, cuda, openvino, onnx-cpu, rten (needs no library); directml (Windows), coreml
+    /// (macOS), hash (for tests).
+    "Backend"                             "backend" 'b'                   [network play, drops Network]
         backend:                            String                        = "auto";
-    /// Settings of the backend: key=value,name(key=value); see the README.
-    "BackendOptions"                      "backend-opts",                 drops Network
+    /// Settings of the backend, in the form key=value,name(key=value). docs/backends.md lists the keys.
+    "BackendOptions"                      "backend-opts"                  [network play, drops Network]
         backend_options:                    String                        = "";
-    /// Policy head of networks that have several: vanilla, optimistic, soft or opponent; empty for the usual one.
-    "PolicyHead"                          "policy-head",                  drops Network
+    /// Policy head of a network with several: vanilla, optimistic, soft or opponent. Empty selects the network's main
+    /// head.
+    "PolicyHead"                          "policy-head"                   [network play, drops Network]
         policy_head:                        String                        = "";
-    /// Value head of networks that have several: winner, q or st; empty for the usual one.
-    "ValueHead"                           "value-head",                   drops Network
+    /// Value head of a network with several: winner, q or st. Empty selects the network's main head.
+    "ValueHead"                           "value-head"                    [network play, drops Network]
         value_head:                         String                        = "";
-    /// The planes and policy of an ONNX network: lc0, alphazero (119 planes, 8x8x73 moves), or auto: what its metadata say.
-    "NetworkEncoding"                     "network-encoding",             drops Network
+    /// Input planes and policy format of an ONNX network: lc0, alphazero (119 planes, 8x8x73 moves) or auto, which
+    /// reads them from the network's metadata and falls back to lc0.
+    "NetworkEncoding"                     "network-encoding"              [network play, drops Network]
         network_encoding:                   NetworkEncoding               = NetworkEncoding::Auto;
-    /// The ONNX Runtime library, or a folder that holds it; empty looks in the usual places.
-    "OnnxRuntimePath"                     "onnxruntime-path",             drops Network
+    /// The ONNX Runtime library, or a folder that contains it. Empty searches the usual places.
+    "OnnxRuntimePath"                     "onnxruntime-path"              [network speed, drops Network]
         onnx_runtime_path:                  String                        = "";
-    /// Softmax temperature of the network's policy.
-    "PolicyTemperature"                   "policy-softmax-temp",          drops Tree
+    /// Softmax temperature of the network's policy. Higher values flatten the priors.
+    "PolicyTemperature"                   "policy-softmax-temp"           [network play, drops Tree, recommended]
         policy_temperature:                 f32 [0.1, 10.0]               = 1.359;
-    /// Added to the prior of each move that gives check and whose prior is smaller than this (they sum to 1 afterwards): forced
-    /// lines often begin with moves that look bad. 0: off.
-    "CheckBonus"                          "check-bonus",                  drops Tree
+    /// Prior added to each move that gives check and whose prior is smaller than this value; the priors are then
+    /// normalised. Forced lines often begin with checks that the policy underrates. 0 adds nothing.
+    "CheckBonus"                          "check-bonus"                   [network play, drops Tree, recommended]
         check_bonus:                        f32 [0.0, 1.0]                = 0.0;
-    /// What the network sees of the time before the first known position.
-    "HistoryFill"                         "history-fill",                 drops Network
+    /// Filling of the network's history planes before the first known position: no leaves them empty, fen_only
+    /// repeats the oldest position unless it is the starting position, always repeats it in any case.
+    "HistoryFill"                         "history-fill"                  [network play, drops Network]
         history_fill:                       HistoryFill                   = HistoryFill::FenOnly;
 
-    /// The network sees every position with the colours exchanged: for networks that were trained as White only, while the
-    /// engine is Black. Those that see no colours see no difference.
-    "SwapColors"                          "swap-colors",                  drops Tree
+    /// The network evaluates every position with colours exchanged. This suits networks that were trained as White
+    /// only while the engine plays Black, and has no effect on networks without a colour plane.
+    "SwapColors"                          "swap-colors"                   [network play, drops Tree]
         swap_colors:                        bool                          = false;
 
     // Time and other limits.
-    /// Pondering: the GUI will let the engine think on the opponent's time, so it may use more of its own.
-    "Ponder"                              "ponder"
+    /// The GUI lets the engine think on the opponent's time, so the time manager may spend more of the engine's own
+    /// time.
+    "Ponder"                              "ponder"                        [engine clock, only uci]
         ponder:                             bool                          = false;
-    /// Time kept in reserve for the way between engine and GUI, in milliseconds.
-    "MoveOverheadMs" also "Move Overhead" "move-overhead"
+    /// Time reserved per move for delays between engine and GUI, in milliseconds.
+    "MoveOverheadMs" also "Move Overhead" "move-overhead"                 [engine clock, only uci]
         move_overhead_ms:                   u64 [0, 100000000]            = 200;
-    /// Multiplies the time spent on a move.
-    "Slowmover"                           "slowmover"
+    /// Factor that multiplies the time spent on each move.
+    "Slowmover"                           "slowmover"                     [engine clock, only uci]
         slowmover:                          f32 [0.0, 100.0]              = 1.0;
-    /// How the clock is divided among the moves: legacy, smooth, simple or alphazero, with parameters as in
-    /// legacy(steepness=7,first-move-bonus=0); see docs/time.md.
-    "TimeManager"                         "time-manager"
+    /// Method that divides the clock among the moves: legacy, smooth, simple or alphazero, with optional parameters
+    /// as in legacy(steepness=7,first-move-bonus=0). docs/time.md describes them.
+    "TimeManager"                         "time-manager"                  [engine clock, only uci]
         time_manager:                       TimeManagerChoice             = TimeManagerChoice::Legacy(Legacy::default());
-    /// The GUI starts the clock with "go", after it has got its "readyok"; without this the clock is taken to run since
-    /// "position".
-    "StrictTiming"                        "strict-uci-timing"
+    /// The engine's clock starts with "go" if the GUI has received "readyok" since "position". Without this option
+    /// the clock starts with "position".
+    "StrictTiming"                        "strict-uci-timing"             [engine clock, only uci]
         strict_timing:                      bool                          = false;
-    /// A search ends at this many nodes, as if the GUI had sent "go nodes"; for GUIs that cannot. 0: no limit.
-    "NodeLimit"                           "node-limit"
+    /// Maximum number of nodes of a search, for GUIs that cannot send "go nodes". 0 sets no limit.
+    "NodeLimit"                           "node-limit"                    [engine play]
         node_limit:                         u64 [0, 2147483647]           = 0;
-    /// Count only new nodes, not those of a reused tree, for "go nodes" and NodeLimit.
-    "NodesAsPlayouts"                     "nodes-as-playouts"
+    /// Node limits ("go nodes" and NodeLimit) count new nodes only, not those of a reused tree.
+    "NodesAsPlayouts"                     "nodes-as-playouts"             [engine play]
         nodes_as_playouts:                  bool                          = false;
-    /// A search that is neither infinite nor for a mate ends when its result is certain; one with a clock also when the
-    /// best move cannot be overtaken in the time that is left, divided by this. 0: never.
-    "SmartPruningFactor"                  "smart-pruning-factor"
+    /// A search with a clock ends as soon as the best move cannot be overtaken in the remaining time divided by this
+    /// factor. Every search that is neither infinite nor for a mate also ends when its result is certain. 0 disables
+    /// both.
+    "SmartPruningFactor"                  "smart-pruning-factor"          [search play]
         smart_pruning_factor:               f32 [0.0, 10.0]               = 1.33;
-    /// Batches before which no search ends because its best move cannot be overtaken.
-    "SmartPruningMinimumBatches"          "smart-pruning-minimum-batches"
+    /// Number of batches before smart pruning may end a search.
+    "SmartPruningMinimumBatches"          "smart-pruning-minimum-batches" [search play]
         smart_pruning_minimum_batches:      u32 [0, 10000]                = 0;
-    /// End searches with a limit of nodes, too, when the best move cannot be overtaken in those that are left.
-    "SmartPruningNodes"                   "smart-pruning-nodes"
+    /// Smart pruning also ends searches with a node limit, as soon as the best move cannot be overtaken with the
+    /// remaining nodes.
+    "SmartPruningNodes"                   "smart-pruning-nodes"           [search play]
         smart_pruning_nodes:                bool                          = false;
-    /// A search that is not infinite ends when its nodes gain less information than this each. 0: never.
-    "MinimumKLDGainPerNode"               "minimum-kldgain-per-node"
+    /// A search that is not infinite ends when the information gain per node (Kullback-Leibler divergence of the
+    /// root's visit distribution) falls below this value. 0 disables this.
+    "MinimumKLDGainPerNode"               "minimum-kldgain-per-node"      [search play]
         minimum_kldgain_per_node:           f32 [0.0, 1.0]                = 0.0;
-    /// Nodes between two looks at that gain.
-    "KLDGainAverageInterval"              "kldgain-average-interval"
+    /// Number of nodes between two measurements of the information gain for MinimumKLDGainPerNode.
+    "KLDGainAverageInterval"              "kldgain-average-interval"      [search play]
         kldgain_average_interval:           u64 [1, 10000000]             = 100;
 
     // Search-contempt.
-    /// Search-contempt: an opponent node that has searched this many replies freezes their shares and keeps replying by
-    /// them. The default is plain PUCT, and so is 0. Negative: the own nodes freeze instead.
-    "ScLimit"                             "sc-limit",                     drops Tree
+    /// Search-contempt: number of visits to the replies of an opponent node after which the node's reply distribution
+    /// is frozen. The default and 0 are plain PUCT. Negative values freeze the engine's own nodes instead.
+    "ScLimit"                             "sc-limit"                      [search play, drops Tree]
         sc_limit:                           i32 [-1000000000, 1000000000] = 1000000000;
-    /// Search-contempt: replies are drawn in proportion to visits^(1/ScTemperature); 0 always takes the most visited.
-    "ScTemperature"                       "sc-temperature",               drops Tree
+    /// Search-contempt: frozen nodes draw replies in proportion to visits^(1/ScTemperature). 0 always selects the
+    /// most visited reply.
+    "ScTemperature"                       "sc-temperature"                [search play, drops Tree]
         sc_temperature:                     f32 [0.0, 10.0]               = 1.0;
-    /// Search-contempt: how replies are drawn.
-    "ScSampling"                          "sc-sampling",                  drops Tree
+    /// Search-contempt: how frozen nodes draw replies. thompson draws independently, stratified selects the reply
+    /// that lags its share most, which has less variance.
+    "ScSampling"                          "sc-sampling"                   [search play, drops Tree]
         sc_sampling:                        ScSampling                    = ScSampling::Thompson;
-    /// Whose opponent search-contempt models, and whose advantage Contempt is: that of the side to move, of White, of
-    /// Black, or nobody's.
-    "ContemptMode"                        "contempt-mode"
+    /// The side whose opponent search-contempt models and to which Contempt applies: play is the side to move at the
+    /// root, white_side_analysis White, black_side_analysis Black, disable neither.
+    "ContemptMode"                        "contempt-mode"                 [search play]
         contempt_mode:                      ContemptMode                  = ContemptMode::Play;
-    /// A second network (as WeightsFile) for the opponent of ContemptMode: where that side moves the priors come from
-    /// it, for example from a Maia network of its rating. Empty: no second network.
-    "OpponentWeights"                     "opponent-weights",             drops OtherNetworks
+    /// A second network (in the form of WeightsFile) that provides the priors at nodes of the modelled opponent (see
+    /// ContemptMode), for example a Maia network of the opponent's rating. Empty uses no second network.
+    "OpponentWeights"                     "opponent-weights"              [network weights, drops OtherNetworks]
         opponent_weights:                   String                        = "";
-    /// Without OpponentWeights: the opponent is expected to choose moves as people with this rating do (1100 to 1900; others as the
-    /// nearest of these), by networks inside the program. 0: nobody in particular.
-    "OpponentRating"                      "opponent-rating",              drops OtherNetworks
+    /// Rating of the modelled opponent if OpponentWeights is empty: a built-in network predicts the moves of humans
+    /// with the nearest rating from 1100 to 1900. 0 disables this.
+    "OpponentRating"                      "opponent-rating"               [network weights, drops OtherNetworks]
         opponent_rating:                    u32 [0, 3500]                 = 0;
-    /// The share of the second network in those priors; the rest is the main network's.
-    "OpponentPolicyMix"                   "opponent-policy-mix",          drops Tree
+    /// Share of the opponent's network in the priors at the opponent's nodes. The main network provides the rest.
+    "OpponentPolicyMix"                   "opponent-policy-mix"           [network play, drops Tree]
         opponent_policy_mix:                f32 [0.0, 1.0]                = 1.0;
-    /// Softmax temperature of the second network's policy; 1 is what it was trained to predict.
-    "OpponentPolicyTemperature"           "opponent-policy-softmax-temp", drops Tree
+    /// Softmax temperature of the opponent network's policy. 1 is the temperature of its training.
+    "OpponentPolicyTemperature"           "opponent-policy-softmax-temp"  [network play, drops Tree]
         opponent_policy_temperature:        f32 [0.1, 10.0]               = 1.0;
 
-    /// A network (as WeightsFile) that knows more and is slower: positions with many visits have their priors asked again of it. Empty:
-    /// none.
-    "RefineWeights"                       "refine-weights",               drops OtherNetworks
+    /// A second, slower and more accurate network (in the form of WeightsFile) that refines the priors of nodes with
+    /// many visits. Empty disables refinement.
+    "RefineWeights"                       "refine-weights"                [network weights, drops OtherNetworks, recommended]
         refine_weights:                     String                        = "";
-    /// From so many visits on.
-    "RefineVisits"                        "refine-visits"
+    /// Minimum visits before a node's priors are refined by the RefineWeights network.
+    "RefineVisits"                        "refine-visits"                 [search play, recommended]
         refine_visits:                      u32 [2, 1000000000]           = 128;
-    /// Softmax temperature of its policy.
-    "RefinePolicyTemperature"             "refine-policy-softmax-temp",   drops Tree
+    /// Softmax temperature of the RefineWeights network's policy.
+    "RefinePolicyTemperature"             "refine-policy-softmax-temp"    [network play, drops Tree, recommended]
         refine_policy_temperature:          f32 [0.1, 10.0]               = 1.5;
 
     // WDL contempt.
-    /// WDL contempt: by how many Elo the engine is taken to be stronger than its opponent, as `[name=]elo,...`, where a name
-    /// is a part of UCI_Opponent. Empty: by UCI_RatingAdv.
-    "Contempt"                            "contempt"
+    /// WDL contempt: the engine's assumed advantage over its opponent in Elo, as a list [name=]elo,... in which the
+    /// first name contained in UCI_Opponent applies. Empty uses UCI_RatingAdv.
+    "Contempt"                            "contempt"                      [search play]
         contempt:                           ContemptList                  = ContemptList::default();
-    /// WDL contempt: the largest advantage that counts.
-    "ContemptMaxValue"                    "contempt-max-value"
+    /// WDL contempt: maximum advantage in Elo that is applied.
+    "ContemptMaxValue"                    "contempt-max-value"            [search play]
         contempt_max_value:                 f32 [0.0, 10000.0]            = 420.0;
-    /// The engine's own rating, from which chances to draw follow; 0: values are the network's own.
-    "WDLCalibrationElo"                   "wdl-calibration-elo"
+    /// WDL contempt: the engine's own Elo, from which the expected draw rate follows. 0 keeps the draw rate of the
+    /// network.
+    "WDLCalibrationElo"                   "wdl-calibration-elo"           [search play]
         wdl_calibration_elo:                f32 [0.0, 10000.0]            = 0.0;
-    /// WDL contempt: multiplies its effect.
-    "WDLContemptAttenuation"              "wdl-contempt-attenuation"
+    /// WDL contempt: factor that multiplies its effect on win, draw and loss probabilities.
+    "WDLContemptAttenuation"              "wdl-contempt-attenuation"      [search play]
         wdl_contempt_attenuation:           f32 [-10.0, 10.0]             = 1.0;
-    /// WDL contempt: positions count as no sharper than this.
-    "WDLMaxS"                             "wdl-max-s"
+    /// WDL contempt: maximum sharpness (width of the win and loss distributions) that is assumed of a position.
+    "WDLMaxS"                             "wdl-max-s"                     [search play]
         wdl_max_s:                          f32 [0.0, 10.0]               = 1.4;
-    /// How much of the contempt is taken back in reported values: 1 all of it, 0 nothing.
-    "WDLEvalObjectivity"                  "wdl-eval-objectivity"
+    /// Share of WDL contempt that is removed from reported values: 1 reports objective values, 0 the values that the
+    /// search uses.
+    "WDLEvalObjectivity"                  "wdl-eval-objectivity"          [search play]
         wdl_eval_objectivity:               f32 [0.0, 1.0]                = 1.0;
-    /// The chance of a draw between equal players that values are changed to; 0: as the network has it.
-    "WDLDrawRateTarget"                   "wdl-draw-rate-target"
+    /// WDL contempt: draw rate between equal players to which values are rescaled if WDLCalibrationElo is 0. 0 keeps
+    /// the draw rate of the network.
+    "WDLDrawRateTarget"                   "wdl-draw-rate-target"          [search play]
         wdl_draw_rate_target:               f32 [0.0, 0.999]              = 0.0;
-    /// The chance of a draw that the network expects between equal players.
-    "WDLDrawRateReference"                "wdl-draw-rate-reference"
+    /// WDL contempt: draw rate that the network predicts between equal players.
+    "WDLDrawRateReference"                "wdl-draw-rate-reference"       [search play]
         wdl_draw_rate_reference:            f32 [0.001, 0.999]            = 0.5;
-    /// The bias of the openings for which an Elo of contempt is an Elo.
-    "WDLBookExitBias"                     "wdl-book-exit-bias"
+    /// WDL contempt: bias of the opening positions, in units of the logistic model, at which one Elo of contempt
+    /// equals one Elo of strength.
+    "WDLBookExitBias"                     "wdl-book-exit-bias"            [search play]
         wdl_book_exit_bias:                 f32 [-2.0, 2.0]               = 0.65;
 
     // The tree.
-    /// Exploration constant c in c(N) = CPuct + CPuctFactor * ln((N + CPuctBase) / CPuctBase).
-    "CPuct"                               "cpuct"
+    /// Exploration constant of PUCT: c(N) = CPuct + CPuctFactor * ln((N + CPuctBase) / CPuctBase), where N is the
+    /// node's number of visits.
+    "CPuct"                               "cpuct"                         [search play, recommended]
         cpuct:                              f32 [0.0, 100.0]              = 1.745;
-    /// Visits at which c(N) has grown noticeably.
-    "CPuctBase"                           "cpuct-base"
+    /// Number of visits at which the growth of c(N) becomes noticeable (see CPuct).
+    "CPuctBase"                           "cpuct-base"                    [search play, recommended]
         cpuct_base:                         f32 [1.0, 1000000000.0]       = 38739.0;
-    /// Growth of c(N); 0 keeps it constant.
-    "CPuctFactor"                         "cpuct-factor"
+    /// Factor of the growth of c(N) (see CPuct). 0 keeps the constant CPuct.
+    "CPuctFactor"                         "cpuct-factor"                  [search play, recommended]
         cpuct_factor:                       f32 [0.0, 1000.0]             = 3.894;
-    /// Use the three AtRoot values at the root.
-    "RootHasOwnCpuctParams"               "root-has-own-cpuct-params"
+    /// The root uses CPuctAtRoot, CPuctBaseAtRoot and CPuctFactorAtRoot instead of the values for other nodes.
+    "RootHasOwnCpuctParams"               "root-has-own-cpuct-params"     [search play]
         root_has_own_cpuct_params:          bool                          = false;
-    /// CPuct at the root.
-    "CPuctAtRoot"                         "cpuct-at-root"
+    /// CPuct at the root, with RootHasOwnCpuctParams.
+    "CPuctAtRoot"                         "cpuct-at-root"                 [search play]
         cpuct_at_root:                      f32 [0.0, 100.0]              = 1.745;
-    /// CPuctBase at the root.
-    "CPuctBaseAtRoot"                     "cpuct-base-at-root"
+    /// CPuctBase at the root, with RootHasOwnCpuctParams.
+    "CPuctBaseAtRoot"                     "cpuct-base-at-root"            [search play]
         cpuct_base_at_root:                 f32 [1.0, 1000000000.0]       = 38739.0;
-    /// CPuctFactor at the root.
-    "CPuctFactorAtRoot"                   "cpuct-factor-at-root"
+    /// CPuctFactor at the root, with RootHasOwnCpuctParams.
+    "CPuctFactorAtRoot"                   "cpuct-factor-at-root"          [search play]
         cpuct_factor_at_root:               f32 [0.0, 1000.0]             = 3.894;
-    /// What an unvisited move is worth before it is visited.
-    "FpuStrategy"                         "fpu-strategy"
+    /// First-play urgency, the assumed Q of an unvisited move: reduction is the parent's Q minus FpuValue times the
+    /// square root of the visited moves' total prior, absolute is FpuValue itself.
+    "FpuStrategy"                         "fpu-strategy"                  [search play, recommended]
         fpu_strategy:                       FpuStrategy                   = FpuStrategy::Reduction;
-    /// The reduction, or the absolute value, of FpuStrategy.
-    "FpuValue"                            "fpu-value"
+    /// The reduction or the absolute value of FpuStrategy.
+    "FpuValue"                            "fpu-value"                     [search play, recommended]
         fpu_value:                          f32 [-100.0, 100.0]           = 0.33;
-    /// FpuStrategy at the root.
-    "FpuStrategyAtRoot"                   "fpu-strategy-at-root"
+    /// FpuStrategy at the root. same applies FpuStrategy and FpuValue there, too.
+    "FpuStrategyAtRoot"                   "fpu-strategy-at-root"          [search play]
         fpu_strategy_at_root:               FpuStrategyAtRoot             = FpuStrategyAtRoot::Same;
-    /// FpuValue at the root, if its strategy is not "same".
-    "FpuValueAtRoot"                      "fpu-value-at-root"
+    /// FpuValue at the root, unless FpuStrategyAtRoot is same.
+    "FpuValueAtRoot"                      "fpu-value-at-root"             [search play]
         fpu_value_at_root:                  f32 [-100.0, 100.0]           = 1.0;
     /// Folders with Syzygy endgame tablebases, separated by ':' (on Windows ';').
-    "SyzygyPath"                          "syzygy-paths",                 drops Tree
+    "SyzygyPath"                          "syzygy-paths" 's'              [engine tables, drops Tree]
         syzygy_path:                        String                        = "";
-    /// With tablebases, play only the winning moves that get nearest to the next capture or pawn move.
-    "SyzygyFastPlay"                      "syzygy-fast-play"
+    /// With tablebases, the engine plays only the winning moves with the shortest distance to the next capture or
+    /// pawn move.
+    "SyzygyFastPlay"                      "syzygy-fast-play"              [search play]
         syzygy_fast_play:                   bool                          = false;
-    /// Tablebases against an opponent who errs, the one of ContemptMode: where its modelled side is to move they are not asked, and
-    /// the other side counts on wins, and on draws of fewer pieces than this. 0: tablebases count as they are.
-    "ContemptModeTB"                      "contempt-mode-tb",             drops Tree
+    /// Tablebases against a fallible opponent (see ContemptMode): nodes where the opponent is to move are not probed;
+    /// at the other nodes wins count, and draws with fewer pieces than this number. 0 probes all nodes.
+    "ContemptModeTB"                      "contempt-mode-tb"              [search play, drops Tree]
         contempt_mode_tb:                   usize [0, 9]                  = 0;
-    /// A position that occurs a second time within the tree counts as a draw.
-    "TwoFoldDraws"                        "two-fold-draws",               drops Tree
+    /// A position that repeats once within the search tree counts as a draw.
+    "TwoFoldDraws"                        "two-fold-draws"                [search play, drops Tree]
         two_fold_draws:                     bool                          = true;
-    /// Positions that several ways lead to share what was found out about them.
-    "Transpositions"                      "transpositions",               drops Tree
+    /// Nodes with the same position share their statistics.
+    "Transpositions"                      "transpositions"                [search play, drops Tree]
         transpositions:                     bool                          = false;
-    /// Propagate proven wins, draws and losses through the tree.
-    "StickyEndgames"                      "sticky-endgames",              drops Tree
+    /// Proven wins, draws and losses propagate to the nodes above.
+    "StickyEndgames"                      "sticky-endgames"               [search play, drops Tree]
         sticky_endgames:                    bool                          = true;
-    /// Certainty propagation. 1: a new position is proven at once if one of its moves mates or all of them draw, and
-    /// proofs propagate even without StickyEndgames. 2: moves that are proven lost are not visited any more, either.
-    "CertaintyProp"                       "certainty-prop",               drops Tree
+    /// Certainty propagation. 1 proves a new node at once if one of its moves mates or all of them draw, and
+    /// propagates proofs even without StickyEndgames. 2 also stops visits to moves that are proven lost. 0 disables
+    /// this.
+    "CertaintyProp"                       "certainty-prop"                [search play, drops Tree, recommended]
         certainty_prop:                     u32 [0, 2]                    = 0;
-    /// A position with one legal move takes the value of the position after it, in the same visit.
-    "AutoExtend"                          "auto-extend",                  drops Tree
+    /// A node with one legal move takes the value of the next position, which is evaluated in the same visit.
+    "AutoExtend"                          "auto-extend"                   [search play, drops Tree, recommended]
         auto_extend:                        bool                          = false;
-    /// Moving-average Q: a visit's value V changes Q by (V - Q) / (BackpropagateBeta * N^BackpropagateGamma + 1). With
-    /// 1 and 1 Q is the mean of all visits; less than 1 makes the latest count more.
-    "BackpropagateGamma"                  "backpropagate-gamma",          drops Tree
+    /// Moving-average Q: a visit with value V changes Q by (V - Q) / (BackpropagateBeta * N^BackpropagateGamma + 1).
+    /// If both are 1, Q is the mean of all visits; smaller values weight recent visits more.
+    "BackpropagateGamma"                  "backpropagate-gamma"           [search play, drops Tree]
         backpropagate_gamma:                f32 [0.0, 10.0]               = 1.0;
-    /// See BackpropagateGamma.
-    "BackpropagateBeta"                   "backpropagate-beta",           drops Tree
+    /// Factor of the moving-average Q (see BackpropagateGamma).
+    "BackpropagateBeta"                   "backpropagate-beta"            [search play, drops Tree]
         backpropagate_beta:                 f32 [0.0, 10.0]               = 1.0;
-    /// Optimal selection. 1: selection adds 8^-depth to every prior, so that near the root every move is tried.
-    "OptimalSelect"                       "optimal-select"
+    /// Optimal selection. 1 adds 8^-depth to every prior, so that every move near the root is visited. 0 disables
+    /// this.
+    "OptimalSelect"                       "optimal-select"                [search play]
         optimal_select:                     u32 [0, 1]                    = 0;
-    /// What a draw is worth to White, in -1..1.
-    "DrawScore"                           "draw-score"
+    /// Value of a draw for White, from -1 (a loss) to 1 (a win).
+    "DrawScore"                           "draw-score"                    [search play]
         draw_score:                         f32 [-1.0, 1.0]               = 0.0;
-    /// The most that the expected length of the game may add to a move's value; 0 switches this off.
-    "MovesLeftMaxEffect"                  "moves-left-max-effect"
+    /// Maximum change of a move's value by the predicted length of the game. 0 disables the moves-left effect.
+    "MovesLeftMaxEffect"                  "moves-left-max-effect"         [search play]
         moves_left_max_effect:              f32 [0.0, 1.0]                = 0.0345;
-    /// It counts only when a side's advantage |Q| is larger than this.
-    "MovesLeftThreshold"                  "moves-left-threshold"
+    /// Minimum |Q| of a node at which the moves-left effect applies.
+    "MovesLeftThreshold"                  "moves-left-threshold"          [search play]
         moves_left_threshold:               f32 [0.0, 1.0]                = 0.8;
-    /// Its effect per ply of difference.
-    "MovesLeftSlope"                      "moves-left-slope"
+    /// Moves-left effect per ply of difference between a move's and its parent's predicted game length.
+    "MovesLeftSlope"                      "moves-left-slope"              [search play]
         moves_left_slope:                   f32 [0.0, 1.0]                = 0.0027;
-    /// The part of its effect that does not depend on Q.
-    "MovesLeftConstantFactor"             "moves-left-constant-factor"
+    /// Part of the moves-left effect that does not depend on Q.
+    "MovesLeftConstantFactor"             "moves-left-constant-factor"    [search play]
         moves_left_constant_factor:         f32 [-1.0, 1.0]               = 0.0;
-    /// The part that grows with |Q|.
-    "MovesLeftScaledFactor"               "moves-left-scaled-factor"
+    /// Part of the moves-left effect that grows with |Q|.
+    "MovesLeftScaledFactor"               "moves-left-scaled-factor"      [search play]
         moves_left_scaled_factor:           f32 [-2.0, 2.0]               = 1.6521;
-    /// The part that grows with Q squared.
-    "MovesLeftQuadraticFactor"            "moves-left-quadratic-factor"
+    /// Part of the moves-left effect that grows with the square of Q.
+    "MovesLeftQuadraticFactor"            "moves-left-quadratic-factor"   [search play]
         moves_left_quadratic_factor:        f32 [-1.0, 1.0]               = -0.6521;
 
     // Batches.
-    /// Visits to nodes that are already being evaluated that end the gathering of a batch.
-    "MaxCollisionEvents"                  "max-collision-events"
+    /// Maximum number of collisions (visits that end at a node already in evaluation) while a batch is gathered.
+    "MaxCollisionEvents"                  "max-collision-events"          [search play]
         max_collision_events:               usize [1, 65536]              = 917;
-    /// The same in a large tree; small trees tolerate fewer (see the three Scaling options).
-    "MaxCollisionVisits"                  "max-collision-visits"
+    /// Maximum number of collision visits while a batch is gathered in a large tree. The three Scaling options reduce
+    /// it in smaller trees.
+    "MaxCollisionVisits"                  "max-collision-visits"          [search play]
         max_collision_visits:               u32 [1, 100000000]            = 80000;
-    /// Visits of the root up to which one collision ends the gathering.
-    "MaxCollisionVisitsScalingStart"      "max-collision-visits-scaling-start"
+    /// Number of root visits up to which a single collision ends the gathering of a batch.
+    "MaxCollisionVisitsScalingStart"      "max-collision-visits-scaling-start"[search play]
         max_collision_visits_scaling_start: u32 [1, 100000]               = 28;
-    /// Visits of the root from which on MaxCollisionVisits holds.
-    "MaxCollisionVisitsScalingEnd"        "max-collision-visits-scaling-end"
+    /// Number of root visits from which MaxCollisionVisits applies in full.
+    "MaxCollisionVisitsScalingEnd"        "max-collision-visits-scaling-end"[search play]
         max_collision_visits_scaling_end:   u32 [0, 100000000]            = 145000;
-    /// Power of the growth in between.
-    "MaxCollisionVisitsScalingPower"      "max-collision-visits-scaling-power"
+    /// Exponent of the growth of the collision limit between MaxCollisionVisitsScalingStart and
+    /// MaxCollisionVisitsScalingEnd.
+    "MaxCollisionVisitsScalingPower"      "max-collision-visits-scaling-power"[search play]
         max_collision_visits_scaling_power: f32 [0.01, 100.0]             = 1.25;
-    /// Back up terminals and cache hits while a batch is being gathered.
-    "OutOfOrderEval"                      "out-of-order-eval"
+    /// Terminal nodes and cache hits are backed up while a batch is gathered, without waiting for the batch.
+    "OutOfOrderEval"                      "out-of-order-eval"             [search play]
         out_of_order_eval:                  bool                          = true;
-    /// Such visits per batch, as a multiple of the batch size.
-    "MaxOutOfOrderEvalsFactor"            "max-out-of-order-evals-factor"
+    /// Maximum number of out-of-order evaluations per batch, as a multiple of the batch size.
+    "MaxOutOfOrderEvalsFactor"            "max-out-of-order-evals-factor" [search play]
         max_out_of_order_evals_factor:      f32 [0.0, 100.0]              = 2.4;
 
     // Chance.
-    /// Seed of all random choices: from "ucinewgame" on, one thread repeats a game exactly. 0: another one every time.
-    "Seed"                                "seed"
+    /// Seed of all random choices. With one thread, a seed repeats a game exactly from "ucinewgame" on. 0 uses a new
+    /// seed for every search.
+    "Seed"                                "seed"                          [search play]
         seed:                               u64 [0, 2147483647]           = 0;
-    /// Share of Dirichlet noise in the root's priors.
-    "DirichletNoiseEpsilon"               "noise-epsilon"
+    /// Share of Dirichlet noise in the priors at the root.
+    "DirichletNoiseEpsilon"               "noise-epsilon"                 [search play]
         noise_epsilon:                      f32 [0.0, 1.0]                = 0.0;
-    /// Concentration of that noise.
-    "DirichletNoiseAlpha"                 "noise-alpha"
+    /// Concentration of the Dirichlet noise at the root.
+    "DirichletNoiseAlpha"                 "noise-alpha"                   [search play]
         noise_alpha:                        f32 [0.0, 10000000.0]         = 0.3;
-    /// The move played is drawn in proportion to visits^(1/Temperature); 0 always plays the best.
-    "Temperature"                         "temperature"
+    /// The played move is drawn in proportion to visits^(1/Temperature). 0 always plays the best move.
+    "Temperature"                         "temperature"                   [search play]
         temperature:                        f32 [0.0, 100.0]              = 0.0;
-    /// Moves over which the temperature falls to zero; 0 keeps it.
-    "TempDecayMoves"                      "tempdecay-moves"
+    /// Number of moves over which Temperature decreases to zero. 0 keeps it constant.
+    "TempDecayMoves"                      "tempdecay-moves"               [search play]
         temp_decay_moves:                   u32 [0, 640]                  = 0;
-    /// Moves before it begins to fall.
-    "TempDecayDelayMoves"                 "tempdecay-delay-moves"
+    /// Number of moves before Temperature begins to decrease.
+    "TempDecayDelayMoves"                 "tempdecay-delay-moves"         [search play]
         temp_decay_delay_moves:             u32 [0, 100]                  = 0;
-    /// From this move of the game on the temperature is TempEndgame; 0: never.
-    "TempCutoffMove"                      "temp-cutoff-move"
+    /// Move number of the game from which TempEndgame replaces Temperature. 0 disables this.
+    "TempCutoffMove"                      "temp-cutoff-move"              [search play]
         temp_cutoff_move:                   u32 [0, 1000]                 = 0;
-    /// The temperature late in the game, and the lowest that it falls to.
-    "TempEndgame"                         "temp-endgame"
+    /// Temperature from TempCutoffMove on, and the minimum to which Temperature decreases.
+    "TempEndgame"                         "temp-endgame"                  [search play]
         temp_endgame:                       f32 [0.0, 100.0]              = 0.0;
-    /// Moves worse than the best by more than this are not drawn, in percent of a win.
-    "TempValueCutoff"                     "temp-value-cutoff"
+    /// Maximum difference in winning chances between the best move and a move that Temperature may select, in
+    /// percent. 100 allows every move.
+    "TempValueCutoff"                     "temp-value-cutoff"             [search play]
         temp_value_cutoff:                  f32 [0.0, 100.0]              = 100.0;
-    /// Added to each move's visits before drawing.
-    "TempVisitOffset"                     "temp-visit-offset"
+    /// Number added to the visits of each move before Temperature applies.
+    "TempVisitOffset"                     "temp-visit-offset"             [search play]
         temp_visit_offset:                  f32 [-1000.0, 1000.0]         = 0.0;
 
     // The game.
-    /// Who sits on the other side: title or none, rating or none, computer or human, name.
-    "UCI_Opponent"                        "opponent"
+    /// The opponent as the GUI describes it: title or none, rating or none, computer or human, name. Profiles and
+    /// Contempt read it.
+    "UCI_Opponent"                        "opponent"                      [search play, only uci]
         opponent:                           String                        = "";
-    /// By how much the engine is rated higher than its opponent.
-    "UCI_RatingAdv"                       "rating-advantage"
+    /// The engine's rating advantage over its opponent in Elo. It is the default of Contempt, and profiles may depend
+    /// on it.
+    "UCI_RatingAdv"                       "rating-advantage"              [search play, only uci]
         rating_advantage:                   f32 [-10000.0, 10000.0]       = 0.0;
-    /// Play as strong as UCI_Elo says.
-    "UCI_LimitStrength"                   "limit-strength"
+    /// The engine plays at the strength of UCI_Elo.
+    "UCI_LimitStrength"                   "limit-strength"                [engine play, only uci]
         limit_strength:                     bool                          = false;
-    /// The rating to play at with UCI_LimitStrength, about as Stockfish's; see docs/strength.md.
-    "UCI_Elo"                             "elo"
+    /// Rating at which the engine plays with UCI_LimitStrength, on about the scale of Stockfish's UCI_Elo. See
+    /// docs/strength.md.
+    "UCI_Elo"                             "elo"                           [engine play, only uci]
         elo:                                u32 [1200, 2200]              = 1500;
-    /// Networks of people's moves for UCI_LimitStrength: `<built in human {maia}>`, or a file whose name has `{maia}` in the
-    /// place of the rating, 1100 to 1900. Empty: fewer nodes and chance.
-    "HumanWeights"                        "human-weights"
+    /// Networks that predict human moves, used by UCI_LimitStrength up to 1950 Elo: `<built in human {maia}>`, or a
+    /// file name in which `{maia}` stands for a rating from 1100 to 1900. Empty limits the nodes and adds randomness
+    /// instead.
+    "HumanWeights"                        "human-weights"                 [engine play, only uci]
         human_weights:                      String                        = "";
-    /// What sets options by itself, as odds, opponent and clock ask for, if they are not set by hand: a file of profiles
-    /// (see docs/profiles.md), `<built in>` or off.
-    "Profiles"                            "profiles"
+    /// Profiles that set options by odds, opponent and clock, except those that the user or the configuration file
+    /// sets: a file (see docs/profiles.md), `<built in>` or off.
+    "Profiles"                            "profiles"                      [engine play, only uci, no profile]
         profiles:                           String                        = "<built in>";
 
     // The move that is played.
-    /// What decides, where nothing is proven and the temperature is 0: the most visits, the largest lower confidence
-    /// bound of Q, or the largest Q + ln(visits).
-    "RootChoice"                          "root-choice"
+    /// Criterion for the played move if nothing is proven and Temperature is 0: visits is the most visits, lcb the
+    /// largest lower confidence bound of Q, value_log_visits the largest Q + ln(visits).
+    "RootChoice"                          "root-choice"                   [search play, recommended]
         root_choice:                        RootChoice                    = RootChoice::Visits;
-    /// With RootChoice lcb: how many standard errors the bound lies below Q.
-    "LcbStdevs"                           "lcb-stdevs"
+    /// Number of standard errors between Q and its lower confidence bound, for RootChoice lcb.
+    "LcbStdevs"                           "lcb-stdevs"                    [search play, recommended]
         lcb_stdevs:                         f32 [0.0, 100.0]              = 5.0;
-    /// With RootChoice lcb: moves with less than this share of the most visited move's visits are not taken.
-    "LcbMinVisitShare"                    "lcb-min-visit-share"
+    /// Minimum visits of a move that RootChoice lcb may choose, as a share of the visits of the most visited move.
+    "LcbMinVisitShare"                    "lcb-min-visit-share"           [search play, recommended]
         lcb_min_visit_share:                f32 [0.0, 1.0]                = 0.15;
 
     // What is reported.
-    /// Moves to report a line for.
-    "MultiPV"                             "multipv"
+    /// Number of best moves for which a principal variation is reported.
+    "MultiPV"                             "multipv"                       [search output]
         multi_pv:                           usize [1, 500]                = 1;
-    /// With MultiPV: report the nodes of each line instead of the whole search's.
-    "PerPVCounters"                       "per-pv-counters"
+    /// With MultiPV, each line reports its own number of nodes instead of the number of the whole search.
+    "PerPVCounters"                       "per-pv-counters"               [report output, only uci]
         per_pv_counters:                    bool                          = false;
-    /// The unit of reported scores.
-    "ScoreType"                           "score-type"
+    /// Unit of the reported scores.
+    "ScoreType"                           "score-type"                    [report output]
         score_type:                         ScoreType                     = ScoreType::WdlMu;
-    /// Report the chances to win, draw and lose, in per mille.
-    "UCI_ShowWDL"                         "show-wdl"
+    /// The engine reports win, draw and loss probabilities, in per mille.
+    "UCI_ShowWDL"                         "show-wdl"                      [report output, only uci]
         show_wdl:                           bool                          = false;
-    /// Report the positions that the network judged per second.
-    "UCI_ShowEPS"                         "show-eps"
+    /// The engine reports the number of network evaluations per second.
+    "UCI_ShowEPS"                         "show-eps"                      [report output, only uci]
         show_eps:                           bool                          = false;
-    /// Report the expected number of moves until the game ends.
-    "UCI_ShowMovesLeft"                   "show-movesleft"
+    /// The engine reports the expected number of moves until the end of the game.
+    "UCI_ShowMovesLeft"                   "show-movesleft"                [report output, only uci]
         show_moves_left:                    bool                          = false;
-    /// With search-contempt: tell at the end of a search what each line is worth against best replies, too, and so
-    /// how much of its value is a trap; not where that would take more than a quarter of the time for the move.
-    "ShowObjective"                       "show-objective"
+    /// With search-contempt, the engine reports at the end of a search the value of each line against best replies,
+    /// too, and the difference as its trap value. The report is omitted if it would take more than a quarter of the
+    /// time for the move.
+    "ShowObjective"                       "show-objective"                [search output]
         show_objective:                     bool                          = false;
-    /// Report statistics of every move at the end of a search.
-    "VerboseMoveStats"                    "verbose-move-stats"
+    /// The engine reports statistics of every move at the end of a search.
+    "VerboseMoveStats"                    "verbose-move-stats" 'v'        [report output, only uci]
         verbose_move_stats:                 bool                          = false;
-    /// Report them during the search, too, so that a GUI can show them live.
-    "LogLiveStats"                        "log-live-stats"
+    /// The engine reports the statistics of VerboseMoveStats during the search, too, so that a GUI can display them
+    /// live.
+    "LogLiveStats"                        "log-live-stats"                [search output, only uci]
         log_live_stats:                     bool                          = false;
-    /// Load the network and the tablebases at once, not when the GUI first asks whether the engine is ready.
-    "Preload"                             "preload"
+    /// The engine loads the network and the tablebases when it starts, not at the GUI's first "isready".
+    "Preload"                             "preload"                       [engine speed, only uci]
         preload:                            bool                          = false;
-    /// A file to which the conversation with the GUI is written; `<stderr>` writes it there.
-    "LogFile"                             "logfile"
+    /// File for a log of the communication with the GUI. `<stderr>` writes it to standard error. Empty writes none.
+    "LogFile"                             "logfile" 'l'                   [report output, only uci, no profile]
         log_file:                           String                        = "";
-    /// The GUI analyses: nothing is left to chance (Temperature and noise are off), no profile or strength limit counts, and trees of
-    /// positions that were looked at stay for going back and forth, as far as half of the memory reaches.
-    "UCI_AnalyseMode"                     "analyse-mode"
+    /// The GUI analyses a position: Temperature and noise are 0, profiles and UCI_LimitStrength have no effect, and
+    /// the trees of earlier positions are kept, in up to half of the memory, for stepping back and forth.
+    "UCI_AnalyseMode"                     "analyse-mode"                  [search play, no profile]
         analyse_mode:                       bool                          = false;
-    /// King takes rook castling, for Chess960.
-    "UCI_Chess960"                        "chess960"
+    /// Castling moves are written as king takes rook, for Chess960.
+    "UCI_Chess960"                        "chess960"                      [engine play, no profile]
         chess960:                           bool                          = false;
 }
 

@@ -1,4 +1,4 @@
-//! The one way to start a search, for all who want one: options, networks and tablebases make a [`Job`], and the job is
+//! The one way to start a search, for all programs: options, networks and tablebases make a [`Job`], and the job is
 //! searched with the evaluator that belongs to it.
 
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use crate::{
     syzygy::Tables,
 };
 
-/// Makes the backend of one of the networks as the options say, without temperature and cache.
+/// Creates the backend of one of the networks that the options name, without temperature and cache.
 pub type Load = Arc<dyn Fn(&Options, Role) -> anyhow::Result<Arc<dyn Evaluator>> + Send + Sync>;
 
-/// Everything that searches of any position have in common.
+/// What searches of all positions have in common.
 #[derive(Clone)]
 pub struct Player {
     /// The options.
     pub options: Arc<Options>,
-    /// What judges positions.
+    /// The networks that evaluate positions.
     pub networks: Networks,
     /// Endgame tablebases, if there are any.
     pub tables: Option<Arc<Tables>>,
@@ -35,7 +35,7 @@ impl Player {
     /// Loads the networks and opens the tablebases that the options name.
     ///
     /// # Errors
-    /// When something named cannot be had.
+    /// When a network cannot be loaded or the tablebases cannot be opened.
     pub fn load(options: Options, load: &Load) -> anyhow::Result<Player> {
         let networks = Networks::load(&options, |role| load(&options, role))?;
         let tables = match &*options.syzygy_path {
@@ -58,8 +58,8 @@ impl Player {
         }
     }
 
-    /// The search of the position at the end of `history`, for the side to move there, within `limits` and the memory that
-    /// the options allow.
+    /// The search of the position at the end of `history`, for the side to move there, within `limits` and the memory
+    /// that the options allow.
     pub fn job(&self, history: History, limits: Limits) -> Job {
         Job {
             contempt_side: contempt_side(&self.options, history.position().turn()),
@@ -70,13 +70,13 @@ impl Player {
                     tree_bytes: limits.tree_bytes.or(self.tree_bytes()),
                     ..limits
                 },
-                Arc::clone(&self.options),
+                self.options.search(),
             )
         }
     }
 
-    /// The memory that the tree may take, in bytes: what full caches leave of the limit (see [`memory::limit`]), and a
-    /// quarter of it at least.
+    /// Memory limit of the tree in bytes: what full caches leave of the limit for both (see [`memory::limit`]), but at
+    /// least a quarter of that.
     pub fn tree_bytes(&self) -> Option<usize> {
         let limit = memory::limit(&self.options)?;
         let rest = limit.saturating_sub(self.networks.cache_bytes());

@@ -207,7 +207,7 @@ fn search_marks(inner: Arc<dyn Evaluator>) -> Vec<Mark> {
     };
     let job = Job {
         contempt_side: Some(Color::White),
-        ..Job::new(History::default(), limits, Arc::new(options))
+        ..Job::new(History::default(), limits, options.search())
     };
     let mut tree = Tree::default();
     search::run(&mut tree, &watched, &job, &stop, &Still, &mut Silent).unwrap();

@@ -203,7 +203,7 @@ fn pondering_rests_when_the_own_clock_is_nearly_empty() {
     let answer = memory.answers.lock().pop().unwrap().best;
     assert!(answer.is_some());
     // On a busy machine it may not have come to the reply.
-    let known = search::line_after(&engine.tree.lock(), engine.options(), &game);
+    let known = search::line_after(&engine.tree.lock(), &engine.options().search(), &game);
     assert!(known.first().is_none_or(|&first| answer == Some(first)));
 }
 

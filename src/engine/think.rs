@@ -214,7 +214,11 @@ impl Task {
     /// after it. The tree usually knows; one node of another tree decides if it does not. What was searched stays as it
     /// is, for it is worth most now that another reply was played.
     fn answer_after_pondering(&self) -> Answer {
-        let known = search::line_after(&self.tree.lock(), &self.subject.options, &self.history);
+        let known = search::line_after(
+            &self.tree.lock(),
+            &self.subject.options.search(),
+            &self.history,
+        );
         if let Some(&best) = known.first()
             && (self.root_moves.is_empty() || self.root_moves.contains(&best))
         {

@@ -1,8 +1,8 @@
-//! The odds autopilot: which options suit a game, by the odds that its start gives, the engine's colour, the opponent's
-//! rating and the clock.
+//! The odds autopilot: options that depend on the odds given in a game's starting position, the engine's colour, the
+//! opponent's rating and the clock.
 //!
-//! A [`Signature`] is what the start's material says about the odds; a file of [`Profiles`] says which options follow
-//! from it. Nothing here sets them: the engine does, as far as the user has not.
+//! A [`Signature`] describes the odds by the material of the starting position; a file of [`Profiles`] names the
+//! options to set for it. The engine sets them, unless the user or the configuration file has done so.
 
 mod profiles;
 mod signature;

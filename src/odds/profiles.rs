@@ -1,5 +1,5 @@
-//! The file of profiles: TOML, one `[[profile]]` after the other, each with conditions and the options to set.
-//! `docs/profiles.md` describes it, and `profiles.toml` beside this file is the one inside the program.
+//! Files of profiles: TOML with a list of `[[profile]]`, each with conditions and the options to set.
+//! `docs/profiles.md` describes the format, and `profiles.toml` beside this file is the built-in one.
 
 use std::{ops::Range, path::Path, time::Duration};
 
@@ -17,77 +17,74 @@ use crate::{
     options::{OptionError, OptionKind, Options},
 };
 
-/// The value of `Profiles` that means the file inside the program.
+/// The value of `Profiles` for the built-in file.
 pub const BUILT_IN: &str = "<built in>";
-/// The value of `Profiles` that means none.
+/// The value of `Profiles` for no profiles.
 pub const OFF: &str = "off";
 
 static BUILT_IN_TEXT: &str = include_str!("profiles.toml");
 
-/// The word that sets DrawScore from the engine's point of view instead of White's.
+/// Sets DrawScore from the engine's point of view instead of White's.
 const OWN_DRAW_SCORE: &str = "OwnDrawScore";
-/// What stands for the nearest of Maia's ratings in the name of a file.
+/// Stands for the nearest rating of a Maia network in a file name.
 const MAIA: &str = "{maia}";
-/// The ratings that there are Maia networks for.
+/// The ratings of the Maia networks.
 const MAIA_RATINGS: Range<u32> = 1100..1901;
 
-/// Options that are no matter of a game: the autopilot depends on them, or they hold for a whole session.
-const NOT_FOR_PROFILES: [&str; 4] = ["Profiles", "UCI_AnalyseMode", "UCI_Chess960", "LogFile"];
-
-/// What a profile can depend on.
+/// The facts about a game that profiles can depend on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OddsFacts {
-    /// The odds; `None` if the game began in its middle.
+    /// The odds; `None` if the first known position is from the middle of a game.
     pub signature: Option<Signature>,
     /// The engine's side.
     pub side: Color,
     /// The opponent's rating, if it is known.
     pub rating: Option<u32>,
-    /// Whether it is a person or a program, if that is known.
+    /// Whether it is a human or a computer, if that is known.
     pub opponent: Option<OpponentKind>,
-    /// By how much the engine is rated higher than the opponent; 0 if nobody has said so.
+    /// The engine's rating advantage in Elo; 0 if it is not known.
     pub advantage: f32,
-    /// How long the game may take the engine: its clock at the beginning and 40 increments.
+    /// The engine's time for the game: its first clock and 40 increments.
     pub clock: Option<Duration>,
 }
 
-/// What is wrong with a file of profiles.
+/// A file of profiles cannot be used.
 #[derive(Debug, Error)]
 pub enum ProfileError {
     /// It cannot be read.
     #[error("profiles: {0}")]
     File(String),
-    /// Something in it is not understood.
+    /// Something in it is not valid.
     #[error("profiles: {file}, line {line}, column {column}: {message}")]
     Text {
         /// The file.
         file: String,
-        /// Counted from 1.
+        /// From 1.
         line: usize,
-        /// In characters, counted from 1.
+        /// In characters, from 1.
         column: usize,
         /// What is wrong.
         message: String,
     },
 }
 
-/// All profiles of a file, in its order.
+/// All profiles of a file, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profiles(Vec<Profile>);
 
-/// What follows from all profiles that match a game: a later one overrides an earlier one.
+/// The result of all profiles that match a game; a later one overrides an earlier one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResolvedProfiles {
-    /// The names of those that match.
+    /// The names of the profiles that match.
     pub names: Vec<String>,
-    /// Options and their values, each option once.
+    /// The options to set, each once, with their values.
     pub settings: Vec<(&'static str, String)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Profile {
     name: String,
-    /// Any of these; empty is any at all.
+    /// One of these must hold; empty allows all.
     odds: Vec<OddsCondition>,
     deficit: Option<NumberRange>,
     side: Option<Color>,
@@ -105,7 +102,7 @@ enum OddsCondition {
     Exactly(Signature),
 }
 
-/// From a number on, and below another.
+/// A half-open range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct NumberRange {
     from: f64,
@@ -116,7 +113,7 @@ struct NumberRange {
 struct ProfileSetting {
     option: &'static str,
     value: String,
-    /// Whether the value is a number for White if the engine is White, and its negative if not.
+    /// Whether the value is from the engine's point of view: it is negated if the engine plays Black.
     is_own: bool,
 }
 
@@ -138,7 +135,7 @@ impl OddsCondition {
 
 impl Profile {
     fn holds(&self, facts: &OddsFacts) -> bool {
-        // What nobody knows fulfils no condition.
+        // An unknown fact fulfils no condition.
         let holds = |span: Option<NumberRange>, value: Option<f64>| {
             span.is_none_or(|span| value.is_some_and(|value| span.holds(value)))
         };
@@ -155,7 +152,7 @@ impl Profile {
     }
 }
 
-/// The name of a file with the nearest of Maia's ratings in the place of `{maia}`.
+/// A file name with the nearest rating of a Maia network in place of `{maia}`.
 pub fn name_of_maia(name: &str, rating: u32) -> String {
     let rating = rating.clamp(MAIA_RATINGS.start, MAIA_RATINGS.end - 1);
     let hundreds = (rating + 50) / 100 * 100;
@@ -163,7 +160,7 @@ pub fn name_of_maia(name: &str, rating: u32) -> String {
 }
 
 impl ProfileSetting {
-    /// The value for a game; `None` if it depends on what is not known.
+    /// The value for a game; `None` if it depends on an unknown fact.
     fn value(&self, facts: &OddsFacts) -> Option<String> {
         if self.is_own && facts.side == Color::Black {
             let value: f64 = self.value.trim().parse().ok()?;
@@ -177,13 +174,13 @@ impl ProfileSetting {
 }
 
 impl Profiles {
-    /// Those that a value of the option `Profiles` names; none if it is off.
+    /// The profiles that a value of the option `Profiles` names; none if it is off.
     ///
     /// # Errors
-    /// When the file cannot be read, or something in it is not understood.
+    /// When the file cannot be read, or something in it is not valid.
     pub fn load(named: &str) -> Result<Profiles, ProfileError> {
         match named.trim() {
-            BUILT_IN => Profiles::parse(BUILT_IN_TEXT, "profiles inside the program"),
+            BUILT_IN => Profiles::parse(BUILT_IN_TEXT, "built-in profiles"),
             "" => Ok(Profiles::default()),
             word if word.eq_ignore_ascii_case(OFF) => Ok(Profiles::default()),
             path => {
@@ -194,12 +191,12 @@ impl Profiles {
         }
     }
 
-    /// Those of a text; errors call it `file`.
+    /// The profiles in a text; errors call it `file`.
     ///
     /// # Errors
-    /// At the first thing that is not understood.
+    /// At the first mistake.
     pub fn parse(text: &str, file: &str) -> Result<Profiles, ProfileError> {
-        let at = |(place, message): Wrong| {
+        let at = |(place, message): Mistake| {
             let before = &text[..place.min(text.len())];
             let start_of_line = before.rfind('\n').map_or(0, |newline| newline + 1);
             ProfileError::Text {
@@ -216,7 +213,7 @@ impl Profiles {
         read_file(table.get_ref()).map(Profiles).map_err(at)
     }
 
-    /// What follows for a game.
+    /// The options for a game.
     pub fn resolve(&self, facts: &OddsFacts) -> ResolvedProfiles {
         let mut resolved = ResolvedProfiles::default();
         for profile in self.0.iter().filter(|profile| profile.holds(facts)) {
@@ -235,31 +232,33 @@ impl Profiles {
     }
 }
 
-/// Where something is wrong, in bytes from the beginning, and what.
-type Wrong = (usize, String);
+/// The position of a mistake in bytes from the beginning, and a message.
+type Mistake = (usize, String);
 type Value<'a> = Spanned<DeValue<'a>>;
 
-fn wrong<T>(place: usize, message: impl Into<String>) -> Result<T, Wrong> {
+fn mistake<T>(place: usize, message: impl Into<String>) -> Result<T, Mistake> {
     Err((place, message.into()))
 }
 
-fn read_file(table: &DeTable<'_>) -> Result<Vec<Profile>, Wrong> {
+fn read_file(table: &DeTable<'_>) -> Result<Vec<Profile>, Mistake> {
     let mut profiles = Vec::new();
     for (key, value) in table {
         let place = key.span().start;
         let list = match (key.get_ref().as_ref(), value.get_ref()) {
             ("profile", DeValue::Array(list)) => list,
-            ("profile", _) => return wrong(place, "written as [[profile]]"),
+            ("profile", _) => {
+                return mistake(place, "a list of profiles is written as [[profile]]");
+            }
             (other, _) => {
-                return wrong(
+                return mistake(
                     place,
-                    format!("'{other}' is not known here; [[profile]] is"),
+                    format!("unknown entry '{other}'; expected [[profile]]"),
                 );
             }
         };
         for entry in list {
             let Some(table) = entry.get_ref().as_table() else {
-                return wrong(entry.span().start, "a profile is a table: [[profile]]");
+                return mistake(entry.span().start, "a profile is a table: [[profile]]");
             };
             let mut profile = read_profile(table)?;
             if profile.name.is_empty() {
@@ -271,7 +270,7 @@ fn read_file(table: &DeTable<'_>) -> Result<Vec<Profile>, Wrong> {
     Ok(profiles)
 }
 
-fn read_profile(table: &DeTable<'_>) -> Result<Profile, Wrong> {
+fn read_profile(table: &DeTable<'_>) -> Result<Profile, Mistake> {
     let mut profile = Profile::default();
     for (key, value) in table {
         match key.get_ref().as_ref() {
@@ -286,23 +285,23 @@ fn read_profile(table: &DeTable<'_>) -> Result<Profile, Wrong> {
             "set" => profile.settings = settings(value)?,
             other => {
                 let known = "name, odds, deficit, colour, rating, opponent, advantage, clock, set";
-                let message = format!("'{other}' is not known in a profile; it has {known}");
-                return wrong(key.span().start, message);
+                let message = format!("unknown key '{other}' in a profile; known are {known}");
+                return mistake(key.span().start, message);
             }
         }
     }
     Ok(profile)
 }
 
-fn text<'a>(value: &'a Value<'_>) -> Result<&'a str, Wrong> {
+fn text<'a>(value: &'a Value<'_>) -> Result<&'a str, Mistake> {
     match value.get_ref().as_str() {
         Some(text) => Ok(text),
-        None => wrong(value.span().start, "a text in quotation marks is expected"),
+        None => mistake(value.span().start, "expected a text in quotation marks"),
     }
 }
 
 /// One text, or a list of them.
-fn odds(value: &Value<'_>) -> Result<Vec<OddsCondition>, Wrong> {
+fn odds(value: &Value<'_>) -> Result<Vec<OddsCondition>, Mistake> {
     if let Some(list) = value.get_ref().as_array() {
         let read = list.iter().map(odds).collect::<Result<Vec<_>, _>>()?;
         return Ok(read.concat());
@@ -313,45 +312,45 @@ fn odds(value: &Value<'_>) -> Result<Vec<OddsCondition>, Wrong> {
         "taken" => vec![OddsCondition::Taken],
         "none" => vec![OddsCondition::Exactly(Signature::default())],
         "" => {
-            return wrong(
+            return mistake(
                 value.span().start,
-                "'' is no signature; \"none\" is even material",
+                "'' is not a signature; \"none\" is equal material",
             );
         }
         letters => match letters.parse() {
             Ok(signature) => vec![OddsCondition::Exactly(signature)],
             Err(error) => {
-                let message = format!("{error}; or given, taken, none");
-                return wrong(value.span().start, message);
+                let message = format!("{error}; or one of given, taken, none");
+                return mistake(value.span().start, message);
             }
         },
     })
 }
 
-fn side(value: &Value<'_>) -> Result<Color, Wrong> {
+fn side(value: &Value<'_>) -> Result<Color, Mistake> {
     match text(value)? {
         "white" => Ok(Color::White),
         "black" => Ok(Color::Black),
-        other => wrong(
+        other => mistake(
             value.span().start,
             format!("'{other}' is neither white nor black"),
         ),
     }
 }
 
-fn opponent(value: &Value<'_>) -> Result<OpponentKind, Wrong> {
+fn opponent(value: &Value<'_>) -> Result<OpponentKind, Mistake> {
     let word = text(value)?;
     match OpponentKind::named(word) {
         Some(kind) => Ok(kind),
-        None => wrong(
+        None => mistake(
             value.span().start,
             format!("'{word}' is neither human nor computer"),
         ),
     }
 }
 
-/// `"1400..2000"`, `"..1400"` or `"2000.."`: the first number belongs to it, the last does not.
-fn span(value: &Value<'_>) -> Result<NumberRange, Wrong> {
+/// `"1400..2000"`, `"..1400"` or `"2000.."`: the range includes the first number, but not the last.
+fn span(value: &Value<'_>) -> Result<NumberRange, Mistake> {
     let text = text(value)?;
     let number = |text: &str, missing: f64| match text.trim() {
         "" => Some(missing),
@@ -368,18 +367,18 @@ fn span(value: &Value<'_>) -> Result<NumberRange, Wrong> {
     span.map_or_else(
         || {
             let message =
-                format!("'{text}' is no range; those are \"1400..2000\", \"..1400\", \"2000..\"");
-            wrong(value.span().start, message)
+                format!("'{text}' is not a range such as \"1400..2000\", \"..1400\" or \"2000..\"");
+            mistake(value.span().start, message)
         },
         Ok,
     )
 }
 
-fn settings(value: &Value<'_>) -> Result<Vec<ProfileSetting>, Wrong> {
+fn settings(value: &Value<'_>) -> Result<Vec<ProfileSetting>, Mistake> {
     let Some(table) = value.get_ref().as_table() else {
-        return wrong(
+        return mistake(
             value.span().start,
-            "options are set as in set = { ScLimit = 28 }",
+            "expected a table of options, as in set = { ScLimit = 28 }",
         );
     };
     table
@@ -388,28 +387,23 @@ fn settings(value: &Value<'_>) -> Result<Vec<ProfileSetting>, Wrong> {
         .collect()
 }
 
-/// An option and its value, checked as if a GUI set it.
+/// An option and its value, checked as when a GUI sets it.
 fn setting(
     key: &Spanned<std::borrow::Cow<'_, str>>,
     value: &Value<'_>,
-) -> Result<ProfileSetting, Wrong> {
+) -> Result<ProfileSetting, Mistake> {
     let name = key.get_ref().as_ref();
     let is_own = name.eq_ignore_ascii_case(OWN_DRAW_SCORE);
     let named = if is_own { "DrawScore" } else { name };
     let mut options = Options::default();
-    let rows = options.rows();
-    let is_named = |known: &str| known.eq_ignore_ascii_case(named);
-    let row = rows
-        .iter()
-        .find(|row| is_named(row.name) || row.aliases.iter().any(|alias| is_named(alias)));
-    let Some(row) = row else {
-        return wrong(
+    let Some(row) = options.row(named) else {
+        return mistake(
             key.span().start,
             OptionError::Unknown(name.to_owned()).to_string(),
         );
     };
-    if NOT_FOR_PROFILES.contains(&row.name) {
-        return wrong(
+    if !row.is_for_profiles {
+        return mistake(
             key.span().start,
             format!("{} cannot be set by a profile", row.name),
         );
@@ -420,16 +414,13 @@ fn setting(
         DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
         DeValue::Float(number) => number.as_str().to_owned(),
         DeValue::Boolean(flag) => flag.to_string(),
-        _ => return wrong(place, "a number, a text, true or false is expected"),
+        _ => return mistake(place, "expected a number, a text, true or false"),
     };
     if let Err(error) = options.set(row.name, &text) {
-        return wrong(place, error.to_string());
+        return mistake(place, error.to_string());
     }
     if text.contains(MAIA) && row.kind != OptionKind::Text {
-        return wrong(
-            place,
-            format!("{MAIA} has a meaning in names of files only"),
-        );
+        return mistake(place, format!("{MAIA} is valid in file names only"));
     }
     Ok(ProfileSetting {
         option: row.name,

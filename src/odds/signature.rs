@@ -1,11 +1,11 @@
-//! What the material of a start position says about the odds that are given in it.
+//! The odds given in a starting position, by its material.
 
 use std::{fmt, str::FromStr};
 
 use shakmaty::{Bitboard, Chess, Color, Position, Role};
 use thiserror::Error;
 
-/// The pieces that can be given, and what they are worth in pawns.
+/// The pieces that can be given as odds, and their values in pawns.
 const PIECES: [(Role, char, i32); 5] = [
     (Role::Queen, 'Q', 9),
     (Role::Rook, 'R', 5),
@@ -14,35 +14,35 @@ const PIECES: [(Role, char, i32); 5] = [
     (Role::Pawn, 'P', 1),
 ];
 
-/// With fewer pieces on the board a position is no start of a game at odds, but one from the middle of a game.
-const LEAST_PIECES: usize = 24;
+/// Minimum number of pieces of a starting position; one with fewer is from the middle of a game.
+const MIN_PIECES: usize = 24;
 
-/// Whether a game begins here: of the pieces at most pawns have left their ranks. A program that sends the position as it
-/// stands, instead of the moves to it, sends others.
+/// Whether a position can be the start of a game: all pieces but pawns are on their first ranks. GUIs that send the
+/// current position instead of the moves to it send other ones.
 fn is_start(position: &Chess) -> bool {
     let board = position.board();
     let stays = |color: Color| {
         let pieces = board.by_color(color) & !board.pawns();
         pieces.is_subset(Bitboard::from_rank(color.backrank()))
     };
-    board.occupied().count() >= LEAST_PIECES && Color::ALL.into_iter().all(stays)
+    board.occupied().count() >= MIN_PIECES && Color::ALL.into_iter().all(stays)
 }
 
-/// The material of one side against that of the other: of each kind of piece (queens, rooks, bishops, knights, pawns) how
-/// many the opponent has more than the engine. As text, `Qn` is the engine without its queen against an opponent without
-/// a knight; equal material is the empty text.
+/// The difference in material between the sides: for each kind of piece (queens, rooks, bishops, knights, pawns) the
+/// number that the opponent has more than the engine. As text, `Qn` is the engine without its queen against an opponent
+/// without a knight; equal material is the empty text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signature([i32; PIECES.len()]);
 
-/// Why a text is no signature.
+/// A text is not a signature.
 #[derive(Debug, Error, PartialEq)]
 #[error(
-    "'{0}' is no signature: pieces of QRBNP for what the engine lacks, of qrbnp for the opponent"
+    "'{0}' is not a signature: QRBNP for pieces that the engine lacks, qrbnp for pieces of the opponent"
 )]
 pub struct SignatureError(String);
 
 impl Signature {
-    /// That of a start, for the engine on one side of it; `None` if it is no start but a position from the middle of a game.
+    /// The signature of a starting position for the engine's side; `None` for a position from the middle of a game.
     pub fn of(start: &Chess, engine: Color) -> Option<Signature> {
         let board = start.board();
         let count = |role: Role, color| board.by_piece(role.of(color)).count() as i32;
@@ -51,7 +51,7 @@ impl Signature {
         })
     }
 
-    /// What the engine is behind, in pawns (queen 9, rook 5, bishop and knight 3); negative if it is ahead.
+    /// The engine's deficit in pawns (queen 9, rook 5, bishop and knight 3); negative if it has more material.
     pub fn deficit(self) -> i32 {
         let worth = self
             .0

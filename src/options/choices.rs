@@ -1,4 +1,4 @@
-//! Options that are one of a few words.
+//! Options with a fixed list of values.
 
 use super::kinds::{OptionKind, Setting};
 
@@ -25,15 +25,15 @@ macro_rules! combo {
 }
 
 combo! {
-    /// Whose opponent is modelled by search-contempt.
+    /// The side whose opponent search-contempt models.
     ContemptMode {
         /// The side to move at the root (the engine's own side while pondering).
         Play = "play",
-        /// White's opponent.
+        /// White.
         WhiteSideAnalysis = "white_side_analysis",
-        /// Black's opponent.
+        /// Black.
         BlackSideAnalysis = "black_side_analysis",
-        /// Nobody's.
+        /// No side.
         Disable = "disable",
     }
 }
@@ -43,15 +43,15 @@ combo! {
     ScSampling {
         /// Independent draws, as in the paper.
         Thompson = "thompson",
-        /// The child furthest behind its frozen share: the same distribution with less noise.
+        /// The child that lags its frozen share most: the same distribution with less variance.
         Stratified = "stratified",
     }
 }
 
 combo! {
-    /// First-play urgency: what an unvisited move is worth.
+    /// First-play urgency: the assumed Q of an unvisited move.
     FpuStrategy {
-        /// The parent's Q minus FpuValue times the root of the visited moves' prior mass.
+        /// The parent's Q minus FpuValue times the square root of the visited moves' total prior.
         Reduction = "reduction",
         /// FpuValue itself.
         Absolute = "absolute",
@@ -61,7 +61,7 @@ combo! {
 combo! {
     /// First-play urgency at the root.
     FpuStrategyAtRoot {
-        /// As everywhere.
+        /// As at other nodes.
         Same = "same",
         /// As [`FpuStrategy::Reduction`].
         Reduction = "reduction",
@@ -71,13 +71,13 @@ combo! {
 }
 
 combo! {
-    /// What a network sees of the time before the first known position.
+    /// Filling of the history planes before the first known position.
     HistoryFill {
-        /// Nothing: empty planes.
+        /// Empty planes.
         No = "no",
-        /// The oldest position repeated, unless it is the normal starting position.
+        /// The oldest position, unless it is the starting position.
         FenOnly = "fen_only",
-        /// The oldest position repeated, always.
+        /// The oldest position in any case.
         Always = "always",
     }
 }
@@ -85,7 +85,7 @@ combo! {
 combo! {
     /// The planes and the policy of an ONNX network.
     NetworkEncoding {
-        /// What its metadata say; lc0's if they say nothing.
+        /// As the metadata say, lc0's without such an entry.
         Auto = "auto",
         /// lc0's 112 planes and 1858 moves.
         Lc0 = "lc0",
@@ -111,13 +111,13 @@ combo! {
         Q = "Q",
         /// Win minus loss probability times 10000.
         WMinusL = "W-L",
-        /// 100 is an even chance to win: the advantage in the logistic W/D/L model.
+        /// The advantage in the logistic W/D/L model: 100 is a win probability of 50 %.
         WdlMu = "WDL_mu",
     }
 }
 
 combo! {
-    /// What decides which root move is played, beside what is proven.
+    /// The criterion for the played move if nothing is proven.
     RootChoice {
         /// The most visits.
         Visits = "visits",

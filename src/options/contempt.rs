@@ -1,26 +1,26 @@
-//! The value of the option `Contempt`: by how many Elo the engine is taken to be stronger than its opponents, `[name=]elo,...`.
+//! The value of the option `Contempt`: the assumed advantage over opponents in Elo, `[name=]elo,...`.
 
 use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-/// Elo advantages, for all opponents or for those whose name has a part.
+/// Elo advantages, for all opponents or for those whose name contains a text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContemptList {
     entries: Vec<(Option<String>, f32)>,
 }
 
-/// Why a text is no list of advantages.
+/// A text is not a list of advantages.
 #[derive(Debug, Error, PartialEq)]
 #[error("'{0}' is not of the form elo or name=elo")]
 pub struct ContemptError(String);
 
 impl ContemptList {
-    /// The advantage over the opponent that the text of `UCI_Opponent` tells of: that of the first name which is a part of the
-    /// text (in any case), or else the last one without a name, or else `usual`.
-    pub fn against(&self, opponent: &str, usual: f32) -> f32 {
+    /// The advantage over the opponent that `UCI_Opponent` describes: that of the first name which the description
+    /// contains (in any case), otherwise the last one without a name, otherwise `default`.
+    pub fn against(&self, opponent: &str, default: f32) -> f32 {
         let opponent = opponent.to_lowercase();
-        let mut advantage = usual;
+        let mut advantage = default;
         for (name, elo) in &self.entries {
             match name {
                 None => advantage = *elo,

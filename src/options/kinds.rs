@@ -1,11 +1,11 @@
-//! The types that an option can have: how their values are read and written.
+//! The types of option values, and how they are read and written.
 
 use super::{
     contempt::ContemptList,
     time_manager::{TimeManagerChoice, TimeManagerError},
 };
 
-/// What kind of value an option takes, with its range.
+/// The type of an option's values, with their range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OptionKind {
     /// `true` or `false`.
@@ -24,13 +24,13 @@ pub enum OptionKind {
         /// Largest value.
         max: f64,
     },
-    /// One of a few words.
+    /// One of these words.
     Combo(&'static [&'static str]),
     /// Any text.
     Text,
 }
 
-/// For people: the values of this kind.
+/// The accepted values, for an error message.
 pub(super) fn expected(kind: OptionKind) -> String {
     match kind {
         OptionKind::Check => "true or false".into(),
@@ -41,13 +41,13 @@ pub(super) fn expected(kind: OptionKind) -> String {
     }
 }
 
-/// Types that an option can have.
+/// A type of option values.
 pub(super) trait Setting: Sized {
-    /// The value that a text means, if it is one and in range.
+    /// The value of a text, if it is valid and in range.
     fn parse(text: &str, kind: OptionKind) -> Option<Self>;
-    /// As text, which [`Setting::parse`] understands.
+    /// As text, which [`Setting::parse`] reads.
     fn show(&self) -> String;
-    /// What is wrong with a text that is refused, where a range does not say it.
+    /// Why a text is not valid, if a range does not say it.
     fn fault(_: &str) -> Option<String> {
         None
     }

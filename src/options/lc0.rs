@@ -1,8 +1,9 @@
-//! What configurations of lc0 set that is not here, or has another name here: they work as they are.
+//! Compatibility with configurations of lc0: options that only lc0 has are ignored, and its backends are replaced by
+//! the nearest ones of Scorn.
 
 use super::{OptionError, Options};
 
-/// lc0's options that have no counterpart here: their names and flags. Configurations that set them work as they are.
+/// Options of lc0 that Scorn does not have: their names and flags.
 const ONLY_IN_LC0: &[(&str, &str)] = &[
     ("CacheHistoryLength", "cache-history-length"),
     ("SolidTreeThreshold", "solid-tree-threshold"),
@@ -22,10 +23,10 @@ const ONLY_IN_LC0: &[(&str, &str)] = &[
     ("GarbageCollectionDelay", "garbage-collection-delay"),
 ];
 
-/// Flags that lc0 has renamed: what they were called, and what they are.
+/// Flags that lc0 has renamed: the old and the new name.
 pub const RENAMED_IN_LC0: &[(&str, &str)] = &[("history-fill-new", "history-fill")];
 
-/// lc0's backends and the nearest of ours.
+/// Backends of lc0 and the nearest ones of Scorn.
 const BACKENDS_OF_LC0: &[(&str, &str)] = &[
     ("cuda-auto", "cuda"),
     ("cuda-fp16", "cuda"),
@@ -59,18 +60,18 @@ const BACKENDS_OF_LC0: &[(&str, &str)] = &[
     ("demux", "multiplexing"),
 ];
 
-/// The nearest of our backends to the one that lc0 calls so, if we have none of this name.
+/// The backend nearest to one of lc0, by its name there; `None` if it has the same name here.
 pub fn backend_of_lc0(name: &str) -> Option<&'static str> {
     let is_same = |known: &&(&str, &str)| known.0.eq_ignore_ascii_case(name.trim());
     BACKENDS_OF_LC0.iter().find(is_same).map(|&(_, ours)| ours)
 }
 
 impl Options {
-    /// Sets an option as [`Options::set`] does, and understands what configurations of lc0 set besides: backends by their names
-    /// there, and options that mean nothing here. Returns what to tell about those.
+    /// Sets an option as [`Options::set`] does, but accepts what configurations of lc0 set besides: backends by lc0's
+    /// names, and options that only lc0 has. Returns the message about these.
     ///
     /// # Errors
-    /// When there is no such option, here or there, or the value does not fit.
+    /// When neither Scorn nor lc0 has such an option, or the value does not fit.
     pub fn set_as_in_lc0(
         &mut self,
         name: &str,
@@ -87,19 +88,19 @@ impl Options {
         }
         match self.set(name, value) {
             Err(OptionError::Unknown(_)) if is_only_in_lc0(name) => Ok(Some(format!(
-                "option {name} is one of lc0 and means nothing here"
+                "option {name} exists in lc0 only and is ignored"
             ))),
             result => result.map(|()| None),
         }
     }
 }
 
-/// The UCI names and the flags of lc0's options that there are not here.
+/// UCI names and flags of the options that only lc0 has.
 pub fn only_in_lc0() -> impl Iterator<Item = (&'static str, &'static str)> {
     ONLY_IN_LC0.iter().copied()
 }
 
-/// Whether lc0 has an option of this name or flag that there is not here.
+/// Whether an option of this name or flag exists in lc0 only.
 pub fn is_only_in_lc0(name: &str) -> bool {
     let mut names = ONLY_IN_LC0.iter().flat_map(|(name, flag)| [*name, *flag]);
     names.any(|known| known.eq_ignore_ascii_case(name))

@@ -1,17 +1,17 @@
-//! The value of the option `TimeManager`: the name of a way to divide the clock, with parameters, `name(key=value,...)`. Names
-//! and keys are lc0's. What the managers do with their parameters is in [`crate::search::time`].
+//! The value of the option `TimeManager`: the name of a time manager with parameters, `name(key=value,...)`. Names and
+//! keys are lc0's. The managers themselves belong to the search.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// Why a text is no time manager.
+/// Why a text is not a time manager.
 #[derive(Debug, Error, PartialEq)]
 pub enum TimeManagerError {
     /// Not of the form `name` or `name(key=value,...)`.
     #[error("'{0}' is not of the form name(key=value,...)")]
     Form(String),
-    /// There is no such manager.
+    /// No such manager exists.
     #[error("there is no time manager '{0}' (there are: {names})", names = TimeManagerChoice::NAMES.join(", "))]
     Unknown(String),
     /// The manager has no such parameter.
@@ -19,7 +19,7 @@ pub enum TimeManagerError {
     Key {
         /// The manager's name.
         manager: &'static str,
-        /// What was given.
+        /// The given text.
         key: String,
         /// Its parameters.
         keys: String,
@@ -31,7 +31,7 @@ pub enum TimeManagerError {
         manager: &'static str,
         /// The parameter.
         key: &'static str,
-        /// What was given.
+        /// The given text.
         value: String,
         /// Smallest value.
         min: f64,
@@ -40,7 +40,7 @@ pub enum TimeManagerError {
     },
 }
 
-/// Declares managers with their parameters: a key, its range and default.
+/// Declares time managers with their parameters: key, range and default.
 macro_rules! managers {
     ($(
         $(#[doc = $help:literal])+
@@ -95,12 +95,12 @@ macro_rules! managers {
             }
         )*
 
-        /// A way to divide the clock among the moves, with its parameters.
+        /// A method that divides the clock among the moves, with its parameters.
         #[derive(Clone, Debug, PartialEq)]
         pub enum TimeManagerChoice { $($(#[doc = $help])+ $name($name),)* }
 
         impl TimeManagerChoice {
-            /// The names of all.
+            /// All names.
             pub const NAMES: &'static [&'static str] = &[$($text),*];
 
             fn named(name: &str) -> Option<TimeManagerChoice> {
@@ -122,73 +122,75 @@ macro_rules! managers {
 }
 
 managers! {
-    /// Equal shares of what is left, for as many moves as a game of this length usually still has.
+    /// Equal shares of the remaining time for the expected number of remaining moves.
     Legacy "legacy" {
-        /// Multiplies the share.
+        /// Factor of the share.
         slowmover "slowmover" [0.0, 100.0] = 1.0,
-        /// Moves of a typical game.
+        /// Number of moves of a typical game.
         midpoint_move "midpoint-move" [1.0, 1000.0] = 51.5,
-        /// How sharply the estimate bends when a game becomes longer than that.
+        /// Steepness of the estimate of the remaining moves around that number.
         steepness "steepness" [1.0, 100.0] = 7.0,
-        /// The part of the time saved so far that the next move may use.
+        /// Share of the time saved so far that the next move may use.
         immediate_use "immediate-use" [0.0, 1.0] = 1.0,
-        /// More time for the first move, as a multiple of its share.
+        /// Extra time for the first move, as a multiple of its share.
         first_move_bonus "first-move-bonus" [0.0, 100.0] = 1.8,
-        /// The same for each ply of an opening book before it, of which 12 count.
+        /// Extra time for the first move per ply of an opening book before it, up to 12 plies, as a multiple of its
+        /// share.
         book_ply_bonus "book-ply-bonus" [0.0, 10.0] = 0.25,
     }
-    /// Shares that make the tree as large at every move as far as that can be foreseen, and a bank for moves whose choice is
-    /// open when their share is used up.
+    /// Shares that are expected to make the tree equally large at every move, and a reserve ("piggybank") for moves
+    /// whose choice is still open when their share is used up.
     Smooth "smooth" {
-        /// Moves of a typical game.
+        /// Number of moves of a typical game.
         midpoint "midpoint" [1.0, 1000.0] = 45.2,
-        /// How sharply the estimate bends when a game becomes longer than that.
+        /// Steepness of the estimate of the remaining moves around that number.
         steepness "steepness" [1.0, 100.0] = 5.93,
-        /// The part of the tree that is first expected to serve the next move.
+        /// Initial estimate of the share of the tree that the next move reuses.
         init_tree_reuse "init-tree-reuse" [0.0, 0.95] = 0.52,
-        /// The largest part that is ever expected.
+        /// Maximum estimate of that share.
         max_tree_reuse "max-tree-reuse" [0.0, 0.95] = 0.73,
-        /// Moves in which the expectation comes half way to what is seen.
+        /// Half-life of that estimate, in moves.
         tree_reuse_update_rate "tree-reuse-update-rate" [0.01, 1000.0] = 3.39,
-        /// Seconds in which the expected speed comes half way to what is seen.
+        /// Half-life of the estimated search speed, in seconds.
         nps_update_period "nps-update-period" [0.01, 1000.0] = 20.0,
-        /// The part of its time that a move is first expected to use: smart pruning saves the rest.
+        /// Initial estimate of the share of its time that a move uses; smart pruning saves the rest.
         init_timeuse "init-timeuse" [0.01, 1.0] = 0.7,
-        /// The smallest part that is ever expected.
+        /// Minimum estimate of that share.
         min_timeuse "min-timeuse" [0.01, 1.0] = 0.34,
-        /// Moves in which the expectation comes half way to what is seen.
+        /// Half-life of that estimate, in moves.
         timeuse_update_rate "timeuse-update-rate" [0.01, 1000.0] = 5.51,
-        /// The largest part of the clock for one move.
+        /// Maximum share of the clock for one move.
         max_move_budget "max-move-budget" [0.01, 1.0] = 0.42,
-        /// The part of the clock that is in the bank at first.
+        /// Share of the clock that the reserve starts with.
         init_piggybank "init-piggybank" [0.0, 0.9] = 0.09,
-        /// The part of a move's time that goes to the bank.
+        /// Share of a move's time that goes to the reserve.
         per_move_piggybank "per-move-piggybank" [0.0, 0.9] = 0.12,
-        /// The part of the bank that one move may take.
+        /// Share of the reserve that one move may use.
         max_piggybank_use "max-piggybank-use" [0.0, 1.0] = 0.94,
-        /// The most in the bank, in mean moves.
+        /// Maximum reserve, in average move times.
         max_piggybank_moves "max-piggybank-moves" [0.0, 1000.0] = 36.5,
-        /// Milliseconds over which the speeds of root moves are measured.
+        /// Period over which the visit rates of root moves are measured, in milliseconds.
         trend_nps_update_period_ms "trend-nps-update-period-ms" [1.0, 1000000.0] = 3000.0,
-        /// The future speed of the best move, in terms of its present one, when it is asked whether another overtakes it.
+        /// Assumed future visit rate of the best move, relative to its present one, when an overtaking move is
+        /// predicted.
         bestmove_optimism "bestmove-optimism" [0.0, 100.0] = 0.2,
-        /// The same for the other moves.
+        /// Assumed future visit rate of the other moves, relative to their present ones.
         overtaker_optimism "overtaker-optimism" [0.0, 100.0] = 4.0,
-        /// Milliseconds in which the bank is open whatever is found.
+        /// Time during which the reserve is used unconditionally, in milliseconds.
         force_piggybank_ms "force-piggybank-ms" [0.0, 1000000.0] = 1000.0,
     }
-    /// A percentage of the clock that grows with the game, and of the increment.
+    /// A percentage of the clock that grows with the number of plies, and a share of the increment.
     Simple "simple" {
         /// Percent of the clock.
         base_pct "base-pct" [0.0, 100.0] = 1.4,
-        /// More percent with each ply.
+        /// Additional percent per ply.
         ply_pct "ply-pct" [0.0, 1.0] = 0.049,
-        /// The part of the increment that is used besides.
+        /// Share of the increment that is used in addition.
         time_factor "time-factor" [0.0, 100.0] = 1.5,
-        /// More percent of the share for the first move.
+        /// Additional percent of the share for the first move.
         opening_bonus_pct "opening-bonus-pct" [0.0, 1000.0] = 0.0,
     }
-    /// The same part of what is left for every move: a twentieth, as AlphaZero had it.
+    /// A fixed share of the remaining time for every move: a twentieth, as in AlphaZero.
     AlphaZero "alphazero" {
         /// Percent of the clock.
         time_pct "alphazero-time-pct" [0.0, 100.0] = 5.0,

@@ -2,7 +2,7 @@
 
 use super::{
     bounds::{self, Correction},
-    params::Params,
+    params::SearchParams,
     search_contempt::VisitEnd,
     state::SearchState,
     tree::{
@@ -30,7 +30,7 @@ impl Paths {
     pub fn back_up(
         &mut self,
         state: &mut SearchState,
-        params: &Params,
+        params: &SearchParams,
         visits: &mut Visits,
         finish: bool,
     ) {
@@ -138,7 +138,7 @@ fn cancel(tree: &mut Tree, path: &[NodeId], steps: &[PathStep]) {
 /// Backs up one more visit to a node whose value is taken as it is.
 pub(super) fn revisit(
     state: &mut SearchState,
-    params: &Params,
+    params: &SearchParams,
     path: &[NodeId],
     steps: &[PathStep],
 ) {
@@ -149,7 +149,7 @@ pub(super) fn revisit(
 
 fn back_up_leaf(
     state: &mut SearchState,
-    params: &Params,
+    params: &SearchParams,
     path: &[NodeId],
     steps: &[PathStep],
     leaf: &Leaf,
@@ -217,13 +217,13 @@ impl BackupValue {
 /// prove its ancestors.
 fn back_up(
     state: &mut SearchState,
-    params: &Params,
+    params: &SearchParams,
     path: &[NodeId],
     steps: &[PathStep],
     value: BackupValue,
     is_proof: bool,
 ) {
-    let is_proof = is_proof && params.propagates_proofs;
+    let is_proof = is_proof && params.propagates_proofs();
     let mean = |n| 1.0 / f64::from(n);
     match params.moving_average {
         None => back_up_by(state, path, steps, value, (is_proof, true), mean),
@@ -376,7 +376,7 @@ mod tests {
         }
 
         fn back_up(&mut self, finish: bool) {
-            let params = Params::new(&Options::default(), 2, true);
+            let params = SearchParams::new(&Options::default().search(), 2, true);
             Paths::default().back_up(&mut self.state, &params, &mut self.visits, finish);
         }
 
@@ -521,7 +521,7 @@ mod tests {
             sticky_endgames: false,
             ..Options::default()
         };
-        let params = Params::new(&options, 2, true);
+        let params = SearchParams::new(&options.search(), 2, true);
         Paths::default().back_up(&mut line.state, &params, &mut line.visits, true);
         assert!(!line.state.tree.node(line.path[1]).is_proven());
         line.assert_is(1, 5, (4.0 * 0.2 - 1.0) / 5.0, 1.2 / 5.0, (48.0 + 1.0) / 5.0);

@@ -10,7 +10,7 @@ use super::{
         node::{Node, NodeId},
     },
 };
-use crate::options::{Options, RootChoice};
+use crate::options::{RootChoice, SearchOptions};
 
 /// Of moves with more visits than this not all are looked at, for the clock does not wait: a million take a tenth of a second.
 const MOST_WALKED: u32 = 50_000;
@@ -33,11 +33,11 @@ pub(super) struct Criterion {
 
 impl Criterion {
     /// As the options say.
-    pub fn new(options: &Options) -> Criterion {
+    pub fn new(options: &SearchOptions) -> Criterion {
         Criterion {
-            choice: options.root_choice,
-            stdevs: options.lcb_stdevs.into(),
-            least_share: options.lcb_min_visit_share.into(),
+            choice: options.root_choice(),
+            stdevs: options.lcb_stdevs().into(),
+            least_share: options.lcb_min_visit_share().into(),
         }
     }
 
@@ -197,6 +197,7 @@ mod tests {
     use super::*;
     use crate::{
         chess::{History, moves::legal_moves},
+        options::Options,
         search::{
             state::SearchState,
             tree::node::{Bounds, Origin},
@@ -273,7 +274,7 @@ mod tests {
         let children = tree.children(state.root()).iter();
         let moves: Vec<(u8, Node)> = children.map(|child| (child.edge, *child)).collect();
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-        moves[Criterion::new(&options).best(tree, &moves, 0.0, &mut rng)].0
+        moves[Criterion::new(&options.search()).best(tree, &moves, 0.0, &mut rng)].0
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::{
     expand::Oracles,
     job::{Clock, Job, StopSignal, stream},
     outcome::Telling,
-    params::Params,
+    params::SearchParams,
     report::{Outcome, Report, Reporter},
     tree::{Full, Tree},
     tree_search::Shared,
@@ -82,7 +82,7 @@ struct Search<'a> {
     shared: Mutex<Shared>,
     job: &'a Job,
     evaluator: &'a dyn Evaluator,
-    params: Params,
+    params: SearchParams,
     threads: usize,
     /// Whether nothing but positions that are judged at once is to be expected, and few of them.
     is_light: bool,
@@ -104,7 +104,7 @@ impl<'a> Search<'a> {
     ) -> Search<'a> {
         let started = clock.now();
         let shared = Shared::new(tree, job);
-        let params = Params::for_evaluator(&job.options, evaluator);
+        let params = SearchParams::for_evaluator(&job.options, evaluator);
         let longest = job.limits.longest();
         let is_short = longest.is_some_and(|time| time <= WORTH_WAKING);
         let is_quick = params.is_immediate() && is_short;
@@ -277,7 +277,7 @@ impl<'a> Search<'a> {
         } else if is_idle || is_solved {
             thread::sleep(Duration::from_micros(50));
         }
-        let limit = f64::from(self.job.options.nps_limit);
+        let limit = f64::from(self.job.options.nps_limit());
         if limit <= 0.0 {
             return;
         }
@@ -322,7 +322,7 @@ impl Announcer<'_, '_> {
             }
             self.tell_of_memory(&shared);
             let telling = self.search.telling(&shared);
-            let are_stats_wanted = self.search.job.options.log_live_stats;
+            let are_stats_wanted = self.search.job.options.log_live_stats();
             let stats = are_stats_wanted.then(|| telling.told(telling.move_stats()));
             (telling.report(None), stats)
         };
@@ -360,7 +360,7 @@ impl Announcer<'_, '_> {
 
     /// The move to play. A mate in one is played even if no visit has come to it, and none is allowed if another move is left.
     fn choose(&self, shared: &mut Shared) -> Option<u8> {
-        let (job, looks_ahead) = (self.search.job, self.search.params.propagates_proofs);
+        let (job, looks_ahead) = (self.search.job, self.search.params.propagates_proofs());
         if looks_ahead {
             shared.state.prove_mates_at_root(job);
         }

@@ -5,7 +5,7 @@ use shakmaty::{Color, Position};
 
 use super::{
     look_ahead::look_ahead,
-    params::Params,
+    params::SearchParams,
     tree::{
         Full,
         edges::{EdgeRange, EdgeWriter},
@@ -94,7 +94,7 @@ impl Replay {
 
 /// What leaves are looked up in, and by which rules.
 pub(super) struct Oracles<'a> {
-    pub params: &'a Params,
+    pub params: &'a SearchParams,
     pub tables: Option<&'a Tables>,
     /// Whose opponent is modelled.
     pub contempt_side: Option<Color>,
@@ -123,7 +123,7 @@ impl Oracles<'_> {
             writer,
             ..
         } = visits;
-        if self.params.transpositions {
+        if self.params.options.transpositions() {
             keys.resize(steps.len(), 0);
         }
         let is_immediate = self.evaluator.immediate().is_some();
@@ -134,7 +134,7 @@ impl Oracles<'_> {
             let way = visit.steps.clone();
             let steps = &steps[way.clone()];
             replay.go_to(steps.iter().map(|step| step.m));
-            if self.params.transpositions {
+            if self.params.options.transpositions() {
                 replay.write_keys(&mut keys[way]);
             }
             if matches!(visit.state, VisitState::Unexpanded) {
@@ -191,12 +191,12 @@ impl Oracles<'_> {
             return Ok(None);
         }
         let history = &replay.history;
-        if self.params.looks_ahead
+        if self.params.looks_ahead()
             && let Some(ahead) = look_ahead(history)
         {
             return Ok(Some(VisitState::Ready(ahead.into_leaf(writer)?)));
         }
-        if self.params.auto_extend
+        if self.params.options.auto_extend()
             && let Some(m) = only_move(history.position())
         {
             let edges = writer.write_moves(&[m], &[1.0])?;
@@ -256,7 +256,7 @@ impl Oracles<'_> {
         let Some(tables) = self.tables else {
             return RuleVerdict::Open;
         };
-        match (self.params.contempt_pieces, self.contempt_side) {
+        match (self.params.contempt_pieces(), self.contempt_side) {
             (Some(pieces), Some(side)) => contempt_verdict(tables, history, side, pieces),
             _ => match tables.result(history.position()) {
                 Some(result) => RuleVerdict::Known(from_tablebase(result, 0)),
@@ -311,7 +311,7 @@ fn terminal(
     history: &History,
     is_stuck: bool,
     depth: usize,
-    params: &Params,
+    params: &SearchParams,
 ) -> Option<(Value, i8, Origin)> {
     let last = history.last();
     let draw = |m: f32, origin| Some((Value { wl: 0.0, d: 1.0, m }, 0, origin));
@@ -335,7 +335,7 @@ fn terminal(
         return draw(0.0, Origin::Rules);
     }
     let cycle = usize::from(last.plies_since_repetition);
-    if params.two_fold_draws && last.repetitions == 1 && depth >= 4 && cycle <= depth {
+    if params.options.two_fold_draws() && last.repetitions == 1 && depth >= 4 && cycle <= depth {
         return draw(cycle as f32, Origin::TwoFold);
     }
     None

@@ -15,7 +15,7 @@ use shakmaty::Color;
 use super::limits::Limits;
 use crate::{
     chess::{History, PackedMove, moves::legal_moves},
-    options::Options,
+    options::SearchOptions,
     syzygy::{self, TableMove, Tables},
 };
 
@@ -30,8 +30,8 @@ pub struct Job {
     pub contempt_side: Option<Color>,
     /// When to stop.
     pub limits: Limits,
-    /// Search parameters.
-    pub options: Arc<Options>,
+    /// The options.
+    pub options: Arc<SearchOptions>,
     /// Endgame tablebases, if there are any.
     pub tables: Option<Arc<Tables>>,
     /// Seed of all random choices of this search.
@@ -40,9 +40,10 @@ pub struct Job {
 
 impl Job {
     /// All root moves, plain PUCT, no tablebases, the seed of the options.
-    pub fn new(history: History, limits: Limits, options: Arc<Options>) -> Job {
+    pub fn new(history: History, limits: Limits, options: impl Into<Arc<SearchOptions>>) -> Job {
+        let options = options.into();
         Job {
-            seed: options.seed,
+            seed: options.seed(),
             history,
             root_moves: Vec::new(),
             contempt_side: None,
@@ -80,7 +81,7 @@ impl Job {
             return asked.clone();
         }
         let is_repeated = self.history.last().repetitions > 0;
-        let fastest = self.options.syzygy_fast_play || is_repeated;
+        let fastest = self.options.syzygy_fast_play() || is_repeated;
         let Some(mut best) = syzygy::best_moves(tables.to_vec(), fastest) else {
             return asked.clone();
         };

@@ -48,7 +48,7 @@ pub use self::{
     job::{Clock, Job, StopSignal, SystemClock},
     limits::Limits,
     outcome::{line_after, visits_known},
-    params::Params,
+    params::SearchParams,
     report::{
         MoveStat, Objective, Outcome, Proven, PvLine, REPORT_INTERVAL, Report, Reporter, Score,
         Silent,

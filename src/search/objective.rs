@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use super::{
     limits::Limits,
-    params::Params,
+    params::SearchParams,
     report::{Objective, PvLine, Score},
     tree::{
         Tree,
         node::{Node, NodeId},
     },
 };
-use crate::{network::Value, options::Options};
+use crate::{network::Value, options::SearchOptions};
 
 /// W-L, draw probability and plies left, from the point of view of the side that moved into a node.
 #[derive(Clone, Copy)]
@@ -48,8 +48,12 @@ const MOST_OF_THE_TIME: u32 = 4;
 
 /// The time that objective values take at the end of a search with this tree; `None` if they are not wanted, or there is not
 /// enough time for them.
-pub(super) fn time_wanted(tree: &Tree, options: &Options, limits: &Limits) -> Option<Duration> {
-    let is_wanted = options.show_objective && tree.rule.is_some();
+pub(super) fn time_wanted(
+    tree: &Tree,
+    options: &SearchOptions,
+    limits: &Limits,
+) -> Option<Duration> {
+    let is_wanted = options.show_objective() && tree.rule.is_some();
     let time = TIME_PER_VISIT.saturating_mul(tree.node(tree.root).n);
     let is_enough = |all: Duration| time <= all / MOST_OF_THE_TIME;
     (is_wanted && limits.longest().is_none_or(is_enough)).then_some(time)
@@ -57,7 +61,7 @@ pub(super) fn time_wanted(tree: &Tree, options: &Options, limits: &Limits) -> Op
 
 impl Tree {
     /// Fills in what best replies would make of the lines.
-    pub(super) fn add_objectives(&self, params: &Params, lines: &mut [PvLine]) {
+    pub(super) fn add_objectives(&self, params: &SearchParams, lines: &mut [PvLine]) {
         let root = self.node(self.root);
         let draw_score = params.draw_score(self.root_turn);
         for line in lines {
@@ -226,7 +230,10 @@ mod tests {
             nodes: 7,
             objective: None,
         }];
-        tree.add_objectives(&Params::new(&Options::default(), 1, true), &mut lines);
+        tree.add_objectives(
+            &SearchParams::new(&Options::default().search(), 1, true),
+            &mut lines,
+        );
         let known = Objective {
             value,
             trap_mass: 0.0,

@@ -7,7 +7,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use super::{
     job::Job,
     objective,
-    params::Params,
+    params::SearchParams,
     report::{MoveStat, Outcome, Report},
     root,
     state::SearchState,
@@ -15,13 +15,13 @@ use super::{
 };
 use crate::{
     chess::{History, PackedMove},
-    options::Options,
+    options::SearchOptions,
 };
 
 /// A search, to talk about.
 pub(super) struct Telling<'a> {
     pub state: &'a SearchState,
-    pub params: &'a Params,
+    pub params: &'a SearchParams,
     pub job: &'a Job,
     /// Since the search began.
     pub elapsed: Duration,
@@ -47,7 +47,7 @@ impl Telling<'_> {
                 .iter_mut()
                 .map(|objective| &mut objective.value);
             for value in values.chain([&mut line.value]) {
-                *value = contempt.reported(*value, self.params.objectivity);
+                *value = contempt.reported(*value, self.params.options.wdl_eval_objectivity());
             }
         }
         report
@@ -63,7 +63,7 @@ impl Telling<'_> {
             }
             None => self.cache_permille,
         };
-        let lines = root::lines(self.state, self.params, self.job.options.multi_pv, best);
+        let lines = root::lines(self.state, self.params, self.job.options.multi_pv(), best);
         Report {
             depth: progress.mean_depth(),
             seldepth: progress.seldepth.max(1),
@@ -116,7 +116,7 @@ impl Telling<'_> {
         let draw_score = self.params.draw_score(self.state.tree.root_turn);
         for stat in &mut stats {
             if let Some(value) = &mut stat.value {
-                *value = contempt.reported(*value, self.params.objectivity);
+                *value = contempt.reported(*value, self.params.options.wdl_eval_objectivity());
                 stat.q = value.wl + draw_score * value.d;
             }
         }
@@ -126,7 +126,7 @@ impl Telling<'_> {
 
 /// What a tree says about `history`, the game after one more move than the one it was searched for, without changing it:
 /// the line from there on, empty if that position was not searched.
-pub fn line_after(tree: &Tree, options: &Options, history: &History) -> Vec<PackedMove> {
+pub fn line_after(tree: &Tree, options: &SearchOptions, history: &History) -> Vec<PackedMove> {
     let known = tree.history();
     if known.and_then(|known| history.plies_since(known)) != Some(1) {
         return Vec::new();
@@ -140,7 +140,7 @@ pub fn line_after(tree: &Tree, options: &Options, history: &History) -> Vec<Pack
     let Some(child) = slot.map(|slot| tree.children(root)[usize::from(slot)]) else {
         return Vec::new();
     };
-    let params = Params::new(options, 1, true);
+    let params = SearchParams::new(options, 1, true);
     let line = tree.principal_variation(first, child, &params);
     line.into_iter().skip(1).collect()
 }

@@ -1,4 +1,6 @@
-//! The search parameters that selection needs at every node, taken from the options once per search.
+//! Everything that a search reads of the options, and what follows from it for the network in use. The rest of the search
+//! does not know the table of options: it reads [`SearchOptions`], which a [`Job`](super::job::Job) has, and
+//! [`SearchParams`].
 
 use std::ops::RangeInclusive;
 
@@ -7,7 +9,7 @@ use shakmaty::Color;
 use super::tree::node::Node;
 use crate::{
     network::{Advice, Evaluator},
-    options::{FpuStrategy, FpuStrategyAtRoot, Options},
+    options::{FpuStrategy, FpuStrategyAtRoot, SearchOptions},
 };
 
 /// lc0's growing exploration constant: c(N) = init + factor * ln((N + base) / base).
@@ -85,6 +87,19 @@ pub(super) struct MovesLeft {
 }
 
 impl MovesLeft {
+    fn new(options: &SearchOptions) -> MovesLeft {
+        MovesLeft {
+            max_effect: options.moves_left_max_effect(),
+            threshold: options.moves_left_threshold(),
+            slope: options.moves_left_slope(),
+            factors: [
+                options.moves_left_constant_factor(),
+                options.moves_left_scaled_factor(),
+                options.moves_left_quadratic_factor(),
+            ],
+        }
+    }
+
     /// Whether it matters at a node whose value for the side to move is `parent_q`.
     #[inline]
     pub fn is_active(&self, parent_q: f32) -> bool {
@@ -111,8 +126,8 @@ pub(super) struct MovingAverage {
 
 impl MovingAverage {
     /// As the options say; `None` if Q is the plain mean.
-    fn new(options: &Options) -> Option<MovingAverage> {
-        let (beta, gamma) = (options.backpropagate_beta, options.backpropagate_gamma);
+    fn new(options: &SearchOptions) -> Option<MovingAverage> {
+        let (beta, gamma) = (options.backpropagate_beta(), options.backpropagate_gamma());
         (beta != 1.0 || gamma != 1.0).then(|| MovingAverage {
             beta: beta.into(),
             gamma: gamma.into(),
@@ -129,50 +144,22 @@ impl MovingAverage {
     }
 }
 
-/// How many collisions end the gathering of a batch.
-#[derive(Clone, Copy, Debug)]
-struct CollisionLimits {
-    events: usize,
-    visits: u32,
-    start: u32,
-    end: u32,
-    power: f32,
-}
-
-/// Everything selection reads. Made once for as long as the options stay the same, and shared by many searches.
+/// Everything that the search reads for one network. Made once for as long as the options stay the same, and shared by
+/// many searches.
 #[derive(Clone, Debug)]
-pub struct Params {
+pub struct SearchParams {
+    /// What needs no preparation.
+    pub(super) options: SearchOptions,
     cpuct: [Cpuct; 2],
     fpu: [Fpu; 2],
     /// `None` for networks that predict no moves left.
     pub(super) moves_left: Option<MovesLeft>,
-    /// What a draw is worth to White.
-    draw_score: f32,
-    /// How much of WDL contempt's shift is taken back in reported values, 0..=1.
-    pub(super) objectivity: f32,
-    pub(super) two_fold_draws: bool,
-    /// With tablebases that mind who errs: draws of fewer pieces than this are sure.
-    pub(super) contempt_pieces: Option<usize>,
-    /// Whether a proof may prove the positions before it.
-    pub(super) propagates_proofs: bool,
-    /// Whether a new position's moves are looked at for mates and draws.
-    pub(super) looks_ahead: bool,
-    /// Whether visits avoid moves that are proven lost.
-    pub(super) avoids_losses: bool,
-    /// Whether positions with one legal move are passed through.
-    pub(super) auto_extend: bool,
-    /// From so many visits on a position has its priors asked again of a network that knows more; none has them if there is no such
-    /// network.
+    /// Minimum visits before a node's priors are refined; the maximum if no network refines them.
     refine_at: u32,
     /// How Q follows the visits, unless it is their mean.
     pub(super) moving_average: Option<MovingAverage>,
     /// What selection adds to the priors at the root, and an eighth of it a ply below, and so on (optimal selection).
     pub(super) root_prior_bonus: f32,
-    pub(super) transpositions: bool,
-    pub(super) out_of_order: bool,
-    /// Out-of-order visits per batch, for each of its positions.
-    out_of_order_factor: f32,
-    collisions: CollisionLimits,
     /// Positions per batch, in a small tree and in a large one.
     minibatch: RangeInclusive<usize>,
     /// Whether the network judges positions at once, so that nothing is lost if a batch is not full.
@@ -198,7 +185,7 @@ const VISITS_PER_REFINED: u32 = 1024;
 /// And no more of them than this, for little more is gained: measured in `benches/RESULTS.md`.
 const MOST_REFINED: u32 = 8;
 
-impl Params {
+impl SearchParams {
     /// Whether a node's priors are to be asked again. Those of replies that are frozen decide nothing any more.
     #[inline]
     pub(super) fn is_coarse(&self, node: &Node) -> bool {
@@ -217,103 +204,107 @@ impl Params {
     }
 
     /// From the options. If they name no batch size, batches grow with the tree as the evaluator advises.
-    pub fn for_evaluator(options: &Options, evaluator: &dyn Evaluator) -> Params {
+    pub fn for_evaluator(options: &SearchOptions, evaluator: &dyn Evaluator) -> SearchParams {
         let Advice {
             threads,
             minibatch,
             least,
         } = evaluator.advice();
         let largest = minibatch.max(1);
-        Params {
-            threads: match options.threads {
+        SearchParams {
+            threads: match options.threads() {
                 0 => threads.max(1),
                 given => given,
             },
-            ..Params::with_batches(least.clamp(1, largest)..=largest, options, evaluator)
+            ..SearchParams::with_batches(least.clamp(1, largest)..=largest, options, evaluator)
         }
     }
 
     /// The same for one thread, but if the options name no batch size, batches have these.
     pub fn with_batches(
         sizes: RangeInclusive<usize>,
-        options: &Options,
+        options: &SearchOptions,
         evaluator: &dyn Evaluator,
-    ) -> Params {
-        let sizes = match options.minibatch_size {
+    ) -> SearchParams {
+        let sizes = match options.minibatch_size() {
             0 => sizes,
             size => size..=size,
         };
-        Params {
+        SearchParams {
             minibatch: sizes,
             is_immediate: evaluator.immediate().is_some(),
             refine_at: match evaluator.refiner() {
-                Some(_) => options.refine_visits,
+                Some(_) => options.refine_visits(),
                 None => u32::MAX,
             },
-            ..Params::new(options, 1, evaluator.predicts_moves_left())
+            ..SearchParams::new(options, 1, evaluator.predicts_moves_left())
         }
     }
 
     /// From the options, for batches of always this size; `predicts_moves_left` describes the network.
-    pub fn new(options: &Options, minibatch: usize, predicts_moves_left: bool) -> Params {
-        let cpuct = Cpuct::new(options.cpuct, options.cpuct_base, options.cpuct_factor);
-        let cpuct_at_root = if options.root_has_own_cpuct_params {
+    pub fn new(
+        options: &SearchOptions,
+        minibatch: usize,
+        predicts_moves_left: bool,
+    ) -> SearchParams {
+        let cpuct = Cpuct::new(
+            options.cpuct(),
+            options.cpuct_base(),
+            options.cpuct_factor(),
+        );
+        let cpuct_at_root = if options.root_has_own_cpuct_params() {
             Cpuct::new(
-                options.cpuct_at_root,
-                options.cpuct_base_at_root,
-                options.cpuct_factor_at_root,
+                options.cpuct_at_root(),
+                options.cpuct_base_at_root(),
+                options.cpuct_factor_at_root(),
             )
         } else {
             cpuct.clone()
         };
-        let fpu = match options.fpu_strategy {
-            FpuStrategy::Reduction => Fpu::Reduction(options.fpu_value),
-            FpuStrategy::Absolute => Fpu::Absolute(options.fpu_value),
+        let fpu = match options.fpu_strategy() {
+            FpuStrategy::Reduction => Fpu::Reduction(options.fpu_value()),
+            FpuStrategy::Absolute => Fpu::Absolute(options.fpu_value()),
         };
-        let fpu_at_root = match options.fpu_strategy_at_root {
+        let fpu_at_root = match options.fpu_strategy_at_root() {
             FpuStrategyAtRoot::Same => fpu,
-            FpuStrategyAtRoot::Reduction => Fpu::Reduction(options.fpu_value_at_root),
-            FpuStrategyAtRoot::Absolute => Fpu::Absolute(options.fpu_value_at_root),
+            FpuStrategyAtRoot::Reduction => Fpu::Reduction(options.fpu_value_at_root()),
+            FpuStrategyAtRoot::Absolute => Fpu::Absolute(options.fpu_value_at_root()),
         };
-        let moves_left = MovesLeft {
-            max_effect: options.moves_left_max_effect,
-            threshold: options.moves_left_threshold,
-            slope: options.moves_left_slope,
-            factors: [
-                options.moves_left_constant_factor,
-                options.moves_left_scaled_factor,
-                options.moves_left_quadratic_factor,
-            ],
-        };
-        Params {
+        SearchParams {
             cpuct: [cpuct, cpuct_at_root],
             fpu: [fpu, fpu_at_root],
-            moves_left: predicts_moves_left.then_some(moves_left),
-            draw_score: options.draw_score,
-            objectivity: options.wdl_eval_objectivity,
-            two_fold_draws: options.two_fold_draws,
-            contempt_pieces: (options.contempt_mode_tb > 0).then_some(options.contempt_mode_tb),
-            propagates_proofs: options.sticky_endgames || options.certainty_prop > 0,
-            looks_ahead: options.certainty_prop > 0,
-            avoids_losses: options.certainty_prop >= 2,
-            auto_extend: options.auto_extend,
+            moves_left: predicts_moves_left.then(|| MovesLeft::new(options)),
             refine_at: u32::MAX,
             moving_average: MovingAverage::new(options),
-            root_prior_bonus: f32::from(u8::from(options.optimal_select > 0)) / 8.0,
-            transpositions: options.transpositions,
-            out_of_order: options.out_of_order_eval,
-            out_of_order_factor: options.max_out_of_order_evals_factor,
-            collisions: CollisionLimits {
-                events: options.max_collision_events,
-                visits: options.max_collision_visits,
-                start: options.max_collision_visits_scaling_start,
-                end: options.max_collision_visits_scaling_end,
-                power: options.max_collision_visits_scaling_power,
-            },
+            root_prior_bonus: f32::from(u8::from(options.optimal_select() > 0)) / 8.0,
             minibatch: minibatch..=minibatch,
             is_immediate: false,
             threads: 1,
+            options: options.clone(),
         }
+    }
+
+    /// With tablebases that consider who errs: draws of fewer pieces than this are certain.
+    pub(super) fn contempt_pieces(&self) -> Option<usize> {
+        Some(self.options.contempt_mode_tb()).filter(|&pieces| pieces > 0)
+    }
+
+    /// Whether a proof may prove the positions before it.
+    #[inline]
+    pub(super) fn propagates_proofs(&self) -> bool {
+        self.options.sticky_endgames() || self.looks_ahead()
+    }
+
+    /// Whether a new position's moves are examined for mates and draws.
+    #[inline]
+    pub(super) fn looks_ahead(&self) -> bool {
+        self.options.certainty_prop() > 0
+    }
+
+    /// Whether visits avoid moves that are proven lost.
+    #[inline]
+    pub(super) fn avoids_losses(&self) -> bool {
+        self.options.certainty_prop() >= 2
     }
 
     /// Visits that may be in flight through a node of `n` visits; no limit where the size of batches is fixed.
@@ -353,7 +344,7 @@ impl Params {
     /// Out-of-order visits in a batch of this size.
     #[inline]
     pub(super) fn max_out_of_order(&self, minibatch: usize) -> usize {
-        ((self.out_of_order_factor * minibatch as f32) as usize).max(1)
+        ((self.options.max_out_of_order_evals_factor() * minibatch as f32) as usize).max(1)
     }
 
     /// The exploration constant's parameters.
@@ -376,26 +367,24 @@ impl Params {
             true => minibatch,
             false => usize::MAX,
         };
-        let limits = &self.collisions;
+        let events = self.options.max_collision_events();
         if most == 1 {
             // Whatever the rest comes to: this is asked for every single visit then.
-            return limits.events.min(1);
+            return events.min(1);
         }
-        let range = (f64::from(limits.end) - f64::from(limits.start)).max(1.0);
-        let grown = ((f64::from(n) - f64::from(limits.start)) / range).clamp(0.0, 1.0);
-        let scaled =
-            1.0 + grown.powf(f64::from(limits.power)) * (f64::from(limits.visits) - 1.0).max(0.0);
-        (scaled as usize).min(limits.events).min(most)
+        let start = f64::from(self.options.max_collision_visits_scaling_start());
+        let end = f64::from(self.options.max_collision_visits_scaling_end());
+        let power = f64::from(self.options.max_collision_visits_scaling_power());
+        let visits = f64::from(self.options.max_collision_visits());
+        let grown = ((f64::from(n) - start) / (end - start).max(1.0)).clamp(0.0, 1.0);
+        let scaled = 1.0 + grown.powf(power) * (visits - 1.0).max(0.0);
+        (scaled as usize).min(events).min(most)
     }
 
-    /// What a draw is worth to `side`.
+    /// The value of a draw for `side`.
     #[inline]
     pub(super) fn draw_score(&self, side: Color) -> f32 {
-        if side.is_white() {
-            self.draw_score
-        } else {
-            -self.draw_score
-        }
+        self.options.draw_score_for(side)
     }
 }
 
@@ -405,12 +394,13 @@ mod tests {
     use crate::{
         chess::{PackedMove, Ply},
         network::{Batch, EvaluateError, Immediate, Value, hash::HashEvaluator},
+        options::Options,
     };
 
     #[test]
     fn cpuct_grows_with_visits_and_a_zero_factor_keeps_it() {
         let options = Options::default();
-        let params = Params::new(&options, 1, false);
+        let params = SearchParams::new(&options.search(), 1, false);
         assert!((params.cpuct(false).at(0) - 1.745).abs() < 1e-6);
         // 1.745 + 3.894 * ln(2)
         assert!((params.cpuct(true).at(38739) - 4.444_115).abs() < 1e-4);
@@ -419,7 +409,9 @@ mod tests {
             ..options
         };
         assert_eq!(
-            Params::new(&constant, 1, false).cpuct(false).at(1_000_000),
+            SearchParams::new(&constant.search(), 1, false)
+                .cpuct(false)
+                .at(1_000_000),
             1.745
         );
     }
@@ -449,11 +441,14 @@ mod tests {
 
     #[test]
     fn batches_grow_with_the_tree_unless_their_size_is_given() {
-        let given = |minibatch_size| Options {
-            minibatch_size,
-            ..Options::default()
+        let given = |minibatch_size| {
+            let options = Options {
+                minibatch_size,
+                ..Options::default()
+            };
+            options.search()
         };
-        let grown = Params::with_batches(1..=8, &given(0), &HashEvaluator);
+        let grown = SearchParams::with_batches(1..=8, &given(0), &HashEvaluator);
         assert_eq!(
             [0, 1, 63, 64, 200, 256, 1_000_000].map(|n| grown.minibatch(n)),
             [1, 1, 1, 2, 6, 8, 8]
@@ -461,7 +456,7 @@ mod tests {
         assert_eq!([0, 64, 3200].map(|n| grown.most_in_flight(n)), [1, 2, 100]);
         assert!(grown.collisions(1_000_000, 8) > 100);
         // Where a batch that is not full costs nothing, few collisions are made for it, and more visits may be in flight.
-        let immediate = Params::with_batches(1..=8, &given(0), &AtOnce);
+        let immediate = SearchParams::with_batches(1..=8, &given(0), &AtOnce);
         assert_eq!([64, 1_000_000].map(|n| immediate.minibatch(n)), [2, 8]);
         assert_eq!(
             [7, 64, 3200].map(|n| immediate.most_in_flight(n)),
@@ -471,20 +466,20 @@ mod tests {
             [1, 8].map(|size| immediate.collisions(1_000_000, size)),
             [1, 8]
         );
-        let alone = Params::with_batches(1..=8, &given(1), &AtOnce);
+        let alone = SearchParams::with_batches(1..=8, &given(1), &AtOnce);
         assert_eq!(alone.collisions(1_000_000, 1), 1);
-        let fixed = Params::with_batches(1..=8, &given(32), &HashEvaluator);
+        let fixed = SearchParams::with_batches(1..=8, &given(32), &HashEvaluator);
         assert_eq!([0, 1000].map(|n| fixed.minibatch(n)), [32, 32]);
         assert_eq!(fixed.most_in_flight(0), u32::MAX);
         // The hash evaluator has no reason to begin with small ones.
-        let usual = Params::for_evaluator(&given(0), &HashEvaluator);
+        let usual = SearchParams::for_evaluator(&given(0), &HashEvaluator);
         assert_eq!([0, 1000].map(|n| usual.minibatch(n)), [256, 256]);
         assert_eq!([1, 8].map(|size| fixed.max_out_of_order(size)), [2, 19]);
     }
 
     #[test]
     fn moves_left_prefers_short_wins_and_long_losses() {
-        let params = Params::new(&Options::default(), 1, true);
+        let params = SearchParams::new(&Options::default().search(), 1, true);
         let moves_left = params.moves_left.unwrap();
         assert!(moves_left.is_active(0.9) && !moves_left.is_active(0.5));
         assert!(moves_left.utility(0.95, -10.0) > 0.0 && moves_left.utility(0.95, 10.0) < 0.0);

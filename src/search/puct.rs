@@ -8,7 +8,7 @@
 use shakmaty::Color;
 
 use super::{
-    params::Params,
+    params::SearchParams,
     state::SearchState,
     tree::{
         Full, Tree,
@@ -74,7 +74,7 @@ pub(super) struct PlyRules {
 /// When there is no room for the child.
 pub(super) fn best_move(
     state: &mut SearchState,
-    params: &Params,
+    params: &SearchParams,
     id: NodeId,
     rules: PlyRules,
 ) -> Result<u8, Full> {
@@ -126,7 +126,13 @@ impl Ranking {
         self.ranks.clear();
     }
 
-    fn work_out(&mut self, state: &SearchState, params: &Params, id: NodeId, rules: PlyRules) {
+    fn work_out(
+        &mut self,
+        state: &SearchState,
+        params: &SearchParams,
+        id: NodeId,
+        rules: PlyRules,
+    ) {
         for_each_candidate(state, params, id, rules, |candidate| {
             self.ranks
                 .push(rank(candidate.score(), self.candidates.len()));
@@ -141,7 +147,7 @@ impl Ranking {
     pub fn take(
         &mut self,
         state: &mut SearchState,
-        params: &Params,
+        params: &SearchParams,
         id: NodeId,
         rules: PlyRules,
     ) -> Result<u8, Full> {
@@ -169,7 +175,7 @@ impl Ranking {
     fn add_next(
         &mut self,
         tree: &Tree,
-        params: &Params,
+        params: &SearchParams,
         id: NodeId,
         (fpu, prior_bonus): (f32, f32),
         edge: u8,
@@ -193,7 +199,7 @@ impl Ranking {
 #[inline(always)]
 fn for_each_candidate(
     state: &SearchState,
-    params: &Params,
+    params: &SearchParams,
     id: NodeId,
     rules: PlyRules,
     consider: impl FnMut(Candidate),
@@ -216,7 +222,7 @@ fn for_each_candidate(
 #[inline(always)]
 fn for_each_below_root<const AVOIDS_LOSSES: bool>(
     tree: &Tree,
-    params: &Params,
+    params: &SearchParams,
     node: &Node,
     rules: PlyRules,
     may_grow: bool,
@@ -278,7 +284,7 @@ fn for_each_below_root<const AVOIDS_LOSSES: bool>(
 /// alone.
 fn for_each_at_root(
     state: &SearchState,
-    params: &Params,
+    params: &SearchParams,
     rules: PlyRules,
     mut consider: impl FnMut(Candidate),
 ) {
@@ -332,17 +338,17 @@ pub(super) mod tests {
     };
 
     /// The same tree every time, of so many nodes.
-    pub fn searched(nodes: u64) -> (SearchState, Params) {
+    pub fn searched(nodes: u64) -> (SearchState, SearchParams) {
         let options = Options {
             minibatch_size: 8,
             ..Options::default()
         };
-        let params = Params::new(&options, 8, true);
+        let params = SearchParams::new(&options.search(), 8, true);
         let limits = Limits {
             nodes: Some(nodes),
             ..Limits::default()
         };
-        let job = Job::new(History::default(), limits, Arc::new(options));
+        let job = Job::new(History::default(), limits, options.search());
         let mut search = TreeSearch::new(Tree::default(), job, Arc::new(params.clone()));
         let mut batch = Batch::default();
         while !search.is_over() {

@@ -2,14 +2,14 @@
 //!
 //! Such a network takes long, but for several positions together less than for each alone: its weights have to come into
 //! the processor's cache once only. So due positions wait for each other, a few in a small tree, where they matter more
-//! ([`Params::refined_together`]). Visits go on with the old priors meanwhile.
+//! ([`SearchParams::refined_together`]). Visits go on with the old priors meanwhile.
 
 use shakmaty::Position;
 
 use super::{
     error::Failure,
     expand::Replay,
-    params::Params,
+    params::SearchParams,
     state::SearchState,
     tree::{
         Full,
@@ -44,7 +44,7 @@ impl Refinement {
     pub fn take(
         &mut self,
         state: &mut SearchState,
-        params: &Params,
+        params: &SearchParams,
         writer: &mut EdgeWriter,
         leaves: usize,
     ) -> Result<(), Full> {

@@ -9,7 +9,7 @@ use super::{
     choice::Criterion,
     job::Job,
     look_ahead,
-    params::Params,
+    params::SearchParams,
     report::{MoveStat, PvLine, Score},
     state::SearchState,
     tree::{
@@ -20,7 +20,7 @@ use super::{
 use crate::{
     chess::{PackedMove, moves::legal_moves},
     network::Value,
-    options::Options,
+    options::SearchOptions,
     random::weighted_index,
 };
 
@@ -48,7 +48,7 @@ impl RootMove {
 }
 
 /// The allowed root moves, best first.
-pub(super) fn ranked(state: &SearchState, params: &Params) -> Vec<RootMove> {
+pub(super) fn ranked(state: &SearchState, params: &SearchParams) -> Vec<RootMove> {
     let tree = &state.tree;
     let root = tree.node(tree.root);
     let draw_score = params.draw_score(tree.root_turn);
@@ -78,7 +78,7 @@ impl Tree {
         &self,
         first: PackedMove,
         child: Node,
-        params: &Params,
+        params: &SearchParams,
     ) -> Vec<PackedMove> {
         let mut pv = vec![first];
         let mut node = child;
@@ -133,7 +133,7 @@ fn proving_move(tree: &Tree, node: &Node) -> Option<PackedMove> {
 /// The lines to report, best first; `best`, the move that is going to be played, leads them.
 pub(super) fn lines(
     state: &SearchState,
-    params: &Params,
+    params: &SearchParams,
     count: usize,
     best: Option<u8>,
 ) -> Vec<PvLine> {
@@ -209,7 +209,7 @@ fn score_with_tables(state: &SearchState, m: &RootMove) -> Score {
 }
 
 /// What an unvisited root move is worth, for the side to move.
-fn fpu(state: &SearchState, params: &Params) -> f32 {
+fn fpu(state: &SearchState, params: &SearchParams) -> f32 {
     let parent_q = -state.root().q(-params.draw_score(state.tree.root_turn));
     params.fpu(true).value(parent_q, state.visited_root_mass())
 }
@@ -226,7 +226,7 @@ fn excluded(state: &SearchState) -> Vec<RootMove> {
 }
 
 /// Statistics of all root moves: first those that may not be played, then the others, worst first, the root itself last.
-pub(super) fn move_stats(state: &SearchState, params: &Params) -> Vec<MoveStat> {
+pub(super) fn move_stats(state: &SearchState, params: &SearchParams) -> Vec<MoveStat> {
     let tree = &state.tree;
     let root = state.root();
     let draw_score = params.draw_score(tree.root_turn);
@@ -276,7 +276,7 @@ pub(super) fn move_stats(state: &SearchState, params: &Params) -> Vec<MoveStat> 
 /// The move to play: the best one by what the options choose by, or, with a temperature, one drawn by visits.
 pub(super) fn choose(
     state: &SearchState,
-    params: &Params,
+    params: &SearchParams,
     job: &Job,
     rng: &mut Xoshiro256PlusPlus,
 ) -> Option<RootMove> {
@@ -300,21 +300,21 @@ pub(super) fn choose(
 }
 
 /// The temperature at this point of the game, after decay and cut-off (as lc0 computes it).
-fn temperature(options: &Options, job: &Job) -> f32 {
+fn temperature(options: &SearchOptions, job: &Job) -> f32 {
     let moves_played = job.history.position().fullmoves().get() - 1;
-    let (delay, decay) = (options.temp_decay_delay_moves, options.temp_decay_moves);
-    let cutoff = options.temp_cutoff_move;
+    let (delay, decay) = (options.temp_decay_delay_moves(), options.temp_decay_moves());
+    let cutoff = options.temp_cutoff_move();
     if cutoff > 0 && moves_played + 1 >= cutoff {
-        return options.temp_endgame;
+        return options.temp_endgame();
     }
-    let mut temperature = options.temperature;
+    let mut temperature = options.temperature();
     if temperature > 0.0 && decay > 0 {
         if moves_played >= delay + decay {
             temperature = 0.0;
         } else if moves_played >= delay {
             temperature *= (delay + decay - moves_played) as f32 / decay as f32;
         }
-        temperature = temperature.max(options.temp_endgame);
+        temperature = temperature.max(options.temp_endgame());
     }
     temperature
 }
@@ -325,14 +325,14 @@ fn temperature(options: &Options, job: &Job) -> f32 {
 fn draw(
     moves: &[RootMove],
     temperature: f32,
-    options: &Options,
+    options: &SearchOptions,
     (draw_score, fpu): (f32, f32),
     rng: &mut Xoshiro256PlusPlus,
 ) -> Option<RootMove> {
     let by_policy = moves.iter().all(|m| m.child.n == 0);
     let visits = |m: &RootMove| match by_policy {
         true => m.p,
-        false => m.child.n as f32 + options.temp_visit_offset,
+        false => m.child.n as f32 + options.temp_visit_offset(),
     };
     let q = |m: &RootMove| match m.child.n {
         0 => fpu,
@@ -342,7 +342,7 @@ fn draw(
         .iter()
         .max_by(|a, b| visits(a).total_cmp(&visits(b)))?;
     // The cut-off is in per cent of winning chances: 2 in Q are 100.
-    let worst = q(most) - options.temp_value_cutoff / 50.0;
+    let worst = q(most) - options.temp_value_cutoff() / 50.0;
     let weight = |m: &RootMove| {
         let is_candidate = visits(m) > 0.0 && q(m) >= worst;
         if is_candidate {
@@ -357,7 +357,7 @@ fn draw(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::tree::node::Bounds;
+    use crate::{options::Options, search::tree::node::Bounds};
 
     fn child(n: u32, wl: f64, bounds: Bounds, origin: Origin, m: f32) -> Node {
         let mut node = Node {
@@ -384,7 +384,7 @@ mod tests {
 
     /// The edges of the root's moves, best first.
     fn order(state: &SearchState) -> Vec<u8> {
-        let params = Params::new(&Options::default(), 1, true);
+        let params = SearchParams::new(&Options::default().search(), 1, true);
         ranked(state, &params).iter().map(|m| m.edge).collect()
     }
 
@@ -425,7 +425,7 @@ mod tests {
             temperature: 1.0,
             ..Options::default()
         };
-        let params = Params::new(&options, 1, true);
+        let params = SearchParams::new(&options.search(), 1, true);
         let job = Job::new(
             crate::chess::History::default(),
             crate::search::Limits::default(),

@@ -5,7 +5,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand_distr::{Distribution, Gamma};
 
 use super::tree::Tree;
-use crate::{chess::PackedMove, options::Options};
+use crate::{chess::PackedMove, options::SearchOptions};
 
 /// The root's moves as one search sees them: those it may play, with noise in their priors if so wished.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +20,7 @@ impl RootMoves {
     pub fn new(
         tree: &Tree,
         wanted: &[PackedMove],
-        options: &Options,
+        options: &SearchOptions,
         rng: &mut Xoshiro256PlusPlus,
     ) -> RootMoves {
         let edges = tree.edges(tree.node(tree.root())).iter().enumerate();
@@ -28,9 +28,9 @@ impl RootMoves {
             .filter(|(_, edge)| wanted.is_empty() || wanted.contains(&edge.m()))
             .map(|(index, edge)| (index as u8, edge.p()))
             .collect();
-        let epsilon = options.noise_epsilon;
+        let epsilon = options.noise_epsilon();
         if epsilon > 0.0 && !moves.is_empty() {
-            let noise = dirichlet(moves.len(), options.noise_alpha, rng);
+            let noise = dirichlet(moves.len(), options.noise_alpha(), rng);
             for ((_, p), noise) in moves.iter_mut().zip(noise) {
                 *p += epsilon * (noise - *p);
             }
@@ -80,7 +80,7 @@ mod tests {
     use rand::SeedableRng;
 
     use super::*;
-    use crate::search::tree::node::Node;
+    use crate::{options::Options, search::tree::node::Node};
 
     /// The priors of five root moves with priors of 0.1, so mixed.
     fn priors(epsilon: f32, alpha: f32, seed: u64) -> Vec<f32> {
@@ -91,7 +91,7 @@ mod tests {
             ..Options::default()
         };
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let moves = RootMoves::new(&tree, &[], &options, &mut rng);
+        let moves = RootMoves::new(&tree, &[], &options.search(), &mut rng);
         assert!(moves.allowed().map(|(edge, _)| edge).eq(0..5));
         moves.allowed().map(|(_, p)| p).collect()
     }
@@ -115,7 +115,7 @@ mod tests {
             ..Options::default()
         };
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-        let mut moves = RootMoves::new(&tree, &[], &options, &mut rng);
+        let mut moves = RootMoves::new(&tree, &[], &options.search(), &mut rng);
         let before: Vec<f32> = moves.allowed().map(|(_, p)| p).collect();
         moves.follow(|edge| if edge == 3 { 0.4 } else { -0.1 });
         for ((edge, p), before) in moves.allowed().zip(before) {
@@ -176,7 +176,7 @@ mod tests {
         };
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
         let wanted = [root.at(3).m(), root.at(1).m()];
-        let moves = RootMoves::new(&tree, &wanted, &options, &mut rng);
+        let moves = RootMoves::new(&tree, &wanted, &options.search(), &mut rng);
         assert_eq!(moves.len(), 2);
         assert!(moves.allowed().map(|(edge, _)| edge).eq([1, 3]));
         assert!((moves.allowed().map(|(_, p)| p).sum::<f32>() - 1.0).abs() < 1e-5);

@@ -17,7 +17,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 
 use super::{
     backup,
-    params::Params,
+    params::SearchParams,
     puct::{self, PlyRules, Ranking},
     search_contempt::Reply,
     state::SearchState,
@@ -83,7 +83,7 @@ const LARGEST_DESCENT_WITH_DRAWS: usize = 64;
 /// What decides where visits go.
 pub(super) struct Selection<'a> {
     pub state: &'a mut SearchState,
-    pub params: &'a Params,
+    pub params: &'a SearchParams,
     pub rng: &'a mut Xoshiro256PlusPlus,
 }
 
@@ -113,7 +113,7 @@ impl<'a, 'b> SelectionAt<'a, 'b> {
             rules: PlyRules {
                 turn,
                 prior_bonus: params.root_prior_bonus,
-                avoids_losses: params.looks_ahead,
+                avoids_losses: params.looks_ahead(),
             },
             selection,
         }
@@ -132,7 +132,7 @@ impl<'a, 'b> SelectionAt<'a, 'b> {
         self.rules = PlyRules {
             turn,
             prior_bonus: self.rules.prior_bonus / 8.0,
-            avoids_losses: params.avoids_losses && !is_modelled,
+            avoids_losses: params.avoids_losses() && !is_modelled,
         };
     }
 
@@ -261,7 +261,7 @@ impl Descent {
     }
 
     /// Lets the visits of a group end at the node that they have reached, or notes that they go on.
-    fn arrive(&mut self, tree: &Tree, params: &Params, mut group: Group) {
+    fn arrive(&mut self, tree: &Tree, params: &SearchParams, mut group: Group) {
         let node = tree.node(group.id);
         let is_root = group.id == tree.root;
         let is_dead_end = self.is_at_memory_limit && node.n_children == 0 && node.n > 0;
@@ -343,7 +343,7 @@ impl Descent {
     }
 
     /// Makes groups of the visits that chose the same move. Those that stay come last and have ended.
-    fn split(&mut self, tree: &Tree, params: &Params, group: Group) {
+    fn split(&mut self, tree: &Tree, params: &SearchParams, group: Group) {
         let mut choices = std::mem::take(&mut self.choices);
         choices.sort_unstable();
         let mut start = group.visits.start;
@@ -376,7 +376,7 @@ impl Descent {
             let visit_state = match self.ends[index] {
                 End::Leaf => VisitState::Claimed,
                 End::Unexpanded => VisitState::Unexpanded,
-                End::Settled if params.out_of_order => {
+                End::Settled if params.options.out_of_order_eval() => {
                     self.trace(state.tree.root, head);
                     backup::revisit(state, params, &self.path, &self.steps);
                     visits.out_of_order += 1;
@@ -545,7 +545,7 @@ mod tests {
             tree: Tree::new(Default::default(), None),
             ..SearchState::default()
         };
-        let params = Params::new(&Options::default(), 8, true);
+        let params = SearchParams::new(&Options::default().search(), 8, true);
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
         let mut visits = Visits::new(state.tree.edges.take_writer(), None);
         let selection = Selection {
@@ -587,7 +587,7 @@ mod tests {
         for (children, expected) in cases {
             let children = children.map(|(n, wl)| child(n, wl));
             let mut state = SearchState::with_children(&children);
-            let params = Params::new(&Options::default(), 1, false);
+            let params = SearchParams::new(&Options::default().search(), 1, false);
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
             let mut descent = Descent::default();
             let mut selection = Selection {

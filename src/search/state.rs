@@ -48,7 +48,7 @@ impl SearchState {
         if !is_same_contempt(tree.contempt.as_ref(), contempt.as_ref()) {
             tree = Tree::default();
         }
-        match job.options.analyse_mode {
+        match job.options.analyse_mode() {
             true => {
                 // Half of the memory is left to the search.
                 let room = job.limits.tree_bytes.map_or(usize::MAX, |bytes| bytes / 2);
@@ -110,7 +110,7 @@ impl SearchState {
         }
         self.root_moves = chosen;
         self.table_moves = table_moves;
-        if job.options.certainty_prop > 0 {
+        if job.options.certainty_prop() > 0 {
             self.prove_mates_at_root(job);
         }
     }
@@ -251,11 +251,11 @@ impl SearchState {
     pub fn allow(&mut self, edges: &[u8]) {
         use rand::SeedableRng;
 
-        use crate::options::Options;
+        use crate::options::SearchOptions;
 
         let root = self.tree.edges(self.root());
         let wanted: Vec<PackedMove> = edges.iter().map(|&edge| root.at(edge).m()).collect();
         let mut rng = rand::rngs::Xoshiro256PlusPlus::seed_from_u64(1);
-        self.root_moves = RootMoves::new(&self.tree, &wanted, &Options::default(), &mut rng);
+        self.root_moves = RootMoves::new(&self.tree, &wanted, &SearchOptions::default(), &mut rng);
     }
 }

@@ -8,7 +8,7 @@ use super::{
     job::Job, limits::Limits, objective, open_choice::OpenChoice, report::Score, root::score,
     state::SearchState,
 };
-use crate::options::{Options, RootChoice};
+use crate::options::{RootChoice, SearchOptions};
 
 /// Time after the first evaluation from which on the speed is trusted to predict what is still possible.
 const SETTLING_TIME: Duration = Duration::from_millis(200);
@@ -20,7 +20,7 @@ const KLD_MINIMUM_VISITS: u32 = 10;
 #[derive(Debug)]
 pub(super) struct Stopper {
     limits: Limits,
-    options: Arc<Options>,
+    options: Arc<SearchOptions>,
     /// Smart pruning's factor; 0 turns it off.
     pruning_factor: f64,
     /// Whether the most visited move is played, so that a lead in visits decides.
@@ -44,20 +44,20 @@ pub(super) struct Stopper {
 impl Stopper {
     /// For one search.
     pub fn new(job: &Job) -> Stopper {
-        let options: &Options = &job.options;
+        let options = &job.options;
         let draw_score = options.draw_score_for(job.history.position().turn());
         let bank = job.limits.bank.clone();
         Stopper {
-            pruning_batches: options.smart_pruning_minimum_batches,
-            prunes_nodes: options.smart_pruning_nodes,
+            pruning_batches: options.smart_pruning_minimum_batches(),
+            prunes_nodes: options.smart_pruning_nodes(),
             batches: (0, 0),
             open_choice: bank.map(|bank| OpenChoice::new(bank, draw_score)),
             limits: job.limits.clone(),
             options: Arc::clone(&job.options),
-            pruning_factor: f64::from(options.smart_pruning_factor),
-            chooses_by_visits: options.root_choice == RootChoice::Visits,
-            minimum_kld_gain: options.minimum_kldgain_per_node,
-            kld_interval: options.kldgain_average_interval,
+            pruning_factor: f64::from(options.smart_pruning_factor()),
+            chooses_by_visits: options.root_choice() == RootChoice::Visits,
+            minimum_kld_gain: options.minimum_kldgain_per_node(),
+            kld_interval: options.kldgain_average_interval(),
             kld_previous: Vec::new(),
             kld_visits: 0,
             first: None,
@@ -242,6 +242,7 @@ mod tests {
     use super::*;
     use crate::{
         chess::History,
+        options::Options,
         search::{
             progress::Progress,
             tree::{
@@ -269,7 +270,7 @@ mod tests {
             budget: Some(Duration::from_secs(10)),
             ..Limits::default()
         };
-        let job = Job::new(History::default(), limits.clone(), Arc::new(options));
+        let job = Job::new(History::default(), limits.clone(), options.search());
         state.progress = Progress::new(&limits);
         let mut stopper = Stopper::new(&job);
         assert!(!stopper.is_over(state, Duration::ZERO));
@@ -322,7 +323,7 @@ mod tests {
             budget: Some(Duration::from_secs(10)),
             ..Limits::default()
         };
-        let job = Job::new(History::default(), limits, Arc::default());
+        let job = Job::new(History::default(), limits, SearchOptions::default());
         Stopper::new(&job).is_decided(state)
     }
 
@@ -345,7 +346,7 @@ mod tests {
             for (name, value) in settings {
                 options.set(name, value).unwrap();
             }
-            let job = Job::new(History::default(), limits(kind), Arc::new(options));
+            let job = Job::new(History::default(), limits(kind), options.search());
             let mut state = SearchState::with_children(children);
             state.progress = Progress::new(&limits(kind));
             let mut stopper = Stopper::new(&job);
@@ -405,7 +406,7 @@ mod tests {
                 nodes: Some(nodes),
                 ..Limits::default()
             };
-            let job = Job::new(History::default(), limits.clone(), Arc::new(options));
+            let job = Job::new(History::default(), limits.clone(), options.search());
             let children = [child(700, ROOT), child(300, ROOT)];
             let mut state = SearchState::with_children(&children);
             state.progress = Progress::new(&limits);
@@ -441,8 +442,8 @@ mod tests {
                 sc_limit: 10,
                 ..Options::default()
             };
-            let rule = Rule::new(&options, Some(Color::White));
-            let job = Job::new(History::default(), limits.clone(), Arc::new(options));
+            let rule = Rule::new(&options.search(), Some(Color::White));
+            let job = Job::new(History::default(), limits.clone(), options.search());
             let mut state = SearchState::with_children(&[child(visits, ROOT), child(9, ROOT)]);
             state.tree.rule = rule;
             Stopper::new(&job).is_over(&mut state, at)
@@ -468,7 +469,7 @@ mod tests {
                 }),
                 ..Limits::default()
             };
-            let job = Job::new(History::default(), limits, Arc::default());
+            let job = Job::new(History::default(), limits, SearchOptions::default());
             let nodes = [(wl[0], 6000), (wl[1], 5000)].map(|(wl, n)| Node {
                 n,
                 wl,

@@ -18,7 +18,7 @@ use super::{
     expand::Oracles,
     job::{Clock, Job, SystemClock, stream},
     outcome,
-    params::Params,
+    params::SearchParams,
     report::{MoveStat, Outcome, Report},
     state::SearchState,
     stopper::Stopper,
@@ -55,7 +55,7 @@ impl Shared {
     }
 
     /// Backs up a worker's batch.
-    pub fn back_up(&mut self, worker: &mut Worker, params: &Params, job: &Job) {
+    pub fn back_up(&mut self, worker: &mut Worker, params: &SearchParams, job: &Job) {
         worker.back_up(&mut self.state, params);
         self.state.choose_root_moves(job);
     }
@@ -72,7 +72,7 @@ pub struct TreeSearch {
     shared: Shared,
     worker: Worker,
     job: Job,
-    params: Arc<Params>,
+    params: Arc<SearchParams>,
     clock: Arc<dyn Clock>,
     started: Duration,
 }
@@ -80,7 +80,7 @@ pub struct TreeSearch {
 impl TreeSearch {
     /// Searches `job` on `tree`, which is re-rooted when the job's game continues the one it was built for, and dropped
     /// otherwise. Time counts from now.
-    pub fn new(tree: Tree, job: Job, params: Arc<Params>) -> TreeSearch {
+    pub fn new(tree: Tree, job: Job, params: Arc<SearchParams>) -> TreeSearch {
         TreeSearch::with_clock(tree, job, params, Arc::new(SystemClock::default()))
     }
 
@@ -88,7 +88,7 @@ impl TreeSearch {
     pub fn with_clock(
         tree: Tree,
         job: Job,
-        params: Arc<Params>,
+        params: Arc<SearchParams>,
         clock: Arc<dyn Clock>,
     ) -> TreeSearch {
         let mut shared = Shared::new(tree, &job);

@@ -18,7 +18,7 @@ use super::job::Job;
 use crate::{
     chess::wdl::Tails,
     network::Value,
-    options::{ContemptMode, Options},
+    options::{ContemptMode, SearchOptions},
 };
 
 /// How the values of one tree are changed.
@@ -46,7 +46,7 @@ impl WdlContempt {
                     ..scale
                 },
             },
-            max_s: job.options.wdl_max_s.into(),
+            max_s: job.options.wdl_max_s().into(),
             side,
             root_turn: job.history.position().turn(),
         };
@@ -109,12 +109,12 @@ fn is_endless_play(job: &Job) -> bool {
     let root_turn = job.history.position().turn();
     // While pondering, the engine's own side is not to move.
     let is_analysis = job.limits.infinite && job.contempt_side == Some(root_turn);
-    is_analysis && job.options.contempt_mode == ContemptMode::Play
+    is_analysis && job.options.contempt_mode() == ContemptMode::Play
 }
 
 /// Whether the options ask for an advantage that an endless analysis in `ContemptMode play` leaves out.
-pub fn is_left_out_in_analysis(options: &Options) -> bool {
-    options.contempt_mode == ContemptMode::Play && Scale::new(options).shift != 0.0
+pub fn is_left_out_in_analysis(options: &SearchOptions) -> bool {
+    options.contempt_mode() == ContemptMode::Play && Scale::new(options).shift != 0.0
 }
 
 fn tails(value: Value) -> Option<Tails> {
@@ -146,33 +146,30 @@ impl Scale {
         shift: 0.0,
     };
 
-    fn new(options: &Options) -> Scale {
-        let most = f64::from(options.contempt_max_value);
-        let contempt = f64::from(
-            options
-                .contempt
-                .against(&options.opponent, options.rating_advantage),
-        );
+    fn new(options: &SearchOptions) -> Scale {
+        let most = f64::from(options.contempt_max_value());
+        let list = options.contempt();
+        let contempt = f64::from(list.against(options.opponent(), options.rating_advantage()));
         let contempt = contempt.clamp(-most, most);
-        let scale = match options.wdl_calibration_elo {
+        let scale = match options.wdl_calibration_elo() {
             0.0 => Scale::by_draw_rate(options, contempt),
             elo => Scale::by_elo(options, elo.into(), contempt),
         };
         Scale {
-            shift: scale.shift * f64::from(options.wdl_contempt_attenuation),
+            shift: scale.shift * f64::from(options.wdl_contempt_attenuation()),
             ..scale
         }
     }
 
     /// Without ratings: the width follows from the wanted draw rate, the shift from what an Elo is worth after a book whose exits
     /// are as biased as `WDLBookExitBias` says.
-    fn by_draw_rate(options: &Options, contempt: f64) -> Scale {
-        let reference = width_of(options.wdl_draw_rate_reference);
-        let target = match options.wdl_draw_rate_target {
+    fn by_draw_rate(options: &SearchOptions, contempt: f64) -> Scale {
+        let reference = width_of(options.wdl_draw_rate_reference());
+        let target = match options.wdl_draw_rate_target() {
             0.0 => reference,
             rate => width_of(rate.max(0.001)),
         };
-        let bias = f64::from(options.wdl_book_exit_bias);
+        let bias = f64::from(options.wdl_book_exit_bias());
         let slope = |x: f64| (0.5 * x / target).cosh().powi(-2);
         let slopes = slope(1.0 - bias) + slope(1.0 + bias);
         Scale {
@@ -182,8 +179,8 @@ impl Scale {
     }
 
     /// With the engine's own rating: both players' accuracies and the difference of their advantages follow from theirs.
-    fn by_elo(options: &Options, elo: f64, contempt: f64) -> Scale {
-        let reference = width_of(options.wdl_draw_rate_reference);
+    fn by_elo(options: &SearchOptions, elo: f64, contempt: f64) -> Scale {
+        let reference = width_of(options.wdl_draw_rate_reference());
         let (own, opponent) = (game_pair_elo(elo), game_pair_elo(elo - contempt));
         let mean_square = (width_at(own).powi(2) + width_at(opponent).powi(2)) / 2.0;
         Scale {
@@ -226,7 +223,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{chess::History, search::Limits};
+    use crate::{chess::History, options::Options, search::Limits};
 
     fn options(settings: &[(&str, &str)]) -> Options {
         let mut options = Options::default();

@@ -8,7 +8,7 @@ use super::{
     error::Failure,
     expand::{Oracles, Replay},
     job::Job,
-    params::Params,
+    params::SearchParams,
     refine::Refinement,
     select::{BatchWanted, Descent, Selection},
     state::SearchState,
@@ -65,7 +65,7 @@ impl Worker {
     ///
     /// # Errors
     /// When the tree has no room for more.
-    pub fn select(&mut self, state: &mut SearchState, params: &Params) -> Result<(), Full> {
+    pub fn select(&mut self, state: &mut SearchState, params: &SearchParams) -> Result<(), Full> {
         self.paths.back_up(state, params, &mut self.visits, false);
         self.refinement.settle(state);
         self.first = self.visits.list.len();
@@ -129,7 +129,7 @@ impl Worker {
         let params = oracles.params;
         let new = self.visits.list.len() - self.first;
         let ready = self.visits.ready(self.first);
-        if !params.out_of_order {
+        if !params.options.out_of_order_eval() {
             return Ok(false);
         }
         self.visits.out_of_order += ready;
@@ -145,7 +145,7 @@ impl Worker {
     }
 
     /// Backs up the batch and undoes its collisions.
-    pub fn back_up(&mut self, state: &mut SearchState, params: &Params) {
+    pub fn back_up(&mut self, state: &mut SearchState, params: &SearchParams) {
         self.paths.back_up(state, params, &mut self.visits, true);
         self.refinement.settle(state);
     }

@@ -217,7 +217,7 @@ impl<'p> GameInPlay<'p> {
             tables: player.tables.clone(),
             // Each search has random numbers of its own, also in a position that comes up again.
             seed: mix(self.seed ^ mix(self.moves.len() as u64 + 1)),
-            ..Job::new(self.history.clone(), limits, Arc::clone(options))
+            ..Job::new(self.history.clone(), limits, options.search())
         }
     }
 

@@ -15,37 +15,21 @@ use crate::{
         compose::role::Role,
         load::weights::{self, AUTODISCOVER},
     },
-    options::Options,
+    options::{Effect, OptionRow, Options},
 };
 use sha2::{Digest, Sha256};
 
-/// Options that say where, how fast and what is told, not what is played.
-const WITHOUT_EFFECT: &[&str] = &[
-    "Threads",
-    "NNCacheSize",
-    "RamLimitMb",
-    "NodesPerSecondLimit",
-    "OnnxRuntimePath",
-    "LogFile",
-    "Preload",
-    "Seed",
-    "Ponder",
-    "MoveOverheadMs",
-    "Slowmover",
-    "MultiPV",
-    "PerPVCounters",
-    "ScoreType",
-    "UCI_ShowWDL",
-    "UCI_ShowEPS",
-    "UCI_ShowMovesLeft",
-    "ShowObjective",
-    "VerboseMoveStats",
-    "LogLiveStats",
-    "WeightsFile",
-    "OpponentWeights",
-    "RefineWeights",
-    "SyzygyPath",
-];
+/// Options that do not decide what is played, but have been in manifests from the beginning: a run is resumed only with the
+/// manifest that it was started with.
+const RECORDED_ANYWAY: [&str; 3] = ["OpponentRating", "StrictTiming", "TimeManager"];
+
+/// Whether a player's manifest has the value of an option: those that decide what is played. The seed is the run's.
+fn is_recorded(row: &OptionRow) -> bool {
+    match row.effect {
+        Effect::Play => row.name != "Seed",
+        _ => RECORDED_ANYWAY.contains(&row.name),
+    }
+}
 
 /// The manifest of a plan, as far as the plan says it.
 ///
@@ -97,7 +81,7 @@ fn player(player: &Contestant) -> Result<Value> {
         .options
         .rows()
         .into_iter()
-        .filter(|row| !WITHOUT_EFFECT.contains(&row.name))
+        .filter(is_recorded)
         .map(|row| (row.name.to_owned(), json!(row.default)))
         .collect();
     let [main, opponent, refiner] = networks(&player.options)?;

@@ -14,7 +14,7 @@ use crate::{
     network::{Evaluator, opponent::Networks},
     options::Options,
     player::contempt_side,
-    search::Params,
+    search::SearchParams,
     syzygy::Tables,
 };
 
@@ -32,7 +32,7 @@ pub struct Contestant {
     /// Endgame tables.
     pub tables: Option<Arc<Tables>>,
     networks: Networks,
-    params: Arc<Params>,
+    params: Arc<SearchParams>,
     /// Which of the plan's evaluators it asks with White and with Black.
     evaluators: [usize; 2],
 }
@@ -41,7 +41,7 @@ impl Contestant {
     /// A player with these options. If `MinibatchSize` names no other number, a tree adds one position at a time to a batch:
     /// other games fill it, and no visit has to be chosen before the last one is known.
     pub fn new(name: &str, options: Options, nodes: u64, networks: Networks) -> Contestant {
-        let params = Params::with_batches(1..=1, &options, &*networks.main);
+        let params = SearchParams::with_batches(1..=1, &options.search(), &*networks.main);
         let fast_options = Arc::new(Options {
             noise_epsilon: 0.0,
             ..options.clone()
@@ -72,7 +72,7 @@ impl Contestant {
     }
 
     /// The search parameters.
-    pub fn params(&self) -> Arc<Params> {
+    pub fn params(&self) -> Arc<SearchParams> {
         Arc::clone(&self.params)
     }
 }

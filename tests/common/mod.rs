@@ -96,7 +96,7 @@ impl Setup {
             root_moves,
             contempt_side: self.contempt_side.or(Some(history.position().turn())),
             tables: self.tables.clone(),
-            ..Job::new(history.clone(), limits, options)
+            ..Job::new(history.clone(), limits, options.search())
         };
         let clock = SystemClock::default();
         let stop = StopSignal::default();

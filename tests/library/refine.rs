@@ -10,7 +10,7 @@ use scorn::{
     chess::PackedMove,
     network::{Advice, Batch, EvaluateError, Evaluator, opponent::Networks},
     options::Options,
-    search::{Job, Limits, Params, Tree, TreeSearch},
+    search::{Job, Limits, SearchParams, Tree, TreeSearch},
 };
 use shakmaty::Color;
 
@@ -215,12 +215,12 @@ fn one_that_fails_says_so_and_the_tree_stays_whole() {
     };
     let options = Arc::new(options(&[("Threads", "1")]));
     let evaluator = networks.against(&options, Some(Color::White));
-    let params = Arc::new(Params::for_evaluator(&options, &*evaluator));
+    let params = Arc::new(SearchParams::for_evaluator(&options.search(), &*evaluator));
     let limits = Limits {
         nodes: Some(1000),
         ..Limits::default()
     };
-    let job = Job::new(position("startpos"), limits, options);
+    let job = Job::new(position("startpos"), limits, options.search());
     let mut search = TreeSearch::new(Tree::default(), job, params);
     let mut batch = Batch::default();
     let error = loop {

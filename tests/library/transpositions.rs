@@ -8,7 +8,7 @@ use scorn::{
     network::{Batch, EvaluateError, Evaluator, Value, hash::HashEvaluator},
     options::Options,
     search::{
-        Job, Limits, Params, Tree, TreeSearch,
+        Job, Limits, SearchParams, Tree, TreeSearch,
         tree::node::{Node, Origin},
     },
 };
@@ -75,9 +75,9 @@ fn search(tree: Tree, game: &History, nodes: u64, options: &Options) -> TreeSear
     let job = Job {
         contempt_side: Some(game.position().turn()),
         seed: 5,
-        ..Job::new(game.clone(), limits, options.clone())
+        ..Job::new(game.clone(), limits, options.search())
     };
-    let params = std::sync::Arc::new(Params::for_evaluator(&options, &Hopeful));
+    let params = std::sync::Arc::new(SearchParams::for_evaluator(&options.search(), &Hopeful));
     let mut search = TreeSearch::new(tree, job, params);
     let mut batch = Batch::default();
     while !search.is_over() {

@@ -9,7 +9,9 @@ use scorn::{
         Batch, EvaluateError, Evaluator, Immediate, Value, cache::Cached, hash::HashEvaluator,
     },
     options::Options,
-    search::{Job, Limits, MoveStat, Params, Silent, StopSignal, SystemClock, Tree, TreeSearch},
+    search::{
+        Job, Limits, MoveStat, SearchParams, Silent, StopSignal, SystemClock, Tree, TreeSearch,
+    },
 };
 use shakmaty::{Color, Position};
 
@@ -43,7 +45,7 @@ fn search(
     number: usize,
     history: &History,
     options: &Arc<Options>,
-    params: &Arc<Params>,
+    params: &Arc<SearchParams>,
 ) -> TreeSearch {
     let limits = Limits {
         nodes: Some(20 + number as u64 % 300),
@@ -52,7 +54,7 @@ fn search(
     let job = Job {
         contempt_side: Some(history.position().turn()),
         seed: number as u64,
-        ..Job::new(history.clone(), limits, Arc::clone(options))
+        ..Job::new(history.clone(), limits, options.search())
     };
     TreeSearch::new(Tree::default(), job, Arc::clone(params))
 }
@@ -79,7 +81,10 @@ fn run_alone(mut search: TreeSearch) -> TreeSearch {
 fn two_hundred_trees_share_batches_and_each_finds_what_it_finds_alone() {
     for sc_limit in [1_000_000_000, 10] {
         let options = options(sc_limit);
-        let params = Arc::new(Params::for_evaluator(&options, &HashEvaluator));
+        let params = Arc::new(SearchParams::for_evaluator(
+            &options.search(),
+            &HashEvaluator,
+        ));
         let positions = positions();
         let make = |(number, history)| search(number, history, &options, &params);
         let alone: Vec<_> = positions.iter().enumerate().map(make).collect();
@@ -112,7 +117,10 @@ fn a_threaded_search_of_one_thread_finds_the_same() {
         threads: 1,
         ..(*options(12)).clone()
     });
-    let params = Arc::new(Params::for_evaluator(&options, &HashEvaluator));
+    let params = Arc::new(SearchParams::for_evaluator(
+        &options.search(),
+        &HashEvaluator,
+    ));
     for (number, history) in positions().iter().enumerate().step_by(17) {
         let alone = run_alone(search(number, history, &options, &params));
         let mut tree = Tree::default();
@@ -139,13 +147,16 @@ fn a_threaded_search_of_one_thread_finds_the_same() {
 #[test]
 fn a_small_tree_takes_little_memory_and_goes_on_with_the_game() {
     let options = options(1_000_000_000);
-    let params = Arc::new(Params::for_evaluator(&options, &HashEvaluator));
+    let params = Arc::new(SearchParams::for_evaluator(
+        &options.search(),
+        &HashEvaluator,
+    ));
     let history = position("startpos");
     let limits = Limits {
         nodes: Some(10),
         ..Limits::default()
     };
-    let job = Job::new(history.clone(), limits, Arc::clone(&options));
+    let job = Job::new(history.clone(), limits, options.search());
     let search = run_alone(TreeSearch::new(Tree::default(), job, Arc::clone(&params)));
     assert!(search.tree().memory() < 8192, "{}", search.tree().memory());
     // The tree of the next search is what stays of this one.
@@ -163,7 +174,7 @@ fn a_small_tree_takes_little_memory_and_goes_on_with_the_game() {
         nodes: Some(u64::from(visits)),
         ..Limits::default()
     };
-    let next = Job::new(after.clone(), limits, options);
+    let next = Job::new(after.clone(), limits, options.search());
     let next = TreeSearch::new(search.into_tree(), next, params);
     assert_eq!(next.tree().node(next.tree().root()).n, visits);
     assert_eq!(next.tree().root_turn(), Color::Black);
@@ -173,9 +184,12 @@ fn a_small_tree_takes_little_memory_and_goes_on_with_the_game() {
 #[test]
 fn a_finished_game_is_over_at_once() {
     let options = options(1_000_000_000);
-    let params = Arc::new(Params::for_evaluator(&options, &HashEvaluator));
+    let params = Arc::new(SearchParams::for_evaluator(
+        &options.search(),
+        &HashEvaluator,
+    ));
     let mate = position("R5k1/5ppp/8/8/8/8/8/6K1 b - - 0 1");
-    let job = Job::new(mate, Limits::default(), options);
+    let job = Job::new(mate, Limits::default(), options.search());
     let mut search = TreeSearch::new(Tree::default(), job, params);
     assert!(search.is_over());
     let mut batch = Batch::default();
@@ -188,7 +202,10 @@ fn a_finished_game_is_over_at_once() {
 #[test]
 fn what_could_not_be_evaluated_is_taken_back() {
     let options = options(1_000_000_000);
-    let params = Arc::new(Params::for_evaluator(&options, &HashEvaluator));
+    let params = Arc::new(SearchParams::for_evaluator(
+        &options.search(),
+        &HashEvaluator,
+    ));
     let mut cancelled = search(100, &position("startpos"), &options, &params);
     let mut batch = Batch::default();
     while !cancelled.is_over() {
@@ -246,7 +263,10 @@ fn a_policy_that_comes_with_the_second_visit_changes_nothing() {
             minibatch_size: 1,
             ..(*options(sc_limit)).clone()
         });
-        let params = Arc::new(Params::for_evaluator(&options, &HashEvaluator));
+        let params = Arc::new(SearchParams::for_evaluator(
+            &options.search(),
+            &HashEvaluator,
+        ));
         for (number, history) in positions().iter().enumerate().step_by(13) {
             let at_once = run_alone(search(number, history, &options, &params));
             let mut later = search(number, history, &options, &params);
@@ -286,7 +306,7 @@ fn several_threads_with_a_policy_on_the_second_visit_add_up() {
             nodes: Some(3000),
             ..Limits::default()
         };
-        let job = Job::new(position("startpos"), limits, options);
+        let job = Job::new(position("startpos"), limits, options.search());
         let mut tree = Tree::default();
         let clock = SystemClock::default();
         let stop = StopSignal::default();
@@ -302,7 +322,10 @@ fn a_root_that_is_in_the_cache_is_searched_like_any_other() {
         minibatch_size: 1,
         ..(*options(1_000_000_000)).clone()
     });
-    let params = Arc::new(Params::for_evaluator(&options, &HashEvaluator));
+    let params = Arc::new(SearchParams::for_evaluator(
+        &options.search(),
+        &HashEvaluator,
+    ));
     let cached = Cached::new(Arc::new(HashEvaluator), 10_000);
     let mut found = Vec::new();
     for _ in 0..2 {
@@ -329,14 +352,17 @@ fn transpositions_change_what_is_found_and_leave_the_tree_consistent() {
         let mut options = Options::default();
         options.set("Transpositions", transpositions).unwrap();
         options.set("MinibatchSize", "4").unwrap();
-        let params = Arc::new(Params::for_evaluator(&options, &HashEvaluator));
+        let params = Arc::new(SearchParams::for_evaluator(
+            &options.search(),
+            &HashEvaluator,
+        ));
         let limits = Limits {
             nodes: Some(20_000),
             ..Limits::default()
         };
         // Few pieces, many ways to the same positions.
         let start = position("8/2k5/3p4/p2P1p2/P2P1P2/8/8/3K4 w - - 0 1");
-        let job = Job::new(start, limits, Arc::new(options));
+        let job = Job::new(start, limits, options.search());
         let search = run_alone(TreeSearch::new(Tree::default(), job, params));
         let visits: Vec<u32> = found(&search).1.iter().map(|stat| stat.n).collect();
         (visits, search.tree().memory())

@@ -201,17 +201,20 @@ fn what_is_wrong_is_told_with_line_and_column() {
         ),
         (
             "[[profile]]\n\n  odds = \"QX\"",
-            "line 3, column 10: 'QX' is no signature",
+            "line 3, column 10: 'QX' is not a signature",
         ),
         (
             "[[profile]]\nodds = [\"Q\", \"\"]",
-            "line 2, column 14: '' is no signature",
+            "line 2, column 14: '' is not a signature",
         ),
         (
             "[[profile]]\nrating = \"2000..1000\"",
-            "line 2, column 10: '2000..1000' is no range",
+            "line 2, column 10: '2000..1000' is not a range",
         ),
-        ("[[profile]]\nrating = 1000", "line 2, column 10: a text"),
+        (
+            "[[profile]]\nrating = 1000",
+            "line 2, column 10: expected a text",
+        ),
         (
             "[[profile]]\ncolour = \"red\"",
             "line 2, column 10: 'red' is neither",
@@ -222,13 +225,13 @@ fn what_is_wrong_is_told_with_line_and_column() {
         ),
         (
             "[[profile]]\nelo = \"1..\"",
-            "line 2, column 1: 'elo' is not known",
+            "line 2, column 1: unknown key 'elo'",
         ),
         (
             "[[profiles]]\n",
-            "line 1, column 3: 'profiles' is not known",
+            "line 1, column 3: unknown entry 'profiles'",
         ),
-        ("profile = 3", "line 1, column 1: written as [[profile]]"),
+        ("profile = 3", "line 1, column 1: a list of profiles"),
         (
             "[[profile]]\nset = { Profiles = \"off\" }",
             "line 2, column 9: Profiles cannot be set",

@@ -375,7 +375,7 @@ fn a_configuration_file_can_be_named_by_the_gui() {
     assert!(
         lines
             .iter()
-            .any(|line| line.contains("task-workers is one of lc0")),
+            .any(|line| line.contains("task-workers exists in lc0 only")),
         "{lines:?}"
     );
     assert!(

@@ -28,7 +28,7 @@ use crate::{
         load::weights::{files_of, identities},
         opponent,
     },
-    options::Options,
+    options::{Effect, Options},
     player::{Load, Player},
     search::Limits,
     terminal::tell,
@@ -99,10 +99,10 @@ impl AnalyzeArgs {
 
     /// The options with what whole games need.
     fn options(&self, options: Options, is_limit_set: bool) -> Options {
-        let options = match options.analyse_mode {
-            true => options.without_chance(),
-            false => options,
-        };
+        let mut options = options;
+        if options.analyse_mode {
+            options.disable_randomness();
+        }
         if !self.is_reviewed() {
             return options;
         }
@@ -154,24 +154,14 @@ impl AnalyzeArgs {
         }
     }
 
-    /// A fingerprint of what decides the results: limits, networks and options, but for those that only say how fast.
+    /// A fingerprint of what decides the results: limits, networks and options.
     fn settings(&self, options: &Options) -> Result<String> {
-        let usual = Options::default();
-        let deciding = Options {
-            threads: usual.threads,
-            onnx_runtime_path: usual.onnx_runtime_path,
-            nn_cache_size: usual.nn_cache_size,
-            ram_limit_mb: usual.ram_limit_mb,
-            nps_limit: usual.nps_limit,
-            log_file: usual.log_file,
-            preload: usual.preload,
-            // Networks are what is in their files.
-            weights_file: usual.weights_file,
-            opponent_weights: usual.opponent_weights,
-            opponent_rating: usual.opponent_rating,
-            refine_weights: usual.refine_weights,
-            ..options.clone()
-        };
+        let deciding = options.with_defaults_where(|row| match row.effect {
+            // Networks are identified by their contents.
+            Effect::Speed | Effect::Weights => true,
+            Effect::Output => row.is_only_uci,
+            Effect::Play | Effect::Tables | Effect::Clock => false,
+        });
         let (limits, networks) = (self.limits(options), identities(options)?);
         let settings = format!("{limits:?} {} {networks:?} {deciding:?}", self.moves);
         Ok(sha256(settings.as_bytes())[..16].to_owned())

@@ -14,7 +14,7 @@ use crate::{
         load::wishes::adapted,
         opponent::{self, Networks},
     },
-    options::{ONLY_UCI, Options, ScSampling, settings},
+    options::{Options, ScSampling, settings},
     player::Load,
     selfplay::{
         driver,
@@ -131,10 +131,10 @@ fn side_options(both: &Options, by_hand: &BTreeSet<&'static str>, text: &str) ->
     for setting in settings(text) {
         let (name, value) = setting?;
         options.set(name, value)?;
-        let known = Options::name_of(name);
-        let is_meant = known.is_none_or(|name| !ONLY_UCI.contains(&name));
-        ensure!(is_meant, "{name} means nothing to self-play");
-        by_hand.extend(known);
+        if let Some(row) = options.row(name) {
+            ensure!(!row.is_only_uci, "{name} means nothing to self-play");
+            by_hand.insert(row.name);
+        }
     }
     let options = adapted(options, &by_hand);
     check_meaning(&options)?;

@@ -5,7 +5,7 @@
 
 use shakmaty::Color;
 
-use crate::options::{Options, ScSampling};
+use crate::options::{ScSampling, SearchOptions};
 
 /// Whose nodes freeze, when, and how replies are drawn afterwards.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,21 +22,21 @@ pub struct Rule {
 
 impl Rule {
     /// The rule that `ScLimit`, `ScTemperature` and `ScSampling` make for a contempt side; `None` for plain PUCT.
-    pub fn new(options: &Options, contempt_side: Option<Color>) -> Option<Rule> {
+    pub fn new(options: &SearchOptions, contempt_side: Option<Color>) -> Option<Rule> {
         let contempt_side = contempt_side?;
         if options.is_plain_puct() {
             return None;
         }
-        let side = if options.sc_limit < 0 {
+        let side = if options.sc_limit() < 0 {
             contempt_side
         } else {
             contempt_side.other()
         };
         Some(Rule {
             side,
-            limit: options.sc_limit.unsigned_abs(),
-            temperature: options.sc_temperature,
-            sampling: options.sc_sampling,
+            limit: options.sc_limit().unsigned_abs(),
+            temperature: options.sc_temperature(),
+            sampling: options.sc_sampling(),
         })
     }
 }
@@ -172,6 +172,7 @@ impl ReplyRecords {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Options;
 
     #[test]
     fn no_limit_and_a_limit_of_zero_are_plain_puct() {
@@ -180,7 +181,7 @@ mod tests {
                 sc_limit,
                 ..Options::default()
             };
-            Rule::new(&options, Some(Color::White)).map(|rule| (rule.side, rule.limit))
+            Rule::new(&options.search(), Some(Color::White)).map(|rule| (rule.side, rule.limit))
         };
         assert_eq!([0, 1_000_000_000, -1_000_000_000].map(side_of), [None; 3]);
         assert_eq!(side_of(20), Some((Color::Black, 20)));
