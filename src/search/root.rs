@@ -429,7 +429,7 @@ mod tests {
         let job = Job::new(
             crate::chess::History::default(),
             crate::search::Limits::default(),
-            std::sync::Arc::new(options),
+            options.search(),
         );
         for seed in 0..20 {
             let mut rng = rand::SeedableRng::seed_from_u64(seed);

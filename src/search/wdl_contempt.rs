@@ -220,28 +220,22 @@ fn advantage_at(elo: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{chess::History, options::Options, search::Limits};
 
-    fn options(settings: &[(&str, &str)]) -> Options {
+    fn options(settings: &[(&str, &str)]) -> SearchOptions {
         let mut options = Options::default();
         for (name, value) in settings {
             options.set(name, value).unwrap();
         }
-        options
+        options.search()
     }
 
     /// A search of the starting position, for White.
     fn job(settings: &[(&str, &str)]) -> Job {
         Job {
             contempt_side: Some(Color::White),
-            ..Job::new(
-                History::default(),
-                Limits::default(),
-                Arc::new(options(settings)),
-            )
+            ..Job::new(History::default(), Limits::default(), options(settings))
         }
     }
 
