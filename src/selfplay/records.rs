@@ -9,15 +9,24 @@ use crate::{
     chess::{History, PackedMove, setup, wdl},
     dataset::{
         record::{Record, Source, mate_score},
-        searched::{FROZEN, Samples, SearchedRoot},
+        searched::{FROZEN, Samples, SearchedRoot, WHOLE},
     },
     options::ScoreType,
-    search::Score,
+    search::{MoveStat, Score},
 };
 
 /// Which players' moves become training positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sides(pub [bool; 2]);
+
+/// What a training position says about the moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MoveTarget {
+    /// The visits of the search.
+    Visits,
+    /// The priors of the root, in millionths: the network's policy, with the player's `PolicyTemperature`.
+    Policy,
+}
 
 /// A position of a game that is a sample: its search had all nodes.
 pub struct Sample<'g> {
@@ -60,13 +69,15 @@ pub fn for_each_sample(game: &Played, sides: Sides, mut show: impl FnMut(&Sample
 }
 
 /// The positions of a game, for training.
-pub fn samples_of(game: &Played, sides: Sides) -> Samples {
+pub fn samples_of(game: &Played, sides: Sides, target: MoveTarget) -> Samples {
     let mut samples = Samples::default();
-    for_each_sample(game, sides, |sample| push(&mut samples, game, sample));
+    for_each_sample(game, sides, |sample| {
+        push(&mut samples, game, sample, target);
+    });
     samples
 }
 
-fn push(samples: &mut Samples, game: &Played, sample: &Sample<'_>) {
+fn push(samples: &mut Samples, game: &Played, sample: &Sample<'_>, target: MoveTarget) {
     let position = sample.history.position();
     let turn = position.turn();
     let thought = sample.thought;
@@ -84,16 +95,39 @@ fn push(samples: &mut Samples, game: &Played, sample: &Sample<'_>) {
     };
     record.plies_left = u16::try_from(sample.plies_left).unwrap_or(u16::MAX - 1);
     record.game = game.number as u32;
-    let searched = thought.moves.iter().filter_map(|stat| {
-        let frozen = if stat.frozen { FROZEN } else { 0 };
-        Some((pack(stat.m?) | frozen, stat.n))
-    });
+    let moves: Vec<(u16, u32)> = match target {
+        MoveTarget::Visits => visits_of(thought, pack),
+        MoveTarget::Policy => policy_of(thought, pack),
+    };
+    let (best, visits) = match target {
+        MoveTarget::Visits => (pack(thought.best), thought.visits),
+        MoveTarget::Policy => {
+            let first = moves.iter().max_by_key(|&&(_, share)| share);
+            let sum = moves.iter().map(|&(_, share)| share).sum();
+            (first.map_or(0, |&(m, _)| m), sum)
+        }
+    };
     let root = SearchedRoot {
-        best: pack(thought.best),
-        visits: thought.visits,
+        best,
+        visits,
         value: thought.root,
     };
-    samples.push(&record, &root, searched);
+    samples.push(&record, &root, moves.into_iter());
+}
+
+/// The root's moves and their visits.
+fn visits_of(thought: &Thought, pack: impl Fn(PackedMove) -> u16) -> Vec<(u16, u32)> {
+    let entry = |stat: &MoveStat| {
+        let frozen = if stat.frozen { FROZEN } else { 0 };
+        Some((pack(stat.m?) | frozen, stat.n))
+    };
+    thought.moves.iter().filter_map(entry).collect()
+}
+
+/// The root's moves and their priors, in millionths.
+fn policy_of(thought: &Thought, pack: impl Fn(PackedMove) -> u16) -> Vec<(u16, u32)> {
+    let entry = |stat: &MoveStat| Some((pack(stat.m?), (stat.p * WHOLE).round() as u32));
+    thought.moves.iter().filter_map(entry).collect()
 }
 
 /// The search's score as records have it.
@@ -109,11 +143,14 @@ fn score(thought: &Thought) -> i16 {
 
 #[cfg(test)]
 mod tests {
+    use shakmaty::Color;
+
     use super::*;
     use crate::{
-        dataset::searched::SearchedFile,
+        dataset::searched::{Searched, SearchedFile},
         game::adjudicate::Ending,
         network::Value,
+        search::tree::node::Bounds,
         selfplay::played::{Raw, Reason},
     };
 
@@ -155,6 +192,14 @@ mod tests {
         }
     }
 
+    /// Reads the first training position of a game.
+    fn first_sample(game: &Played, target: MoveTarget) -> Searched {
+        let samples = samples_of(game, Sides([true; 2]), target);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), samples.to_file()).unwrap();
+        SearchedFile::open(file.path()).unwrap().get(0).unwrap()
+    }
+
     #[test]
     fn records_of_chess960_say_so() {
         let usual = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
@@ -163,11 +208,44 @@ mod tests {
             (usual, Source::EngineGame),
             (other, Source::Chess960EngineGame),
         ] {
-            let samples = samples_of(&game(fen, "e2e4"), Sides([true; 2]));
-            let file = tempfile::NamedTempFile::new().unwrap();
-            std::fs::write(file.path(), samples.to_file()).unwrap();
-            let searched = SearchedFile::open(file.path()).unwrap().get(0).unwrap();
+            let searched = first_sample(&game(fen, "e2e4"), MoveTarget::Visits);
             assert_eq!(searched.record.source(), Some(source));
         }
+    }
+
+    #[test]
+    fn the_policy_can_take_the_place_of_visits() {
+        let fen = "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1";
+        let mut game = game(fen, "e2e4");
+        let pack = |m: &str| {
+            let m = setup::parse_move(&game.start, m).unwrap();
+            (m, Record::pack_move(m.unpack(&game.start), Color::White))
+        };
+        let [(pushed, two_squares), (king, aside)] = ["e2e4", "e1d1"].map(pack);
+        let stat = |m, n, p| MoveStat {
+            m: Some(m),
+            n,
+            in_flight: 0,
+            p,
+            value: None,
+            q: 0.0,
+            u: 0.0,
+            s: 0.0,
+            v: None,
+            bounds: Bounds::OPEN,
+            frozen: false,
+        };
+        let By::Search(thought) = &mut game.moves[0].by else {
+            panic!("the move is a search's");
+        };
+        thought.moves = vec![stat(pushed, 5, 0.25), stat(king, 2, 0.75)];
+        let visits = first_sample(&game, MoveTarget::Visits);
+        assert_eq!(visits.moves, [(two_squares, 5), (aside, 2)]);
+        assert_eq!((visits.best, visits.visits), (two_squares, 1));
+        let policy = first_sample(&game, MoveTarget::Policy);
+        assert_eq!(policy.moves, [(two_squares, 250_000), (aside, 750_000)]);
+        assert_eq!((policy.best, policy.visits), (aside, 1_000_000));
+        // The move that was played is the same.
+        assert_eq!(policy.record, visits.record);
     }
 }

@@ -10,7 +10,7 @@ use super::{
     driver::{self, GamesProgress, Workload},
     plan::Plan,
     played::{By, Played, PlayedMove, Seat},
-    records::{Sides, for_each_sample, samples_of},
+    records::{MoveTarget, Sides, for_each_sample, samples_of},
     store::{BALANCE, GameFacts, GameTally, Store, StoredGame},
 };
 use crate::dataset::searched::Samples;
@@ -18,8 +18,8 @@ use crate::dataset::searched::Samples;
 /// What a run keeps besides games and results.
 #[derive(Clone, Copy, Debug)]
 pub struct TrainingOutput {
-    /// Record files with all visits.
-    pub records: bool,
+    /// Record files, and what they hold of the moves; none are written without it.
+    pub records: Option<MoveTarget>,
     /// lc0's training chunks.
     pub chunks: bool,
     /// Whose positions.
@@ -64,7 +64,7 @@ impl<O: RunObserver> SelfplayRun<O> {
 
     /// Whether training positions were requested and none of the games has any.
     pub fn lacks_samples(&self) -> bool {
-        let is_requested = self.output.records || self.output.chunks;
+        let is_requested = self.output.records.is_some() || self.output.chunks;
         is_requested && self.store.facts().values().all(|game| game.samples == 0)
     }
 
@@ -105,11 +105,11 @@ fn stored(
         false => None,
     };
     let samples = match output.records {
-        true => samples_of(played, sides),
-        false => Samples::default(),
+        Some(target) => samples_of(played, sides, target),
+        None => Samples::default(),
     };
     let (mut count, mut frozen) = (0, 0);
-    if output.records || output.chunks {
+    if output.records.is_some() || output.chunks {
         for_each_sample(played, sides, |sample| {
             count += 1;
             frozen += u64::from(sample.is_frozen());

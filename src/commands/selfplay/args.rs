@@ -7,7 +7,10 @@ use anyhow::Result;
 use crate::{
     commands::numbers::{number_from, percent, share},
     game::adjudicate::{DrawRule, RuleError, WinRule},
-    selfplay::{records::Sides, run::TrainingOutput},
+    selfplay::{
+        records::{MoveTarget, Sides},
+        run::TrainingOutput,
+    },
 };
 
 /// Shown below the options.
@@ -121,6 +124,10 @@ pub struct SelfplayArgs {
     /// Whose positions --records and --chunks write.
     #[arg(long, value_enum, default_value = "both", requires = "kept")]
     pub record_side: RecordSide,
+    /// Write the network's policy of each position with --records in place of visits, with the player's PolicyTemperature;
+    /// so games of one node a move hold what their network predicts.
+    #[arg(long, requires = "records")]
+    pub record_policy: bool,
     /// Hold (w+l)/d at this: between batches of games ScLimit moves (from 5, or what --sc-limit says). With --odds the
     /// first side gives them with this limit, and the second searches as many nodes without search-contempt.
     #[arg(long, value_name = "RATIO", value_parser = ratio)]
@@ -151,7 +158,10 @@ impl SelfplayArgs {
     /// The training data that is written besides games.
     pub(super) fn training_output(&self) -> TrainingOutput {
         TrainingOutput {
-            records: self.records,
+            records: self.records.then_some(match self.record_policy {
+                true => MoveTarget::Policy,
+                false => MoveTarget::Visits,
+            }),
             chunks: self.chunks,
             sides: self.record_side.sides(),
         }

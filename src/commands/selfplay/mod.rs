@@ -178,13 +178,16 @@ fn manifest(args: &SelfplayArgs, plan: &Plan) -> Result<Map<String, Value>> {
             "odds": args.odds.is_some(),
         })
     });
-    let training = json!({
+    let mut training = json!({
         "records": args.records,
         "chunks": args.chunks,
         "a": sides[0],
         "b": sides[1],
         "frozen": "bit 15 of a visit entry's move; frozen_samples in summary.json",
     });
+    if args.record_policy {
+        training["policy"] = json!("the network's, in place of visits");
+    }
     for (name, value) in [
         ("games", json!(args.games)),
         ("games_per_file", json!(args.games_per_file)),
