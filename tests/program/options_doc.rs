@@ -1,24 +1,46 @@
-//! The README's table of options is the program's own, and docs/options.md knows all of them and lc0's. `SCORN_WRITE_DOCS=1 cargo test --test program options_doc` renews it.
+//! docs/options.md lists every option of the program, and compares it with every option of lc0. The tables between its
+//! markers are generated: `SCORN_WRITE_DOCS=1 cargo test --test options_doc` renews them.
 
-use std::{collections::BTreeMap, env, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, fs,
+    path::PathBuf,
+};
 
 use scorn::options::{BUTTONS, CONFIG_FILE, OptionKind, Options, lc0::only_in_lc0};
 
 const BEGIN: &str = "<!-- options: written by tests/options_doc.rs -->\n";
 const END: &str = "<!-- end of options -->\n";
+const BEGIN_OWN: &str = "<!-- own options: written by tests/options_doc.rs -->\n";
+const END_OWN: &str = "<!-- end of own options -->\n";
 
+/// The number of lc0's options, so that none disappears from the page unnoticed.
+const LC0_OPTIONS: usize = 96;
+
+fn page_path() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/options.md")
+}
+
+fn page() -> String {
+    fs::read_to_string(page_path())
+        .unwrap()
+        .replace("\r\n", "\n")
+}
+
+/// The text of a table cell: Markdown shows everything between backticks as it is.
+fn cell(text: &str) -> String {
+    let escape = |(index, part): (usize, &str)| match index % 2 {
+        0 => part.replace('<', "&lt;"),
+        _ => part.to_owned(),
+    };
+    let parts: Vec<String> = text.split('`').enumerate().map(escape).collect();
+    parts.join("`").replace('|', "\\|")
+}
+
+/// The table of all options, a row each.
 fn table() -> String {
     let mut text =
         String::from("| Option | Flag | Values | Default | Meaning |\n|---|---|---|---|---|\n");
-    let cell = |text: &str| {
-        // Within backticks Markdown shows everything as it is.
-        let escape = |(index, part): (usize, &str)| match index % 2 {
-            0 => part.replace('<', "&lt;"),
-            _ => part.to_owned(),
-        };
-        let parts: Vec<String> = text.split('`').enumerate().map(escape).collect();
-        parts.join("`").replace('|', "\\|")
-    };
     for row in Options::default().rows() {
         let mut name = row.name.to_owned();
         for alias in row.aliases {
@@ -40,33 +62,7 @@ fn table() -> String {
     text
 }
 
-#[test]
-fn the_readme_lists_the_options() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    let readme = fs::read_to_string(&path).unwrap().replace("\r\n", "\n");
-    let start = readme.find(BEGIN).expect("the beginning of the table") + BEGIN.len();
-    let end = readme.find(END).expect("the end of the table");
-    if env::var_os("SCORN_WRITE_DOCS").is_some() {
-        let renewed = format!("{}{}{}", &readme[..start], table(), &readme[end..]);
-        fs::write(&path, renewed).unwrap();
-        return;
-    }
-    assert!(
-        readme[start..end] == table(),
-        "the table in README.md is out of date; renew it with\n  \
-         SCORN_WRITE_DOCS=1 cargo test --test program options_doc"
-    );
-}
-
-/// The rows of a table in docs/options.md, without their ends.
-fn rows_of(text: &str) -> impl Iterator<Item = Vec<&str>> {
-    let rows = text
-        .lines()
-        .filter(|line| line.starts_with("| ") && !line.starts_with("| Option"));
-    rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect())
-}
-
-/// All names that can be set here, with their defaults.
+/// All names that can be set, with their defaults.
 fn settable() -> BTreeMap<&'static str, String> {
     let mut names = BTreeMap::from([(CONFIG_FILE, String::new())]);
     for row in Options::default().rows() {
@@ -78,23 +74,70 @@ fn settable() -> BTreeMap<&'static str, String> {
     names
 }
 
-#[test]
-fn the_page_of_options_is_whole_and_true() {
-    let page = include_str!("../../docs/options.md").replace("\r\n", "\n");
-    let (of_lc0, ours) = page.split_once("## Not in lc0").unwrap();
-    let ours: Vec<&str> = rows_of(ours).map(|row| row[0]).collect();
+/// The rows of the comparison with lc0: name, default in lc0, verdict, difference.
+fn compared(page: &str) -> Vec<[&str; 4]> {
+    let (_, section) = page.split_once("## Compared with lc0").unwrap();
+    let (section, _) = section.split_once("## Only in Scorn").unwrap();
+    let rows = section
+        .lines()
+        .filter(|line| line.starts_with("| ") && !line.starts_with("| Option"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        cells
+            .try_into()
+            .unwrap_or_else(|cells| panic!("{cells:?}: four columns"))
+    })
+    .collect()
+}
+
+/// The list of options that lc0 does not have.
+fn own_options(page: &str) -> String {
+    let of_lc0: BTreeSet<&str> = compared(page).iter().map(|row| row[0]).collect();
     let settable = settable();
-    let mut listed = Vec::new();
-    for row in rows_of(of_lc0) {
-        let [name, default, kind, text] = row[..] else {
-            panic!("{row:?}: four columns");
-        };
-        listed.push(name);
+    let own: Vec<String> = settable
+        .keys()
+        .filter(|name| !of_lc0.contains(*name))
+        .map(|name| format!("`{name}`"))
+        .collect();
+    let lines: Vec<String> = own.chunks(5).map(|names| names.join(", ")).collect();
+    lines.join(",\n") + ".\n"
+}
+
+/// The page with `text` between two markers.
+fn renewed(page: &str, begin: &str, end: &str, text: &str) -> String {
+    let start = page.find(begin).expect("the beginning of the table") + begin.len();
+    let end = page.find(end).expect("the end of the table");
+    format!("{}{text}{}", &page[..start], &page[end..])
+}
+
+#[test]
+fn the_generated_tables_are_current() {
+    let page = page();
+    let expected = renewed(&page, BEGIN, END, &table());
+    let expected = renewed(&expected, BEGIN_OWN, END_OWN, &own_options(&page));
+    if env::var_os("SCORN_WRITE_DOCS").is_some() {
+        fs::write(page_path(), expected).unwrap();
+        return;
+    }
+    assert!(
+        page == expected,
+        "docs/options.md is out of date; renew it with\n  \
+         SCORN_WRITE_DOCS=1 cargo test --test options_doc"
+    );
+}
+
+#[test]
+fn the_comparison_with_lc0_is_complete_and_true() {
+    let page = page();
+    let settable = settable();
+    let mut listed = BTreeSet::new();
+    for [name, default, verdict, difference] in compared(&page) {
+        assert!(listed.insert(name), "{name} is listed twice");
         let own = settable.get(name);
         let is_accepted = only_in_lc0().any(|(known, _)| known == name);
-        match kind {
+        match verdict {
             "as lc0" => {
-                let own = own.unwrap_or_else(|| panic!("{name} is not ours"));
+                let own = own.unwrap_or_else(|| panic!("Scorn has no option {name}"));
                 assert_eq!(
                     default.trim_matches('`'),
                     own,
@@ -102,33 +145,18 @@ fn the_page_of_options_is_whole_and_true() {
                 );
             }
             "differs" => assert!(
-                own.is_some() && !text.is_empty(),
-                "{name} is not ours, or does not say how"
+                own.is_some() && !difference.is_empty(),
+                "{name}: Scorn does not have it, or the page does not say how it differs"
             ),
             "accepted" => assert!(
-                is_accepted && own.is_none() && !text.is_empty(),
-                "{name} is more than accepted, or does not say why"
+                is_accepted && own.is_none() && !difference.is_empty(),
+                "{name} has an effect, or the page does not say why it has none"
             ),
-            _ => panic!("{name}: {kind}?"),
+            _ => panic!("{name}: unknown verdict {verdict}"),
         }
     }
-    for name in &ours {
-        assert!(
-            settable.contains_key(name),
-            "{name} is listed, and is no option"
-        );
-        assert!(!listed.contains(name), "{name} is listed twice");
+    for (name, _) in only_in_lc0() {
+        assert!(listed.contains(name), "add a row for {name}");
     }
-    for name in settable
-        .keys()
-        .copied()
-        .chain(only_in_lc0().map(|(name, _)| name))
-    {
-        assert!(
-            listed.contains(&name) || ours.contains(&name),
-            "add a row for {name} to docs/options.md"
-        );
-    }
-    // What lc0 has is not to disappear from here unnoticed.
-    assert_eq!(listed.len(), 96);
+    assert_eq!(listed.len(), LC0_OPTIONS);
 }

@@ -395,15 +395,15 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_has_these_commands() {
-        let readme = include_str!("../../../../README.md");
+    fn the_page_of_backends_has_these_commands() {
+        let backends = include_str!("../../../../docs/backends.md");
         for command in [
             INSTALL_COMMAND,
             OPENVINO_INSTALL_COMMAND,
             GPU_INSTALL_COMMAND,
             TENSORRT_INSTALL_COMMAND,
         ] {
-            assert!(readme.contains(&format!("`{command}`")), "{command}");
+            assert!(backends.contains(&format!("`{command}`")), "{command}");
         }
         // The provider was built for TensorRT 10.
         assert!(TENSORRT_INSTALL_COMMAND.contains("tensorrt-cu13<11"));
