@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Compares settings of the search, or builds, by the moves that they choose: far quicker than by games, and less to be trusted.
+"""Compares search settings, or builds, by the moves that they choose: far quicker than games, and less reliable.
 
-    docs/experiments/choice.py ask STOCKFISH GAMES.pgn LABELS.jsonl
+    docs/experiments/choice.py label STOCKFISH GAMES.pgn LABELS.jsonl
     docs/experiments/choice.py measure SCORN LABELS.jsonl --nodes 1600 "" "CPuct=1.9" "CPuct=1.3;FpuValue=0.3"
 
-`ask` draws positions from games and has a strong engine judge the ten best moves of each; it goes on where it was stopped.
-`measure` searches each position anew with each setting (the first is what the others are compared with; "SCORN2:OPTIONS" is
-another program) and prints the mean loss: by how much of a point the chosen move is worse than the best one. Moves that were
-not judged lose as much as the worst of those that were. Positions in which all is lost or won, or all moves are alike, are
-left out. Intervals are of 95 %, from the differences of each position.
+`label` draws positions from games and scores the ten best moves of each with a strong engine; it resumes where it was
+stopped. `measure` searches each position with each setting (the others are compared with the first; "SCORN2:OPTIONS" is
+another program) and prints the mean loss: by how much of a point the chosen move is worse than the best one. Moves
+without a score lose as much as the worst scored one. Positions that are decided, or in which all moves are equal, are left
+out. Intervals are of 95 %, from the differences of each position.
 
 Needs python-chess (pip install chess).
 """
@@ -24,8 +24,8 @@ import chess
 import chess.engine
 import chess.pgn
 
-# Best expected scores (0 lost, 1 won) between which a position tells something, and the least distance of best and worst.
-OPEN, LEAST_DIFFERENCE = (0.05, 0.95), 0.005
+# Best expected scores (0 lost, 1 won) between which a position is used, and the smallest difference of best and worst.
+OPEN, MIN_DIFFERENCE = (0.05, 0.95), 0.005
 # The share of the positions of a game that may be drawn, and the first ply of one.
 SHARE, FIRST_PLY = 0.25, 4
 
@@ -50,7 +50,7 @@ def expectation(info):
     return info["score"].relative.wdl(model="lichess").expectation()
 
 
-def ask(args):
+def label(args):
     labels = Path(args.labels)
     done = len(labels.read_text().splitlines()) if labels.exists() else 0
     fens = positions(args.games, args.positions, args.seed)
@@ -64,17 +64,17 @@ def ask(args):
     print(f"{len(fens)} positions in {labels}")
 
 
-def told(path):
-    """The positions that tell something, with what their moves are worth."""
+def informative(path):
+    """The positions in which moves differ, with the values of their moves."""
     for line in Path(path).read_text().splitlines():
-        label = json.loads(line)
-        values = label["moves"].values()
-        if values and OPEN[0] <= max(values) <= OPEN[1] and max(values) - min(values) >= LEAST_DIFFERENCE:
-            yield label["fen"], label["moves"]
+        entry = json.loads(line)
+        values = entry["moves"].values()
+        if values and OPEN[0] <= max(values) <= OPEN[1] and max(values) - min(values) >= MIN_DIFFERENCE:
+            yield entry["fen"], entry["moves"]
 
 
 def losses(program, options, labels, nodes):
-    """What the chosen move of each position loses."""
+    """The loss of the chosen move in each position."""
     lost = []
     with chess.engine.SimpleEngine.popen_uci(program) as engine:
         engine.configure({"Threads": 1, "Seed": 1, **options})
@@ -93,9 +93,9 @@ def setting(text, program):
 
 
 def measure(args):
-    labels = list(told(args.labels))[: args.positions]
+    labels = list(informative(args.labels))[: args.positions]
     if len(labels) < 2:
-        raise SystemExit(f"{args.labels} has no two positions that tell something")
+        raise SystemExit(f"{args.labels} has fewer than two usable positions")
     first = None
     for text in args.settings:
         lost = losses(*setting(text, args.engine), labels, args.nodes)
@@ -104,21 +104,21 @@ def measure(args):
         gains = [before - after for before, after in zip(first, lost)]
         interval = 1.96 * statistics.stdev(gains) / math.sqrt(len(gains))
         compared = "" if lost is first else f"  better by {statistics.mean(gains):+.5f} +- {interval:.5f}"
-        print(f"{text or 'as it is':40} {len(lost)} positions  loss {statistics.mean(lost):.5f}  best move {best:.1%}{compared}", flush=True)
+        print(f"{text or 'unchanged':40} {len(lost)} positions  loss {statistics.mean(lost):.5f}  best move {best:.1%}{compared}", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    asking = commands.add_parser("ask")
-    asking.set_defaults(run=ask)
-    asking.add_argument("engine")
-    asking.add_argument("games")
-    asking.add_argument("labels")
-    asking.add_argument("--positions", type=int, default=4000)
-    asking.add_argument("--nodes", type=int, default=200_000, help="the engine's, for all moves of a position together")
-    asking.add_argument("--multipv", type=int, default=10)
-    asking.add_argument("--seed", type=int, default=1)
+    labelling = commands.add_parser("label")
+    labelling.set_defaults(run=label)
+    labelling.add_argument("engine")
+    labelling.add_argument("games")
+    labelling.add_argument("labels")
+    labelling.add_argument("--positions", type=int, default=4000)
+    labelling.add_argument("--nodes", type=int, default=200_000, help="the engine's, for all moves of a position together")
+    labelling.add_argument("--multipv", type=int, default=10)
+    labelling.add_argument("--seed", type=int, default=1)
     measuring = commands.add_parser("measure")
     measuring.set_defaults(run=measure)
     measuring.add_argument("engine")

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# The paper's claim in small (docs/learning.md): from one weak network, the same number of self-play games with the same nodes, by
-#   temperature   plain PUCT, decisive because moves are drawn by visits in all of the game
-#   contempt      ScLimit held where (w+l)/d is about the same, with little temperature (tau_1)
-#   quiet         plain PUCT with that little temperature, for comparison
-# three seeds each, then matches. Usage: docs/experiments/claim.sh SCORN FOLDER START BOOK [GENERATIONS]; goes on where it was
-# stopped. Some 250 seconds of one core for each of nine runs. START: a sparse network; BOOK: openings. PYTHON names an interpreter that has
-# the packages of networks/training.
+# The paper's claim about training, with a small network (docs/lab/contempt-in-training.md): from one weak network, the
+# same number of self-play games with the same nodes, by
+#   temperature   plain PUCT, decisive because moves are drawn by visits throughout the game
+#   contempt      ScLimit controlled to about the same (w+l)/d, with a low temperature (tau_1)
+#   quiet         plain PUCT with that low temperature, for comparison
+# three seeds each, then matches. Some 250 seconds of one core for each of nine runs. Resumes where it was stopped.
+#
+# Usage: docs/experiments/claim.sh SCORN FOLDER START BOOK [GENERATIONS]
+# START: a sparse network; BOOK: openings; PYTHON names an interpreter that has the packages of networks/training.
 set -euo pipefail
 scorn=$(realpath "$1")
 folder=$2

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# The games of docs/reliability.md on tiny clocks: the engine against itself, more games at a time than there are cores, the four
-# time managers, pondering in half of them. Usage: docs/experiments/clock.sh SCORN FOLDER BOOK [CONCURRENCY]; goes on where it was
-# stopped. BOOK: openings (PGN or EPD). Beside the games stands memory.tsv: what the engines' processes took, in KiB, every ten seconds.
+# The games of docs/reliability.md on tiny clocks: the engine against itself, more games at a time than there are cores,
+# the four time managers, pondering in half of them. memory.tsv beside the games has the memory of the engines' processes
+# in KiB, every ten seconds. Resumes where it was stopped.
+#
+# Usage: docs/experiments/clock.sh SCORN FOLDER BOOK [CONCURRENCY]
+# BOOK: openings (PGN or EPD).
 set -euo pipefail
 scorn=$1
 folder=$2
@@ -9,7 +12,7 @@ book=$3
 concurrency=${4:-6}
 mkdir -p "$folder"
 
-# A match: its name, the clock, pairs of games, and what else is to be said.
+# A match: its name, the clock, pairs of games, further flags.
 play() {
     local name=$1 clock=$2 pairs=$3 first=$4 second=$5
     shift 5

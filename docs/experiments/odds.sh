@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The games of docs/odds.md: the engine gives odds to weaker opponents. Usage:
-#   docs/experiments/odds.sh SCORN FOLDER [GAMES [STOCKFISH]]
-# Goes on where it was stopped; one core. With 300 games a line some five hours, nearly all of them for 5000 and 20 000 nodes, which come last.
+# The games of docs/odds.md: the engine gives odds to weaker opponents. Resumes where it was stopped; one core. With 300
+# games a line some five hours, nearly all of them for 5000 and 20 000 nodes, which come last.
+#
+# Usage: docs/experiments/odds.sh SCORN FOLDER [GAMES [STOCKFISH]]
 set -euo pipefail
 scorn=$1
 folder=$2
@@ -9,11 +10,11 @@ games=${3:-300}
 stockfish=${4:-/usr/games/stockfish}
 mkdir -p "$folder"
 
-# The opponents: the engine itself with few nodes, and networks that know how people play, at one node.
+# The opponents: the engine itself with few nodes, and networks of human moves at one node.
 few() { echo "NodeLimit=$1;Temperature=1;TempDecayMoves=10"; }
 human() { echo "WeightsFile=<built in human $1>;NodeLimit=1;Temperature=0.3;PolicyTemperature=1"; }
 
-# Puts the result of a command in its place when it is whole, and tells it.
+# Stores the result of a command when it is complete, and prints it.
 keep() {
     local name=$1
     shift
@@ -22,7 +23,7 @@ keep() {
     echo "$name: $(grep -oE '"(a|b|draws|wins|losses|games)":[0-9]+' "$folder/$name.json" | head -4 | tr '\n' ' ')"
 }
 
-# A line of the tables: odds, a name and the options of the opponent, the giver's nodes and its options, and what else is to be said.
+# A line of the tables: odds, the opponent's name and options, the giver's nodes and options, further flags.
 play() {
     local odds=$1 opponent=$2 second=$3 nodes=$4 options=$5
     shift 5
@@ -34,12 +35,12 @@ play() {
         --a "$options" --b "$second" --json --out "$folder/$name" $*
 }
 
-# The same against Stockfish at a UCI_Elo, with 20 000 nodes a move. Games differ because it errs by chance.
+# The same against Stockfish at a UCI_Elo, with 20 000 nodes a move. Games differ because it errs at random.
 against_stockfish() {
     local odds=$1 fen=$2 elo=$3 nodes=$4 options=$5
     local name="$odds-stockfish-$elo-$nodes-${options//[;= ]/_}"
     [ -s "$folder/$name.json" ] && return
-    # One position, as often as there are games.
+    # The same position for each game.
     for _ in $(seq "$games"); do echo "$fen"; done > "$folder/$name.epd"
     keep "$name" "$scorn" match "self;Threads=1;$options" "$stockfish;Threads=1;UCI_LimitStrength=true;UCI_Elo=$elo" \
         --first-is-white --book "$folder/$name.epd" --order sequential --pairs "$games" --limit "nodes=$nodes" \
@@ -71,7 +72,7 @@ for limit in 60 100; do
     play knight+knight engine-30 "$(few 30)" 800 "ScLimit=$limit"
 done
 
-# What a draw is worth to the giver.
+# The value of a draw to the giver.
 for score in -0.5 0.5; do
     play rook engine-30 "$(few 30)" 800 "ScLimit=28;DrawScore=$score"
 done
@@ -82,7 +83,8 @@ play rook engine-30 "$(few 30)" 800 ScLimit=200
 play queen engine-10 "$(few 10)" 800 "ScLimit=16;DrawScore=-0.4"
 play queen human-1900 "$(human 1900)" 800 "ScLimit=28;OpponentRating=1900;DrawScore=-0.4"
 
-# People, so far as networks play like them: the right rating, a wrong one, none.
+# Networks of human moves: the right rating, a wrong one, none. The opponent is the model's own twin: no evidence about
+# people (docs/lab/odds-model-twin.md).
 for options in "$plain" ScLimit=28; do
     for line in "queen 1900 1900" "queen 1900 1100" "queen+knight 1500 1500" "queen+rook 1100 1100"; do
         read -r odds rating guess <<< "$line"

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# CGZero's rules against AlphaZero's, both from zero (docs/learning.md): the same shape of network, the same games and nodes, each as long
-# as it is given. Usage: docs/experiments/rules.sh SCORN FOLDER BOOK MINUTES [STOCKFISH]; goes on where it was stopped, for MINUTES more.
-# Both run side by side with one thread each. Then matches between networks that cost as many core seconds of self-play and training (the
-# matches of gate and ratings are not counted). BOOK: openings. PYTHON names an interpreter that has the packages of networks/training.
+# CGZero's rules against AlphaZero's, both from random weights (docs/lab/cgzero-or-alphazero.md): the same shape of network,
+# the same games and nodes, side by side with one thread each for MINUTES. Then matches between networks that cost the
+# same number of core seconds of self-play and training (the matches for gate and ratings are not counted). Resumes where
+# it was stopped, for MINUTES more.
+#
+# Usage: docs/experiments/rules.sh SCORN FOLDER BOOK MINUTES [STOCKFISH]
+# BOOK: openings; PYTHON names an interpreter that has the packages of networks/training.
 set -euo pipefail
 scorn=$(realpath "$1")
 folder=$2
@@ -22,7 +25,7 @@ for preset in alphazero cgzero; do
 done
 wait
 
-# The last generation that was there after so many core seconds; nothing if the run is not as long yet.
+# The last generation that was complete after so many core seconds; nothing if the run is shorter.
 after() {
     "$python" - "$folder/$1" "$2" << 'END'
 import json, sys

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# The games of docs/experiments.md: figures 2, 3, 4 and 5 and table 3 of the paper on search-contempt, with the built-in network.
-# Usage: docs/experiments/run.sh SCORN FOLDER [GAMES]; goes on where it was stopped. Some 25 minutes of one core with 200 games.
+# The games of docs/experiments.md: figures 2, 3, 4 and 5 and table 3 of the paper on search-contempt, with the built-in
+# network. Some 25 minutes of one core with 200 games. Resumes where it was stopped.
+#
+# Usage: docs/experiments/run.sh SCORN FOLDER [GAMES]
 set -euo pipefail
 scorn=$1
 folder=$2
 games=${3:-200}
 mkdir -p "$folder"
 
-# A run of self-play: its name, then what is special about it.
+# A run of self-play: its name, further flags.
 play() {
     local name=$1
     shift
@@ -29,11 +31,11 @@ done
 # Table 3: search-contempt with the low schedule against plain PUCT with the high one, both colours.
 games=$((2 * games)) play table3 --nodes 1000 --a-plays both \
     --a "ScLimit=5;Temperature=1;TempDecayMoves=10" --b "Temperature=1"
-# And each with the low schedule: what search-contempt by itself is worth against an equal.
+# Both with the low schedule: search-contempt alone against an equal opponent.
 games=$((2 * games)) play equal-tau --nodes 1000 --a-plays both \
     --a "ScLimit=5;Temperature=1;TempDecayMoves=10" --b "Temperature=1;TempDecayMoves=10"
 # Figure 5: the controller's path, the nodes doubling as it settles. The paper holds (w+l)/d at 1, which this network does not reach at
-# 1000 nodes with any limit; 5 is in its reach. Then the same, begun with more nodes.
+# 1000 nodes with any limit; 5 is within reach. Then the same, started with more nodes.
 games=1500 play figure5 --nodes 1000 --balance 5 --balance-games 100 --double-nodes 4000 --tau tau1
 games=1500 play figure5-2000 --nodes 2000 --balance 5 --balance-games 100 --tau tau1
 games=1500 play figure5-4000 --nodes 4000 --balance 5 --balance-games 100 --tau tau1
@@ -50,8 +52,8 @@ cp "$folder/all/sc1000000000.pgn" "${temperature[0]}"
 for name in puct-t0.25 puct-t0.5 puct-tau2; do
     cat "$folder/$name"/games-*.pgn > "$folder/temperature/$name.pgn"
 done
-# Each page has the three figures in this order; the one that is meant is taken out of it: page, number, file.
-draw() {
+# Extracts one of the three figures of a page: page, number, file.
+extract() {
     awk -v wanted="$2" 'sub(/.*<svg/, "<svg") { at++ } at == wanted { print } /<\/svg>/ && at == wanted { exit }' \
         "$folder/$1.html" > "$folder/$3.svg"
 }
@@ -59,7 +61,7 @@ draw() {
 "$scorn" stats "${temperature[@]}" --html "$folder/figure3.html" --force
 "$scorn" stats "$folder"/first/*.pgn --html "$folder/figure4.html" --force
 "$scorn" stats "$folder"/figure5-{2000,4000} --html "$folder/figure5.html" --force
-draw figure2 1 figure2
-draw figure3 2 figure3
-draw figure4 3 figure4
-draw figure5 4 figure5
+extract figure2 1 figure2
+extract figure3 2 figure3
+extract figure4 3 figure4
+extract figure5 4 figure5

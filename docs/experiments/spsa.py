@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Tunes options of the search by SPSA (Spall 1992): games between a point moved a little one way and the same point moved
-the other way, in a random direction; the point then goes towards the winner. Goes on where it was stopped.
+"""Tunes options of the search by SPSA (Spall 1992): games between two points at opposite sides of the current one, in a
+random direction; the current point then moves towards the winner. Resumes where it was stopped.
 
     docs/experiments/spsa.py SCORN FOLDER BOOK --iterations 120
 
-Prints the point after each iteration; FOLDER/state.json keeps it. The options, where they start and how far they are moved
-at first are OPTIONS below.
+Prints the point after each iteration; FOLDER/state.json stores it. OPTIONS below has the options, their starts and first
+distances.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-# Option: start (lc0's default), distance, least, most.
+# Option: start (lc0's default), distance, minimum, maximum.
 OPTIONS = {
     "CPuct": (1.745, 0.30, 0.3, 5.0),
     "FpuValue": (0.330, 0.12, 0.0, 1.2),

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# The games that UCI_Elo is calibrated by (docs/strength.md): each row of LEVELS, and the networks of people's moves, against Stockfish at
-# the same UCI_Elo. Usage: docs/experiments/strength.sh SCORN STOCKFISH BOOK FOLDER [PAIRS]; goes on where it was stopped, and with more
-# PAIRS it adds games. Prints a table: the rating that the score speaks for is Stockfish's plus the difference.
+# The games that calibrate UCI_Elo (docs/strength.md): each row of LEVELS, and the networks of human moves, against
+# Stockfish at the same UCI_Elo. Prints a table; the measured rating is Stockfish's plus the difference. Resumes where it
+# was stopped, and adds games when PAIRS is larger.
+#
+# Usage: docs/experiments/strength.sh SCORN STOCKFISH BOOK FOLDER [PAIRS]
 set -euo pipefail
 scorn=$1
 stockfish=$2
@@ -10,17 +12,17 @@ folder=$4
 pairs=${5:-10}
 mkdir -p "$folder"
 
-# Nodes that are enough for the strength that UCI_Elo asks of Stockfish, which errs on purpose.
+# Enough nodes for Stockfish to reach its UCI_Elo, at which it errs on purpose.
 enough=20000
 # The range of Stockfish's UCI_Elo differs from version to version.
 lowest=$(printf 'uci\nquit\n' | "$stockfish" | sed -n 's/.*name UCI_Elo .* min \([0-9]*\) .*/\1/p')
 
-# The members of a JSON object that are numbers, by name.
+# A number in a JSON object, by name.
 number() {
     grep -o "\"$1\": *-\?[0-9.]*" "$2" | sed -n '1s/.*: *//p'
 }
 
-# A row: who plays at which rating, and how that player is asked for it.
+# A row: the player, its rating, and the options that select it.
 play() {
     local who=$1 elo=$2 options=$3
     local theirs=$((elo > lowest ? elo : lowest))

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Stands between lichess-bot and Scorn, so that an engine that hangs or dies costs some seconds and not the game.
+"""Runs between lichess-bot and Scorn, so that an engine that hangs or crashes costs some seconds and not the game.
 
 usage: watch.py [--engine=PROGRAM] [FLAG...]
 
-lichess-bot runs this in the place of the engine: the program beside this file, or the one that is named. Flags and all that
-is said go on as they are. lichess-bot itself waits for a move for ever (its library limits the first one only). Here an
-engine that dies is replaced at once, and one that lets four fifths of its clock pass without an answer (10 s more than a
-movetime, 5 s after stop) is killed first. The new one is told what the old one was: options, position, and the search, with
-the time that is left. After three that failed in one search this gives up, and lichess-bot sees a dead engine.
+lichess-bot runs this in place of the engine: the program beside this file, or the one given. Flags and all lines are
+passed on unchanged. lichess-bot itself waits for a move for ever (its library limits the first one only). Here an engine
+that crashes is replaced at once, and one that does not answer within four fifths of its clock (10 s more than a movetime,
+5 s after stop) is killed first. The new one gets the options, the position, and the search with the remaining time. After
+three failures in one search this gives up, and lichess-bot sees a dead engine.
 """
 
 import os
@@ -22,9 +22,9 @@ STOP_PATIENCE = 5.0
 MOVETIME_PATIENCE = 10.0
 """Seconds beyond a movetime."""
 CLOCK_PATIENCE = 0.8
-"""A part of the clock: more than the 60 % that the engine may take for a move."""
-LEAST_PATIENCE = 1.0
-"""Seconds, however little is left on the clock."""
+"""Part of the clock: more than the 60 % that the engine may take for a move."""
+MIN_PATIENCE = 1.0
+"""Seconds, the minimum for any clock."""
 FAILURES = 3
 """Engines that may fail in one search."""
 CLOCKS = ("wtime", "btime")
@@ -46,19 +46,19 @@ def own_clock(position):
 
 def patience(go, position):
     """Seconds within which a search must be answered; None for any number."""
-    words, said = go.split(), numbers(go)
+    words, limit = go.split(), numbers(go)
     if "infinite" in words or "ponder" in words:
         return None
     limits = []
-    if "movetime" in said:
-        limits.append(said["movetime"] / 1000 + MOVETIME_PATIENCE)
-    if any(clock in said for clock in CLOCKS):
-        limits.append(max(CLOCK_PATIENCE * said.get(own_clock(position), 0) / 1000, LEAST_PATIENCE))
+    if "movetime" in limit:
+        limits.append(limit["movetime"] / 1000 + MOVETIME_PATIENCE)
+    if any(clock in limit for clock in CLOCKS):
+        limits.append(max(CLOCK_PATIENCE * limit.get(own_clock(position), 0) / 1000, MIN_PATIENCE))
     return min(limits, default=None)
 
 
 def later(go, position, seconds):
-    """The search, when so many seconds of it have passed."""
+    """The go command after so many seconds of its time have passed."""
     words = go.split()
     for name in (own_clock(position), "movetime"):
         if name in words[:-1]:
@@ -68,11 +68,11 @@ def later(go, position, seconds):
 
 
 class Watch:
-    """The engine of the moment, and what every next one has to know."""
+    """The current engine, and the state that its successors need."""
 
     def __init__(self, command):
         self.command, self.engine = command, None
-        self.said = queue.Queue()
+        self.lines = queue.Queue()
         self.options, self.position, self.go = {}, "position startpos", None
         self.since, self.deadline = 0.0, None
         self.is_stopped = self.is_new_game = self.is_swallowing = False
@@ -80,14 +80,14 @@ class Watch:
         self.failures = 0
 
     def start(self):
-        """Starts an engine, whose lines come into the queue."""
+        """Starts an engine; its lines go into the queue."""
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         engine = self.engine = subprocess.Popen(self.command, text=True, bufsize=1, errors="replace", **pipes)
 
         def read():
             for line in engine.stdout:
-                self.said.put((engine, line.rstrip("\n")))
-            self.said.put((engine, None))
+                self.lines.put((engine, line.rstrip("\n")))
+            self.lines.put((engine, None))
 
         threading.Thread(target=read, daemon=True).start()
 
@@ -99,7 +99,7 @@ class Watch:
             pass  # It is dead, which its reader notices.
 
     def replace(self, reason):
-        """Another engine takes over."""
+        """Replaces the engine by another one."""
         self.engine.kill()
         self.engine.wait()
         self.failures += 1
@@ -108,7 +108,7 @@ class Watch:
             sys.exit(1)
         print(f"info string watch: the engine {reason}: another one takes over", flush=True)
         self.start()
-        # Who it is and what it can was said before, unless that was what the old one failed to say.
+        # The answers to uci were sent before, unless the old engine failed to send them.
         self.is_swallowing = "uci" not in self.pending
         for line in ["uci", *self.options.values(), *["ucinewgame"] * self.is_new_game, self.position]:
             self.tell(line)
@@ -129,7 +129,7 @@ class Watch:
         self.deadline = None if seconds is None else time.monotonic() + seconds
 
     def hear(self, line):
-        """A line of lichess-bot's; whether more may come."""
+        """Handles a line from lichess-bot; returns whether more may come."""
         word = line.split()[0] if line.split() else ""
         if word == "setoption":
             self.options[line.partition(" value ")[0].lower()] = line
@@ -153,7 +153,7 @@ class Watch:
         return word != "quit"
 
     def pass_on(self, line):
-        """A line of the engine's."""
+        """Handles a line from the engine."""
         word = line.split()[0] if line.split() else ""
         if self.is_swallowing and word != "info":
             self.is_swallowing = word != "uciok"
@@ -166,19 +166,19 @@ class Watch:
         print(line, flush=True)
 
     def run(self):
-        """Until lichess-bot has no more to say."""
+        """Runs until lichess-bot closes its end."""
         self.start()
 
         def read():
             for line in sys.stdin:
-                self.said.put((None, line.rstrip("\n")))
-            self.said.put((None, "quit"))
+                self.lines.put((None, line.rstrip("\n")))
+            self.lines.put((None, "quit"))
 
         threading.Thread(target=read, daemon=True).start()
         while True:
             left = None if self.deadline is None else max(self.deadline - time.monotonic(), 0)
             try:
-                who, line = self.said.get(timeout=left)
+                who, line = self.lines.get(timeout=left)
             except queue.Empty:
                 self.replace("does not answer")
                 continue

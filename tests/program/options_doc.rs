@@ -116,7 +116,10 @@ fn the_generated_tables_are_current() {
     let expected = renewed(&page, BEGIN, END, &table());
     let expected = renewed(&expected, BEGIN_OWN, END_OWN, &own_options(&page));
     if env::var_os("SCORN_WRITE_DOCS").is_some() {
-        fs::write(page_path(), expected).unwrap();
+        // In one step, because the other test may be reading the page.
+        let part = page_path().with_extension("part");
+        fs::write(&part, expected).unwrap();
+        fs::rename(part, page_path()).unwrap();
         return;
     }
     assert!(
