@@ -1,6 +1,6 @@
 //! What is to be learned from a record: shares of the moves, win/draw/loss, plies left.
 //!
-//! The same rules as those of the dense networks (`networks/training/README.md`, "What is learned, and from what").
+//! The same rules as those of the dense networks (`networks/training/README.md`, "Targets").
 
 use std::{collections::HashMap, str::FromStr};
 

@@ -1,5 +1,5 @@
 //! docs/options.md lists every option of the program, and compares it with every option of lc0. The tables between its
-//! markers are generated: `SCORN_WRITE_DOCS=1 cargo test --test options_doc` renews them.
+//! markers are generated: `SCORN_WRITE_DOCS=1 cargo test --test program options_doc` renews them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,9 +9,9 @@ use std::{
 
 use scorn::options::{BUTTONS, CONFIG_FILE, OptionKind, Options, lc0::only_in_lc0};
 
-const BEGIN: &str = "<!-- options: written by tests/options_doc.rs -->\n";
+const BEGIN: &str = "<!-- options: written by tests/program/options_doc.rs -->\n";
 const END: &str = "<!-- end of options -->\n";
-const BEGIN_OWN: &str = "<!-- own options: written by tests/options_doc.rs -->\n";
+const BEGIN_OWN: &str = "<!-- own options: written by tests/program/options_doc.rs -->\n";
 const END_OWN: &str = "<!-- end of own options -->\n";
 
 /// The number of lc0's options, so that none disappears from the page unnoticed.
@@ -125,7 +125,7 @@ fn the_generated_tables_are_current() {
     assert!(
         page == expected,
         "docs/options.md is out of date; renew it with\n  \
-         SCORN_WRITE_DOCS=1 cargo test --test options_doc"
+         SCORN_WRITE_DOCS=1 cargo test --test program options_doc"
     );
 }
 
