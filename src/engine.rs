@@ -352,7 +352,7 @@ impl Engine {
         let clock = go.clock_state(self.settings.in_force(), game);
         let by_clock = clock.map(|clock| {
             let clock = ClockState {
-                known_nodes: search::visits_known(&self.tree.lock(), game),
+                known_nodes: search::known_visits(&self.tree.lock(), game),
                 ..clock
             };
             self.timing

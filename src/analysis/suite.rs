@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_suite_is_told_with_its_medians() {
+    fn a_suite_is_reported_with_its_medians() {
         let mut score = SuiteScore::default();
         assert_eq!(score.text(), None);
         score.add(Some(false), None);

@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn an_opening_is_told_with_its_moves() {
+    fn an_opening_is_reported_with_its_moves() {
         let mut opening = Opening::standard();
         opening.moves = vec![setup::parse_move(&opening.start, "e2e4").unwrap()];
         assert_eq!(position_text(&opening, false), "startpos moves e2e4");

@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_opponent_is_told_and_done_without_until_the_next_game() {
+    fn a_missing_opponent_is_reported_and_done_without_until_the_next_game() {
         let (loader, counts) = loader();
         let mut options = Options::default();
         request(&loader, &options).unwrap();
@@ -645,7 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_the_warm_up_and_what_is_wrong_is_told() {
+    fn nobody_waits_for_the_warm_up_and_what_is_wrong_is_reported() {
         let (loader, begins, end) = cold();
         let (tell, told) = channel();
         let done = move |result| tell.send(result).unwrap();

@@ -129,7 +129,7 @@ impl Timing {
             clock,
             place: history.place(),
             received,
-            longest: limits.longest().unwrap_or(Duration::MAX),
+            longest: limits.max_time().unwrap_or(Duration::MAX),
             used: None,
         });
         limits
@@ -151,7 +151,7 @@ impl Timing {
         if let Some(last) = self.last.as_mut().filter(|last| last.used.is_none()) {
             let time = now.saturating_sub(last.received);
             last.used = Some(time);
-            self.manager.learn(&Spent { time, nodes });
+            self.manager.finish(&Spent { time, nodes });
         }
     }
 
@@ -164,7 +164,7 @@ impl Timing {
             let before = last.clock;
             let used = used.min(last.longest);
             self.lag
-                .see(before.remaining, before.increment, clock.remaining, used);
+                .record(before.remaining, before.increment, clock.remaining, used);
         }
     }
 }
@@ -238,7 +238,7 @@ mod tests {
         // A search that took longer than was planned.
         let mut timing = Timing::new(&options);
         let limits = timing.plan(&options, &game(0), clock(60 * SECOND), Duration::ZERO);
-        let used = limits.longest().unwrap() + SECOND;
+        let used = limits.max_time().unwrap() + SECOND;
         timing.ended(used, 100);
         timing.plan(&options, &game(2), clock(60 * SECOND - used), used);
         assert_eq!(timing.lag.mean(), Some(SECOND));

@@ -18,7 +18,7 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
     /// Visits that a position has had at least.
-    pub least_visits: u32,
+    pub min_visits: u32,
     /// A move counts as visits^(1 / this).
     pub temperature: f64,
 }
@@ -36,7 +36,7 @@ impl Searcher {
         samples: &mut Samples,
     ) -> Result<()> {
         let root = Root::draw(games, &mut SmallRng::seed_from_u64(seed))?;
-        for line in self.search(&root)?.searched_lines(found.least_visits) {
+        for line in self.search(&root)?.searched_lines(found.min_visits) {
             let game = root.after(&line.line);
             let replies = found.replies(game.position(), &line.replies);
             samples.ensure_room_for(replies.len() * ENTRY, "--count")?;

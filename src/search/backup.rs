@@ -372,7 +372,7 @@ mod tests {
         fn know_leaf_from_elsewhere(&mut self) {
             self.visits.keys = vec![11, 13, 11, 13];
             let elsewhere = node(40, 0.2, 0.5, 8.0);
-            self.state.tree.shared_values.note(13, &elsewhere);
+            self.state.tree.shared_values.store(13, &elsewhere);
         }
 
         fn back_up(&mut self, finish: bool) {

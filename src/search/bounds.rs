@@ -1,4 +1,4 @@
-//! Proofs: what is certain about a node follows from what is certain about its children.
+//! Proof propagation: what is certain about a node follows from what is certain about its children.
 //!
 //! This is certainty propagation (Winands' MCTS-solver, Videodr0me's extension, lc0's sticky endgames) with a lower and
 //! an upper bound per node, so that draws and "cannot lose" propagate as well. A proven node ends visits like a terminal,
@@ -48,8 +48,8 @@ pub(super) fn prove(node: &mut Node, result: i8, m: f32, origin: Origin) {
     node.m = m;
 }
 
-/// Tightens the bounds of a node from those of its children. Returns `None` if nothing changed; otherwise the
-/// correction that its ancestors need (of no visits if the node is not proven yet).
+/// Tightens the bounds of a node from those of its children. Returns `None` if nothing changed, otherwise the
+/// correction that its ancestors need (with zero visits if the node is not proven yet).
 pub(super) fn update(tree: &mut Tree, id: NodeId) -> Option<Correction> {
     let node = *tree.node(id);
     let (bounds, proof) = combine(tree.children(&node), usize::from(node.n_edges));
@@ -60,7 +60,7 @@ pub(super) fn update(tree: &mut Tree, id: NodeId) -> Option<Correction> {
     let is_root = id == tree.root;
     let node = tree.node_mut(id);
     let Some(result) = bounds.result().filter(|_| !is_root) else {
-        // The root keeps its means: its own move still has to be chosen, and its values are what people read.
+        // The root keeps its means: its move still has to be chosen, and its values are the ones that are reported.
         node.set_bounds(bounds, Origin::Children);
         return Some(Correction::default());
     };
@@ -95,7 +95,7 @@ fn combine(children: &[Node], moves: usize) -> (Bounds, Proof) {
     };
     let mut of = None;
     for child in children {
-        // A repetition holds only on this path: it bounds nothing.
+        // A repetition holds only on this path, so it bounds nothing.
         let known = if child.origin() == Origin::TwoFold {
             Bounds::OPEN
         } else {
@@ -121,8 +121,9 @@ fn combine(children: &[Node], moves: usize) -> (Bounds, Proof) {
     (bounds, best)
 }
 
-/// Whether the mover likes one way to a result more than another: a win soon, and by mate rather than by tablebase, which
-/// does not tell how far it is; anything else as late as possible, and a loss rather by tablebase.
+/// Whether the mover prefers proof `a` to proof `b` of the same result. A win should be short, and by mate rather
+/// than by tablebase, which does not give a distance. Any other result should be long, and a loss rather by
+/// tablebase.
 fn is_preferred(a: Proof, b: Proof, result: i8) -> bool {
     if a.from_tablebase != b.from_tablebase && result != 0 {
         return a.from_tablebase == (result < 0);

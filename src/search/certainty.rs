@@ -1,12 +1,11 @@
-//! How sure results order moves: mates before tablebase wins, whatever is open in between, tablebase losses before being
-//! mated.
+//! How proven results order moves: mates, tablebase wins, open moves, tablebase losses, moves that get mated.
 
 use std::cmp::Ordering;
 
 use super::tree::node::{Node, Origin};
 
-/// What is certain about a move, best first. How long a tablebase result takes is not known, so a mate is preferred to a
-/// tablebase win, and a tablebase loss, which still has to be played out, to being mated.
+/// What is certain about a move, best first. The distance to a tablebase result is unknown, so a mate is better than
+/// a tablebase win, and a tablebase loss, which still has to be played out, is better than being mated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Certainty {
     Mates,

@@ -1,5 +1,5 @@
-//! Which root move is played: the most visited one, or the one with the best lower confidence bound, or the one with the
-//! largest sum of value and logarithm of visits. Proofs come before any of these, see [`super::certainty`].
+//! Chooses the root move to play: the most visited one, the one with the best lower confidence bound, or the one with
+//! the largest sum of value and logarithm of visits. Proofs come before any of these, see [`super::certainty`].
 
 use rand::{RngExt, rngs::Xoshiro256PlusPlus};
 
@@ -12,36 +12,37 @@ use super::{
 };
 use crate::options::{RootChoice, SearchOptions};
 
-/// Of moves with more visits than this not all are looked at, for the clock does not wait: a million take a tenth of a second.
-const MOST_WALKED: u32 = 50_000;
-/// So many are drawn instead, which tells the standard deviation to within a hundredth.
-const DRAWN: u32 = 20_000;
+/// Above this number of visits the variance is estimated from samples: walking a million visits takes a tenth of a
+/// second.
+const MAX_EXACT_VISITS: u32 = 50_000;
+/// Number of samples; the standard deviation is then accurate to within 1 %.
+const SAMPLES: u32 = 20_000;
 
-/// From this value on a position is won, and lower confidence bounds tell nothing: they avoid lines below which a visit has
-/// erred, which is no matter then, where visits follow the policy and the way to the mate.
-const WON: f32 = 0.8;
+/// Above this Q a position is won and lower confidence bounds are not used: they would avoid lines in which some
+/// visit found a mistake, which does not matter in a won position, where visits should follow the policy to the mate.
+const WON_Q: f32 = 0.8;
 
-/// What a root move is chosen by, beside what is proven.
+/// The rule by which a root move is chosen when nothing is proven.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Criterion {
     choice: RootChoice,
     /// How many standard errors a lower confidence bound lies below Q.
     stdevs: f64,
-    /// Moves with a smaller share of the most visited one's visits have too few for such a bound.
-    least_share: f64,
+    /// Minimum share of the most visited move's visits that a move needs before its bound is trusted.
+    min_visit_share: f64,
 }
 
 impl Criterion {
-    /// As the options say.
+    /// The criterion that the options select.
     pub fn new(options: &SearchOptions) -> Criterion {
         Criterion {
             choice: options.root_choice(),
             stdevs: options.lcb_stdevs().into(),
-            least_share: options.lcb_min_visit_share().into(),
+            min_visit_share: options.lcb_min_visit_share().into(),
         }
     }
 
-    /// Of root moves (edges and what they lead to) that are ranked by visits, the index of the one to play; a draw is worth
+    /// The index of the move to play, in `moves` (edges and child nodes, ranked by visits). A draw is worth
     /// `draw_score`.
     pub fn best(
         self,
@@ -54,7 +55,7 @@ impl Criterion {
         let Some((_, first)) = moves.first().filter(|(_, first)| is_open(first)) else {
             return 0;
         };
-        let is_won = self.choice == RootChoice::Lcb && first.q(draw_score) > WON;
+        let is_won = self.choice == RootChoice::Lcb && first.q(draw_score) > WON_Q;
         if self.choice == RootChoice::Visits || is_won {
             return 0;
         }
@@ -70,12 +71,12 @@ impl Criterion {
         best.1
     }
 
-    /// What a move is worth by this criterion; `most` visits has the most visited one.
+    /// The score of a move by this criterion, given the visits of the most visited move.
     fn score(
         self,
         tree: &Tree,
         (edge, child): (u8, &Node),
-        (most, draw_score): (u32, f32),
+        (max_visits, draw_score): (u32, f32),
         rng: &mut Xoshiro256PlusPlus,
     ) -> f64 {
         let (q, n) = (f64::from(child.q(draw_score)), f64::from(child.n));
@@ -86,11 +87,11 @@ impl Criterion {
             RootChoice::Lcb => {
                 let root = tree.node(tree.root());
                 let slot = tree.slot_of_edge(root, edge);
-                let is_known = child.n >= 2 && n >= self.least_share * f64::from(most);
+                let is_known = child.n >= 2 && n >= self.min_visit_share * f64::from(max_visits);
                 match slot.filter(|_| is_known) {
                     Some(slot) => {
                         let variance = variance(tree, tree.child_id(root, slot), rng);
-                        q - self.stdevs * ((variance + doubt(n)) / n).sqrt()
+                        q - self.stdevs * ((variance + variance_prior(n)) / n).sqrt()
                     }
                     None => f64::NEG_INFINITY,
                 }
@@ -99,9 +100,9 @@ impl Criterion {
     }
 }
 
-/// What is added to the sample variance of `n` values: few of them may be alike by chance. It is as if one more had been seen, with a
-/// weight of 1 / n^2, that lies 1 away from their mean.
-fn doubt(n: f64) -> f64 {
+/// The variance of a prior observation, added to the sample variance of `n` values because a few values may agree by
+/// chance: one more value with weight 1 / n^2 at distance 1 from their mean.
+fn variance_prior(n: f64) -> f64 {
     1.0 / (n.powi(3) + 1.0)
 }
 
@@ -128,23 +129,23 @@ impl ValueMoments {
     }
 }
 
-/// The sample variance of the values (W-L) that the visits of a node returned, of which there are two at least. They are all
-/// still there: every visit ended at some node, with that node's own value. (With `Transpositions` a node's first visit may have
-/// returned the mean of an equal position, for which the node's own value stands here.)
+/// The sample variance of the values (W-L) that a node's visits returned; the node has at least two visits. Every
+/// visit ended at some node, and its value is still stored there. (With `Transpositions` a node's first visit may
+/// have returned the mean of an equal position; the node's own value stands in for it.)
 fn variance(tree: &Tree, id: NodeId, rng: &mut Xoshiro256PlusPlus) -> f64 {
-    match tree.node(id).n <= MOST_WALKED {
-        true => walked(tree, id).variance(),
-        false => drawn(tree, id, rng).variance(),
+    match tree.node(id).n <= MAX_EXACT_VISITS {
+        true => exact_moments(tree, id).variance(),
+        false => sampled_moments(tree, id, rng).variance(),
     }
 }
 
-/// All visits of a node.
-fn walked(tree: &Tree, id: NodeId) -> ValueMoments {
+/// The moments of all visits of a node.
+fn exact_moments(tree: &Tree, id: NodeId) -> ValueMoments {
     let mut moments = ValueMoments::default();
     let mut stack = vec![(id, 1.0)];
     while let Some((id, sign)) = stack.pop() {
         let node = tree.node(id);
-        let (ended, value) = ends(tree, node);
+        let (ended, value) = own_visits(tree, node);
         moments.add(ended, sign * value);
         if !node.is_proven() {
             stack.extend((0..node.n_children).map(|slot| (tree.child_id(node, slot), -sign)));
@@ -153,10 +154,10 @@ fn walked(tree: &Tree, id: NodeId) -> ValueMoments {
     moments
 }
 
-/// Some of the visits of a node, by lot.
-fn drawn(tree: &Tree, id: NodeId, rng: &mut Xoshiro256PlusPlus) -> ValueMoments {
+/// The moments of a random sample of a node's visits.
+fn sampled_moments(tree: &Tree, id: NodeId, rng: &mut Xoshiro256PlusPlus) -> ValueMoments {
     let mut moments = ValueMoments::default();
-    for _ in 0..DRAWN {
+    for _ in 0..SAMPLES {
         let (mut id, mut sign) = (id, 1.0);
         let value = loop {
             let node = tree.node(id);
@@ -164,7 +165,7 @@ fn drawn(tree: &Tree, id: NodeId, rng: &mut Xoshiro256PlusPlus) -> ValueMoments 
                 break node.wl;
             }
             let mut visit = rng.random_range(0..node.n.max(1));
-            // Visits that went on come first, in the order of the children.
+            // Visits that continued to a child come first, in the order of the children.
             let went_on = tree.children(node).iter().position(|child| {
                 let is_there = visit < child.n;
                 visit = visit.saturating_sub(child.n);
@@ -181,8 +182,9 @@ fn drawn(tree: &Tree, id: NodeId, rng: &mut Xoshiro256PlusPlus) -> ValueMoments 
     moments
 }
 
-/// How many visits ended at a node, and what they returned. Those of a proven node count as if all had ended there.
-fn ends(tree: &Tree, node: &Node) -> (f64, f64) {
+/// How many visits ended at a node, and the value that they returned. All visits of a proven node count as having
+/// ended there.
+fn own_visits(tree: &Tree, node: &Node) -> (f64, f64) {
     if node.is_proven() {
         return (node.n.into(), node.wl);
     }
@@ -232,23 +234,26 @@ mod tests {
         let state = state();
         let tree = &state.tree;
         let child = |slot| tree.child_id(tree.node(tree.root()), slot);
-        assert!(walked(tree, child(0)).variance() < 1e-12);
+        assert!(exact_moments(tree, child(0)).variance() < 1e-12);
         // 0.2 once, -0.5 twice, and a proven win of four visits.
         let values = [0.2_f32, -0.5, -0.5, 1.0, 1.0, 1.0, 1.0].map(f64::from);
         let mean = values.iter().sum::<f64>() / 7.0;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-        assert!((walked(tree, child(1)).variance() - squares / 6.0).abs() < 1e-9);
+        assert!((exact_moments(tree, child(1)).variance() - squares / 6.0).abs() < 1e-9);
     }
 
     #[test]
-    fn visits_that_are_drawn_tell_the_same_as_all() {
+    fn samples_estimate_the_moments_of_all_visits() {
         let state = state();
         let tree = &state.tree;
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
         for slot in 0..2 {
             let child = tree.child_id(tree.node(tree.root()), slot);
-            let (all, some) = (walked(tree, child), drawn(tree, child, &mut rng));
-            assert_eq!(some.n, f64::from(DRAWN));
+            let (all, some) = (
+                exact_moments(tree, child),
+                sampled_moments(tree, child, &mut rng),
+            );
+            assert_eq!(some.n, f64::from(SAMPLES));
             assert!((all.sum / all.n - some.sum / some.n).abs() < 0.02);
             // Of few the sample variance is larger by n / (n - 1).
             let (all, some) = (all.variance() * (all.n - 1.0) / all.n, some.variance());
@@ -257,14 +262,14 @@ mod tests {
     }
 
     #[test]
-    fn few_visits_that_are_alike_by_chance_prove_little() {
+    fn few_equal_visits_have_a_wide_bound() {
         let state = |few| SearchState::with_children(&[node(16, 0.2, 0.2), node(few, 0.27, 0.27)]);
         for (few, edge) in [(3, 0), (7, 0), (15, 1)] {
             assert_eq!(chosen(&state(few), &[("RootChoice", "lcb")]), edge, "{few}");
         }
     }
 
-    /// The edge that is chosen.
+    /// The edge that the criterion chooses.
     fn chosen(state: &SearchState, settings: &[(&str, &str)]) -> u8 {
         let mut options = Options::default();
         for (name, value) in settings {

@@ -1,6 +1,6 @@
-//! Drives one search with several threads on one tree: each thread gathers, has its batch evaluated and backs it up, all
-//! under one lock. The calling thread is one of them, and between its batches it tells what is new: each thread that has to
-//! be woken costs time, which on a busy machine is milliseconds.
+//! Runs one search with several threads on one tree. Each thread gathers a batch, has it evaluated and backs it up,
+//! under one lock. The calling thread is one of the workers and reports progress between its batches: waking a
+//! separate reporting thread would cost milliseconds on a busy machine.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -14,7 +14,7 @@ use super::{
     error::{Failure, SearchError},
     expand::Oracles,
     job::{Clock, Job, StopSignal, stream},
-    outcome::Telling,
+    outcome::SearchView,
     params::SearchParams,
     report::{Outcome, Report, Reporter},
     tree::{Full, Tree},
@@ -26,21 +26,21 @@ use crate::{
     network::{Batch, EvaluateError, Evaluator},
 };
 
-/// The longest time without a report.
-const LONGEST_SILENCE: Duration = Duration::from_secs(2);
+/// Maximum time between two reports.
+const MAX_REPORT_GAP: Duration = Duration::from_secs(2);
 
-/// A search that is over so soon, with a network that needs no batches, is done by one thread: on a busy machine others
-/// would wake when it has ended, and its answer would have to wait for them.
-const WORTH_WAKING: Duration = Duration::from_millis(10);
+/// Searches shorter than this, with a network that needs no batches, use a single thread: on a busy machine helper
+/// threads would wake up after the search has ended, and the answer would have to wait for them.
+const MIN_TIME_FOR_HELPERS: Duration = Duration::from_millis(10);
 
-/// How often a worker looks whether the tree is free before it offers its processor to others between looks; some 10 µs, which is
-/// longer than a thread holds the tree unless it was put to sleep meanwhile.
+/// Attempts to lock the tree before a worker starts to yield its processor between attempts. They take about 10 µs,
+/// longer than any thread holds the lock unless it is preempted.
 const SPINS_BEFORE_YIELD: u32 = 200;
 
-/// And before it goes to sleep; some 0.3 ms where no other program wants the processor.
-const LOOKS_BEFORE_SLEEP: u32 = 1000;
+/// Attempts to lock the tree before a worker sleeps: about 0.3 ms if no other program needs the processor.
+const TRIES_BEFORE_SLEEP: u32 = 1000;
 
-/// Searches `job` on `tree` until a limit or `stop` ends it. The tree is re-rooted when the job's game continues the
+/// Searches `job` on `tree` until a limit or `stop` ends it. The tree is re-rooted if the job's game continues the
 /// one it was built for, and dropped otherwise.
 ///
 /// # Errors
@@ -54,17 +54,17 @@ pub fn run(
     reporter: &mut dyn Reporter,
 ) -> Result<Outcome, SearchError> {
     let search = Search::new(std::mem::take(tree), evaluator, job, stop, clock);
-    let mut announcer = Announcer {
+    let mut progress_reporter = ProgressReporter {
         search: &search,
         reporter,
         last: None,
-        has_told_of_memory: false,
+        has_noted_memory_limit: false,
     };
-    let interval = announcer.reporter.interval();
-    search.work_in_threads(interval, &mut || announcer.tell_news());
+    let interval = progress_reporter.reporter.interval();
+    search.work_in_threads(interval, &mut || progress_reporter.report_progress());
     let error = search.error.lock().take();
     let has_moves = job.is_game_over() || search.shared.lock().state.is_root_expanded();
-    let outcome = has_moves.then(|| announcer.conclude());
+    let outcome = has_moves.then(|| progress_reporter.conclude());
     let result = match (error, outcome) {
         (None, Some(outcome)) => Ok(outcome),
         (None, None) => Ok(Outcome::without_move(Report::default())),
@@ -77,19 +77,19 @@ pub fn run(
     result
 }
 
-/// What the threads of one search share.
+/// State shared by the threads of one search.
 struct Search<'a> {
     shared: Mutex<Shared>,
     job: &'a Job,
     evaluator: &'a dyn Evaluator,
     params: SearchParams,
     threads: usize,
-    /// Whether nothing but positions that are judged at once is to be expected, and few of them.
+    /// Whether evaluations return at once and only few of them are expected.
     is_light: bool,
     clock: &'a dyn Clock,
     started: Duration,
     stop: &'a StopSignal,
-    /// Set once, by whoever finds that the search is over.
+    /// Set once, by the first thread that finds that the search is over.
     is_over: AtomicBool,
     error: Mutex<Option<EvaluateError>>,
 }
@@ -105,8 +105,8 @@ impl<'a> Search<'a> {
         let started = clock.now();
         let shared = Shared::new(tree, job);
         let params = SearchParams::for_evaluator(&job.options, evaluator);
-        let longest = job.limits.longest();
-        let is_short = longest.is_some_and(|time| time <= WORTH_WAKING);
+        let max_time = job.limits.max_time();
+        let is_short = max_time.is_some_and(|time| time <= MIN_TIME_FOR_HELPERS);
         let is_quick = params.is_immediate() && is_short;
         let threads = match is_quick {
             true => 1,
@@ -135,8 +135,8 @@ impl<'a> Search<'a> {
         self.clock.now().saturating_sub(self.started)
     }
 
-    /// Runs the workers, of which this thread is the first; it calls `tell_news` after each `interval`.
-    fn work_in_threads(&self, interval: Duration, tell_news: &mut (dyn FnMut() + Send)) {
+    /// Runs the workers; the calling thread is the first of them and calls `report_progress` every `interval`.
+    fn work_in_threads(&self, interval: Duration, report_progress: &mut (dyn FnMut() + Send)) {
         thread::scope(|scope| {
             for number in 1..self.threads as u64 {
                 scope.spawn(move || self.host(&mut || self.work(number, &mut |_| {})));
@@ -145,7 +145,7 @@ impl<'a> Search<'a> {
                 let mut due = interval;
                 self.work(0, &mut |elapsed| {
                     if elapsed >= due {
-                        tell_news();
+                        report_progress();
                         due = self.elapsed() + interval;
                     }
                 });
@@ -153,7 +153,7 @@ impl<'a> Search<'a> {
         });
     }
 
-    /// Has the evaluator choose the thread for a worker, unless it will hardly be asked for what takes long.
+    /// Runs a worker on the thread that the evaluator prefers, unless the search is too light to benefit from it.
     fn host(&self, work: &mut (dyn FnMut() + Send)) {
         match self.is_light {
             true => work(),
@@ -161,10 +161,10 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Locks the tree. Others hold it for fractions of a millisecond, so it pays to stay awake that long: being put to
-    /// sleep and woken costs as much again.
+    /// Locks the tree. Other threads hold the lock for fractions of a millisecond, so spinning is cheaper than
+    /// sleeping.
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        for look in 0..LOOKS_BEFORE_SLEEP {
+        for look in 0..TRIES_BEFORE_SLEEP {
             if let Some(shared) = self.shared.try_lock() {
                 return shared;
             }
@@ -177,13 +177,13 @@ impl<'a> Search<'a> {
         self.shared.lock()
     }
 
-    /// One thread: works until the search is over, and between batches calls `pause` with the time.
+    /// The loop of one thread, until the search is over. Calls `pause` with the elapsed time between batches.
     fn work(&self, number: u64, pause: &mut dyn FnMut(Duration)) {
         let writer = self.lock().state.tree.edges.take_writer();
         let mut worker = Worker::new(self.job, number, writer);
         let mut batch = Batch::default();
         loop {
-            // The last batch goes in and the next one comes out under the same lock.
+            // Backing up the last batch and selecting the next one share one lock.
             let mut shared = self.lock();
             shared.back_up(&mut worker, &self.params, self.job);
             let elapsed = self.elapsed();
@@ -198,7 +198,7 @@ impl<'a> Search<'a> {
             if let Err(failure) = self.make_batch(shared, &mut worker, &mut batch) {
                 self.fail(&mut worker, failure);
             }
-            self.hold_back(is_solved, worker.is_idle());
+            self.throttle(is_solved, worker.is_idle());
             pause(elapsed);
         }
     }
@@ -220,7 +220,7 @@ impl<'a> Search<'a> {
             let selected = worker.select(&mut shared.state, &self.params);
             drop(shared);
             selected?;
-            if !worker.expand(&oracles, batch)? || self.is_told_to_end() {
+            if !worker.expand(&oracles, batch)? || self.should_stop() {
                 break;
             }
             shared = self.lock();
@@ -231,12 +231,12 @@ impl<'a> Search<'a> {
         Ok(worker.receive(batch)?)
     }
 
-    /// Whether the search has ended, or should: not before there is a move to answer with.
+    /// Whether the search has ended, or should end; never before there is a move to return.
     fn is_finished(&self, shared: &Shared) -> bool {
         if shared.is_over {
             self.is_over.store(true, Ordering::Relaxed);
         }
-        self.is_told_to_end()
+        self.should_stop()
             && (shared.is_over || shared.state.is_root_expanded() || self.has_failed())
     }
 
@@ -244,8 +244,8 @@ impl<'a> Search<'a> {
         self.error.lock().is_some()
     }
 
-    /// The same as far as it can be told without the tree.
-    fn is_told_to_end(&self) -> bool {
+    /// Whether a thread should stop, as far as that is known without locking the tree.
+    fn should_stop(&self) -> bool {
         self.is_over.load(Ordering::Relaxed) || self.stop.is_stopped()
     }
 
@@ -263,16 +263,16 @@ impl<'a> Search<'a> {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// Waits where going on at full speed serves nobody: a solved position that is searched until stopped, a batch that came to
-    /// nothing because other threads hold all leaves, or a limit on the nodes per second.
-    fn hold_back(&self, is_solved: bool, is_idle: bool) {
-        if self.is_told_to_end() {
+    /// Waits where full speed is of no use: in an infinite search of a solved position, after a batch that was empty
+    /// because other threads hold all leaves, and under a limit of nodes per second.
+    fn throttle(&self, is_solved: bool, is_idle: bool) {
+        if self.should_stop() {
             return;
         }
         if is_solved && self.job.limits.infinite {
             thread::sleep(Duration::from_millis(5));
         } else if is_idle && !is_solved && self.params.is_immediate() {
-            // The others come back sooner than this thread would wake.
+            // The other threads return sooner than this thread would wake up.
             (0..100).for_each(|_| std::hint::spin_loop());
         } else if is_idle || is_solved {
             thread::sleep(Duration::from_micros(50));
@@ -283,7 +283,7 @@ impl<'a> Search<'a> {
         }
         let due = self.lock().state.progress.playouts as f64 / limit;
         let due = Duration::try_from_secs_f64(due).unwrap_or(Duration::MAX);
-        while !self.is_told_to_end() && self.elapsed() < due {
+        while !self.should_stop() && self.elapsed() < due {
             thread::sleep(Duration::from_millis(1));
             let mut shared = self.lock();
             shared.check_limits(self.elapsed());
@@ -291,8 +291,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn telling<'s>(&'s self, shared: &'s Shared) -> Telling<'s> {
-        Telling {
+    fn view<'s>(&'s self, shared: &'s Shared) -> SearchView<'s> {
+        SearchView {
             state: &shared.state,
             params: &self.params,
             job: self.job,
@@ -302,41 +302,41 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Tells the reporter what is new.
-struct Announcer<'a, 'b> {
+/// Sends reports to the reporter when something has changed.
+struct ProgressReporter<'a, 'b> {
     search: &'a Search<'b>,
     reporter: &'a mut dyn Reporter,
     /// Depth, seldepth, first move and time of the last report.
     last: Option<(u32, u32, Option<PackedMove>, Duration)>,
-    /// Whether it was said that there is no more memory.
-    has_told_of_memory: bool,
+    /// Whether the reporter was notified that the memory limit is reached.
+    has_noted_memory_limit: bool,
 }
 
-impl Announcer<'_, '_> {
-    fn tell_news(&mut self) {
+impl ProgressReporter<'_, '_> {
+    fn report_progress(&mut self) {
         let (report, stats) = {
             let shared = self.search.shared.lock();
-            // Nothing but the root's own evaluation: no line to show yet.
+            // Only the root has been evaluated: there is no line to report yet.
             if shared.state.progress.playouts < 2 {
                 return;
             }
-            self.tell_of_memory(&shared);
-            let telling = self.search.telling(&shared);
-            let are_stats_wanted = self.search.job.options.log_live_stats();
-            let stats = are_stats_wanted.then(|| telling.told(telling.move_stats()));
-            (telling.report(None), stats)
+            self.note_memory_limit(&shared);
+            let view = self.search.view(&shared);
+            let shows_live_stats = self.search.job.options.log_live_stats();
+            let stats = shows_live_stats.then(|| view.remove_contempt(view.move_stats()));
+            (view.report(None), stats)
         };
         let first = report
             .lines
             .first()
             .and_then(|line| line.pv.first().copied());
-        let is_news = self.last.is_none_or(|(depth, seldepth, best, at)| {
+        let has_changed = self.last.is_none_or(|(depth, seldepth, best, at)| {
             report.depth > depth
                 || report.seldepth > seldepth
                 || best != first
-                || report.elapsed.saturating_sub(at) >= LONGEST_SILENCE
+                || report.elapsed.saturating_sub(at) >= MAX_REPORT_GAP
         });
-        if is_news {
+        if has_changed {
             self.last = Some((report.depth, report.seldepth, first, report.elapsed));
             if let Some(stats) = stats {
                 self.reporter.move_stats(&stats);
@@ -345,20 +345,21 @@ impl Announcer<'_, '_> {
         }
     }
 
-    /// Says once that the tree does not grow any more.
-    fn tell_of_memory(&mut self, shared: &Shared) {
+    /// Notes once that the tree has stopped growing.
+    fn note_memory_limit(&mut self, shared: &Shared) {
         let limit = self.search.job.limits.tree_bytes;
         if let Some(bytes) = limit.filter(|_| shared.state.is_at_memory_limit)
-            && !std::mem::replace(&mut self.has_told_of_memory, true)
+            && !std::mem::replace(&mut self.has_noted_memory_limit, true)
         {
             self.reporter.note(&format!(
-                "the tree has reached its limit of {:.1} MB (what RamLimitMb leaves it): the search goes on without new positions",
+                "the tree has reached its limit of {:.1} MB (set by RamLimitMb): the search continues without new positions",
                 bytes as f64 / f64::from(1 << 20)
             ));
         }
     }
 
-    /// The move to play. A mate in one is played even if no visit has come to it, and none is allowed if another move is left.
+    /// Chooses the move to play. A mate in one is played even if no visit has reached it, and a move that allows a
+    /// mate in one is avoided if there is another.
     fn choose(&self, shared: &mut Shared) -> Option<u8> {
         let (job, looks_ahead) = (self.search.job, self.search.params.propagates_proofs());
         if looks_ahead {
@@ -366,8 +367,8 @@ impl Announcer<'_, '_> {
         }
         loop {
             let mut rng = job.rng(stream::CHOICE);
-            let chosen = self.search.telling(shared).choice(&mut rng);
-            // Each time another move is proven, so this ends.
+            let chosen = self.search.view(shared).choice(&mut rng);
+            // Each iteration proves another move, so the loop ends.
             match chosen {
                 Some(edge) if looks_ahead && shared.state.prove_mate_after(edge, job) => {}
                 _ => return chosen,
@@ -379,12 +380,12 @@ impl Announcer<'_, '_> {
     fn conclude(mut self) -> Outcome {
         let (is_full, (outcome, stats)) = {
             let mut shared = self.search.shared.lock();
-            self.tell_of_memory(&shared);
+            self.note_memory_limit(&shared);
             shared.state.progress.claimed = 0;
             let best = self.choose(&mut shared);
-            let telling = self.search.telling(&shared);
-            let (outcome, stats) = telling.outcome(best);
-            (shared.is_full, (outcome, telling.told(stats)))
+            let view = self.search.view(&shared);
+            let (outcome, stats) = view.outcome(best);
+            (shared.is_full, (outcome, view.remove_contempt(stats)))
         };
         let tables = self.search.job.tables.iter();
         for fault in tables.flat_map(|tables| tables.new_faults()) {

@@ -1,4 +1,4 @@
-//! Why a search fails.
+//! Errors of a search.
 
 use thiserror::Error;
 
@@ -14,13 +14,13 @@ pub enum SearchError {
         /// What went wrong.
         #[source]
         error: EvaluateError,
-        /// What had been found by then, unless the root itself was not evaluated.
+        /// The result so far, if at least the root was evaluated.
         found: Option<Box<Outcome>>,
     },
 }
 
 impl SearchError {
-    /// What had been found before the search failed.
+    /// The result that the search had before it failed.
     pub fn found(self) -> Option<Outcome> {
         match self {
             SearchError::Evaluate { found, .. } => found.map(|outcome| *outcome),
@@ -28,11 +28,11 @@ impl SearchError {
     }
 }
 
-/// Why a worker's batch came to nothing.
+/// Why a worker's batch failed.
 pub(super) enum Failure {
-    /// A network could not evaluate positions.
+    /// The network could not evaluate the positions.
     Evaluate(EvaluateError),
-    /// The tree has no room for more.
+    /// The tree is full.
     Full(Full),
 }
 

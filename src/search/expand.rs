@@ -128,7 +128,7 @@ impl Oracles<'_> {
         }
         let is_immediate = self.evaluator.immediate().is_some();
         for visit in list {
-            if !visit.state.is_to_be_expanded() {
+            if !visit.state.needs_expansion() {
                 continue;
             }
             let way = visit.steps.clone();

@@ -1,4 +1,4 @@
-//! What defines one search, and what it needs from outside: a way to be stopped and a clock.
+//! The definition of one search, and its interfaces to the outside: a stop signal and a clock.
 
 use std::{
     sync::{
@@ -26,7 +26,7 @@ pub struct Job {
     pub history: History,
     /// The root moves to consider (`searchmoves`); empty means all.
     pub root_moves: Vec<PackedMove>,
-    /// Whose opponent search-contempt models; `None` is plain PUCT.
+    /// The side whose opponent search-contempt models; `None` is plain PUCT.
     pub contempt_side: Option<Color>,
     /// When to stop.
     pub limits: Limits,
@@ -39,7 +39,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// All root moves, plain PUCT, no tablebases, the seed of the options.
+    /// A job with all root moves, plain PUCT, no tablebases and the seed of the options.
     pub fn new(history: History, limits: Limits, options: impl Into<Arc<SearchOptions>>) -> Job {
         let options = options.into();
         Job {
@@ -53,7 +53,7 @@ impl Job {
         }
     }
 
-    /// One of the search's sources of randomness: the same for the same seed, position and stream.
+    /// A random number generator: the same for the same seed, position and stream.
     pub(super) fn rng(&self, stream: u64) -> Xoshiro256PlusPlus {
         let position = self.history.last().key;
         Xoshiro256PlusPlus::seed_from_u64(
@@ -66,69 +66,74 @@ impl Job {
         legal_moves(self.history.position()).next().is_none()
     }
 
-    /// What tablebases say about the root's moves; nothing if they do not know.
+    /// The tablebase results of the root's moves; empty if the tablebases do not cover them.
     pub(super) fn table_moves(&self) -> Vec<TableMove> {
         let tables = self.tables.as_ref();
         let moves = tables.and_then(|tables| tables.moves(&self.history));
         moves.unwrap_or_default()
     }
 
-    /// The root moves to consider (empty means all): those asked for, of which tablebases leave those that keep the
-    /// result. In analysis (`infinite`) nothing is left out.
-    pub(super) fn wanted_root_moves(&self, tables: &[TableMove]) -> Vec<PackedMove> {
-        let asked = &self.root_moves;
+    /// The root moves to consider (empty means all): the requested ones, without those that lose the tablebase
+    /// result. In analysis (`infinite`) all requested moves are kept.
+    pub(super) fn allowed_root_moves(&self, tables: &[TableMove]) -> Vec<PackedMove> {
+        let requested = &self.root_moves;
         if self.limits.infinite {
-            return asked.clone();
+            return requested.clone();
         }
         let is_repeated = self.history.last().repetitions > 0;
         let fastest = self.options.syzygy_fast_play() || is_repeated;
         let Some(mut best) = syzygy::best_moves(tables.to_vec(), fastest) else {
-            return asked.clone();
+            return requested.clone();
         };
-        best.retain(|m| asked.is_empty() || asked.contains(m));
-        if best.is_empty() { asked.clone() } else { best }
+        best.retain(|m| requested.is_empty() || requested.contains(m));
+        if best.is_empty() {
+            requested.clone()
+        } else {
+            best
+        }
     }
 }
 
-/// Streams of random numbers: each worker has one of its own number, noise and the choice of the move have these.
+/// Streams of random numbers. Each worker uses its own number; these two are for root noise and for the choice of the
+/// move.
 pub(super) mod stream {
-    /// The noise has a generator of its own, so that it does not shift the workers' draws.
+    /// Root noise has a generator of its own, so that it does not shift the workers' draws.
     pub const NOISE: u64 = u64::MAX;
     /// The draw of the move to play.
     pub const CHOICE: u64 = u64::MAX - 1;
 }
 
-/// Tells a running search, from another thread, to finish.
+/// Stops a running search from another thread.
 #[derive(Clone, Debug, Default)]
 pub struct StopSignal(Arc<Stop>);
 
 #[derive(Debug, Default)]
 struct Stop {
     is_set: AtomicBool,
-    /// For those who wait for it.
+    /// For threads that wait for the signal.
     lock: Mutex<()>,
     changed: Condvar,
 }
 
 impl StopSignal {
-    /// Asks the search to stop; it answers within a batch's time.
+    /// Requests the search to stop, which takes effect within the time of one batch.
     pub fn stop(&self) {
         self.0.is_set.store(true, Ordering::Relaxed);
-        // Whoever is about to wait holds the lock, and must not miss it.
+        // A thread that is about to wait holds the lock and must not miss the notification.
         drop(self.0.lock.lock());
         self.0.changed.notify_all();
     }
 
-    /// Whether a stop was asked for.
+    /// Whether a stop was requested.
     pub fn is_stopped(&self) -> bool {
         self.0.is_set.load(Ordering::Relaxed)
     }
 
-    /// Waits until a stop is asked for, but not for longer than this; whether it was.
-    pub fn wait(&self, longest: Duration) -> bool {
+    /// Waits for a stop request, at most for `timeout`; returns whether there was one.
+    pub fn wait(&self, timeout: Duration) -> bool {
         let mut lock = self.0.lock.lock();
         if !self.is_stopped() {
-            self.0.changed.wait_for(&mut lock, longest);
+            self.0.changed.wait_for(&mut lock, timeout);
         }
         self.is_stopped()
     }

@@ -1,15 +1,15 @@
 //! The search: a PUCT tree over a network, with search-contempt.
 //!
-//! One iteration of a worker is: `select` leaves (by `puct`) under the tree's lock, `expand` them without it, have them
-//! evaluated together, and `backup` their values. [`search_contempt`] is the opponent model, `bounds` the proofs (with
-//! `look_ahead`), `refine` the priors from a network that knows more, [`tree`] the data, `root` and `choice` the choice of
-//! the move, `objective` a second look at what was found, [`wdl_contempt`] what values are between unequal players,
-//! [`limits`], `stopper` and `open_choice` the reasons to end, [`time`] what a clock allows.
+//! One iteration of a worker: `select` leaves (by `puct`) under the tree's lock, `expand` them without it, evaluate
+//! them together, and `backup` their values. [`search_contempt`] is the opponent model, `bounds` and `look_ahead`
+//! prove results, `refine` replaces priors by those of a stronger network, [`tree`] holds the data, `root` and
+//! `choice` choose the move, `objective` computes values against best replies, [`wdl_contempt`] rescales values for
+//! unequal players, [`limits`], `stopper` and `open_choice` decide when to stop, and [`time`] turns a clock into
+//! limits.
 //!
-//! [`run`] searches one position with several threads until a limit or a stop signal ends it; [`TreeSearch`] is the seam
-//! below it, for drivers that have many trees fill one batch. Neither prints: what there is to say goes to a
-//! [`Reporter`]. Time comes from a [`Clock`], randomness from the job's seed, values from an
-//! [`Evaluator`](crate::network::Evaluator).
+//! [`run`] searches one position with several threads until a limit or a stop signal ends it. [`TreeSearch`] is the
+//! layer below, for drivers in which many trees fill one batch. Neither prints: progress goes to a [`Reporter`]. Time
+//! comes from a [`Clock`], randomness from the job's seed, values from an [`Evaluator`](crate::network::Evaluator).
 
 mod backup;
 mod bounds;
@@ -47,7 +47,7 @@ pub use self::{
     error::SearchError,
     job::{Clock, Job, StopSignal, SystemClock},
     limits::Limits,
-    outcome::{line_after, visits_known},
+    outcome::{known_visits, line_after},
     params::SearchParams,
     report::{
         MoveStat, Objective, Outcome, Proven, PvLine, REPORT_INTERVAL, Report, Reporter, Score,

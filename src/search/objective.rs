@@ -1,10 +1,10 @@
-//! A second evaluation from the same search: what the lines are worth against best replies.
+//! Objective values: what the lines are worth against best replies, from the same search.
 //!
-//! Values in a tree with search-contempt are *practical*: a frozen node's is the mean over its replies as this opponent is
-//! expected to choose them. The *objective* value of a frozen node is that of the best reply that was found there (where all
-//! of those lose for sure and others were never looked at, what the network said of the position), and all other means
-//! follow from their children's. Where nothing is frozen both are equal. What lies between them for a
-//! line is its *trap value*: how much of it are the opponent's mistakes.
+//! Values in a tree with search-contempt are *practical*: a frozen node's value is the mean over its replies as this
+//! opponent is expected to choose them. The *objective* value of a frozen node is that of the best reply found there;
+//! if all visited replies are proven losses and others were never visited, it is the network's value of the position.
+//! All other means follow from their children's. Where nothing is frozen both are equal. The difference for a line is
+//! its *trap value*: how much of its value depends on mistakes of the opponent.
 
 use std::time::Duration;
 
@@ -41,31 +41,31 @@ impl Mean {
     }
 }
 
-/// What a visit of the tree costs when objective values are worked out, on a busy machine: most wait for memory.
+/// Time per visit of the tree for computing objective values on a busy machine; memory latency dominates.
 const TIME_PER_VISIT: Duration = Duration::from_micros(1);
-/// The most of a search's time that may go to them.
-const MOST_OF_THE_TIME: u32 = 4;
+/// Objective values may take at most one part in this many of a search's time.
+const MIN_TIME_RATIO: u32 = 4;
 
-/// The time that objective values take at the end of a search with this tree; `None` if they are not wanted, or there is not
-/// enough time for them.
-pub(super) fn time_wanted(
+/// The time needed for objective values at the end of a search with this tree; `None` if they are off, or if there is
+/// not enough time for them.
+pub(super) fn time_needed(
     tree: &Tree,
     options: &SearchOptions,
     limits: &Limits,
 ) -> Option<Duration> {
     let is_wanted = options.show_objective() && tree.rule.is_some();
     let time = TIME_PER_VISIT.saturating_mul(tree.node(tree.root).n);
-    let is_enough = |all: Duration| time <= all / MOST_OF_THE_TIME;
-    (is_wanted && limits.longest().is_none_or(is_enough)).then_some(time)
+    let is_enough = |all: Duration| time <= all / MIN_TIME_RATIO;
+    (is_wanted && limits.max_time().is_none_or(is_enough)).then_some(time)
 }
 
 impl Tree {
-    /// Fills in what best replies would make of the lines.
+    /// Adds the objective values of the lines.
     pub(super) fn add_objectives(&self, params: &SearchParams, lines: &mut [PvLine]) {
         let root = self.node(self.root);
         let draw_score = params.draw_score(self.root_turn);
         for line in lines {
-            // What tablebases know holds against every reply, and the tree need not have found it.
+            // A tablebase result holds against every reply, even if the tree has not found it.
             if matches!(line.score, Score::Tablebase(_)) {
                 line.objective = Some(Objective {
                     value: line.value,
@@ -82,7 +82,8 @@ impl Tree {
         }
     }
 
-    /// The same for the line that begins with the move to this node; a draw is worth `draw_score` to who moved there.
+    /// The objective values of the line that begins with the move to this node. A draw is worth `draw_score` to the
+    /// side that moved into it.
     fn objective(&self, id: NodeId, draw_score: f32) -> Objective {
         let node = self.node(id);
         let mean = self.objective_mean(node, draw_score);
@@ -96,10 +97,10 @@ impl Tree {
         }
     }
 
-    /// The node's mean against best replies; a draw is worth `draw_score` to who moved into it.
+    /// The node's mean against best replies. A draw is worth `draw_score` to the side that moved into it.
     fn objective_mean(&self, node: &Node, draw_score: f32) -> Mean {
         let mean = Mean::of(node);
-        // What is proven holds against every reply.
+        // A proven result holds against every reply.
         if node.is_proven() || node.n == 0 {
             return mean;
         }
@@ -124,8 +125,8 @@ impl Tree {
         })
     }
 
-    /// The best that is known at a frozen node, of these visited replies, as who replies there sees it; a draw is worth
-    /// `draw_score` to them.
+    /// The best value at a frozen node among these visited replies, seen by the side to move; a draw is worth
+    /// `draw_score` to it.
     fn best_reply(
         &self,
         node: &Node,
@@ -135,7 +136,7 @@ impl Tree {
         let visited = || self.children(node).iter().filter(|child| child.n > 0);
         let has_unknown = visited().count() < usize::from(node.n_edges);
         if has_unknown && visited().all(Node::is_lost) {
-            // Nobody knows that the position is lost, so the network's word about it stands.
+            // The position is not known to be lost, so the network's value is used.
             return Some(Mean {
                 wl: -f64::from(node.v),
                 d: node.d.min(1.0 - node.v.abs()),
@@ -145,7 +146,7 @@ impl Tree {
         replies.max_by(|a, b| a.q(draw_score).total_cmp(&b.q(draw_score)))
     }
 
-    /// See [`Objective::trap_mass`]; a draw is worth `draw_score` to who moves at the node.
+    /// See [`Objective::trap_mass`]; a draw is worth `draw_score` to the side to move at the node.
     fn trap_mass(&self, node: &Node, draw_score: f32) -> f32 {
         let Some(record) = self.frozen(node) else {
             return 0.0;
@@ -189,8 +190,8 @@ mod tests {
         id
     }
 
-    /// A tree in which White has one move, to which Black has replied with two moves, three times each: one loses 0.8 for
-    /// Black, the other wins 0.4.
+    /// A tree in which White has one move, to which Black has replied with two moves, three times each: one loses 0.8
+    /// for Black, the other wins 0.4.
     fn tree() -> (Tree, NodeId) {
         let rule = Rule {
             side: Color::Black,
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tablebases_know_is_no_trap() {
+    fn a_tablebase_result_is_no_trap() {
         let (mut tree, offer) = tree();
         freeze(&mut tree, offer);
         let value = Value {
@@ -250,12 +251,12 @@ mod tests {
         let frozen = tree.objective(offer, 0.0);
         assert_eq!((frozen.value.wl, frozen.value.d), (-0.4, 0.2));
         assert_eq!(frozen.value.m, 12.0);
-        // Half of the time the reply is 1.2 worse than the best.
+        // Half of the time the reply is 1.2 worse than the best one.
         assert!((frozen.trap_mass - 0.6).abs() < 1e-6);
     }
 
     #[test]
-    fn replies_that_were_never_looked_at_may_save_a_position() {
+    fn unvisited_replies_may_save_a_position() {
         let (mut tree, offer) = tree();
         freeze(&mut tree, offer);
         let lost = |tree: &mut Tree, count: u32| {
@@ -277,24 +278,24 @@ mod tests {
         tree.node_mut(offer).n_edges = 3;
         let saved = tree.objective(offer, 0.0);
         assert_eq!(saved.value.wl, 0.25);
-        // All who reply as they are expected to lose 0.75 by it.
+        // All expected replies lose 0.75.
         assert!((saved.trap_mass - 0.75).abs() < 1e-6);
     }
 
     #[test]
-    fn draws_count_as_the_draw_score_says() {
+    fn objective_values_use_the_draw_score() {
         let (mut tree, offer) = tree();
         freeze(&mut tree, offer);
         let children = tree.node(offer).children;
         tree.node_mut(children).wl = 0.3;
         tree.node_mut(children + 1).wl = 0.2;
         assert_eq!(tree.objective(offer, 0.0).value.wl, -0.3);
-        // Draws are lost for White, so won for Black, whose second reply draws one time in five.
+        // Draws count as losses for White and wins for Black, whose second reply draws one time in five.
         assert_eq!(tree.objective(offer, -1.0).value.wl, -0.2);
     }
 
     #[test]
-    fn means_above_follow_and_proofs_stand() {
+    fn means_of_ancestors_follow_and_proofs_stand() {
         let (mut tree, offer) = tree();
         freeze(&mut tree, offer);
         let offered = *tree.node(offer);

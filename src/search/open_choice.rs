@@ -1,5 +1,5 @@
-//! Whether more time would help: the choice at the root is open if the most visited move is not the one with the best value,
-//! or if another one is about to overtake it. lc0's "smooth" time manager opens its bank then.
+//! Decides whether more time would help: the choice at the root is open if the most visited move is not the one with
+//! the best value, or if another move is about to overtake it. lc0's "smooth" time manager uses its bank then.
 
 use std::time::Duration;
 
@@ -19,20 +19,20 @@ impl Snapshot {
     }
 }
 
-/// Watches the visits of the root's moves during a search that has a bank.
+/// Observes the visits of the root's moves during a search that has a bank.
 #[derive(Debug)]
 pub(super) struct OpenChoice {
     bank: Bank,
     /// What a draw is worth to the side to move at the root.
     draw_score: f32,
-    /// Between one and two periods old, once the search is.
+    /// The snapshot that paces are measured from: one to two periods old, once the search is that old.
     old: Snapshot,
     recent: Snapshot,
     now: Snapshot,
 }
 
 impl OpenChoice {
-    /// At the beginning of a search.
+    /// Begins to observe a search.
     pub fn new(bank: Bank, draw_score: f32) -> OpenChoice {
         OpenChoice {
             bank,
@@ -43,12 +43,12 @@ impl OpenChoice {
         }
     }
 
-    /// The time that there is beyond the budget.
+    /// The time beyond the budget.
     pub fn bank(&self) -> Duration {
         self.bank.time
     }
 
-    /// Looks at the root; to be called after each batch.
+    /// Records the root's visits; called after each batch.
     pub fn look(&mut self, state: &SearchState, elapsed: Duration) {
         let visits = state.contenders().map(|child| (child.edge, child.n));
         self.now.at = elapsed;
@@ -60,7 +60,7 @@ impl OpenChoice {
         }
     }
 
-    /// Whether a search that has used up its budget should take from the bank, which lasts until `end`.
+    /// Whether a search that has used up its budget should use the bank, which lasts until `end`.
     pub fn is_open(&self, state: &SearchState, elapsed: Duration, end: Duration) -> bool {
         elapsed < self.bank.forced
             || self.is_best_in_doubt(state)
@@ -75,7 +75,8 @@ impl OpenChoice {
         visited.any(|child| child.q(self.draw_score) > q)
     }
 
-    /// Whether at the pace of the last periods, corrected for what is usual, another move has more visits at `end`.
+    /// Whether another move has more visits at `end`, at the pace of the last periods and the expected changes of
+    /// pace.
     fn is_overtaken(&self, elapsed: Duration, end: Duration) -> bool {
         let measured = elapsed.saturating_sub(self.old.at).as_secs_f64();
         let left = end.saturating_sub(elapsed).as_secs_f64();

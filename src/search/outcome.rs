@@ -1,4 +1,4 @@
-//! What there is to say about a search: its state while it runs, and the outcome at its end.
+//! Reports of a search: its progress while it runs, and the outcome at its end.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use crate::{
     options::SearchOptions,
 };
 
-/// A search, to talk about.
-pub(super) struct Telling<'a> {
+/// Read access to a search, for reports about it.
+pub(super) struct SearchView<'a> {
     pub state: &'a SearchState,
     pub params: &'a SearchParams,
     pub job: &'a Job,
@@ -29,15 +29,15 @@ pub(super) struct Telling<'a> {
     pub cache_permille: u32,
 }
 
-impl Telling<'_> {
-    /// The state of the search, with the lines that `MultiPV` asks for; `best`, the edge that is going to be played, leads
-    /// them.
+impl SearchView<'_> {
+    /// The state of the search with `MultiPV` lines. `best`, the edge of the move that is going to be played, comes
+    /// first.
     pub fn report(&self, best: Option<u8>) -> Report {
-        self.without_contempt(self.report_of_tree(best))
+        self.report_without_contempt(self.report_of_tree(best))
     }
 
-    /// The report with values as they are told: the one inverse of what was done to the network's answers.
-    fn without_contempt(&self, mut report: Report) -> Report {
+    /// The report with WDL contempt removed from its values.
+    fn report_without_contempt(&self, mut report: Report) -> Report {
         let Some(contempt) = &self.state.tree.contempt else {
             return report;
         };
@@ -53,7 +53,7 @@ impl Telling<'_> {
         report
     }
 
-    /// The same with the values that the tree has.
+    /// The report with the tree's own values.
     fn report_of_tree(&self, best: Option<u8>) -> Report {
         let progress = &self.state.progress;
         let hashfull = match self.job.limits.tree_bytes {
@@ -88,11 +88,11 @@ impl Telling<'_> {
         }
         let mut report = self.report_of_tree(best);
         let tree = &self.state.tree;
-        if objective::time_wanted(tree, &self.job.options, &self.job.limits).is_some() {
+        if objective::time_needed(tree, &self.job.options, &self.job.limits).is_some() {
             tree.add_objectives(self.params, &mut report.lines);
         }
         (
-            Outcome::of(self.without_contempt(report)),
+            Outcome::of(self.report_without_contempt(report)),
             self.move_stats(),
         )
     }
@@ -103,13 +103,13 @@ impl Telling<'_> {
         chosen.map(|chosen| chosen.edge)
     }
 
-    /// Statistics of all root moves, as the tree has them.
+    /// Statistics of all root moves, with the tree's own values.
     pub fn move_stats(&self) -> Vec<MoveStat> {
         root::move_stats(self.state, self.params)
     }
 
-    /// The same with values as they are told.
-    pub fn told(&self, mut stats: Vec<MoveStat>) -> Vec<MoveStat> {
+    /// The statistics with WDL contempt removed from their values.
+    pub fn remove_contempt(&self, mut stats: Vec<MoveStat>) -> Vec<MoveStat> {
         let Some(contempt) = &self.state.tree.contempt else {
             return stats;
         };
@@ -124,8 +124,8 @@ impl Telling<'_> {
     }
 }
 
-/// What a tree says about `history`, the game after one more move than the one it was searched for, without changing it:
-/// the line from there on, empty if that position was not searched.
+/// The tree's principal variation from the end of `history`, which is one move after the position that the tree was
+/// searched for. Empty if that position was not searched.
 pub fn line_after(tree: &Tree, options: &SearchOptions, history: &History) -> Vec<PackedMove> {
     let known = tree.history();
     if known.and_then(|known| history.plies_since(known)) != Some(1) {
@@ -145,8 +145,8 @@ pub fn line_after(tree: &Tree, options: &SearchOptions, history: &History) -> Ve
     line.into_iter().skip(1).collect()
 }
 
-/// The visits that a tree has of the position at the end of `history`: those that the next search there begins with.
-pub fn visits_known(tree: &Tree, history: &History) -> u64 {
+/// The tree's visits of the position at the end of `history`, which the next search there starts with.
+pub fn known_visits(tree: &Tree, history: &History) -> u64 {
     let Some(known) = tree.history() else {
         return 0;
     };

@@ -309,7 +309,7 @@ impl SearchParams {
 
     /// Visits that may be in flight through a node of `n` visits; no limit where the size of batches is fixed.
     #[inline]
-    pub(super) fn most_in_flight(&self, n: u32) -> u32 {
+    pub(super) fn max_in_flight(&self, n: u32) -> u32 {
         if !self.batches_grow() {
             return u32::MAX;
         }
@@ -453,13 +453,13 @@ mod tests {
             [0, 1, 63, 64, 200, 256, 1_000_000].map(|n| grown.minibatch(n)),
             [1, 1, 1, 2, 6, 8, 8]
         );
-        assert_eq!([0, 64, 3200].map(|n| grown.most_in_flight(n)), [1, 2, 100]);
+        assert_eq!([0, 64, 3200].map(|n| grown.max_in_flight(n)), [1, 2, 100]);
         assert!(grown.collisions(1_000_000, 8) > 100);
         // Where a batch that is not full costs nothing, few collisions are made for it, and more visits may be in flight.
         let immediate = SearchParams::with_batches(1..=8, &given(0), &AtOnce);
         assert_eq!([64, 1_000_000].map(|n| immediate.minibatch(n)), [2, 8]);
         assert_eq!(
-            [7, 64, 3200].map(|n| immediate.most_in_flight(n)),
+            [7, 64, 3200].map(|n| immediate.max_in_flight(n)),
             [1, 8, 400]
         );
         assert_eq!(
@@ -470,7 +470,7 @@ mod tests {
         assert_eq!(alone.collisions(1_000_000, 1), 1);
         let fixed = SearchParams::with_batches(1..=8, &given(32), &HashEvaluator);
         assert_eq!([0, 1000].map(|n| fixed.minibatch(n)), [32, 32]);
-        assert_eq!(fixed.most_in_flight(0), u32::MAX);
+        assert_eq!(fixed.max_in_flight(0), u32::MAX);
         // The hash evaluator has no reason to begin with small ones.
         let usual = SearchParams::for_evaluator(&given(0), &HashEvaluator);
         assert_eq!([0, 1000].map(|n| usual.minibatch(n)), [256, 256]);

@@ -1,8 +1,8 @@
-//! What one search has done so far, and what its node limits leave it to do. Kept beside the tree, under the same lock.
+//! Counters of one search, and what remains of its node limits. Kept beside the tree, under the same lock.
 
 use super::limits::Limits;
 
-/// What a search has done so far.
+/// The progress of a search.
 #[derive(Clone, Debug)]
 pub(super) struct Progress {
     /// Leaves claimed and not backed up yet, by all threads.
@@ -14,12 +14,12 @@ pub(super) struct Progress {
     pub seldepth: u32,
     /// Tablebase probes that hit.
     pub tb_hits: u64,
-    /// Positions that the network judged.
+    /// Positions that the network evaluated.
     pub evaluations: u64,
     /// Limits in visits of the root and new visits.
     nodes: u64,
     playout_limit: u64,
-    /// Visits by which a root move may be behind the first and still be searched.
+    /// Visits by which a root move may be behind the most visited one and still be searched.
     pub catch_up: u64,
 }
 
@@ -30,7 +30,7 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// Nothing done yet.
+    /// The state before the first visit.
     pub fn new(limits: &Limits) -> Progress {
         Progress {
             claimed: 0,

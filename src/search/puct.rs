@@ -1,9 +1,10 @@
-//! PUCT: which move of a node a visit takes, the one with the largest Q + U.
+//! PUCT: a visit takes the move of a node with the largest Q + U.
 //!
 //! U = c * P * sqrt(N) / (1 + n + n in flight) with a c that grows with N (AlphaZero's formula with lc0's visits in
-//! flight); a move without visits has the node's own Q less a reduction instead of a Q (first-play urgency). Of all this
-//! only the visits in flight change while a batch is gathered. So where many visits pass through one node, a [`Ranking`]
-//! works the moves out once and hands them out one after the other, exactly as asking anew for each visit would.
+//! flight); a move without visits has, in place of a Q, the node's own Q less a reduction (first-play urgency). Only
+//! the visits in flight change while a batch is gathered. So where many visits pass through one node, a [`Ranking`]
+//! computes the scores once and then takes moves one after the other, with the same result as a separate selection
+//! for each visit.
 
 use shakmaty::Color;
 
@@ -16,17 +17,17 @@ use super::{
     },
 };
 
-/// Which way to go from a node.
+/// The move that a visit takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Pick {
-    /// To a child that exists.
+    /// A child that exists.
     Child(u8),
-    /// To the position behind an edge that was never visited.
+    /// The position behind an edge that was never visited.
     Unvisited(u8),
 }
 
 impl Pick {
-    /// The slot of the child, which is made if there is none.
+    /// The slot of the child, which is created if there is none.
     fn into_slot(self, tree: &mut Tree, id: NodeId) -> Result<u8, Full> {
         match self {
             Pick::Child(slot) => Ok(slot),
@@ -35,11 +36,11 @@ impl Pick {
     }
 }
 
-/// A move that could be taken.
+/// A move that may be selected.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     pick: Pick,
-    /// Its value for the side to move, first-play urgency and the utility of moves left included.
+    /// Its value for the side to move, with first-play urgency and the utility of moves left.
     q: f32,
     /// The exploration term's numerator.
     exploration: f32,
@@ -54,21 +55,21 @@ impl Candidate {
     }
 }
 
-/// Taken off the value of a move that is proven lost where such moves are avoided: enough that any other comes first.
+/// Subtracted from the value of a proven loss where such moves are avoided: enough to rank it behind all others.
 const LOST: f32 = 50.0;
 
-/// What is the same for all nodes that selection comes to at one ply.
+/// Rules that are the same for all nodes at one ply of the selection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlyRules {
-    /// Who moves.
+    /// The side to move.
     pub turn: Color,
     /// Added to every prior.
     pub prior_bonus: f32,
-    /// Whether moves that are proven lost are left alone.
+    /// Whether moves that are proven losses are avoided.
     pub avoids_losses: bool,
 }
 
-/// The slot of the move that one visit takes; its child is made if the move was never visited.
+/// The slot of the move that one visit takes; its child is created if the move was never visited.
 ///
 /// # Errors
 /// When there is no room for the child.
@@ -88,15 +89,15 @@ pub(super) fn best_move(
     best.1.into_slot(&mut state.tree, id)
 }
 
-/// The moves of one node, worked out for several visits of one gathering.
+/// The scored moves of one node, for several visits of one gathering.
 #[derive(Default)]
 pub(super) struct Ranking {
     candidates: Vec<Candidate>,
     ranks: Vec<i64>,
 }
 
-/// An integer that is larger for a larger score and, of equal scores, for the smaller index; it holds the index. Integers
-/// are compared without branches, which is what finding the largest of some thirty takes.
+/// An integer that is larger for a larger score and, of equal scores, for the smaller index, which it contains.
+/// Integers compare without branches, which matters when looking for the largest of about thirty.
 #[inline]
 fn rank(score: f32, index: usize) -> i64 {
     let bits = score.to_bits() as i32;
@@ -107,7 +108,7 @@ fn rank(score: f32, index: usize) -> i64 {
 /// The index in the largest of `ranks`.
 #[inline]
 fn index_of_best(ranks: &[i64]) -> usize {
-    // Four at a time, so that no comparison has to wait for the one before.
+    // Four at a time, so that no comparison has to wait for the previous one.
     let (fours, rest) = ranks.as_chunks::<4>();
     let mut best = [i64::MIN; 4];
     for four in fours {
@@ -120,7 +121,7 @@ fn index_of_best(ranks: &[i64]) -> usize {
 }
 
 impl Ranking {
-    /// Forgets the node, so that the next visit works out another one.
+    /// Clears the scores, so that the next visit computes those of another node.
     pub fn clear(&mut self) {
         self.candidates.clear();
         self.ranks.clear();
@@ -140,7 +141,7 @@ impl Ranking {
         });
     }
 
-    /// The slot of the move that the next visit takes; its child is made if the move was never visited.
+    /// The slot of the move that the next visit takes; its child is created if the move was never visited.
     ///
     /// # Errors
     /// When there is no room for the child.
@@ -171,7 +172,7 @@ impl Ranking {
         Ok(slot)
     }
 
-    /// Below the root, only the first unvisited move is a candidate: when it is taken, the next one becomes one.
+    /// Adds the next unvisited move: below the root only the first unvisited move is a candidate.
     fn add_next(
         &mut self,
         tree: &Tree,
@@ -195,7 +196,7 @@ impl Ranking {
     }
 }
 
-/// Calls `consider` with every move that may be the best. Of several equal ones the first counts.
+/// Calls `consider` with every move that may be the best. Of several equal ones the first wins.
 #[inline(always)]
 fn for_each_candidate(
     state: &SearchState,
@@ -217,8 +218,8 @@ fn for_each_candidate(
     }
 }
 
-/// Below the root the children are the first edges in order, for priors are sorted and unvisited moves share one Q. Unless
-/// the tree `may_grow`, only visited moves count, of which there is one at least.
+/// Below the root the children are the first edges in order, because priors are sorted and unvisited moves share one
+/// Q. If the tree may not grow, only visited moves count, of which there is at least one.
 #[inline(always)]
 fn for_each_below_root<const AVOIDS_LOSSES: bool>(
     tree: &Tree,
@@ -280,8 +281,8 @@ fn for_each_below_root<const AVOIDS_LOSSES: bool>(
     }
 }
 
-/// At the root priors may carry noise, moves may be excluded, and moves that can no longer become the best are left
-/// alone.
+/// At the root priors may carry noise, moves may be excluded, and moves that can no longer become the best are
+/// skipped.
 fn for_each_at_root(
     state: &SearchState,
     params: &SearchParams,
@@ -337,7 +338,7 @@ pub(super) mod tests {
         search::{Job, Limits, TreeSearch},
     };
 
-    /// The same tree every time, of so many nodes.
+    /// A tree of this many nodes, the same every time.
     pub fn searched(nodes: u64) -> (SearchState, SearchParams) {
         let options = Options {
             minibatch_size: 8,
@@ -360,7 +361,7 @@ pub(super) mod tests {
         (search.into_state(), params)
     }
 
-    /// Those of plain PUCT.
+    /// The rules of plain PUCT.
     fn rules(turn: Color) -> PlyRules {
         PlyRules {
             turn,
@@ -383,7 +384,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn moves_handed_out_together_are_those_that_each_visit_alone_would_take() {
+    fn a_ranking_takes_the_same_moves_as_separate_visits() {
         for nodes in [2, 30, 400, 5000] {
             let ((mut one, params), (mut all, _)) = (searched(nodes), searched(nodes));
             let mut ranking = Ranking::default();

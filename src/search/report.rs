@@ -1,4 +1,4 @@
-//! What a search says: reports while it runs, statistics and the outcome at its end.
+//! What a search reports: progress while it runs, and statistics and the outcome at its end.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub enum Score {
 }
 
 impl Score {
-    /// The same one move later, for the other side.
+    /// The score one move later, for the other side.
     fn after_reply(self) -> Score {
         match self {
             Score::Open => Score::Open,
@@ -42,35 +42,36 @@ pub struct PvLine {
     pub pv: Vec<PackedMove>,
     /// Visits of the first move.
     pub nodes: u64,
-    /// The same against best replies: in the last report of a search with search-contempt, if `ShowObjective` is set.
+    /// The line's value against best replies: in the last report of a search with search-contempt, if `ShowObjective`
+    /// is set.
     pub objective: Option<Objective>,
 }
 
 impl PvLine {
-    /// Whether anything is known of its first move, rather than of the position before it.
+    /// Whether the search has a result for its first move, rather than only for the position before it.
     pub fn is_known(&self) -> bool {
         self.nodes > 0 || self.score != Score::Open
     }
 }
 
-/// What best replies would make of a line.
+/// A line's evaluation against best replies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Objective {
     /// The line's value against best replies, from the point of view of the side to move at the root.
     pub value: Value,
-    /// How much the opponent's next reply loses on average, in W-L (0..=2): the sum of its frozen shares times what each
-    /// reply is worse than the best. 0 if that node is not frozen.
+    /// How much the opponent's next reply loses on average, in W-L (0..=2): the sum over the replies of the frozen
+    /// share times the difference to the best reply. 0 if that node is not frozen.
     pub trap_mass: f32,
 }
 
-/// The state of a search.
+/// The progress of a search.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Mean depth of the visited leaves, in plies.
     pub depth: u32,
     /// Depth of the deepest line.
     pub seldepth: u32,
-    /// Since the search began.
+    /// Time since the search began.
     pub elapsed: Duration,
     /// Visits of the root, those of a reused tree included.
     pub nodes: u64,
@@ -80,14 +81,14 @@ pub struct Report {
     pub hashfull: u32,
     /// Tablebase probes that hit.
     pub tb_hits: u64,
-    /// Positions that the network judged in this search; those that the cache knew are not counted.
+    /// Positions that the network evaluated in this search; cache hits are not counted.
     pub evaluations: u64,
-    /// The best lines, best first; as many as `MultiPV` asks for.
+    /// The best lines, best first; at most `MultiPV`.
     pub lines: Vec<PvLine>,
 }
 
 impl Report {
-    /// What there is to say about a position without legal moves: mate or stalemate.
+    /// The report for a position without legal moves: mate or stalemate.
     pub fn of_finished_game(position: &Chess) -> Report {
         let (score, value) = if position.is_check() {
             (
@@ -119,8 +120,8 @@ impl Report {
         }
     }
 
-    /// This report, about the position before `reply`, told from the position after it: only the lines that begin with
-    /// `reply`, without it, from the other side. `None` if there is no such line.
+    /// Converts a report about the position before `reply` to one about the position after it: only the lines that
+    /// begin with `reply`, without it, from the other side. `None` if there is no such line.
     pub fn after_reply(&self, reply: PackedMove) -> Option<Report> {
         let goes_on = |line: &&PvLine| line.pv.first() == Some(&reply) && line.pv.len() > 1;
         let lines: Vec<PvLine> = self
@@ -146,7 +147,7 @@ impl Report {
 }
 
 /// Statistics of one root move, for `VerboseMoveStats`. Values are from the point of view of the side to move at the
-/// root; what an unvisited move does not have is `None`.
+/// root; values that an unvisited move does not have are `None`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MoveStat {
     /// The move; `None` for the root itself (the row that lc0 calls `node`).
@@ -159,11 +160,11 @@ pub struct MoveStat {
     pub p: f32,
     /// Mean value of the visits.
     pub value: Option<Value>,
-    /// Q as selection sees it (draw score included; first-play urgency if unvisited).
+    /// Q as selection uses it (draw score included; first-play urgency if unvisited).
     pub q: f32,
     /// The exploration term.
     pub u: f32,
-    /// What selection compares, Q + U; as Q also where Q is told without contempt.
+    /// The score that selection compares, Q + U. It is not adjusted when WDL contempt is removed from Q.
     pub s: f32,
     /// The network's own W-L for the position after the move.
     pub v: Option<f32>,
@@ -195,24 +196,24 @@ pub enum Proven {
     Loss,
 }
 
-/// Receives what a search has to say, from one of the threads that search: what takes long here holds that thread up.
+/// Receives the reports of a search. It is called on one of the search threads, which waits for it.
 pub trait Reporter: Send {
-    /// The state of the search, now and then and at the end.
+    /// The progress of the search, during the search and at its end.
     fn report(&mut self, report: &Report);
     /// Statistics of all root moves, least interesting first, the root itself last.
     fn move_stats(&mut self, _stats: &[MoveStat]) {}
-    /// Something for people to read.
+    /// A message for the user.
     fn note(&mut self, _text: &str) {}
-    /// How often to look, at most, whether there is something to report.
+    /// Minimum time between two checks for something new to report.
     fn interval(&self) -> Duration {
         REPORT_INTERVAL
     }
 }
 
-/// How often a search looks whether there is something to report, unless the [`Reporter`] wishes otherwise.
+/// Default of [`Reporter::interval`].
 pub const REPORT_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Listens to nothing.
+/// Ignores all reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
@@ -220,19 +221,19 @@ impl Reporter for Silent {
     fn report(&mut self, _: &Report) {}
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The move to play; `None` if the game is over.
     pub best: Option<PackedMove>,
     /// The expected reply.
     pub ponder: Option<PackedMove>,
-    /// The final state (also reported).
+    /// The final report (also sent to the reporter).
     pub report: Report,
 }
 
 impl Outcome {
-    /// The outcome whose best line is the report's first.
+    /// The outcome that plays the first line of the report.
     pub(super) fn of(report: Report) -> Outcome {
         let pv = report.lines.first().map_or(&[][..], |line| &line.pv);
         Outcome {
@@ -242,7 +243,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome where there is no move to play.
+    /// The outcome of a position without legal moves.
     pub(super) fn without_move(report: Report) -> Outcome {
         Outcome {
             best: None,

@@ -1,5 +1,4 @@
-//! The root's moves after a search: their order, the lines they begin, which of them is played, and what there is to say
-//! about each.
+//! The root's moves after a search: their order, their lines, their statistics, and the choice of the move to play.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use shakmaty::Position;
@@ -34,7 +33,7 @@ pub(super) struct RootMove {
 }
 
 impl RootMove {
-    /// The move of an edge of the root, with this prior.
+    /// The root move of an edge, with this prior.
     fn of(tree: &Tree, edge: u8, p: f32) -> RootMove {
         let root = tree.node(tree.root);
         let slot = tree.slot_of_edge(root, edge);
@@ -57,7 +56,8 @@ pub(super) fn ranked(state: &SearchState, params: &SearchParams) -> Vec<RootMove
         .allowed()
         .map(|(edge, p)| RootMove::of(tree, edge, p))
         .collect();
-    // Where no more than a draw is to be had, what is not a sure draw can only be worse, however often it was visited.
+    // If a draw is the best possible result, a move that may lose is ranked behind a sure draw, however often it was
+    // visited.
     let is_drawn = root.bounds().result() == Some(0);
     let is_risk = |m: &RootMove| is_drawn && !is_at_least_a_draw(&m.child);
     moves.sort_by(|a, b| {
@@ -67,13 +67,13 @@ pub(super) fn ranked(state: &SearchState, params: &SearchParams) -> Vec<RootMove
     moves
 }
 
-/// Whether the move to this node is sure to lose nothing. A repetition within the tree is not claimed in the game.
+/// Whether the move to this node cannot lose. A repetition within the tree is not claimed in the game.
 fn is_at_least_a_draw(child: &Node) -> bool {
     child.bounds().lower >= 0 && child.origin() != Origin::TwoFold
 }
 
 impl Tree {
-    /// The line that both sides prefer, from a root move on.
+    /// The principal variation, beginning with a root move.
     pub(super) fn principal_variation(
         &self,
         first: PackedMove,
@@ -97,7 +97,7 @@ impl Tree {
             node = *best;
             turn = turn.other();
         }
-        // A position that was proven by looking a move ahead has that move.
+        // A position that was proven by look-ahead continues with the proving move.
         if node.is_proven() && node.n_children == 0 {
             pv.extend(proving_move(self, &node));
         }
@@ -107,8 +107,8 @@ impl Tree {
         pv
     }
 
-    /// The reply that mates after a root move to this node, if one does at once: `known`, or else one that no visit came to, since
-    /// a search that ends looks for mates itself.
+    /// The reply that mates immediately after a root move to this node: `known`, or one that no visit has reached,
+    /// because the end of a search checks for mates itself.
     fn mating_reply(
         &self,
         first: PackedMove,
@@ -130,7 +130,7 @@ fn proving_move(tree: &Tree, node: &Node) -> Option<PackedMove> {
     tree.edges(node).get(0).map(|edge| edge.m())
 }
 
-/// The lines to report, best first; `best`, the move that is going to be played, leads them.
+/// The lines to report, best first. `best`, the move that is going to be played, comes first.
 pub(super) fn lines(
     state: &SearchState,
     params: &SearchParams,
@@ -166,7 +166,7 @@ pub(super) fn lines(
         nodes: u64::from(m.child.n),
         objective: None,
     };
-    // Of moves that nobody looked at there is nothing to tell, unless there are no others.
+    // Unvisited moves are not reported, unless there are no others.
     let known = moves.iter().map(line).enumerate();
     known
         .filter(|(index, line)| *index == 0 || line.is_known())
@@ -186,7 +186,7 @@ fn value(child: &Node) -> Value {
 
 /// What is certain about the move to a child, for the side to move at the root.
 pub(super) fn score(child: &Node) -> Score {
-    // Plies to the end, the move itself included. A damaged network may expect any number of them.
+    // Plies to the end, including this move. A damaged network may return any number.
     let plies = child.m.clamp(0.0, 1e6).round() as i32 + 1;
     match Certainty::of(child) {
         Certainty::Mates => Score::Mate((plies + 1) / 2),
@@ -197,7 +197,7 @@ pub(super) fn score(child: &Node) -> Score {
     }
 }
 
-/// The same for a root move, where tablebases may know more than the search has proven.
+/// The score of a root move, where tablebases may have a result that the search has not proven.
 fn score_with_tables(state: &SearchState, m: &RootMove) -> Score {
     match (score(&m.child), state.table_result(m.m)) {
         (Score::Open, Some((result, plies))) => {
@@ -208,7 +208,7 @@ fn score_with_tables(state: &SearchState, m: &RootMove) -> Score {
     }
 }
 
-/// What an unvisited root move is worth, for the side to move.
+/// The value of an unvisited root move, for the side to move.
 fn fpu(state: &SearchState, params: &SearchParams) -> f32 {
     let parent_q = -state.root().q(-params.draw_score(state.tree.root_turn));
     params.fpu(true).value(parent_q, state.visited_root_mass())
@@ -273,7 +273,7 @@ pub(super) fn move_stats(state: &SearchState, params: &SearchParams) -> Vec<Move
     stats
 }
 
-/// The move to play: the best one by what the options choose by, or, with a temperature, one drawn by visits.
+/// The move to play: the best one by the configured criterion or, with a temperature, a random one drawn by visits.
 pub(super) fn choose(
     state: &SearchState,
     params: &SearchParams,
@@ -320,8 +320,8 @@ fn temperature(options: &SearchOptions, job: &Job) -> f32 {
 }
 
 /// Draws a move with probability proportional to (visits + offset)^(1/temperature), among those that are not much
-/// worse than the most visited one; an unvisited move is worth `fpu` then. Where no move has been visited, priors stand for
-/// visits: that is playing by the policy. `None` if no move has anything to be drawn by.
+/// worse than the most visited one; an unvisited move is worth `fpu`. If no move was visited, priors replace visits,
+/// which plays by the policy. `None` if all weights are zero.
 fn draw(
     moves: &[RootMove],
     temperature: f32,
@@ -338,15 +338,15 @@ fn draw(
         0 => fpu,
         _ => m.child.q(draw_score),
     };
-    let most = moves
+    let most_visited = moves
         .iter()
         .max_by(|a, b| visits(a).total_cmp(&visits(b)))?;
     // The cut-off is in per cent of winning chances: 2 in Q are 100.
-    let worst = q(most) - options.temp_value_cutoff() / 50.0;
+    let worst = q(most_visited) - options.temp_value_cutoff() / 50.0;
     let weight = |m: &RootMove| {
         let is_candidate = visits(m) > 0.0 && q(m) >= worst;
         if is_candidate {
-            f64::from(visits(m) / visits(most)).powf(1.0 / f64::from(temperature))
+            f64::from(visits(m) / visits(most_visited)).powf(1.0 / f64::from(temperature))
         } else {
             0.0
         }
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sure_draw_comes_first_where_there_is_no_more_to_be_had() {
+    fn a_sure_draw_comes_first_if_no_win_is_possible() {
         let most_visited = Bounds {
             lower: -1,
             upper: 0,

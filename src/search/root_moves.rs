@@ -1,5 +1,5 @@
-//! The root's moves as one search sees them: those it may play, with Dirichlet noise in their priors if so wished
-//! (AlphaZero's exploration in self-play).
+//! The root moves that one search may play, with optional Dirichlet noise in their priors (AlphaZero's exploration in
+//! self-play).
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand_distr::{Distribution, Gamma};
@@ -7,7 +7,7 @@ use rand_distr::{Distribution, Gamma};
 use super::tree::Tree;
 use crate::{chess::PackedMove, options::SearchOptions};
 
-/// The root's moves as one search sees them: those it may play, with noise in their priors if so wished.
+/// The root moves that one search may play, with optional noise in their priors.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RootMoves {
     moves: Vec<(u8, f32)>,
@@ -16,16 +16,16 @@ pub(super) struct RootMoves {
 }
 
 impl RootMoves {
-    /// Takes the root's edges, keeps those in `wanted` (all, if that is empty) and mixes Dirichlet noise into the priors.
+    /// The root's edges that are in `allowed` (all, if that is empty), with Dirichlet noise mixed into the priors.
     pub fn new(
         tree: &Tree,
-        wanted: &[PackedMove],
+        allowed_moves: &[PackedMove],
         options: &SearchOptions,
         rng: &mut Xoshiro256PlusPlus,
     ) -> RootMoves {
         let edges = tree.edges(tree.node(tree.root())).iter().enumerate();
         let mut moves: Vec<(u8, f32)> = edges
-            .filter(|(_, edge)| wanted.is_empty() || wanted.contains(&edge.m()))
+            .filter(|(_, edge)| allowed_moves.is_empty() || allowed_moves.contains(&edge.m()))
             .map(|(index, edge)| (index as u8, edge.p()))
             .collect();
         let epsilon = options.noise_epsilon();
@@ -41,7 +41,7 @@ impl RootMoves {
         }
     }
 
-    /// Takes over that the prior of each edge has changed by as much as `change` says; the noise stays.
+    /// Adds `change` to the prior of each edge after a refinement; the noise stays.
     pub fn follow(&mut self, change: impl Fn(u8) -> f32) {
         for (edge, p) in &mut self.moves {
             *p += (1.0 - self.noise) * change(*edge);
@@ -62,7 +62,7 @@ impl RootMoves {
 /// A draw from the symmetric Dirichlet distribution.
 fn dirichlet(len: usize, alpha: f32, rng: &mut Xoshiro256PlusPlus) -> Vec<f32> {
     let uniform = vec![1.0 / len as f32; len];
-    // Alpha 0 (or a NaN) has no distribution; all of its limits are as good as this one.
+    // Alpha 0 (or NaN) has no distribution; the uniform one is as good as any.
     let Ok(gamma) = Gamma::new(alpha, 1.0) else {
         return uniform;
     };
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use crate::{options::Options, search::tree::node::Node};
 
-    /// The priors of five root moves with priors of 0.1, so mixed.
+    /// The priors of five root moves with priors of 0.1, after mixing.
     fn priors(epsilon: f32, alpha: f32, seed: u64) -> Vec<f32> {
         let tree = Tree::with_children(&[Node::EMPTY; 5]);
         let options = Options {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_priors_keep_their_noise() {
+    fn refined_priors_keep_their_noise() {
         let tree = Tree::with_children(&[Node::EMPTY; 5]);
         let options = Options {
             noise_epsilon: 0.25,
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_wanted_moves_get_noise() {
+    fn only_allowed_moves_get_noise() {
         let tree = Tree::with_children(&[Node::EMPTY; 5]);
         let root = tree.edges(tree.node(tree.root()));
         let options = Options {
@@ -175,8 +175,8 @@ mod tests {
             ..Options::default()
         };
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-        let wanted = [root.at(3).m(), root.at(1).m()];
-        let moves = RootMoves::new(&tree, &wanted, &options.search(), &mut rng);
+        let allowed_moves = [root.at(3).m(), root.at(1).m()];
+        let moves = RootMoves::new(&tree, &allowed_moves, &options.search(), &mut rng);
         assert_eq!(moves.len(), 2);
         assert!(moves.allowed().map(|(edge, _)| edge).eq([1, 3]));
         assert!((moves.allowed().map(|(_, p)| p).sum::<f32>() - 1.0).abs() < 1e-5);

@@ -1,21 +1,22 @@
-//! Search-contempt: opponent nodes that stop searching for the best reply and keep replying as they did.
+//! Search-contempt: opponent nodes that stop searching for the best reply and continue to reply as before.
 //!
 //! After `ScLimit` visits to its children a node's visit counts are frozen, and every later visit draws a child in
-//! proportion to them, whatever is found afterwards (Joshi, "Search-contempt: a hybrid MCTS algorithm", equations 5-7).
-//! This module is all of it: a [`Rule`] says whose nodes freeze and when, a [`ReplyRecord`] holds one node's counts
-//! (both are kept with the tree), and here is what is done with them.
+//! proportion to them, whatever is found afterwards (Joshi, "Search-contempt: a hybrid MCTS algorithm", equations
+//! 5-7). A [`Rule`] defines which nodes freeze and when, a [`ReplyRecord`] holds one node's counts (both are stored
+//! with the tree), and this module implements the draws.
 //!
 //! # Batches
-//! With visits in flight the paper's "when the sum of the children's visits is N" needs care. The record is made as soon
-//! as completed visits plus visits in flight reach the limit; from then on replies are drawn from it, so that no further
-//! PUCT visit is started and gathering goes on. It is *final* once the last of those visits is backed up. Should one of
-//! them turn out to be a collision and be cancelled, it leaves the counts again and PUCT may replace it. So the final counts
-//! sum to the limit exactly, at every batch size, and with batches of one this is the paper's algorithm to the letter.
+//! The paper's condition "when the sum of the children's visits is N" needs care with visits in flight. The record is
+//! made as soon as completed visits plus visits in flight reach the limit. From then on replies are drawn from it, so
+//! that no further PUCT visit is started and gathering continues. It is *final* once the last of those visits is
+//! backed up. If one of them turns out to be a collision and is cancelled, it leaves the counts again and PUCT may
+//! replace it. So the final counts sum to the limit exactly, at every batch size, and with batches of one this is the
+//! paper's algorithm to the letter.
 //!
-//! A drawn visit that ends in a collision is owed: the same reply is due again in a later gathering, for otherwise
+//! A drawn visit that ends in a collision is deferred: the same reply is drawn again in a later gathering. Otherwise
 //! replies with small subtrees, where collisions are frequent, would be visited too rarely. Draws of a reply that has
-//! collided in the same gathering are owed at once, without going there; and when a node owes too much, visits to it
-//! are collisions themselves until it has paid.
+//! collided in the same gathering are deferred at once, without a visit. If a node has too many deferred draws,
+//! further visits to it are collisions until some have been carried out.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use shakmaty::Color;
@@ -28,37 +29,38 @@ use super::tree::{
 };
 use crate::{options::ScSampling, random::weighted_index};
 
-/// What a node does with a visit.
+/// The action of a node on a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
-    /// It searches for the best move.
+    /// Search for the best move.
     Search,
-    /// It replies with the child in this slot.
+    /// Reply with the child in this slot.
     Draw(u8),
-    /// It owes too many visits to children that are busy: the visit is a collision.
+    /// Too many draws are deferred because their children are busy: the visit is a collision.
     Blocked,
 }
 
 impl ReplyRecord {
-    /// Draws a child by the shares, unless owed visits come first. `drawn` visits have been drawn before.
+    /// Draws a child by the shares, unless a deferred draw can be carried out. `drawn` visits have been drawn before.
     fn reply(&mut self, gathering: u32, drawn: u32, rng: &mut Xoshiro256PlusPlus) -> Reply {
-        if self.owed > 0 {
-            let is_payable = |share: &Share| share.owed > 0 && share.blocked_in != gathering;
-            if let Some(slot) = self.shares.iter().position(is_payable) {
-                self.shares[slot].owed -= 1;
-                self.owed -= 1;
+        if self.deferred_draws > 0 {
+            let is_deferred =
+                |share: &Share| share.deferred_draws > 0 && share.blocked_in != gathering;
+            if let Some(slot) = self.shares.iter().position(is_deferred) {
+                self.shares[slot].deferred_draws -= 1;
+                self.deferred_draws -= 1;
                 return Reply::Draw(slot as u8);
             }
         }
         let allowance = (drawn / 32).max(4);
-        while self.owed <= allowance {
+        while self.deferred_draws <= allowance {
             let slot = self.draw_thompson(rng);
             let share = &mut self.shares[usize::from(slot)];
             if share.blocked_in != gathering {
                 return Reply::Draw(slot);
             }
-            share.owed += 1;
-            self.owed += 1;
+            share.deferred_draws += 1;
+            self.deferred_draws += 1;
         }
         Reply::Blocked
     }
@@ -85,7 +87,7 @@ impl ReplyRecord {
     }
 }
 
-/// What becomes of a visit that went from a node to the child in a slot.
+/// How a visit from a node to a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VisitEnd {
     /// It was backed up.
@@ -95,7 +97,7 @@ pub(super) enum VisitEnd {
 }
 
 impl Tree {
-    /// What a node at which `turn` moves does with a visit (which is already in the node's `in_flight`).
+    /// The action of a node at which `turn` moves on a visit (which is already in the node's `in_flight`).
     #[inline]
     pub(super) fn reply(&mut self, id: NodeId, turn: Color, rng: &mut Xoshiro256PlusPlus) -> Reply {
         match &self.rule {
@@ -111,8 +113,8 @@ impl Tree {
         let (limit, sampling) = (rule.limit, rule.sampling);
         let node = self.node(id);
         if !node.has_record() {
-            // No child has visits that did not pass through here, and this one has not arrived there yet: the exact sum is worth
-            // computing only from here on.
+            // No child has visits that did not pass through here, and this visit has not reached a child yet: the
+            // exact sum need not be computed below the limit.
             if node.n + node.in_flight - 1 < limit {
                 return Reply::Search;
             }
@@ -179,7 +181,8 @@ impl Tree {
         }
     }
 
-    /// Settles a visit from node `id` to the child in `slot`; `drawn` says how the child was chosen.
+    /// Completes or cancels a visit from node `id` to the child in `slot`; `drawn` means that search-contempt drew
+    /// it.
     #[inline]
     pub(super) fn settle_reply(&mut self, id: NodeId, slot: u8, drawn: bool, end: VisitEnd) {
         if self.rule.is_some() && self.node(id).has_record() {
@@ -199,8 +202,8 @@ impl Tree {
         match (drawn, end) {
             (true, VisitEnd::Completed) => {}
             (true, VisitEnd::Cancelled) if is_thompson => {
-                share.owed += 1;
-                record.owed += 1;
+                share.deferred_draws += 1;
+                record.deferred_draws += 1;
             }
             (true, VisitEnd::Cancelled) => {}
             (false, VisitEnd::Completed) => record.pending -= 1,
@@ -213,7 +216,8 @@ impl Tree {
         }
     }
 
-    /// Freezes a node, `depth` plies below the root, whose last PUCT visit was just backed up, with nothing in flight.
+    /// Freezes a node, `depth` plies below the root, whose last PUCT visit was just backed up and that has nothing in
+    /// flight.
     #[inline]
     pub(super) fn freeze_if_due(&mut self, id: NodeId, depth: usize) {
         let Some(rule) = &self.rule else { return };
@@ -229,7 +233,7 @@ impl Tree {
             && id != self.root
             && node.n_children > 0
             && !node.is_proven()
-            // Visits that ended here for want of memory have no child.
+            // Visits that ended here because of the memory limit have no child.
             && self.children(node).iter().map(|child| child.n).sum::<u32>() == rule.limit
         {
             self.make_record(id);
@@ -256,7 +260,7 @@ impl Tree {
             total: shares.iter().map(|share| share.count).sum(),
             pending: children.iter().map(|child| child.in_flight).sum(),
             shares,
-            owed: 0,
+            deferred_draws: 0,
         };
         debug_assert_eq!(record.total, rule.limit);
         record.update_weights(rule.temperature);

@@ -1,15 +1,15 @@
 //! Selection: visits go from the root to leaves until the batch is full.
 //!
-//! At each node one question decides for each visit: draw a reply from frozen counts (search-contempt), or take the move
-//! with the largest Q + U (PUCT)? Visits in flight count in U's denominator only. A leaf that another visit has claimed
-//! is a collision, noted and undone after the batch; a proven node is backed up on the spot.
+//! At each node a visit either draws a reply from frozen counts (search-contempt) or takes the move with the largest
+//! Q + U (PUCT). Visits in flight count in U's denominator only. A leaf that another visit has claimed is a
+//! collision, which is undone after the batch; a proven node is backed up immediately.
 //!
-//! [`Descent::go_alone`] is that algorithm for one visit, repeated ply by ply: what it does is all there is to know. But
-//! in large trees most of a visit's time is waiting for memory, so the visits of a pass go down together: at a node that
-//! several reach they choose one after the other, and those that take the same move go on as a group. They end where they
-//! would end if each went alone (a test compares), but a node is worked out once for all of them, and while one group's
-//! memory is on its way the next group's is already asked for: 1.66 times the visits per second of CPU time in a tree of a
-//! million nodes with batches of 256.
+//! [`Descent::select_one`] is the plain algorithm for one visit, repeated ply by ply. In large trees, however, most
+//! of a visit's time is memory latency, so the visits of a pass descend together: at a node that several visits reach
+//! they choose one after the other, and those that take the same move continue as a group. They end where they would
+//! end one by one (a test compares both), but a node is scored once for all of them, and the next group's memory is
+//! prefetched while one group is processed: 1.66 times the visits per second of CPU time in a tree of a million nodes
+//! with batches of 256.
 
 use std::{hint::black_box, iter, ops::Range};
 
@@ -28,20 +28,20 @@ use super::{
 /// Where a visit ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// At a position nobody has evaluated yet.
+    /// At a position that is not evaluated yet.
     Leaf,
-    /// At a position that was judged but has no moves yet.
+    /// At a position that is evaluated but has no moves yet.
     Unexpanded,
     /// At a leaf that another visit has claimed.
     Collision,
-    /// At a node whose value is taken as it is: it is certain, or there is no memory for what lies below.
+    /// At a node whose value is used as it is: it is proven, or the memory limit forbids going deeper.
     Settled,
 }
 
-/// A step of some visit's way, with what it leads to.
+/// One step of a visit's path, and the node that it leads to.
 #[derive(Clone, Copy)]
 struct Link {
-    /// The visit's step before, [`START`] for the first.
+    /// The previous link of the path, [`START`] for the first.
     previous: u32,
     /// The child's id, valid during the pass.
     id: NodeId,
@@ -51,12 +51,12 @@ struct Link {
 /// The link before the first: the root.
 const START: u32 = u32::MAX;
 
-/// The slot that a visit takes, above its last link: one word, to be sorted fast.
+/// The slot that a visit takes, above its last link: one word, so that sorting is fast.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Choice(u64);
 
 impl Choice {
-    /// The choice of a visit that cannot go on, and comes after all that can.
+    /// The choice of a visit that cannot continue; it sorts after all others.
     fn stay(head: u32) -> Choice {
         Choice(u64::from(u32::MAX) << 32 | u64::from(head))
     }
@@ -74,38 +74,38 @@ impl Choice {
     }
 }
 
-/// Most visits that go down together.
-const LARGEST_DESCENT: usize = 256;
+/// Maximum number of visits that descend together.
+const MAX_DESCENT: usize = 256;
 
-/// The same with search-contempt: what one descent finds out about collisions spares the next one draws that come to nothing.
-const LARGEST_DESCENT_WITH_DRAWS: usize = 64;
+/// The same with search-contempt: collisions found by one descent save the next one useless draws.
+const MAX_DESCENT_WITH_DRAWS: usize = 64;
 
-/// What decides where visits go.
+/// The state that decides where visits go.
 pub(super) struct Selection<'a> {
     pub state: &'a mut SearchState,
     pub params: &'a SearchParams,
     pub rng: &'a mut Xoshiro256PlusPlus,
 }
 
-/// When a batch is gathered.
+/// Limits at which a gathered batch is complete.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct BatchWanted {
-    /// So many leaves are selected.
+pub(super) struct BatchLimits {
+    /// Leaves to select.
     pub leaves: usize,
-    /// Collisions of the whole batch.
+    /// Maximum number of collisions in the batch.
     pub collisions: usize,
-    /// Visits of the whole batch that are backed up while it is gathered.
+    /// Maximum number of visits of the batch that are backed up while it is gathered.
     pub out_of_order: usize,
 }
 
-/// A selection at the ply that its visits have reached.
+/// The selection rules at the current ply of the visits.
 struct SelectionAt<'a, 'b> {
     selection: &'a mut Selection<'b>,
     rules: PlyRules,
 }
 
 impl<'a, 'b> SelectionAt<'a, 'b> {
-    /// The root's.
+    /// The rules at the root.
     fn first(selection: &'a mut Selection<'b>) -> SelectionAt<'a, 'b> {
         let turn = selection.state.tree.root_turn;
         let params = selection.params;
@@ -119,11 +119,11 @@ impl<'a, 'b> SelectionAt<'a, 'b> {
         }
     }
 
-    /// Goes on to the next one.
+    /// Moves on to the next ply.
     fn advance(&mut self) {
         let Selection { state, params, .. } = &*self.selection;
         let turn = self.rules.turn.other();
-        // A modelled opponent has not seen what was proven: its counts are those of plain PUCT.
+        // A modelled opponent ignores proofs: its counts are those of plain PUCT.
         let is_modelled = state
             .tree
             .rule
@@ -140,7 +140,7 @@ impl<'a, 'b> SelectionAt<'a, 'b> {
         &mut self.selection.state.tree
     }
 
-    /// What search-contempt says about a visit at this node.
+    /// The action of search-contempt on a visit at this node.
     fn reply(&mut self, id: NodeId) -> Reply {
         let Selection { state, rng, .. } = &mut *self.selection;
         state.tree.reply(id, self.rules.turn, rng)
@@ -152,24 +152,24 @@ impl<'a, 'b> SelectionAt<'a, 'b> {
         puct::best_move(state, params, id, self.rules)
     }
 
-    /// The slot that PUCT takes for the next of several visits.
+    /// The slot that PUCT takes for the next one of several visits.
     fn next_move(&mut self, ranking: &mut Ranking, id: NodeId) -> Result<u8, Full> {
         let Selection { state, params, .. } = &mut *self.selection;
         ranking.take(state, params, id, self.rules)
     }
 }
 
-/// Visits that stand at one node: neighbours in [`Descent::heads`].
+/// Visits at one node: neighbours in [`Descent::heads`].
 struct Group {
     id: NodeId,
     visits: Range<usize>,
 }
 
-/// Visits on their way down, with the scratch memory that takes.
+/// Descending visits, with the scratch memory that they need.
 #[derive(Default)]
 pub(super) struct Descent {
     links: Vec<Link>,
-    /// The last link of each visit. Visits are in the order of the tree, so neighbours share most of their ways.
+    /// The last link of each visit. Visits are in tree order, so neighbours share most of their paths.
     heads: Vec<u32>,
     /// Where each visit ended.
     ends: Vec<End>,
@@ -178,17 +178,17 @@ pub(super) struct Descent {
     spare: Vec<Group>,
     ranking: Ranking,
     is_at_memory_limit: bool,
-    /// The last links of ways to positions that are due to have their priors refined.
+    /// The last links of the paths to positions whose priors are to be refined.
     due: Vec<u32>,
     choices: Vec<Choice>,
-    /// One way, from the root.
+    /// One path, from the root.
     path: Vec<NodeId>,
     steps: Vec<PathStep>,
 }
 
 impl Descent {
-    /// Selects leaves into `visits`, whose ways then need [`Descent::unwind`]: as many as are wanted, unless there have been too
-    /// many collisions or visits out of order, the visits that the search may still make are used up, or the tree is full.
+    /// Selects leaves into `visits`, whose paths then need [`Descent::unwind`], until the limits are reached, the
+    /// visits that the search may still make are used up, or the tree is full.
     ///
     /// # Errors
     /// When the tree's arenas are full; what was selected before stays valid.
@@ -196,25 +196,25 @@ impl Descent {
         &mut self,
         mut selection: Selection<'_>,
         visits: &mut Visits,
-        wanted: BatchWanted,
+        limits: BatchLimits,
     ) -> Result<(), Full> {
         let state = &mut *selection.state;
         state.tree.records.begin_gathering();
-        // What waits for the network already needs room as well.
-        let leaves = wanted.leaves + visits.waiting();
+        // Queued leaves will need room as well.
+        let leaves = limits.leaves + visits.waiting();
         state.tree.edges.reserve(&mut visits.writer, leaves)?;
         self.links.clear();
         let largest = match state.tree.rule {
-            None => LARGEST_DESCENT,
-            Some(_) => LARGEST_DESCENT_WITH_DRAWS,
+            None => MAX_DESCENT,
+            Some(_) => MAX_DESCENT_WITH_DRAWS,
         };
         let mut selected = 0;
         loop {
             let state = &*selection.state;
-            let together = (wanted.leaves - selected)
+            let together = (limits.leaves - selected)
                 .min(largest)
-                .min(wanted.collisions.saturating_sub(visits.collisions))
-                .min(wanted.out_of_order.saturating_sub(visits.out_of_order))
+                .min(limits.collisions.saturating_sub(visits.collisions))
+                .min(limits.out_of_order.saturating_sub(visits.out_of_order))
                 .min(state.progress.visits_left(state.root().n) as usize);
             if together == 0 {
                 return Ok(());
@@ -249,9 +249,9 @@ impl Descent {
             black_box(fetched.fold(0, |sum, word| sum ^ word));
             for group in level.drain(..) {
                 result = result.and(if group.visits.len() == 1 {
-                    self.go_alone(&mut ply, group)
+                    self.select_one(&mut ply, group)
                 } else {
-                    self.go_together(&mut ply, group)
+                    self.select_group(&mut ply, group)
                 });
             }
             self.spare = level;
@@ -260,30 +260,30 @@ impl Descent {
         result
     }
 
-    /// Lets the visits of a group end at the node that they have reached, or notes that they go on.
+    /// Ends the visits of a group at the node that they have reached, or schedules them for the next ply.
     fn arrive(&mut self, tree: &Tree, params: &SearchParams, mut group: Group) {
         let node = tree.node(group.id);
         let is_root = group.id == tree.root;
         let is_dead_end = self.is_at_memory_limit && node.n_children == 0 && node.n > 0;
-        // One that has moves already is passed through (`AutoExtend`).
+        // A new node that has moves already is passed through (`AutoExtend`).
         if node.n == 0 && node.n_edges == 0 {
-            // The first to come claims it: that is one of these, unless there were visits before.
+            // The first visit claims it: one of these, unless there were visits before.
             if node.in_flight as usize == group.visits.len() {
                 self.ends[group.visits.start] = End::Leaf;
             }
         } else if (node.is_proven() || is_dead_end) && !is_root {
             self.ends[group.visits].fill(End::Settled);
         } else if node.n_edges == 0 {
-            // One sees to its moves, the others come again. Another thread may be at it, too: waiting for each other, both could
-            // come again for ever.
+            // One visit expands it, the others are repeated. Another thread may be expanding it, too: if both waited,
+            // both could repeat for ever.
             self.ends[group.visits.start] = End::Unexpanded;
         } else {
             if params.is_coarse(node) {
                 self.due.push(self.heads[group.visits.start]);
             }
-            // Those that are too many for this node come again.
-            let most = params.most_in_flight(node.n);
-            let excess = node.in_flight.saturating_sub(most) as usize;
+            // Visits beyond the limit of this node are collisions.
+            let max = params.max_in_flight(node.n);
+            let excess = node.in_flight.saturating_sub(max) as usize;
             group.visits.end -= excess.min(group.visits.len());
             if !group.visits.is_empty() {
                 self.next.push(group);
@@ -291,8 +291,8 @@ impl Descent {
         }
     }
 
-    /// Has the only visit at a node choose a move and go on. If it finds none it stays where it is.
-    fn go_alone(&mut self, ply: &mut SelectionAt<'_, '_>, group: Group) -> Result<(), Full> {
+    /// Advances the only visit at a node by one move. If it is blocked it stays where it is.
+    fn select_one(&mut self, ply: &mut SelectionAt<'_, '_>, group: Group) -> Result<(), Full> {
         let (slot, drawn) = match ply.reply(group.id) {
             Reply::Draw(slot) => (slot, true),
             Reply::Search => (ply.best_move(group.id)?, false),
@@ -308,9 +308,9 @@ impl Descent {
         Ok(())
     }
 
-    /// Has each visit of a group choose a move, one after the other, and go on with those that chose the same. Visits that
-    /// find none stay where they are.
-    fn go_together(&mut self, ply: &mut SelectionAt<'_, '_>, group: Group) -> Result<(), Full> {
+    /// Advances each visit of a group by one move, one after the other, and groups those that took the same move.
+    /// Blocked visits stay where they are.
+    fn select_group(&mut self, ply: &mut SelectionAt<'_, '_>, group: Group) -> Result<(), Full> {
         let id = group.id;
         self.choices.clear();
         self.ranking.clear();
@@ -342,7 +342,7 @@ impl Descent {
         result
     }
 
-    /// Makes groups of the visits that chose the same move. Those that stay come last and have ended.
+    /// Groups the visits that chose the same move. Those that stay come last and have ended.
     fn split(&mut self, tree: &Tree, params: &SearchParams, group: Group) {
         let mut choices = std::mem::take(&mut self.choices);
         choices.sort_unstable();
@@ -354,7 +354,7 @@ impl Descent {
                 *head = choice.head();
             }
             if let Some(slot) = same[0].slot() {
-                // Only now are ids certain: the children may have moved when one was added.
+                // Only now are ids valid: adding a child may have moved the others.
                 let id = tree.child_id(tree.node(group.id), slot);
                 for choice in same {
                     self.links[choice.head() as usize].id = id;
@@ -365,8 +365,8 @@ impl Descent {
         self.choices = choices;
     }
 
-    /// Enters the visits that went down into `visits`, and backs up on the spot those that ended at proven nodes. Returns how
-    /// many leaves were selected.
+    /// Adds the finished visits to `visits`, and backs up immediately those that ended at proven nodes. Returns the
+    /// number of selected leaves.
     fn conclude(&mut self, selection: &mut Selection<'_>, visits: &mut Visits) -> usize {
         let (state, params) = (&mut *selection.state, selection.params);
         self.note_due(state);
@@ -402,28 +402,28 @@ impl Descent {
         selected
     }
 
-    /// Writes down the steps of the visits that were just selected, from number `first` on. Needs no lock.
+    /// Writes the steps of the visits that were just selected, from index `first` on. Needs no lock.
     pub fn unwind(&self, visits: &mut Visits, first: usize) {
         for visit in &mut visits.list[first..] {
             visit.steps = self.write_steps(visit.head, &mut visits.steps);
         }
     }
 
-    /// Notes the positions that are due to have their priors refined.
+    /// Queues the marked positions for refinement of their priors.
     fn note_due(&mut self, state: &mut SearchState) {
         for head in std::mem::take(&mut self.due) {
             let link = self.links.get(head as usize);
             let id = link.map_or(state.tree.root, |link| link.id);
             state.tree.node_mut(id).set_refined(true);
-            let mut way = Vec::new();
-            self.write_steps(head, &mut way);
-            state.due.push(way.into_boxed_slice());
+            let mut path = Vec::new();
+            self.write_steps(head, &mut path);
+            state.due.push(path.into_boxed_slice());
         }
     }
 
-    /// Tells the nodes on a collision's way that had drawn their replies.
+    /// Marks the drawn replies on a collision's path as blocked for this gathering.
     fn note_collision(&self, tree: &mut Tree, head: u32) {
-        for link in self.way_back(head).filter(|link| link.step.drawn) {
+        for link in self.links_back(head).filter(|link| link.step.drawn) {
             let parent = self.links.get(link.previous as usize);
             let id = parent.map_or(tree.root, |parent| parent.id);
             tree.note_collision(id, link.step.slot);
@@ -431,16 +431,16 @@ impl Descent {
     }
 
     /// A visit's links from the last, `head`, back to the first.
-    fn way_back(&self, head: u32) -> impl Iterator<Item = &Link> {
+    fn links_back(&self, head: u32) -> impl Iterator<Item = &Link> {
         let link = |at: u32| self.links.get(at as usize);
         iter::successors(link(head), move |last| link(last.previous))
     }
 
-    /// Writes a visit's way from the root into `path` and `steps`.
+    /// Writes a visit's path from the root into `path` and `steps`.
     fn trace(&mut self, root: NodeId, head: u32) {
         let mut path = std::mem::take(&mut self.path);
         path.clear();
-        path.extend(self.way_back(head).map(|link| link.id));
+        path.extend(self.links_back(head).map(|link| link.id));
         path.push(root);
         path.reverse();
         self.path = path;
@@ -453,7 +453,7 @@ impl Descent {
     /// Appends the steps of the visit whose last link is `head`, first step first.
     fn write_steps(&self, head: u32, steps: &mut Vec<PathStep>) -> Range<usize> {
         let start = steps.len();
-        steps.extend(self.way_back(head).map(|link| link.step));
+        steps.extend(self.links_back(head).map(|link| link.step));
         steps[start..].reverse();
         start..steps.len()
     }
@@ -495,8 +495,8 @@ mod tests {
         },
     };
 
-    /// What visits sent down in portions of `together` leave behind: the visits in flight of each node, and how the visits
-    /// ended (in the order of [`End`]).
+    /// The result of visits sent down in groups of `together`: the visits in flight of each node, and the number of
+    /// visits that ended in each way (in the order of [`End`]).
     fn sent(nodes: u64, visits: usize, together: usize) -> (Vec<u32>, [usize; 5]) {
         let (mut state, params) = searched(nodes);
         state.progress = Default::default();
@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn visits_that_go_down_together_end_where_each_alone_would() {
+    fn grouped_visits_end_where_single_ones_would() {
         for nodes in [2, 40, 3000] {
             let alone = sent(nodes, 256, 1);
             assert_eq!(alone.0[0], 256);
@@ -554,12 +554,12 @@ mod tests {
             rng: &mut rng,
         };
         let mut descent = Descent::default();
-        let wanted = BatchWanted {
+        let limits = BatchLimits {
             leaves: 8,
             collisions: 3,
             out_of_order: params.max_out_of_order(8),
         };
-        descent.select(selection, &mut visits, wanted).unwrap();
+        descent.select(selection, &mut visits, limits).unwrap();
         descent.unwind(&mut visits, 0);
         let is_claimed = |visit: &&Visit| matches!(visit.state, VisitState::Claimed);
         assert_eq!(visits.list.iter().filter(is_claimed).count(), 1);
@@ -575,7 +575,7 @@ mod tests {
             wl,
             ..Node::EMPTY
         };
-        // (W-L and visits of two moves with priors of 0.1, the one to take), c * sqrt(N) being 1.745 * sqrt(visits).
+        // (W-L and visits of two moves with priors of 0.1, the move to take); c * sqrt(N) is 1.745 * sqrt(visits).
         let cases = [
             ([(10, 0.5), (10, 0.4)], 0),
             ([(10, 0.4), (10, 0.5)], 1),
@@ -595,7 +595,7 @@ mod tests {
                 params: &params,
                 rng: &mut rng,
             };
-            // The children have no moves of their own, so that the visit cannot go further.
+            // The children have no moves of their own, so the visit cannot continue.
             for child in 0..2 {
                 let tree = &mut selection.state.tree;
                 let id = tree.child_id(tree.node(tree.root), child);

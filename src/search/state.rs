@@ -1,5 +1,5 @@
-//! A tree with what one search knows about it besides: how far it has come, and which root moves it may play. Where several
-//! threads walk one tree, this is what is behind the lock.
+//! A tree with the state of one search: its progress, and the root moves that it may play. With several threads this
+//! is the data behind the lock.
 
 use shakmaty::Position;
 
@@ -30,18 +30,19 @@ pub(super) struct SearchState {
     pub tree: Tree,
     /// What this search has done so far.
     pub progress: Progress,
-    /// The root's moves; none before the root is expanded.
+    /// The root's moves; empty before the root is expanded.
     pub root_moves: RootMoves,
-    /// What tablebases say about them, if they know.
+    /// The tablebase results of the root's moves; empty if the tablebases do not cover them.
     pub table_moves: Vec<TableMove>,
-    /// Positions that are due to have their priors refined, and marked as such.
+    /// Positions whose priors are to be refined, and that are marked so.
     pub due: Vec<DueWay>,
-    /// Whether the tree has all the memory that it may take: visits go on, but to positions that it knows.
+    /// Whether the tree has reached its memory limit: visits continue, but only to positions that are in the tree.
     pub is_at_memory_limit: bool,
 }
 
 impl SearchState {
-    /// Brings the tree to the job's position: re-rooted if the job's game continues the one it was built for, new otherwise.
+    /// Brings the tree to the job's position: re-rooted if the job's game continues the one it was built for,
+    /// otherwise new.
     pub fn new(mut tree: Tree, job: &Job) -> SearchState {
         let rule = Rule::new(&job.options, job.contempt_side);
         let contempt = WdlContempt::new(job);
@@ -50,7 +51,7 @@ impl SearchState {
         }
         match job.options.analyse_mode() {
             true => {
-                // Half of the memory is left to the search.
+                // Half of the memory is left for the search.
                 let room = job.limits.tree_bytes.map_or(usize::MAX, |bytes| bytes / 2);
                 reroot_in_analysis(&mut tree, &job.history, rule, room)
             }
@@ -71,7 +72,7 @@ impl SearchState {
         state
     }
 
-    /// The sure result of a root move by the tablebases (1 or -1 for the mover), with the plies that it takes at least.
+    /// The tablebase result of a root move (1 or -1 for the mover), with the minimum number of plies to it.
     pub fn table_result(&self, m: PackedMove) -> Option<(i8, u32)> {
         let known = self.table_moves.iter().find(|known| known.m == m)?;
         known
@@ -84,17 +85,17 @@ impl SearchState {
         self.tree.node(self.tree.root)
     }
 
-    /// Whether the root has its moves, without which there is nothing to choose from.
+    /// Whether the root has its moves.
     pub fn is_root_expanded(&self) -> bool {
         self.root().n_edges > 0
     }
 
-    /// Whether the moves that may be played were chosen.
+    /// Whether the moves that may be played have been chosen.
     pub fn has_root_moves(&self) -> bool {
         self.root_moves.len() > 0
     }
 
-    /// Once the root is expanded: chooses the moves that are searched, and adds noise to their priors.
+    /// Once the root is expanded: chooses the moves to search and adds noise to their priors.
     pub fn choose_root_moves(&mut self, job: &Job) {
         if !self.is_root_expanded() || self.has_root_moves() {
             return;
@@ -103,9 +104,9 @@ impl SearchState {
         let mut choose =
             |wanted: &[PackedMove]| RootMoves::new(&self.tree, wanted, &job.options, &mut rng);
         let table_moves = job.table_moves();
-        let mut chosen = choose(&job.wanted_root_moves(&table_moves));
+        let mut chosen = choose(&job.allowed_root_moves(&table_moves));
         if chosen.len() == 0 {
-            // None of those that were asked for is legal.
+            // None of the requested moves is legal.
             chosen = choose(&[]);
         }
         self.root_moves = chosen;
@@ -115,7 +116,7 @@ impl SearchState {
         }
     }
 
-    /// Gives a node its refined priors.
+    /// Replaces the priors of a node by refined ones.
     pub fn refine(&mut self, id: NodeId, edges: EdgeRange) {
         let tree = &mut self.tree;
         if id != tree.root {
@@ -132,7 +133,7 @@ impl SearchState {
         self.root_moves.follow(change);
     }
 
-    /// The tree, for the next search: what is still due then will be so again.
+    /// The tree, for the next search. Positions that still wait for refinement are unmarked.
     pub fn into_tree(self) -> Tree {
         let mut tree = self.tree;
         for way in self.due {
@@ -142,7 +143,7 @@ impl SearchState {
         tree
     }
 
-    /// Notes which of the root's moves mate: the root itself is no leaf, so nobody else looks.
+    /// Proves root moves that mate. Look-ahead does not do that: the root itself is not a leaf.
     pub fn prove_mates_at_root(&mut self, job: &Job) {
         let tree = &self.tree;
         let mates: Vec<u8> = self
@@ -155,14 +156,15 @@ impl SearchState {
             })
             .collect();
         for edge in mates {
-            // Where there is no room for it, the search ends anyway.
+            // If there is no room for it, the search ends anyway.
             if !self.prove_root_move(edge, 1, 0.0, Origin::Rules) {
                 return;
             }
         }
     }
 
-    /// Gives a root move a certain result, `m` plies from its end. `false` if there is no room for its child.
+    /// Sets a certain result of a root move, `m` plies from its end. Returns `false` if there is no room for its
+    /// child.
     fn prove_root_move(&mut self, edge: u8, result: i8, m: f32, origin: Origin) -> bool {
         let tree = &mut self.tree;
         let slot = tree.slot_of_edge(tree.node(tree.root), edge);
@@ -175,8 +177,8 @@ impl SearchState {
         true
     }
 
-    /// Notes that the opponent mates after a root move, if that is so and was not known. No visit may have come to the reply:
-    /// who is expected to overlook it (search-contempt) is seldom asked.
+    /// Marks a root move as lost if the opponent mates after it and that was not known. Visits may not have reached
+    /// the reply: with search-contempt an opponent that is expected to overlook it rarely gets there.
     pub fn prove_mate_after(&mut self, edge: u8, job: &Job) -> bool {
         let (tree, root) = (&self.tree, self.root());
         let slot = tree.slot_of_edge(root, edge);
@@ -196,7 +198,7 @@ impl SearchState {
             .filter_map(move |(edge, _)| Some(&children[usize::from(slots.get(edge)?)]))
     }
 
-    /// The same without proven losses: what may become the best move.
+    /// The allowed children without proven losses, which may become the best move.
     pub fn contenders(&self) -> impl Iterator<Item = &Node> {
         self.allowed_children().filter(|child| !child.is_lost())
     }
@@ -206,7 +208,7 @@ impl SearchState {
         self.visits_at_root(&self.tree.slots_by_edge(self.root())).0
     }
 
-    /// The same, and the most visits of a contender.
+    /// The visited prior mass, and the largest number of visits of a contender.
     pub fn visits_at_root(&self, slots: &SlotsByEdge) -> (f32, u32) {
         let children = self.tree.children(self.root());
         let (mut mass, mut most) = (0.0, 0);
@@ -226,7 +228,7 @@ impl SearchState {
     }
 }
 
-/// Whether the values in a tree with one contempt are those of the other.
+/// Whether two contempts give the same values in a tree.
 fn is_same_contempt(one: Option<&WdlContempt>, other: Option<&WdlContempt>) -> bool {
     match (one, other) {
         (None, None) => true,

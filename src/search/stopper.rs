@@ -10,28 +10,28 @@ use super::{
 };
 use crate::options::{RootChoice, SearchOptions};
 
-/// Time after the first evaluation from which on the speed is trusted to predict what is still possible.
+/// Time after the first evaluation from which on the measured speed is used for predictions.
 const SETTLING_TIME: Duration = Duration::from_millis(200);
 
-/// Children of a root with fewer visits than this tell too little about information gain.
+/// Minimum visits of the root before information gain is measured.
 const KLD_MINIMUM_VISITS: u32 = 10;
 
-/// Decides after each batch whether the search goes on.
+/// Decides after each batch whether the search continues.
 #[derive(Debug)]
 pub(super) struct Stopper {
     limits: Limits,
     options: Arc<SearchOptions>,
     /// Smart pruning's factor; 0 turns it off.
     pruning_factor: f64,
-    /// Whether the most visited move is played, so that a lead in visits decides.
+    /// Whether the most visited move is played, so that smart pruning may decide by visits.
     chooses_by_visits: bool,
-    /// Batches before which it does nothing.
+    /// Minimum number of batches before smart pruning.
     pruning_batches: u32,
-    /// Whether it also holds for limits of nodes.
+    /// Whether smart pruning also applies to node limits.
     prunes_nodes: bool,
     /// Batches backed up so far, and the visits after the last of them.
     batches: (u32, u64),
-    /// Watched if there is time beyond the budget.
+    /// Present if there is time beyond the budget.
     open_choice: Option<OpenChoice>,
     minimum_kld_gain: f32,
     kld_interval: u64,
@@ -64,7 +64,7 @@ impl Stopper {
         }
     }
 
-    /// Whether the search is over, `elapsed` after its start. Also tells selection which root moves are past hope.
+    /// Whether the search is over, `elapsed` after its start. Also sets which root moves selection may still search.
     pub fn is_over(&mut self, state: &mut SearchState, elapsed: Duration) -> bool {
         let bytes = self.limits.tree_bytes;
         state.is_at_memory_limit = bytes.is_some_and(|bytes| state.tree.memory() >= bytes);
@@ -83,15 +83,15 @@ impl Stopper {
             return false;
         }
         self.is_decided(state)
-            || self.is_hopeless_to_change(state, elapsed, first)
+            || self.is_choice_settled(state, elapsed, first)
             || self.gains_nothing(state)
     }
 
     fn is_limit_reached(&self, state: &SearchState, elapsed: Duration) -> bool {
         let limits = &self.limits;
-        // What is told at the end takes its time as well.
-        let telling = objective::time_wanted(&state.tree, &self.options, limits);
-        let elapsed = elapsed + telling.unwrap_or_default();
+        // The time for computing objective values counts as well.
+        let reporting_time = objective::time_needed(&state.tree, &self.options, limits);
+        let elapsed = elapsed + reporting_time.unwrap_or_default();
         let is_past = |limit: Option<Duration>| limit.is_some_and(|limit| elapsed >= limit);
         let progress = &state.progress;
         let has_visits_left = progress.visits_left(state.root().n) > 0 || progress.claimed > 0;
@@ -106,7 +106,7 @@ impl Stopper {
             || limits.mate.is_some_and(|moves| has_mate(state, moves))
     }
 
-    /// When the budget is used up, or the bank after it.
+    /// The time at which the budget, or the bank after it, is used up.
     fn deadline(&self, elapsed: Duration) -> Option<Duration> {
         let budget = self.limits.budget?;
         Some(match &self.open_choice {
@@ -115,7 +115,7 @@ impl Stopper {
         })
     }
 
-    /// Whether the budget is used up and the bank, which lasts until `end`, is closed.
+    /// Whether the budget is used up and the bank, which lasts until `end`, is not to be used.
     fn is_budget_enough(&self, state: &SearchState, elapsed: Duration, end: Duration) -> bool {
         self.limits.budget.is_some_and(|budget| elapsed >= budget)
             && self
@@ -124,12 +124,12 @@ impl Stopper {
                 .is_none_or(|watch| !watch.is_open(state, elapsed, end))
     }
 
-    /// A certain result, of the moves that are allowed, or (in a game) only one move that can be played.
+    /// Whether the result of the allowed moves is certain, or (in a game) only one move can be played.
     fn is_decided(&self, state: &SearchState) -> bool {
         let root = state.root();
         let moves = state.root_moves.len();
         if moves == 0 {
-            // They are not chosen yet.
+            // The root moves have not been chosen yet.
             return false;
         }
         let (mut won, mut lost, mut proven) = (0, 0, 0);
@@ -140,7 +140,7 @@ impl Stopper {
             proven += usize::from(result.is_some());
         }
         if self.limits.mate.is_some() {
-            // There may be a shorter mate than the one that was found, unless nothing is open any more.
+            // There may be a shorter mate than the one that was found, unless all moves are proven.
             return proven == moves;
         }
         if self.pruning_factor == 0.0 {
@@ -153,9 +153,9 @@ impl Stopper {
         self.limits.budget.is_some() && moves <= 1 + lost
     }
 
-    /// Smart pruning, for searches that manage their time (and, as an option, for those with a limit of nodes): the
-    /// remaining visits cannot change the choice.
-    fn is_hopeless_to_change(
+    /// Smart pruning, for searches with a time budget (and optionally a node limit): the remaining visits cannot
+    /// change the choice.
+    fn is_choice_settled(
         &self,
         state: &mut SearchState,
         elapsed: Duration,
@@ -190,7 +190,7 @@ impl Stopper {
         u64::from(most - second) > catch_up
     }
 
-    /// The distribution of root visits has (nearly) stopped changing.
+    /// Whether the distribution of root visits has (nearly) stopped changing.
     fn gains_nothing(&mut self, state: &SearchState) -> bool {
         let root = state.root();
         let due = u64::from(root.n) >= u64::from(self.kld_visits) + self.kld_interval;
@@ -260,7 +260,7 @@ mod tests {
         node
     }
 
-    /// Half of ten seconds is over, and 1000 visits are done: 1000 more can be.
+    /// Half of ten seconds is over and 1000 visits are done, so 1000 more are possible.
     fn is_over(state: &mut SearchState) -> bool {
         is_over_with(state, Options::default())
     }
@@ -327,7 +327,7 @@ mod tests {
         Stopper::new(&job).is_decided(state)
     }
 
-    /// Which kinds of search a reason ends, besides the limit itself.
+    /// The kinds of search that each condition ends, besides the limit itself.
     #[test]
     fn each_reason_ends_the_searches_that_its_help_names_and_no_others() {
         let limits = |kind: &str| {
@@ -354,7 +354,7 @@ mod tests {
             for half_second in 0..=10 {
                 state.progress.playouts = half_second * 100;
                 is_over |= stopper.is_over(&mut state, Duration::from_millis(half_second * 500));
-                // Nearly the same shares of a few more visits: nothing is gained.
+                // A few more visits with nearly the same distribution: no information gain.
                 let root = state.tree.root();
                 for slot in 0..children.len() as u8 {
                     let child = state.tree.child_id(state.root(), slot);
@@ -370,7 +370,8 @@ mod tests {
         };
         let open = [child(600, ROOT), child(500, ROOT)];
         assert_eq!(ended(&open, &[]), [false; 5]);
-        // A mate ends all but an analysis and the search for a shorter one; a lost game nothing while a move is open.
+        // A mate ends all searches but infinite ones and those for a shorter mate; a lost game ends none while a move
+        // is open.
         let far = Node {
             m: 20.0,
             ..child(600, Bounds::exact(1))
@@ -382,7 +383,7 @@ mod tests {
         assert_eq!(ended(&only_one, &[]), [false, false, false, false, true]);
         let all_lost = [600, 500].map(|n| child(n, Bounds::exact(-1)));
         assert_eq!(ended(&all_lost, &[]), [false, true, true, true, true]);
-        // Smart pruning is about the clock, and by an option about nodes.
+        // Smart pruning applies to clocks and, by an option, to node limits.
         let ahead = [child(19_000, ROOT), child(100, ROOT)];
         assert_eq!(ended(&ahead, &[]), [false, false, false, false, true]);
         let nodes_too = [("SmartPruningNodes", "true")];
@@ -396,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn node_limits_are_pruned_if_that_is_asked_for_and_not_too_early() {
+    fn node_limits_are_pruned_only_if_configured_and_not_too_early() {
         let is_over = |nodes: u64, settings: &[(&str, &str)]| {
             let mut options = Options::default();
             for (name, value) in settings {
@@ -489,7 +490,7 @@ mod tests {
         };
         assert!(!run([0.1, 0.2], 11), "another move has the better value");
         assert!(run([0.1, 0.2], 15), "the bank is empty");
-        assert!(run([0.2, 0.1], 11), "there is no doubt");
+        assert!(run([0.2, 0.1], 11), "the choice is closed");
     }
 
     #[test]

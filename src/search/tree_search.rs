@@ -175,18 +175,18 @@ impl TreeSearch {
 
     /// The state of the search.
     pub fn report(&self) -> Report {
-        self.telling().report(None)
+        self.view().report(None)
     }
 
     /// The move to play and what is known about it, with the statistics of all root moves.
     pub fn outcome(&self) -> (Outcome, Vec<MoveStat>) {
         let mut rng = self.job.rng(stream::CHOICE);
-        let telling = self.telling();
-        telling.outcome(telling.choice(&mut rng))
+        let view = self.view();
+        view.outcome(view.choice(&mut rng))
     }
 
-    fn telling(&self) -> outcome::Telling<'_> {
-        outcome::Telling {
+    fn view(&self) -> outcome::SearchView<'_> {
+        outcome::SearchView {
             state: &self.shared.state,
             params: &self.params,
             job: &self.job,

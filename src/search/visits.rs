@@ -1,4 +1,4 @@
-//! The visits that one worker has under way: their ways to the leaves, and how far each has come.
+//! The current visits of one worker: their paths and their states.
 
 use super::{
     tree::{
@@ -13,7 +13,7 @@ use crate::{
     network::{Batch, Value},
 };
 
-/// One step of a way from the root: which child, and how it was chosen.
+/// One step of a path from the root: which child, and how it was chosen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PathStep {
     /// The child's slot, which stays valid while the child's id may change.
@@ -24,21 +24,21 @@ pub(super) struct PathStep {
     pub m: PackedMove,
 }
 
-/// The way from the root to a position that is due to have its priors refined.
+/// The path from the root to a position whose priors are to be refined.
 pub(super) type DueWay = Box<[PathStep]>;
 
-/// What is known about a leaf, ready to be backed up.
+/// The evaluation of a leaf, ready to be backed up.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     /// Its value, from the point of view of its side to move.
     pub value: Value,
     /// For terminal positions: the result for the side to move (-1, 0, 1) and why.
     pub terminal: Option<(i8, Origin)>,
-    /// Its moves with priors; none yet, if the evaluator tells them only when they are needed.
+    /// Its moves with priors; empty if the evaluator provides priors later.
     pub edges: EdgeRange,
 }
 
-/// The value of a position whose side to move is sure of a draw.
+/// The value of a position whose side to move has at least a draw.
 fn at_least_drawn(value: Value) -> Value {
     match value.wl < 0.0 {
         true => Value {
@@ -51,8 +51,8 @@ fn at_least_drawn(value: Value) -> Value {
 }
 
 impl Leaf {
-    /// A leaf `depth` plies below the root that a network has judged: the one place where its answer becomes a value. A side
-    /// to move that `is_safe` has a draw in hand.
+    /// A leaf `depth` plies below the root with the network's evaluation: the one place where the network's output
+    /// becomes a value. If `is_safe`, the side to move has at least a draw.
     pub fn judged(
         (answer, is_safe): (Value, bool),
         edges: EdgeRange,
@@ -71,20 +71,21 @@ impl Leaf {
     }
 }
 
-/// How far a visit has come.
+/// The state of a visit.
 #[derive(Clone, Debug)]
 pub(super) enum VisitState {
-    /// A leaf was claimed; its position is not known yet.
+    /// A leaf was claimed; its position has not been looked at.
     Claimed,
-    /// It came to a position that was judged but has no moves yet, and claimed it.
+    /// It reached and claimed a position that is evaluated but has no moves yet.
     Unexpanded,
-    /// These are that position's moves: the visit itself is undone, and comes again.
+    /// The position's moves; the visit itself is undone and repeated.
     Expanded(EdgeRange),
-    /// It waits for the network, at this place of the batch; its side to move may be sure of a draw.
+    /// It waits for the network, at this index of the batch; the flag means that its side to move has at least a
+    /// draw.
     Queued(usize, bool),
     /// It can be backed up.
     Ready(Leaf),
-    /// It reached a node whose value is taken as it is (only when out-of-order backup is off).
+    /// It reached a node whose value is used as it is (only when out-of-order backup is off).
     Settled,
     /// It has to be undone.
     Collision,
@@ -93,12 +94,12 @@ pub(super) enum VisitState {
 }
 
 impl VisitState {
-    /// Whether its position is to be looked at.
-    pub fn is_to_be_expanded(&self) -> bool {
+    /// Whether its position is to be expanded.
+    pub fn needs_expansion(&self) -> bool {
         matches!(self, VisitState::Claimed | VisitState::Unexpanded)
     }
 
-    /// Whether it can be backed up or undone although the batch is not evaluated yet.
+    /// Whether it can be backed up or undone before the batch is evaluated.
     pub fn is_ready(&self) -> bool {
         matches!(self, VisitState::Ready(_) | VisitState::Expanded(_))
     }
@@ -107,26 +108,26 @@ impl VisitState {
 /// A visit: its steps (a range of [`Visits::steps`]) and its state.
 #[derive(Clone, Debug)]
 pub(super) struct Visit {
-    /// The end of the way as selection left it, from which `steps` are made.
+    /// The last link of its path during selection, from which `steps` are written.
     pub head: u32,
     pub steps: std::ops::Range<usize>,
     pub state: VisitState,
 }
 
-/// The visits of one gathering; the memory is reused from one to the next.
+/// The visits of one gathering; the memory is reused.
 #[derive(Default)]
 pub(super) struct Visits {
     pub list: Vec<Visit>,
     pub steps: Vec<PathStep>,
-    /// The positions that the steps lead to, for transpositions (see there); empty if those are off.
+    /// The keys of the positions on the path, for transpositions; empty if those are off.
     pub keys: Vec<u64>,
     /// Collisions so far.
     pub collisions: usize,
     /// Tablebase probes that hit, not yet counted in the tree.
     pub tb_hits: u64,
-    /// Positions that the network judged, not yet counted in the tree.
+    /// Positions that the network evaluated, not yet counted in the tree.
     pub evaluations: u64,
-    /// How the network's values are changed.
+    /// The WDL contempt applied to the network's values.
     pub contempt: Option<WdlContempt>,
     /// Visits backed up while gathering.
     pub out_of_order: usize,
@@ -135,7 +136,7 @@ pub(super) struct Visits {
 }
 
 impl Visits {
-    /// No visits; the edges of those to come go where `writer` writes, and their values are changed as `contempt` says.
+    /// No visits; edges are written by `writer`, and `contempt` is applied to values.
     pub fn new(writer: EdgeWriter, contempt: Option<WdlContempt>) -> Visits {
         Visits {
             writer,
@@ -144,7 +145,7 @@ impl Visits {
         }
     }
 
-    /// Forgets the visits, keeping their memory.
+    /// Removes the visits, keeping their memory.
     pub fn clear(&mut self) {
         self.list.clear();
         self.steps.clear();
@@ -153,20 +154,20 @@ impl Visits {
         self.out_of_order = 0;
     }
 
-    /// How many visits are under way: not backed up and no collisions.
+    /// Number of visits that are neither backed up nor collisions.
     pub fn waiting(&self) -> usize {
         let is_waiting =
             |visit: &&Visit| !matches!(visit.state, VisitState::Done | VisitState::Collision);
         self.list.iter().filter(is_waiting).count()
     }
 
-    /// Whether nothing but collisions came of gathering.
+    /// Whether gathering resulted only in collisions.
     pub fn is_idle(&self) -> bool {
         let is_collision = |visit: &Visit| matches!(visit.state, VisitState::Collision);
         self.out_of_order == 0 && self.list.iter().all(is_collision)
     }
 
-    /// How many of the visits from number `first` on can be backed up already.
+    /// How many of the visits from index `first` on can be backed up.
     pub fn ready(&self, first: usize) -> usize {
         self.list[first..]
             .iter()
@@ -174,10 +175,10 @@ impl Visits {
             .count()
     }
 
-    /// Turns what the network answered into leaves that can be backed up. Needs no lock.
+    /// Turns the network's output into leaves that can be backed up. Needs no lock.
     ///
     /// # Errors
-    /// When the tree has no room for more: the visits concerned are left as they were.
+    /// When the tree is full: the affected visits are left as they were.
     pub fn receive(&mut self, batch: &Batch) -> Result<(), Full> {
         for visit in &mut self.list {
             if let VisitState::Queued(index, is_safe) = visit.state {

@@ -1,16 +1,16 @@
 //! WDL contempt (lc0's, by Naphthalin): values as they would be between players of other strengths.
 //!
 //! The model of W/D/L is a random walk: win and loss are the logistic tails of an advantage mu with a width s, see
-//! [`Tails`]. Contempt shifts mu towards the side that is stronger than its opponent, the more the sharper the position is,
-//! and another level of play (or a wanted draw rate) widens or narrows s:
+//! [`Tails`]. Contempt shifts mu towards the stronger side, the more the sharper the position is, and another level
+//! of play (or a target draw rate) changes the width s:
 //!
 //! ```text
 //! mu' = mu +- shift * s^2      + where the value is seen by the contempt side
 //! s'  = s * ratio
 //! ```
 //!
-//! A network's answer becomes a leaf's value in one place, [`WdlContempt::of_leaf`]; proven results, tablebases and the
-//! evaluation cache know nothing of it. [`WdlContempt::reported`] takes it back where values are told.
+//! It is applied to the network's output in one place, [`WdlContempt::of_leaf`]; proven results, tablebases and the
+//! evaluation cache are not affected. [`WdlContempt::reported`] removes it from reported values.
 
 use shakmaty::{Color, Position};
 
@@ -21,23 +21,23 @@ use crate::{
     options::{ContemptMode, SearchOptions},
 };
 
-/// How the values of one tree are changed.
+/// The rescaling of the values of one tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WdlContempt {
     /// The width's factor and the advantage's change.
     scale: Scale,
-    /// Positions are taken for no less sharp than this.
+    /// Maximum width: positions are assumed to be at least this sharp.
     max_s: f64,
-    /// Whose advantage it is; nobody's if only the width changes.
+    /// The side whose advantage is shifted; `None` if only the width changes.
     side: Option<Color>,
     root_turn: Color,
 }
 
 impl WdlContempt {
-    /// What a job's options ask for; `None` if values stay as they are.
+    /// The contempt that a job's options configure; `None` if values stay as they are.
     pub fn new(job: &Job) -> Option<WdlContempt> {
         let scale = Scale::new(&job.options);
-        let side = job.contempt_side.filter(|_| !is_endless_play(job));
+        let side = job.contempt_side.filter(|_| !is_infinite_play(job));
         let contempt = WdlContempt {
             scale: match side {
                 Some(_) => scale,
@@ -53,7 +53,7 @@ impl WdlContempt {
         (contempt.scale != Scale::NONE).then_some(contempt)
     }
 
-    /// Whether a tree with these values can be used for `other`: only the root may be another.
+    /// Whether a tree with these values can be used for `other`: only the roots may differ.
     pub fn is_same_but_for_root(&self, other: &WdlContempt) -> bool {
         *self
             == WdlContempt {
@@ -62,7 +62,8 @@ impl WdlContempt {
             }
     }
 
-    /// A network's answer about a position `depth` plies below the root, as a leaf's value; both are its side's to move.
+    /// The value of a leaf from the network's output for a position `depth` plies below the root; both are for its
+    /// side to move.
     pub fn of_leaf(&self, value: Value, depth: usize) -> Value {
         let Some(tails) = tails(value) else {
             return value;
@@ -80,8 +81,8 @@ impl WdlContempt {
         with_tails(value, changed)
     }
 
-    /// A value from the tree as it is told to people, for the side to move at the root: without the shift (as much of it as
-    /// `objectivity`, 0..=1, says). The width stays what it was changed to: draws are as frequent as at that level.
+    /// A value of the tree for reports, for the side to move at the root: without the shift (as much of it as
+    /// `objectivity`, 0..=1, removes). The changed width stays: draws are as frequent as at that level of play.
     pub fn reported(&self, value: Value, objectivity: f32) -> Value {
         let Some(tails) = tails(value) else {
             return value;
@@ -104,15 +105,15 @@ impl WdlContempt {
     }
 }
 
-/// In an analysis without end nobody plays: `ContemptMode play` has no side then, as in lc0.
-fn is_endless_play(job: &Job) -> bool {
+/// In an infinite analysis nobody plays: `ContemptMode play` has no side then, as in lc0.
+fn is_infinite_play(job: &Job) -> bool {
     let root_turn = job.history.position().turn();
     // While pondering, the engine's own side is not to move.
     let is_analysis = job.limits.infinite && job.contempt_side == Some(root_turn);
     is_analysis && job.options.contempt_mode() == ContemptMode::Play
 }
 
-/// Whether the options ask for an advantage that an endless analysis in `ContemptMode play` leaves out.
+/// Whether the options configure a contempt that an infinite analysis in `ContemptMode play` ignores.
 pub fn is_left_out_in_analysis(options: &SearchOptions) -> bool {
     options.contempt_mode() == ContemptMode::Play && Scale::new(options).shift != 0.0
 }
@@ -130,14 +131,14 @@ fn with_tails(value: Value, tails: Tails) -> Value {
     }
 }
 
-/// What the options make of ratings and draw rates.
+/// The rescaling computed from ratings and draw rates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Scale {
     ratio: f64,
     shift: f64,
 }
 
-/// Half a centipawn-like unit of the model for each Elo: ln(10) / 200.
+/// Logits of the model per Elo: ln(10) / 200.
 const LOGITS_PER_ELO: f64 = std::f64::consts::LN_10 / 200.0;
 
 impl Scale {
@@ -161,8 +162,8 @@ impl Scale {
         }
     }
 
-    /// Without ratings: the width follows from the wanted draw rate, the shift from what an Elo is worth after a book whose exits
-    /// are as biased as `WDLBookExitBias` says.
+    /// Without ratings: the width follows from the target draw rate, the shift from the value of an Elo point after a
+    /// book whose exits are as biased as `WDLBookExitBias`.
     fn by_draw_rate(options: &SearchOptions, contempt: f64) -> Scale {
         let reference = width_of(options.wdl_draw_rate_reference());
         let target = match options.wdl_draw_rate_target() {
@@ -178,7 +179,7 @@ impl Scale {
         }
     }
 
-    /// With the engine's own rating: both players' accuracies and the difference of their advantages follow from theirs.
+    /// With the engine's own rating: the width and the shift follow from both players' ratings.
     fn by_elo(options: &SearchOptions, elo: f64, contempt: f64) -> Scale {
         let reference = width_of(options.wdl_draw_rate_reference());
         let (own, opponent) = (game_pair_elo(elo), game_pair_elo(elo - contempt));
@@ -196,26 +197,26 @@ fn width_of(draw_rate: f32) -> f64 {
     1.0 / ((1.0 + rate) / (1.0 - rate)).ln()
 }
 
-/// The Elo of game pairs from unbalanced openings that corresponds to a usual one.
+/// The Elo of game pairs from unbalanced openings that corresponds to a given Elo.
 fn game_pair_elo(elo: f64) -> f64 {
     elo + 125.0 * ((2737.0 - elo) / 250.0).exp().ln_1p()
 }
 
-/// The width grows as players get weaker, up to this.
-const LARGEST_WIDTH: f64 = 15.0;
-/// Elo in which it changes by a factor of e, and where (in those units).
+/// Maximum width, for weak players.
+const MAX_WIDTH: f64 = 15.0;
+/// Elo over which the width changes by a factor of e, and the offset (in those units).
 const WIDTH_SLOPE: f64 = 425.0;
 const WIDTH_OFFSET: f64 = 6.75;
 
 /// The width between players of this strength.
 fn width_at(elo: f64) -> f64 {
-    1.0 / (1.0 / LARGEST_WIDTH + (elo / WIDTH_SLOPE - WIDTH_OFFSET).exp())
+    1.0 / (1.0 / MAX_WIDTH + (elo / WIDTH_SLOPE - WIDTH_OFFSET).exp())
 }
 
-/// The integral of the width over the Elo: differences of it are advantages.
+/// The integral of the width over the Elo: its differences are advantages.
 fn advantage_at(elo: f64) -> f64 {
-    let tail = (WIDTH_OFFSET - elo / WIDTH_SLOPE).exp() / LARGEST_WIDTH;
-    -LOGITS_PER_ELO * LARGEST_WIDTH * WIDTH_SLOPE * tail.ln_1p()
+    let tail = (WIDTH_OFFSET - elo / WIDTH_SLOPE).exp() / MAX_WIDTH;
+    -LOGITS_PER_ELO * MAX_WIDTH * WIDTH_SLOPE * tail.ln_1p()
 }
 
 #[cfg(test)]
@@ -254,7 +255,7 @@ mod tests {
 
     #[test]
     fn ratings_and_draw_rates_give_lc0s_numbers() {
-        // Worked out apart from this, from the formulas.
+        // Computed independently from the formulas.
         type Case = (&'static [(&'static str, &'static str)], f64, f64);
         let cases: [Case; 10] = [
             (&[], 1.0, 0.0),
@@ -351,7 +352,7 @@ mod tests {
             contempt_side: None,
             ..job(&[("Contempt", "0"), ("WDLCalibrationElo", "2000")])
         };
-        // The width is everybody's, and keeps equal chances equal.
+        // The width applies to both sides, and keeps equal chances equal.
         let contempt = WdlContempt::new(&calibrated).unwrap();
         let changed = contempt.of_leaf(value(0.25, 0.5), 0);
         assert!(changed.wl.abs() < 1e-6 && changed.d < 0.2);
@@ -374,30 +375,30 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reported_is_without_the_shift_and_as_wide_as_asked_for() {
+    fn reported_values_have_no_shift_and_the_configured_width() {
         let settings = [("Contempt", "120"), ("WDLDrawRateTarget", "0.6")];
         let contempt = WdlContempt::new(&job(&settings)).unwrap();
         let width = WdlContempt::new(&job(&settings[1..])).unwrap();
         for (win, draw) in [(0.3, 0.5), (0.5, 0.4), (0.2, 0.6)] {
-            let said = value(win, draw);
-            let changed = contempt.of_leaf(said, 0);
-            assert!((changed.wl - said.wl).abs() > 0.05);
-            let told = contempt.reported(changed, 1.0);
-            // As if there were no contempt, only another rate of draws.
-            let expected = width.of_leaf(said, 0);
-            assert!((expected.d - said.d).abs() > 0.03);
-            assert!((told.wl - expected.wl).abs() < 1e-4, "{told:?}");
-            assert!((told.d - expected.d).abs() < 1e-4, "{told:?}");
+            let original = value(win, draw);
+            let changed = contempt.of_leaf(original, 0);
+            assert!((changed.wl - original.wl).abs() > 0.05);
+            let reported = contempt.reported(changed, 1.0);
+            // As if there were no contempt, only another draw rate.
+            let expected = width.of_leaf(original, 0);
+            assert!((expected.d - original.d).abs() > 0.03);
+            assert!((reported.wl - expected.wl).abs() < 1e-4, "{reported:?}");
+            assert!((reported.d - expected.d).abs() < 1e-4, "{reported:?}");
             assert_eq!(width.reported(expected, 1.0), {
                 let tails = tails(expected).unwrap();
                 with_tails(expected, tails)
             });
-            // Without objectivity nothing is taken back.
+            // With objectivity 0 nothing is removed.
             let subjective = contempt.reported(changed, 0.0);
             assert!((subjective.wl - changed.wl).abs() < 1e-5);
             assert!((subjective.d - changed.d).abs() < 1e-5);
         }
-        // Results are results.
+        // Proven results do not change.
         let won = Value {
             wl: 1.0,
             d: 0.0,
@@ -407,8 +408,8 @@ mod tests {
         assert_eq!(contempt.of_leaf(won, 0), won);
     }
 
-    /// lc0's `WDLRescale`, written down from its formula: `invert` takes the shift back with the width before the change, and
-    /// keeps the width after it.
+    /// lc0's `WDLRescale`, reimplemented from its formula: `invert` removes the shift with the width before the
+    /// change, and keeps the width after it.
     #[test]
     fn reported_values_are_those_of_lc0s_formula() {
         for settings in [
@@ -426,21 +427,24 @@ mod tests {
                 let mu = mu - before * before * shift;
                 let logistic = |x: f64| 1.0 / (1.0 + (-x).exp());
                 let (w, l) = (logistic((mu - 1.0) / s), logistic((-mu - 1.0) / s));
-                let told = contempt.reported(value(win as f32, draw as f32), 1.0);
-                assert!((f64::from(told.wl) - (w - l)).abs() < 1e-4, "{settings:?}");
-                assert!((f64::from(told.d) - (1.0 - w - l)).abs() < 1e-4);
+                let reported = contempt.reported(value(win as f32, draw as f32), 1.0);
+                assert!(
+                    (f64::from(reported.wl) - (w - l)).abs() < 1e-4,
+                    "{settings:?}"
+                );
+                assert!((f64::from(reported.d) - (1.0 - w - l)).abs() < 1e-4);
             }
         }
     }
 
     #[test]
-    fn playing_has_a_side_and_an_endless_analysis_has_none() {
+    fn contempt_has_a_side_in_play_and_none_in_infinite_analysis() {
         let playing = job(&[("Contempt", "100")]);
         let mut analysis = playing.clone();
         analysis.limits.infinite = true;
         assert!(WdlContempt::new(&playing).is_some());
         assert_eq!(WdlContempt::new(&analysis), None);
-        // Pondering, the engine's side is not the one to move.
+        // While pondering, the engine's side is not to move.
         let pondering = Job {
             contempt_side: Some(Color::Black),
             ..analysis.clone()
@@ -453,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_breaks_at_the_ends() {
+    fn extreme_values_stay_in_range() {
         for settings in [
             &[("Contempt", "10000"), ("ContemptMaxValue", "10000")][..],
             &[("Contempt", "400"), ("WDLMaxS", "0")],
@@ -469,8 +473,8 @@ mod tests {
             for (win, draw) in [(0.0, 1.0), (1.0, 0.0), (0.5, 0.0), (0.3, 0.5), (0.01, 0.98)] {
                 for depth in 0..2 {
                     let changed = contempt.of_leaf(value(win, draw), depth);
-                    let told = contempt.reported(changed, 1.0);
-                    for v in [changed, told] {
+                    let reported = contempt.reported(changed, 1.0);
+                    for v in [changed, reported] {
                         assert!(v.wl.abs() <= 1.0 && (0.0..=1.0).contains(&v.d), "{v:?}");
                     }
                 }

@@ -10,7 +10,7 @@ use super::{
     job::Job,
     params::SearchParams,
     refine::Refinement,
-    select::{BatchWanted, Descent, Selection},
+    select::{BatchLimits, Descent, Selection},
     state::SearchState,
     tree::{Full, edges::EdgeWriter},
     visits::Visits,
@@ -79,7 +79,7 @@ impl Worker {
         if self.first == 0 {
             self.size = params.minibatch(n);
         }
-        let wanted = BatchWanted {
+        let wanted = BatchLimits {
             leaves: self.size.saturating_sub(self.waiting),
             collisions: params.collisions(n, self.size),
             out_of_order: params.max_out_of_order(self.size),

@@ -821,8 +821,8 @@ mod tests {
         let mut lines = Vec::new();
         let settings = settings(&folder.path().join("run"), &data);
         run(&settings, &mut |line| lines.push(line.to_owned())).unwrap();
-        let is_told = |line: &&String| line.contains("hold no possible position");
-        assert_eq!(lines.iter().filter(is_told).count(), 1, "{lines:?}");
+        let is_reported = |line: &&String| line.contains("hold no possible position");
+        assert_eq!(lines.iter().filter(is_reported).count(), 1, "{lines:?}");
     }
 
     #[test]

@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn pondering_is_told_from_after_the_reply() {
+    fn pondering_is_reported_from_after_the_reply() {
         let position = Chess::default();
         let reply = setup::parse_move(&position, "e2e4").unwrap();
         let told = |score| {

@@ -35,8 +35,8 @@ fn assert_recovers(session: &mut Session) {
 fn assert_stands_in(session: &mut Session) {
     let (best, lines) = session.go("go nodes 3");
     assert_ne!(best, "(none)", "{lines:?}");
-    let is_told = |line: &String| line.ends_with("the built-in network finds this move");
-    assert!(lines.iter().any(is_told), "{lines:?}");
+    let is_reported = |line: &String| line.ends_with("the built-in network finds this move");
+    assert!(lines.iter().any(is_reported), "{lines:?}");
 }
 
 fn assert_searches(session: &mut Session) -> Vec<String> {
@@ -221,9 +221,9 @@ fn a_network_of_people_that_cannot_be_had_is_named_with_its_option() {
             if let Some(answer) = lines.last().unwrap().strip_prefix("bestmove ") {
                 let best: UciMove = answer.split(' ').next().unwrap().parse().unwrap();
                 assert!(best.to_move(game.position()).is_ok(), "{lines:?}");
-                let is_told =
+                let is_reported =
                     |line: &String| line.ends_with("the built-in network finds this move");
-                assert!(lines.iter().any(is_told), "{lines:?}");
+                assert!(lines.iter().any(is_reported), "{lines:?}");
             }
         }
     }
@@ -280,7 +280,7 @@ const OF_LC0: [(&str, &str); 36] = [
 ];
 
 #[test]
-fn lc0s_backends_are_known_and_what_is_taken_is_told() {
+fn lc0s_backends_are_known_and_what_is_taken_is_reported() {
     let known = OTHER_BACKENDS
         .iter()
         .chain(&BACKENDS)

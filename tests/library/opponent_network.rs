@@ -326,7 +326,7 @@ fn pondering_is_about_the_same_opponent_as_the_move_that_follows() {
 }
 
 #[test]
-fn the_user_is_told_once_when_the_network_plays_no_part() {
+fn the_user_is_reported_once_when_the_network_plays_no_part() {
     let go = "go nodes 1\n";
     let disable = "setoption name ContemptMode value disable\n";
     let text = uci(
@@ -425,7 +425,7 @@ fn a_rating_is_a_player_inside_the_program() {
 }
 
 #[test]
-fn an_opponent_of_a_rating_is_told_and_played_against() {
+fn an_opponent_of_a_rating_is_reported_and_played_against() {
     let text = uci(
         &["--sc-limit", "20", "--threads", "1"],
         "setoption name OpponentRating value 1500\ngo nodes 2000\n",

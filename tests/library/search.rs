@@ -1,4 +1,4 @@
-//! The search on the hash evaluator: what must hold at every batch size and with every number of threads.
+//! The search on the hash evaluator: invariants at every batch size and number of threads.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ fn node_limits_are_exact_and_the_tree_adds_up() {
 }
 
 #[test]
-fn one_thread_repeats_itself_exactly() {
+fn one_thread_is_deterministic() {
     let options = Options {
         threads: 1,
         minibatch_size: 32,
@@ -76,7 +76,7 @@ fn mates_are_found_and_proven() {
 }
 
 #[test]
-fn a_game_that_goes_on_keeps_its_subtree() {
+fn the_next_move_of_a_game_keeps_its_subtree() {
     let setup = Setup::new(Options {
         threads: 1,
         minibatch_size: 16,
@@ -98,7 +98,7 @@ fn a_game_that_goes_on_keeps_its_subtree() {
     setup.tree.lock().assert_consistent();
 }
 
-/// Two kings and blocked pawns: little to play and much to repeat.
+/// Two kings and blocked pawns: few moves and many repetitions.
 #[test]
 fn repetitions_that_begin_before_the_new_root_are_no_draws_any_more() {
     let mut game = position("k7/p7/P7/8/8/p7/P7/K7 w - - 0 1");
@@ -146,7 +146,7 @@ fn search_moves_and_noise_reach_the_root_only() {
     setup.tree.lock().assert_consistent();
 }
 
-/// The hash evaluator, which would like its batches to begin small.
+/// The hash evaluator, with an advice that makes batches grow.
 struct Growing;
 
 impl Evaluator for Growing {
@@ -173,7 +173,7 @@ fn threads_whose_batches_grow_do_not_wait_for_each_other_for_ever() {
             ..Options::default()
         });
         setup.evaluator = Arc::new(Growing);
-        // The time is for a search that would hang; it ends with its nodes.
+        // The time limit only matters for a search that would hang; otherwise its node limit ends it.
         let limits = Limits {
             nodes: Some(3000),
             movetime: Some(Duration::from_secs(60)),
@@ -202,14 +202,14 @@ fn in_an_analysis_one_can_step_back_and_forth() {
         assert!(forward < 1500, "the visits below e2e4 are kept");
         assert!(playouts(2) < 1500);
         setup.tree.lock().assert_consistent();
-        // Back, to the other reply, back to the start, and forth again.
+        // Back, to the other reply, back to the start, and forward again.
         assert_eq!(playouts(1), again);
         assert!(playouts(3) < 1500);
         assert_eq!(playouts(0), again);
         setup.tree.lock().assert_consistent();
         assert_eq!(playouts(2) == 0, analyse_mode);
     }
-    // With little memory the oldest are forgotten.
+    // With little memory the oldest trees are dropped.
     let setup = Setup::new(Options {
         threads: 1,
         analyse_mode: true,

@@ -1,4 +1,4 @@
-//! Search-contempt as the paper defines it, and as the design pins it for batches.
+//! Search-contempt as the paper and the design define it, also with batches.
 
 use crate::common::{Setup, position};
 use scorn::{
@@ -36,7 +36,7 @@ fn assert_frozen_exactly(setup: &Setup, limit: u32, frozen_side: Color) -> usize
         let may_freeze = turn == frozen_side && depth > 0;
         match tree.record(node) {
             Some(record) if !record.is_final() => {
-                // The last batch's collisions took visits back: PUCT goes on here.
+                // The last batch's collisions have cancelled visits: PUCT continues here.
                 let counted: u32 = record.shares.iter().map(|share| share.count).sum();
                 assert!(may_freeze && counted < limit, "{record:?}");
             }
@@ -98,7 +98,7 @@ fn the_default_limit_is_plain_puct_bit_for_bit() {
         setup.visits()
     };
     let reference = run(plain.clone());
-    // A limit that is never reached takes the search-contempt paths and must change nothing.
+    // A limit that is never reached uses the search-contempt code paths and must not change anything.
     assert_eq!(
         run(Options {
             sc_limit: 999_999,
@@ -139,8 +139,7 @@ fn changing_side_limit_or_temperature_drops_the_tree_and_stepping_two_plies_keep
     assert_eq!(nodes(&setup), 2);
 }
 
-/// Visits that went (or are still owed) to each child of frozen nodes since they froze, against what their shares
-/// promise.
+/// Chi-square of the visits (and deferred draws) of each child of frozen nodes since they froze, against its share.
 fn chi_square(setup: &Setup, minimum: u32) -> (f64, f64) {
     let tree = setup.tree.lock();
     let (mut sum, mut freedom) = (0.0, 0.0);
@@ -152,7 +151,7 @@ fn chi_square(setup: &Setup, minimum: u32) -> (f64, f64) {
         let drawn: Vec<f64> = children
             .iter()
             .zip(&record.shares)
-            .map(|(child, share)| f64::from(child.n + share.owed - share.count))
+            .map(|(child, share)| f64::from(child.n + share.deferred_draws - share.count))
             .collect();
         let all: f64 = drawn.iter().sum();
         if all < f64::from(minimum) {
@@ -177,7 +176,7 @@ fn replies_are_drawn_by_their_frozen_shares() {
             setup.options.sc_temperature = sc_temperature;
             setup.search(&position("startpos"), 100_000);
             let (sum, freedom) = chi_square(&setup, 200);
-            assert!(freedom > 100.0, "too few frozen nodes to tell");
+            assert!(freedom > 100.0, "too few frozen nodes");
             // The statistic has mean `freedom` and variance 2 * freedom: five standard deviations.
             let deviations = (sum - freedom) / (2.0 * freedom).sqrt();
             assert!(
@@ -232,15 +231,15 @@ fn temperature_zero_always_gives_the_most_visited_reply() {
     });
 }
 
-/// An evaluator for a trap: White may offer its rook on d7 or e1. Taking it looks good for Black to the network, and goes on
-/// looking good for three plies; from then on it is lost.
+/// An evaluator for a trap: White may offer its rook on d7 or e1. Taking it looks good for Black to the network for
+/// three plies; after that Black is lost.
 struct Trap;
 
 impl Evaluator for Trap {
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
         HashEvaluator.evaluate(batch)?;
         for index in 0..batch.len() {
-            // The key carries what the test needs: see `queue`.
+            // The key carries the test's data: see `queue`.
             let code = batch.key(index) as i64;
             batch.set_value(
                 index,
@@ -294,7 +293,7 @@ impl Evaluator for Trap {
 }
 
 #[test]
-fn a_frozen_opponent_keeps_falling_for_a_trap_that_puct_sees_through() {
+fn a_frozen_opponent_keeps_falling_for_a_trap_that_puct_refutes() {
     let trap = position("6k1/4r1p1/7p/8/8/7P/6P1/3R2K1 w - - 0 1");
     let visits_of_trap = |sc_limit: i32| {
         let mut setup = setup(sc_limit, 1, 1);
@@ -326,7 +325,7 @@ fn a_frozen_opponent_keeps_falling_for_a_trap_that_puct_sees_through() {
 }
 
 #[test]
-fn what_a_trap_is_worth_in_practice_and_against_the_best_replies() {
+fn a_trap_has_a_practical_and_an_objective_value() {
     let trap = position("6k1/4r1p1/7p/8/8/7P/6P1/3R2K1 w - - 0 1");
     let best_line = |sc_limit: i32| {
         let mut setup = setup(sc_limit, 1, 1);
@@ -336,18 +335,19 @@ fn what_a_trap_is_worth_in_practice_and_against_the_best_replies() {
     };
     let line = best_line(28);
     let objective = line.objective.unwrap();
-    // Black does best to leave the rook alone: that is worth -0.05 to White, and what it does instead much more.
+    // Black's best reply leaves the rook alone, which is worth -0.05 to White; its expected replies are worth much
+    // more.
     assert!(line.value.wl > 0.2, "{line:?}");
     assert!(objective.value.wl < 0.1, "{line:?}");
     assert!((0.1..2.0).contains(&objective.trap_mass), "{line:?}");
-    // Where nothing is frozen there is no difference, and without search-contempt no second value.
+    // Where nothing is frozen both values are equal, and without search-contempt there is no second value.
     let line = best_line(999_999);
     assert_eq!(line.objective.unwrap().value, line.value);
     assert_eq!(best_line(1_000_000_000).objective, None);
 }
 
 #[test]
-fn records_say_which_limit_and_side_they_were_taken_under() {
+fn records_store_their_limit_and_side() {
     let setup = setup(12, 1, 4);
     setup.search(&position("startpos"), 5000);
     let tree = setup.tree.lock();

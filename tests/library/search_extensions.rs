@@ -3,7 +3,7 @@
 use crate::common::{Setup, game, position, uci};
 use scorn::{options::Options, search::Score};
 
-/// One thread, batches of one, and these options besides.
+/// One thread, batches of one, and these options.
 fn options(settings: &[(&str, &str)]) -> Options {
     let mut options = Options {
         threads: 1,
@@ -16,7 +16,7 @@ fn options(settings: &[(&str, &str)]) -> Options {
     options
 }
 
-/// The network that is built in.
+/// A setup with the built-in network.
 fn with_default_network(settings: &[(&str, &str)]) -> Setup {
     let options = options(settings);
     Setup {
@@ -69,7 +69,7 @@ fn a_mate_at_the_root_is_played_whatever_its_prior_is() {
     };
     use shakmaty::Position;
     assert!(after.position().is_checkmate());
-    // Without look-ahead it is seen when the search is over.
+    // Without look-ahead it is found at the end of the search.
     let plain = Setup::new(options(&[])).search(&game, 2);
     assert_eq!(plain.report.lines[0].score, Score::Mate(1));
     let unproven = Setup::new(options(&[("StickyEndgames", "false")])).search(&game, 2);
@@ -78,7 +78,7 @@ fn a_mate_at_the_root_is_played_whatever_its_prior_is() {
 }
 
 #[test]
-fn only_asked_for_moves_are_played_after_a_mate_was_seen_ahead() {
+fn only_requested_moves_are_played_after_look_ahead_found_a_mate() {
     // 1 Kf6 Kg8 2 Ra8 mates: the position before it is proven, and has one edge, when the game comes to it.
     let first = position("7k/8/4K3/8/8/8/8/R7 w - - 0 1");
     let setup = Setup::new(options(&[("CertaintyProp", "1")]));
@@ -89,18 +89,19 @@ fn only_asked_for_moves_are_played_after_a_mate_was_seen_ahead() {
         .unwrap();
     let found = setup.search_moves(&next, vec![quiet], 50);
     assert_eq!(found.best, Some(quiet));
-    // All moves are there again.
+    // All moves are available again.
     let all = setup.search(&next, 60);
     assert_eq!(uci(&next, all.best.unwrap()), "a1h1");
     assert_eq!(all.report.lines[0].score, Score::Mate(1));
 }
 
 #[test]
-fn moves_that_are_proven_lost_are_left_alone() {
-    // Black is mated after every king move but to the corner's other side, and with these options has a lot of time.
+fn proven_losses_are_avoided() {
+    // Black is mated after every king move except to the corner's other side; the options make the search explore
+    // widely.
     let game = position("r1bq2rk/pp3pbp/2p1p1pQ/7P/3P4/2PB1N2/PP3PPR/2KR4 b - - 0 1");
     let lost_visits = |certainty_prop: &str| {
-        // So curious a search comes back to moves that it knows to lose, unless it leaves them alone.
+        // Such a search revisits moves that are proven losses, unless it avoids them.
         let setup = with_default_network(&[("CertaintyProp", certainty_prop), ("CPuct", "8")]);
         setup.search(&game, 6000);
         let tree = setup.tree.lock();
@@ -127,8 +128,8 @@ fn moves_that_are_proven_lost_are_left_alone() {
 
 #[test]
 fn a_modelled_opponent_keeps_the_counts_of_plain_puct() {
-    // Where the opponent moves, lost replies are visited as before: with its nodes never freezing (a limit out of reach),
-    // the same rule holds, and the search is another one than with plain PUCT.
+    // At the opponent's nodes proven losses are visited as before. With a limit that is never reached no node
+    // freezes, but the same rule holds, and the search differs from plain PUCT.
     let game = position(QXH7);
     let visits = |sc_limit: &str, certainty_prop: &str| {
         let setup =
@@ -137,9 +138,9 @@ fn a_modelled_opponent_keeps_the_counts_of_plain_puct() {
         setup.tree.lock().assert_consistent();
         setup.visits()
     };
-    // Only our own moves are avoided then: fewer differences from mode 1 than where both sides avoid.
+    // Only the own moves are avoided then: fewer differences from mode 1 than where both sides avoid.
     assert_ne!(visits("999999", "2"), visits("1000000000", "2"));
-    // In mode 1 nobody avoids anything, so the model makes no difference.
+    // In mode 1 nothing is avoided, so the model makes no difference.
     assert_eq!(visits("999999", "1"), visits("1000000000", "1"));
 }
 
@@ -176,7 +177,7 @@ fn a_forced_reply_is_passed_through_in_the_same_visit() {
                 passed += u32::from(node.n == below && node.n > 0);
                 stopped += u32::from(node.n == below + 1);
                 if let (1, [only]) = (node.n, children) {
-                    // One visit has judged both, by the second.
+                    // One visit has evaluated both positions.
                     assert_eq!((node.wl, node.d), (-only.wl, only.d));
                     assert_eq!(node.v, -only.v);
                     assert_eq!(node.m, only.m + 1.0);
@@ -220,7 +221,8 @@ fn auto_extend_goes_with_batches_search_contempt_and_reuse() {
 
 #[test]
 fn a_moving_average_is_the_recursion_of_its_formula() {
-    // Only one reply at every node: the root's value is the average of what its visits returned, in their order.
+    // Only one reply at every node: the root's value is the moving average of what its visits returned, in their
+    // order.
     let game = position("startpos");
     let mean = Setup::new(options(&[]));
     let average = Setup::new(options(&[("BackpropagateBeta", "0.49")]));
@@ -237,7 +239,7 @@ fn a_moving_average_is_the_recursion_of_its_formula() {
     let (averaged, own, child) = of(&average);
     // Q + (V - Q) / (0.49 * 1 + 1)
     assert!((averaged - (own + (-child - own) / 1.49)).abs() < 1e-6);
-    // Gamma alone says the same at the second visit as the mean, and less at later ones.
+    // Gamma alone gives the same as the mean at the second visit, and a smaller weight at later ones.
     let power = Setup::new(options(&[("BackpropagateGamma", "0.75")]));
     power.search(&game, 2);
     assert!((of(&power).0 - plain).abs() < 1e-9);

@@ -1,7 +1,7 @@
-//! The search against lc0's: visit counts of fixed positions on maia-1900, one thread, batches of one.
+//! The search compared with lc0's: visit counts of fixed positions on maia-1900, one thread, batches of one.
 //!
 //! The network and lc0's counts are not part of the project: set `SCORN_SHARED` to a folder with `nets/` and
-//! `reference/`. What remains different is lc0's fast exponential and its rounding of priors.
+//! `reference/`. The remaining differences come from lc0's fast exponential and its rounding of priors.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use scorn::{chess::History, options::Options};
 use serde_json::Value;
 use shakmaty::CastlingMode;
 
-/// The options of lc0's searches that exist here too, for one variant.
+/// The options of lc0's searches that exist in Scorn, for one variant.
 fn options(settings: &Value, variant: &str) -> Options {
     let mut options = Options::default();
     let skipped = [

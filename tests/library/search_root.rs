@@ -1,4 +1,4 @@
-//! The choice at the root: how the temperature draws moves, when it falls, and which moves it leaves out.
+//! The choice at the root: how moves are drawn with a temperature, when it falls, and which moves are excluded.
 
 use std::collections::HashMap;
 
@@ -32,7 +32,7 @@ fn searched(game: &History) -> (Setup, Vec<PvLine>) {
     (setup, lines)
 }
 
-/// How often each move is chosen with the seeds 0..draws. The tree has its nodes already, so that nothing is searched.
+/// How often each move is chosen with the seeds 0..draws. The tree has all its nodes already, so nothing is searched.
 fn draws(setup: &mut Setup, game: &History, draws: u64) -> HashMap<PackedMove, u64> {
     let mut chosen = HashMap::new();
     for seed in 0..draws {
@@ -100,7 +100,7 @@ fn an_offset_is_added_to_the_visits() {
     for offset in [-middle, 100.0] {
         setup.options.temperature = 1.0;
         setup.options.temp_visit_offset = offset as f32;
-        // Moves that were never visited have the offset alone.
+        // Moves without visits have only the offset.
         let unvisited = game.position().legal_moves().len() - lines.len();
         let alone = unvisited as f64 * offset.max(0.0);
         let sum: f64 = lines
@@ -209,7 +209,7 @@ fn a_proven_win_is_always_played() {
 }
 
 #[test]
-fn a_mate_that_no_visit_came_to_is_in_the_line_all_the_same() {
+fn a_mate_without_visits_is_in_the_line() {
     // White has one move, and Black mates after it.
     let game = position("2k5/2r5/PQ2p3/8/7P/5b2/1r6/3K4 w - - 6 45");
     for nodes in [1, 2, 3, 4, 200] {
@@ -239,7 +239,7 @@ fn best_by(lines: &[PvLine], score: impl Fn(&PvLine) -> f64) -> PackedMove {
 }
 
 #[test]
-fn value_and_logarithm_of_visits_choose_as_they_say() {
+fn the_value_log_visits_criterion_maximises_its_score() {
     let game = start(1);
     let (mut setup, lines) = searched(&game);
     setup.options.root_choice = RootChoice::ValueLogVisits;

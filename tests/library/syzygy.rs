@@ -1,5 +1,5 @@
-//! Tablebases in the tree and at the root. The tables themselves are not part of the project: set `SCORN_SHARED` to a
-//! folder that has them in `syzygy/`.
+//! Tablebases in the tree and at the root. The tables are not part of the project: set `SCORN_SHARED` to a folder
+//! that has them in `syzygy/`.
 
 use std::{env, sync::Arc};
 
@@ -19,7 +19,7 @@ fn tables() -> Option<Arc<Tables>> {
     Some(Arc::new(Tables::open(path.to_str().unwrap()).unwrap()))
 }
 
-/// What the tables leave of the moves.
+/// The moves that the tables keep.
 fn root_moves(tables: &Tables, game: &History, fastest: bool) -> Option<Vec<PackedMove>> {
     best_moves(tables.moves(game)?, fastest)
 }
@@ -45,7 +45,7 @@ fn folders_without_tables_are_named() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_leaves_the_others() {
+fn a_missing_folder_does_not_affect_the_others() {
     let Some(path) = crate::common::shared("syzygy") else {
         return;
     };
@@ -77,7 +77,7 @@ fn captures_into_tablebase_positions_are_proven_in_the_tree() {
     setup.tree.lock().assert_consistent();
 }
 
-/// Plays a won ending out with the hash evaluator, which knows nothing: tablebases alone must win it.
+/// Plays out a won ending with the hash evaluator, whose values are noise: tablebases alone must win it.
 #[test]
 fn a_won_ending_is_won_within_fifty_moves_by_tablebases_alone() {
     let Some(tables) = tables() else { return };
@@ -132,7 +132,7 @@ fn only_moves_that_keep_the_result_are_left_at_the_root() {
     assert!(root_moves(&tables, &History::default(), false).is_none());
 }
 
-/// A folder with some of the tables; those for which `change` gives other bytes are damaged.
+/// A folder with some of the tables; those for which `change` returns other bytes are damaged.
 fn some_tables(
     is_wanted: impl Fn(&str) -> bool,
     damage: impl Fn(&str) -> Option<Vec<u8>>,
@@ -194,7 +194,7 @@ fn wdl_tables_alone_keep_the_result_at_the_root() {
         faults[0].contains("there is no DTZ table for KQvK"),
         "{faults:?}"
     );
-    assert!(tables.new_faults().is_empty(), "it is said once");
+    assert!(tables.new_faults().is_empty(), "reported only once");
 }
 
 #[test]
@@ -208,14 +208,14 @@ fn a_won_or_lost_root_is_reported_as_that_if_fifty_moves_suffice() {
     assert!(matches!(won, Score::Tablebase(1..)), "{won:?}");
     let lost = score("8/8/8/3k4/8/8/8/KBN5 b - - 0 1");
     assert!(matches!(lost, Score::Tablebase(..=-1)), "{lost:?}");
-    // Mate takes some thirty moves more, and five are left.
+    // Mate takes about thirty more moves, and five are left.
     for fen in [
         "8/8/8/3k4/8/8/8/KBN5 w - - 90 80",
         "8/8/8/3k4/8/8/8/KBN5 b - - 90 80",
     ] {
         assert_eq!(score(fen), Score::Open, "{fen}");
     }
-    // In analysis bad moves are there, too, and are no wins.
+    // In analysis bad moves are searched, too, and are not wins.
     let limits = Limits {
         nodes: Some(200),
         infinite: true,
@@ -241,8 +241,8 @@ fn a_won_or_lost_root_is_reported_as_that_if_fifty_moves_suffice() {
 }
 
 #[test]
-fn damaged_tables_are_named_once_and_searched_without() {
-    // A table that is none, and one that is cut off.
+fn damaged_tables_are_reported_once_and_ignored() {
+    // A file that is not a table, and one that is cut off.
     let damage = |name: &str| match name {
         "KQvK.rtbw" | "KQvK.rtbz" => Some(vec![7; 64 * 10 + 16]),
         "KQvKN.rtbz" => Some(vec![7; 1000]),
@@ -267,7 +267,7 @@ fn damaged_tables_are_named_once_and_searched_without() {
         faults.len() == 1 && faults[0].contains("wdl table KQvK"),
         "{faults:?}"
     );
-    // Searches go on without it.
+    // Searches continue without it.
     assert!(setup(&tables, &[]).search(&queen, 500).best.is_some());
     assert!(tables.new_faults().is_empty());
     let rook = position("8/8/8/3k4/8/8/4R3/K7 w - - 0 1");
@@ -279,7 +279,7 @@ fn damaged_tables_are_named_once_and_searched_without() {
 }
 
 #[test]
-fn against_an_opponent_who_errs_only_the_own_side_asks_the_tables() {
+fn against_a_fallible_opponent_only_the_own_side_probes_tables() {
     let Some(tables) = tables() else { return };
     let game = position("8/8/3k4/2n5/8/8/3N4/3K4 w - - 0 1");
     let values = |pieces: &str| {
@@ -299,7 +299,7 @@ fn against_an_opponent_who_errs_only_the_own_side_asks_the_tables() {
         }
         (outcome.report.tb_hits, of_white)
     };
-    // Draws of four pieces: nothing that White could count on, or the least that it gets.
+    // Draws of four pieces: not certain for White, or its minimum result.
     let (hits, values_then) = values("4");
     assert!(
         hits == 0 && values_then.iter().any(|&wl| wl > 0.0),
@@ -312,11 +312,11 @@ fn against_an_opponent_who_errs_only_the_own_side_asks_the_tables() {
     );
     assert!(
         values_then.iter().any(|&wl| wl < 0.0),
-        "White hopes for more"
+        "White can do better"
     );
 }
 
-/// What the tables teach about a position.
+/// The label that the tables give a position.
 fn labelled(tables: &Tables, fen: &str) -> Option<Record> {
     let position = position(fen);
     let mut record = Record::new(position.position(), false, Source::Endgame);
@@ -325,7 +325,7 @@ fn labelled(tables: &Tables, fen: &str) -> Option<Record> {
 }
 
 #[test]
-fn tables_teach_results_and_the_way_to_a_mate() {
+fn tables_label_results_and_shortest_mates() {
     let Some(tables) = tables() else { return };
     let move_of = |record: &Record| {
         let square = |bits: u16| shakmaty::Square::new(u32::from(bits & 63));
@@ -341,8 +341,8 @@ fn tables_teach_results_and_the_way_to_a_mate() {
     let long = labelled(&tables, "8/8/8/4k3/8/8/8/KBN5 w - - 0 1").unwrap();
     assert!(long.result == 2 && long.plies_left > 40, "{long:?}");
     assert_eq!(long.score, MATE - long.plies_left as i16);
-    // What can be lost and still leave a win, a pawn that moves or a piece that the bare king captures, is no mate: the result is
-    // known, and the move where there is but one.
+    // What can be lost without losing the win, a pawn that moves or a piece that the bare king captures, is not a
+    // mate: the result is known, and the move only if there is one.
     let untimed = |fen: &str, result: u8| {
         let record = labelled(&tables, fen).unwrap();
         let score = (i16::from(result) - 1) * (MATE - 1000);
@@ -355,13 +355,13 @@ fn tables_teach_results_and_the_way_to_a_mate() {
     assert_eq!(move_of(&forced), "a1b1", "a8b8, seen by Black");
     // The fastest capture is that of the bishop after Rd1.
     assert_eq!(untimed("K1k5/2B5/8/8/8/8/8/1R6 w - - 0 1", 2).best, 0);
-    // Drawn, if the king takes the rook; and drawn whatever is played.
+    // Drawn if the king takes the rook, and drawn whatever is played.
     let only = labelled(&tables, "K7/8/8/8/8/2k5/1R6/8 b - - 0 1").unwrap();
     assert_eq!((only.result, only.score, only.plies_left), (1, 0, NO_PLIES));
     assert_eq!(move_of(&only), "c6b7", "c3b2, seen by Black");
     let any = labelled(&tables, "8/8/8/4k3/8/8/8/KNN5 w - - 0 1").unwrap();
     assert_eq!((any.result, any.score, any.best), (1, 0, 0));
-    // More pieces than there are tables for.
+    // More pieces than the tables cover.
     assert_eq!(
         labelled(
             &tables,
@@ -372,7 +372,7 @@ fn tables_teach_results_and_the_way_to_a_mate() {
 }
 
 #[test]
-fn wdl_tables_alone_teach_the_result_but_no_way_to_a_mate() {
+fn wdl_tables_alone_label_results_only() {
     let is_small_wdl = |name: &str| name.starts_with("KQv") && name.ends_with(".rtbw");
     let Some((_folder, tables)) = some_tables(is_small_wdl, |_| None) else {
         return;

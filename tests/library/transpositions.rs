@@ -1,4 +1,4 @@
-//! Positions that several ways lead to share values and nothing else: no draws by repetition, no frozen counts, no visits.
+//! Equal positions reached by different paths share values and nothing else: no repetitions, frozen counts or visits.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,16 +14,16 @@ use scorn::{
 };
 use shakmaty::Position;
 
-/// Few pieces, many ways to the same positions, nothing to win.
+/// Few pieces, many paths to the same positions, nothing to win.
 const LOCKED: &str = "8/2k5/3p4/p2P1p2/P2P1P2/8/8/3K4 w - - 0 1";
 
-/// White is half a win ahead everywhere, but a position that was there before is drawn: what a network may say that reads
-/// the moves before. Its priors are those of the hash evaluator.
+/// White is half a win ahead everywhere, but a repeated position is drawn, as a network that reads earlier moves may
+/// say. The priors are those of the hash evaluator.
 struct Hopeful;
 
 const WHITES: f32 = 0.5;
 
-/// What `Hopeful` says to the side to move: W-L and D.
+/// The output of `Hopeful` for the side to move: W-L and D.
 fn hopeful(ply: &Ply) -> (f32, f32) {
     match (ply.repetitions, ply.position.turn().is_white()) {
         (1.., _) => (0.0, 1.0),
@@ -65,7 +65,7 @@ fn options(settings: &[(&str, &str)]) -> Options {
     options
 }
 
-/// The search of a game's last position on a tree, up to so many nodes.
+/// The search of a game's last position on a tree, up to this number of nodes.
 fn search(tree: Tree, game: &History, nodes: u64, options: &Options) -> TreeSearch {
     let options = std::sync::Arc::new(options.clone());
     let limits = Limits {
@@ -106,14 +106,14 @@ fn walk_all(tree: &Tree, game: &History, mut visit: impl FnMut(&Node, &History))
 }
 
 #[test]
-fn a_draw_by_repetition_is_lent_to_no_other_way() {
+fn a_draw_by_repetition_is_not_shared_with_other_paths() {
     let game = position(LOCKED);
     for two_fold in ["true", "false"] {
         let options = options(&[("MinibatchSize", "1"), ("TwoFoldDraws", two_fold)]);
         let search = search(Tree::default(), &game, 30_000, &options);
         let (mut repeated, mut drawn, mut borrowed, mut own) = (0, 0, 0, 0);
         walk_all(search.tree(), &game, |node, game| {
-            // Leaves with one visit: what they began with.
+            // Leaves with one visit: their initial values.
             if node.n != 1 || node.n_children > 0 || game.len() == 1 {
                 return;
             }
@@ -128,7 +128,7 @@ fn a_draw_by_repetition_is_lent_to_no_other_way() {
             let (wl, d) = hopeful(game.last());
             let is_own = (node.wl, node.d) == (f64::from(-wl), d);
             if game.last().repetitions > 0 {
-                // What the position was worth when it came first is none of its business.
+                // Its value must not come from the first occurrence of the position.
                 assert!(is_own, "a repetition begins with {node:?}");
                 repeated += 1;
             } else {
@@ -163,7 +163,7 @@ fn frozen_counts_belong_to_a_node_and_not_to_its_position() {
                 Some(record) if record.is_final() => {
                     assert!(is_opponents);
                     let counts: Vec<u32> = record.shares.iter().map(|share| share.count).collect();
-                    // Its own visits up to the limit, no more for what others have searched.
+                    // Its own visits up to the limit, whatever other nodes have searched.
                     assert_eq!(counts.iter().sum::<u32>(), LIMIT);
                     assert!(visits >= LIMIT);
                     by_position.entry(game.last().key).or_default().push(counts);
@@ -192,7 +192,7 @@ fn by_line(tree: &Tree, game: &History) -> BTreeMap<Vec<u16>, (u32, f64)> {
     all
 }
 
-/// Each open node's mean is that of its children's visits and of the one it began with, which is one that there is.
+/// Each open node's mean is that of its children's visits and of its initial value, which must exist.
 fn assert_sums(tree: &Tree) {
     tree.for_each(|node, depth| {
         if node.n == 0 || node.is_proven() {
@@ -210,8 +210,8 @@ fn assert_sums(tree: &Tree) {
 }
 
 #[test]
-fn a_game_that_goes_on_keeps_visits_and_sums() {
-    // Draws by a repetition that begins before the new root are taken back: not here.
+fn the_next_move_of_a_game_keeps_visits_and_sums() {
+    // Draws by a repetition that begins before the new root are reverted: not here.
     let options = options(&[("MinibatchSize", "4"), ("TwoFoldDraws", "false")]);
     let mut game = position(LOCKED);
     let mut tree = Tree::default();
@@ -228,7 +228,7 @@ fn a_game_that_goes_on_keeps_visits_and_sums() {
         let (kept, _) = below[&Vec::new()];
         assert!(kept > 1000, "{kept}");
         game.push(best);
-        // No more nodes than there are: nothing is searched.
+        // No more nodes than the tree has: nothing is searched.
         let after = search(before.into_tree(), &game, u64::from(kept), &options);
         assert_eq!(by_line(after.tree(), &game), below);
         assert_sums(after.tree());

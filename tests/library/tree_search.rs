@@ -1,4 +1,4 @@
-//! The seam between a search and its driver: many trees fill one batch, and each gets what it would get alone.
+//! The interface between a search and its driver: many trees fill one batch, with the same result as searched alone.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ fn options(sc_limit: i32) -> Arc<Options> {
     })
 }
 
-/// The search of one position; each has limits and a seed of its own.
+/// The search of one position, with limits and a seed of its own.
 fn search(
     number: usize,
     history: &History,
@@ -59,7 +59,7 @@ fn search(
     TreeSearch::new(Tree::default(), job, Arc::clone(params))
 }
 
-/// What a search found: the visits and values of all moves, and the one it chose.
+/// The result of a search: the visits and values of all moves, and the chosen one.
 fn found(search: &TreeSearch) -> (Option<PackedMove>, Vec<MoveStat>) {
     search.tree().assert_consistent();
     let (outcome, stats) = search.outcome();
@@ -78,7 +78,7 @@ fn run_alone(mut search: TreeSearch) -> TreeSearch {
 }
 
 #[test]
-fn two_hundred_trees_share_batches_and_each_finds_what_it_finds_alone() {
+fn two_hundred_trees_share_batches_with_the_same_results_as_alone() {
     for sc_limit in [1_000_000_000, 10] {
         let options = options(sc_limit);
         let params = Arc::new(SearchParams::for_evaluator(
@@ -145,7 +145,7 @@ fn a_threaded_search_of_one_thread_finds_the_same() {
 }
 
 #[test]
-fn a_small_tree_takes_little_memory_and_goes_on_with_the_game() {
+fn a_small_tree_takes_little_memory_and_is_reused() {
     let options = options(1_000_000_000);
     let params = Arc::new(SearchParams::for_evaluator(
         &options.search(),
@@ -159,7 +159,7 @@ fn a_small_tree_takes_little_memory_and_goes_on_with_the_game() {
     let job = Job::new(history.clone(), limits, options.search());
     let search = run_alone(TreeSearch::new(Tree::default(), job, Arc::clone(&params)));
     assert!(search.tree().memory() < 8192, "{}", search.tree().memory());
-    // The tree of the next search is what stays of this one.
+    // The next search begins with the remaining part of this tree.
     let best = search.outcome().0.best.unwrap();
     let visits = search
         .outcome()
@@ -200,7 +200,7 @@ fn a_finished_game_is_over_at_once() {
 }
 
 #[test]
-fn what_could_not_be_evaluated_is_taken_back() {
+fn a_failed_batch_is_undone() {
     let options = options(1_000_000_000);
     let params = Arc::new(SearchParams::for_evaluator(
         &options.search(),
@@ -209,7 +209,7 @@ fn what_could_not_be_evaluated_is_taken_back() {
     let mut cancelled = search(100, &position("startpos"), &options, &params);
     let mut batch = Batch::default();
     while !cancelled.is_over() {
-        // Each batch comes to nothing the first time.
+        // Each batch fails the first time.
         for is_lost in [true, false] {
             batch.clear();
             cancelled.gather(&HashEvaluator, &mut batch).unwrap();
@@ -285,7 +285,7 @@ fn a_policy_that_comes_with_the_second_visit_changes_nothing() {
                 nodes
             };
             if sc_limit == 10 {
-                // Draws that are owed come later, so that only their numbers agree.
+                // Deferred draws come later, so only their numbers agree.
                 assert_eq!(later.report().nodes, at_once.report().nodes);
             } else {
                 assert_eq!(nodes(&later), nodes(&at_once), "position {number}");
@@ -360,7 +360,7 @@ fn transpositions_change_what_is_found_and_leave_the_tree_consistent() {
             nodes: Some(20_000),
             ..Limits::default()
         };
-        // Few pieces, many ways to the same positions.
+        // Few pieces, many paths to the same positions.
         let start = position("8/2k5/3p4/p2P1p2/P2P1P2/8/8/3K4 w - - 0 1");
         let job = Job::new(start, limits, options.search());
         let search = run_alone(TreeSearch::new(Tree::default(), job, params));
@@ -371,6 +371,6 @@ fn transpositions_change_what_is_found_and_leave_the_tree_consistent() {
     assert_eq!(search("true"), with);
     assert_ne!(with.0, without.0);
     assert_eq!(with.0.iter().sum::<u32>(), without.0.iter().sum::<u32>());
-    // The table is part of the memory that is counted.
+    // The table counts towards the memory limit.
     assert!(with.1 > without.1);
 }

@@ -1,9 +1,9 @@
-//! WDL contempt from outside: what it does to the search, to reports, to the tree, and in a conversation.
+//! WDL contempt from outside: its effect on the search, on reports, on the tree, and in a UCI session.
 
 use crate::common::{Setup, position, session::Session};
 use scorn::{chess::History, options::Options, search::PvLine};
 
-/// The built-in network, which knows draws, with one thread and these options.
+/// The built-in network, which evaluates draws, with one thread and these options.
 fn setup(settings: &[(&str, &str)]) -> Setup {
     let mut options = Options {
         threads: 1,
@@ -28,13 +28,13 @@ fn line(setup: &Setup, game: &History, nodes: u64) -> PvLine {
 }
 
 #[test]
-fn the_stronger_side_is_optimistic_and_says_what_it_would_think_otherwise() {
+fn the_stronger_side_is_optimistic_and_reports_unshifted_values() {
     let game = middlegame();
     let plain = line(&setup(&[]), &game, 1);
     let told = line(&setup(&[("Contempt", "150")]), &game, 1);
     let subjective = [("Contempt", "150"), ("WDLEvalObjectivity", "0")];
     let felt = line(&setup(&subjective), &game, 1);
-    // One node is the network's own word.
+    // With one node it is the network's own evaluation.
     assert!(
         (told.value.wl - plain.value.wl).abs() < 1e-3,
         "{told:?} {plain:?}"
@@ -47,7 +47,7 @@ fn the_stronger_side_is_optimistic_and_says_what_it_would_think_otherwise() {
     let weaker = [("Contempt", "-150"), ("WDLEvalObjectivity", "0")];
     let felt = line(&setup(&weaker), &game, 1);
     assert!(felt.value.wl < plain.value.wl - 0.1, "{felt:?} {plain:?}");
-    // The same side, whoever is to move.
+    // The contempt side stays the same, whoever is to move.
     let black = [
         ("ContemptMode", "black_side_analysis"),
         subjective[0],
@@ -60,7 +60,7 @@ fn the_stronger_side_is_optimistic_and_says_what_it_would_think_otherwise() {
 }
 
 #[test]
-fn a_wanted_draw_rate_is_reached_and_told() {
+fn a_target_draw_rate_is_reached_and_reported() {
     let game = middlegame();
     let plain = line(&setup(&[]), &game, 1);
     let many = setup(&[("WDLDrawRateTarget", "0.9")]);
@@ -72,7 +72,7 @@ fn a_wanted_draw_rate_is_reached_and_told() {
 }
 
 #[test]
-fn statistics_are_told_as_lines_are() {
+fn statistics_are_reported_like_lines() {
     let arguments = [
         "--threads",
         "1",
@@ -104,7 +104,7 @@ fn statistics_are_told_as_lines_are() {
 }
 
 #[test]
-fn another_contempt_begins_a_new_tree_and_the_same_one_goes_on() {
+fn another_contempt_drops_the_tree_and_the_same_one_keeps_it() {
     let game = middlegame();
     let mut setup = setup(&[("Contempt", "100")]);
     assert_eq!(setup.search(&game, 300).report.playouts, 300);
@@ -119,7 +119,7 @@ fn another_contempt_begins_a_new_tree_and_the_same_one_goes_on() {
         assert_eq!(setup.search(&game, 400).report.playouts, 400, "{name}");
         setup.tree.lock().assert_consistent();
     }
-    // How values are told has nothing to do with the tree; who sits there has, if a name fits.
+    // How values are reported does not affect the tree; the opponent does, if its name matches.
     setup.options.set("WDLEvalObjectivity", "0.5").unwrap();
     setup
         .options
@@ -131,7 +131,7 @@ fn another_contempt_begins_a_new_tree_and_the_same_one_goes_on() {
     setup.options.set("Contempt", "").unwrap();
     setup.options.set("UCI_RatingAdv", "300").unwrap();
     assert_eq!(setup.search(&game, 600).report.playouts, 100);
-    // Two plies later it is still the same side.
+    // Two plies later it is the same side.
     let mut next = game.clone();
     let outcome = setup.search(&game, 600);
     next.push(outcome.best.unwrap());
@@ -144,7 +144,7 @@ fn another_contempt_begins_a_new_tree_and_the_same_one_goes_on() {
 }
 
 #[test]
-fn an_endless_analysis_has_nobody_to_despise_and_says_so() {
+fn an_infinite_analysis_has_no_contempt_and_reports_it() {
     let mut session = Session::with(&["--threads", "1", "--contempt", "200"]);
     session.send("position startpos moves e2e4 e7e5");
     let analyse = |session: &mut Session| {
@@ -154,10 +154,10 @@ fn an_endless_analysis_has_nobody_to_despise_and_says_so() {
         let rest = session.until("bestmove");
         std::iter::once(first).chain(rest).collect::<Vec<_>>()
     };
-    let is_told = |lines: &[String]| lines.iter().any(|line| line.contains("Contempt is off"));
-    assert!(is_told(&analyse(&mut session)));
+    let is_reported = |lines: &[String]| lines.iter().any(|line| line.contains("Contempt is off"));
+    assert!(is_reported(&analyse(&mut session)));
     session.send("setoption name ContemptMode value white_side_analysis");
-    assert!(!is_told(&analyse(&mut session)));
+    assert!(!is_reported(&analyse(&mut session)));
     let refused = session.ask("setoption name Contempt value much");
     assert!(
         refused
@@ -166,6 +166,6 @@ fn an_endless_analysis_has_nobody_to_despise_and_says_so() {
         "{refused:?}"
     );
     session.send("setoption name ContemptMode value play");
-    assert!(!is_told(&session.go("go nodes 10").1));
-    assert!(is_told(&analyse(&mut session)));
+    assert!(!is_reported(&session.go("go nodes 10").1));
+    assert!(is_reported(&analyse(&mut session)));
 }

@@ -130,7 +130,7 @@ fn a_network_learns_what_searches_found() {
 }
 
 #[test]
-fn a_damaged_record_is_told_with_its_file_and_number() {
+fn a_damaged_record_is_reported_with_its_file_and_number() {
     let dir = tempfile::tempdir().unwrap();
     let [games, out] = ["games.rec", "out"].map(|name| path(dir.path(), name));
     stdout(&dataset(&["pgn", GAMES, "--out", &games]));
@@ -173,7 +173,7 @@ fn a_damaged_record_is_told_with_its_file_and_number() {
 }
 
 #[test]
-fn bad_input_is_told_with_its_name() {
+fn bad_input_is_reported_with_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let (missing, out) = (path(dir.path(), "none.pgn"), path(dir.path(), "out.rec"));
     let output = dataset(&["pgn", &missing, "--out", &out]);

@@ -394,7 +394,7 @@ fn little_that_unpacks_to_much_takes_little() {
 }
 
 #[test]
-fn a_move_that_cannot_be_read_is_told_by_game_and_ply() {
+fn a_move_that_cannot_be_read_is_reported_by_game_and_ply() {
     let folder = Folder::new();
     let pgn = folder.file("x.pgn", "1. e4 *\n\n1. e4 e5 2. Sf3 Nc6 *\n\n1. d4 *\n");
     let words = ["-b", "hash", "analyze", "--nodes", "20", "--pgn"].map(OsStr::new);

@@ -189,7 +189,7 @@ fn all_conditions_of_a_profile_have_to_hold() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_line_and_column() {
+fn what_is_wrong_is_reported_with_line_and_column() {
     for (text, expected) in [
         (
             "[[profile]]\nset = { ScLimitt = 3 }",

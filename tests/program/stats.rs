@@ -78,7 +78,7 @@ fn a_folder_is_one_run() {
 
 /// Two batches of two games, whose controller moves ScLimit in between.
 #[test]
-fn the_path_of_a_balanced_run_is_told_and_drawn() {
+fn the_path_of_a_balanced_run_is_reported_and_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (run, page) = (at("run"), at("page.html"));

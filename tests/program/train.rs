@@ -353,9 +353,9 @@ fn a_network_that_is_found_asks_as_one_that_is_named_and_a_person_in_its_place_d
     let mut session = Session::with(&person);
     session.ask("position startpos");
     let (_, lines) = session.go("go nodes 2");
-    let is_told = |text: &str| lines.iter().any(|line| line.contains(text));
+    let is_reported = |text: &str| lines.iter().any(|line| line.contains(text));
     assert!(
-        is_told("human: a player rated") && !is_told("asks for"),
+        is_reported("human: a player rated") && !is_reported("asks for"),
         "{lines:?}"
     );
 }

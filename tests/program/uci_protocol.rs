@@ -163,7 +163,7 @@ fn answers_while_searching() {
 }
 
 #[test]
-fn bad_input_is_told_and_breaks_nothing() {
+fn bad_input_is_reported_and_breaks_nothing() {
     let mut session = Session::new();
     session.ask("position startpos moves e2e4");
     let fen = session.fen();
@@ -327,7 +327,7 @@ fn ponders() {
 }
 
 #[test]
-fn considers_the_moves_it_is_told_to() {
+fn considers_the_moves_it_is_reported_to() {
     let mut session = Session::new();
     session.send("position startpos");
     for m in ["a2a3", "h2h4", "b1c3"] {

@@ -386,8 +386,8 @@ fn a_configuration_file_can_be_named_by_the_gui() {
     set(&mut session, "ConfigFile", config.to_str().unwrap());
     set(&mut session, "ConfigFile", "");
     let (_, lines) = session.go("go nodes 50");
-    let is_told = |line: &String| line.contains("ConfigFile: ") && line.contains("line 2");
-    assert!(lines.iter().any(is_told), "{lines:?}");
+    let is_reported = |line: &String| line.contains("ConfigFile: ") && line.contains("line 2");
+    assert!(lines.iter().any(is_reported), "{lines:?}");
     // A file with an error changes nothing.
     assert!(
         lines.iter().any(|line| line.contains(" multipv 2 ")),
@@ -410,9 +410,9 @@ fn backends_of_other_systems_say_whose_they_are() {
         set(&mut session, "Backend", backend);
         if !cfg!(windows) && !cfg!(target_vendor = "apple") {
             let lines = session.ask("position startpos");
-            let is_told =
+            let is_reported =
                 |line: &String| line.contains("is not available") && line.contains(system);
-            assert!(lines.iter().any(is_told), "{lines:?}");
+            assert!(lines.iter().any(is_reported), "{lines:?}");
         }
     }
 }

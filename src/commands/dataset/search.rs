@@ -72,7 +72,7 @@ pub fn run(args: &SearchArgs, options: &Options, load: &Load) -> Result<u64> {
     let games = read_games(&args.inputs)?;
     let searcher = Searcher::new(args.nodes, options, load)?;
     let found = Found {
-        least_visits: args.least_visits,
+        min_visits: args.least_visits,
         temperature: args.visits_temperature,
     };
     let bar = progress_records(args.count, "searching");
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_told_before_anything_is_searched() {
+    fn what_cannot_be_is_reported_before_anything_is_searched() {
         let dir = tempfile::tempdir().unwrap();
         let too_many = SearchArgs {
             least_visits: 401,

@@ -674,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn warming_up_ends_when_it_is_told_to() {
+    fn warming_up_ends_when_it_is_reported_to() {
         let (evaluator, begins, end) = slow(1, false);
         drop(end);
         evaluator.warm_up(&|| false).unwrap();

@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_opponent_there_is_one_network_and_the_user_is_told() {
+    fn without_an_opponent_there_is_one_network_and_the_user_is_reported() {
         let networks = cached(&Fake::main(), &Fake::opponent());
         let mut idle = options("1");
         assert_eq!(why_idle(&idle), None);

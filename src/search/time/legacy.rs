@@ -1,25 +1,25 @@
-//! lc0's "legacy" time manager. How many moves are still to come is estimated from how many were played; the clock, with
-//! the increments of those moves, is shared out equally. What smart pruning saves is saved for the next moves, and the first
-//! move of a game gets more, because nothing of its tree is there yet.
+//! lc0's "legacy" time manager. The number of remaining moves is estimated from the moves played, and the clock plus
+//! the increments of those moves is divided evenly. Time that smart pruning saves goes to the next moves, and the
+//! first move of a game gets more, because it has no tree to reuse.
 
 use super::{ClockState, Spent, TimeManager, limits};
 use crate::{options::time_manager::Legacy, search::Limits};
 
-/// Plies of an opening book that count for the bonus of the first move.
-const MOST_BOOK_PLIES: u32 = 12;
+/// Maximum number of plies of an opening book that count for the bonus of the first move.
+const MAX_BOOK_PLIES: u32 = 12;
 
-/// The manager, with what it has saved so far.
+/// The manager, with the time that it has saved so far.
 pub(super) struct LegacyManager {
     parameters: Legacy,
-    /// Seconds that were planned and not used.
+    /// Seconds that were planned but not used.
     saved: f64,
-    /// The budget of the search that was planned last, in seconds.
+    /// The budget of the last planned search, in seconds.
     budget: f64,
     is_first: bool,
 }
 
 impl LegacyManager {
-    /// At the beginning of a game.
+    /// A manager for a new game.
     pub fn new(parameters: Legacy) -> LegacyManager {
         LegacyManager {
             parameters,
@@ -29,12 +29,12 @@ impl LegacyManager {
         }
     }
 
-    /// Multiplies the share of the next move.
+    /// The factor on the share of the next move.
     fn bonus(&self, ply: u32) -> f64 {
         let parameters = &self.parameters;
         match self.is_first {
             true => {
-                let book = f64::from(ply.min(MOST_BOOK_PLIES)) * parameters.book_ply_bonus;
+                let book = f64::from(ply.min(MAX_BOOK_PLIES)) * parameters.book_ply_bonus;
                 1.0 + parameters.first_move_bonus + book
             }
             false => 1.0,
@@ -47,18 +47,18 @@ impl TimeManager for LegacyManager {
         let parameters = &self.parameters;
         let moves = clock.expected_moves(parameters.midpoint_move, parameters.steepness);
         let total = clock.total(moves);
-        // Time that the other moves count on is not there to be spent at once.
+        // The time of the other moves cannot be spent at once.
         let extra = (self.saved * parameters.immediate_use).clamp(0.0, total / 2.0);
         self.saved -= extra;
         let factor = f64::from(clock.slowmover) * parameters.slowmover * clock.ponder_factor(moves);
         let share = (total - extra) / moves * factor * self.bonus(clock.ply) + extra;
-        let limits = limits(share, clock.most(moves));
+        let limits = limits(share, clock.max_time(moves));
         self.is_first = false;
         self.budget = limits.budget.unwrap_or_default().as_secs_f64();
         limits
     }
 
-    fn learn(&mut self, spent: &Spent) {
+    fn finish(&mut self, spent: &Spent) {
         self.saved = (self.saved + self.budget - spent.time.as_secs_f64()).max(0.0);
     }
 }
@@ -88,14 +88,14 @@ mod tests {
             (clock(3_600_000, 0, None, 0), 69_899),
             // 10+0.1 at the start: about the share plus the increment.
             (clock(10_000, 100, None, 0), 278),
-            // 40 moves in 10 s; the last of them may take all.
+            // 40 moves in 10 s; the last of them may use all.
             (clock(10_000, 0, Some(40), 0), 235),
             (clock(1_000, 0, Some(1), 78), 800),
             (clock(1_000, 0, Some(2), 76), 395),
             // The clock is below the overhead, or empty.
             (clock(100, 0, None, 0), 1),
             (clock(0, 0, None, 0), 1),
-            // A very long game still gets a tenth.
+            // In a very long game a move still gets a share.
             (clock(60_000, 0, None, 400), 2_845),
         ] {
             let got = budget(&mut manager(), &clock);
@@ -107,11 +107,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_saved_is_used_by_the_next_move() {
+    fn saved_time_is_used_by_the_next_move() {
         let clock = clock(100_000, 0, None, 20);
         let mut manager = manager();
         let usual = budget(&mut manager, &clock);
-        manager.learn(&Spent {
+        manager.finish(&Spent {
             time: Duration::from_millis(usual as u64 - 500),
             nodes: 1,
         });
@@ -121,7 +121,7 @@ mod tests {
             "{usual} {more}"
         );
         // And only once.
-        manager.learn(&Spent {
+        manager.finish(&Spent {
             time: Duration::from_millis(more as u64),
             nodes: 1,
         });

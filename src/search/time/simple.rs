@@ -1,21 +1,21 @@
-//! lc0's "simple" time manager: a percentage of the clock that grows with the game, a part of the increment, and what the
-//! move before left over.
+//! lc0's "simple" time manager: a percentage of the clock that grows with the game, a part of the increment, and the
+//! time that the previous move left unused.
 
 use super::{ClockState, Spent, TimeManager, limits};
 use crate::{options::time_manager::Simple, search::Limits};
 
-/// The manager, with what the last move left over.
+/// The manager, with the unused time of the last move.
 pub(super) struct SimpleManager {
     parameters: Simple,
-    /// Seconds.
+    /// Unused seconds of the last move.
     unused: f64,
-    /// The budget of the search that was planned last, in seconds.
+    /// The budget of the last planned search, in seconds.
     budget: f64,
     is_first: bool,
 }
 
 impl SimpleManager {
-    /// At the beginning of a game.
+    /// A manager for a new game.
     pub fn new(parameters: Simple) -> SimpleManager {
         SimpleManager {
             parameters,
@@ -30,7 +30,7 @@ impl TimeManager for SimpleManager {
     fn plan(&mut self, clock: &ClockState) -> Limits {
         let parameters = &self.parameters;
         let percent = parameters.base_pct + parameters.ply_pct * f64::from(clock.ply);
-        // What is left when the clock is filled up again is lost: no move before that takes less than its even share.
+        // Time that is left at the time control is lost: no move before it gets less than its even share.
         let even = clock
             .moves_to_go
             .map_or(0.0, |moves| 1.0 / f64::from(moves.max(1)));
@@ -44,13 +44,13 @@ impl TimeManager for SimpleManager {
         };
         let factor = f64::from(clock.slowmover) * clock.ponder_factor(moves) * bonus;
         let share = usable * (percent / 100.0).max(even) + increment;
-        let limits = limits(share * factor + self.unused, clock.most(moves));
+        let limits = limits(share * factor + self.unused, clock.max_time(moves));
         self.is_first = false;
         self.budget = limits.budget.unwrap_or_default().as_secs_f64();
         limits
     }
 
-    fn learn(&mut self, spent: &Spent) {
+    fn finish(&mut self, spent: &Spent) {
         self.unused = (self.budget - spent.time.as_secs_f64()).max(0.0);
     }
 }
@@ -69,7 +69,7 @@ mod tests {
         });
         let mut budget = |clock: &ClockState, used: u64| {
             let budget = manager.plan(clock).budget.unwrap();
-            manager.learn(&Spent {
+            manager.finish(&Spent {
                 time: Duration::from_millis(used),
                 nodes: 1,
             });
@@ -85,7 +85,7 @@ mod tests {
             (2_990..=2_998).contains(&with_increment),
             "{with_increment}"
         );
-        // An even share before the clock is filled up.
+        // An even share before the time control.
         assert_eq!(budget(&quiet(100_200, 0, Some(10), 2), 10_000), 10_000);
     }
 }

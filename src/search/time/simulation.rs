@@ -1,5 +1,5 @@
-//! Whole games by a simulated clock, for every manager and the time controls that matter: nobody loses on time, lag included,
-//! and the clock is used.
+//! Simulated games for every manager and the time controls that matter: no game is lost on time, lag included, and
+//! the clock is used.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 use super::{ClockState, Spent, TimeManager, lag::Lag, manager};
 use crate::search::Limits;
 
-/// A clock as engine tests need it; times in milliseconds.
+/// A clock for tests; times in milliseconds.
 pub(super) fn clock(
     remaining: u64,
     increment: u64,
@@ -28,7 +28,7 @@ pub(super) fn clock(
     }
 }
 
-/// The same where moves are known to lose nothing on their way.
+/// The same with a measured lag of zero.
 pub(super) fn quiet(
     remaining: u64,
     increment: u64,
@@ -51,7 +51,7 @@ const CONTROLS: [(u64, u64, Option<u32>); 4] = [
     (30_000, 0, None),
 ];
 
-/// How a search uses its time.
+/// How a simulated search uses its time.
 #[derive(Clone, Copy, Debug)]
 enum TimeUse {
     /// All of its budget, and of the bank.
@@ -60,11 +60,11 @@ enum TimeUse {
     Pruned,
 }
 
-/// A machine that searches, and loses time on the way to the GUI.
+/// A simulated machine that searches, with lag.
 struct Machine {
     rng: Xoshiro256PlusPlus,
     style: TimeUse,
-    /// Milliseconds that every move loses, and those that one in fifty loses.
+    /// Milliseconds that every move loses, and that one move in fifty loses.
     lag: (u64, u64),
     ponders: bool,
     nodes: u64,
@@ -80,7 +80,7 @@ impl Machine {
             TimeUse::Pruned => budget.mul_f64(self.rng.random_range(0.2..1.0)),
         };
         self.nodes = self.nodes / 2 + (used.as_secs_f64() * 20_000.0) as u64;
-        // A batch may be under way when the time is over.
+        // A batch may be running when the time is up.
         used + Duration::from_millis(1)
     }
 
@@ -91,7 +91,7 @@ impl Machine {
     }
 }
 
-/// Plays `moves` moves. Returns the part of all the time there was that is used up at the end of each.
+/// Plays `moves` moves. Returns the fraction of the total time that is used up after each move.
 fn game(
     manager: &mut dyn TimeManager,
     (base, increment, refill): (u64, u64, Option<u32>),
@@ -117,10 +117,10 @@ fn game(
         state.lag = lag.mean();
         state.known_nodes = machine.nodes / 2;
         let limits = manager.plan(&state);
-        let (budget, most) = (limits.budget.unwrap(), limits.movetime.unwrap());
-        assert!(budget <= most && most <= state.remaining.max(Duration::from_millis(1)));
+        let (budget, max_time) = (limits.budget.unwrap(), limits.movetime.unwrap());
+        assert!(budget <= max_time && max_time <= state.remaining.max(Duration::from_millis(1)));
         let used = machine.search(&limits);
-        manager.learn(&Spent {
+        manager.finish(&Spent {
             time: used,
             nodes: machine.nodes,
         });
@@ -131,7 +131,7 @@ fn game(
             .unwrap_or_else(|| panic!("move {number} takes {charged:?} of {before:?}: {limits:?}"));
         state.remaining += state.increment;
         given += state.increment;
-        lag.see(before, state.increment, state.remaining, used);
+        lag.record(before, state.increment, state.remaining, used);
         parts.push(1.0 - state.remaining.as_secs_f64() / given.as_secs_f64());
     }
     parts
@@ -142,7 +142,7 @@ fn no_game_is_lost_on_time_and_the_clock_is_used() {
     for name in MANAGERS {
         for control in CONTROLS {
             for style in [TimeUse::Everything, TimeUse::Pruned] {
-                // Who ponders is sooner at the end of a clock that gets nothing back.
+                // With pondering, a clock without increment runs down sooner.
                 for (seed, lag, ponders, moves) in [
                     (1, (0, 0), false, 120),
                     (2, (4, 60), false, 120),
@@ -209,7 +209,7 @@ fn never_more_than_there_is() {
                             fits(&state, &manager.plan(&state));
                             // A second move, after one that took no time and one that took too much.
                             for time in [0, remaining] {
-                                manager.learn(&Spent {
+                                manager.finish(&Spent {
                                     time: Duration::from_millis(time),
                                     nodes: 1_000_000,
                                 });
@@ -223,7 +223,7 @@ fn never_more_than_there_is() {
     }
 }
 
-/// A plan leaves the overhead, or most of a clock that is below it.
+/// Checks that a plan leaves the overhead, or most of a clock that is below it.
 fn fits(clock: &ClockState, limits: &Limits) {
     let usable = clock
         .remaining

@@ -1,6 +1,6 @@
-//! lc0's "smooth" time manager: it aims at trees of equal size at every move, not at equal times. From the speed, the part of
-//! a tree that usually serves the next move, and the time that smart pruning usually leaves unused it works out how much time
-//! that takes. A part of each move's time goes to a bank, which is open to searches whose choice is open.
+//! lc0's "smooth" time manager: it aims at trees of equal size for every move rather than at equal times. From the
+//! speed, the usual tree reuse and the time that smart pruning usually saves it computes how much time that takes. A
+//! part of each move's time goes to a bank, which is used by searches whose choice is open.
 
 use std::time::Duration;
 
@@ -10,32 +10,32 @@ use crate::{
     search::{Limits, limits::Bank},
 };
 
-/// The manager, with what it has seen of the game. Times are in seconds.
+/// The manager, with its estimates from the game. Times are in seconds.
 pub(super) struct SmoothManager {
     parameters: Smooth,
-    /// The part of a tree that serves the next move.
+    /// Fraction of a tree that the next move reuses.
     reuse: f64,
-    /// New visits per second, if any were made.
+    /// New visits per second, once measured.
     speed: Option<f64>,
-    /// The part of a budget that is used.
+    /// Fraction of a budget that is used.
     use_of_time: f64,
-    /// What is in the bank; nothing before the first move.
+    /// Time in the bank; `None` before the first move.
     bank: Option<f64>,
     last: Option<Last>,
 }
 
-/// The search that was planned last.
+/// The last planned search.
 struct Last {
     budget: f64,
-    /// What each move of the rest of the game has on average.
+    /// Average time per move for the rest of the game.
     mean: f64,
     known_nodes: u64,
-    /// Once it has ended.
+    /// Set when it has ended.
     nodes: Option<u64>,
 }
 
 impl SmoothManager {
-    /// At the beginning of a game.
+    /// A manager for a new game.
     pub fn new(parameters: Smooth) -> SmoothManager {
         SmoothManager {
             reuse: parameters.init_tree_reuse.min(parameters.max_tree_reuse),
@@ -47,8 +47,8 @@ impl SmoothManager {
         }
     }
 
-    /// Learns how much of the last tree has remained.
-    fn see_reuse(&mut self, known_nodes: u64) {
+    /// Updates the estimate of tree reuse.
+    fn record_reuse(&mut self, known_nodes: u64) {
         if let Some(nodes) = self.last.as_ref().and_then(|last| last.nodes) {
             let seen = known_nodes as f64 / (nodes as f64).max(1.0);
             let seen = seen.clamp(0.0, self.parameters.max_tree_reuse);
@@ -57,8 +57,8 @@ impl SmoothManager {
         }
     }
 
-    /// The time that this move is worth, if each is to have a tree of the same size; `mean` is what moves have on average.
-    fn worth(&self, mean: f64, known_nodes: u64) -> f64 {
+    /// The time for this move if each is to have a tree of the same size; `mean` is the average time of a move.
+    fn time_worth(&self, mean: f64, known_nodes: u64) -> f64 {
         match self.speed {
             Some(speed) => (mean / (1.0 - self.reuse) - known_nodes as f64 / speed).max(0.0),
             None => mean,
@@ -66,38 +66,38 @@ impl SmoothManager {
     }
 }
 
-/// From `from` half way to `to` in each of so many half-lives.
+/// Moves from `from` half of the remaining way to `to` in each half-life.
 fn approach(from: f64, to: f64, half_lives: f64) -> f64 {
     to + (from - to) * 0.5_f64.powf(half_lives)
 }
 
 impl TimeManager for SmoothManager {
     fn plan(&mut self, clock: &ClockState) -> Limits {
-        self.see_reuse(clock.known_nodes);
+        self.record_reuse(clock.known_nodes);
         let parameters = &self.parameters;
         let moves = clock.expected_moves(parameters.midpoint, parameters.steepness);
         let total = clock.total(moves);
         let most_in_bank = parameters.max_piggybank_moves * total / moves;
         let first = clock.remaining() * parameters.init_piggybank;
-        // The last moves before the clock is filled up may take the rest.
+        // The last moves before the time control may take the rest.
         let bank = self
             .bank
             .unwrap_or(first)
             .min(most_in_bank)
             .min(total * (1.0 - 1.0 / moves));
         let mean = (total - bank) / moves;
-        let worth = self.worth(mean, clock.known_nodes);
-        let deposit = (worth * parameters.per_move_piggybank).min(most_in_bank - bank);
+        let time_worth = self.time_worth(mean, clock.known_nodes);
+        let deposit = (time_worth * parameters.per_move_piggybank).min(most_in_bank - bank);
         let deposit = if moves > 1.0 { deposit.max(0.0) } else { 0.0 };
         let factor = f64::from(clock.slowmover) * clock.ponder_factor(moves);
-        let budget = (worth - deposit) / self.use_of_time * factor;
-        let most = match moves > 1.0 {
+        let budget = (time_worth - deposit) / self.use_of_time * factor;
+        let max_time = match moves > 1.0 {
             true => clock
-                .most(moves)
+                .max_time(moves)
                 .min(clock.remaining() * parameters.max_move_budget),
-            false => clock.most(moves),
+            false => clock.max_time(moves),
         };
-        let budget = budget.min(most);
+        let budget = budget.min(max_time);
         self.bank = Some(bank + deposit);
         self.last = Some(Last {
             budget,
@@ -106,7 +106,7 @@ impl TimeManager for SmoothManager {
             nodes: None,
         });
         let from_millis = |millis: f64| to_duration(millis / 1000.0);
-        let limits = limits(budget, most);
+        let limits = limits(budget, max_time);
         let rest = limits.movetime.unwrap_or_default() - limits.budget.unwrap_or_default();
         let open = Duration::try_from_secs_f64(bank * parameters.max_piggybank_use);
         Limits {
@@ -121,7 +121,7 @@ impl TimeManager for SmoothManager {
         }
     }
 
-    fn learn(&mut self, spent: &Spent) {
+    fn finish(&mut self, spent: &Spent) {
         let Some(last) = &mut self.last else { return };
         let parameters = &self.parameters;
         let time = spent.time.as_secs_f64();
@@ -150,7 +150,7 @@ mod tests {
 
     const SPEED: u64 = 10_000;
 
-    /// Plans a move with a tree of which `known` nodes are there already, and takes all of its budget.
+    /// Plans a move with a tree that starts with `known` nodes, and uses the whole budget.
     fn play(manager: &mut SmoothManager, known: u64) -> (f64, u64) {
         let limits = manager.plan(&ClockState {
             known_nodes: known,
@@ -158,7 +158,7 @@ mod tests {
         });
         let time = limits.budget.unwrap();
         let nodes = known + (time.as_secs_f64() * SPEED as f64) as u64;
-        manager.learn(&Spent { time, nodes });
+        manager.finish(&Spent { time, nodes });
         (time.as_secs_f64(), nodes)
     }
 
@@ -187,12 +187,12 @@ mod tests {
         let clock = quiet(100_200, 0, None, 0);
         let limits = manager.plan(&clock);
         let bank = limits.bank.clone().unwrap();
-        // Nine percent of the clock, of which 94 percent may be used.
+        // 9 % of the clock, of which 94 % may be used.
         assert!((bank.time.as_secs_f64() - 100.2 * 0.09 * 0.94).abs() < 1e-6);
         let before = manager.bank.unwrap();
         assert!((before - 100.2 * 0.09) > 0.1);
         let time = limits.budget.unwrap() + Duration::from_secs(3);
-        manager.learn(&Spent { time, nodes: 100 });
+        manager.finish(&Spent { time, nodes: 100 });
         assert!((before - manager.bank.unwrap() - 3.0).abs() < 1e-6);
     }
 
@@ -203,7 +203,7 @@ mod tests {
         let first = manager.plan(&clock).budget.unwrap();
         for _ in 0..40 {
             let time = manager.plan(&clock).budget.unwrap() / 2;
-            manager.learn(&Spent { time, nodes: 0 });
+            manager.finish(&Spent { time, nodes: 0 });
         }
         assert!((0.34..0.55).contains(&manager.use_of_time));
         assert!(manager.plan(&clock).budget.unwrap() > first);

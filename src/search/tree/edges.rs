@@ -1,9 +1,9 @@
-//! Where the legal moves and their priors are kept: segments that workers fill without the tree's lock.
+//! Storage of legal moves and their priors: segments that workers fill without the tree's lock.
 //!
-//! Edges are most of the tree's memory and are written once. So each worker has a segment of its own and writes the edges
-//! of its leaves there while others use the tree. What it wrote counts from the moment at which a node refers to it, and
-//! that happens under the lock. The words are atomic (with relaxed order, which costs no more than plain words) only
-//! because readers and a writer share a segment.
+//! Edges are most of the tree's memory and are written once. Each worker has a segment of its own and writes the
+//! edges of its leaves there while other threads use the tree. Written edges become visible when a node refers to
+//! them, which happens under the lock. The words are atomic (with relaxed order, which costs no more than plain
+//! words) only because readers and a writer share a segment.
 
 use std::{
     collections::VecDeque,
@@ -16,19 +16,19 @@ use std::{
 use super::{Full, node::Edge};
 use crate::chess::PackedMove;
 
-/// Indices that belong to a segment: a power of two. The first segments of a tree are shorter than that, so that a tree of
-/// ten nodes takes kilobytes.
+/// Indices per segment: a power of two. The first segments of a tree are shorter, so that a tree of ten nodes takes
+/// kilobytes.
 const SEGMENT: u32 = 1 << 14;
 
 /// Edges of a tree's first segment, enough for the moves of any position; each further one is twice as long, up to
 /// [`SEGMENT`].
 const FIRST_SEGMENT: u32 = 1 << 8;
 
-/// Segments that 32-bit indices can tell apart.
+/// Number of segments that 32-bit indices can address.
 const MAX_SEGMENTS: usize = 1 << 18;
 
-/// The most edges that one position takes: no legal position has more than 218 moves, no `EdgeRange` more than 255.
-const MOST_MOVES: usize = 255;
+/// Maximum number of edges of a position: no legal position has more than 218 moves, and an `EdgeRange` at most 255.
+const MAX_MOVES: usize = 255;
 
 type Segment = Arc<[AtomicU32]>;
 
@@ -39,7 +39,7 @@ pub(in crate::search) struct EdgeRange {
     pub len: u8,
 }
 
-/// The edges of one node, largest prior first; where priors were refined, those that were visited before come first.
+/// The edges of one node, largest prior first; after a refinement, visited edges come first.
 #[derive(Clone, Copy, Debug)]
 pub struct Edges<'a>(&'a [AtomicU32]);
 
@@ -52,7 +52,7 @@ impl<'a> Edges<'a> {
             .map(|word| Edge::from_bits(word.load(Ordering::Relaxed)))
     }
 
-    /// The edge at `index`, if there are so many.
+    /// The edge at `index`, if there is one.
     #[inline]
     pub fn get(self, index: usize) -> Option<Edge> {
         let word = self.0.get(index)?;
@@ -62,7 +62,7 @@ impl<'a> Edges<'a> {
     /// The edge at `index`.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If there is none.
     #[inline]
     pub fn at(self, index: u8) -> Edge {
         Edge::from_bits(self.0[usize::from(index)].load(Ordering::Relaxed))
@@ -72,13 +72,13 @@ impl<'a> Edges<'a> {
 /// All edges of a tree.
 #[derive(Debug, Default)]
 pub(in crate::search) struct EdgeArena {
-    /// Empty where a number is reserved but the segment not installed.
+    /// Empty where a number is reserved but the segment is not installed.
     segments: Vec<Segment>,
-    /// Edges that there is room for in the segments that are installed.
+    /// Capacity of the installed segments, in edges.
     installed: usize,
-    /// The first segments, so many, were given away.
+    /// Number of leading segments that were handed over.
     handed_over: usize,
-    /// Writers of earlier searches, with the room that they have left.
+    /// Writers of earlier searches, with their remaining room.
     idle: Vec<EdgeWriter>,
 }
 
@@ -94,14 +94,14 @@ impl EdgeArena {
         Edges(&segment[offset..offset + usize::from(range.len)])
     }
 
-    /// Puts the edges in `range`, which no node refers to yet, into another order.
+    /// Reorders the edges in `range`, which no node refers to yet.
     pub fn reorder(&self, range: EdgeRange, edges: &[Edge]) {
         for (word, edge) in self.get(range).0.iter().zip(edges) {
             word.store(edge.bits(), Ordering::Relaxed);
         }
     }
 
-    /// Gives the segments that end before the edge at `start` to the writer of another arena; nothing may be read there
+    /// Gives the segments that end before the edge at `start` to the writer of another arena; they must not be read
     /// any more.
     pub fn hand_over_before(&mut self, start: u32, writer: &mut EdgeWriter) {
         let end = (start / SEGMENT) as usize;
@@ -120,19 +120,19 @@ impl EdgeArena {
         self.installed * size_of::<Edge>()
     }
 
-    /// Lends a writer; it should come back with [`EdgeArena::put_back`].
+    /// Lends a writer; return it with [`EdgeArena::put_back`].
     pub fn take_writer(&mut self) -> EdgeWriter {
         self.idle.pop().unwrap_or_default()
     }
 
-    /// Takes back a writer, and the room that it has left.
+    /// Takes back a writer with its remaining room.
     pub fn put_back(&mut self, mut writer: EdgeWriter) {
         self.install(&mut writer);
         writer.spare = VecDeque::new();
         self.idle.push(writer);
     }
 
-    /// Makes sure that `writer` can write the edges of `leaves` positions without asking again.
+    /// Makes sure that `writer` can write the edges of `leaves` positions without another reservation.
     ///
     /// # Errors
     /// When the indices are used up.
@@ -145,13 +145,13 @@ impl EdgeArena {
             }
             let len = SEGMENT.min(FIRST_SEGMENT << number.min(16)) as usize;
             writer.reserved.push_back(Reserved { number, len });
-            room += len / MOST_MOVES;
+            room += len / MAX_MOVES;
             self.segments.push(Segment::default());
         }
         Ok(())
     }
 
-    /// Makes visible what `writer` has written.
+    /// Installs the segments that `writer` has filled.
     pub fn install(&mut self, writer: &mut EdgeWriter) {
         for (number, segment) in writer.fresh.drain(..) {
             self.installed += segment.len();
@@ -160,7 +160,7 @@ impl EdgeArena {
     }
 }
 
-/// A segment that a writer may begin: its number and its length.
+/// A segment that a writer may create: its number and its length.
 #[derive(Clone, Copy, Debug)]
 struct Reserved {
     number: u32,
@@ -170,16 +170,16 @@ struct Reserved {
 /// Writes edges into segments that belong to one worker at a time.
 #[derive(Debug, Default)]
 pub(in crate::search) struct EdgeWriter {
-    /// The segment being filled, its number and how much of it is.
+    /// The segment being filled, its number and its used length.
     segment: Segment,
     number: u32,
     used: usize,
-    /// The next segments, to be made when they are needed.
+    /// The next segments, created when they are needed.
     reserved: VecDeque<Reserved>,
-    /// Segments that the arena does not have yet.
+    /// Segments that are not installed in the arena yet.
     fresh: Vec<(u32, Segment)>,
-    /// Segments to use before new ones are made, the oldest first: so those that nobody needs lie together, and their
-    /// memory goes back to the system.
+    /// Segments to use before new ones are created, oldest first, so that the unused ones are contiguous and their
+    /// memory returns to the system.
     spare: VecDeque<Segment>,
     /// Scratch for sorting: before and after.
     given: Vec<Edge>,
@@ -187,7 +187,7 @@ pub(in crate::search) struct EdgeWriter {
 }
 
 impl EdgeWriter {
-    /// Writes the edges of one position (at most 255). Needs no lock, but room that was reserved.
+    /// Writes the edges of one position (at most 255). Needs no lock, but reserved room.
     ///
     /// # Errors
     /// When there is no reserved room.
@@ -222,9 +222,9 @@ impl EdgeWriter {
         range
     }
 
-    /// How many positions fit into the segments that are reserved, at least.
+    /// Minimum number of positions that fit into the reserved segments.
     fn reserved_leaves(&self) -> usize {
-        let leaves = |reserved: &Reserved| reserved.len / MOST_MOVES;
+        let leaves = |reserved: &Reserved| reserved.len / MAX_MOVES;
         self.reserved.iter().map(leaves).sum()
     }
 
@@ -240,15 +240,15 @@ impl EdgeWriter {
     }
 }
 
-/// Up to here an edge's place is found by counting the larger ones, which takes no branches and many at a time: of thirty
-/// edges, a third of the time of a sort.
-const MOST_COUNTED: usize = 64;
+/// Up to this number of edges, an edge's place is found by counting the larger ones, which needs no branches and is
+/// vectorised: for thirty edges, a third of the time of a sort.
+const MAX_COUNTED: usize = 64;
 
-/// Puts the edges of a position, no two of which are equal, in order.
+/// Sorts the edges of a position, no two of which are equal.
 fn sort_largest_first(given: &[Edge], sorted: &mut Vec<Edge>) {
     sorted.clear();
     sorted.extend_from_slice(given);
-    if given.len() > MOST_COUNTED {
+    if given.len() > MAX_COUNTED {
         sorted.sort_unstable_by(|a, b| b.cmp(a));
         return;
     }
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn edges_are_in_order_however_many_there_are() {
         let mut sorted = Vec::new();
-        for count in [0, 1, 2, 30, MOST_COUNTED, MOST_COUNTED + 1, 218] {
+        for count in [0, 1, 2, 30, MAX_COUNTED, MAX_COUNTED + 1, 218] {
             // Priors in no order, many of them equal: then the move decides.
             let given: Vec<Edge> = (0..count)
                 .map(|index| {
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_behind_is_handed_over_and_the_rest_stays() {
+    fn read_segments_are_handed_over_and_the_rest_stays() {
         let mut arena = EdgeArena::default();
         let mut writer = arena.take_writer();
         let ranges: Vec<EdgeRange> = (0..3000)

@@ -1,4 +1,4 @@
-//! What happens when 32-bit ids are used up.
+//! The error of a tree whose 32-bit ids are used up.
 
 use thiserror::Error;
 

@@ -1,16 +1,16 @@
-//! What a tree knows about the positions in it, with the ways to them: for those who learn from searches.
+//! Positions of a tree with the lines to them, for training on search results.
 
 use super::{Tree, node::Node};
 use crate::{chess::PackedMove, network::Value};
 
-/// A position of a tree with what the search found there.
+/// A position of a tree with its search result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SearchedLine {
     /// The moves from the root.
     pub line: Vec<PackedMove>,
     /// The mean over its visits, for the side to move.
     pub value: Value,
-    /// The moves that were visited, in the order of their first visits, and how often.
+    /// The visited moves with their visits, in the order of their first visits.
     pub replies: Vec<(PackedMove, u32)>,
 }
 
@@ -22,11 +22,11 @@ impl Tree {
         lines.filter(|line| !line.is_empty()).collect()
     }
 
-    /// The positions that have had so many visits at least, the root among them. Those that are proven or frozen are left out:
+    /// The positions with at least `min_visits` visits, including the root. Proven and frozen ones are left out:
     /// visits there do not show which move is best.
-    pub fn searched_lines(&self, least_visits: u32) -> Vec<SearchedLine> {
+    pub fn searched_lines(&self, min_visits: u32) -> Vec<SearchedLine> {
         let is_searched =
-            |node: &Node| node.n >= least_visits && !node.is_proven() && !node.has_record();
+            |node: &Node| node.n >= min_visits && !node.is_proven() && !node.has_record();
         let searched = |(line, node): (_, &Node)| {
             let edges = self.edges(node);
             let visited = self.children(node).iter().filter(|child| child.n > 0);
@@ -45,8 +45,8 @@ impl Tree {
         self.lines(is_searched).into_iter().map(searched).collect()
     }
 
-    /// The nodes that are wanted, with the moves from the root to each.
-    fn lines(&self, is_wanted: impl Fn(&Node) -> bool) -> Vec<(Vec<PackedMove>, &Node)> {
+    /// The selected nodes, with the moves from the root to each.
+    fn lines(&self, is_selected: impl Fn(&Node) -> bool) -> Vec<(Vec<PackedMove>, &Node)> {
         let mut lines = Vec::new();
         let mut stack = vec![(self.root, Vec::new())];
         while let Some((id, line)) = stack.pop() {
@@ -57,7 +57,7 @@ impl Tree {
                 line.push(edges.at(child.edge).m());
                 stack.push((self.child_id(node, slot), line));
             }
-            if is_wanted(node) {
+            if is_selected(node) {
                 lines.push((line, node));
             }
         }
@@ -71,7 +71,7 @@ mod tests {
     use crate::search::tree::node::{Bounds, Origin, tests::node};
 
     #[test]
-    fn positions_with_enough_visits_tell_what_was_found_there() {
+    fn positions_with_enough_visits_give_their_search_results() {
         let mut won = node(40, 1.0, 0.25, 30.0);
         won.set_bounds(Bounds::exact(1), Origin::Children);
         let mut tree =
@@ -82,7 +82,7 @@ mod tests {
         let all = tree.searched_lines(9);
         assert_eq!((all.len(), lengths(&all)), (2, Some(1)));
         let below = all.iter().find(|it| !it.line.is_empty()).unwrap();
-        // The node's values are those of who moved there.
+        // The node's values are from the point of view of the side that moved into it.
         assert_eq!((below.value.wl, below.value.d), (-0.5, 0.25));
         assert_eq!(below.replies, []);
         let top = tree.searched_lines(10);

@@ -8,9 +8,9 @@
 //!  records | c: counts of c1, c2 |                   search-contempt: frozen visit counts (few nodes have one)
 //! ```
 //!
-//! A block that is full is copied to the next larger one and its old place reused, so node ids are valid only while the
-//! lock is held; a path is recorded as child slots, which never change. There are no parent pointers. Re-rooting copies
-//! the subtree that stays (see `reroot`) and drops the rest at once.
+//! A full block is copied to the next larger one and its old place is reused, so node ids are valid only while the
+//! lock is held; a path is recorded as child slots, which never change. There are no parent pointers. Re-rooting
+//! copies the kept subtree (see `reroot`) and drops the rest at once.
 
 pub(super) mod edges;
 mod full;
@@ -32,7 +32,7 @@ use self::{
 use super::wdl_contempt::WdlContempt;
 use crate::chess::History;
 
-/// Block sizes for children; a node moves up one class when its block is full.
+/// Block sizes for children; a node moves to the next class when its block is full.
 const BLOCK_SIZES: [u8; 12] = [1, 3, 6, 10, 16, 24, 32, 48, 64, 96, 160, 255];
 
 /// The search tree, kept between searches.
@@ -40,7 +40,7 @@ const BLOCK_SIZES: [u8; 12] = [1, 3, 6, 10, 16, 24, 32, 48, 64, 96, 160, 255];
 pub struct Tree {
     nodes: Vec<Node>,
     pub(super) edges: EdgeArena,
-    /// Blocks that nodes have grown out of, per size class.
+    /// Blocks that are free again, per size class.
     free_blocks: [Vec<NodeId>; BLOCK_SIZES.len()],
     /// Search-contempt's frozen counts.
     pub(super) records: ReplyRecords,
@@ -50,14 +50,14 @@ pub struct Tree {
     pub(super) history: Option<History>,
     /// The side to move at the root.
     pub(super) root_turn: Color,
-    /// Whose nodes freeze and when; the statistics depend on it, so a change drops the tree.
+    /// Which nodes freeze and when; the statistics depend on it, so a change drops the tree.
     pub(super) rule: Option<Rule>,
-    /// What is known about positions, wherever they stand in the tree.
+    /// Statistics of positions, independent of their place in the tree.
     pub(super) shared_values: SharedValues,
-    /// How the network's values were changed, seen from the root; the same holds for it.
+    /// The WDL contempt applied to the network's values, seen from the root; a change drops the tree.
     pub(super) contempt: Option<WdlContempt>,
-    /// In an analysis: trees of positions that were looked at before, the latest last. Theirs are empty.
-    pub(super) shelf: Vec<Tree>,
+    /// In an analysis: trees of earlier positions, the latest last. Their own caches are empty.
+    pub(super) tree_cache: Vec<Tree>,
 }
 
 impl Default for Tree {
@@ -73,16 +73,16 @@ impl Default for Tree {
             rule: None,
             shared_values: SharedValues::default(),
             contempt: None,
-            shelf: Vec::new(),
+            tree_cache: Vec::new(),
         }
     }
 }
 
-/// Where the child behind each edge of a node is.
+/// The slot of the child behind each edge of a node.
 pub(super) struct SlotsByEdge([u8; 256]);
 
 impl SlotsByEdge {
-    /// No slot: a node has fewer children.
+    /// No slot; a node has fewer children than that.
     const NONE: u8 = u8::MAX;
 
     /// The slot of the child that `edge` leads to, if there is one.
@@ -133,7 +133,7 @@ impl Tree {
         &self.nodes[id as usize]
     }
 
-    /// A node, to change.
+    /// Mutable access to a node.
     #[inline]
     pub fn node_mut(&mut self, id: NodeId) -> &mut Node {
         &mut self.nodes[id as usize]
@@ -153,12 +153,12 @@ impl Tree {
         node.children + NodeId::from(slot)
     }
 
-    /// The node at the end of a way from the root.
+    /// The node at the end of a path from the root.
     pub(super) fn follow(&self, slots: impl Iterator<Item = u8>) -> NodeId {
         slots.fold(self.root, |id, slot| self.child_id(self.node(id), slot))
     }
 
-    /// The edges of a node, largest prior first; where priors were refined, those that were visited before come first.
+    /// The edges of a node, largest prior first; after a refinement, visited edges come first.
     #[inline]
     pub fn edges(&self, node: &Node) -> Edges<'_> {
         self.edges.get(self.edge_range(node))
@@ -177,8 +177,8 @@ impl Tree {
         }
     }
 
-    /// Software prefetch: reads a little of what a visit to the node is going to need, and returns something that depends on
-    /// it. Reading for many nodes at once lets the processor wait for all of that memory together.
+    /// Software prefetch: reads parts of the memory that a visit to the node will need, and returns a value that
+    /// depends on them. Reading for many nodes at once lets the processor load all of that memory in parallel.
     #[inline]
     pub(super) fn prefetch(&self, id: NodeId) -> u32 {
         let node = self.node(id);
@@ -191,7 +191,7 @@ impl Tree {
 
     /// The slot of the child that `edge` leads to, if it was visited.
     pub fn slot_of_edge(&self, node: &Node, edge: u8) -> Option<u8> {
-        // Slots follow the priors nearly everywhere, so the first guess is right.
+        // Slots follow the priors nearly everywhere, so the first guess is usually right.
         let children = self.children(node);
         if children
             .get(usize::from(edge))
@@ -205,7 +205,7 @@ impl Tree {
             .map(|slot| slot as u8)
     }
 
-    /// The same for all edges at once.
+    /// The slots of all edges at once.
     #[inline]
     pub(super) fn slots_by_edge(&self, node: &Node) -> SlotsByEdge {
         let mut slots = [SlotsByEdge::NONE; 256];
@@ -220,12 +220,12 @@ impl Tree {
         node.has_record().then(|| self.records.get(node.edges))
     }
 
-    /// The record of a node that replies by it from now on, whatever is found.
+    /// The record of a frozen node.
     pub(super) fn frozen(&self, node: &Node) -> Option<&ReplyRecord> {
         self.record(node).filter(|record| record.is_final())
     }
 
-    /// Gives a node that was just evaluated its edges.
+    /// Gives its edges to a node that was just evaluated.
     pub(super) fn set_edges(&mut self, id: NodeId, edges: EdgeRange) {
         let node = self.node_mut(id);
         debug_assert_eq!(node.n_edges, 0);
@@ -233,8 +233,8 @@ impl Tree {
         node.n_edges = edges.len;
     }
 
-    /// Gives a node the same moves with other priors, unless its replies are frozen. Edges with children keep their places, for slots go by
-    /// them; at the root all do, since a search names its moves by them.
+    /// Replaces the priors of a node, unless its replies are frozen. Edges with children keep their places, because
+    /// slots depend on them; at the root all do, because a search identifies its moves by them.
     pub(super) fn refine(&mut self, id: NodeId, edges: EdgeRange) {
         let node = *self.node(id);
         if node.has_record() || node.n_edges != edges.len {
@@ -255,7 +255,7 @@ impl Tree {
         self.move_edges(id, edges.start);
     }
 
-    /// Tells a node where its edges are now.
+    /// Sets the new place of a node's edges.
     pub(super) fn move_edges(&mut self, id: NodeId, start: u32) {
         let node = *self.node(id);
         if node.has_record() {
@@ -265,16 +265,16 @@ impl Tree {
         }
     }
 
-    /// Gives back the memory of all nodes; what is left can only be asked for edges.
+    /// Frees the memory of all nodes; afterwards only edges may be read.
     pub(super) fn forget_nodes(&mut self) {
         self.nodes = vec![Node::EMPTY];
         self.root = 0;
     }
 
-    /// Takes note of what the nodes of a way, from the root on, know about their positions.
+    /// Shares the statistics of the nodes of a path, from the root on, by position.
     pub(super) fn share_values(&mut self, path: &[NodeId], keys: &[u64]) {
         for (&id, &key) in path[1..].iter().zip(keys) {
-            self.shared_values.note(key, &self.nodes[id as usize]);
+            self.shared_values.store(key, &self.nodes[id as usize]);
         }
     }
 
@@ -336,10 +336,10 @@ impl Tree {
             + self.edges.memory()
             + self.records.memory()
             + self.shared_values.memory()
-            + self.shelf.iter().map(Tree::memory).sum::<usize>()
+            + self.tree_cache.iter().map(Tree::memory).sum::<usize>()
     }
 
-    /// Walks all nodes below and including the root, for tests and checks: calls `visit` with the node, its depth.
+    /// Visits all nodes, including the root, for tests and checks: calls `visit` with the node and its depth.
     pub fn for_each(&self, mut visit: impl FnMut(&Node, u32)) {
         let mut stack = vec![(self.root, 0)];
         while let Some((id, depth)) = stack.pop() {
@@ -375,7 +375,8 @@ impl Tree {
         tree
     }
 
-    /// Gives a node all moves after `game`, with the same priors, and children for the first of them, whose ids it returns.
+    /// Gives a node all legal moves of the end of `game` with equal priors, and children for the first of them, whose
+    /// ids it returns.
     #[cfg(test)]
     pub(super) fn grow(&mut self, id: NodeId, game: &History, children: &[Node]) -> Vec<NodeId> {
         let moves: Vec<_> = crate::chess::moves::legal_moves(game.position()).collect();
@@ -399,11 +400,11 @@ impl Tree {
         ids
     }
 
-    /// Checks what must hold between searches: no visits in flight, and every open node has one visit of its own and
-    /// those of its children.
+    /// Checks the invariants between searches: no visits in flight, and the visits of every open node are its own one
+    /// plus those of its children.
     ///
     /// # Panics
-    /// When something does not hold; a test helper.
+    /// When an invariant is violated; a test helper.
     pub fn assert_consistent(&self) {
         self.for_each(|node, depth| {
             assert_eq!(

@@ -1,13 +1,13 @@
 //! One visited position: 40 bytes.
 //!
-//! All values of a node are from the point of view of the side that *moved into* it, so that its parent simply prefers
-//! the larger. Edges (the legal moves with their priors) live in an arena of their own, 4 bytes each, and the children
-//! of one node lie next to each other: selection reads them as one stream.
+//! All values of a node are from the point of view of the side that *moved into* it, so that its parent prefers the
+//! larger one. Edges (the legal moves with their priors) are in an arena of their own, 4 bytes each, and the children
+//! of one node are neighbours: selection reads them sequentially.
 
 use crate::{chess::PackedMove, network::prior};
 
-/// Index of a node in the tree's arena. It changes when the parent's children move to a larger block, so nothing
-/// outside a lock may keep one; a path of child slots stays valid.
+/// Index of a node in the tree's arena. It changes when the parent's children move to a larger block, so it must not
+/// be kept without the lock; a path of child slots stays valid.
 pub type NodeId = u32;
 
 /// A legal move and its prior, in one sortable word: the prior's 16 bits above the move's 16.
@@ -20,7 +20,7 @@ impl Edge {
         Edge(u32::from(prior::encode(p)) << 16 | u32::from(m.bits()))
     }
 
-    /// The word that [`Edge::bits`] gave.
+    /// The edge of a word from [`Edge::bits`].
     #[inline]
     pub(in crate::search) fn from_bits(bits: u32) -> Edge {
         Edge(bits)
@@ -90,8 +90,8 @@ pub enum Origin {
     Children = 0,
     /// The rules: mate, stalemate, material, 50 moves, threefold repetition.
     Rules = 1,
-    /// The position occurred before, within the tree: taken as a draw, but only on this path and only from this root, so
-    /// it proves nothing to the parent. `m` holds the length of the cycle.
+    /// A repetition within the tree, counted as a draw, but only on this path and from this root, so it proves
+    /// nothing to the parent. `m` holds the length of the cycle.
     TwoFold = 2,
     /// An endgame tablebase.
     Tablebase = 3,
@@ -117,7 +117,7 @@ pub struct Node {
     pub n: u32,
     /// Visits that have passed through and are not backed up yet.
     pub in_flight: u32,
-    /// First edge; of a node that has a record, that (see [`crate::search::search_contempt`]).
+    /// Index of the first edge, or of the record if there is one (see [`crate::search::search_contempt`]).
     pub(in crate::search) edges: u32,
     /// First child.
     pub(in crate::search) children: NodeId,
@@ -169,7 +169,7 @@ impl Node {
         self.flags & 3 == self.flags >> 2 & 3
     }
 
-    /// Whether the move to it loses for sure.
+    /// Whether the move to it is a proven loss.
     pub fn is_lost(&self) -> bool {
         self.bounds().result() == Some(-1)
     }
@@ -194,7 +194,7 @@ impl Node {
         self.flags = self.flags & !HAS_RECORD | if has { HAS_RECORD } else { 0 };
     }
 
-    /// Whether a network that knows more has refined its priors, or is going to.
+    /// Whether a stronger network has refined its priors, or is about to.
     #[inline]
     pub fn is_refined(&self) -> bool {
         self.flags & REFINED != 0
@@ -210,7 +210,7 @@ impl Node {
         self.wl as f32 + draw_score * self.d
     }
 
-    /// Adds one visit to the means, in which the visit of this number has this share.
+    /// Adds one visit to the means; `share` gives the weight of the visit with this number.
     #[inline]
     pub fn add_visit(&mut self, wl: f64, d: f32, m: f32, share: impl Fn(u32) -> f64) {
         self.n += 1;
@@ -225,7 +225,7 @@ impl Node {
 pub(in crate::search) mod tests {
     use super::*;
 
-    /// A node with so many visits, whose means these are.
+    /// A node with this number of visits and these means.
     pub fn node(n: u32, wl: f64, d: f32, m: f32) -> Node {
         Node {
             n,

@@ -1,18 +1,18 @@
-//! What search-contempt remembers of a tree: the rule by which nodes freeze, and the frozen counts of those that did.
+//! Search-contempt data of a tree: the rule by which nodes freeze, and the frozen counts.
 //!
-//! Few nodes have a record, so records lie in an arena of their own and the others pay nothing. How they come about and how
-//! replies are drawn from them is the business of [`crate::search::search_contempt`].
+//! Few nodes have a record, so records are in an arena of their own and cost other nodes nothing.
+//! [`crate::search::search_contempt`] creates them and draws replies from them.
 
 use shakmaty::Color;
 
 use crate::options::{ScSampling, SearchOptions};
 
-/// Whose nodes freeze, when, and how replies are drawn afterwards.
+/// Which nodes freeze, when, and how replies are drawn afterwards.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     /// Nodes at which this side moves freeze (the root excepted).
     pub side: Color,
-    /// The number of completed child visits at which they do, at least 1.
+    /// The number of completed child visits at which they freeze, at least 1.
     pub limit: u32,
     /// Draws are in proportion to count^(1/temperature); 0 draws the most visited child only.
     pub temperature: f32,
@@ -41,14 +41,14 @@ impl Rule {
     }
 }
 
-/// One child's part in a record.
+/// One child's share in a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Share {
-    /// Visits it had when the node froze.
+    /// Visits of the child when the node froze.
     pub count: u32,
-    /// Draws that could not be carried out yet.
-    pub owed: u32,
-    /// The gathering in which a visit to this child was last found to collide.
+    /// Draws that were deferred because of collisions.
+    pub deferred_draws: u32,
+    /// The gathering in which a visit to this child last collided.
     pub(in crate::search) blocked_in: u32,
     /// count^(1/temperature), scaled so that the largest is 1.
     pub(in crate::search) weight: f64,
@@ -67,14 +67,14 @@ pub struct ReplyRecord {
     pub shares: Vec<Share>,
     /// Sum of the counts.
     pub(in crate::search) total: u32,
-    /// How many of the counted visits are not backed up yet.
+    /// Counted visits that are not backed up yet.
     pub(in crate::search) pending: u32,
-    /// Sum of what the shares owe.
-    pub(in crate::search) owed: u32,
+    /// Sum of the shares' deferred draws.
+    pub(in crate::search) deferred_draws: u32,
 }
 
 impl ReplyRecord {
-    /// Whether the counts can change no more.
+    /// Whether the counts are final.
     pub fn is_final(&self) -> bool {
         self.pending == 0 && self.total == self.limit
     }
@@ -116,9 +116,10 @@ impl ReplyRecord {
 #[derive(Clone, Debug, Default)]
 pub struct ReplyRecords {
     list: Vec<ReplyRecord>,
-    /// Shares of all of them together.
+    /// Total number of shares.
     shares: usize,
-    /// Counts the gatherings of all searches on this tree, so that draws owed from one are paid in a later one.
+    /// Number of the current gathering, counted over all searches on this tree, so that a deferred draw is carried
+    /// out in a later one.
     gathering: u32,
 }
 
@@ -138,12 +139,12 @@ impl ReplyRecords {
         self.gathering = self.gathering.wrapping_add(1);
     }
 
-    /// The number of the gathering that is under way.
+    /// The number of the current gathering.
     pub(in crate::search) fn gathering(&self) -> u32 {
         self.gathering
     }
 
-    /// No records, of a tree that goes on where another one was.
+    /// An empty list for a tree that replaces another one, with the count of gatherings.
     pub(in crate::search) fn following(other: &ReplyRecords) -> ReplyRecords {
         ReplyRecords {
             gathering: other.gathering,
@@ -160,7 +161,7 @@ impl ReplyRecords {
         &mut self.list[index as usize]
     }
 
-    /// Gives a record shares for all of its node's children.
+    /// Extends a record to all of its node's children.
     pub(in crate::search) fn make_room(&mut self, index: u32, children: u8) {
         let shares = &mut self.list[index as usize].shares;
         let missing = usize::from(children).saturating_sub(shares.len());

@@ -1,7 +1,7 @@
-//! Re-rooting: when the game goes on, the subtree of the position that was reached stays, and the rest is freed.
+//! Re-rooting: when the game continues, the subtree of the new position is kept and the rest is freed.
 //!
-//! The subtree is copied into fresh arenas, so that what remains is compact: first the nodes, breadth first, then the
-//! edges, which are most of the memory, in their old order and into segments that were read already. So both trees
+//! The subtree is copied into fresh arenas, so that it is compact: first the nodes, breadth first, then the edges,
+//! which are most of the memory, in their old order and into segments that have been read already. So both trees
 //! together take little more than the old one alone.
 
 use super::{
@@ -19,75 +19,75 @@ pub(in crate::search) fn reroot(tree: &mut Tree, history: &History, rule: Option
         Some(id) if id == tree.root => {}
         Some(id) => {
             let mut fresh = Tree::new(history.clone(), rule);
-            // Records remember in which gathering a reply was busy.
+            // Records store the gathering in which a reply was blocked.
             fresh.records = ReplyRecords::following(&tree.records);
             let mut old = std::mem::take(tree);
             fresh.shared_values = std::mem::take(&mut old.shared_values);
             // The copy is never larger than the original, which fitted.
-            if copy(&mut old, id, &mut fresh, SourceTree::Goes).is_err() {
+            if copy(&mut old, id, &mut fresh, SourceTree::Consumed).is_err() {
                 fresh = Tree::new(history.clone(), fresh.rule.take());
             }
             *tree = fresh;
         }
         None => *tree = Tree::new(history.clone(), rule),
     }
-    tree.shelf = Vec::new();
+    tree.tree_cache = Vec::new();
     tree.history = Some(history.clone());
     tree.node(tree.root).n
 }
 
-/// The same for an analysis, in which one goes back and forth: trees of other positions stay on a shelf, as far as they fit into
-/// `room` bytes, and the one that knows most of `history` is taken. Returns the number of visits kept.
+/// Re-rooting for an analysis, in which the user goes back and forth: trees of other positions stay in a cache of at
+/// most `room` bytes, and the one with the most visits of `history` is used. Returns the number of visits kept.
 pub(in crate::search) fn reroot_in_analysis(
     tree: &mut Tree,
     history: &History,
     rule: Option<Rule>,
     room: usize,
 ) -> u32 {
-    let mut shelf = std::mem::take(&mut tree.shelf);
-    shelf.push(std::mem::take(tree));
-    shelf.retain(|known| known.history.is_some() && known.rule == rule);
-    let places = shelf.iter().enumerate();
+    let mut tree_cache = std::mem::take(&mut tree.tree_cache);
+    tree_cache.push(std::mem::take(tree));
+    tree_cache.retain(|known| known.history.is_some() && known.rule == rule);
+    let places = tree_cache.iter().enumerate();
     let found = places.filter_map(|(place, known)| {
         let id = find(known, history)?;
         Some((known.node(id).n, place, id))
     });
     let found = found.max();
     *tree = match found {
-        Some((_, place, id)) if id == shelf[place].root => shelf.remove(place),
+        Some((_, place, id)) if id == tree_cache[place].root => tree_cache.remove(place),
         Some((_, place, id)) => {
-            let known = &mut shelf[place];
+            let known = &mut tree_cache[place];
             let mut fresh = Tree::new(history.clone(), rule.clone());
             fresh.records = ReplyRecords::following(&known.records);
-            match copy(known, id, &mut fresh, SourceTree::Stays) {
+            match copy(known, id, &mut fresh, SourceTree::Kept) {
                 Ok(()) => fresh,
                 Err(Full) => Tree::new(history.clone(), rule),
             }
         }
         None => Tree::new(history.clone(), rule),
     };
-    // The oldest go first.
-    let mut taken: usize = shelf.iter().map(Tree::memory).sum();
-    shelf.retain(|known| {
+    // The oldest are dropped first.
+    let mut taken: usize = tree_cache.iter().map(Tree::memory).sum();
+    tree_cache.retain(|known| {
         let fits = taken <= room;
         taken -= if fits { 0 } else { known.memory() };
         fits
     });
-    tree.shelf = shelf;
+    tree.tree_cache = tree_cache;
     tree.history = Some(history.clone());
     tree.node(tree.root).n
 }
 
-/// What becomes of a tree that is copied from.
+/// What happens to a tree that is copied from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SourceTree {
-    /// Its memory is given to the copy as it goes.
-    Goes,
-    /// It is as before.
-    Stays,
+    /// Its memory is reused for the copy.
+    Consumed,
+    /// It stays unchanged.
+    Kept,
 }
 
-/// The node that stands for the end of `history`.
+/// The node at the end of `history`.
 fn find(tree: &Tree, history: &History) -> Option<NodeId> {
     let known = tree.history.as_ref()?;
     history.plies_since(known)?;
@@ -98,8 +98,8 @@ fn find(tree: &Tree, history: &History) -> Option<NodeId> {
         let edge = tree.edges(node).iter().position(|edge| edge.m() == m)?;
         id = tree.child_id(node, tree.slot_of_edge(node, edge as u8)?);
     }
-    // A position that ended a line (a repetition, say, or a mate that was seen a move ahead) does not have all its moves to
-    // choose from: as a root it begins anew. So does one that was only to be passed through.
+    // A position that ended a line (a repetition, for example, or a mate found by look-ahead) does not have all its
+    // moves, so as a root it is searched anew. So is one that was only passed through.
     let node = tree.node(id);
     let has_ended = node.is_proven() && node.n_children == 0;
     (node.n_edges > 0 && node.n > 0 && !has_ended).then_some(id)
@@ -140,7 +140,7 @@ fn copy(
                 to: new,
             });
         }
-        // The root's record goes: the root is always searched.
+        // The root has no record: it is always searched.
         let record = record.filter(|_| depth > 0).cloned();
         let copied = fresh.node_mut(new);
         copied.set_has_record(record.is_some());
@@ -164,7 +164,7 @@ fn copy(
             });
         }
     }
-    if source_tree == SourceTree::Goes {
+    if source_tree == SourceTree::Consumed {
         tree.forget_nodes();
     }
     copy_edges(tree, edges, fresh, source_tree)?;
@@ -184,7 +184,7 @@ struct EdgeMove {
     to: NodeId,
 }
 
-/// Copies edges in their old order, into the memory that lies behind.
+/// Copies edges in their old order, reusing the memory that has been read.
 fn copy_edges(
     tree: &mut Tree,
     mut moves: Vec<EdgeMove>,
@@ -195,7 +195,7 @@ fn copy_edges(
     let mut writer = fresh.edges.take_writer();
     let mut buffer: Vec<Edge> = Vec::new();
     for EdgeMove { from, to } in moves {
-        if source_tree == SourceTree::Goes {
+        if source_tree == SourceTree::Consumed {
             tree.edges.hand_over_before(from, &mut writer);
         }
         let len = fresh.node(to).n_edges;
@@ -211,8 +211,8 @@ fn copy_edges(
     Ok(())
 }
 
-/// Takes the visits of a two-fold draw that no longer is one back from the node and its ancestors. (Their share in a moving average
-/// is not known, and taken for that in the mean.)
+/// Removes the visits of a two-fold repetition that is no longer a draw from the node and its ancestors. (Their
+/// weight in a moving average is unknown; the weight in the mean is used.)
 fn revert(tree: &mut Tree, parents: &[(NodeId, NodeId)], id: NodeId, source: &Node) {
     let visits = source.n;
     let edge = source.edge;
@@ -228,7 +228,7 @@ fn revert(tree: &mut Tree, parents: &[(NodeId, NodeId)], id: NodeId, source: &No
         let is_root = id == tree.root;
         let node = tree.node_mut(id);
         if node.is_proven() && !is_root {
-            // Its value, and what its ancestors made of it, do not depend on these visits.
+            // Its value, and its ancestors' values, do not depend on these visits.
             return;
         }
         let (before, after) = (f64::from(node.n), f64::from(node.n - visits));
@@ -262,8 +262,8 @@ mod tests {
         game
     }
 
-    /// A root, below it the next root with a reply, below that `leaves`. Gives the tree re-rooted to the second of them,
-    /// and its reply's children.
+    /// A root, below it the next root with a reply, below that `leaves`. Returns the tree re-rooted to the second of
+    /// them, and its reply's children.
     fn rerooted(next: Node, reply: Node, leaves: &[Node]) -> (Tree, Vec<Node>) {
         let game = History::default();
         let (second, third) = (
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_positions_goes_along_with_the_game_and_not_to_another_one() {
+    fn shared_values_are_kept_within_a_game_and_dropped_with_another() {
         let game = History::default();
         let second = after_first_move(&game);
         let mut tree = Tree::new(game.clone(), None);
@@ -310,7 +310,7 @@ mod tests {
         let replies = [node(5, 0.1, 0.2, 9.0), node(4, 0.2, 0.1, 9.0)];
         let next = tree.grow(root, &game, &replies)[0];
         tree.grow(next, &second, &[]);
-        tree.shared_values.note(13, &node(9, 0.25, 0.5, 8.0));
+        tree.shared_values.store(13, &node(9, 0.25, 0.5, 8.0));
         let known = |tree: &Tree| tree.shared_values.value(13).map(|known| known.wl);
         assert_eq!(reroot(&mut tree, &game, None), 10);
         assert_eq!(known(&tree), Some(-0.25));
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_of_an_outdated_repetition_are_taken_back_up_to_the_root() {
+    fn outdated_repetitions_are_reverted_up_to_the_root() {
         // The reply: one visit of its own (0.2, 0.4, 20 plies), 4 draws (three plies back: to the old root, 4 plies left
         // seen from here), 5 of the other leaf (0.6, 0.1, 30 plies seen from here).
         let wl = (0.2 + 4.0 * 0.0 + 5.0 * 0.6) / 10.0;
@@ -338,7 +338,7 @@ mod tests {
         );
         let leaves = [repetition(4, 3.0), node(5, -0.6, 0.1, 29.0)];
         let (tree, leaves) = rerooted(next, reply, &leaves);
-        // As if those four visits had never been.
+        // As if those four visits had never happened.
         let (wl, d, m) = (3.2 / 6.0, 0.9 / 6.0, 170.0 / 6.0);
         assert_is(&tree.children(tree.node(tree.root))[0], 6, wl, d, m);
         let (root_d, root_m) = ((0.3 + 6.0 * d) / 7.0, (10.0 + 6.0 * (m + 1.0)) / 7.0);
@@ -349,7 +349,7 @@ mod tests {
             root_d,
             root_m,
         );
-        // The position is there to be searched again; its move stays in its place.
+        // The position can be searched again; its move stays in its place.
         assert_is(&leaves[0], 0, 0.0, Node::EMPTY.d, Node::EMPTY.m);
         assert!(!leaves[0].is_proven() && leaves[0].origin() != Origin::TwoFold);
         assert_eq!((leaves[0].edge, leaves[1].edge), (0, 1));
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_proof_says_does_not_depend_on_the_visits_taken_back() {
+    fn proofs_do_not_depend_on_reverted_visits() {
         let (next, mut reply) = (node(11, -0.9, 0.05, 9.0), node(10, 1.0, 0.0, 8.0));
         reply.set_bounds(Bounds::exact(1), Origin::Children);
         let (tree, leaves) = rerooted(next, reply, &[repetition(4, 3.0), node(5, -1.0, 0.0, 7.0)]);
@@ -394,7 +394,7 @@ mod tests {
         assert_eq!(reroot(&mut same, &game, None), 7);
         assert_eq!(reroot(&mut same, &next, None), 6);
         assert_eq!(reroot(&mut same, &game, None), 0, "back to the start");
-        // A move that nobody searched, and a reply without moves of its own.
+        // A move that was not searched, and a reply without moves of its own.
         let (mut other, mut game, next) = tree();
         let unvisited = legal_moves(game.position()).nth(1).unwrap();
         game.push(unvisited);

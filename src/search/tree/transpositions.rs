@@ -1,29 +1,29 @@
-//! Transpositions: positions that several ways lead to share what was found out about them.
+//! Transpositions: positions reached by several paths share their statistics.
 //!
-//! Beside the tree stands a table from positions to the statistics of the node that has searched each of them most. Where a
-//! new node's position is in it, the node begins with that mean of many visits instead of what the network says at a
-//! glance. So whatever one of several equal positions learns, the others get with their next leaves; but every
-//! node keeps visits of its own, and all that is said about them stays true: N is 1 and the children's, search-contempt's
-//! counts are those of the node where the opponent stands, re-rooting copies a tree. Monty shares in this way; Monte-Carlo
-//! graph search (as KataGo describes it) goes further and makes one node of all, which then has no one line to it.
+//! A table beside the tree maps positions to the statistics of their most visited node. A new node whose position is
+//! in the table starts with that mean of many visits instead of the network's value. So equal positions benefit from
+//! each other with their next leaves, but every node has visits of its own and all invariants hold: N is 1 plus the
+//! children's visits, search-contempt's counts are those of the node where the opponent moves, and re-rooting copies
+//! a tree. Monty shares values in this way; Monte-Carlo graph search (as described for KataGo) goes further and
+//! merges the nodes, which then have no unique path.
 //!
-//! What must not be shared is not: a position that occurred before (its value is that of a repetition on one way), proofs
-//! (a proof may rest on one), the root. Positions with different rule-50 counters are different once that matters. What
-//! a network reads of the moves before is taken to matter little.
+//! Not shared are positions that occurred before (their value is that of a repetition on one path), proofs (a proof
+//! may rest on a repetition) and the root. Positions with different rule-50 counters are different once that matters.
+//! The influence of earlier positions on the network is neglected.
 
 use super::node::Node;
 use crate::{chess::Ply, hashing::mix, network::Value};
 
-/// Up to this rule-50 counter positions that differ in it only are one.
+/// Up to this rule-50 counter, positions that differ only in it are equal.
 const HARMLESS_RULE50: u32 = 40;
 
-/// What a visit of a leaf alone knows: there is nothing to share before the second.
-const LEAST_VISITS: u32 = 2;
+/// Minimum visits to be shared: a single visit is just the network's value.
+const MIN_SHARED_VISITS: u32 = 2;
 
-/// The table never grows beyond this many entries: 384 MB.
-const MOST_ENTRIES: usize = 1 << 24;
+/// Maximum number of entries: 384 MB.
+const MAX_ENTRIES: usize = 1 << 24;
 
-/// Which position it is, as far as its value goes; 0 stands for one that is not to be shared.
+/// The key of a position as far as its value depends on it; 0 means that it is not shared.
 pub fn key(ply: &Ply) -> u64 {
     if ply.repetitions > 0 {
         return 0;
@@ -32,7 +32,7 @@ pub fn key(ply: &Ply) -> u64 {
     mix(ply.key ^ u64::from(rule50)) | 1
 }
 
-/// The statistics of a node, seen by the side that moved into it.
+/// The statistics of a node, from the point of view of the side that moved into it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     key: u64,
@@ -42,13 +42,13 @@ struct Entry {
     m: f32,
 }
 
-/// The table. Each position has one place; of two that want the same, the one with more visits gets it.
+/// The table. Each position has one place; of two positions for one place, the one with more visits is stored.
 #[derive(Clone, Debug)]
 pub struct SharedValues {
     entries: Vec<Entry>,
     used: usize,
-    /// Entries that it may grow to.
-    most: usize,
+    /// Maximum number of entries.
+    max_entries: usize,
 }
 
 impl Default for SharedValues {
@@ -56,18 +56,18 @@ impl Default for SharedValues {
         SharedValues {
             entries: Vec::new(),
             used: 0,
-            most: MOST_ENTRIES,
+            max_entries: MAX_ENTRIES,
         }
     }
 }
 
 impl SharedValues {
-    /// At the beginning of a search: the table may take so many bytes. One that has no room left begins anew, for much of it
-    /// is about positions that the game has left behind, whose many visits keep others out.
+    /// Sets the memory limit at the beginning of a search. A full table is cleared, because much of it is about
+    /// positions that the game has left behind, whose many visits keep others out.
     pub fn limit(&mut self, bytes: usize) {
         let entries = (bytes / size_of::<Entry>()).max(1);
-        self.most = MOST_ENTRIES.min(1 << entries.ilog2());
-        if self.used * 2 >= self.most {
+        self.max_entries = MAX_ENTRIES.min(1 << entries.ilog2());
+        if self.used * 2 >= self.max_entries {
             (self.entries, self.used) = (Vec::new(), 0);
         }
     }
@@ -95,12 +95,12 @@ impl SharedValues {
         })
     }
 
-    /// Takes note of a node's statistics, unless another one knows more about this position.
-    pub fn note(&mut self, key: u64, node: &Node) {
-        if key == 0 || node.n < LEAST_VISITS || node.is_proven() {
+    /// Stores a node's statistics, unless there is an entry with more visits.
+    pub fn store(&mut self, key: u64, node: &Node) {
+        if key == 0 || node.n < MIN_SHARED_VISITS || node.is_proven() {
             return;
         }
-        if self.used * 2 >= self.entries.len() && self.entries.len() < self.most {
+        if self.used * 2 >= self.entries.len() && self.entries.len() < self.max_entries {
             self.grow();
         }
         let place = self.place(key);
@@ -157,7 +157,7 @@ mod tests {
         assert_ne!(one, key_after(START, "b1c3 b8c6 g1f3"));
         assert_ne!(key_after(START, ""), 0);
         assert_eq!(key_after(START, "g1f3 g8f6 f3g1 f6g8"), 0);
-        // Castling rights are part of a position, the rule-50 counter from 40 on.
+        // Castling rights are part of a position, and so is the rule-50 counter above 40.
         let rooks = |rights: &str, rule50: u32| {
             key_after(
                 &format!("r3k3/8/8/8/8/8/8/R3K3 w {rights} - {rule50} 80"),
@@ -170,43 +170,43 @@ mod tests {
     }
 
     #[test]
-    fn the_node_with_most_visits_tells_and_certain_ones_do_not() {
+    fn the_most_visited_node_is_shared_and_proven_ones_are_not() {
         let mut shared = SharedValues::default();
         assert_eq!(shared.value(3), None);
-        shared.note(3, &node(1, 0.9));
+        shared.store(3, &node(1, 0.9));
         assert_eq!(shared.value(3), None);
-        shared.note(3, &node(10, 0.5));
-        shared.note(3, &node(9, -0.5));
+        shared.store(3, &node(10, 0.5));
+        shared.store(3, &node(9, -0.5));
         let value = Value {
             wl: -0.5,
             d: 0.25,
             m: 30.0,
         };
         assert_eq!(shared.value(3), Some(value));
-        shared.note(3, &node(11, 0.25));
+        shared.store(3, &node(11, 0.25));
         assert_eq!(shared.value(3).map(|value| value.wl), Some(-0.25));
         let mut won = node(20, 1.0);
         won.set_bounds(Bounds::exact(1), Origin::Children);
-        shared.note(3, &won);
+        shared.store(3, &won);
         assert_eq!(shared.value(3).map(|value| value.wl), Some(-0.25));
-        shared.note(0, &node(50, 0.1));
+        shared.store(0, &node(50, 0.1));
         assert_eq!(shared.value(0), None);
     }
 
     #[test]
-    fn a_table_keeps_to_its_room_and_begins_anew_when_that_is_full() {
+    fn a_table_respects_its_limit_and_is_cleared_when_full() {
         let mut shared = SharedValues::default();
         let room = 1024 * size_of::<Entry>();
         let fill = |shared: &mut SharedValues| {
             for at in 1..10_000_u64 {
-                shared.note(mix(at) | 1, &node(5, 0.5));
+                shared.store(mix(at) | 1, &node(5, 0.5));
             }
         };
         shared.limit(room + 1);
         fill(&mut shared);
         assert_eq!(shared.memory(), room);
         assert!(shared.value(mix(9_999) | 1).is_some());
-        // More room, or none left.
+        // A larger limit, then none left.
         shared.limit(100 * room);
         assert_eq!(shared.memory(), room);
         shared.limit(room);
@@ -216,14 +216,14 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_grows_keeps_what_it_knows() {
+    fn a_table_that_grows_keeps_its_entries() {
         let mut shared = SharedValues::default();
         let keys = (1..10_000_u64).map(|at| mix(at) | 1);
         for key in keys.clone() {
-            shared.note(key, &node(5, 0.5));
+            shared.store(key, &node(5, 0.5));
         }
         let known = keys.filter(|&key| shared.value(key).is_some()).count();
-        // Those that share a place are lost.
+        // Positions that share a place are lost.
         assert!(known > 6000, "{known}");
         assert_eq!(shared.memory(), (1 << 14) * size_of::<Entry>());
         assert_eq!(size_of::<Entry>(), 24);

@@ -323,10 +323,10 @@ fn fast_searches_are_no_samples() {
         ok(&output);
         let made = files(&out);
         // Files that were asked for and are not there are told.
-        let is_told =
+        let is_reported =
             text(&output.stderr).contains("no position of these games is a training sample");
         let has_records = made.keys().any(|name| name.starts_with("positions-"));
-        assert_ne!(is_told, has_records, "{made:?}");
+        assert_ne!(is_reported, has_records, "{made:?}");
         let nodes: Vec<String> = text(&made["games-00001.pgn"])
             .split("[%nodes ")
             .skip(1)

@@ -141,7 +141,7 @@ fn bad_input_is_named_and_nothing_is_written() {
 #[test]
 fn resigning_where_odds_are_given_is_warned_of() {
     let folder = tempfile::tempdir().unwrap();
-    for (name, resign, is_told) in [
+    for (name, resign, is_reported) in [
         ("with", &["--resign", "5"][..], true),
         ("without", &[][..], false),
     ] {
@@ -158,7 +158,7 @@ fn resigning_where_odds_are_given_is_warned_of() {
         let output = run(&folder.path().join(name), &[&usual[..], resign].concat());
         ok(&output);
         let told = text(&output.stderr);
-        assert_eq!(told.contains("--resign may end"), is_told, "{told}");
+        assert_eq!(told.contains("--resign may end"), is_reported, "{told}");
     }
 }
 
@@ -218,7 +218,7 @@ fn games_that_repeat_are_foreseen() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_what_is_there_stays() {
+fn a_full_disk_is_reported_and_what_is_there_stays() {
     let Some(disk) = SmallDisk::new() else {
         return;
     };

@@ -100,8 +100,8 @@ const OPENED_LATE: [&str; 2] = ["cuDNN", "cuFFT"];
 
 /// Whether the provider says that it has not found one of those.
 fn lacks(message: &str, what: &str) -> bool {
-    let is_told = |told| message.contains(&format!("{what} is {told}"));
-    is_told("not available") || is_told("unavailable")
+    let has_status = |status| message.contains(&format!("{what} is {status}"));
+    has_status("not available") || has_status("unavailable")
 }
 
 /// The library that the loader did not find: Linux names it, Windows names only the provider that needs it.

@@ -717,7 +717,7 @@ mod tests {
     }
 
     #[test]
-    fn cuda_is_told_what_the_plan_says() {
+    fn cuda_is_reported_what_the_plan_says() {
         for (options, device, tf32, nhwc) in [
             ("", "0", true, false),
             ("precision=fp16,gpu=1,nhwc", "1", true, true),
@@ -734,7 +734,7 @@ mod tests {
     }
 
     #[test]
-    fn tensorrt_is_told_precision_sizes_and_where_its_engines_are() {
+    fn tensorrt_is_reported_precision_sizes_and_where_its_engines_are() {
         let mut onnx = OnnxModel::empty(InputFormat::Classical112);
         for (options, half) in [("precision=fp16", "true"), ("precision=tf32", "false")] {
             let options = format!("{options},gpu=1,cache=/engines");
