@@ -2,7 +2,6 @@
 //! too, before or after the subcommand, and a line of the configuration file.
 
 use std::{
-    collections::BTreeSet,
     ffi::OsString,
     io::{self, BufReader},
     path::{Path, PathBuf},
@@ -28,6 +27,7 @@ use crate::{
         dataset::{self, DatasetArgs},
         describe::{self, DescribeArgs},
         r#match::{self, MatchArgs},
+        options::{self, OptionsArgs},
         runtime::{self, RuntimeArgs},
         selfplay::{self, SelfplayArgs},
         stats::{self, StatsArgs},
@@ -35,10 +35,11 @@ use crate::{
         tune::{self, TuneArgs},
     },
     config_file,
-    network::load::{self, NetworkConfig, calibrate::calibrate, wishes::adapted},
+    network::load::{self, NetworkConfig, calibrate::calibrate, wishes},
     odds::Profiles,
     options::{
         OptionError, OptionKind, OptionRow, Options,
+        layers::{Layer, Layers},
         lc0::{RENAMED_IN_LC0, only_in_lc0},
     },
     player::Load,
@@ -49,6 +50,7 @@ use crate::{
 /// The subcommands that the engine's options mean something to, or some of them.
 const WITH_OPTIONS: &[&[&str]] = &[
     &["uci"],
+    &["options"],
     &["analyze"],
     &["backendbench"],
     &["benchmark"],
@@ -65,7 +67,7 @@ const WITH_OPTIONS: &[&[&str]] = &[
 /// Whether an option means something to the subcommand with these names.
 fn is_meant(row: &OptionRow, path: &[&str]) -> bool {
     match path {
-        [] | ["uci"] => true,
+        [] | ["uci" | "options"] => true,
         ["dataset", "planes"] => row.name == "HistoryFill",
         path => WITH_OPTIONS.contains(&path) && !row.is_only_uci,
     }
@@ -95,6 +97,7 @@ struct Cli {
 enum CliCommand {
     /// Speak UCI (what happens without a command, too).
     Uci,
+    Options(OptionsArgs),
     Analyze(AnalyzeArgs),
     Bench(BenchArgs),
     Benchmark(BenchmarkArgs),
@@ -126,7 +129,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    let done = options.and_then(|given| dispatch(cli.command, given));
+    let done = options.and_then(|layers| dispatch(cli.command, layers));
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -136,43 +139,37 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn dispatch(command: Option<CliCommand>, given: GivenOptions) -> Result<()> {
-    let GivenOptions { options, by_hand } = given;
+fn dispatch(command: Option<CliCommand>, layers: Layers) -> Result<()> {
+    // What most commands use: the network's recommendations, but neither profiles nor a strength limit.
+    let in_force = || wishes::resolve(&layers);
     match command {
         None | Some(CliCommand::Uci) => {
-            Profiles::load(&options.profiles)?;
+            Profiles::load(&layers.as_set().profiles)?;
             let output = Output::new(Box::new(io::stdout()));
             let aside = output.clone();
             let load = load(move |text| aside.note(text));
-            uci::run(BufReader::new(io::stdin()), &output, options, by_hand, load);
+            uci::run(BufReader::new(io::stdin()), &output, layers, load);
             Ok(())
         }
-        Some(CliCommand::Analyze(args)) => {
-            let is_limit_set = by_hand.contains("ScLimit");
-            let options = adapted(options, &by_hand);
-            analyze::command(&args, options, is_limit_set, &load(tell_aside))
-        }
+        Some(CliCommand::Options(args)) => options::command(&args, layers),
+        Some(CliCommand::Analyze(args)) => analyze::command(&args, in_force(), &load(tell_aside)),
         Some(CliCommand::Bench(args)) => bench::command(&args),
         Some(CliCommand::Benchmark(args)) => {
-            benchmark::benchmark(&args, &adapted(options, &by_hand), &load(tell_aside))
+            benchmark::benchmark(&args, &in_force().into_options(), &load(tell_aside))
         }
         Some(CliCommand::Backendbench(args)) => {
-            backendbench::backendbench(&args, &adapted(options, &by_hand))
+            backendbench::backendbench(&args, &in_force().into_options())
         }
-        Some(CliCommand::Runtime(args)) => runtime::runtime(&args, &options),
-        Some(CliCommand::Tune(args)) => tune::tune(&args, &adapted(options, &by_hand)),
+        Some(CliCommand::Runtime(args)) => runtime::runtime(&args, &layers.as_set()),
+        Some(CliCommand::Tune(args)) => tune::tune(&args, &in_force().into_options()),
         Some(CliCommand::Convert(args)) => convert::convert(&args, &calibrate),
         Some(CliCommand::Describe(args)) => describe::describe(&args),
         Some(CliCommand::Dataset(args)) => {
-            dataset::run(&args, &adapted(options, &by_hand), &load(tell_aside))
+            dataset::run(&args, &in_force().into_options(), &load(tell_aside))
         }
         Some(CliCommand::Chunk(args)) => chunk::command(&args),
-        Some(CliCommand::Selfplay(args)) => {
-            selfplay::command(&args, &options, &by_hand, &load(tell_aside))
-        }
-        Some(CliCommand::Stats(args)) => {
-            stats::command(&args, &options, &by_hand, &load(tell_aside))
-        }
+        Some(CliCommand::Selfplay(args)) => selfplay::command(&args, &layers, &load(tell_aside)),
+        Some(CliCommand::Stats(args)) => stats::command(&args, &layers, &load(tell_aside)),
         Some(CliCommand::Match(args)) => r#match::command(&args),
         Some(CliCommand::Train(args)) => train::run(&args),
     }
@@ -191,25 +188,15 @@ fn tell_aside(text: &str) {
     tell(format_args!("scorn: {text}"));
 }
 
-/// The options, and which of them somebody has set.
-#[derive(Debug, Default, PartialEq)]
-struct GivenOptions {
-    options: Options,
-    by_hand: BTreeSet<&'static str>,
-}
-
-impl GivenOptions {
-    /// Sets an option; tells what there is to tell about it.
-    fn set(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
-        if let Some(note) = self.options.set_as_in_lc0(name, value)? {
-            tell(format_args!("scorn: {note}"));
-        }
-        self.by_hand.extend(Options::name_of(name));
-        Ok(())
+/// Sets an option, and tells what there is to tell about it.
+fn set(layer: &mut Layer, name: &str, value: &str) -> Result<(), OptionError> {
+    if let Some(note) = layer.set_as_in_lc0(name, value)? {
+        tell(format_args!("scorn: {note}"));
     }
+    Ok(())
 }
 
-type Parsed = (Cli, Result<GivenOptions>);
+type Parsed = (Cli, Result<Layers>);
 
 /// Reads the command line. What is wrong with the configuration file is an error of its own: it is no misuse of the
 /// command line.
@@ -224,13 +211,13 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::
         let text = format!("--{} means nothing to {}", row.flag, path.join(" "));
         return Err(command.error(ErrorKind::ArgumentConflict, text));
     }
-    let mut given = GivenOptions::default();
-    let config = read_config(cli.config.as_deref(), &mut given);
+    let mut layers = Layers::default();
+    let config = read_config(cli.config.as_deref(), &mut layers.file);
     for row in &rows {
         let Some(value) = value_of(row, &matches) else {
             continue;
         };
-        given.set(row.name, &value).map_err(|error| {
+        set(&mut layers.user, row.name, &value).map_err(|error| {
             let text = format!("--{}: {error}", row.flag);
             command.error(ErrorKind::ValueValidation, text)
         })?;
@@ -242,7 +229,7 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::
             ));
         }
     }
-    Ok((cli, config.map(|()| given)))
+    Ok((cli, config.map(|()| layers)))
 }
 
 /// The command line with a flag for every option, before and after the subcommand.
@@ -332,7 +319,7 @@ fn value_of(row: &OptionRow, matches: &ArgMatches) -> Option<String> {
 }
 
 /// Reads the configuration file that was named (an empty name: none), or the one beside the program if there is one.
-fn read_config(named: Option<&Path>, given: &mut GivenOptions) -> Result<()> {
+fn read_config(named: Option<&Path>, layer: &mut Layer) -> Result<()> {
     let path = match named {
         Some(path) if path.as_os_str().is_empty() => return Ok(()),
         Some(path) => path.to_owned(),
@@ -342,7 +329,7 @@ fn read_config(named: Option<&Path>, given: &mut GivenOptions) -> Result<()> {
         },
     };
     for entry in config_file::read(&path)? {
-        match given.set(&entry.name, &entry.value) {
+        match set(layer, &entry.name, &entry.value) {
             // A flag of lc0's without a UCI name.
             Err(OptionError::Unknown(_)) => {}
             result => {
@@ -363,7 +350,7 @@ mod tests {
             .unwrap()
             .1
             .unwrap()
-            .options
+            .as_set()
     }
 
     #[test]
@@ -426,14 +413,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("any.config");
         std::fs::write(&path, "--cpuct=3\nno-two-fold-draws\nmax-prefetch=3\n").unwrap();
-        let mut given = GivenOptions::default();
-        read_config(Some(&path), &mut given).unwrap();
-        assert!(given.by_hand.contains("CPuct") && !given.by_hand.contains("ScLimit"));
-        assert!(given.options.cpuct == 3.0 && !given.options.two_fold_draws);
+        let mut layers = Layers::default();
+        read_config(Some(&path), &mut layers.file).unwrap();
+        assert!(layers.file.sets("CPuct") && !layers.file.sets("ScLimit"));
+        let options = layers.as_set();
+        assert!(options.cpuct == 3.0 && !options.two_fold_draws);
         std::fs::write(&path, "cpuct=3\n\ncpuct=x\n").unwrap();
-        let error = read_config(Some(&path), &mut given).unwrap_err();
+        let error = read_config(Some(&path), &mut layers.file).unwrap_err();
         assert!(format!("{error:#}").contains("line 3"), "{error:#}");
         // An empty name disables the file beside the program, too.
-        read_config(Some(Path::new("")), &mut given).unwrap();
+        read_config(Some(Path::new("")), &mut layers.file).unwrap();
     }
 }

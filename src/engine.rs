@@ -7,7 +7,7 @@ mod go;
 mod kept_tree;
 mod listener;
 pub mod loader;
-mod settings;
+pub mod settings;
 pub mod strength;
 mod think;
 mod timing;
@@ -16,7 +16,6 @@ mod timing;
 mod tests;
 
 use std::{
-    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -45,7 +44,7 @@ use crate::{
         setup::{self, SetupError},
     },
     network::opponent,
-    options::{ContemptMode, OptionError, Options},
+    options::{ContemptMode, OptionError, Options, layers::Layers},
     player::{self, Load},
     search::{
         self, Clock, Limits, StopSignal, SystemClock, time::ClockState,
@@ -111,18 +110,19 @@ struct Running {
 }
 
 impl Engine {
-    /// An engine in the starting position. `by_hand` names the options that no profile may set; `load` makes networks;
+    /// An engine in the starting position. `layers` are the options as user and configuration file have set them; `load` makes networks;
     /// `on_finished` is called by each search thread at its end, after which [`Engine::search_ended`] must be called.
     pub fn new(
-        options: Options,
-        by_hand: BTreeSet<&'static str>,
+        layers: Layers,
         load: Load,
         listener: Arc<dyn Listener>,
         on_finished: impl Fn(Ended) + Send + Sync + 'static,
     ) -> Engine {
+        let note = Arc::clone(&listener);
+        let settings = Settings::new(layers, Arc::new(move |text: &str| note.note(text)));
         Engine {
-            timing: Timing::new(&options),
-            settings: Settings::new(options, by_hand, Arc::clone(&listener)),
+            timing: Timing::new(settings.as_set()),
+            settings,
             game: Ok(History::default()),
             tree: KeptTree::default(),
             loader: Loader::new(load),
@@ -201,9 +201,9 @@ impl Engine {
     pub fn prepare(&self, retry: Retry) {
         let listener = Arc::clone(&self.listener);
         let announcement = Arc::clone(&self.announcement);
-        let asks = self.settings.wishes();
+        let recommendations = self.settings.recommendations();
         let tell = move |result: Result<String, String>| match result {
-            Ok(description) => *announcement.lock() = Some(description + &asks),
+            Ok(description) => *announcement.lock() = Some(description + &recommendations),
             Err(error) => listener.note(&format!("error: {error}")),
         };
         let (wanted, soon) = (self.settings.in_force(), self.settings.soon());
@@ -312,7 +312,7 @@ impl Engine {
         let task = Task {
             subject: Subject {
                 position: game.position().clone(),
-                options: Arc::new(self.search_options()),
+                options: Arc::new(self.settings.in_force().clone()),
             },
             root_moves,
             history: game.clone(),
@@ -497,15 +497,6 @@ impl Engine {
                  or black_side_analysis",
             );
         }
-    }
-
-    /// The options for a search: an analysis leaves nothing to chance.
-    fn search_options(&self) -> Options {
-        let mut options = self.settings.in_force().clone();
-        if options.analyse_mode {
-            options.disable_randomness();
-        }
-        options
     }
 
     /// The seed of the next search: a new one each time, unless one is given.

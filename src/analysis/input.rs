@@ -84,10 +84,7 @@ pub type Items = Box<dyn Iterator<Item = Result<Item>>>;
 /// # Errors
 /// When the FEN is not one, or a move is not legal.
 pub fn from_fen(text: &str) -> Result<Item> {
-    let (start, moves) = text.split_once(" moves ").unwrap_or((text, ""));
-    let fen = Some(start.trim()).filter(|fen| *fen != "startpos");
-    let moves: Vec<String> = moves.split_whitespace().map(str::to_owned).collect();
-    let history = setup::history_from(fen, &moves)?;
+    let history = setup::history_from_text(text)?;
     Ok(Item::new(history, text.to_owned()))
 }
 

@@ -95,6 +95,17 @@ pub fn history_from(fen: Option<&str>, moves: &[String]) -> Result<History, Setu
     Ok(history)
 }
 
+/// The game that a text describes: a FEN or `startpos`, with ` moves ` and moves in UCI's notation after it.
+///
+/// # Errors
+/// When the FEN, the position or a move is not legal.
+pub fn history_from_text(text: &str) -> Result<History, SetupError> {
+    let (start, moves) = text.split_once(" moves ").unwrap_or((text, ""));
+    let fen = Some(start.trim()).filter(|fen| *fen != "startpos");
+    let moves: Vec<String> = moves.split_whitespace().map(str::to_owned).collect();
+    history_from(fen, &moves)
+}
+
 /// Whether kings castle from the e file with rooks from the corners, as they do in all games but Chess960.
 pub fn castles_as_usual(game: &History) -> bool {
     let start = &game.plies()[0].position;

@@ -11,6 +11,7 @@ pub mod dataset;
 pub mod describe;
 pub mod r#match;
 mod numbers;
+pub mod options;
 pub mod runtime;
 pub mod selfplay;
 pub mod stats;

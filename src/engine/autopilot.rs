@@ -1,7 +1,6 @@
-//! The odds autopilot at work: the options that are in force, which are those that were set and, where nothing was set by
-//! hand, those that a profile sets for the game.
+//! The odds autopilot at work: the layer of the profiles that match the game being played.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use shakmaty::Position;
 
@@ -9,24 +8,26 @@ use super::Go;
 use crate::{
     chess::{History, opponent},
     odds::{OddsFacts, ProfileError, Profiles, ResolvedProfiles, Signature},
-    options::Options,
+    options::{
+        Options,
+        layers::{Layer, Layers},
+    },
 };
 
-/// Increments that a game is thought to last, as on lichess.
+/// Number of increments in the assumed length of a game, as on lichess.
 const INCREMENTS: u32 = 40;
 
 /// Plies that may be taken back, or were only expected, in what is still the same game.
 const TAKEN_BACK: usize = 2;
 
-/// Options that mean the same as another one, which comes first where both are set: a profile that set the first would
-/// overrule what the user has said with the second.
-const SAME_MATTER: [(&str, &str); 1] = [("OpponentWeights", "OpponentRating")];
+/// Pairs of options with one purpose, of which the first has priority: a profile that set the first would overrule a user
+/// who has set the second.
+const SAME_PURPOSE: [(&str, &str); 1] = [("OpponentWeights", "OpponentRating")];
 
-/// Profiles, and what they have to do with the game that is being played.
+/// Profiles, and what they depend on in the game that is being played.
+#[derive(Default)]
 pub(super) struct Autopilot {
     profiles: Profiles,
-    /// The options that were set by hand, by their names in the table.
-    by_hand: BTreeSet<&'static str>,
     /// The game as it was last seen.
     game: Option<History>,
     /// How long it may take, once a clock was seen.
@@ -36,35 +37,13 @@ pub(super) struct Autopilot {
 }
 
 impl Autopilot {
-    /// Without profiles; these options were set by hand.
-    pub fn new(by_hand: BTreeSet<&'static str>) -> Autopilot {
-        Autopilot {
-            profiles: Profiles::default(),
-            by_hand,
-            game: None,
-            clock: None,
-            announced: ResolvedProfiles::default(),
-        }
-    }
-
-    /// Takes the profiles that the option names.
+    /// Loads the profiles that the option names.
     ///
     /// # Errors
-    /// When there is something wrong with them; those before stay.
+    /// When they cannot be read or are not valid; the previous ones stay.
     pub fn load(&mut self, named: &str) -> Result<(), ProfileError> {
         self.profiles = Profiles::load(named)?;
         Ok(())
-    }
-
-    /// Remembers that an option was set by hand: no profile sets it any more.
-    pub fn set_by_hand(&mut self, option: &'static str) {
-        self.by_hand.insert(option);
-    }
-
-    /// The options that were set by hand or by the profiles that are in force.
-    pub fn settled(&self) -> BTreeSet<&'static str> {
-        let by_profile = self.announced.settings.iter().map(|(name, _)| *name);
-        self.by_hand.iter().copied().chain(by_profile).collect()
     }
 
     /// The next position belongs to another game.
@@ -72,7 +51,7 @@ impl Autopilot {
         (self.game, self.clock) = (None, None);
     }
 
-    /// Looks at a position that was set: it may be another game's.
+    /// A position was set, which may belong to another game.
     pub fn see_position(&mut self, game: &History) {
         let goes_on = |before: &History| {
             let both = before.plies().iter().zip(game.plies());
@@ -85,7 +64,7 @@ impl Autopilot {
         self.game = Some(game.clone());
     }
 
-    /// Looks at a search that was asked for: the first clock of a game tells how long it may take.
+    /// A search was requested: the first clock of a game says how long it may take.
     pub fn see_clock(&mut self, go: &Go, game: &History) {
         if let (Some(left), increment) = go.clock(game.position().turn()) {
             self.clock
@@ -93,46 +72,57 @@ impl Autopilot {
         }
     }
 
-    /// The options for the game, and what is to be said about them if it was not said before.
-    pub fn in_force(&mut self, options: &Options) -> (Options, Option<String>) {
-        let mut in_force = options.clone();
+    /// What the profiles that match the game set, and the message about it unless it was sent before. What the user or the
+    /// configuration file has set is left out. `as_set` are the options that these two give.
+    pub fn resolve(&mut self, layers: &Layers, as_set: &Options) -> (Layer, Option<String>) {
         let resolved = match &self.game {
-            Some(game) if !options.analyse_mode => self.profiles.resolve(&OddsFacts {
+            Some(game) if !as_set.analyse_mode => self.profiles.resolve(&OddsFacts {
                 signature: Signature::of(&game.plies()[0].position, game.position().turn()),
                 side: game.position().turn(),
-                rating: opponent::rating(&options.opponent),
-                opponent: opponent::kind(&options.opponent),
-                advantage: options.rating_advantage,
+                rating: opponent::rating(&as_set.opponent),
+                opponent: opponent::kind(&as_set.opponent),
+                advantage: as_set.rating_advantage,
                 clock: self.clock,
             }),
             _ => ResolvedProfiles::default(),
         };
-        let is_by_hand = |option: &str| {
-            let mut others = SAME_MATTER.iter().filter(|(first, _)| *first == option);
-            self.by_hand.contains(option) || others.any(|(_, other)| self.by_hand.contains(other))
-        };
-        let (mut set, mut kept) = (Vec::new(), Vec::new());
-        for setting in &resolved.settings {
-            match !is_by_hand(setting.0) && in_force.set(setting.0, &setting.1).is_ok() {
-                true => set.push(format!("{} {}", setting.0, setting.1)),
-                false => kept.push(setting.0),
+        let mut layer = Layer::default();
+        let (mut set, mut unchanged) = (Vec::new(), Vec::new());
+        for (name, value) in &resolved.settings {
+            match decision(layers, name) {
+                Some(decision) => unchanged.push(decision),
+                // The values were checked when the profiles were read.
+                None if layer.set(name, value).is_ok() => set.push(format!("{name} {value}")),
+                None => {}
             }
         }
-        let is_news = resolved.settings != self.announced.settings;
-        let text = is_news.then(|| announcement(&resolved, &set, &kept));
+        let is_new = resolved.settings != self.announced.settings;
+        let text = is_new.then(|| announcement(&resolved, &set, &unchanged));
         self.announced = resolved;
-        (in_force, text)
+        (layer, text)
     }
 
-    /// No profile counts, until options are put in force again. What is to be said about that, if one was announced.
+    /// No profile applies until the next [`Autopilot::resolve`]. The message about that, if one was announced.
     pub fn lift(&mut self) -> Option<&'static str> {
         let announced = std::mem::take(&mut self.announced);
         (!announced.settings.is_empty())
-            .then_some("profile none: an analysis without end goes by the options as they were set")
+            .then_some("profile none: an infinite analysis uses the options as they were set")
     }
 }
 
-fn announcement(resolved: &ResolvedProfiles, set: &[String], kept: &[&str]) -> String {
+/// Who has set an option, or another one with the same purpose, in the place of a profile.
+fn decision(layers: &Layers, name: &'static str) -> Option<String> {
+    if let Some(source) = layers.setter_of(name) {
+        return Some(format!("{name} (set by {source})"));
+    }
+    let mut others = SAME_PURPOSE.iter().filter(|(first, _)| *first == name);
+    others.find_map(|(_, other)| {
+        let source = layers.setter_of(other)?;
+        Some(format!("{name} ({other} set by {source})"))
+    })
+}
+
+fn announcement(resolved: &ResolvedProfiles, set: &[String], unchanged: &[String]) -> String {
     if resolved.settings.is_empty() {
         return "profile none: the options are as they were set".into();
     }
@@ -140,9 +130,9 @@ fn announcement(resolved: &ResolvedProfiles, set: &[String], kept: &[&str]) -> S
     if !set.is_empty() {
         text += &format!(" {}", set.join(", "));
     }
-    if !kept.is_empty() {
-        let comma = if set.is_empty() { "" } else { ";" };
-        text += &format!("{comma} set by hand and left alone: {}", kept.join(", "));
+    if !unchanged.is_empty() {
+        let separator = if set.is_empty() { "" } else { ";" };
+        text += &format!("{separator} unchanged: {}", unchanged.join(", "));
     }
     text
 }

@@ -1,108 +1,130 @@
-//! The options that count: those that were set, with what a profile, the network and a limited strength make of them in a
-//! game, or as they were set in an analysis without end. What the game goes by is remembered during an analysis and the
-//! other way round, so that the networks of both stay loaded.
+//! The options in force: in a game, what the layers of [`options::layers`](crate::options::layers) and the strength limit
+//! give; in an infinite analysis the same without profiles and limit. What the last game and the last analysis searched
+//! with is remembered, so that the networks of both stay loaded when the user changes between them.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
-use super::{Go, Listener, autopilot::Autopilot, strength};
+use super::{Go, autopilot::Autopilot, strength};
 use crate::{
     chess::History,
-    network::load::wishes::Wishes,
-    options::{Invalidates, OptionError, Options},
+    network::load::wishes::recommended_options,
+    options::{
+        Invalidates, OptionError, Options,
+        layers::{Layer, Layers, Resolved, Source},
+    },
 };
+
+/// Receives messages for the user.
+pub type Note = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// What the engine is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
-    /// Profiles and a limited strength count.
+    /// Profiles and the strength limit apply.
     Game,
     /// They do not.
     Analysis,
 }
 
-/// The options as they were set, and what counts of them.
-pub(super) struct Settings {
+/// The options as they were set, and those in force.
+pub struct Settings {
+    /// Network and profile are those in force.
+    layers: Layers,
+    /// What user and configuration file have set.
     as_set: Options,
-    in_force: Options,
+    in_force: Resolved,
     /// What those in force are for.
     used_for: Use,
-    /// What a game went by and what an analysis did, once there was one.
+    /// What the last game and the last analysis searched with.
     game: Option<Options>,
     analysis: Option<Options>,
     autopilot: Autopilot,
-    /// The network that is played with.
-    wishes_of: String,
-    /// What it asks for.
-    wishes: Wishes,
-    listener: Arc<dyn Listener>,
+    /// The network whose recommendations the layers have.
+    network: String,
+    note: Note,
 }
 
 impl Settings {
-    /// These options, of which no profile may set those that were set `by_hand`.
-    pub fn new(
-        options: Options,
-        by_hand: BTreeSet<&'static str>,
-        listener: Arc<dyn Listener>,
-    ) -> Settings {
-        let mut autopilot = Autopilot::new(by_hand);
-        if let Err(error) = autopilot.load(&options.profiles) {
-            listener.note(&format!("error: {error}"));
+    /// With what user and configuration file have set. Messages go to `note`.
+    pub fn new(layers: Layers, note: Note) -> Settings {
+        let as_set = layers.as_set();
+        let mut autopilot = Autopilot::default();
+        if let Err(error) = autopilot.load(&as_set.profiles) {
+            note(&format!("error: {error}"));
         }
         let mut settings = Settings {
-            in_force: options.clone(),
-            used_for: use_of(&options),
-            wishes: Wishes::of(&options.weights_file),
-            wishes_of: options.weights_file.clone(),
-            as_set: options,
+            network: String::new(),
+            layers,
+            in_force: Resolved::default(),
+            used_for: use_of(&as_set),
+            as_set,
             game: None,
             analysis: None,
             autopilot,
-            listener,
+            note,
         };
-        settings.put_in_force();
+        settings.apply_for_game();
         settings
     }
 
-    /// The options as they were set.
+    /// What user and configuration file have set.
     pub fn as_set(&self) -> &Options {
         &self.as_set
     }
 
-    /// The options that count now.
+    /// The options in force.
     pub fn in_force(&self) -> &Options {
+        self.in_force.options()
+    }
+
+    /// The options in force, with the source of each.
+    pub fn resolved(&self) -> &Resolved {
         &self.in_force
     }
 
-    /// Options that may count soon again: what they need is worth keeping.
-    pub fn soon(&self) -> Vec<&Options> {
+    /// Options that may soon be in force again: what they need is worth keeping.
+    pub(super) fn soon(&self) -> Vec<&Options> {
         self.game.iter().chain(&self.analysis).collect()
     }
 
-    /// For people: what the network asks for; empty if nothing.
-    pub fn wishes(&self) -> String {
-        self.wishes.text()
+    /// What the network recommends, and who else decides: to append to a message, empty if nothing is recommended.
+    pub(super) fn recommendations(&self) -> String {
+        let in_force = |name| self.in_force().row(name).map(|row| row.default);
+        let recommended = self.layers.network.settings();
+        let parts: Vec<String> = recommended
+            .iter()
+            .map(|(name, value)| match self.in_force.source_of(name) {
+                Source::Network => format!("{name} {value}"),
+                source => {
+                    let other = in_force(name).unwrap_or_default();
+                    format!("{name} {value} ({source}: {other})")
+                }
+            })
+            .collect();
+        match parts.is_empty() {
+            true => String::new(),
+            false => format!("; the network recommends {}", parts.join(", ")),
+        }
     }
 
-    /// Sets an option.
+    /// Sets an option for the user.
     ///
     /// # Errors
     /// When there is no such option or the value does not fit.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
-        let before = self.as_set.clone();
-        if let Some(note) = self.as_set.set_as_in_lc0(name, value)? {
-            self.listener.note(&note);
+        let (layer, before) = (self.layers.user.clone(), self.as_set.clone());
+        if let Some(text) = self.layers.user.set_as_in_lc0(name, value)? {
+            (self.note)(&text);
         }
+        self.as_set = self.layers.as_set();
         if self.as_set.profiles != before.profiles
             && let Err(error) = self.autopilot.load(&self.as_set.profiles)
         {
-            self.as_set = before;
-            self.listener.note(&format!("error: {error}"));
+            (self.layers.user, self.as_set) = (layer, before);
+            (self.note)(&format!("error: {error}"));
             return Ok(());
         }
-        if let Some(option) = Options::name_of(name) {
-            self.autopilot.set_by_hand(option);
-        }
-        self.put_in_force();
+        self.apply_for_game();
         if self.as_set.invalidated_since(&before) >= Invalidates::OtherNetworks {
             // Neither would come back to what was taken away.
             (self.game, self.analysis) = (None, None);
@@ -113,53 +135,61 @@ impl Settings {
     /// The next position belongs to another game.
     pub fn new_game(&mut self) {
         self.autopilot.new_game();
-        self.put_in_force();
+        self.apply_for_game();
         (self.game, self.analysis) = (None, None);
     }
 
-    /// Looks at a position that was set: profiles may ask for something else there.
+    /// A position was set: other profiles may match the game.
     pub fn see_position(&mut self, game: &History) {
         self.autopilot.see_position(game);
-        self.put_in_force();
+        self.apply_for_game();
     }
 
-    /// Makes them ready for a search, which is an analysis without end if it `is_analysis`.
+    /// Brings them into force for a search, which is an infinite analysis if it `is_analysis`.
     pub fn begin(&mut self, go: &Go, game: &History, is_analysis: bool) {
         self.autopilot.see_clock(go, game);
         match is_analysis {
-            true => self.put_as_set(),
-            false => self.put_in_force(),
+            true => self.apply_for_analysis(),
+            false => self.apply_for_game(),
         }
-        *self.remembered(self.used_for) = Some(self.in_force.clone());
+        *self.remembered(self.used_for) = Some(self.in_force().clone());
     }
 
-    /// Finds out which options count for this game, and says so when a profile changes some.
-    fn put_in_force(&mut self) {
-        let (mut options, announcement) = self.autopilot.in_force(&self.as_set);
-        // A person may play in the place of the network.
-        strength::limit(&mut options);
-        self.apply_wishes(&mut options);
-        self.replace(options, use_of(&self.as_set));
+    /// Brings those for this game into force, and says so when a profile changes some.
+    fn apply_for_game(&mut self) {
+        let (profile, announcement) = self.autopilot.resolve(&self.layers, &self.as_set);
+        self.layers.profile = profile;
+        self.apply(Use::Game, use_of(&self.as_set));
         if let Some(text) = announcement {
-            self.listener.note(&text);
+            (self.note)(&text);
         }
     }
 
-    /// An analysis is no game: neither profile nor strength limit counts.
-    fn put_as_set(&mut self) {
+    /// An analysis is no game: neither profile nor strength limit applies.
+    fn apply_for_analysis(&mut self) {
         if let Some(text) = self.autopilot.lift() {
-            self.listener.note(text);
+            (self.note)(text);
         }
-        let mut options = self.as_set.clone();
-        self.apply_wishes(&mut options);
-        self.replace(options, Use::Analysis);
+        self.layers.profile = Layer::default();
+        self.apply(Use::Analysis, Use::Analysis);
     }
 
-    /// What was in force for another use is remembered, if no search has done so: it may have been prepared for one.
-    fn replace(&mut self, options: Options, used_for: Use) {
-        let old = std::mem::replace(&mut self.in_force, options);
+    /// Brings the layers into force, with the overrides of a game or an analysis. What was in force for another use is
+    /// remembered if no search has done so: it may have been prepared for one.
+    fn apply(&mut self, overrides: Use, used_for: Use) {
+        // No network recommends another one in its place.
+        let weights = overridden(&self.layers, overrides)
+            .into_options()
+            .weights_file;
+        if self.network != weights {
+            self.layers.network = recommended_options(&weights);
+            self.network = weights;
+        }
+        let in_force = overridden(&self.layers, overrides);
+        let old = std::mem::replace(&mut self.in_force, in_force);
         if self.used_for != used_for {
-            self.remembered(self.used_for).get_or_insert(old);
+            self.remembered(self.used_for)
+                .get_or_insert(old.into_options());
         }
         self.used_for = used_for;
     }
@@ -170,18 +200,21 @@ impl Settings {
             Use::Analysis => &mut self.analysis,
         }
     }
-
-    /// Sets what the network asks for where neither the user nor a profile has set anything.
-    fn apply_wishes(&mut self, options: &mut Options) {
-        if self.wishes_of != options.weights_file {
-            self.wishes_of.clone_from(&options.weights_file);
-            self.wishes = Wishes::of(&self.wishes_of);
-        }
-        self.wishes.apply(options, &self.autopilot.settled());
-    }
 }
 
-/// What the engine is used for if nobody searches without end.
+/// What the layers bring into force for a use, with what overrides them all.
+fn overridden(layers: &Layers, used_for: Use) -> Resolved {
+    let mut resolved = layers.resolve();
+    if used_for == Use::Game {
+        resolved.override_by(Source::Strength, strength::limit);
+    }
+    if resolved.options().analyse_mode {
+        resolved.override_by(Source::Analysis, Options::disable_randomness);
+    }
+    resolved
+}
+
+/// What the engine is used for unless it searches without limits.
 fn use_of(options: &Options) -> Use {
     match options.analyse_mode {
         true => Use::Analysis,

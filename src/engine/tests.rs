@@ -50,15 +50,9 @@ impl Memory {
 fn engine(load: Load) -> (Engine, Arc<Memory>, Receiver<Ended>) {
     let memory = Arc::new(Memory::default());
     let (tell, told) = channel();
-    let engine = Engine::new(
-        Options::default(),
-        BTreeSet::new(),
-        load,
-        memory.clone(),
-        move |ended| {
-            let _ = tell.send(ended);
-        },
-    );
+    let engine = Engine::new(Layers::default(), load, memory.clone(), move |ended| {
+        let _ = tell.send(ended);
+    });
     (engine, memory, told)
 }
 

@@ -64,12 +64,25 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Sets the option called `name` (in any case) from text. An option or backend of lc0 that Scorn does not have is
-    /// accepted; what there is to say about it is returned.
+    /// Sets the option called `name` (in any case) from text.
     ///
     /// # Errors
     /// When there is no such option or the value does not fit; nothing changes then.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<Option<String>, OptionError> {
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
+        self.values.set(name, value)?;
+        self.names.extend(Options::name_of(name));
+        Ok(())
+    }
+
+    /// The same, but options and backends of lc0 that Scorn does not have are accepted; the message about them is returned.
+    ///
+    /// # Errors
+    /// When there is no such option, here or in lc0, or the value does not fit; nothing changes then.
+    pub fn set_as_in_lc0(
+        &mut self,
+        name: &str,
+        value: &str,
+    ) -> Result<Option<String>, OptionError> {
         let note = self.values.set_as_in_lc0(name, value)?;
         self.names.extend(Options::name_of(name));
         Ok(note)
@@ -132,18 +145,21 @@ impl Layers {
         resolved
     }
 
-    /// The same without network and profiles: what configuration file and user have set.
-    pub fn without_recommendations(&self) -> Layers {
-        Layers {
+    /// The options as user and configuration file have set them, without network and profiles.
+    pub fn as_set(&self) -> Options {
+        let layers = Layers {
             network: Layer::default(),
             profile: Layer::default(),
             ..self.clone()
-        }
+        };
+        layers.resolve().into_options()
     }
 
-    /// Whether the user or the configuration file has set the option with this name in the table.
-    pub fn is_set_by_user(&self, name: &str) -> bool {
-        self.user.sets(name) || self.file.sets(name)
+    /// Which of user and configuration file decides the option with this name in the table, if one of them has set it.
+    pub fn setter_of(&self, name: &str) -> Option<Source> {
+        let layers = [(Source::User, &self.user), (Source::File, &self.file)];
+        let setter = layers.iter().find(|(_, layer)| layer.sets(name));
+        setter.map(|(source, _)| *source)
     }
 }
 
@@ -202,13 +218,12 @@ mod tests {
         layers.file.set("CPuct", "5").unwrap();
         layers.profile.set("CPuct", "4").unwrap();
         assert_eq!(sources(&layers), (5.0, Source::File));
-        assert_eq!(sources(&layers.without_recommendations()).1, Source::File);
+        assert_eq!(layers.as_set().cpuct, 5.0);
+        assert_eq!(layers.setter_of("CPuct"), Some(Source::File));
         layers.file.remove("CPuct");
         assert_eq!(sources(&layers), (4.0, Source::Profile));
-        assert_eq!(
-            sources(&layers.without_recommendations()).1,
-            Source::Default
-        );
+        assert_eq!(layers.as_set().cpuct, 1.745);
+        assert_eq!(layers.setter_of("CPuct"), None);
         assert_eq!(layers.resolve().options().fpu_value, 0.5);
         assert_eq!(layers.resolve().source_of("FpuValue"), Source::Network);
     }
@@ -222,10 +237,12 @@ mod tests {
         assert_eq!(resolved.source_of("RootChoice"), Source::User);
         assert_eq!(*resolved.options(), Options::default());
         assert!(layers.user.set("CPuct", "x").is_err() && !layers.user.sets("CPuct"));
-        assert!(layers.user.set("MaxPrefetch", "3").unwrap().is_some());
+        assert!(layers.user.set("MaxPrefetch", "3").is_err());
+        let note = layers.user.set_as_in_lc0("MaxPrefetch", "3").unwrap();
+        assert!(note.is_some_and(|note| note.contains("MaxPrefetch")));
         let settings = [("RootChoice", "visits".to_owned())];
         assert_eq!(layers.user.settings(), settings);
-        assert!(layers.is_set_by_user("RootChoice") && !layers.is_set_by_user("CPuct"));
+        assert_eq!(layers.setter_of("RootChoice"), Some(Source::User));
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod listener;
 pub mod output;
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::VecDeque,
     io::BufRead,
     path::Path,
     sync::{
@@ -32,7 +32,7 @@ use crate::{
     config_file,
     engine::{Asked, Ended, Engine, loader::Retry},
     files::{LineEnd, read_line, skip_line},
-    options::{BUTTONS, CONFIG_FILE, Options},
+    options::{BUTTONS, CONFIG_FILE, layers::Layers},
     player::Load,
 };
 
@@ -89,18 +89,12 @@ enum Next {
 }
 
 /// Speaks UCI until `quit` or the end of `input`. At the end of the input the running search is finished first, if it
-/// has an end. `by_hand` names the options that were set on purpose, so that no profile sets them.
-pub fn run(
-    input: impl BufRead + Send + 'static,
-    output: &Output,
-    options: Options,
-    by_hand: BTreeSet<&'static str>,
-    load: Load,
-) {
+/// has an end. `layers` are the options of configuration file and command line.
+pub fn run(input: impl BufRead + Send + 'static, output: &Output, layers: Layers, load: Load) {
     let (sender, events) = mpsc::channel();
     let reader = sender.clone();
     thread::spawn(move || read_lines(input, &reader));
-    Session::new(sender, output.clone(), options, by_hand, load).run(&events);
+    Session::new(sender, output.clone(), layers, load).run(&events);
 }
 
 /// Sends all lines; what is not UTF-8 is replaced, and refused later as an unknown word.
@@ -141,31 +135,19 @@ struct Session {
 }
 
 impl Session {
-    fn new(
-        sender: Sender<Event>,
-        output: Output,
-        options: Options,
-        by_hand: BTreeSet<&'static str>,
-        load: Load,
-    ) -> Session {
-        let log_file = options.log_file.clone();
+    fn new(sender: Sender<Event>, output: Output, layers: Layers, load: Load) -> Session {
         let on_finished = move |ended| {
             // The loop may be gone already.
             let _ = sender.send(Event::SearchEnded(ended));
         };
-        let engine = Engine::new(
-            options,
-            by_hand,
-            load,
-            Arc::new(output.clone()),
-            on_finished,
-        );
+        let engine = Engine::new(layers, load, Arc::new(output.clone()), on_finished);
         let mut session = Session {
             engine,
             output,
             waiting: VecDeque::new(),
             input_ended: false,
         };
+        let log_file = session.engine.options().log_file.clone();
         session.open_log(&log_file);
         if session.engine.options().preload {
             session.engine.preload();

@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng};
 use scorn::{
     chess::setup,
     network::hash::HashEvaluator,
-    options::Options,
+    options::{Options, layers::Layers},
     uci::{self, command, output::Output},
 };
 
@@ -115,20 +115,12 @@ fn an_engine_survives_random_commands() {
     let input = input.replace("ponder ", "").replace("infinite ", "");
     let written = Shared::default();
     let output = Output::new(Box::new(written.clone()));
-    let options = Options {
-        threads: 1,
-        ..Options::default()
-    };
+    let mut layers = Layers::default();
+    layers.user.set("Threads", "1").unwrap();
     let load = Arc::new(|_: &Options, _| -> anyhow::Result<_> {
         Ok(Arc::new(HashEvaluator) as Arc<dyn scorn::network::Evaluator>)
     });
-    uci::run(
-        Cursor::new(input),
-        &output,
-        options,
-        Default::default(),
-        load,
-    );
+    uci::run(Cursor::new(input), &output, layers, load);
     let text = String::from_utf8(written.0.lock().clone()).unwrap();
     let answers = text.lines().filter(|l| l.starts_with("bestmove ")).count();
     assert!(!text.contains("crashed"));

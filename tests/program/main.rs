@@ -10,6 +10,7 @@ mod files;
 mod gpu_script;
 mod matches;
 mod network_commands;
+mod options_command;
 mod options_doc;
 mod profiles;
 mod reports;

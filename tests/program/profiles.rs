@@ -281,7 +281,7 @@ fn a_game_at_odds_is_recognised_and_the_next_game_forgets_it() {
     let lines = session.until("bestmove");
     assert_eq!(
         profile_lines(&lines),
-        ["none: an analysis without end goes by the options as they were set"]
+        ["none: an infinite analysis uses the options as they were set"]
     );
     assert!(
         !lines.iter().any(|line| line.contains("models")),
@@ -408,7 +408,7 @@ fn what_was_set_by_hand_stays() {
     assert_eq!(
         profile_lines(&lines),
         [
-            "odds given + known opponent: OpponentWeights <built in human 1500>; set by hand and left alone: ScLimit"
+            "odds given + known opponent: OpponentWeights <built in human 1500>; unchanged: ScLimit (set by user)"
         ]
     );
     session.ask("setoption name ScLimit value 1000000000");
@@ -428,7 +428,9 @@ fn what_was_set_by_hand_stays() {
     let lines = session.ask(&format!("position fen {QUEEN}"));
     assert_eq!(
         profile_lines(&lines),
-        ["odds given + known opponent: ScLimit 28; set by hand and left alone: OpponentWeights"]
+        [
+            "odds given + known opponent: ScLimit 28; unchanged: OpponentWeights (OpponentRating set by user)"
+        ]
     );
     session.end();
     let mut session = Session::with(&["-b", "hash", "--profiles", "off"]);

@@ -266,7 +266,7 @@ fn played_with(network: &Path) {
 }
 
 #[test]
-fn a_network_asks_for_constants_and_what_is_set_by_hand_counts_more() {
+fn a_network_recommends_constants_and_the_user_decides() {
     let folder = tempfile::tempdir().unwrap();
     let [checkpoint, network] = ["checkpoint", "x.onnx"].map(|name| folder.path().join(name));
     let (checkpoint, network) = (text(&checkpoint), text(&network));
@@ -306,18 +306,18 @@ fn a_network_asks_for_constants_and_what_is_set_by_hand_counts_more() {
     assert_eq!(
         ["CPuct", "FpuValue", "RootChoice"].map(|name| constant("b", name)),
         ["3", "0.41", "lcb"],
-        "what the built-in network asks for, but for what was set"
+        "the built-in network's recommendations, unless the user decides"
     );
     // In a chess program it is told.
     let mut session = Session::with(&["--weights", network, "--cpuct", "2"]);
     session.ask("position startpos");
     let (_, lines) = session.go("go nodes 2");
-    let told = "the network asks for CPuct 2.5, FpuValue 0.5 where nothing was set by hand";
+    let told = "the network recommends CPuct 2.5 (user: 2), FpuValue 0.5";
     assert!(lines.iter().any(|line| line.contains(told)), "{lines:?}");
 }
 
 #[test]
-fn a_network_that_is_found_asks_as_one_that_is_named_and_a_person_in_its_place_does_not() {
+fn a_network_that_is_found_recommends_as_a_named_one_and_a_person_in_its_place_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let [checkpoint, network] = ["x.checkpoint", "x.onnx"].map(|name| folder.path().join(name));
     let (checkpoint, network) = (text(&checkpoint), text(&network));
@@ -341,10 +341,7 @@ fn a_network_that_is_found_asks_as_one_that_is_named_and_a_person_in_its_place_d
     found.stdin.take().unwrap().write_all(input).unwrap();
     let output = found.wait_with_output().unwrap();
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        told.contains("the network asks for CPuct 2.5 where"),
-        "{told}"
-    );
+    assert!(told.contains("the network recommends CPuct 2.5"), "{told}");
     let person = [
         "--limit-strength",
         "--human-weights",
@@ -355,7 +352,7 @@ fn a_network_that_is_found_asks_as_one_that_is_named_and_a_person_in_its_place_d
     let (_, lines) = session.go("go nodes 2");
     let is_reported = |text: &str| lines.iter().any(|line| line.contains(text));
     assert!(
-        is_reported("human: a player rated") && !is_reported("asks for"),
+        is_reported("human: a player rated") && !is_reported("recommends"),
         "{lines:?}"
     );
 }

@@ -28,7 +28,10 @@ use crate::{
         load::weights::{files_of, identities},
         opponent,
     },
-    options::{Effect, Options},
+    options::{
+        Effect, Options,
+        layers::{Resolved, Source},
+    },
     player::{Load, Player},
     search::Limits,
     terminal::tell,
@@ -97,23 +100,21 @@ impl AnalyzeArgs {
         self.html.is_some() || self.annotate.is_some()
     }
 
-    /// The options with what whole games need.
-    fn options(&self, options: Options, is_limit_set: bool) -> Options {
-        let mut options = options;
-        if options.analyse_mode {
-            options.disable_randomness();
+    /// The options with what the review of whole games needs.
+    fn options(&self, mut resolved: Resolved) -> Options {
+        if resolved.options().analyse_mode {
+            resolved.override_by(Source::Analysis, Options::disable_randomness);
         }
-        if !self.is_reviewed() {
-            return options;
+        if self.is_reviewed() {
+            let is_limit_set = resolved.source_of("ScLimit") != Source::Default;
+            resolved.override_by(Source::Command, |options| {
+                options.multi_pv = options.multi_pv.max(REVIEW_LINES);
+                if !is_limit_set {
+                    options.sc_limit = REVIEW_LIMIT;
+                }
+            });
         }
-        Options {
-            multi_pv: options.multi_pv.max(REVIEW_LINES),
-            sc_limit: match is_limit_set {
-                true => options.sc_limit,
-                false => REVIEW_LIMIT,
-            },
-            ..options
-        }
+        resolved.into_options()
     }
 
     fn items(&self) -> Result<Items> {
@@ -168,18 +169,13 @@ impl AnalyzeArgs {
     }
 }
 
-/// Runs `scorn analyze`. `is_limit_set` says whether somebody has set ScLimit.
+/// Runs `scorn analyze`.
 ///
 /// # Errors
 /// When the network cannot be loaded, a file cannot be read or written, or some positions were not understood (the
 /// others are analysed nevertheless).
-pub fn command(
-    args: &AnalyzeArgs,
-    options: Options,
-    is_limit_set: bool,
-    load: &Load,
-) -> Result<()> {
-    let options = args.options(options, is_limit_set);
+pub fn command(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
+    let options = args.options(resolved);
     let count = args.count()?;
     let limits = args.limits(&options);
     // What cannot be analysed leaves no empty file.

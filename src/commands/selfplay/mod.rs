@@ -4,10 +4,7 @@ mod args;
 mod display;
 mod setup;
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, atomic::Ordering},
-};
+use std::sync::{Arc, atomic::Ordering};
 
 use anyhow::{Result, ensure};
 use serde_json::{Map, Value, json};
@@ -18,7 +15,7 @@ use self::{
     setup::{check_meaning, different_games, plan, work},
 };
 use crate::{
-    options::{Options, PLAIN_PUCT},
+    options::{PLAIN_PUCT, layers::Layers},
     player::Load,
     selfplay::{
         controller::{Aim, Controller},
@@ -37,24 +34,20 @@ const FIRST_LIMIT: u32 = 5;
 ///
 /// # Errors
 /// When the options, the book, a network or the folder cannot be used; the folder stays as it is then.
-pub fn command(
-    args: &SelfplayArgs,
-    options: &Options,
-    by_hand: &BTreeSet<&'static str>,
-    load: &Load,
-) -> Result<()> {
-    check_meaning(options)?;
+pub fn command(args: &SelfplayArgs, layers: &Layers, load: &Load) -> Result<()> {
+    let options = layers.as_set();
+    check_meaning(&options)?;
     let set_by_tau = args.tau.iter().flat_map(|tau| tau.settings());
     for (name, _) in set_by_tau {
         ensure!(
-            !by_hand.contains(name),
+            layers.setter_of(name).is_none(),
             "--tau sets {name}, too: give one or the other"
         );
     }
-    let mut plan = plan(args, options, by_hand, load)?;
+    let mut plan = plan(args, layers, load)?;
     warn(args, &plan);
     let mut balance = balance(args, &mut plan)?;
-    let work = work(args, options, &plan);
+    let work = work(args, &options, &plan);
     let numbers: Vec<u64> = (0..args.games)
         .filter(|number| number % args.shard.count == args.shard.index)
         .collect();

@@ -1,6 +1,6 @@
 //! From flags and options to what is played: sides, networks, openings, terms.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use shakmaty::Color;
@@ -11,10 +11,10 @@ use crate::{
     game::{adjudicate::Rules, openings::Book},
     network::{
         Evaluator, cores,
-        load::wishes::adapted,
+        load::wishes::recommended_options,
         opponent::{self, Networks},
     },
-    options::{Options, ScSampling, settings},
+    options::{Options, ScSampling, layers::Layers, settings},
     player::Load,
     selfplay::{
         driver,
@@ -59,18 +59,14 @@ pub(super) fn different_games(plan: &Plan) -> Option<u64> {
     Some(starts as u64)
 }
 
-pub(super) fn plan(
-    args: &SelfplayArgs,
-    options: &Options,
-    by_hand: &BTreeSet<&'static str>,
-    load: &Load,
-) -> Result<Plan> {
-    let mut both = options.clone();
+pub(super) fn plan(args: &SelfplayArgs, layers: &Layers, load: &Load) -> Result<Plan> {
+    let options = &layers.as_set();
+    let mut both = layers.clone();
     for (name, value) in args.tau.iter().flat_map(|tau| tau.settings()) {
-        both.set(name, value)?;
+        both.user.set(name, value)?;
     }
     let side = |text: &str, name| {
-        let options = side_options(&both, by_hand, text);
+        let options = side_options(&both, text);
         options.with_context(|| format!("--{name} {text}"))
     };
     let sides = [side(&args.a, "a")?, side(&args.b, "b")?];
@@ -124,19 +120,19 @@ pub(super) fn plan(
 }
 
 /// The options of one side. What concerns the whole run cannot be a side's.
-fn side_options(both: &Options, by_hand: &BTreeSet<&'static str>, text: &str) -> Result<Options> {
-    let (mut options, mut by_hand) = (both.clone(), by_hand.clone());
-    // What a network asks for would cost much of the time, and games of integers alone are the same on every machine.
-    by_hand.insert("RefineWeights");
+fn side_options(both: &Layers, text: &str) -> Result<Options> {
+    let mut layers = both.clone();
     for setting in settings(text) {
         let (name, value) = setting?;
-        options.set(name, value)?;
-        if let Some(row) = options.row(name) {
-            ensure!(!row.is_only_uci, "{name} means nothing to self-play");
-            by_hand.insert(row.name);
-        }
+        layers.user.set(name, value)?;
+        let row = Options::default().row(name);
+        let is_only_uci = row.is_some_and(|row| row.is_only_uci);
+        ensure!(!is_only_uci, "{name} means nothing to self-play");
     }
-    let options = adapted(options, &by_hand);
+    layers.network = recommended_options(&layers.as_set().weights_file);
+    // A second network would cost much of the time, and games of integers alone are the same on every machine.
+    layers.network.remove("RefineWeights");
+    let (options, both) = (layers.resolve().into_options(), both.as_set());
     check_meaning(&options)?;
     ensure!(
         (options.seed, options.threads) == (both.seed, both.threads),

@@ -16,8 +16,8 @@ use crate::{
     dataset::searched::is_searched,
     files::{self, output::NewFile},
     labeling::policy_stats,
-    network::{Evaluator, compose::decorators::Decorators, load::wishes::adapted, opponent::Role},
-    options::Options,
+    network::{Evaluator, compose::decorators::Decorators, load::wishes, opponent::Role},
+    options::layers::Layers,
     pgn::{LIMIT_TAG, ReadError, Reader},
     player::Load,
     selfplay::{
@@ -123,23 +123,16 @@ struct FileStats {
 ///
 /// # Errors
 /// When a file cannot be read or written, or some games are broken (the others are counted and told nevertheless).
-pub fn command(
-    args: &StatsArgs,
-    options: &Options,
-    by_hand: &BTreeSet<&'static str>,
-    load: &Load,
-) -> Result<()> {
+pub fn command(args: &StatsArgs, layers: &Layers, load: &Load) -> Result<()> {
     args.check_limits()?;
     // Begun before the work, so that what stands in the way is told at once.
     let html = args.html.as_ref();
     let html = html.map(|path| NewFile::create(path, args.force, &args.files));
     let html = html.transpose()?;
     let network = args.network.as_ref().map(|weights| {
-        let options = Options {
-            weights_file: weights.clone(),
-            ..options.clone()
-        };
-        let options = adapted(options, by_hand);
+        let mut layers = layers.clone();
+        layers.user.set("WeightsFile", weights)?;
+        let options = wishes::resolve(&layers).into_options();
         let backend = load(&options, Role::Main)?;
         anyhow::Ok(Decorators::of(&options, Role::Main).over(backend))
     });

@@ -1,0 +1,111 @@
+//! `scorn options`: every option with its value in force, who decides it, and its default.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use shakmaty::Position;
+
+use crate::{
+    chess::setup,
+    engine::{Go, settings::Settings},
+    options::{
+        OptionRow, Options,
+        layers::{Layers, Resolved},
+    },
+    terminal::tell,
+};
+
+/// Shown below the options.
+const EXAMPLES: &str = "\
+Examples:
+  scorn options --changed
+  scorn options --changed --weights network.onnx --config my.config
+  scorn options --changed --fen \"rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1\"";
+
+/// Print the options in force, with the source of each.
+///
+/// Every flag of "scorn uci" is accepted. The sources, from the weakest to the strongest: default, network (recommended in
+/// its metadata), profile (needs --fen), configuration file, user (a flag), strength limit, analysis mode.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct OptionsArgs {
+    /// Print only options whose values in force differ from their defaults.
+    #[arg(long)]
+    pub changed: bool,
+    /// Position of a game in which the engine plays the side to move, for profiles: a FEN or "startpos", with
+    /// "moves e2e4 e7e5" after it for the moves played.
+    #[arg(long, value_name = "FEN")]
+    pub fen: Option<String>,
+    /// The engine's clock at the start of that game, in seconds, for profiles that depend on it.
+    #[arg(long, value_name = "SECONDS", requires = "fen")]
+    pub clock: Option<u64>,
+    /// Print one JSON object per option.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs `scorn options`.
+///
+/// # Errors
+/// When the position is not legal or nothing can be written.
+pub fn command(args: &OptionsArgs, layers: Layers) -> Result<()> {
+    let note = Arc::new(|text: &str| tell(format_args!("scorn: {text}")));
+    let mut settings = Settings::new(layers, note);
+    if let Some(text) = &args.fen {
+        let game = setup::history_from_text(text).with_context(|| text.clone())?;
+        settings.see_position(&game);
+        let clock = args.clock.map(Duration::from_secs);
+        let go = Go {
+            wtime: clock.filter(|_| game.position().turn().is_white()),
+            btime: clock.filter(|_| game.position().turn().is_black()),
+            ..Go::default()
+        };
+        settings.begin(&go, &game, false);
+    }
+    print(args, settings.resolved())
+}
+
+/// Prints the options, one a line.
+fn print(args: &OptionsArgs, resolved: &Resolved) -> Result<()> {
+    let (rows, defaults) = (resolved.options().rows(), Options::default().rows());
+    if !args.json {
+        say!("{}", line("OPTION", "VALUE", "SOURCE", "DEFAULT"));
+    }
+    for (row, default) in rows.iter().zip(&defaults) {
+        if args.changed && row.default == default.default {
+            continue;
+        }
+        let source = resolved.source_of(row.name).to_string();
+        match args.json {
+            true => say!("{}", as_json(row, &source, &default.default)),
+            false => {
+                let (value, default) = (shown(&row.default), shown(&default.default));
+                say!("{}", line(row.name, value, &source, default));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// As UCI writes it: an empty text would be invisible.
+fn shown(value: &str) -> &str {
+    match value {
+        "" => "<empty>",
+        value => value,
+    }
+}
+
+fn line(name: &str, value: &str, source: &str, default: &str) -> String {
+    format!("{name:<30} {value:<24} {source:<18} {default}")
+}
+
+fn as_json(row: &OptionRow, source: &str, default: &str) -> String {
+    let row = json!({
+        "name": row.name,
+        "value": row.default,
+        "source": source,
+        "default": default,
+    });
+    row.to_string()
+}
