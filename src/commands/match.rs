@@ -186,7 +186,7 @@ impl MatchArgs {
         Ok(Rules {
             win: self.resign.or(self.adjudicate.then_some(usual_win)),
             draw: self.draw.or(self.adjudicate.then_some(usual_draw)),
-            longest: self.longest.map(|plies| plies as usize),
+            max_plies: self.longest.map(|plies| plies as usize),
             tables,
         })
     }

@@ -1,7 +1,7 @@
-//! When a game is over: by the rules of chess, or because going on would only cost time.
+//! When a game is over: by the rules of chess, or by adjudication.
 //!
-//! A position that comes up for the third time and fifty moves without progress end a game when they are on the board, not
-//! when somebody could claim them by a move still to be played.
+//! Threefold repetition and the fifty-move rule end a game when they are on the board, not when a player could claim
+//! them with the next move.
 
 use std::{str::FromStr, sync::Arc};
 
@@ -23,18 +23,18 @@ pub enum Ending {
     Repetition,
     /// Fifty moves of both sides without a capture or a pawn move.
     FiftyMoves,
-    /// Both sides have seen one of them winning for long enough.
+    /// Both sides' evaluations have agreed on a win for long enough.
     AgreedWin,
-    /// Both sides have seen nothing for long enough.
+    /// Both sides' evaluations have been close to 0 for long enough.
     AgreedDraw,
-    /// Endgame tablebases know the result.
+    /// Endgame tablebases give the result.
     Tablebase,
-    /// The game was too long.
+    /// The game reached its maximum length.
     Length,
 }
 
 impl Ending {
-    /// In words, for people.
+    /// The reason as text.
     pub fn words(self) -> &'static str {
         match self {
             Ending::Checkmate => "checkmate",
@@ -49,7 +49,7 @@ impl Ending {
         }
     }
 
-    /// Whether the rules of chess say so.
+    /// Whether the rules of chess ended the game.
     pub fn is_by_rules(self) -> bool {
         matches!(
             self,
@@ -65,9 +65,9 @@ impl Ending {
 /// The end of a game.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Who won.
+    /// The result.
     pub outcome: KnownOutcome,
-    /// Why.
+    /// The reason.
     pub ending: Ending,
 }
 
@@ -103,38 +103,38 @@ pub fn by_rules(history: &History) -> Option<Verdict> {
     Some(Verdict::draw(ending))
 }
 
-/// A game is drawn when every value of so many plies is this near to 0.
+/// A game is drawn when every value of this many plies is this close to 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DrawRule {
     /// Moves before this number do not count.
     pub from_move: u32,
-    /// Plies, so moves of both sides.
+    /// Plies (moves of both sides).
     pub plies: u32,
-    /// The largest value.
+    /// Maximum absolute value.
     pub value: f64,
 }
 
-/// A game is won when every value of so many plies says so.
+/// A game is won when every value of this many plies is this large for one side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WinRule {
-    /// Plies, so moves of both sides.
+    /// Plies (moves of both sides).
     pub plies: u32,
-    /// The smallest value.
+    /// Minimum value.
     pub value: f64,
 }
 
-/// Why a text is no rule.
+/// Errors in the text of a rule.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum RuleError {
-    /// Of a win.
+    /// In a rule for wins.
     #[error("'{0}' is not as in 6,0.95: at least one ply, and a value above 0")]
     Win(String),
-    /// Of a draw.
+    /// In a rule for draws.
     #[error("'{0}' is not as in 35,16,0.05: a move number, at least one ply, and a value")]
     Draw(String),
 }
 
-/// Plies and a value that is not negative.
+/// Parses plies and a value that is not negative.
 fn plies_and_value(text: &str) -> Option<(u32, f64)> {
     let (plies, value) = text.split_once(',')?;
     let plies = plies.trim().parse().ok().filter(|&plies| plies > 0)?;
@@ -168,31 +168,31 @@ impl FromStr for DrawRule {
     }
 }
 
-/// When games end before the rules of chess end them. Values are in one unit for both sides, such as pawns.
+/// The adjudication rules. Values are in one unit for both sides, such as pawns.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    /// On which draws both sides agree.
+    /// When a game is adjudicated as a draw.
     pub draw: Option<DrawRule>,
-    /// On which wins both sides agree.
+    /// When a game is adjudicated as a win.
     pub win: Option<WinRule>,
-    /// Plies after which a game is drawn.
-    pub longest: Option<usize>,
-    /// Tables whose result is taken.
+    /// Maximum number of plies, after which a game is drawn.
+    pub max_plies: Option<usize>,
+    /// Tablebases that decide the game.
     pub tables: Option<Arc<Tables>>,
 }
 
-/// Watches one game.
+/// Applies the rules to one game.
 #[derive(Debug)]
 pub struct Adjudicator<'r> {
     rules: &'r Rules,
-    /// Plies for which White (above 0) or Black (below) was seen winning.
+    /// Number of plies for which White (above 0) or Black (below 0) was winning.
     won: i64,
-    /// Plies for which nothing was seen.
+    /// Number of plies for which the values were drawish.
     level: u32,
 }
 
 impl<'r> Adjudicator<'r> {
-    /// For a game that begins.
+    /// An adjudicator for a new game.
     pub fn new(rules: &'r Rules) -> Adjudicator<'r> {
         Adjudicator {
             rules,
@@ -201,7 +201,7 @@ impl<'r> Adjudicator<'r> {
         }
     }
 
-    /// Whether the game is over after a move, for which its side has told White's `value`, if it knew one.
+    /// Whether the game is over after a move. `value` is White's value from the mover's search, if there is one.
     pub fn after_move(&mut self, history: &History, value: Option<f64>) -> Option<Verdict> {
         self.count(history, value);
         let by_rules = by_rules(history);
@@ -222,8 +222,8 @@ impl<'r> Adjudicator<'r> {
         if let Some(verdict) = self.by_tables(history) {
             return Some(verdict);
         }
-        let is_too_long = |longest| history.len() > longest;
-        let is_too_long = self.rules.longest.is_some_and(is_too_long);
+        let is_too_long = |max_plies| history.len() > max_plies;
+        let is_too_long = self.rules.max_plies.is_some_and(is_too_long);
         is_too_long.then(|| Verdict::draw(Ending::Length))
     }
 
@@ -239,7 +239,7 @@ impl<'r> Adjudicator<'r> {
         }
         if let Some(rule) = self.rules.draw {
             let position = history.position();
-            // Of the move that was played: Black's has made the number one larger.
+            // The number of the played move: a move of Black has already increased the counter.
             let number = position.fullmoves().get() - u32::from(position.turn() == Color::White);
             let is_late = number >= rule.from_move;
             let is_level = is_late && value.is_some_and(|value| value.abs() <= rule.value);
@@ -247,7 +247,7 @@ impl<'r> Adjudicator<'r> {
         }
     }
 
-    /// Tables know the result right after a capture or pawn move; the fifty-move rule is in it.
+    /// Tablebases give the result right after a capture or pawn move, with the fifty-move rule included.
     fn by_tables(&self, history: &History) -> Option<Verdict> {
         let position = history.position();
         let result = self.rules.tables.as_ref()?.result(position)?;
@@ -315,8 +315,8 @@ mod tests {
         assert_eq!(over, Verdict::draw(Ending::Repetition));
     }
 
-    /// What is said after these values for White, told in turn by the two sides.
-    fn told(rules: &Rules, values: &[Option<f64>]) -> Vec<Option<KnownOutcome>> {
+    /// The results after these values for White, given in turn by the two sides.
+    fn verdicts(rules: &Rules, values: &[Option<f64>]) -> Vec<Option<KnownOutcome>> {
         let history = game(Some("4k3/8/8/8/8/8/4P3/4K3 w - - 0 60"), "");
         let mut adjudicator = Adjudicator::new(rules);
         let mut after = |&value| adjudicator.after_move(&history, value);
@@ -337,20 +337,20 @@ mod tests {
             }),
             ..Rules::default()
         };
-        let told = |values: &[f64]| {
+        let verdicts = |values: &[f64]| {
             let values: Vec<_> = values.iter().map(|&v| v.is_finite().then_some(v)).collect();
-            told(&rules, &values)
+            verdicts(&rules, &values)
         };
         let white = Some(KnownOutcome::Decisive {
             winner: Color::White,
         });
         let mut expected = vec![None; 5];
         expected.push(white);
-        assert_eq!(told(&[12.0; 6]), expected);
+        assert_eq!(verdicts(&[12.0; 6]), expected);
         let black = Some(KnownOutcome::Decisive {
             winner: Color::Black,
         });
-        assert_eq!(*told(&[-6.0; 6]).last().unwrap(), black);
+        assert_eq!(*verdicts(&[-6.0; 6]).last().unwrap(), black);
         let unknown = f64::NAN;
         for values in [
             &[5.9; 12][..],
@@ -359,9 +359,12 @@ mod tests {
             &[12.0, 12.0, 12.0, 12.0, 12.0, unknown, 12.0],
             &[0.05; 15],
         ] {
-            assert_eq!(*told(values).last().unwrap(), None, "{values:?}");
+            assert_eq!(*verdicts(values).last().unwrap(), None, "{values:?}");
         }
-        assert_eq!(*told(&[0.05; 16]).last().unwrap(), Some(KnownOutcome::Draw));
+        assert_eq!(
+            *verdicts(&[0.05; 16]).last().unwrap(),
+            Some(KnownOutcome::Draw)
+        );
     }
 
     #[test]
@@ -397,7 +400,7 @@ mod tests {
                 plies: 2,
                 value: 0.1,
             }),
-            longest: Some(4),
+            max_plies: Some(4),
             ..Rules::default()
         };
         let endings = |unknown: usize| {
@@ -425,20 +428,20 @@ mod tests {
             tables: Some(Arc::new(tables)),
             ..Rules::default()
         };
-        let told = |fen: &str, moves: &str| {
+        let verdicts = |fen: &str, moves: &str| {
             let verdict = Adjudicator::new(&rules).after_move(&game(Some(fen), moves), None);
             verdict.map(|verdict| (verdict.outcome, verdict.ending))
         };
         let win = |winner| Some((KnownOutcome::Decisive { winner }, Ending::Tablebase));
         // White takes the last pawn with a queen, or Black with a rook.
         let queen = "8/8/8/5k2/8/p7/8/Q3K3 w - - 9 50";
-        assert_eq!(told(queen, "a1a3"), win(Color::White));
-        assert_eq!(told(queen, "a1b1"), None);
+        assert_eq!(verdicts(queen, "a1a3"), win(Color::White));
+        assert_eq!(verdicts(queen, "a1b1"), None);
         assert_eq!(
-            told("r3k3/8/8/8/P7/8/8/4K3 b - - 9 50", "a8a4"),
+            verdicts("r3k3/8/8/8/P7/8/8/4K3 b - - 9 50", "a8a4"),
             win(Color::Black)
         );
         let draw = Some((KnownOutcome::Draw, Ending::Tablebase));
-        assert_eq!(told("6k1/8/8/8/8/6n1/r7/R3K3 w - - 9 50", "a1a2"), draw);
+        assert_eq!(verdicts("6k1/8/8/8/8/6n1/r7/R3K3 w - - 9 50", "a1a2"), draw);
     }
 }

@@ -1,6 +1,6 @@
-//! What every game needs, whoever plays it: where it begins ([`openings`], [`odds`]) and when it ends ([`adjudicate`]).
+//! The rules of a game, whoever plays it: its start ([`openings`], [`odds`]) and its end ([`adjudicate`]).
 //!
-//! Self-play, matches and analysis share it.
+//! Shared by self-play, matches and analysis.
 
 #![cfg_attr(
     not(test),

@@ -1,4 +1,4 @@
-//! Starts with odds: the normal position without some of one side's pieces.
+//! Odds positions: the normal start position without some of one side's pieces.
 
 use shakmaty::{
     Bitboard, CastlingMode, Chess, Color, EnPassantMode, File, FromSetup, Position, Rank, Role,
@@ -9,10 +9,10 @@ use thiserror::Error;
 use super::openings::Opening;
 use crate::chess::setup::{self, SetupError};
 
-/// Why a text is no odds.
+/// Errors in a specification of odds.
 #[derive(Debug, Error)]
 pub enum OddsError {
-    /// A word that is no piece.
+    /// A word that is not a piece.
     #[error(
         "odds '{0}': pieces as in queen, rook+knight or QRN, or a FEN in which White gives odds, expected"
     )]
@@ -20,20 +20,20 @@ pub enum OddsError {
     /// More pieces of a kind than there are.
     #[error("odds '{0}': there are not so many of these pieces")]
     TooMany(String),
-    /// The FEN.
+    /// The FEN is invalid.
     #[error(transparent)]
     Fen(#[from] SetupError),
-    /// The position that is left.
+    /// The remaining position is not legal.
     #[error("odds '{0}' leave no legal position")]
     Position(String),
 }
 
-/// The start in which `giver` gives the odds that the text names: pieces (`queen`, `rook+knight`, `QRN`; the queen's rook,
-/// knight and bishop go first, of the pawns that of the f-file), or the FEN of a position in which White gives them. For
-/// Black a FEN is mirrored, colours and all; after pieces White moves first.
+/// The start position in which `giver` gives the odds of `text`: pieces (`queen`, `rook+knight`, `QRN`; the queen's
+/// rook, knight and bishop are removed first, and of the pawns that on the f-file), or the FEN of a position in which
+/// White gives them. For Black a FEN is mirrored, including the colours; after pieces White moves first.
 ///
 /// # Errors
-/// When the text names no odds.
+/// When the text is not a valid specification of odds.
 pub fn start(text: &str, giver: Color) -> Result<Opening, OddsError> {
     let text = text.trim();
     let mut setup = if text.contains('/') {
@@ -58,7 +58,7 @@ pub fn start(text: &str, giver: Color) -> Result<Opening, OddsError> {
     })
 }
 
-/// The pieces that a text without a FEN names.
+/// Parses the pieces of a text that is not a FEN.
 fn pieces(text: &str) -> Result<Vec<Role>, OddsError> {
     let mut roles = Vec::new();
     for word in text.split(['+', ',', ' ']).filter(|word| !word.is_empty()) {
@@ -82,7 +82,7 @@ fn pieces(text: &str) -> Result<Vec<Role>, OddsError> {
     Ok(roles)
 }
 
-/// The normal start without these pieces of White.
+/// The normal start position without these pieces of White.
 fn without(roles: &[Role], text: &str) -> Result<Setup, OddsError> {
     let mut setup = Setup::initial();
     for &role in roles {

@@ -1,5 +1,5 @@
-//! Where games begin: books of positions (EPD, or FENs one a line) and of games (PGN), and the order in which a seed takes
-//! them.
+//! Start positions of games: books of positions (EPD, or one FEN per line) and of games (PGN), and their order by a
+//! seed.
 
 use std::path::{Path, PathBuf};
 
@@ -13,12 +13,12 @@ use crate::{
     pgn::Reader,
 };
 
-/// A beginning of a game.
+/// An opening.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// The position that engines and PGN are told.
+    /// The position that engines and PGN start from.
     pub start: Chess,
-    /// What was played from there, before anybody thinks.
+    /// The moves from there to the first searched move.
     pub moves: Vec<PackedMove>,
 }
 
@@ -40,7 +40,7 @@ impl Opening {
         history
     }
 
-    /// Whether it has castling rights that only Chess960 knows.
+    /// Whether it has castling rights that exist only in Chess960.
     pub fn needs_chess960(&self) -> bool {
         let position = &self.start;
         position.castles().mode() == CastlingMode::Chess960 && position.castles().any()
@@ -50,20 +50,20 @@ impl Opening {
 /// Why a book cannot be used.
 #[derive(Debug, Error)]
 pub enum BookError {
-    /// The file.
+    /// The file cannot be read.
     #[error("{0:#}")]
     File(anyhow::Error),
-    /// One of its positions or games.
+    /// One of its positions or games is invalid.
     #[error("{file}, {place}: {reason}")]
     Entry {
-        /// The book.
+        /// The file name.
         file: String,
-        /// Line or byte.
+        /// Line number or byte offset.
         place: String,
         /// What is wrong.
         reason: String,
     },
-    /// Nothing to play.
+    /// The book is empty.
     #[error("{0}: there is no position in it")]
     Empty(String),
 }
@@ -76,18 +76,19 @@ pub struct Book {
 }
 
 impl Book {
-    /// The book of the one normal start.
+    /// A book with only the normal start position.
     pub fn standard() -> Book {
         Book {
             openings: vec![Opening::standard()],
         }
     }
 
-    /// Reads a whole file; it may be `.gz` or `.zst`. What is named `.pgn` holds games, all others positions.
+    /// Reads a whole file, which may be compressed (`.gz` or `.zst`). A `.pgn` file holds games, all others
+    /// positions.
     ///
     /// # Errors
-    /// When it cannot be read, when a position or game of it is wrong or over, or when it holds none: a match is not begun
-    /// with a book that breaks off.
+    /// When it cannot be read, when one of its positions or games is invalid or over, or when it is empty: a match
+    /// must not start with a damaged book.
     pub fn open(path: &Path) -> Result<Book, BookError> {
         let openings = if is_pgn(path) {
             from_pgn(path)?
@@ -111,8 +112,8 @@ impl Book {
         &self.openings
     }
 
-    /// So many openings in an order that the seed alone decides, today and in later versions; without a seed in the
-    /// file's. When all were taken, they come again.
+    /// `count` openings in an order that depends only on the seed, in all versions; without a seed in the file's
+    /// order. After the last one they repeat.
     pub fn ordered(&self, seed: Option<u64>, count: usize) -> impl Iterator<Item = &Opening> {
         let mut order: Vec<usize> = (0..self.openings.len()).collect();
         if let Some(seed) = seed {
@@ -123,7 +124,7 @@ impl Book {
     }
 }
 
-/// The output of SplitMix64 (G. Steele, D. Lea, C. Flood, 2014) in this state, which makes any numbers look random.
+/// The output of SplitMix64 (G. Steele, D. Lea, C. Flood, 2014) in this state, which mixes the bits of a number.
 fn mixed(x: u64) -> u64 {
     mix(x.wrapping_add(0x9e37_79b9_7f4a_7c15))
 }
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_decides_the_order_and_everything_comes_up() {
+    fn a_seed_determines_the_order_of_all_openings() {
         let epd = book("a.epd", EPD).unwrap();
         let order = |seed| -> Vec<Opening> { epd.ordered(seed, 6).cloned().collect() };
         assert_eq!(order(None), [epd.openings(), epd.openings()].concat());
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_books_are_refused_with_the_place() {
+    fn bad_books_are_refused_with_their_location() {
         for (name, text, message) in [
             ("a.epd", "", "no position"),
             ("a.pgn", "\n", "no position"),
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_any_encoding_are_no_reason_to_refuse_a_book_and_endless_lines_are() {
+    fn any_encoding_of_names_is_accepted_and_endless_lines_are_not() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.epd");
         fs::write(&path, b"4k3/8/8/8/8/8/4P3/4K3 w - - id \"R\xe9ti\";\n").unwrap();

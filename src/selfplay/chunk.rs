@@ -1,9 +1,9 @@
-//! Training positions in lc0's format V6, as its training programs read them: chunks, which are gzipped files of one game.
+//! Training positions in lc0's format V6: chunks, which are gzipped files of one game.
 //!
-//! A position is 8356 bytes, packed and little-endian: version and input format; the visits' shares over the 1858 entries
-//! of the policy vector, -1 where a move is illegal; 104 planes, each with the bits of its bytes reversed; castling rights,
-//! side to move or en passant, rule 50, flags; then values, all of the side to move. The format is that of the lc0
-//! project's `trainingdata_v6.h`, in our words.
+//! A position has 8356 bytes, packed and little-endian: version and input format; the shares of the visits over the
+//! 1858 entries of the policy vector, -1 where a move is illegal; 104 planes, each with the bits of its bytes
+//! reversed; castling rights, side to move or en passant, rule 50, flags; then values, all for the side to move. The
+//! format is defined by the lc0 project's `trainingdata_v6.h`.
 
 use std::io::{Read, Write};
 
@@ -15,7 +15,7 @@ use shakmaty::{
 };
 
 use super::{
-    played::{By, Played, Reason, Thought},
+    played::{MoveSource, Played, Reason, SearchResult},
     records::{Sample, Sides, for_each_sample},
 };
 use crate::{
@@ -34,14 +34,14 @@ use crate::{
 pub const BYTES: usize = 8356;
 /// The history planes.
 pub const PLANES: usize = 104;
-/// More positions than any game has.
-const MOST: u64 = 20_000;
+/// Maximum number of positions in a chunk, more than any game has.
+const MAX_POSITIONS: u64 = 20_000;
 
 /// Bit of `invariance_info`: the best move is proven.
 const PROVEN: u8 = 1 << 3;
-/// The game was longer than allowed.
+/// The game reached the maximum length.
 const TOO_LONG: u8 = 1 << 4;
-/// The game was broken off.
+/// The game was ended early.
 const ADJUDICATED: u8 = 1 << 5;
 
 /// The values of a position, in the order of the file.
@@ -66,19 +66,19 @@ pub const VALUES: [&str; 15] = [
 /// A position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct V6 {
-    /// lc0's number of the input format: 1, or 2 where castling needs the rooks' files.
+    /// lc0's number of the input format: 1, or 2 where castling depends on the rooks' files.
     pub input_format: u32,
-    /// Shares of the visits; -1 for what is no legal move.
+    /// Shares of the visits; -1 for illegal moves.
     pub probabilities: Vec<f32>,
     /// Squares of the history planes; a1 is bit 0.
     pub planes: [u64; PLANES],
-    /// Own a side, own h side, the opponent's a side, its h side: 0 or 1, in format 2 the rook's file as a bit.
+    /// Own a side, own h side, the opponent's a side, its h side: 0 or 1; in format 2 the rook's file as a bit.
     pub castling: [u8; 4],
     /// 1 if Black is to move.
     pub black: u8,
     /// Plies since the last capture or pawn move.
     pub rule50: u8,
-    /// Flags.
+    /// Flags of the position (`PROVEN`, `TOO_LONG`, `ADJUDICATED` and others).
     pub invariance_info: u8,
     /// See [`VALUES`]; NaN is unknown.
     pub values: [f32; 15],
@@ -117,7 +117,7 @@ impl V6 {
         bytes.extend(self.q_st.to_le_bytes());
     }
 
-    /// The position of these bytes.
+    /// Reads a position.
     ///
     /// # Errors
     /// When they are of another version.
@@ -153,7 +153,7 @@ impl V6 {
         index.map_or(f32::NAN, |index| self.values[index])
     }
 
-    /// The position on the board as its side to move sees it, who is White here.
+    /// The position on the board as its side to move sees it, which plays White here.
     ///
     /// # Errors
     /// When the planes show none.
@@ -161,7 +161,7 @@ impl V6 {
         self.position_after(self.en_passant())
     }
 
-    /// The same, if a pawn has just passed over `ep_square`.
+    /// The position, if a pawn has just passed over `ep_square`.
     fn position_after(&self, ep_square: Option<Square>) -> Result<Chess> {
         ensure!(
             matches!(self.input_format, 1 | 2),
@@ -217,14 +217,14 @@ impl V6 {
         rooks
     }
 
-    /// Over which square a pawn has just passed: the planes of the position before tell.
+    /// The square that a pawn has just passed over, derived from the planes of the previous position.
     fn en_passant(&self) -> Option<Square> {
         let (now, before) = (self.planes[6], self.planes[13 + 6]);
         let passed = (before & !now) >> 48 & (now & !before) >> 32 & 0xff;
         (passed != 0).then(|| Square::new(40 + passed.trailing_zeros()))
     }
 
-    /// Over which squares a pawn may just have passed, where the planes of the position before are missing.
+    /// The squares that a pawn may just have passed over, if the planes of the previous position are missing.
     fn possible_en_passant(&self) -> impl Iterator<Item = Square> {
         let has_past = self.planes[13..26].iter().any(|&plane| plane != 0);
         let occupied = self.planes[..12].iter().fold(0, |all, plane| all | plane);
@@ -233,13 +233,13 @@ impl V6 {
         Bitboard(if has_past { 0 } else { passed << 40 }).into_iter()
     }
 
-    /// Checks what can be checked: the legal moves, shares that sum to 1, indices and values in their ranges.
+    /// Checks the position: legal moves, shares that sum to 1, indices and values in range.
     ///
     /// # Errors
-    /// At the first thing that is wrong.
+    /// At the first invalid field.
     pub fn verify(&self) -> Result<()> {
         let legal = legal_entries(&self.position()?);
-        // Without the position before, nothing tells whether a pawn may be taken in passing.
+        // Without the previous position, it is unknown whether a pawn may be taken en passant.
         let possible: Vec<Vec<bool>> = self
             .possible_en_passant()
             .filter_map(|square| Some(legal_entries(&self.position_after(Some(square)).ok()?)))
@@ -308,7 +308,7 @@ fn legal_entries(position: &Chess) -> Vec<bool> {
     legal
 }
 
-/// The bits of each byte the other way round.
+/// Reverses the bits of each byte.
 fn reversed(plane: u64) -> u64 {
     plane.reverse_bits().swap_bytes()
 }
@@ -337,10 +337,10 @@ impl Fields<'_> {
     }
 }
 
-/// The chunk of a game, packed; `None` if it has no samples.
+/// The compressed chunk of a game; `None` if it has no samples.
 ///
 /// # Errors
-/// When packing fails.
+/// When compression fails.
 pub fn of_game(game: &Played, sides: Sides, fill: [HistoryFill; 2]) -> Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     let castles = game.start.castles();
@@ -357,7 +357,7 @@ pub fn of_game(game: &Played, sides: Sides, fill: [HistoryFill; 2]) -> Result<Op
     if bytes.is_empty() {
         return Ok(None);
     }
-    // No time and no name in the header: the same game is the same file.
+    // No time and no name in the header, so that the same game gives the same file.
     let mut packer = GzBuilder::new().write(Vec::new(), Compression::default());
     packer.write_all(&bytes)?;
     Ok(Some(packer.finish()?))
@@ -368,21 +368,21 @@ fn position(game: &Played, sample: &Sample<'_>, format: InputFormat, fill: Histo
     let turn = position.turn();
     let black = turn.is_black();
     let planes = encode(sample.history.plies(), format, fill);
-    let thought = sample.thought;
+    let search_result = sample.search_result;
     let (result_q, result_d) = match game.outcome {
         KnownOutcome::Draw => (0.0, 1.0),
         KnownOutcome::Decisive { winner } => (if winner == turn { 1.0 } else { -1.0 }, 0.0),
     };
-    let (root, best) = (thought.root, thought.value(thought.best));
-    let played = thought.value(sample.played.m);
-    let (orig_d, orig_m) = thought.raw.rest.unwrap_or((f32::NAN, f32::NAN));
-    // A game that was broken off would have gone on for as long as the last search believed.
+    let (root, best) = (search_result.root, search_result.value(search_result.best));
+    let played = search_result.value(sample.played.m);
+    let (orig_d, orig_m) = search_result.raw.rest.unwrap_or((f32::NAN, f32::NAN));
+    // A game that ended early would have continued for as long as the last search expected.
     let rest = if game.reason.is_early() {
         last_estimate(game)
     } else {
         0.0
     };
-    let (probabilities, policy_kld) = learned_policy(position, thought);
+    let (probabilities, policy_kld) = learned_policy(position, search_result);
     let index = |m: PackedMove| policy_map::index(m, black, 0);
     V6 {
         input_format: format as u32,
@@ -405,30 +405,30 @@ fn position(game: &Played, sample: &Sample<'_>, format: InputFormat, fill: Histo
             played.wl,
             played.d,
             played.m,
-            thought.raw.wl,
+            search_result.raw.wl,
             orig_d,
             orig_m,
         ],
-        visits: thought.visits,
+        visits: search_result.visits,
         played_idx: index(sample.played.m) as u16,
-        best_idx: index(thought.best) as u16,
+        best_idx: index(search_result.best) as u16,
         policy_kld,
         q_st: 0.0,
     }
 }
 
-/// The share of the visits that each move got, -1 for moves that are not legal, and the Kullback-Leibler divergence of the shares from
-/// the network's policy in nats.
-fn learned_policy(position: &Chess, thought: &Thought) -> (Vec<f32>, f32) {
+/// The share of visits of each move, -1 for illegal moves, and the Kullback-Leibler divergence of the shares from the
+/// network's policy in nats.
+fn learned_policy(position: &Chess, search_result: &SearchResult) -> (Vec<f32>, f32) {
     let black = position.turn().is_black();
     let index = |m: PackedMove| policy_map::index(m, black, 0);
     let mut probabilities = vec![-1.0; POLICY_SIZE];
     for m in legal_moves(position) {
         probabilities[index(m)] = 0.0;
     }
-    let total: u32 = thought.moves.iter().map(|stat| stat.n).sum();
+    let total: u32 = search_result.moves.iter().map(|stat| stat.n).sum();
     let mut kld = 0.0_f64;
-    for stat in &thought.moves {
+    for stat in &search_result.moves {
         let Some(m) = stat.m else { continue };
         let share = stat.n as f32 / total.max(1) as f32;
         probabilities[index(m)] = share;
@@ -439,11 +439,11 @@ fn learned_policy(position: &Chess, thought: &Thought) -> (Vec<f32>, f32) {
     (probabilities, kld as f32)
 }
 
-/// Plies that the last search of a game expected to follow the move played.
+/// Number of plies that the last search of a game expected after the played move.
 fn last_estimate(game: &Played) -> f32 {
     let last = game.moves.last();
-    match last.map(|last| (&last.by, last.m)) {
-        Some((By::Search(thought), m)) => (thought.value(m).m - 1.0).max(0.0),
+    match last.map(|last| (&last.source, last.m)) {
+        Some((MoveSource::Search(search_result), m)) => (search_result.value(m).m - 1.0).max(0.0),
         _ => 0.0,
     }
 }
@@ -465,7 +465,7 @@ fn castling(position: &Chess, format: InputFormat) -> [u8; 4] {
 }
 
 fn flags(game: &Played, sample: &Sample<'_>) -> u8 {
-    let best = sample.thought.stat(sample.thought.best);
+    let best = sample.search_result.stat(sample.search_result.best);
     let is_proven = best.and_then(|stat| stat.proven()) == Some(Proven::Win);
     let mut flags = if is_proven { PROVEN } else { 0 };
     if game.reason == Reason::Ended(Ending::Length) {
@@ -476,22 +476,22 @@ fn flags(game: &Played, sample: &Sample<'_>) -> u8 {
     flags
 }
 
-/// The positions of a chunk, packed or not.
+/// The positions of a chunk, compressed or not.
 ///
 /// # Errors
-/// When it is no chunk of version 6.
+/// When it is not a chunk of version 6.
 pub fn read(bytes: &[u8]) -> Result<Vec<V6>> {
     let mut unpacked = Vec::new();
     if bytes.starts_with(&[0x1f, 0x8b]) {
         MultiGzDecoder::new(bytes)
-            .take(MOST * BYTES as u64 + 1)
+            .take(MAX_POSITIONS * BYTES as u64 + 1)
             .read_to_end(&mut unpacked)
             .context("the gzip data is damaged")?;
     } else {
         unpacked.extend_from_slice(bytes);
     }
     let (positions, rest) = unpacked.as_chunks::<BYTES>();
-    if !rest.is_empty() || positions.is_empty() || positions.len() as u64 > MOST {
+    if !rest.is_empty() || positions.is_empty() || positions.len() as u64 > MAX_POSITIONS {
         bail!(
             "{} bytes are no chunk of positions of {BYTES} bytes",
             unpacked.len()

@@ -1,80 +1,80 @@
-//! Holds the number of decisive games for each draw, (w+l)/d, at a target by moving `ScLimit` between batches of games:
-//! figure 5 of the paper on search-contempt, and the author's rule that d/2 < w+l < 2d. When the limit has settled, the
-//! nodes of a move can be doubled, and the limit climbs on.
+//! Regulates the number of decisive games per draw, (w+l)/d, by adjusting `ScLimit` between batches of games: figure
+//! 5 of the paper on search-contempt, and the author's rule that d/2 < w+l < 2d. When the limit has settled, the
+//! nodes per move can be doubled, and the limit rises further.
 //!
-//! Larger limits make fewer decisive games. In figure 2 the logarithm of the ratio falls by about 0.7 when that of the limit
-//! grows by 1, so that is what a step assumes; a step is damped while the ratio is within the author's bounds, where most of
-//! what is seen is chance, and never more than a factor of 2.
+//! Larger limits make fewer decisive games. In figure 2 the logarithm of the ratio falls by about 0.7 when that of
+//! the limit grows by 1, and a step assumes that slope. A step is damped while the ratio is within the author's
+//! bounds, where most of the difference is noise, and never exceeds a factor of 2.
 
 use serde::{Deserialize, Serialize};
 
-/// How fast the logarithm of the ratio falls with that of the limit.
+/// Decrease of the logarithm of the ratio per increase of the logarithm of the limit.
 const SLOPE: f64 = 0.7;
-/// The part of the step that is taken within the bounds.
+/// Fraction of the step that is taken within the bounds.
 const DAMPING: f64 = 0.4;
-/// The limit has settled after so many batches in a row within the bounds...
-const STEADY: usize = 4;
-/// ...in which it was never further than this factor from where it is, ...
-const DRIFT: f64 = 1.6;
-/// ...and the ratio of all their games together no further than this from the target.
-const CLOSE: f64 = 1.25;
-/// The largest limit: beyond it there is hardly anything left to freeze.
-const LARGEST: f64 = 1_000_000.0;
+/// The limit has settled after this many batches in a row within the bounds...
+const SETTLED_BATCHES: usize = 4;
+/// ...in which it never differed from its present value by more than this factor, ...
+const MAX_DRIFT: f64 = 1.6;
+/// ...and the ratio over all their games differs from the target by at most this factor.
+const MAX_RATIO_ERROR: f64 = 1.25;
+/// Maximum limit: beyond it hardly anything is frozen.
+const MAX_SC_LIMIT: f64 = 1_000_000.0;
 
-/// What is aimed at.
+/// The target of the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Aim {
-    /// Decisive games for each draw.
+    /// Decisive games per draw.
     pub target: f64,
-    /// Games of a batch.
+    /// Games per batch.
     pub games: u64,
-    /// The nodes up to which they are doubled, if they are.
-    pub most_nodes: Option<u64>,
+    /// Maximum nodes per move, if they are to be doubled.
+    pub max_nodes: Option<u64>,
 }
 
 /// A batch of games on the controller's path.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// Counts from 1.
+    /// Number of the batch, from 1.
     pub batch: usize,
-    /// Nodes a move.
+    /// Nodes per move.
     pub nodes: u64,
-    /// With this limit.
+    /// `ScLimit` of the batch.
     pub sc_limit: u32,
-    /// Games that somebody won.
+    /// Decisive games.
     pub decisive: u64,
-    /// The others.
+    /// Drawn games.
     pub draws: u64,
-    /// Decisive games for each draw, with half a game added to both.
+    /// Decisive games per draw, with half a game added to both.
     pub ratio: f64,
     /// Whether the ratio is within half and twice the target.
     pub is_balanced: bool,
     /// Whether the limit has settled.
     pub is_settled: bool,
-    /// What comes next.
+    /// `ScLimit` of the next batch.
     pub next_sc_limit: u32,
-    /// Its nodes.
+    /// Nodes per move of the next batch.
     pub next_nodes: u64,
 }
 
-/// The controller.
+/// Adjusts `ScLimit` between batches.
 #[derive(Clone, Debug)]
 pub struct Controller {
     aim: Aim,
     /// Logarithm of the limit.
     log_limit: f64,
     nodes: u64,
-    /// Batches with these nodes.
+    /// Number of batches with these nodes.
     since_doubling: usize,
     path: Vec<Step>,
 }
 
 impl Controller {
-    /// Begins with this limit and these nodes.
+    /// A controller that starts with this limit and these nodes.
     pub fn new(aim: Aim, sc_limit: u32, nodes: u64) -> Controller {
         Controller {
             aim,
-            log_limit: libm::log(f64::from(sc_limit.max(1)).min(LARGEST)),
+            log_limit: libm::log(f64::from(sc_limit.max(1)).min(MAX_SC_LIMIT)),
             nodes,
             since_doubling: 0,
             path: Vec::new(),
@@ -83,7 +83,7 @@ impl Controller {
 
     /// The limit for the next batch.
     pub fn sc_limit(&self) -> u32 {
-        libm::exp(self.log_limit).round().clamp(1.0, LARGEST) as u32
+        libm::exp(self.log_limit).round().clamp(1.0, MAX_SC_LIMIT) as u32
     }
 
     /// The nodes for the next batch.
@@ -91,12 +91,12 @@ impl Controller {
         self.nodes
     }
 
-    /// Every batch so far.
+    /// All batches so far.
     pub fn path(&self) -> &[Step] {
         &self.path
     }
 
-    /// Takes the results of a batch.
+    /// Updates the limit with the results of a batch.
     pub fn update(&mut self, decisive: u64, draws: u64) {
         let (sc_limit, nodes) = (self.sc_limit(), self.nodes);
         let ratio = (decisive as f64 + 0.5) / (draws as f64 + 0.5);
@@ -105,7 +105,7 @@ impl Controller {
         let is_balanced = error.abs() < bound;
         let gain = if is_balanced { DAMPING } else { 1.0 };
         let step = (gain * error / SLOPE).clamp(-bound, bound);
-        self.log_limit = (self.log_limit + step).clamp(0.0, libm::log(LARGEST));
+        self.log_limit = (self.log_limit + step).clamp(0.0, libm::log(MAX_SC_LIMIT));
         self.since_doubling += 1;
         self.path.push(Step {
             batch: self.path.len() + 1,
@@ -120,7 +120,7 @@ impl Controller {
             next_nodes: nodes,
         });
         let is_settled = self.is_settled();
-        let most = self.aim.most_nodes.unwrap_or(0);
+        let most = self.aim.max_nodes.unwrap_or(0);
         if is_settled && self.nodes.saturating_mul(2) <= most {
             self.nodes *= 2;
             self.since_doubling = 0;
@@ -132,21 +132,21 @@ impl Controller {
 
     fn is_settled(&self) -> bool {
         let now = f64::from(self.sc_limit());
-        let is_near = |limit: u32| (now / DRIFT..=now * DRIFT).contains(&f64::from(limit));
-        let recent = &self.path[self.path.len().saturating_sub(STEADY)..];
+        let is_near = |limit: u32| (now / MAX_DRIFT..=now * MAX_DRIFT).contains(&f64::from(limit));
+        let recent = &self.path[self.path.len().saturating_sub(SETTLED_BATCHES)..];
         let sum = |of: fn(&Step) -> u64| recent.iter().map(of).sum::<u64>() as f64 + 0.5;
         let ratio = sum(|step| step.decisive) / sum(|step| step.draws) / self.aim.target;
-        self.since_doubling >= STEADY
-            && (1.0 / CLOSE..=CLOSE).contains(&ratio)
+        self.since_doubling >= SETTLED_BATCHES
+            && (1.0 / MAX_RATIO_ERROR..=MAX_RATIO_ERROR).contains(&ratio)
             && recent
                 .iter()
                 .all(|step| step.is_balanced && is_near(step.sc_limit))
     }
 
-    /// The path as a line of JSON for each batch.
+    /// The path as JSON, one line per batch.
     ///
     /// # Errors
-    /// When a number cannot be written, which JSON gives no reason for.
+    /// When serialisation fails.
     pub fn lines(&self) -> serde_json::Result<String> {
         let mut text = String::new();
         for step in &self.path {
@@ -157,10 +157,10 @@ impl Controller {
     }
 }
 
-/// Reads what [`Controller::lines`] wrote.
+/// Reads the output of [`Controller::lines`].
 ///
 /// # Errors
-/// When a line is none of its lines.
+/// When a line is not valid.
 pub fn read_path(text: &str) -> serde_json::Result<Vec<Step>> {
     text.lines().map(serde_json::from_str).collect()
 }
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use crate::stats::paper::DECISIVE_BY_LIMIT;
 
-    /// Figure 2, between its points a straight line of logarithms; harder to balance with more nodes.
+    /// The curve of figure 2, linear in the logarithms between its points; harder to balance with more nodes.
     fn response(sc_limit: u32, nodes: u64) -> f64 {
         let points = DECISIVE_BY_LIMIT;
         let x = (f64::from(sc_limit) / (nodes as f64 / 1000.0))
@@ -198,16 +198,16 @@ mod tests {
         }
     }
 
-    fn aim(target: f64, most_nodes: Option<u64>) -> Aim {
+    fn aim(target: f64, max_nodes: Option<u64>) -> Aim {
         Aim {
             target,
             games: 100,
-            most_nodes,
+            max_nodes,
         }
     }
 
     #[test]
-    fn the_ratio_is_held_from_wherever_it_begins() {
+    fn the_ratio_converges_from_any_start() {
         // The curve crosses 1 near 8, 0.5 near 21.
         for (target, start, low, high) in [
             (1.0, 1, 5.5, 10.5),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_double_when_the_limit_has_settled_and_the_limit_follows() {
+    fn nodes_double_when_the_limit_has_settled() {
         let mut controller = Controller::new(aim(1.0, Some(4000)), 5, 1000);
         simulate(&mut controller, 80, 3);
         let nodes: Vec<u64> = controller.path().iter().map(|step| step.nodes).collect();
@@ -250,7 +250,7 @@ mod tests {
                 .iter()
                 .filter(|s| s.nodes == nodes)
                 .collect();
-            assert!(at.len() >= STEADY, "{nodes}");
+            assert!(at.len() >= SETTLED_BATCHES, "{nodes}");
             let last = at[at.len() - 1];
             assert!(f64::from(last.sc_limit) > least, "{nodes}: {last:?}");
             assert!(last.is_settled || nodes == 4000);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn extremes_stay_in_range_and_a_path_can_be_read() {
+    fn extreme_results_stay_in_range_and_a_path_can_be_read() {
         let mut controller = Controller::new(aim(1.0, None), 0, 10);
         for _ in 0..5 {
             controller.update(0, 100);

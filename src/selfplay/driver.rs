@@ -1,6 +1,6 @@
-//! Many games at once: each thread plays its share of them round by round, and in a round all games that wait for the same
-//! network fill its batches together. Where the network needs no batches, they search for a while one after the other. What
-//! comes of a game does not depend on how many there are.
+//! Plays many games at once. Each thread plays its share of them in rounds; in a round all games that wait for the
+//! same network fill its batches together. If the network needs no batches, the games search in turn for a while. The
+//! result of a game does not depend on the number of other games.
 
 use std::sync::{
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -12,31 +12,31 @@ use anyhow::{Context, Result, anyhow};
 use super::{game::GameInPlay, plan::Plan, played::Played};
 use crate::network::{Batch, Evaluator};
 
-/// Visits that a game makes in a row when its network needs no batches: enough for its tree to stay in the processor's caches,
-/// and soon over when everything is to stop.
+/// Consecutive visits of a game whose network needs no batches: enough to keep its tree in the processor's caches,
+/// and few enough to stop quickly.
 const VISITS_IN_A_ROW: usize = 512;
 
-/// How much is done at a time. Decides how fast games are played, and nothing else.
+/// The amount of parallel work. It affects only the speed, not the games.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
-    /// Games at a time, over all threads.
+    /// Concurrent games, over all threads.
     pub parallel: usize,
     /// Threads.
     pub threads: usize,
-    /// Positions of a batch, as far as the games have that many.
+    /// Maximum number of positions in a batch.
     pub batch: usize,
 }
 
-/// What was done so far, to be looked at from elsewhere.
+/// Counters that can be read by other threads.
 #[derive(Debug, Default)]
 pub struct GamesProgress {
-    /// Positions that were evaluated for moves that were played.
+    /// Positions evaluated for moves that were played.
     pub positions: AtomicU64,
-    /// Batches; none where networks need none.
+    /// Evaluated batches; 0 if networks need none.
     pub batches: AtomicU64,
 }
 
-/// The games that nobody has begun yet.
+/// The games that have not been started.
 struct GameQueue<'q> {
     numbers: &'q [u64],
     next: AtomicUsize,
@@ -54,10 +54,10 @@ impl GameQueue<'_> {
     }
 }
 
-/// Plays the games with these numbers; `done` gets each as soon as it is over, in any order.
+/// Plays the games with these numbers; `done` gets each finished game, in any order.
 ///
 /// # Errors
-/// When a network cannot evaluate, or what `done` returns; games that are under way are dropped then.
+/// When a network cannot evaluate, or `done` fails; unfinished games are dropped then.
 pub fn play(
     plan: &Plan,
     numbers: &[u64],
@@ -105,7 +105,7 @@ pub fn play(
     })
 }
 
-/// Hands the games on until the workers are gone. After an error they are told to stop.
+/// Passes the games to `done` until the workers are finished. After an error the workers are stopped.
 fn receive(
     games: &Receiver<Played>,
     queue: &GameQueue<'_>,
@@ -120,12 +120,12 @@ fn receive(
     Ok(())
 }
 
-/// One thread.
+/// One worker thread.
 struct GamesWorker<'a> {
     plan: &'a Plan,
     queue: &'a GameQueue<'a>,
     progress: &'a GamesProgress,
-    /// Games at a time.
+    /// Concurrent games of this thread.
     share: usize,
     batch: usize,
 }
@@ -149,7 +149,7 @@ impl GamesWorker<'_> {
             }
             for game in games.extract_if(.., |game| game.is_over()) {
                 if let Some(played) = game.finish() {
-                    // Nobody receives any more after an error, which is told elsewhere.
+                    // The receiver is gone after an error, which is reported elsewhere.
                     let _ = sender.send(played);
                 }
             }
@@ -157,7 +157,8 @@ impl GamesWorker<'_> {
         Ok(())
     }
 
-    /// One batch or more for the games that wait for an evaluator; if it needs none, some visits for each of them.
+    /// Evaluates one or more batches for the games that wait for an evaluator; if it needs none, runs some visits of
+    /// each game.
     fn round(
         &self,
         games: &mut [GameInPlay<'_>],
@@ -190,8 +191,8 @@ impl GamesWorker<'_> {
         Ok(())
     }
 
-    /// Some visits of one game, whose evaluator judges positions while they are gathered. Were each game given one visit in
-    /// turn, every visit would find its tree in slow memory.
+    /// Runs some visits of one game whose evaluator needs no batches. If the games alternated after every visit, each
+    /// visit would find its tree in slow memory.
     fn search_alone(
         &self,
         game: &mut GameInPlay<'_>,
@@ -245,7 +246,7 @@ mod tests {
         options::Options,
         selfplay::{
             plan::{Colors, Contestant, PlayoutCap, RandomPlies, Resign, Starts, Terms},
-            played::{By, Reason, Seat},
+            played::{MoveSource, Reason, Seat},
         },
     };
 
@@ -271,7 +272,7 @@ mod tests {
     fn short() -> Terms {
         Terms {
             rules: Rules {
-                longest: Some(40),
+                max_plies: Some(40),
                 ..Rules::default()
             },
             ..Terms::default()
@@ -337,14 +338,14 @@ mod tests {
     }
 
     #[test]
-    fn networks_that_need_no_batches_play_alike_and_are_counted() {
+    fn networks_without_batches_play_the_same_games_and_are_counted() {
         let config = NetworkConfig::from(&Options::default());
         let evaluator = load_backend(&config, &|_| {}).unwrap();
         assert!(evaluator.immediate().is_some());
         let networks = Networks::alone(evaluator);
         let player = Contestant::new("x", Options::default(), 30, networks);
         let rules = Rules {
-            longest: Some(4),
+            max_plies: Some(4),
             ..Rules::default()
         };
         let terms = Terms {
@@ -377,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn sides_have_their_own_nodes_and_resign_or_play_on() {
+    fn sides_have_their_own_nodes_and_resign_or_continue() {
         let resign = |playthrough| Terms {
             resign: Some(Resign {
                 below: 0.49,
@@ -422,7 +423,7 @@ mod tests {
         assert!(played_on.iter().any(|game| game.would_resign.is_some()));
         for game in played_on {
             for (ply, played) in game.moves.iter().enumerate() {
-                let By::Search(thought) = &played.by else {
+                let MoveSource::Search(search_result) = &played.source else {
                     panic!("a move without a search");
                 };
                 let player = if ply % 2 == 0 {
@@ -430,14 +431,14 @@ mod tests {
                 } else {
                     1 - game.white
                 };
-                let is_sure = thought.moves.iter().any(|m| m.proven().is_some());
-                assert!(is_sure || thought.visits == [20, 33][player]);
+                let is_sure = search_result.moves.iter().any(|m| m.proven().is_some());
+                assert!(is_sure || search_result.visits == [20, 33][player]);
             }
         }
     }
 
     #[test]
-    fn an_error_ends_everything() {
+    fn an_error_ends_the_run() {
         let plan = plan(short(), &[]);
         let load = Workload {
             parallel: 4,

@@ -1,7 +1,7 @@
-//! One game: the searches of both sides in turn, each on its own tree, and whatever ends it.
+//! One game: the searches of both sides in turn, each on its own tree, until the game ends.
 //!
-//! A [`GameInPlay`] is driven from outside: whoever owns it asks which evaluator it waits for, lets it gather leaves into a batch
-//! that may hold other games' leaves too, and gives the batch back when it is evaluated.
+//! A [`GameInPlay`] is driven by its owner, which looks up the evaluator that the game waits for, lets it gather
+//! leaves into a batch together with other games, and returns the evaluated batch.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use shakmaty::{Color, KnownOutcome, Position};
 
 use super::{
     plan::{Contestant, Plan},
-    played::{By, Played, PlayedMove, Raw, Reason, Thought},
+    played::{MoveSource, Played, PlayedMove, Raw, Reason, SearchResult},
 };
 use crate::{
     chess::{History, PackedMove, moves::legal_moves},
@@ -22,7 +22,7 @@ use crate::{
     search::{Clock, Job, Limits, Tree, TreeSearch},
 };
 
-/// The clock of all searches here: no limit asks for the time, and reading it for every visit would cost some per cent.
+/// The clock of all searches: no limit depends on time, and reading a clock for every visit would cost some per cent.
 #[derive(Debug)]
 struct NoClock;
 
@@ -32,46 +32,49 @@ impl Clock for NoClock {
     }
 }
 
-/// A game that is being played.
+/// A game in progress.
 pub struct GameInPlay<'p> {
     plan: &'p Plan,
     number: u64,
     seed: u64,
     rng: Xoshiro256PlusPlus,
     clock: Arc<NoClock>,
-    /// The player who has White.
+    /// The player with White.
     white: usize,
     history: History,
     moves: Vec<PlayedMove>,
-    /// What the players keep from one search to the next.
+    /// The players' trees between searches.
     trees: [Tree; 2],
     search: Option<TreeSearch>,
-    /// Whether that search has all its nodes.
+    /// Whether the search has all its nodes.
     is_full: bool,
-    /// What the network said about its root, if it was asked.
+    /// The network's output for its root, if it was evaluated.
     raw: Option<(f32, f32)>,
     adjudicator: Adjudicator<'p>,
-    /// Whether nobody resigns in this game.
+    /// Whether resignation is off in this game.
     plays_on: bool,
     would_resign: Option<Color>,
     nodes: u64,
-    /// Positions that were judged for its moves and are not counted yet.
+    /// Positions evaluated for its moves and not counted yet.
     evaluations: u64,
     end: Option<(KnownOutcome, Reason)>,
 }
 
 impl<'p> GameInPlay<'p> {
-    /// The game of this number, which waits for its first evaluation or is over already.
+    /// The game of this number, which waits for its first evaluation or is already over.
     ///
     /// # Errors
-    /// When the search breaks.
+    /// When the search fails.
     pub fn new(plan: &'p Plan, number: u64) -> Result<GameInPlay<'p>> {
         let seed = plan.game_seed(number);
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let opening = plan.opening(number);
         let resign = plan.terms.resign.as_ref();
         let plays_on = resign.is_some_and(|resign| rng.random::<f64>() < resign.playthrough);
-        let book = |&m: &PackedMove| PlayedMove { m, by: By::Book };
+        let book = |&m: &PackedMove| PlayedMove {
+            m,
+            source: MoveSource::Book,
+        };
         let history = opening.history();
         let mut game = GameInPlay {
             plan,
@@ -93,11 +96,11 @@ impl<'p> GameInPlay<'p> {
             nodes: 0,
             evaluations: 0,
         };
-        game.go_on()?;
+        game.advance()?;
         Ok(game)
     }
 
-    /// The evaluator that it waits for; `None` when it is over.
+    /// The index of the evaluator that it waits for; `None` when it is over.
     pub fn evaluator(&self) -> Option<usize> {
         let side = self.history.position().turn();
         self.search
@@ -105,7 +108,7 @@ impl<'p> GameInPlay<'p> {
             .map(|_| self.plan.players[self.player(side)].evaluator(side))
     }
 
-    /// Adds leaves to the batch, which must come back with [`GameInPlay::apply`] before the next call.
+    /// Adds leaves to the batch, which must be returned with [`GameInPlay::apply`] before the next call.
     ///
     /// # Errors
     /// When a network that refines priors fails.
@@ -116,10 +119,10 @@ impl<'p> GameInPlay<'p> {
         Ok(())
     }
 
-    /// Takes what the network said, and plays the move if the search is over.
+    /// Takes the evaluated batch, and plays the move if the search is over.
     ///
     /// # Errors
-    /// When the search breaks.
+    /// When the search fails.
     pub fn apply(&mut self, batch: &Batch) -> Result<()> {
         if let Some(search) = &mut self.search {
             search.apply(batch);
@@ -129,10 +132,10 @@ impl<'p> GameInPlay<'p> {
                 self.raw = Some((root.d, root.m));
             }
         }
-        self.go_on()
+        self.advance()
     }
 
-    /// How many positions were judged for the moves that were played since this was asked last.
+    /// Takes the number of positions evaluated for played moves since the last call.
     pub fn take_evaluations(&mut self) -> u64 {
         std::mem::take(&mut self.evaluations)
     }
@@ -158,19 +161,19 @@ impl<'p> GameInPlay<'p> {
         self.end.is_some()
     }
 
-    /// The index of the player who has `side`.
+    /// The index of the player of `side`.
     fn player(&self, side: Color) -> usize {
         side.fold_wb(self.white, 1 - self.white)
     }
 
-    /// Plays moves for as long as that needs no evaluation.
-    fn go_on(&mut self) -> Result<()> {
+    /// Continues until an evaluation is needed.
+    fn advance(&mut self) -> Result<()> {
         while self.end.is_none() {
             match self.search.take_if(|search| search.is_over()) {
                 Some(search) => self.finish_move(search)?,
                 None if self.search.is_some() => return Ok(()),
                 None => match self.random_move() {
-                    Some(m) => self.play(m, By::Chance, None),
+                    Some(m) => self.play(m, MoveSource::Random, None),
                     None => self.begin_search(),
                 },
             }
@@ -215,7 +218,7 @@ impl<'p> GameInPlay<'p> {
         Job {
             contempt_side: contempt_side(options, side),
             tables: player.tables.clone(),
-            // Each search has random numbers of its own, also in a position that comes up again.
+            // Each search has random numbers of its own, even in a repeated position.
             seed: mix(self.seed ^ mix(self.moves.len() as u64 + 1)),
             ..Job::new(self.history.clone(), limits, options.search())
         }
@@ -232,7 +235,7 @@ impl<'p> GameInPlay<'p> {
         let best = moves.last().and_then(|stat| stat.m).unwrap_or(m);
         self.nodes += outcome.report.playouts;
         self.evaluations += outcome.report.evaluations;
-        let thought = Thought {
+        let search_result = SearchResult {
             root: root.value.unwrap_or_default(),
             raw: Raw {
                 wl: root.v.unwrap_or_default(),
@@ -248,26 +251,26 @@ impl<'p> GameInPlay<'p> {
         if self.plan.terms.reuse_tree {
             self.trees[self.player(side)] = search.into_tree();
         }
-        if self.resigns(&thought, side) {
+        if self.resigns(&search_result, side) {
             let winner = !side;
             self.end = Some((KnownOutcome::Decisive { winner }, Reason::Resignation));
             return Ok(());
         }
-        let value = f64::from(thought.value(m).wl);
+        let value = f64::from(search_result.value(m).wl);
         self.play(
             m,
-            By::Search(Box::new(thought)),
+            MoveSource::Search(Box::new(search_result)),
             Some(side.fold_wb(value, -value)),
         );
         Ok(())
     }
 
-    /// Whether a side gives up. In games that are played on it is only noted.
-    fn resigns(&mut self, thought: &Thought, side: Color) -> bool {
+    /// Whether a side resigns. In games that are played to the end it is only recorded.
+    fn resigns(&mut self, search_result: &SearchResult, side: Color) -> bool {
         let Some(resign) = &self.plan.terms.resign else {
             return false;
         };
-        let expected = (thought.value(thought.best).wl + 1.0) / 2.0;
+        let expected = (search_result.value(search_result.best).wl + 1.0) / 2.0;
         let is_hopeless = expected < resign.below;
         if is_hopeless && self.plays_on {
             self.would_resign.get_or_insert(side);
@@ -275,7 +278,7 @@ impl<'p> GameInPlay<'p> {
         is_hopeless && !self.plays_on
     }
 
-    /// A move without thought, in the first plies after the opening.
+    /// A random move, in the first plies after the opening.
     fn random_move(&mut self) -> Option<PackedMove> {
         let random = self.plan.terms.random.as_ref()?;
         let played = self.moves.len() - self.plan.opening(self.number).moves.len();
@@ -288,10 +291,10 @@ impl<'p> GameInPlay<'p> {
             .copied()
     }
 
-    /// Plays a move about which its side has told White's value, W-L.
-    fn play(&mut self, m: PackedMove, by: By, value: Option<f64>) {
+    /// Plays a move. `value` is White's W-L from the mover's search.
+    fn play(&mut self, m: PackedMove, source: MoveSource, value: Option<f64>) {
         self.history.push(m);
-        self.moves.push(PlayedMove { m, by });
+        self.moves.push(PlayedMove { m, source });
         let verdict = self.adjudicator.after_move(&self.history, value);
         self.end = verdict.map(|verdict| (verdict.outcome, Reason::Ended(verdict.ending)));
     }

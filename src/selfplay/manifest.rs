@@ -1,4 +1,4 @@
-//! What a run says about itself: everything that decides its games, so that anybody can play them again.
+//! The manifest of a run: everything that determines its games, so that they can be reproduced.
 
 use anyhow::{Result, ensure};
 use serde_json::{Map, Value, json};
@@ -19,19 +19,19 @@ use crate::{
 };
 use sha2::{Digest, Sha256};
 
-/// Options that do not decide what is played, but have been in manifests from the beginning: a run is resumed only with the
+/// Options that do not affect the games but have always been in manifests: a run can be resumed only with the
 /// manifest that it was started with.
-const RECORDED_ANYWAY: [&str; 3] = ["OpponentRating", "StrictTiming", "TimeManager"];
+const ALWAYS_RECORDED: [&str; 3] = ["OpponentRating", "StrictTiming", "TimeManager"];
 
-/// Whether a player's manifest has the value of an option: those that decide what is played. The seed is the run's.
+/// Whether the manifest contains an option of a player: one that affects the games. The seed belongs to the run.
 fn is_recorded(row: &OptionRow) -> bool {
     match row.effect {
         Effect::Play => row.name != "Seed",
-        _ => RECORDED_ANYWAY.contains(&row.name),
+        _ => ALWAYS_RECORDED.contains(&row.name),
     }
 }
 
-/// The manifest of a plan, as far as the plan says it.
+/// The manifest of a plan, without the fields that depend on more than the plan.
 ///
 /// # Errors
 /// When a network cannot be read.
@@ -54,7 +54,7 @@ pub fn of(plan: &Plan) -> Result<Map<String, Value>> {
     set("a_plays", json!(colors));
     set("starts", starts(&plan.starts));
     set("terms", terms(plan));
-    // What `auto` chose: another backend would make other games.
+    // The backend that `auto` selected: another backend would produce other games.
     let backends = plan
         .evaluators
         .iter()
@@ -69,7 +69,7 @@ pub fn of(plan: &Plan) -> Result<Map<String, Value>> {
     Ok(manifest)
 }
 
-/// The backend's name, which its description begins with.
+/// The backend's name, with which its description begins.
 fn backend_of(evaluator: &dyn Evaluator) -> String {
     let description = evaluator.describe();
     let name = description.split([' ', ';']).next();
@@ -96,7 +96,7 @@ fn player(player: &Contestant) -> Result<Value> {
     }))
 }
 
-/// What the networks are (see [`weights::identities`]).
+/// The identities of the networks (see [`weights::identities`]).
 fn networks(options: &Options) -> Result<[Option<String>; 3]> {
     let is_found = |role: Role| {
         let named = role.weights(options).filter(|_| role.is_wanted(options));
@@ -149,7 +149,7 @@ fn terms(plan: &Plan) -> Value {
         "draw": rules.draw.map(|rule| {
             json!({ "from_move": rule.from_move, "plies": rule.plies, "value": rule.value })
         }),
-        "longest": rules.longest,
+        "longest": rules.max_plies,
         "tables": rules.tables.as_ref().map(|tables| tables.describe()),
         "resign": terms.resign.map(|resign| {
             json!({ "below": resign.below, "playthrough": resign.playthrough })
@@ -162,7 +162,7 @@ fn terms(plan: &Plan) -> Value {
     })
 }
 
-/// Whether a position gets the same values, to the last bit, alone and among others: asked, not believed.
+/// Tests whether a position gets bit-identical values alone and in a larger batch.
 fn is_batch_invariant(evaluator: &dyn Evaluator) -> Result<bool> {
     let mut game = History::default();
     let mut games = vec![game.clone()];
@@ -212,7 +212,7 @@ mod tests {
         load::{NetworkConfig, load_backend},
     };
 
-    /// Rounds otherwise in batches of at least so many positions.
+    /// Rounds differently in batches of at least this many positions.
     struct Rounding {
         from: usize,
         largest: AtomicUsize,
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backend_that_rounds_otherwise_in_larger_batches_is_found_out() {
+    fn batch_dependent_rounding_is_detected() {
         let asked = |from| {
             let evaluator = Rounding {
                 from,
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn people_of_ratings_between_the_same_two_networks_are_not_the_same() {
+    fn human_models_of_other_ratings_have_other_identities() {
         let of_people = |rating| {
             let options = Options {
                 weights_file: human_name(rating),

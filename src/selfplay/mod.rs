@@ -1,10 +1,11 @@
-//! Self-play: a [`run`] plays games. A [`game`] is a search after another, each on its side's own tree; the [`driver`] plays many games at
-//! once, so that their leaves fill the network's batches; a [`store`] keeps what was played on disk in such a way that a run
-//! that was killed goes on to the same bytes, and the [`manifest`] says what it was played with. Searches become training
-//! positions ([`records`], and lc0's [`chunk`]s), and a [`controller`] can hold the share of draws.
+//! Self-play. A [`run`] plays games. A [`game`] is a sequence of searches, each on the tree of the side to move; the
+//! [`driver`] plays many games at once, so that their leaves fill the network's batches. A [`store`] writes the games
+//! to disk so that a killed run can be resumed with the same bytes as result, and the [`manifest`] records the
+//! settings of the run. Searches become training positions ([`records`], and lc0's [`chunk`]s), and a [`controller`]
+//! can regulate the share of draws.
 //!
-//! A game depends on the run's seed and its own number only, never on its neighbours: its trees, random numbers and the size
-//! of its minibatches are its own, and there is no cache that other games could fill.
+//! A game depends only on the run's seed and its own number, never on other games: its trees, its random numbers and
+//! its minibatch size are its own, and there is no cache that other games could fill.
 
 #![cfg_attr(
     not(test),

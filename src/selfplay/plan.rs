@@ -1,4 +1,4 @@
-//! What all games of a run have in common: the two players, where games begin, and the terms on which they are played.
+//! What all games of a run have in common: the two players, the start positions, and the rules.
 
 use std::sync::Arc;
 
@@ -21,25 +21,25 @@ use crate::{
 /// One of the two players.
 #[derive(Clone)]
 pub struct Contestant {
-    /// For the games' text.
+    /// Name in the PGN.
     pub name: String,
-    /// How it searches.
+    /// Search options.
     pub options: Arc<Options>,
-    /// The same for fast searches (see [`PlayoutCap`]): without noise.
+    /// Options of fast searches (see [`PlayoutCap`]): without noise.
     pub fast_options: Arc<Options>,
-    /// Nodes a move.
+    /// Nodes per move.
     pub nodes: u64,
     /// Endgame tables.
     pub tables: Option<Arc<Tables>>,
     networks: Networks,
     params: Arc<SearchParams>,
-    /// Which of the plan's evaluators it asks with White and with Black.
+    /// Indices of the plan's evaluators that it uses with White and with Black.
     evaluators: [usize; 2],
 }
 
 impl Contestant {
-    /// A player with these options. If `MinibatchSize` names no other number, a tree adds one position at a time to a batch:
-    /// other games fill it, and no visit has to be chosen before the last one is known.
+    /// A player with these options. Unless `MinibatchSize` is set to another number, a tree adds one position at a
+    /// time to a batch: other games fill it, and no visit is selected before the previous one is backed up.
     pub fn new(name: &str, options: Options, nodes: u64, networks: Networks) -> Contestant {
         let params = SearchParams::with_batches(1..=1, &options.search(), &*networks.main);
         let fast_options = Arc::new(Options {
@@ -58,7 +58,7 @@ impl Contestant {
         }
     }
 
-    /// Another search-contempt limit and number of nodes.
+    /// Sets another search-contempt limit and number of nodes.
     pub fn set_limits(&mut self, sc_limit: i32, nodes: u64) {
         for options in [&mut self.options, &mut self.fast_options] {
             Arc::make_mut(options).sc_limit = sc_limit;
@@ -66,7 +66,7 @@ impl Contestant {
         self.nodes = nodes;
     }
 
-    /// Which of the plan's evaluators it asks when it plays `side`.
+    /// The index of the plan's evaluator that it uses for `side`.
     pub fn evaluator(&self, side: Color) -> usize {
         self.evaluators[side.fold_wb(0, 1)]
     }
@@ -82,21 +82,21 @@ impl Contestant {
 pub struct Resign {
     /// A side resigns when its expected score is below this, 0..=1.
     pub below: f32,
-    /// The share of games that are played on nevertheless, to see how often resigning is wrong, 0..=1.
+    /// The share of games that are played to the end nevertheless, to measure how often resigning is wrong, 0..=1.
     pub playthrough: f64,
 }
 
 /// Random moves at the start of a game.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomPlies {
-    /// Plies after the opening in which they may happen.
+    /// Plies after the opening in which moves may be random.
     pub plies: usize,
-    /// With which probability each of them does.
+    /// Probability of a random move in each of these plies.
     pub share: f64,
 }
 
-/// Playout-cap randomisation (D. J. Wu, "Accelerating Self-Play Learning in Go", 2019): most searches are fast and without
-/// noise and are no samples, so that there are more games for the same nodes.
+/// Playout-cap randomisation (D. J. Wu, "Accelerating Self-Play Learning in Go", 2019): most searches are fast,
+/// without noise, and give no samples, so that there are more games for the same number of nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlayoutCap {
     /// Nodes of a fast search.
@@ -105,49 +105,49 @@ pub struct PlayoutCap {
     pub full: f64,
 }
 
-/// On which terms games are played.
+/// The rules of a run's games.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
-    /// When games end early.
+    /// Early ends of games.
     pub rules: Rules,
-    /// Whether sides resign.
+    /// Resignation, if it is on.
     pub resign: Option<Resign>,
-    /// Whether games begin with random moves.
+    /// Random moves at the start, if they are on.
     pub random: Option<RandomPlies>,
-    /// Whether searches differ in size.
+    /// Fast searches, if they are on.
     pub cap: Option<PlayoutCap>,
     /// Whether a side keeps its tree for its next move.
     pub reuse_tree: bool,
 }
 
-/// Which colour the first player has.
+/// The colour of the first player.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colors {
     /// Always this one.
     Fixed(Color),
-    /// White and Black in turn: every opening is played twice.
+    /// White and Black alternately: every opening is played twice.
     Both,
 }
 
-/// Where games begin.
+/// The start positions of games.
 #[derive(Clone, Debug)]
 pub enum Starts {
-    /// Openings, in the order in which they are taken; never empty.
+    /// Openings, in the order of the games; never empty.
     Book(Vec<Opening>),
     /// The first player gives odds as White and as Black.
     Odds(Box<[Opening; 2]>),
 }
 
 impl Starts {
-    /// Takes the openings of a book in the order that the seed says; in the file's without one.
+    /// The openings of a book, in the order given by the seed, or in the file's without one.
     pub fn book(book: &Book, seed: Option<u64>) -> Starts {
         Starts::Book(book.ordered(seed, book.len()).cloned().collect())
     }
 
-    /// Odds (see [`odds::start`]).
+    /// Odds positions (see [`odds::start`]).
     ///
     /// # Errors
-    /// When the text names none.
+    /// When the text is not a valid specification of odds.
     pub fn odds(text: &str) -> Result<Starts, OddsError> {
         let starts = [
             odds::start(text, Color::White)?,
@@ -156,7 +156,7 @@ impl Starts {
         Ok(Starts::Odds(Box::new(starts)))
     }
 
-    /// All of them.
+    /// All openings.
     pub fn all(&self) -> &[Opening] {
         match self {
             Starts::Book(openings) => openings,
@@ -165,18 +165,18 @@ impl Starts {
     }
 }
 
-/// All that decides the games of a run.
+/// Everything that determines the games of a run.
 #[derive(Clone)]
 pub struct Plan {
     /// The first and the second player.
     pub players: [Contestant; 2],
-    /// What the players ask; each is there once.
+    /// The evaluators of the players, without duplicates.
     pub evaluators: Vec<Arc<dyn Evaluator>>,
     /// The first player's colour.
     pub colors: Colors,
-    /// Where games begin.
+    /// The start positions.
     pub starts: Starts,
-    /// How they are played.
+    /// The rules.
     pub terms: Terms,
     /// Seed of all random choices.
     pub seed: u64,
@@ -214,7 +214,7 @@ impl Plan {
         }
     }
 
-    /// The player who has White in a game.
+    /// The index of the player with White in a game.
     pub fn white(&self, number: u64) -> usize {
         let first = match self.colors {
             Colors::Fixed(color) => color,
@@ -223,7 +223,7 @@ impl Plan {
         first.fold_wb(0, 1)
     }
 
-    /// Where a game begins.
+    /// The opening of a game.
     pub fn opening(&self, number: u64) -> &Opening {
         let index = match (&self.starts, self.colors) {
             (Starts::Odds(_), _) => self.white(number),

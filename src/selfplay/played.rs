@@ -1,4 +1,4 @@
-//! What is known about a game that was played: moves, what was thought about each, how it ended; and its text.
+//! A played game: its moves, the search result for each of them, its end, and its PGN.
 
 use shakmaty::{Chess, Color, KnownOutcome, Position};
 
@@ -11,28 +11,28 @@ use crate::{
     search::{MoveStat, Score},
 };
 
-/// What a search said about the position in which a move was played. Values are the mover's.
+/// The result of the search for a move. Values are from the mover's point of view.
 #[derive(Clone, Debug)]
-pub struct Thought {
-    /// What each root move got, best last; the root itself is not among them.
+pub struct SearchResult {
+    /// Statistics of each root move, best last; the root itself is not included.
     pub moves: Vec<MoveStat>,
     /// The root: mean over all visits.
     pub root: Value,
-    /// What the network alone said about the position; draw and length only where the tree was new.
+    /// The network's output for the position; draw probability and length only if the tree was new.
     pub raw: Raw,
     /// Visits of the root.
     pub visits: u32,
     /// The most visited move, which is not always played.
     pub best: PackedMove,
-    /// How sure the played move is.
+    /// The score of the played move.
     pub score: Score,
-    /// Mean depth.
+    /// Mean depth in plies.
     pub depth: u32,
-    /// Whether the search had all its nodes; fast ones of playout-cap randomisation are no samples.
+    /// Whether the search had all its nodes; fast searches of playout-cap randomisation give no samples.
     pub is_full: bool,
 }
 
-/// The network's own word.
+/// The network's output.
 #[derive(Clone, Copy, Debug)]
 pub struct Raw {
     /// W-L.
@@ -41,8 +41,8 @@ pub struct Raw {
     pub rest: Option<(f32, f32)>,
 }
 
-impl Thought {
-    /// What is known about a root move.
+impl SearchResult {
+    /// The statistics of a root move.
     pub fn stat(&self, m: PackedMove) -> Option<&MoveStat> {
         self.moves.iter().find(|stat| stat.m == Some(m))
     }
@@ -54,15 +54,15 @@ impl Thought {
     }
 }
 
-/// Who chose a move.
+/// How a move was chosen.
 #[derive(Clone, Debug)]
-pub enum By {
+pub enum MoveSource {
     /// The opening.
     Book,
-    /// Chance alone: no sample.
-    Chance,
+    /// At random: no sample.
+    Random,
     /// A search.
-    Search(Box<Thought>),
+    Search(Box<SearchResult>),
 }
 
 /// A move of a game.
@@ -70,8 +70,8 @@ pub enum By {
 pub struct PlayedMove {
     /// The move.
     pub m: PackedMove,
-    /// Who chose it.
-    pub by: By,
+    /// How it was chosen.
+    pub source: MoveSource,
 }
 
 /// Why a game is over.
@@ -79,12 +79,12 @@ pub struct PlayedMove {
 pub enum Reason {
     /// By the rules or by adjudication.
     Ended(Ending),
-    /// A side saw no chance.
+    /// A side resigned.
     Resignation,
 }
 
 impl Reason {
-    /// In words, for people.
+    /// The reason as text.
     pub fn words(self) -> &'static str {
         match self {
             Reason::Ended(ending) => ending.words(),
@@ -92,7 +92,7 @@ impl Reason {
         }
     }
 
-    /// Whether the game was broken off: its result is an opinion.
+    /// Whether the game ended early, so that its result is an estimate.
     pub fn is_early(self) -> bool {
         match self {
             Reason::Ended(ending) => !ending.is_by_rules(),
@@ -101,35 +101,35 @@ impl Reason {
     }
 }
 
-/// Who plays White or Black, for the game's text.
+/// The player of White or Black, for the PGN.
 #[derive(Clone, Copy, Debug)]
 pub struct Seat<'a> {
     /// Name.
     pub name: &'a str,
-    /// Nodes a move.
+    /// Nodes per move.
     pub nodes: u64,
     /// `ScLimit`.
     pub sc_limit: i32,
 }
 
-/// A game that is over.
+/// A finished game.
 #[derive(Clone, Debug)]
 pub struct Played {
     /// Its number within the run, from 0.
     pub number: u64,
-    /// The seed of its random choices.
+    /// The seed of its random numbers.
     pub seed: u64,
-    /// Which player had White: 0 or 1.
+    /// The player with White: 0 or 1.
     pub white: usize,
-    /// Where it began.
+    /// The start position.
     pub start: Chess,
-    /// All moves, those of the opening included.
+    /// All moves, including those of the opening.
     pub moves: Vec<PlayedMove>,
-    /// Who won.
+    /// The result.
     pub outcome: KnownOutcome,
-    /// Why.
+    /// The reason for the end.
     pub reason: Reason,
-    /// The side that would have resigned, in games that are played to their end to see how often that is wrong.
+    /// The side that would have resigned, in a game that is played to the end to measure how often that is wrong.
     pub would_resign: Option<Color>,
     /// Visits of all its searches.
     pub nodes: u64,
@@ -193,21 +193,21 @@ impl Played {
 
 /// `[%eval 0.31,12] [%nodes 800]`: the evaluation for White in pawns, the depth and the nodes.
 fn comment(played: &PlayedMove, turn: Color) -> String {
-    let thought = match &played.by {
-        By::Book => return String::new(),
-        By::Chance => return "random".to_owned(),
-        By::Search(thought) => thought,
+    let search_result = match &played.source {
+        MoveSource::Book => return String::new(),
+        MoveSource::Random => return "random".to_owned(),
+        MoveSource::Search(search_result) => search_result,
     };
-    let eval = match thought.score {
+    let eval = match search_result.score {
         Score::Mate(moves) => format!("#{}", turn.fold_wb(moves, -moves)),
         _ => {
-            let value = thought.value(played.m);
+            let value = search_result.value(played.m);
             let centipawns = wdl::score(value, 0.0, ScoreType::Centipawn);
             let pawns = f64::from(turn.fold_wb(centipawns, -centipawns)) / 100.0;
             // No "-0.00".
             format!("{:.2}", pawns + 0.0)
         }
     };
-    let (depth, nodes) = (thought.depth, thought.visits);
+    let (depth, nodes) = (search_result.depth, search_result.visits);
     format!("[%eval {eval},{depth}] [%nodes {nodes}]")
 }

@@ -1,10 +1,10 @@
-//! Training positions with all visits: what self-play leaves for learning.
+//! Training positions with all visits.
 //!
-//! The layout stands in [`dataset::searched`](crate::dataset::searched), which reads what is written here.
+//! The format is documented in [`dataset::searched`](crate::dataset::searched), which reads these records.
 
 use shakmaty::{KnownOutcome, Position};
 
-use super::played::{By, Played, PlayedMove, Thought};
+use super::played::{MoveSource, Played, PlayedMove, SearchResult};
 use crate::{
     chess::{History, PackedMove, setup, wdl},
     dataset::{
@@ -15,52 +15,52 @@ use crate::{
     search::{MoveStat, Score},
 };
 
-/// Which players' moves become training positions.
+/// The players whose moves become training positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sides(pub [bool; 2]);
 
-/// What a training position says about the moves.
+/// The move targets of a training position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveTarget {
     /// The visits of the search.
     Visits,
-    /// The priors of the root, in millionths: the network's policy, with the player's `PolicyTemperature`.
+    /// The priors of the root in millionths: the network's policy with the player's `PolicyTemperature`.
     Policy,
 }
 
-/// A position of a game that is a sample: its search had all nodes.
+/// A position of a game that is a training sample: its search had all nodes.
 pub struct Sample<'g> {
     /// The game up to the position.
     pub history: &'g History,
     /// The move that was played.
     pub played: &'g PlayedMove,
-    /// What was thought about it.
-    pub thought: &'g Thought,
+    /// The search result.
+    pub search_result: &'g SearchResult,
     /// Plies to the end of the game.
     pub plies_left: usize,
 }
 
 impl Sample<'_> {
-    /// Whether a reply to one of its moves was frozen.
+    /// Whether the reply to one of its moves was frozen.
     pub fn is_frozen(&self) -> bool {
-        self.thought.moves.iter().any(|stat| stat.frozen)
+        self.search_result.moves.iter().any(|stat| stat.frozen)
     }
 }
 
-/// Shows the samples of a game in order.
+/// Calls `show` with the samples of a game in order.
 pub fn for_each_sample(game: &Played, sides: Sides, mut show: impl FnMut(&Sample<'_>)) {
     let mut history = History::new(game.start.clone());
     for (ply, played) in game.moves.iter().enumerate() {
         let turn = history.position().turn();
         let player = turn.fold_wb(game.white, 1 - game.white);
-        if let By::Search(thought) = &played.by
-            && thought.is_full
+        if let MoveSource::Search(search_result) = &played.source
+            && search_result.is_full
             && sides.0[player]
         {
             show(&Sample {
                 history: &history,
                 played,
-                thought,
+                search_result,
                 plies_left: game.moves.len() - ply,
             });
         }
@@ -68,7 +68,7 @@ pub fn for_each_sample(game: &Played, sides: Sides, mut show: impl FnMut(&Sample
     }
 }
 
-/// The positions of a game, for training.
+/// The training positions of a game.
 pub fn samples_of(game: &Played, sides: Sides, target: MoveTarget) -> Samples {
     let mut samples = Samples::default();
     for_each_sample(game, sides, |sample| {
@@ -80,7 +80,7 @@ pub fn samples_of(game: &Played, sides: Sides, target: MoveTarget) -> Samples {
 fn push(samples: &mut Samples, game: &Played, sample: &Sample<'_>, target: MoveTarget) {
     let position = sample.history.position();
     let turn = position.turn();
-    let thought = sample.thought;
+    let search_result = sample.search_result;
     let source = match setup::castles_as_usual(sample.history) {
         true => Source::EngineGame,
         false => Source::Chess960EngineGame,
@@ -88,7 +88,7 @@ fn push(samples: &mut Samples, game: &Played, sample: &Sample<'_>, target: MoveT
     let mut record = Record::new(position, turn.is_black(), source);
     let pack = |m: PackedMove| Record::pack_move(m.unpack(position), turn);
     record.best = pack(sample.played.m);
-    record.score = score(thought);
+    record.score = score(search_result);
     record.result = match game.outcome {
         KnownOutcome::Draw => 1,
         KnownOutcome::Decisive { winner } => 2 * u8::from(winner == turn),
@@ -96,11 +96,11 @@ fn push(samples: &mut Samples, game: &Played, sample: &Sample<'_>, target: MoveT
     record.plies_left = u16::try_from(sample.plies_left).unwrap_or(u16::MAX - 1);
     record.game = game.number as u32;
     let moves: Vec<(u16, u32)> = match target {
-        MoveTarget::Visits => visits_of(thought, pack),
-        MoveTarget::Policy => policy_of(thought, pack),
+        MoveTarget::Visits => visits_of(search_result, pack),
+        MoveTarget::Policy => policy_of(search_result, pack),
     };
     let (best, visits) = match target {
-        MoveTarget::Visits => (pack(thought.best), thought.visits),
+        MoveTarget::Visits => (pack(search_result.best), search_result.visits),
         MoveTarget::Policy => {
             let first = moves.iter().max_by_key(|&&(_, share)| share);
             let sum = moves.iter().map(|&(_, share)| share).sum();
@@ -110,32 +110,32 @@ fn push(samples: &mut Samples, game: &Played, sample: &Sample<'_>, target: MoveT
     let root = SearchedRoot {
         best,
         visits,
-        value: thought.root,
+        value: search_result.root,
     };
     samples.push(&record, &root, moves.into_iter());
 }
 
 /// The root's moves and their visits.
-fn visits_of(thought: &Thought, pack: impl Fn(PackedMove) -> u16) -> Vec<(u16, u32)> {
+fn visits_of(search_result: &SearchResult, pack: impl Fn(PackedMove) -> u16) -> Vec<(u16, u32)> {
     let entry = |stat: &MoveStat| {
         let frozen = if stat.frozen { FROZEN } else { 0 };
         Some((pack(stat.m?) | frozen, stat.n))
     };
-    thought.moves.iter().filter_map(entry).collect()
+    search_result.moves.iter().filter_map(entry).collect()
 }
 
 /// The root's moves and their priors, in millionths.
-fn policy_of(thought: &Thought, pack: impl Fn(PackedMove) -> u16) -> Vec<(u16, u32)> {
+fn policy_of(search_result: &SearchResult, pack: impl Fn(PackedMove) -> u16) -> Vec<(u16, u32)> {
     let entry = |stat: &MoveStat| Some((pack(stat.m?), (stat.p * WHOLE).round() as u32));
-    thought.moves.iter().filter_map(entry).collect()
+    search_result.moves.iter().filter_map(entry).collect()
 }
 
-/// The search's score as records have it.
-fn score(thought: &Thought) -> i16 {
-    match thought.score {
+/// The search's score in the format of records.
+fn score(search_result: &SearchResult) -> i16 {
+    match search_result.score {
         Score::Mate(moves) => mate_score(moves),
         _ => {
-            let centipawns = wdl::score(thought.root, 0.0, ScoreType::Centipawn);
+            let centipawns = wdl::score(search_result.root, 0.0, ScoreType::Centipawn);
             centipawns.clamp(-30_000, 30_000) as i16
         }
     }
@@ -163,7 +163,7 @@ mod tests {
             d: 1.0,
             m: 0.0,
         };
-        let thought = Thought {
+        let search_result = SearchResult {
             moves: Vec::new(),
             root,
             raw: Raw {
@@ -183,7 +183,7 @@ mod tests {
             start,
             moves: vec![PlayedMove {
                 m,
-                by: By::Search(Box::new(thought)),
+                source: MoveSource::Search(Box::new(search_result)),
             }],
             outcome: KnownOutcome::Draw,
             reason: Reason::Ended(Ending::Length),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn records_of_chess960_say_so() {
+    fn records_of_chess960_are_marked() {
         let usual = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
         let other = "nrkbbqrn/pppppppp/8/8/8/8/PPPPPPPP/NRKBBQRN w KQkq - 0 1";
         for (fen, source) in [
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_can_take_the_place_of_visits() {
+    fn the_policy_can_replace_visits() {
         let fen = "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1";
         let mut game = game(fen, "e2e4");
         let pack = |m: &str| {
@@ -235,10 +235,10 @@ mod tests {
             bounds: Bounds::OPEN,
             frozen: false,
         };
-        let By::Search(thought) = &mut game.moves[0].by else {
+        let MoveSource::Search(search_result) = &mut game.moves[0].source else {
             panic!("the move is a search's");
         };
-        thought.moves = vec![stat(pushed, 5, 0.25), stat(king, 2, 0.75)];
+        search_result.moves = vec![stat(pushed, 5, 0.25), stat(king, 2, 0.75)];
         let visits = first_sample(&game, MoveTarget::Visits);
         assert_eq!(visits.moves, [(two_squares, 5), (aside, 2)]);
         assert_eq!((visits.best, visits.visits), (two_squares, 1));

@@ -1,4 +1,4 @@
-//! One run: games are played, and what is kept of them goes into the [`Store`].
+//! One run: plays games and stores their results in the [`Store`].
 
 use std::sync::Arc;
 
@@ -9,48 +9,48 @@ use super::{
     controller::Controller,
     driver::{self, GamesProgress, Workload},
     plan::Plan,
-    played::{By, Played, PlayedMove, Seat},
+    played::{MoveSource, Played, PlayedMove, Seat},
     records::{MoveTarget, Sides, for_each_sample, samples_of},
     store::{BALANCE, GameFacts, GameTally, Store, StoredGame},
 };
 use crate::dataset::searched::Samples;
 
-/// What a run keeps besides games and results.
+/// Output of a run besides games and results.
 #[derive(Clone, Copy, Debug)]
 pub struct TrainingOutput {
-    /// Record files, and what they hold of the moves; none are written without it.
+    /// The move targets in record files; `None` writes no records.
     pub records: Option<MoveTarget>,
     /// lc0's training chunks.
     pub chunks: bool,
-    /// Whose positions.
+    /// The sides whose positions are written.
     pub sides: Sides,
 }
 
-/// Shown the progress of a run.
+/// Observes the progress of a run.
 pub trait RunObserver {
-    /// A game is over.
+    /// Called when a game is over.
     fn finished(&mut self, game: &GameFacts);
-    /// A message for people.
+    /// A message for the user.
     fn note(&mut self, text: &str);
 }
 
-/// A run under way.
+/// A self-play run.
 pub struct SelfplayRun<O> {
     /// The games and files of the run.
     pub store: Store,
-    /// What is kept besides games and results.
+    /// Output besides games and results.
     pub output: TrainingOutput,
-    /// Shown each finished game.
+    /// Called for each finished game.
     pub observer: O,
     /// Counters of all threads.
     pub progress: Arc<GamesProgress>,
 }
 
 impl<O: RunObserver> SelfplayRun<O> {
-    /// Plays those of the games with these numbers that the store does not have yet.
+    /// Plays those of the games with these numbers that are not in the store.
     ///
     /// # Errors
-    /// When a network cannot evaluate or a file cannot be written; games under way are dropped then.
+    /// When a network cannot evaluate or a file cannot be written; unfinished games are dropped then.
     pub fn play(&mut self, plan: &Plan, numbers: &[u64], work: Workload) -> Result<()> {
         let is_missing = |number: &u64| !self.store.facts().contains_key(number);
         let missing: Vec<u64> = numbers.iter().copied().filter(is_missing).collect();
@@ -92,7 +92,7 @@ impl<O: RunObserver> SelfplayRun<O> {
     }
 }
 
-/// What is stored of a game, and its chunk.
+/// The stored form of a game, and its chunk.
 fn stored(
     output: TrainingOutput,
     plan: &Plan,
@@ -115,7 +115,7 @@ fn stored(
             frozen += u64::from(sample.is_frozen());
         });
     }
-    let is_search = |played: &&PlayedMove| matches!(played.by, By::Search(_));
+    let is_search = |played: &&PlayedMove| matches!(played.source, MoveSource::Search(_));
     let facts = GameFacts {
         number: played.number,
         result: played.outcome.as_str().to_owned(),

@@ -1,5 +1,5 @@
-//! The folder of a run. Games are kept one by one as they end, and gathered into files of many in the order of their
-//! numbers; every file appears whole or not at all.
+//! The folder of a run. Finished games are stored one by one, and collected into files of many games in the order of
+//! their numbers; every file appears complete or not at all.
 //!
 //! ```text
 //! manifest.json             what the run was begun with; a run goes on with the same only
@@ -12,7 +12,7 @@
 //! summary.json              written at the end: counts, and the checksums of all files
 //! ```
 //!
-//! A process that is killed loses the games that it was playing, and those are played again: the same game comes out.
+//! A killed process loses the games that it was playing. They are played again with the same result.
 
 use std::{
     collections::BTreeMap,
@@ -33,39 +33,39 @@ use crate::{
     hashing::{hex, sha256_of_file},
 };
 
-/// A manifest is not longer than this, in bytes.
-const LONGEST_JSON: u64 = 1 << 28;
-/// Nor is the file of one game.
-const LONGEST_GAME: u64 = 1 << 28;
+/// Maximum size of a manifest, in bytes.
+const MAX_JSON_BYTES: u64 = 1 << 28;
+/// Maximum size of the file of one game, in bytes.
+const MAX_GAME_BYTES: u64 = 1 << 28;
 /// The file with the controller's path.
 pub const BALANCE: &str = "balance.jsonl";
 /// The folder of chunks.
 const CHUNKS: &str = "lc0";
-/// Bytes of a checksum.
+/// Length of a checksum in bytes.
 const SUM: usize = 32;
 
-/// What is counted of a game.
+/// The statistics of a game.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GameFacts {
     /// Its number within the run, from 0.
     pub number: u64,
     /// `1-0`, `0-1` or `1/2-1/2`.
     pub result: String,
-    /// Which player had White: 0 or 1.
+    /// The player with White: 0 or 1.
     pub white: usize,
-    /// Plies, those of the opening included.
+    /// Plies, including those of the opening.
     pub plies: usize,
     /// Moves that were searched.
     pub searches: usize,
     /// Visits of all searches.
     pub nodes: u64,
-    /// Whether a side would have resigned in a game that was played on.
+    /// Whether a side would have resigned in a game that was played to the end.
     pub would_resign: bool,
-    /// Whether that would have been a mistake.
+    /// Whether that resignation would have been a mistake.
     pub false_resignation: bool,
     /// Training positions.
     pub samples: u64,
-    /// Those of them in which search-contempt had frozen replies.
+    /// Training positions with frozen replies.
     pub frozen_samples: u64,
     /// SHA-256 of its chunk, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,7 +73,7 @@ pub struct GameFacts {
 }
 
 impl GameFacts {
-    /// Who won.
+    /// The result.
     pub fn outcome(&self) -> KnownOutcome {
         match self.result.as_str() {
             "1-0" => KnownOutcome::Decisive {
@@ -87,10 +87,10 @@ impl GameFacts {
     }
 }
 
-/// Results.
+/// Counts of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GameTally {
-    /// Games.
+    /// Number of games.
     pub games: u64,
     /// Won by White.
     pub white: u64,
@@ -122,19 +122,19 @@ impl GameTally {
         }
     }
 
-    /// Decisive games for each draw, (w+l)/d; `None` without draws.
+    /// Decisive games per draw, (w+l)/d; `None` without draws.
     pub fn decisive_per_draw(&self) -> Option<f64> {
         let decisive = (self.white + self.black) as f64;
         (self.draws > 0).then(|| decisive / self.draws as f64)
     }
 }
 
-/// A game as it is stored: what is counted of it, and what goes into the files of its part.
+/// A stored game: its statistics, and its share of the files of its part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredGame {
-    /// What is counted.
+    /// The statistics.
     pub facts: GameFacts,
-    /// Its text.
+    /// The PGN.
     pub pgn: String,
     /// Its training positions.
     pub samples: Samples,
@@ -143,12 +143,12 @@ pub struct StoredGame {
 #[derive(Serialize, Deserialize)]
 struct GameHead {
     facts: GameFacts,
-    /// Bytes of the text, the positions and the visit entries.
+    /// Lengths of the PGN, the positions and the visit entries.
     lengths: [usize; 3],
 }
 
 impl StoredGame {
-    /// A line of JSON, text, positions and visit entries, and a checksum of all.
+    /// Serialises the game: a line of JSON, PGN, positions and visit entries, and a checksum of all of it.
     fn to_bytes(&self) -> Result<Vec<u8>> {
         let head = GameHead {
             facts: self.facts.clone(),
@@ -168,7 +168,8 @@ impl StoredGame {
         Ok(bytes)
     }
 
-    /// `None` if the file is not whole: the machine went down, and the game is played again.
+    /// Reads the file of a game; `None` if it is incomplete (after a power failure, for example), in which case the
+    /// game is played again.
     fn from_bytes(bytes: &[u8]) -> Option<StoredGame> {
         let (body, sum) = bytes.split_at_checked(bytes.len().checked_sub(SUM)?)?;
         if Sha256::digest(body)[..] != *sum {
@@ -191,7 +192,7 @@ impl StoredGame {
     }
 }
 
-/// What `part-N.json` says.
+/// The contents of `part-N.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct PartFile {
     games: Vec<GameFacts>,
@@ -199,7 +200,7 @@ struct PartFile {
     files: BTreeMap<String, String>,
 }
 
-/// What `summary.json` says. Nothing in it depends on how fast the games were played.
+/// The contents of `summary.json`. Nothing in it depends on the speed of the run.
 #[derive(Serialize)]
 struct RunSummary<'a> {
     #[serde(flatten)]
@@ -215,29 +216,29 @@ struct RunSummary<'a> {
     sha256: &'a str,
 }
 
-/// An open folder. While it is open no other process can write it.
+/// An open folder, locked against other processes.
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
     /// The numbers of the run's games, in order.
     numbers: Vec<u64>,
-    /// Games of a part.
+    /// Games per part.
     part_size: usize,
-    /// How many parts are there.
+    /// Number of complete parts.
     parts: usize,
-    /// Games that are over, by number.
+    /// Finished games, by number.
     facts: BTreeMap<u64, GameFacts>,
-    /// Checksums of the files of parts.
+    /// Checksums of the files of complete parts.
     files: BTreeMap<String, String>,
     _lock: File,
 }
 
 impl Store {
-    /// Opens the folder of a run that plays the games with these numbers, in this order.
+    /// Opens the folder of a run of the games with these numbers, in this order.
     ///
     /// # Errors
-    /// When another process has it, when it holds a run and `resume` is not set, or another run than this manifest's;
-    /// nothing is changed then.
+    /// When another process has locked it, when it holds a run and `resume` is not set, or when its run has another
+    /// manifest; nothing is changed then.
     pub fn open(
         folder: &Path,
         manifest: &Map<String, Value>,
@@ -249,7 +250,7 @@ impl Store {
         fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {name}"))?;
         let lock = lock(folder)?;
         let path = folder.join("manifest.json");
-        match read(&path, LONGEST_JSON)? {
+        match read(&path, MAX_JSON_BYTES)? {
             Some(_) if !resume => bail!("{name} holds a run already: --resume goes on with it"),
             Some(text) => check_manifest(&path, &text, manifest)?,
             None => {
@@ -278,7 +279,7 @@ impl Store {
             .checked_sub(1)
             .and_then(|last| store.numbers_of(last))
         {
-            // Some are left of a process that was killed when it had just written a part.
+            // A process that was killed after writing a part may have left some.
             store.remove_games(numbers)?;
         }
         store.read_unfinished()?;
@@ -286,15 +287,15 @@ impl Store {
         Ok(store)
     }
 
-    /// The games that are over, by number.
+    /// The finished games, by number.
     pub fn facts(&self) -> &BTreeMap<u64, GameFacts> {
         &self.facts
     }
 
-    /// Keeps a game, with its chunk if it has one; when it completes a part, writes that.
+    /// Stores a game, with its chunk if it has one; writes a part when it is complete.
     ///
     /// # Errors
-    /// When it cannot be written; what was written before stays.
+    /// When it cannot be written; everything stored before stays.
     pub fn add(&mut self, mut game: StoredGame, chunk: Option<&[u8]>) -> Result<()> {
         if let Some(chunk) = chunk {
             make_folder(&self.chunks())?;
@@ -308,7 +309,7 @@ impl Store {
         self.gather()
     }
 
-    /// Writes a further file, which must be the same whenever the run is repeated.
+    /// Writes another file, whose contents must be the same when the run is repeated.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -319,7 +320,7 @@ impl Store {
         Ok(())
     }
 
-    /// Ends the run: writes the summary, and returns the checksum of all that was written.
+    /// Finishes the run: writes the summary, and returns the checksum of all files.
     ///
     /// # Errors
     /// When games are missing, or it cannot be written.
@@ -349,7 +350,7 @@ impl Store {
             sha256: &sha256,
         };
         write_json(&self.folder.join("summary.json"), &summary)?;
-        // Empty by now.
+        // The folder is empty by now.
         let _ = fs::remove_dir(self.unfinished());
         Ok(sha256)
     }
@@ -375,11 +376,11 @@ impl Store {
         self.numbers.chunks(self.part_size).nth(part)
     }
 
-    /// Reads what is said of parts that are there.
+    /// Reads the complete parts.
     fn read_parts(&mut self) -> Result<()> {
         while let Some(numbers) = self.numbers_of(self.parts) {
             let path = self.part_path(self.parts);
-            let Some(text) = read(&path, LONGEST_JSON)? else {
+            let Some(text) = read(&path, MAX_JSON_BYTES)? else {
                 break;
             };
             let name = path.display();
@@ -393,7 +394,7 @@ impl Store {
             for (file, sum) in &part.files {
                 let found = digest(&self.folder.join(file))?;
                 let found =
-                    found.with_context(|| format!("{file} is missing, which {name} tells of"))?;
+                    found.with_context(|| format!("{file} is missing, which {name} lists"))?;
                 ensure!(
                     found == *sum,
                     "{file} was changed or damaged since {name} was written"
@@ -414,7 +415,7 @@ impl Store {
         Ok(())
     }
 
-    /// Reads the single games of parts that are not there.
+    /// Reads the single games of incomplete parts.
     fn read_unfinished(&mut self) -> Result<()> {
         for &number in &self.numbers[(self.parts * self.part_size).min(self.numbers.len())..] {
             if let Some(game) = self.read_game(number)?
@@ -427,25 +428,25 @@ impl Store {
     }
 
     fn read_game(&self, number: u64) -> Result<Option<StoredGame>> {
-        let bytes = read(&self.game_path(number), LONGEST_GAME)?;
+        let bytes = read(&self.game_path(number), MAX_GAME_BYTES)?;
         let game = bytes.and_then(|bytes| StoredGame::from_bytes(&bytes));
         Ok(game.filter(|game| game.facts.number == number))
     }
 
-    /// Whether the chunk that a game should have is there and whole.
+    /// Whether the chunk of a game is present and complete.
     fn has_chunk(&self, game: &GameFacts) -> Result<bool> {
         let Some(sum) = &game.chunk else {
             return Ok(true);
         };
-        let chunk = read(&self.folder.join(chunk_name(game.number)), LONGEST_GAME)?;
+        let chunk = read(&self.folder.join(chunk_name(game.number)), MAX_GAME_BYTES)?;
         Ok(chunk.is_some_and(|chunk| hex(&Sha256::digest(&chunk)) == *sum))
     }
 
-    /// Writes the parts whose games are all there.
+    /// Writes the parts whose games are all finished.
     fn gather(&mut self) -> Result<()> {
         while let Some(numbers) = self.numbers_of(self.parts) {
             let numbers = numbers.to_vec();
-            // Cheap to see in most cases.
+            // A cheap test that usually decides.
             let needed = self.parts * self.part_size + numbers.len();
             let is_there = |number| self.facts.contains_key(number);
             if self.facts.len() < needed || !numbers.iter().all(is_there) {
@@ -458,7 +459,7 @@ impl Store {
         Ok(())
     }
 
-    /// What is in a part is not needed any more.
+    /// Removes the single files of games that are in a part.
     fn remove_games(&self, numbers: &[u64]) -> Result<()> {
         numbers
             .iter()
@@ -504,13 +505,13 @@ fn chunk_name(number: u64) -> String {
     format!("{CHUNKS}/game_{number:09}.gz")
 }
 
-/// Takes the folder for this process: no other run writes there.
+/// Locks the folder for this process.
 fn lock(folder: &Path) -> Result<File> {
     output::open_to_continue(&folder.join(".lock"), &[])
         .with_context(|| format!("cannot take the folder {}", folder.display()))
 }
 
-/// A folder without a manifest must not hold what a run would write.
+/// A folder without a manifest must not contain files that a run would write.
 fn check_is_empty(folder: &Path) -> Result<()> {
     let name = folder.display();
     for entry in fs::read_dir(folder).with_context(|| format!("cannot read {name}"))? {
@@ -530,7 +531,7 @@ fn check_manifest(path: &Path, text: &[u8], manifest: &Map<String, Value>) -> Re
     let name = path.display();
     let read = serde_json::from_slice::<Map<String, Value>>;
     let earlier = read(text).with_context(|| format!("{name} is damaged"))?;
-    // Numbers are compared as they are read back.
+    // Numbers are compared in their serialised form.
     let manifest = read(&serde_json::to_vec(manifest)?)?;
     let mut different: Vec<&str> = manifest
         .keys()
@@ -552,16 +553,16 @@ fn make_folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).with_context(|| format!("cannot make the folder {}", path.display()))
 }
 
-/// The bytes of a file; `None` if there is none.
-fn read(path: &Path, most: u64) -> Result<Option<Vec<u8>>> {
-    match crate::files::read(path, most) {
+/// The bytes of a file; `None` if it does not exist.
+fn read(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>> {
+    match crate::files::read(path, max_bytes) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
 }
 
-/// SHA-256 of a file; nothing if there is none.
+/// SHA-256 of a file; `None` if it does not exist.
 fn digest(path: &Path) -> Result<Option<String>> {
     match sha256_of_file(path) {
         Ok(sum) => Ok(Some(sum)),
@@ -583,7 +584,7 @@ fn is_partial(name: &str) -> bool {
     name.ends_with(".partial")
 }
 
-/// Removes what a process that was killed had not finished to write.
+/// Removes the partial files of a process that was killed.
 pub(super) fn remove_partial(folder: &Path) -> Result<()> {
     let name = folder.display();
     for entry in fs::read_dir(folder).with_context(|| format!("cannot read {name}"))? {
@@ -601,8 +602,8 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     output::write(path, &text, true, &[])
 }
 
-/// Writes a file that is whole or not there, without waiting for the disk: it carries a checksum, so one that a power cut
-/// has spoilt is noticed.
+/// Writes a file atomically, without waiting for the disk: it contains a checksum that reveals damage by a power
+/// failure.
 pub(super) fn write_unsynced(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
@@ -611,7 +612,7 @@ pub(super) fn write_unsynced(path: &Path, bytes: &[u8]) -> Result<()> {
         .and_then(|mut file| file.write_all(bytes))
         .and_then(|()| fs::rename(partial, path));
     if written.is_err() {
-        // Not more than a leftover: the error is told anyway.
+        // A leftover file at most; the error is reported in any case.
         let _ = fs::remove_file(partial);
     }
     written.with_context(|| format!("cannot write {}", path.display()))

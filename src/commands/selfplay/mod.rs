@@ -140,7 +140,7 @@ fn balance(args: &SelfplayArgs, plan: &mut Plan) -> Result<Option<Controller>> {
     let aim = Aim {
         target,
         games: args.balance_games,
-        most_nodes: args.double_nodes,
+        max_nodes: args.double_nodes,
     };
     let controller = Controller::new(aim, start, first.nodes);
     set_limits(plan, &controller, args.odds.is_some());

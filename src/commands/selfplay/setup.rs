@@ -100,8 +100,8 @@ pub(super) fn plan(args: &SelfplayArgs, layers: &Layers, load: &Load) -> Result<
             networks[1].clone(),
         ),
     ];
-    let most_nodes = players.iter().map(|player| player.nodes).max();
-    if let (Some(cap), Some(most)) = (terms.cap, most_nodes) {
+    let max_nodes = players.iter().map(|player| player.nodes).max();
+    if let (Some(cap), Some(most)) = (terms.cap, max_nodes) {
         ensure!(
             cap.nodes < most,
             "--fast-nodes {}: these searches would be no faster than those with all {most} nodes",
@@ -184,7 +184,7 @@ fn terms(args: &SelfplayArgs, options: &Options) -> Result<Terms> {
         rules: Rules {
             draw: args.draw_rule,
             win: args.win_rule,
-            longest: Some(args.longest as usize),
+            max_plies: Some(args.longest as usize),
             tables,
         },
         resign: args.resign.map(|percent| Resign {

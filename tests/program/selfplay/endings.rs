@@ -1,4 +1,4 @@
-//! When games end before the rules of chess end them: each rule by itself, against the same games without it.
+//! Early ends of games: each rule by itself, against the same games without it.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use shakmaty::{Color, KnownOutcome, Position};
 use super::{command, ok, text};
 use crate::common::shared;
 
-/// Evaluations are told in hundredths of a pawn; so much of W-L is lost by that.
+/// Evaluations are written in hundredths of a pawn; this is the rounding error of W-L.
 const ROUNDING: f64 = 0.005;
 
 const BOOK: &str = "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq -\n\
@@ -17,15 +17,15 @@ const BOOK: &str = "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq -\n\
                     rnbqkbnr/pppppppp/8/8/2P5/8/PP1PPPPP/RNBQKBNR b KQkq -\n\
                     rnbqkbnr/pppp1ppp/8/4p3/4P3/8/PPPP1PPP/RNBQKBNR w KQkq -\n";
 
-/// What a game's text says.
-struct Told {
+/// A game as read from its PGN.
+struct PlayedGame {
     game: Game,
     /// W-L for White after each move.
     values: Vec<f64>,
     nodes: Vec<u64>,
 }
 
-impl Told {
+impl PlayedGame {
     fn ending(&self) -> &str {
         self.game.tag("TerminationDetails").unwrap()
     }
@@ -48,7 +48,7 @@ fn marks<'t>(text: &'t str, mark: &str) -> Vec<&'t str> {
         .collect()
 }
 
-/// W-L behind an evaluation in pawns: lc0's curve turned round.
+/// W-L of an evaluation in pawns: the inverse of lc0's curve.
 fn value(pawns: &str) -> f64 {
     match pawns.strip_prefix('#') {
         Some(mate) if mate.starts_with('-') => -1.0,
@@ -58,7 +58,7 @@ fn value(pawns: &str) -> f64 {
 }
 
 /// The games of a run with these arguments, and its summary.
-fn play(book: &str, arguments: &str) -> (Vec<Told>, Value) {
+fn play(book: &str, arguments: &str) -> (Vec<PlayedGame>, Value) {
     let folder = tempfile::tempdir().unwrap();
     let (out, openings) = (folder.path().join("run"), folder.path().join("book.epd"));
     fs::write(&openings, book).unwrap();
@@ -70,9 +70,9 @@ fn play(book: &str, arguments: &str) -> (Vec<Told>, Value) {
         .split_inclusive("\n\n[Event ")
         .collect::<Vec<_>>();
     let games = Reader::new(&pgn[..]).map(Result::unwrap);
-    let told: Vec<Told> = games
+    let game: Vec<PlayedGame> = games
         .zip(&texts)
-        .map(|(game, text)| Told {
+        .map(|(game, text)| PlayedGame {
             values: marks(text, "[%eval ").into_iter().map(value).collect(),
             nodes: marks(text, "[%nodes ")
                 .into_iter()
@@ -81,22 +81,27 @@ fn play(book: &str, arguments: &str) -> (Vec<Told>, Value) {
             game,
         })
         .collect();
-    assert_eq!(told.len(), texts.len());
-    for told in &told {
-        assert_eq!(told.values.len(), told.game.moves.len());
+    assert_eq!(game.len(), texts.len());
+    for game in &game {
+        assert_eq!(game.values.len(), game.game.moves.len());
     }
     let summary = fs::read(out.join("summary.json")).unwrap();
     let summary: Value = serde_json::from_slice(&summary).unwrap();
-    let won = |side| told.iter().filter(|told| told.winner() == side).count();
+    let won = |side| game.iter().filter(|game| game.winner() == side).count();
     let counts = [Some(Color::White), None, Some(Color::Black)].map(won);
     for (name, count) in ["white", "draws", "black"].iter().zip(counts) {
         assert_eq!(summary[name], count);
     }
-    (told, summary)
+    (game, summary)
 }
 
-/// Games that a rule ended go on without it and end in another way; the others are the same. Returns the former.
-fn ended_early<'t>(with: &'t [Told], without: &'t [Told], ending: &str) -> Vec<[&'t Told; 2]> {
+/// Checks that games that a rule ended go on without it and end in another way, and that the others are the same.
+/// Returns the former.
+fn ended_early<'t>(
+    with: &'t [PlayedGame],
+    without: &'t [PlayedGame],
+    ending: &str,
+) -> Vec<[&'t PlayedGame; 2]> {
     let mut early = Vec::new();
     for (with, without) in with.iter().zip(without) {
         assert_ne!(without.ending(), ending);
@@ -114,12 +119,17 @@ fn ended_early<'t>(with: &'t [Told], without: &'t [Told], ending: &str) -> Vec<[
     early
 }
 
-/// A rule about the last evaluations ends a game as soon as it holds, and never without.
-fn assert_ends_at_once(told: &Told, ending: &str, plies: usize, holds: impl Fn(&[f64]) -> bool) {
-    let windows = told.values.windows(plies);
+/// Checks that a rule about the last evaluations ends a game as soon as it holds, and only then.
+fn assert_ends_at_once(
+    game: &PlayedGame,
+    ending: &str,
+    plies: usize,
+    holds: impl Fn(&[f64]) -> bool,
+) {
+    let windows = game.values.windows(plies);
     let first = windows.map(holds).position(|holds| holds);
-    let expected = (told.ending() == ending).then(|| told.values.len() - plies);
-    assert_eq!(first, expected, "{:?}", told.values);
+    let expected = (game.ending() == ending).then(|| game.values.len() - plies);
+    assert_eq!(first, expected, "{:?}", game.values);
 }
 
 #[test]
@@ -135,14 +145,14 @@ fn both_sides_see_a_win() {
     let beyond = |values: &[f64], margin| {
         values.iter().all(|&v| v >= margin) || values.iter().all(|&v| v <= -margin)
     };
-    for told in &with {
-        // Values at the rule's own edge may be told on its other side.
+    for game in &with {
+        // Values at the rule's limit may be rounded to its other side.
         let is_near = |v: &f64| (v.abs() - 0.1).abs() < ROUNDING;
-        if !told.values.iter().any(is_near) {
-            assert_ends_at_once(told, ending, 3, |values| beyond(values, 0.1));
+        if !game.values.iter().any(is_near) {
+            assert_ends_at_once(game, ending, 3, |values| beyond(values, 0.1));
         }
-        let is_over = told.ending() == ending;
-        assert!(!is_over || beyond(&told.values[told.values.len() - 3..], 0.1 - ROUNDING));
+        let is_over = game.ending() == ending;
+        assert!(!is_over || beyond(&game.values[game.values.len() - 3..], 0.1 - ROUNDING));
     }
 }
 
@@ -160,13 +170,13 @@ fn both_sides_see_a_draw() {
         assert!(moves >= 2 * 5 + 4, "{moves}");
     }
     let (early, _) = play(BOOK, &format!("{usual} --draw-rule 1,4,0.08"));
-    let shortest = |games: &[Told]| games.iter().map(|told| told.values.len()).min();
+    let shortest = |games: &[PlayedGame]| games.iter().map(|game| game.values.len()).min();
     assert!(shortest(&early) < shortest(&with));
 }
 
 #[test]
-fn a_side_without_hope_resigns() {
-    // The values in the games are those of the moves that are played, the rule goes by the most visited ones.
+fn a_losing_side_resigns() {
+    // The values in the games are those of the played moves; the rule uses those of the most visited ones.
     let usual = "--games 4 --nodes 20 --temperature 0 --root-choice visits --longest 60";
     let rule = |playthrough| format!("{usual} --resign 45 --resign-playthrough {playthrough}");
     let (with, _) = play(BOOK, &rule(0));
@@ -210,13 +220,13 @@ fn games_that_get_too_long_are_drawn() {
     }
 }
 
-/// Each begins with a capture that cannot be avoided, after which White wins, Black wins, or nobody does.
+/// Each begins with a capture that cannot be avoided, after which White wins, Black wins, or it is a draw.
 const CAPTURES: &str = "6k1/8/8/8/8/8/1q5R/K7 w - -\n\
                         k7/1Q5r/8/8/8/8/8/6K1 b - -\n\
                         7k/8/8/8/8/6n1/1q5N/K7 w - -\n";
 
 #[test]
-fn tables_decide() {
+fn tablebases_adjudicate() {
     let Some(tables) = shared("syzygy") else {
         return;
     };
@@ -233,15 +243,16 @@ fn tables_decide() {
     }
 }
 
-/// This rule ends searches, not games: those whose root has learnt nothing for a while.
+/// This rule ends searches rather than games: those without information gain for a while.
 #[test]
-fn searches_end_when_they_learn_nothing_more() {
+fn searches_end_without_information_gain() {
     let usual = "--games 2 --nodes 400 --longest 12";
     let rule = "--minimum-kldgain-per-node 0.0005 --kldgain-average-interval 50";
     let (with, with_summary) = play(BOOK, &format!("{usual} {rule}"));
     let (without, without_summary) = play(BOOK, usual);
-    let nodes =
-        |games: &[Told]| -> Vec<u64> { games.iter().flat_map(|told| told.nodes.clone()).collect() };
+    let nodes = |games: &[PlayedGame]| -> Vec<u64> {
+        games.iter().flat_map(|game| game.nodes.clone()).collect()
+    };
     assert!(nodes(&without).iter().all(|&nodes| nodes == 400));
     let stopped = nodes(&with);
     assert!(

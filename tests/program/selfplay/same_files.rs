@@ -57,7 +57,7 @@ fn the_same_files_at_any_speed_and_every_game_can_be_read() {
     assert_ne!(files(&other)["games-00001.pgn"], runs[0]["games-00001.pgn"]);
 }
 
-/// Games of the network inside the program.
+/// Games of the built-in network.
 fn play_sparse(out: &Path, arguments: &[&str]) -> Output {
     let usual = "selfplay --games 6 --nodes 40 --longest 24 --sc-limit 6 --temperature 1 --noise-epsilon 0.25 --seed 7";
     let mut command = Command::new(env!("CARGO_BIN_EXE_scorn"));
@@ -89,12 +89,12 @@ fn the_default_network_plays_the_same_at_any_speed() {
         assert_eq!(manifest["a"]["options"]["MinibatchSize"], size);
         games.push(runs[0]["games-00001.pgn"].clone());
     }
-    // What a tree adds at a time is part of the search, unlike what a batch holds.
+    // The minibatch of a tree is part of the search, unlike the size of the network's batch.
     assert_ne!(games[0], games[1]);
 }
 
-/// What the manifest says of evaluations and batches, after checking it: where games differ it must not promise that they
-/// do not.
+/// What the manifest says about the dependence of evaluations on the batch, after checking it: if games differ it
+/// must say so.
 fn depends_on_batch(folder: &Path, arguments: &[&str]) -> bool {
     let run = |batch: &str| {
         let out = folder.join(format!("{} {batch}", arguments.join(" ").replace('/', "_")));
@@ -114,12 +114,12 @@ fn depends_on_batch(folder: &Path, arguments: &[&str]) -> bool {
 }
 
 #[test]
-fn the_manifest_tells_whether_evaluations_depend_on_the_batch() {
+fn the_manifest_records_whether_evaluations_depend_on_the_batch() {
     let folder = tempfile::tempdir().unwrap();
     for backend in ["hash", "sparse"] {
         assert!(!depends_on_batch(folder.path(), &["--backend", backend]));
     }
-    // With a network of matrices it depends on the machine's kernels.
+    // With a network in ONNX it depends on the machine's kernels.
     let network = concat!(env!("CARGO_MANIFEST_DIR"), "/networks/scorn-default.onnx");
     depends_on_batch(folder.path(), &["--backend", "rten", "--weights", network]);
 }
@@ -161,7 +161,7 @@ fn wait(child: &mut Child, patience: Duration) -> bool {
 }
 
 #[test]
-fn killed_at_any_moment_a_run_goes_on_to_the_same_bytes() {
+fn a_killed_run_resumes_with_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let whole = folder.path().join("whole");
     let started = std::time::Instant::now();
@@ -175,7 +175,7 @@ fn killed_at_any_moment_a_run_goes_on_to_the_same_bytes() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // From at once to a third of what the whole run takes.
+        // From immediately to a third of the time of the whole run.
         moment = moment
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
@@ -185,20 +185,20 @@ fn killed_at_any_moment_a_run_goes_on_to_the_same_bytes() {
         child.wait().unwrap();
         kills += 1;
         if is_done {
-            // Over already: begin again, so that there is something to kill.
+            // Already over: start again, so that there is a process to kill.
             assert_eq!(files(&killed), files(&whole));
             fs::remove_dir_all(&killed).unwrap();
         }
     }
     ok(&run(&killed, &with(&["--resume"])));
     assert_eq!(files(&killed), files(&whole));
-    // And once more, when there is nothing left to do.
+    // And once more, with nothing left to do.
     ok(&run(&killed, &with(&["--resume"])));
     assert_eq!(files(&killed), files(&whole));
 }
 
 #[test]
-fn a_balanced_run_goes_on_where_it_was() {
+fn a_balanced_run_resumes_where_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let games = [
         "--games",
@@ -263,7 +263,7 @@ fn a_balanced_run_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_schedule_is_the_options_that_it_stands_for() {
+fn a_schedule_equals_its_options() {
     let folder = tempfile::tempdir().unwrap();
     let play = |name: &str, arguments: &[&str]| {
         let out = folder.path().join(name);
@@ -322,7 +322,7 @@ fn fast_searches_are_no_samples() {
         let output = run(&out, &arguments);
         ok(&output);
         let made = files(&out);
-        // Files that were asked for and are not there are told.
+        // A warning is printed if requested files are empty.
         let is_reported =
             text(&output.stderr).contains("no position of these games is a training sample");
         let has_records = made.keys().any(|name| name.starts_with("positions-"));

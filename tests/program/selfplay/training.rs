@@ -1,4 +1,4 @@
-//! What is learnt from: chunks and records, read by others.
+//! Training output: chunks and records, read by independent readers.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use super::{ok, run, text};
 use crate::common::skipped;
 
 #[test]
-fn chunks_read_back_field_by_field_without_our_reader() {
+fn an_independent_reader_reads_every_field_of_chunks() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("run");
     let games = [
@@ -43,7 +43,7 @@ fn chunks_read_back_field_by_field_without_our_reader() {
         .collect();
     let checked = scorn(&["chunk", "--json"], &chunks);
     ok(&checked);
-    // The folder says the same.
+    // The summary gives the same numbers.
     let of_folder = scorn(&["chunk", "--json"], &[out.join("lc0")]);
     assert_eq!(of_folder.stdout, checked.stdout);
     let summary: Value = serde_json::from_slice(&checked.stdout).unwrap();
@@ -88,7 +88,7 @@ fn scorn(arguments: &[&str], files: &[std::path::PathBuf]) -> Output {
     command.args(arguments).args(files).output().unwrap()
 }
 
-/// Every field as a reader that knows only the layout sees it.
+/// Compares every field with a reader that uses only the documented layout.
 fn compare_with_python(chunks: &[std::path::PathBuf], ours: &[V6]) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python/read_chunk.py");
     let Ok(read) = Command::new("python3").arg(script).args(chunks).output() else {
@@ -246,7 +246,7 @@ fn noise_changes_the_games_of_a_seed_and_targets_still_add_up() {
 }
 
 #[test]
-fn a_tree_that_is_kept_saves_nodes_and_changes_nothing_in_plain_puct() {
+fn tree_reuse_saves_nodes_without_effect_on_plain_puct() {
     let folder = tempfile::tempdir().unwrap();
     let learn = |name: &str, arguments: &[&str]| {
         let (file, summary) = learnt(&folder.path().join(name), arguments);
@@ -254,12 +254,12 @@ fn a_tree_that_is_kept_saves_nodes_and_changes_nothing_in_plain_puct() {
     };
     let (fresh, all) = learn("fresh", &[]);
     let (kept, fewer) = learn("kept", &["--reuse-tree"]);
-    // The subtree of a reply is the search that would be made there again, as far as it goes.
+    // The subtree of a reply equals the search that would be made there again, as far as it goes.
     assert!(kept == fresh, "the visits differ");
     // 4 games of 24 plies, 2 of them random.
     assert_eq!(all, 4 * 22 * 30);
     assert!(fewer < all, "{fewer}");
-    // A fresh tree at every move has the noise of that move; one that is kept has searched without it.
+    // A new tree at every move has that move's noise; a kept tree was searched without it.
     let noise = ["--noise-epsilon", "0.5"];
     let (fresh, _) = learn("noise", &noise);
     let (kept, _) = learn("noise, kept", &[&noise[..], &["--reuse-tree"]].concat());
@@ -278,7 +278,7 @@ fn check_records(file: &[u8], positions: usize) {
     assert!(check_visits(file, positions) > 0);
 }
 
-/// The same; how many replies were frozen.
+/// Checks the records and returns the number of frozen replies.
 fn check_visits(file: &[u8], positions: usize) -> usize {
     assert_eq!((&file[..8], number(&file[8..12])), (&b"SCORNVIS"[..], 1));
     let entries = number(&file[32..40]) as usize;

@@ -1,4 +1,4 @@
-//! Bad input, folders that are in use, disks that are full: told, and what is there stays.
+//! Bad input, folders in use and full disks are reported, and existing files stay.
 
 use std::fs;
 #[cfg(target_os = "linux")]
@@ -67,7 +67,7 @@ fn a_folder_belongs_to_one_run() {
     let output = run(&other, &same);
     assert!(text(&output.stderr).contains("letter.txt"));
     assert!(!other.join("manifest.json").exists());
-    // A game that a power cut has spoilt is played again; a part that is gone is missed.
+    // A game damaged by a power failure is played again; a missing part is an error.
     fs::remove_file(out.join("games-00001.pgn")).unwrap();
     let output = run(&out, &resumed);
     assert!(text(&output.stderr).contains("games-00001.pgn is missing"));
@@ -139,7 +139,7 @@ fn bad_input_is_named_and_nothing_is_written() {
 }
 
 #[test]
-fn resigning_where_odds_are_given_is_warned_of() {
+fn resignation_in_odds_games_gives_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     for (name, resign, is_reported) in [
         ("with", &["--resign", "5"][..], true),
@@ -157,13 +157,13 @@ fn resigning_where_odds_are_given_is_warned_of() {
         ];
         let output = run(&folder.path().join(name), &[&usual[..], resign].concat());
         ok(&output);
-        let told = text(&output.stderr);
-        assert_eq!(told.contains("--resign may end"), is_reported, "{told}");
+        let stderr = text(&output.stderr);
+        assert_eq!(stderr.contains("--resign may end"), is_reported, "{stderr}");
     }
 }
 
 #[test]
-fn games_that_repeat_are_foreseen() {
+fn repeated_games_give_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     for (index, (arguments, expected)) in [
         (&[][..], Some(1)),
@@ -194,7 +194,7 @@ fn games_that_repeat_are_foreseen() {
         ];
         let output = run(&out, &[&usual[..], arguments].concat());
         ok(&output);
-        let told = text(&output.stderr);
+        let stderr = text(&output.stderr);
         let games: Vec<_> = Reader::new(&files(&out)["games-00001.pgn"][..])
             .map(|game| game.unwrap().moves)
             .collect();
@@ -207,18 +207,18 @@ fn games_that_repeat_are_foreseen() {
                     1 => "all games will be the same".to_owned(),
                     count => format!("there are only {count} different games"),
                 };
-                assert!(told.contains(&message), "{arguments:?}: {told}");
+                assert!(stderr.contains(&message), "{arguments:?}: {stderr}");
             }
             None => {
                 assert!(different > 1, "{arguments:?}");
-                assert!(!told.contains("no noise"), "{arguments:?}: {told}");
+                assert!(!stderr.contains("no noise"), "{arguments:?}: {stderr}");
             }
         }
     }
 }
 
 #[test]
-fn a_full_disk_is_reported_and_what_is_there_stays() {
+fn a_full_disk_is_reported_and_existing_files_stay() {
     let Some(disk) = SmallDisk::new() else {
         return;
     };
@@ -238,7 +238,7 @@ fn a_full_disk_is_reported_and_what_is_there_stays() {
     assert_eq!(files(&out), files(&whole));
 }
 
-/// A machine whose clock is set while games are played, and which sleeps for a while in the middle of them.
+/// A machine whose clock is set during the run, and which sleeps in between.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_clock_that_jumps_changes_nothing() {
