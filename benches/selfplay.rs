@@ -155,7 +155,7 @@ fn plan(options: Options, evaluator: &Arc<dyn Evaluator>, row: &Row) -> Plan {
     let networks = Networks::alone(Arc::clone(evaluator));
     let player = Contestant::new("x", options, row.nodes, networks);
     let rules = Rules {
-        longest: Some(row.plies),
+        max_plies: Some(row.plies),
         ..Rules::default()
     };
     let terms = Terms {
