@@ -386,7 +386,7 @@ impl Evaluator for Dying {
         Advice {
             threads: 1,
             minibatch: 8,
-            least: 1,
+            min_batch: 1,
         }
     }
     fn describe(&self) -> String {

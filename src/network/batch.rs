@@ -85,7 +85,7 @@ impl Batch {
     }
 
     /// The same positions, not evaluated yet.
-    pub fn copy_of_questions(&self) -> Batch {
+    pub fn clone_inputs(&self) -> Batch {
         let unanswered = |item: &BatchPosition| BatchPosition {
             value: Value::default(),
             ..*item

@@ -39,7 +39,7 @@ pub struct Advice {
     /// Positions per batch.
     pub minibatch: usize,
     /// Positions that cost hardly more than one: so many a batch may have in the smallest tree, where batches cost strength.
-    pub least: usize,
+    pub min_batch: usize,
 }
 
 /// Something that evaluates positions: a network on a device, or a decorator in front of another evaluator.
@@ -92,9 +92,9 @@ pub trait Evaluator: Send + Sync {
 
     /// Does `work`, which is going to evaluate, on a thread that suits: a backend that computes on threads of its own would be handed
     /// one batch after the other, and to wake a thread and be woken by it can take longer than a small batch. Comes back when it is done.
-    fn host(&self, work: &mut (dyn FnMut() + Send)) {
+    fn run_on_worker_thread(&self, work: &mut (dyn FnMut() + Send)) {
         match self.inner() {
-            Some(inner) => inner.host(work),
+            Some(inner) => inner.run_on_worker_thread(work),
             None => work(),
         }
     }
@@ -159,7 +159,7 @@ impl Default for Advice {
         Advice {
             threads: 1,
             minibatch: 256,
-            least: 256,
+            min_batch: 256,
         }
     }
 }

@@ -84,7 +84,7 @@ fn speed_of_sizes(
     };
     let elapsed = thread::scope(|scope| {
         let running: Vec<_> = (0..threads)
-            .map(|seed| scope.spawn(move || hosted(evaluator, || work(seed))))
+            .map(|seed| scope.spawn(move || run_on_worker_thread(evaluator, || work(seed))))
             .collect();
         let finished = running
             .into_iter()
@@ -106,9 +106,12 @@ fn speed_of_sizes(
 }
 
 /// Does `work` where the evaluator wants it done.
-fn hosted<R: Send>(evaluator: &dyn Evaluator, work: impl Fn() -> R + Sync) -> Option<R> {
+fn run_on_worker_thread<R: Send>(
+    evaluator: &dyn Evaluator,
+    work: impl Fn() -> R + Sync,
+) -> Option<R> {
     let mut result = None;
-    evaluator.host(&mut || result = Some(work()));
+    evaluator.run_on_worker_thread(&mut || result = Some(work()));
     result
 }
 

@@ -12,15 +12,15 @@ use super::{
     visits::{Leaf, PathStep, VisitState, Visits},
 };
 
-/// The node ids on the ways of visits, valid until the tree grows; scratch of backup.
+/// The node ids on the paths of visits, valid until the tree grows; scratch of backup.
 #[derive(Default)]
 pub(super) struct Paths {
     ids: Vec<NodeId>,
-    ways: Vec<Way>,
+    list: Vec<Path>,
 }
 
 /// Which visit, and where its ids are.
-struct Way {
+struct Path {
     visit: usize,
     ids: std::ops::Range<usize>,
 }
@@ -85,39 +85,39 @@ impl Paths {
         }
     }
 
-    /// Follows the steps of the visits that are `due`. All ways grow together, ply by ply, so that the memory for
+    /// Follows the steps of the visits that are `due`. All paths grow together, ply by ply, so that the memory for
     /// one need not be waited for before that for the next is asked for.
     fn follow(&mut self, tree: &Tree, visits: &Visits, due: impl Fn(&VisitState) -> bool) {
         self.ids.clear();
-        self.ways.clear();
+        self.list.clear();
         let mut longest = 0;
         for (index, visit) in visits.list.iter().enumerate() {
             if due(&visit.state) {
                 let start = self.ids.len();
                 self.ids.resize(start + visit.steps.len() + 1, tree.root);
                 longest = longest.max(visit.steps.len());
-                self.ways.push(Way {
+                self.list.push(Path {
                     visit: index,
                     ids: start..self.ids.len(),
                 });
             }
         }
         for depth in 0..longest {
-            for way in &self.ways {
-                let steps = &visits.steps[visits.list[way.visit].steps.clone()];
+            for path in &self.list {
+                let steps = &visits.steps[visits.list[path.visit].steps.clone()];
                 if let Some(step) = steps.get(depth) {
-                    let ids = &mut self.ids[way.ids.clone()];
+                    let ids = &mut self.ids[path.ids.clone()];
                     ids[depth + 1] = tree.child_id(tree.node(ids[depth]), step.slot);
                 }
             }
         }
     }
 
-    /// The visits and the nodes on their ways, from the root to the leaf.
+    /// The visits and the nodes on their paths, from the root to the leaf.
     fn iter(&self) -> impl Iterator<Item = (usize, &[NodeId])> {
-        self.ways
+        self.list
             .iter()
-            .map(|way| (way.visit, &self.ids[way.ids.clone()]))
+            .map(|path| (path.visit, &self.ids[path.ids.clone()]))
     }
 }
 
@@ -418,7 +418,7 @@ mod tests {
             (0, 1)
         );
         assert_eq!(line.state.progress.seldepth, 2);
-        // The collision is still under way; it leaves nothing behind.
+        // The collision is still in flight; it leaves nothing behind.
         assert_eq!(line.in_flight(), [1, 1, 1]);
         line.back_up(true);
         assert_eq!(line.in_flight(), [0, 0, 0]);

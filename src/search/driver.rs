@@ -12,7 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::{
     error::{Failure, SearchError},
-    expand::Oracles,
+    expand::ExpandContext,
     job::{Clock, Job, StopSignal, stream},
     outcome::SearchView,
     params::SearchParams,
@@ -139,9 +139,9 @@ impl<'a> Search<'a> {
     fn work_in_threads(&self, interval: Duration, report_progress: &mut (dyn FnMut() + Send)) {
         thread::scope(|scope| {
             for number in 1..self.threads as u64 {
-                scope.spawn(move || self.host(&mut || self.work(number, &mut |_| {})));
+                scope.spawn(move || self.run_worker(&mut || self.work(number, &mut |_| {})));
             }
-            self.host(&mut || {
+            self.run_worker(&mut || {
                 let mut due = interval;
                 self.work(0, &mut |elapsed| {
                     if elapsed >= due {
@@ -154,10 +154,10 @@ impl<'a> Search<'a> {
     }
 
     /// Runs a worker on the thread that the evaluator prefers, unless the search is too light to benefit from it.
-    fn host(&self, work: &mut (dyn FnMut() + Send)) {
+    fn run_worker(&self, work: &mut (dyn FnMut() + Send)) {
         match self.is_light {
             true => work(),
-            false => self.evaluator.host(work),
+            false => self.evaluator.run_on_worker_thread(work),
         }
     }
 
@@ -210,7 +210,7 @@ impl<'a> Search<'a> {
         worker: &mut Worker,
         batch: &mut Batch,
     ) -> Result<(), Failure> {
-        let oracles = Oracles {
+        let context = ExpandContext {
             params: &self.params,
             tables: self.job.tables.as_deref(),
             contempt_side: self.job.contempt_side,
@@ -220,7 +220,7 @@ impl<'a> Search<'a> {
             let selected = worker.select(&mut shared.state, &self.params);
             drop(shared);
             selected?;
-            if !worker.expand(&oracles, batch)? || self.should_stop() {
+            if !worker.expand(&context, batch)? || self.should_stop() {
                 break;
             }
             shared = self.lock();

@@ -71,12 +71,12 @@ impl Replay {
     }
 
     /// Whether that position has no legal move: checkmate or stalemate.
-    fn is_stuck(&self) -> bool {
+    fn has_no_legal_moves(&self) -> bool {
         self.moves.is_empty() && !has_legal_move(self.history.position())
     }
 
     /// The game up to the position that was gone to, its legal moves, and room for their priors.
-    pub(super) fn asked(&mut self) -> (&History, &[PackedMove], &mut [f32]) {
+    pub(super) fn policy_buffers(&mut self) -> (&History, &[PackedMove], &mut [f32]) {
         self.listed();
         self.policy.clear();
         self.policy.resize(self.moves.len(), 0.0);
@@ -93,7 +93,7 @@ impl Replay {
 }
 
 /// What leaves are looked up in, and by which rules.
-pub(super) struct Oracles<'a> {
+pub(super) struct ExpandContext<'a> {
     pub params: &'a SearchParams,
     pub tables: Option<&'a Tables>,
     /// Whose opponent is modelled.
@@ -101,7 +101,7 @@ pub(super) struct Oracles<'a> {
     pub evaluator: &'a dyn Evaluator,
 }
 
-impl Oracles<'_> {
+impl ExpandContext<'_> {
     /// Finds out about every claimed leaf: it becomes ready (terminal, cached or judged at once) or is queued for the network
     /// in `batch`. Positions that were judged before get their moves.
     ///
@@ -131,11 +131,11 @@ impl Oracles<'_> {
             if !visit.state.needs_expansion() {
                 continue;
             }
-            let way = visit.steps.clone();
-            let steps = &steps[way.clone()];
+            let range = visit.steps.clone();
+            let steps = &steps[range.clone()];
             replay.go_to(steps.iter().map(|step| step.m));
             if self.params.options.transpositions() {
-                replay.write_keys(&mut keys[way]);
+                replay.write_keys(&mut keys[range]);
             }
             if matches!(visit.state, VisitState::Unexpanded) {
                 visit.state = VisitState::Expanded(self.moves_of(replay, writer)?);
@@ -216,7 +216,7 @@ impl Oracles<'_> {
             }
             return Some((immediate.value(replay.history.plies()), is_root));
         }
-        let (line, _, policy) = replay.asked();
+        let (line, _, policy) = replay.policy_buffers();
         let value = self.evaluator.probe(line.plies(), policy)?;
         Some((value, true))
     }
@@ -229,7 +229,7 @@ impl Oracles<'_> {
 
     /// Asks an evaluator that needs no batches for the priors.
     fn ask_policy(&self, replay: &mut Replay) {
-        let (line, moves, policy) = replay.asked();
+        let (line, moves, policy) = replay.policy_buffers();
         if let Some(immediate) = self.evaluator.immediate() {
             immediate.policy(line.plies(), moves, 1.0, policy);
         }
@@ -245,8 +245,10 @@ impl Oracles<'_> {
             replay.listed();
         }
         let history = &replay.history;
-        let is_stuck = replay.is_stuck();
-        if let Some((value, result, origin)) = terminal(history, is_stuck, depth, self.params) {
+        let has_no_legal_moves = replay.has_no_legal_moves();
+        if let Some((value, result, origin)) =
+            terminal(history, has_no_legal_moves, depth, self.params)
+        {
             return RuleVerdict::Known(Leaf {
                 value,
                 terminal: Some((result, origin)),
@@ -305,17 +307,17 @@ fn from_tablebase(result: i8, plies: u32) -> Leaf {
     }
 }
 
-/// The result of a finished game, for the side to move, which has no legal move if it `is_stuck`; `depth` counts the plies from
+/// The result of a finished game for the side to move, which may have no legal moves; `depth` counts the plies from
 /// the root.
 fn terminal(
     history: &History,
-    is_stuck: bool,
+    has_no_legal_moves: bool,
     depth: usize,
     params: &SearchParams,
 ) -> Option<(Value, i8, Origin)> {
     let last = history.last();
     let draw = |m: f32, origin| Some((Value { wl: 0.0, d: 1.0, m }, 0, origin));
-    if is_stuck {
+    if has_no_legal_moves {
         if last.position.is_check() {
             return Some((
                 Value {

@@ -188,7 +188,7 @@ const MOST_REFINED: u32 = 8;
 impl SearchParams {
     /// Whether a node's priors are to be asked again. Those of replies that are frozen decide nothing any more.
     #[inline]
-    pub(super) fn is_coarse(&self, node: &Node) -> bool {
+    pub(super) fn needs_refinement(&self, node: &Node) -> bool {
         node.n >= self.refine_at && !node.is_refined() && !node.has_record()
     }
 
@@ -208,7 +208,7 @@ impl SearchParams {
         let Advice {
             threads,
             minibatch,
-            least,
+            min_batch,
         } = evaluator.advice();
         let largest = minibatch.max(1);
         SearchParams {
@@ -216,7 +216,7 @@ impl SearchParams {
                 0 => threads.max(1),
                 given => given,
             },
-            ..SearchParams::with_batches(least.clamp(1, largest)..=largest, options, evaluator)
+            ..SearchParams::with_batches(min_batch.clamp(1, largest)..=largest, options, evaluator)
         }
     }
 

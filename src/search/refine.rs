@@ -15,20 +15,20 @@ use super::{
         Full,
         edges::{EdgeRange, EdgeWriter},
     },
-    visits::DueWay,
+    visits::RefinementPath,
 };
 use crate::network::{Batch, Refiner};
 
 /// Positions that one worker asks about.
 #[derive(Default)]
 pub(super) struct Refinement {
-    asked: Vec<DuePosition>,
+    asked: Vec<RefinedPosition>,
     batch: Batch,
 }
 
 /// A position and what is known about it.
-struct DuePosition {
-    way: DueWay,
+struct RefinedPosition {
+    path: RefinementPath,
     /// Its place in the batch.
     queued: Option<usize>,
     /// Its moves with their new priors, if there are any.
@@ -51,8 +51,8 @@ impl Refinement {
         if state.due.is_empty() || state.due.len() < params.refined_together(state.root().n) {
             return Ok(());
         }
-        let asked = state.due.drain(..).map(|way| DuePosition {
-            way,
+        let asked = state.due.drain(..).map(|path| RefinedPosition {
+            path,
             queued: None,
             edges: None,
         });
@@ -73,8 +73,8 @@ impl Refinement {
     ) -> Result<(), Failure> {
         self.batch.clear();
         for asked in &mut self.asked {
-            replay.go_to(asked.way.iter().map(|step| step.m));
-            let (line, moves, policy) = replay.asked();
+            replay.go_to(asked.path.iter().map(|step| step.m));
+            let (line, moves, policy) = replay.policy_buffers();
             if refiner.modelled == Some(line.position().turn()) {
                 continue;
             }
@@ -100,9 +100,9 @@ impl Refinement {
 
     /// Gives the positions the priors that were found.
     pub fn settle(&mut self, state: &mut SearchState) {
-        for DuePosition { way, edges, .. } in self.asked.drain(..) {
+        for RefinedPosition { path, edges, .. } in self.asked.drain(..) {
             if let Some(edges) = edges {
-                let id = state.tree.follow(way.iter().map(|step| step.slot));
+                let id = state.tree.follow(path.iter().map(|step| step.slot));
                 state.refine(id, edges);
             }
         }
@@ -111,6 +111,6 @@ impl Refinement {
     /// Leaves the positions to others.
     pub fn give_back(&mut self, state: &mut SearchState) {
         let asked = self.asked.drain(..);
-        state.due.extend(asked.map(|asked| asked.way));
+        state.due.extend(asked.map(|asked| asked.path));
     }
 }

@@ -278,7 +278,7 @@ impl Descent {
             // both could repeat for ever.
             self.ends[group.visits.start] = End::Unexpanded;
         } else {
-            if params.is_coarse(node) {
+            if params.needs_refinement(node) {
                 self.due.push(self.heads[group.visits.start]);
             }
             // Visits beyond the limit of this node are collisions.

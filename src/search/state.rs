@@ -16,7 +16,7 @@ use super::{
         node::{Node, NodeId, Origin},
         reroot::{reroot, reroot_in_analysis},
     },
-    visits::DueWay,
+    visits::RefinementPath,
     wdl_contempt::WdlContempt,
 };
 use crate::{
@@ -35,7 +35,7 @@ pub(super) struct SearchState {
     /// The tablebase results of the root's moves; empty if the tablebases do not cover them.
     pub table_moves: Vec<TableMove>,
     /// Positions whose priors are to be refined, and that are marked so.
-    pub due: Vec<DueWay>,
+    pub due: Vec<RefinementPath>,
     /// Whether the tree has reached its memory limit: visits continue, but only to positions that are in the tree.
     pub is_at_memory_limit: bool,
 }
@@ -136,8 +136,8 @@ impl SearchState {
     /// The tree, for the next search. Positions that still wait for refinement are unmarked.
     pub fn into_tree(self) -> Tree {
         let mut tree = self.tree;
-        for way in self.due {
-            let id = tree.follow(way.iter().map(|step| step.slot));
+        for path in self.due {
+            let id = tree.follow(path.iter().map(|step| step.slot));
             tree.node_mut(id).set_refined(false);
         }
         tree

@@ -15,7 +15,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     error::Failure,
-    expand::Oracles,
+    expand::ExpandContext,
     job::{Clock, Job, SystemClock, stream},
     outcome,
     params::SearchParams,
@@ -138,7 +138,7 @@ impl TreeSearch {
         evaluator: &dyn Evaluator,
         batch: &mut Batch,
     ) -> Result<(), Failure> {
-        let oracles = Oracles {
+        let context = ExpandContext {
             params: &self.params,
             tables: self.job.tables.as_deref(),
             contempt_side: self.job.contempt_side,
@@ -146,7 +146,7 @@ impl TreeSearch {
         };
         loop {
             self.worker.select(&mut self.shared.state, &self.params)?;
-            if !self.worker.expand(&oracles, batch)? {
+            if !self.worker.expand(&context, batch)? {
                 return Ok(());
             }
         }

@@ -25,7 +25,7 @@ pub(super) struct PathStep {
 }
 
 /// The path from the root to a position whose priors are to be refined.
-pub(super) type DueWay = Box<[PathStep]>;
+pub(super) type RefinementPath = Box<[PathStep]>;
 
 /// The evaluation of a leaf, ready to be backed up.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use super::{
     backup::Paths,
     error::Failure,
-    expand::{Oracles, Replay},
+    expand::{ExpandContext, Replay},
     job::Job,
     params::SearchParams,
     refine::Refinement,
@@ -117,16 +117,16 @@ impl Worker {
     /// When the tree has no room for more, or a network that refines priors fails.
     pub(super) fn expand(
         &mut self,
-        oracles: &Oracles<'_>,
+        context: &ExpandContext<'_>,
         batch: &mut Batch,
     ) -> Result<bool, Failure> {
         self.unwind();
-        oracles.expand(&mut self.visits, &mut self.replay, batch)?;
-        if let Some(refiner) = oracles.evaluator.refiner() {
+        context.expand(&mut self.visits, &mut self.replay, batch)?;
+        if let Some(refiner) = context.evaluator.refiner() {
             let writer = &mut self.visits.writer;
             self.refinement.ask(refiner, &mut self.replay, writer)?;
         }
-        let params = oracles.params;
+        let params = context.params;
         let new = self.visits.list.len() - self.first;
         let ready = self.visits.ready(self.first);
         if !params.options.out_of_order_eval() {

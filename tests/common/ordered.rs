@@ -40,7 +40,7 @@ impl Evaluator for Ordered {
         Advice {
             threads: 1,
             minibatch: 8,
-            least: 1,
+            min_batch: 1,
         }
     }
 

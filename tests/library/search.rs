@@ -160,7 +160,7 @@ impl Evaluator for Growing {
         Advice {
             threads: 1,
             minibatch: 16,
-            least: 1,
+            min_batch: 1,
         }
     }
 }

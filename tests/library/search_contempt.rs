@@ -283,7 +283,7 @@ impl Evaluator for Trap {
         Advice {
             threads: 1,
             minibatch: 1,
-            least: 1,
+            min_batch: 1,
         }
     }
 

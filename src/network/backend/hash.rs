@@ -37,7 +37,7 @@ impl Evaluator for HashEvaluator {
         Advice {
             threads: 1,
             minibatch: 256,
-            least: 256,
+            min_batch: 256,
         }
     }
 

@@ -387,7 +387,7 @@ impl Evaluator for NetworkEvaluator {
         }
     }
 
-    fn host(&self, work: &mut (dyn FnMut() + Send)) {
+    fn run_on_worker_thread(&self, work: &mut (dyn FnMut() + Send)) {
         (self.host)(work);
     }
 
@@ -506,7 +506,7 @@ mod tests {
         let advice = Advice {
             threads: sessions,
             minibatch: 8,
-            least: 1,
+            min_batch: 1,
         };
         NetworkEvaluator::new(label, encoding, view, advice, (sessions, 9), factory).unwrap()
     }

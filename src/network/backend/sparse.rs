@@ -166,7 +166,7 @@ impl Evaluator for SparseEvaluator {
             threads: cores().min(THREADS_OF_A_TREE),
             // It needs no batches, but in a large tree visits that go down together find their leaves in less time.
             minibatch: 16,
-            least: 1,
+            min_batch: 1,
         }
     }
 

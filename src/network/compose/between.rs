@@ -53,7 +53,7 @@ impl Evaluator for Between {
     }
 
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
-        let mut other = batch.copy_of_questions();
+        let mut other = batch.clone_inputs();
         self.low.evaluate(batch)?;
         self.high.evaluate(&mut other)?;
         for index in 0..batch.len() {

@@ -93,12 +93,12 @@ impl Evaluator for Multiplexer {
             Advice {
                 threads: 0,
                 minibatch: 1,
-                least: 1,
+                min_batch: 1,
             },
             |sum, one| Advice {
                 threads: sum.threads + one.threads,
                 minibatch: sum.minibatch.max(one.minibatch),
-                least: sum.least.max(one.least),
+                min_batch: sum.min_batch.max(one.min_batch),
             },
         )
     }
@@ -179,7 +179,7 @@ impl Evaluator for Checked {
     }
 
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
-        let mut copy = batch.copy_of_questions();
+        let mut copy = batch.clone_inputs();
         self.evaluator.evaluate(batch)?;
         self.reference.evaluate(&mut copy)?;
         self.compare(batch, &copy)

@@ -225,7 +225,7 @@ mod tests {
             Advice {
                 threads: 1,
                 minibatch: 1,
-                least: 1,
+                min_batch: 1,
             }
         }
         fn describe(&self) -> String {

@@ -155,8 +155,9 @@ impl Evaluator for OpponentPriors {
         both.map(|_| self as &dyn Immediate)
     }
 
-    fn host(&self, work: &mut (dyn FnMut() + Send)) {
-        self.main.host(&mut || self.opponent.host(work));
+    fn run_on_worker_thread(&self, work: &mut (dyn FnMut() + Send)) {
+        self.main
+            .run_on_worker_thread(&mut || self.opponent.run_on_worker_thread(work));
     }
 
     fn probe(&self, line: &[Ply], policy: &mut [f32]) -> Option<Value> {

@@ -39,7 +39,8 @@ impl Evaluator for Refining {
         })
     }
 
-    fn host(&self, work: &mut (dyn FnMut() + Send)) {
-        self.main.host(&mut || self.refiner.host(work));
+    fn run_on_worker_thread(&self, work: &mut (dyn FnMut() + Send)) {
+        self.main
+            .run_on_worker_thread(&mut || self.refiner.run_on_worker_thread(work));
     }
 }

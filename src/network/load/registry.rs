@@ -375,7 +375,7 @@ fn rten(wanted: Wanted<'_>) -> Result<NetworkEvaluator, LoadError> {
     let advice = Advice {
         threads: cores().div_ceil(threads),
         minibatch: 8,
-        least: 1,
+        min_batch: 1,
     };
     let label = label("rten", &network, device, note);
     let sessions = session_counts(config, advice, MAX_SESSIONS);
@@ -450,7 +450,7 @@ fn advise(evaluator: &mut NetworkEvaluator) -> Result<(), EvaluateError> {
     evaluator.set_advice(Advice {
         threads: gpu::threads(time),
         minibatch: gpu::minibatch(time),
-        least: gpu::least_of(gpu::minibatch(time)),
+        min_batch: gpu::least_of(gpu::minibatch(time)),
     });
     Ok(())
 }

@@ -193,7 +193,7 @@ fn plan(
         advice: Advice {
             threads: 2,
             minibatch: TIMED_BATCH,
-            least: least_of(TIMED_BATCH),
+            min_batch: least_of(TIMED_BATCH),
         },
         data_type,
         max_sessions,

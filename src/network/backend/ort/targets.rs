@@ -116,7 +116,7 @@ fn cpu(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
         advice: Advice {
             threads: cores().div_ceil(threads),
             minibatch: 16,
-            least: 1,
+            min_batch: 1,
         },
         data_type,
         max_sessions: MAX_SESSIONS,
@@ -168,7 +168,7 @@ fn openvino(runtime: &Runtime, options: &BackendOptions) -> Result<SessionPlan, 
         advice: Advice {
             threads: cores().div_ceil(threads),
             minibatch: 16,
-            least: 1,
+            min_batch: 1,
         },
         data_type: match asked.as_str() {
             "int8" => DataType::Int8,
@@ -228,7 +228,7 @@ fn directml(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> 
         advice: Advice {
             threads: 2,
             minibatch: 256,
-            least: gpu::least_of(256),
+            min_batch: gpu::least_of(256),
         },
         data_type,
         max_sessions: 2,
@@ -259,7 +259,7 @@ fn coreml(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
         advice: Advice {
             threads: 2,
             minibatch: 64,
-            least: 1,
+            min_batch: 1,
         },
         data_type: DataType::Float32,
         max_sessions: 2,
