@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --bench encoder`
 
-use std::{hint::black_box, sync::Arc};
+use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use scorn::{
@@ -10,7 +10,7 @@ use scorn::{
     lc0::InputFormat,
     network::{
         Batch, Evaluator,
-        cache::Cached,
+        compose::cache::Cache,
         hash::HashEvaluator,
         input::{
             Encoding, Inputs,
@@ -74,26 +74,29 @@ fn leaf(c: &mut Criterion) {
 fn cache(c: &mut Criterion) {
     let game = game();
     let moves: Vec<_> = legal_moves(game.position()).collect();
-    let cached = Cached::new(Arc::new(HashEvaluator), 200_000);
+    let cache = Cache::new(200_000);
     let key = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut batch = Batch::default();
     for i in 0..200_000 {
         batch.push(key(i), &moves);
     }
-    let filled = cached.evaluate(&mut batch);
+    let filled = HashEvaluator.evaluate(&mut batch);
     assert!(filled.is_ok());
+    for index in 0..batch.len() {
+        cache.insert(batch.key(index), batch.value(index), batch.policy(index));
+    }
     let mut policy = vec![0.0; moves.len()];
     let mut i = 0;
     c.bench_function("cache hit", |b| {
         b.iter(|| {
             i = (i + 7919) % 200_000;
-            cached.look_up(key(i), &mut policy)
+            cache.look_up(key(i), &mut policy)
         });
     });
     c.bench_function("cache miss", |b| {
         b.iter(|| {
             i += 1;
-            cached.look_up(key(i + 1_000_000), &mut policy)
+            cache.look_up(key(i + 1_000_000), &mut policy)
         });
     });
 }

@@ -38,7 +38,7 @@ fn backends(c: &mut Criterion) {
             let moves: Vec<_> = legal_moves(game.position()).collect();
             let mut batch = Batch::default();
             for _ in 0..size {
-                evaluator.queue(game.plies(), &moves, &mut batch);
+                evaluator.view().queue(game.plies(), &moves, &mut batch);
             }
             group.throughput(Throughput::Elements(size));
             group.bench_function(BenchmarkId::from_parameter(size), |b| {
@@ -53,7 +53,7 @@ fn loading(c: &mut Criterion) {
     let mut config = NetworkConfig::from(&Options::default());
     config.backend = "rten".to_owned();
     c.bench_function("load the built-in network", |b| {
-        b.iter(|| load_backend(&config, &|_| {}).map(|evaluator| evaluator.describe()));
+        b.iter(|| load_backend(&config, &|_| {}).map(|evaluator| evaluator.info().description));
     });
 }
 

@@ -49,10 +49,6 @@ fn main() {
 struct Delayed(Duration);
 
 impl Evaluator for Delayed {
-    fn inner(&self) -> Option<&dyn Evaluator> {
-        Some(&HashEvaluator)
-    }
-
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
         if !self.0.is_zero() {
             std::thread::sleep(self.0);

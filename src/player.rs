@@ -114,8 +114,9 @@ pub fn contempt_side(options: &Options, playing: Color) -> Option<Color> {
 mod tests {
     use super::*;
     use crate::network::{
-        Batch, EvaluateError,
+        Batch, EvaluateError, Info,
         backend::hash::HashEvaluator,
+        evaluator::CacheUsage,
         load::{NetworkConfig, load_backend},
     };
 
@@ -182,8 +183,14 @@ mod tests {
         fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
             HashEvaluator.evaluate(batch)
         }
-        fn cache_bytes(&self) -> u64 {
-            1 << 60
+        fn info(&self) -> Info {
+            Info {
+                cache: CacheUsage {
+                    bytes: 1 << 60,
+                    ..CacheUsage::default()
+                },
+                ..Info::default()
+            }
         }
     }
 

@@ -8,10 +8,13 @@ use std::{alloc::System, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use scorn::{
-    chess::{History, PackedMove, Ply, moves::legal_moves},
+    chess::{
+        History, PackedMove,
+        moves::{MOST_MOVES, legal_moves},
+    },
     network::{
-        Advice, Batch, EvaluateError, Evaluator, Value,
-        cache::Cached,
+        Added, Batch, EvalPosition, EvaluateError, Evaluator, Info,
+        cached::CachedEvaluator,
         hash::HashEvaluator,
         load::{LoadError, NetworkConfig, load_backend},
         opponent::Networks,
@@ -50,9 +53,14 @@ impl Positions {
         Positions(positions)
     }
 
-    fn queue(&self, evaluator: &dyn Evaluator, count: usize, batch: &mut Batch) {
-        for (game, moves) in &self.0[..count] {
-            evaluator.queue(game.plies(), moves, batch);
+    /// Adds so many positions to the batch.
+    fn add(&mut self, evaluator: &dyn Evaluator, count: usize, batch: &mut Batch) {
+        for (game, moves) in &mut self.0[..count] {
+            let mut priors = [0.0; MOST_MOVES];
+            evaluator.add(
+                &mut EvalPosition::new(game.plies(), moves, &mut priors),
+                batch,
+            );
         }
     }
 }
@@ -91,7 +99,7 @@ const NONE: Counts = Counts {
 
 /// Counts for batches of each size, which were evaluated before.
 fn counts(evaluator: &dyn Evaluator) -> Vec<Counts> {
-    let positions = Positions::new(SIZES[SIZES.len() - 1]);
+    let mut positions = Positions::new(SIZES[SIZES.len() - 1]);
     let mut batch = Batch::default();
     let mut counted = Vec::with_capacity(SIZES.len());
     for _ in 0..3 {
@@ -99,7 +107,7 @@ fn counts(evaluator: &dyn Evaluator) -> Vec<Counts> {
         for size in SIZES {
             let queueing = allocations(|| {
                 batch.clear();
-                positions.queue(evaluator, size, &mut batch);
+                positions.add(evaluator, size, &mut batch);
             });
             let evaluating = allocations(|| evaluator.evaluate(&mut batch).unwrap());
             counted.push(Counts {
@@ -125,7 +133,7 @@ fn two_networks(of: impl Fn() -> Arc<dyn Evaluator>) -> Arc<dyn Evaluator> {
 }
 
 fn cached() -> Arc<dyn Evaluator> {
-    Arc::new(Cached::new(Arc::new(HashEvaluator), 2048))
+    Arc::new(CachedEvaluator::with_cache(Arc::new(HashEvaluator), 2048))
 }
 
 /// Allocations at the beginning of a batch, and how many moves have been evaluated until then.
@@ -167,17 +175,11 @@ impl Evaluator for Watched {
             .sum::<usize>();
         self.inner.evaluate(batch)
     }
-    fn probe(&self, line: &[Ply], policy: &mut [f32]) -> Option<Value> {
-        self.inner.probe(line, policy)
+    fn add(&self, position: &mut EvalPosition<'_>, batch: &mut Batch) -> Added {
+        self.inner.add(position, batch)
     }
-    fn queue(&self, line: &[Ply], moves: &[PackedMove], batch: &mut Batch) -> usize {
-        self.inner.queue(line, moves, batch)
-    }
-    fn advice(&self) -> Advice {
-        self.inner.advice()
-    }
-    fn describe(&self) -> String {
-        "watched".into()
+    fn info(&self) -> Info {
+        self.inner.info()
     }
 }
 
@@ -256,7 +258,12 @@ fn nothing_is_allocated_per_batch() {
         two_networks(|| Arc::new(HashEvaluator)),
         two_networks(cached),
     ] {
-        assert_eq!(counts(&*evaluator), [NONE; 4], "{}", evaluator.describe());
+        assert_eq!(
+            counts(&*evaluator),
+            [NONE; 4],
+            "{}",
+            evaluator.info().description
+        );
         assert_only_the_tree_grows(evaluator);
     }
 }

@@ -90,7 +90,7 @@ pub(super) fn evaluator_of_search(options: &Options) -> Result<Arc<dyn Evaluator
 
 fn bench_one(args: &BackendbenchArgs, backend: &str, evaluator: &dyn Evaluator) -> Result<()> {
     if !args.json {
-        say!("{}", evaluator.describe());
+        say!("{}", evaluator.info().description);
         say!("threads  batch    evals/s   ms/batch");
     }
     for threads in thread_counts(&args.bench_threads) {
@@ -101,7 +101,7 @@ fn bench_one(args: &BackendbenchArgs, backend: &str, evaluator: &dyn Evaluator) 
             if args.json {
                 let line = json!({
                     "backend": backend,
-                    "description": evaluator.describe(),
+                    "description": evaluator.info().description,
                     "threads": speed.threads,
                     "batch": speed.batch,
                     "mixed": args.mixed,

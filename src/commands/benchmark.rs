@@ -90,7 +90,7 @@ impl BenchmarkArgs {
 /// When the network, the backend or the position does not work.
 pub fn benchmark(args: &BenchmarkArgs, options: &Options, load: &Load) -> Result<()> {
     let player = Player::load(options.clone(), load)?;
-    say!("{}", player.networks.main.describe());
+    say!("{}", player.networks.main.info().description);
     let games: Vec<History> = match &args.fen {
         Some(fen) => {
             let fen = Some(&**fen).filter(|fen| *fen != "startpos");

@@ -94,7 +94,7 @@ fn try_backends(options: &Options) -> Vec<BackendState> {
             ..NetworkConfig::from(options)
         };
         let state = probe(&config);
-        let state = state.map(|evaluator| evaluator.describe());
+        let state = state.map(|evaluator| evaluator.info().description);
         (name, state.map_err(|error| error.reason()))
     });
     states.into()

@@ -120,7 +120,7 @@ struct Tuned {
 }
 
 fn tune_one(evaluator: &Arc<dyn Evaluator>, options: &Options, time: Duration) -> Result<Tuned> {
-    match evaluator.immediate().is_some() {
+    match evaluator.info().computes_at_once {
         true => tune_search(evaluator, options, time),
         false => tune_batches(&**evaluator, time),
     }
@@ -175,7 +175,7 @@ fn nodes_per_second(
 
 /// The batch size with as many threads as the device is thought to want, then the number of threads with that size.
 fn tune_batches(evaluator: &dyn Evaluator, time: Duration) -> Result<Tuned> {
-    let advised = evaluator.advice().threads.min(MAX_SESSIONS);
+    let advised = evaluator.info().advice.threads.min(MAX_SESSIONS);
     let mut sizes = Vec::new();
     for size in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512] {
         let measured = speed(evaluator, size, advised, time)?;

@@ -20,7 +20,7 @@ use super::strength;
 use crate::{
     network::{
         Evaluator,
-        compose::decorators::Decorators,
+        compose::cached::NetworkSettings,
         load::weights,
         opponent::{Networks, Role, are_same},
     },
@@ -87,8 +87,8 @@ struct Loaded {
     /// The options that the backend was loaded for.
     options: Options,
     backend: Arc<dyn Evaluator>,
-    decorators: Decorators,
-    /// The backend behind those decorators.
+    settings: NetworkSettings,
+    /// The backend with those settings.
     evaluator: Arc<dyn Evaluator>,
 }
 
@@ -298,7 +298,7 @@ impl Loader {
             ..Options::default()
         };
         let main = self.load_one(&options, Role::Main).ok()?;
-        let networks = Networks::alone(Decorators::of(&options, Role::Main).over(main));
+        let networks = Networks::alone(NetworkSettings::of(&options, Role::Main).over(main));
         self.slot.state.lock().stand_in = Some(networks.clone());
         Some(networks)
     }
@@ -312,7 +312,7 @@ impl Loader {
         let [main, opponent, refiner] = Role::ALL.map(|role| {
             let loaded = state.loaded(role).as_mut()?;
             let backend = Arc::clone(&loaded.backend);
-            loaded.evaluator = loaded.decorators.over(backend);
+            loaded.evaluator = loaded.settings.over(backend);
             Some(Arc::clone(&loaded.evaluator))
         });
         if let (Ok(networks), Some(main)) = (&mut state.result, main) {
@@ -348,14 +348,14 @@ impl Loader {
         Ok((networks, problem))
     }
 
-    /// A network, whose backend is loaded if it is not there, behind the decorators that are wanted.
+    /// A network, whose backend is loaded if it is not there, with the settings that the options name.
     fn network(&self, options: &Options, role: Role) -> anyhow::Result<Arc<dyn Evaluator>> {
-        let decorators = Decorators::of(options, role);
+        let settings = NetworkSettings::of(options, role);
         let mut state = self.slot.state.lock();
         let kept = match state.loaded(role) {
             // What somebody else wants by now.
             Some(loaded) if !is_usable(&loaded.options, options, role) => None,
-            Some(loaded) if loaded.decorators == decorators => {
+            Some(loaded) if loaded.settings == settings => {
                 return Ok(Arc::clone(&loaded.evaluator));
             }
             Some(loaded) => Some(Arc::clone(&loaded.backend)),
@@ -366,7 +366,7 @@ impl Loader {
             Some(backend) => backend,
             None => self.load_one(options, role)?,
         };
-        let evaluator = decorators.over(Arc::clone(&backend));
+        let evaluator = settings.over(Arc::clone(&backend));
         let mut state = self.slot.state.lock();
         // Who comes too late keeps out of the way of what is wanted by now.
         if state.wanted.as_ref() == Some(options) {
@@ -375,7 +375,7 @@ impl Loader {
             *state.loaded(role) = Some(Loaded {
                 options: options.clone(),
                 backend,
-                decorators,
+                settings,
                 evaluator: Arc::clone(&evaluator),
             });
         }
@@ -428,7 +428,7 @@ mod tests {
     use anyhow::ensure;
 
     use super::*;
-    use crate::network::{Advice, Batch, EvaluateError, hash::HashEvaluator};
+    use crate::network::{Batch, EvaluateError, Info, hash::HashEvaluator};
 
     /// How often each network was loaded.
     #[derive(Default)]
@@ -571,11 +571,11 @@ mod tests {
         fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
             HashEvaluator.evaluate(batch)
         }
-        fn advice(&self) -> Advice {
-            HashEvaluator.advice()
-        }
-        fn describe(&self) -> String {
-            self.0.clone()
+        fn info(&self) -> Info {
+            Info {
+                description: self.0.clone(),
+                ..HashEvaluator.info()
+            }
         }
     }
 
@@ -625,11 +625,11 @@ mod tests {
                 output: "policy".into(),
             })
         }
-        fn advice(&self) -> Advice {
-            HashEvaluator.advice()
-        }
-        fn describe(&self) -> String {
-            "cold".into()
+        fn info(&self) -> Info {
+            Info {
+                description: "cold".into(),
+                ..HashEvaluator.info()
+            }
         }
     }
 

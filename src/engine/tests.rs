@@ -10,7 +10,7 @@ use shakmaty::Chess;
 use super::*;
 use crate::{
     chess::moves::legal_moves,
-    network::{Advice, Batch, EvaluateError, Evaluator, hash::HashEvaluator, opponent::Role},
+    network::{Advice, Batch, EvaluateError, Evaluator, Info, hash::HashEvaluator, opponent::Role},
     search::{MoveStat, Report},
 };
 
@@ -382,15 +382,16 @@ impl Evaluator for Dying {
         }
         HashEvaluator.evaluate(batch)
     }
-    fn advice(&self) -> Advice {
-        Advice {
-            threads: 1,
-            minibatch: 8,
-            min_batch: 1,
+    fn info(&self) -> Info {
+        Info {
+            description: "dying".into(),
+            advice: Advice {
+                threads: 1,
+                minibatch: 8,
+                min_batch: 1,
+            },
+            ..Info::default()
         }
-    }
-    fn describe(&self) -> String {
-        "dying".into()
     }
 }
 
@@ -423,11 +424,11 @@ impl Evaluator for Crashing {
     fn evaluate(&self, _: &mut Batch) -> Result<(), EvaluateError> {
         panic!("this crash is part of a test")
     }
-    fn advice(&self) -> Advice {
-        HashEvaluator.advice()
-    }
-    fn describe(&self) -> String {
-        "crashing".into()
+    fn info(&self) -> Info {
+        Info {
+            description: "crashing".into(),
+            ..HashEvaluator.info()
+        }
     }
 }
 

@@ -6,12 +6,15 @@ use anyhow::{Result, ensure};
 use shakmaty::{Chess, Position};
 
 use crate::{
-    chess::{History, PackedMove, moves::legal_moves},
+    chess::{History, PackedMove},
     dataset::{
         record::Record,
         searched::{ENTRY, Samples, SearchedRoot, WHOLE},
     },
-    network::{Batch, Evaluator, Value},
+    network::{
+        Evaluator, Value,
+        evaluator::{Evaluation, evaluate_all},
+    },
 };
 
 /// What a network says about a position.
@@ -27,24 +30,17 @@ pub struct NetworkAnswer {
 /// # Errors
 /// When the network fails.
 pub fn ask(positions: &[History], evaluator: &dyn Evaluator) -> Result<Vec<NetworkAnswer>> {
-    let mut batch = Batch::default();
-    for history in positions {
-        let moves: Vec<PackedMove> = legal_moves(history.position()).collect();
-        evaluator.queue(history.plies(), &moves, &mut batch);
-    }
-    if !batch.is_empty() {
-        evaluator.evaluate(&mut batch)?;
-    }
-    let answer = |(index, history): (usize, &History)| {
+    let evaluations = evaluate_all(evaluator, positions.iter().map(History::plies))?;
+    let answer = |(history, evaluation): (&History, Evaluation)| {
         let (position, turn) = (history.position(), history.position().turn());
         let code = |m: &PackedMove| Record::pack_move(m.unpack(position), turn);
-        let codes = batch.moves(index).iter().map(code);
+        let codes = evaluation.moves.iter().map(code);
         NetworkAnswer {
-            value: batch.value(index),
-            policy: codes.zip(batch.policy(index).iter().copied()).collect(),
+            value: evaluation.value,
+            policy: codes.zip(evaluation.priors).collect(),
         }
     };
-    Ok(positions.iter().enumerate().map(answer).collect())
+    Ok(positions.iter().zip(evaluations).map(answer).collect())
 }
 
 /// Positions with a network's answers, as they stand in a file (see [`searched`](crate::dataset::searched)).

@@ -1,5 +1,5 @@
-//! A [`Batch`]: positions that are evaluated together, with their legal moves, and afterwards what was said about them. It
-//! is filled again and again, so that a search allocates no memory.
+//! A [`Batch`]: positions that are evaluated together, with their legal moves, and afterwards their evaluations. It is
+//! filled again and again, so that a search allocates no memory.
 
 use super::input::planes::Inputs;
 use crate::chess::{PackedMove, wdl::Value};
@@ -10,7 +10,7 @@ pub struct Batch {
     inputs: Inputs,
     moves: Vec<PackedMove>,
     policy: Vec<f32>,
-    /// Of the moves, in order: those that give check, as far as somebody has said so; as long as that was needed.
+    /// Which of the moves give check, as far as that was [marked](Batch::mark_checks).
     checks: Vec<bool>,
     policy_temperature: f32,
     parts: Vec<SubBatch>,
@@ -23,7 +23,7 @@ struct BatchPosition {
     value: Value,
 }
 
-/// Some positions of a batch, for evaluators that ask several others: what one of those is asked or has said.
+/// Some positions of a batch, for evaluators that combine others: those that one of these evaluates, or has evaluated.
 #[derive(Default)]
 pub struct SubBatch {
     /// The positions.
@@ -38,8 +38,8 @@ impl SubBatch {
         self.of.clear();
     }
 
-    /// Every position: its index in the whole batch, its value and its policy.
-    pub fn answers(&self) -> impl Iterator<Item = (usize, Value, &[f32])> {
+    /// Every evaluated position: its index in the whole batch, its value and its policy.
+    pub fn evaluations(&self) -> impl Iterator<Item = (usize, Value, &[f32])> {
         let places = self.of.iter().enumerate();
         places.map(|(place, &index)| (index, self.batch.value(place), self.batch.policy(place)))
     }
@@ -60,7 +60,7 @@ impl Default for Batch {
 }
 
 impl Batch {
-    /// Forgets all positions, keeps the memory.
+    /// Removes all positions, keeps the memory.
     pub fn clear(&mut self) {
         self.items.clear();
         self.inputs.clear();
@@ -72,7 +72,7 @@ impl Batch {
     }
 
     /// Adds a position: the key of everything that is seen of it and its legal moves. Returns its index. For evaluators,
-    /// which may have added its planes to the inputs; a search lets them do it ([`queue`](super::Evaluator::queue)).
+    /// which also add its planes to the inputs; a search uses [`Evaluator::add`](super::Evaluator::add).
     pub fn push(&mut self, key: u64, moves: &[PackedMove]) -> usize {
         self.items.push(BatchPosition {
             key,
@@ -86,12 +86,12 @@ impl Batch {
 
     /// The same positions, not evaluated yet.
     pub fn clone_inputs(&self) -> Batch {
-        let unanswered = |item: &BatchPosition| BatchPosition {
+        let without_value = |item: &BatchPosition| BatchPosition {
             value: Value::default(),
             ..*item
         };
         Batch {
-            items: self.items.iter().map(unanswered).collect(),
+            items: self.items.iter().map(without_value).collect(),
             inputs: self.inputs.clone(),
             moves: self.moves.clone(),
             policy: vec![0.0; self.policy.len()],
@@ -121,23 +121,22 @@ impl Batch {
         &self.inputs
     }
 
-    /// For evaluators: where the planes of the next position go.
+    /// For evaluators: the input planes, to which those of the next position are added.
     pub fn inputs_mut(&mut self) -> &mut Inputs {
         &mut self.inputs
     }
 
-    /// The softmax temperature at which logits become probabilities, 1 unless somebody has asked for another.
+    /// The softmax temperature at which logits become probabilities; 1 unless another one was set.
     pub fn policy_temperature(&self) -> f32 {
         self.policy_temperature
     }
 
-    /// For evaluators: asks for another temperature.
+    /// For evaluators: sets another temperature.
     pub fn set_policy_temperature(&mut self, temperature: f32) {
         self.policy_temperature = temperature;
     }
 
-    /// For evaluators that ask several others: the sub-batch with this number, an empty one at first. Numbers count from 0
-    /// without gaps.
+    /// For evaluators that combine others: the sub-batch with this number, empty at first. Numbers count from 0 without gaps.
     pub fn part(&mut self, number: usize) -> &mut SubBatch {
         if self.parts.len() <= number {
             self.parts.resize_with(number + 1, SubBatch::default);
@@ -145,7 +144,7 @@ impl Batch {
         &mut self.parts[number]
     }
 
-    /// For evaluators that ask several others: takes the sub-batches out, to be given back by [`Batch::put_parts`].
+    /// For evaluators that combine others: takes the sub-batches out, to be put back by [`Batch::put_parts`].
     pub fn take_parts(&mut self) -> Vec<SubBatch> {
         std::mem::take(&mut self.parts)
     }
@@ -176,7 +175,7 @@ impl Batch {
         (&self.moves[range.clone()], &mut self.policy[range])
     }
 
-    /// For evaluators: says which moves of position `index` give check.
+    /// For evaluators: marks the moves of position `index` that give check.
     pub fn mark_checks(&mut self, index: usize, gives_check: impl Fn(PackedMove) -> bool) {
         let range = self.range(index);
         self.checks.resize(self.moves.len(), false);
@@ -186,7 +185,7 @@ impl Batch {
         }
     }
 
-    /// For evaluators: which moves of position `index` give check, as far as was said, and the place for their probabilities.
+    /// For evaluators: which moves of position `index` are marked as giving check, and the place for their probabilities.
     pub fn checks_mut(&mut self, index: usize) -> (&[bool], &mut [f32]) {
         let range = self.range(index);
         self.checks.resize(self.moves.len(), false);
@@ -194,7 +193,7 @@ impl Batch {
     }
 
     /// For evaluators: the inputs of all positions, and of position `index` the moves and the place for their probabilities.
-    pub fn answer_mut(&mut self, index: usize) -> (&Inputs, &[PackedMove], &mut [f32]) {
+    pub fn evaluation_mut(&mut self, index: usize) -> (&Inputs, &[PackedMove], &mut [f32]) {
         let range = self.range(index);
         let (moves, policy) = (&self.moves[range.clone()], &mut self.policy[range]);
         (&self.inputs, moves, policy)

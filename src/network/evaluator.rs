@@ -1,4 +1,37 @@
-//! The [`Evaluator`] trait: what a search knows of a network, of its cache and of the machine below.
+//! One protocol for everything that evaluates positions: networks, their caches, and what combines several of them.
+//!
+//! ```text
+//! evaluator.add(position, batch)   -> Fetched(value)    from a cache: value and priors are there
+//!                                     Computed(value)   computed at once: priors when somebody needs them
+//!                                     Queued(index)     a place in the batch
+//! evaluator.priors(position)          the priors of a position whose value was computed
+//! evaluator.evaluate(batch)           the values and priors of all that is queued
+//! ```
+//!
+//! This is lc0's `AddInput -> queued | fetched immediately` with one more case. A sparse network takes a microsecond for a
+//! position and gains nothing from batches, and its policy costs more than its value; but most nodes of a tree are visited
+//! once, and only the second visit to a node needs its priors. So such an evaluator computes the value while the position
+//! is added, and the policy when the search returns to the node.
+//!
+//! The layers of an evaluator, from the bottom to the top:
+//!
+//! * A *backend* computes: [`NetworkEvaluator`](super::backend::pool::NetworkEvaluator),
+//!   [`SparseEvaluator`](super::backend::sparse::SparseEvaluator), [`HashEvaluator`](super::hash::HashEvaluator), or several
+//!   of them as one ([`multi`](super::compose::multi), [`between`](super::compose::between)). It says what it sees of a
+//!   position ([`Evaluator::view`]); the softmax of its policy is at the temperature that it is given.
+//! * [`CachedEvaluator`](super::cached::CachedEvaluator) is a backend, the list of transforms of its priors
+//!   ([`PriorTransform`](super::compose::prior_transforms::PriorTransform)) and the cache of what comes out.
+//! * [`SearchEvaluator`](super::compose::search_evaluator::SearchEvaluator) is what one search uses: the main network,
+//!   beside it the network of a modelled opponent and the network that refines priors. The opponent's priors are a
+//!   transform, too, but above both caches: neither cache ever holds a mixture.
+//!
+//! Two things stay apart on purpose:
+//!
+//! * The hash evaluator could compute at once, but stands for a network in tests and in the bench signature, and so its
+//!   positions wait in batches as a network's do.
+//! * [`Info::computes_at_once`] is still read where threads and batches are planned (how many games in parallel, when to
+//!   wake a second thread): that is a decision before the first position is added. What happens to a position depends on
+//!   the answer to [`Evaluator::add`] alone.
 
 use std::thread;
 
@@ -6,7 +39,10 @@ use shakmaty::Color;
 use thiserror::Error;
 
 use super::{Batch, Value, input::View};
-use crate::chess::{PackedMove, Ply};
+use crate::chess::{
+    PackedMove, Ply,
+    moves::{MOST_MOVES, add_legal_moves},
+};
 
 /// Why a batch could not be evaluated. The message names the file, tensor or device and the next step.
 #[derive(Debug, Error)]
@@ -18,7 +54,7 @@ pub enum EvaluateError {
         backend: &'static str,
         /// Positions in the batch.
         batch: usize,
-        /// What the library said.
+        /// The library's message.
         message: String,
     },
     /// The network produced NaN or infinity.
@@ -31,127 +67,16 @@ pub enum EvaluateError {
     },
 }
 
-/// What a backend would like the search to do.
+/// The threads and batch sizes that an evaluator works best with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advice {
     /// Search threads that keep the device busy.
     pub threads: usize,
     /// Positions per batch.
     pub minibatch: usize,
-    /// Positions that cost hardly more than one: so many a batch may have in the smallest tree, where batches cost strength.
+    /// Positions that cost hardly more than one: batches have at least so many, even in the smallest tree, where larger batches
+    /// cost strength.
     pub min_batch: usize,
-}
-
-/// Something that evaluates positions: a network on a device, or a decorator in front of another evaluator.
-///
-/// A decorator names the one behind it ([`Evaluator::inner`]), and whatever it does not say or do itself is then said and
-/// done by that one. Most change only [`evaluate`](Evaluator::evaluate) and, if their answers differ from those behind
-/// them, [`probe`](Evaluator::probe).
-pub trait Evaluator: Send + Sync {
-    /// Evaluates all positions of the batch, in place. Called from several threads at once.
-    ///
-    /// # Errors
-    /// When the backend fails or the network's output is not finite; the batch then holds nothing useful.
-    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError>;
-
-    /// The evaluator that this one stands in front of, if it does.
-    fn inner(&self) -> Option<&dyn Evaluator> {
-        None
-    }
-
-    /// Looks the current (last) position of a line of play up without evaluating: on a hit, its value, and its moves'
-    /// probabilities are written to `policy` (in the order in which `moves` were given when it was evaluated, which is
-    /// move generation order). Without one, what `policy` holds means nothing.
-    fn probe(&self, line: &[Ply], policy: &mut [f32]) -> Option<Value> {
-        self.inner()?.probe(line, policy)
-    }
-
-    /// What is seen of a position.
-    fn view(&self) -> &View {
-        self.inner().map_or(&View::KEY_ONLY, Evaluator::view)
-    }
-
-    /// Adds the current position of a line to a batch that this evaluator will be given; returns its index there.
-    fn queue(&self, line: &[Ply], moves: &[PackedMove], batch: &mut Batch) -> usize {
-        match self.inner() {
-            Some(inner) => inner.queue(line, moves, batch),
-            None => self.view().queue(line, moves, batch),
-        }
-    }
-
-    /// For evaluators that are as fast alone as in batches: the same answers at once, each when it is asked for. A decorator
-    /// that wants to pass this on must say so, because it would have to change the answers as it changes those of batches.
-    fn immediate(&self) -> Option<&dyn Immediate> {
-        None
-    }
-
-    /// What refines the priors of positions that a search comes to often.
-    fn refiner(&self) -> Option<Refiner<'_>> {
-        self.inner()?.refiner()
-    }
-
-    /// Does `work`, which is going to evaluate, on a thread that suits: a backend that computes on threads of its own would be handed
-    /// one batch after the other, and to wake a thread and be woken by it can take longer than a small batch. Comes back when it is done.
-    fn run_on_worker_thread(&self, work: &mut (dyn FnMut() + Send)) {
-        match self.inner() {
-            Some(inner) => inner.run_on_worker_thread(work),
-            None => work(),
-        }
-    }
-
-    /// Runs once whatever is slow the first time (a GPU's kernels for each batch size), so that a search need not wait
-    /// for it later. Evaluating goes on meanwhile. `go_on` is asked before each run: it may wait, or end it.
-    ///
-    /// # Errors
-    /// When the backend fails, as it would in a search.
-    fn warm_up(&self, go_on: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
-        self.inner().map_or(Ok(()), |inner| inner.warm_up(go_on))
-    }
-
-    /// Whether [`Value::m`] means anything.
-    fn predicts_moves_left(&self) -> bool {
-        self.view().moves_left
-    }
-
-    /// The threads and batch size this backend works best with.
-    fn advice(&self) -> Advice {
-        self.inner().map_or(Advice::default(), Evaluator::advice)
-    }
-
-    /// One line for people: backend, network, device.
-    fn describe(&self) -> String {
-        let own = || std::any::type_name::<Self>().to_owned();
-        self.inner().map_or_else(own, Evaluator::describe)
-    }
-
-    /// Share of the cache in use, in per mille; 0 without a cache.
-    fn cache_permille(&self) -> u32 {
-        self.inner().map_or(0, Evaluator::cache_permille)
-    }
-
-    /// The memory of a full cache, in bytes; 0 without a cache.
-    fn cache_bytes(&self) -> u64 {
-        self.inner().map_or(0, Evaluator::cache_bytes)
-    }
-}
-
-/// An evaluator that judges one position at a time, and its value without its policy: a search asks for the policy only when
-/// it comes to the position a second time, which it does not to most of them.
-pub trait Immediate: Send + Sync {
-    /// The value of the current position of a line, from the point of view of its side to move.
-    fn value(&self, line: &[Ply]) -> Value;
-
-    /// The probabilities of its legal moves (in generation order), with the policy's softmax at `temperature`.
-    fn policy(&self, line: &[Ply], moves: &[PackedMove], temperature: f32, policy: &mut [f32]);
-}
-
-/// What knows more than an [`Evaluator`], and takes longer: its policy is asked for in few positions.
-#[derive(Clone, Copy)]
-pub struct Refiner<'a> {
-    /// The network.
-    pub network: &'a dyn Evaluator,
-    /// Where this side moves it has nothing to say: the priors are those of a model of the opponent.
-    pub modelled: Option<Color>,
 }
 
 impl Default for Advice {
@@ -164,46 +89,222 @@ impl Default for Advice {
     }
 }
 
+/// What an evaluator is and how it is used best.
+#[derive(Clone, Debug, Default)]
+pub struct Info {
+    /// Backend, network and device in one line, for people.
+    pub description: String,
+    /// The threads and batch sizes that it works best with.
+    pub advice: Advice,
+    /// Whether [`Evaluator::add`] answers [`Added::Computed`]: batches are not needed.
+    pub computes_at_once: bool,
+    /// Its cache, as far as it has one.
+    pub cache: CacheUsage,
+}
+
+/// How full a cache is and may become.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheUsage {
+    /// Share of the cache in use, in per mille; 0 without a cache.
+    pub permille: u32,
+    /// Memory of the full cache, in bytes; 0 without a cache.
+    pub bytes: u64,
+}
+
+/// A position to be evaluated, and room for its policy. The memory belongs to the caller, who uses it again.
+pub struct EvalPosition<'a> {
+    /// The line of play that leads to it; its last ply is the position.
+    line: &'a [Ply],
+    /// Its legal moves; empty until somebody needs them.
+    moves: &'a mut Vec<PackedMove>,
+    /// The priors of those moves, where they are known.
+    priors: &'a mut [f32; MOST_MOVES],
+}
+
+impl<'a> EvalPosition<'a> {
+    /// The last position of `line`, which must have a legal move. `moves` are its legal moves in generation order, or empty: then
+    /// they are listed when they are first needed.
+    pub fn new(
+        line: &'a [Ply],
+        moves: &'a mut Vec<PackedMove>,
+        priors: &'a mut [f32; MOST_MOVES],
+    ) -> EvalPosition<'a> {
+        EvalPosition {
+            line,
+            moves,
+            priors,
+        }
+    }
+
+    /// The line of play that leads to the position.
+    pub fn line(&self) -> &'a [Ply] {
+        self.line
+    }
+
+    /// The legal moves.
+    pub fn moves(&mut self) -> &[PackedMove] {
+        self.policy().0
+    }
+
+    /// The legal moves and the room for their priors.
+    pub fn policy(&mut self) -> (&[PackedMove], &mut [f32]) {
+        if let (true, Some(last)) = (self.moves.is_empty(), self.line.last()) {
+            add_legal_moves(&last.position, self.moves);
+        }
+        let count = self.moves.len().min(MOST_MOVES);
+        (self.moves, &mut self.priors[..count])
+    }
+
+    /// The same position, with other room for the priors.
+    pub fn with_priors<'b>(&'b mut self, priors: &'b mut [f32; MOST_MOVES]) -> EvalPosition<'b> {
+        EvalPosition {
+            line: self.line,
+            moves: self.moves,
+            priors,
+        }
+    }
+}
+
+/// The answer of [`Evaluator::add`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Added {
+    /// The evaluation was in a cache: its value, from the point of view of the side to move. The priors are in the position.
+    Fetched(Value),
+    /// The value was computed at once. [`Evaluator::priors`] computes the priors.
+    Computed(Value),
+    /// The position waits at this index of the batch for [`Evaluator::evaluate`].
+    Queued(usize),
+}
+
+/// Something that evaluates positions: a backend, or what combines several evaluators.
+///
+/// A backend that needs batches implements [`evaluate`](Evaluator::evaluate), [`view`](Evaluator::view) and
+/// [`info`](Evaluator::info).
+pub trait Evaluator: Send + Sync {
+    /// Evaluates the queued positions of the batch, in place. Called from several threads at once.
+    ///
+    /// # Errors
+    /// When the backend fails or the network's output is not finite; the batch then holds nothing useful.
+    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError>;
+
+    /// Evaluates a position at once, or queues it in a batch that only this evaluator is given.
+    fn add(&self, position: &mut EvalPosition<'_>, batch: &mut Batch) -> Added {
+        let line = position.line();
+        Added::Queued(self.view().queue(line, position.moves(), batch))
+    }
+
+    /// Computes the priors of a position whose value was [computed at once](Added::Computed), with the softmax at a
+    /// temperature of `temperature` times the evaluator's own. All moves are equal to an evaluator that computes nothing at once.
+    fn priors(&self, position: &mut EvalPosition<'_>, temperature: f32) {
+        let _ = temperature;
+        let priors = position.policy().1;
+        priors.fill(1.0 / priors.len() as f32);
+    }
+
+    /// What is seen of a position.
+    fn view(&self) -> &View {
+        &View::KEY_ONLY
+    }
+
+    /// What this is and how it is used best.
+    fn info(&self) -> Info {
+        Info {
+            description: std::any::type_name::<Self>().to_owned(),
+            ..Info::default()
+        }
+    }
+
+    /// The network that refines the priors of positions with many visits.
+    fn refiner(&self) -> Option<Refiner<'_>> {
+        None
+    }
+
+    /// Runs `work`, which is going to evaluate, on a thread of the backend, and returns when it is done. A backend that computes
+    /// on threads of its own would otherwise be woken for every batch, which can take longer than a small batch itself.
+    fn run_on_worker_thread(&self, work: &mut (dyn FnMut() + Send)) {
+        work();
+    }
+
+    /// Runs once whatever is slow the first time (a GPU's kernels for each batch size), so that a search need not wait
+    /// for it later. Evaluating continues meanwhile. `may_continue` is called before each run: it may wait, or end the warm-up.
+    ///
+    /// # Errors
+    /// When the backend fails, as it would in a search.
+    fn warm_up(&self, may_continue: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
+        let _ = may_continue;
+        Ok(())
+    }
+}
+
+/// A network that refines priors: it is better than the main one and slower, so that few positions are evaluated by it.
+#[derive(Clone, Copy)]
+pub struct Refiner<'a> {
+    /// The network.
+    pub network: &'a dyn Evaluator,
+    /// Where this side moves nothing is refined: the priors are those of a model of the opponent.
+    pub modelled: Option<Color>,
+}
+
+/// Adds a position whose priors are needed, too: a value that was computed at once comes with its priors.
+pub fn add_with_priors(
+    evaluator: &dyn Evaluator,
+    position: &mut EvalPosition<'_>,
+    batch: &mut Batch,
+) -> Added {
+    let added = evaluator.add(position, batch);
+    if let Added::Computed(_) = added {
+        evaluator.priors(position, 1.0);
+    }
+    added
+}
+
+/// A position's value and the priors of its legal moves, in generation order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evaluation {
+    /// The value, from the point of view of the side to move.
+    pub value: Value,
+    /// The legal moves.
+    pub moves: Vec<PackedMove>,
+    /// Their probabilities, which sum to 1.
+    pub priors: Vec<f32>,
+}
+
+/// Evaluates the last positions of some lines, each of which must have a legal move: as many as need it in one batch.
+///
+/// # Errors
+/// When the evaluator fails.
+pub fn evaluate_all<'a>(
+    evaluator: &dyn Evaluator,
+    lines: impl IntoIterator<Item = &'a [Ply]>,
+) -> Result<Vec<Evaluation>, EvaluateError> {
+    let (mut batch, mut priors) = (Batch::default(), [0.0; MOST_MOVES]);
+    let mut added = Vec::new();
+    for line in lines {
+        let mut moves = Vec::new();
+        let mut position = EvalPosition::new(line, &mut moves, &mut priors);
+        let answer = add_with_priors(evaluator, &mut position, &mut batch);
+        let priors = position.policy().1.to_vec();
+        added.push((answer, moves, priors));
+    }
+    if !batch.is_empty() {
+        evaluator.evaluate(&mut batch)?;
+    }
+    let evaluation = |(added, moves, priors)| match added {
+        Added::Fetched(value) | Added::Computed(value) => Evaluation {
+            value,
+            moves,
+            priors,
+        },
+        Added::Queued(index) => Evaluation {
+            value: batch.value(index),
+            priors: batch.policy(index).to_vec(),
+            moves,
+        },
+    };
+    Ok(added.into_iter().map(evaluation).collect())
+}
+
 /// Processors that this process may use.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, |cores| cores.get())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::{
-        chess::{History, moves::legal_moves},
-        network::{cache::Cached, hash::HashEvaluator},
-    };
-
-    /// A decorator that says as little as possible.
-    struct Front(Arc<dyn Evaluator>);
-
-    impl Evaluator for Front {
-        fn inner(&self) -> Option<&dyn Evaluator> {
-            Some(&*self.0)
-        }
-        fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
-            self.0.evaluate(batch)
-        }
-    }
-
-    #[test]
-    fn a_decorator_loses_nothing_of_what_stands_behind_it() {
-        let cached: Arc<dyn Evaluator> = Arc::new(Cached::new(Arc::new(HashEvaluator), 100));
-        let front = Front(Arc::new(Front(Arc::clone(&cached))));
-        let game = History::default();
-        let moves: Vec<_> = legal_moves(game.position()).collect();
-        let (mut batch, mut policy) = (Batch::default(), vec![0.0; moves.len()]);
-        assert_eq!(front.probe(game.plies(), &mut policy), None);
-        front.queue(game.plies(), &moves, &mut batch);
-        front.evaluate(&mut batch).unwrap();
-        assert_eq!(front.probe(game.plies(), &mut policy), Some(batch.value(0)));
-        assert_eq!(front.cache_permille(), 10);
-        assert_eq!(front.describe(), HashEvaluator.describe());
-        assert_eq!(front.advice(), HashEvaluator.advice());
-    }
 }

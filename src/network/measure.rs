@@ -105,7 +105,7 @@ fn speed_of_sizes(
     })
 }
 
-/// Does `work` where the evaluator wants it done.
+/// Runs `work` on a thread that suits the evaluator; `None` if it panicked there.
 fn run_on_worker_thread<R: Send>(
     evaluator: &dyn Evaluator,
     work: impl Fn() -> R + Sync,
@@ -125,7 +125,7 @@ fn random_positions(evaluator: &dyn Evaluator, size: usize, seed: u64) -> Batch 
             game = History::default();
             continue;
         }
-        evaluator.queue(game.plies(), &moves, &mut batch);
+        evaluator.view().queue(game.plies(), &moves, &mut batch);
         game.push(moves[random.random_range(0..moves.len())]);
     }
     batch

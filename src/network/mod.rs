@@ -1,11 +1,11 @@
 //! Policy/value networks: what goes in, what comes out, and who computes it.
 //!
-//! A search fills a [`Batch`] with positions and hands it to an [`Evaluator`]; afterwards the batch holds, for each
-//! position, a probability per legal move, win/draw/loss and the expected length of the game.
+//! A search adds positions to an [`Evaluator`]: the evaluation of one is known at once, or waits in a [`Batch`], which
+//! afterwards holds, for each position, a probability per legal move, win/draw/loss and the expected length of the game.
 //!
 //! ```text
 //! load      from the options to an evaluator: files, choice of the backend, calibration
-//! compose   evaluators made of others: the cache, the opponent's network, several devices
+//! compose   evaluators made of others: the cache, transforms of priors, the opponent's network, several devices
 //! backend   who computes: ONNX Runtime, rten, the hash evaluator
 //! input     from a line of play to input planes, and from the policy vector to moves
 //! ```
@@ -29,8 +29,8 @@ pub mod prior;
 pub use self::{
     backend::hash,
     batch::Batch,
-    compose::{cache, opponent},
-    evaluator::{Advice, EvaluateError, Evaluator, Immediate, Refiner, cores},
+    compose::{cached, opponent},
+    evaluator::{Added, Advice, EvalPosition, EvaluateError, Evaluator, Info, Refiner, cores},
 };
 pub use crate::chess::wdl::Value;
 

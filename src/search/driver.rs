@@ -107,14 +107,14 @@ impl<'a> Search<'a> {
         let params = SearchParams::for_evaluator(&job.options, evaluator);
         let max_time = job.limits.max_time();
         let is_short = max_time.is_some_and(|time| time <= MIN_TIME_FOR_HELPERS);
-        let is_quick = params.is_immediate() && is_short;
+        let is_quick = params.computes_at_once() && is_short;
         let threads = match is_quick {
             true => 1,
             false => params.threads(),
         };
         let nodes = job.limits.nodes;
         let refines_none = nodes.is_some_and(|nodes| !params.may_refine(nodes));
-        let is_light = is_quick || params.is_immediate() && refines_none;
+        let is_light = is_quick || params.computes_at_once() && refines_none;
         Search {
             is_over: AtomicBool::new(shared.is_over),
             shared: Mutex::new(shared),
@@ -271,7 +271,7 @@ impl<'a> Search<'a> {
         }
         if is_solved && self.job.limits.infinite {
             thread::sleep(Duration::from_millis(5));
-        } else if is_idle && !is_solved && self.params.is_immediate() {
+        } else if is_idle && !is_solved && self.params.computes_at_once() {
             // The other threads return sooner than this thread would wake up.
             (0..100).for_each(|_| std::hint::spin_loop());
         } else if is_idle || is_solved {
@@ -297,7 +297,7 @@ impl<'a> Search<'a> {
             params: &self.params,
             job: self.job,
             elapsed: self.elapsed(),
-            cache_permille: self.evaluator.cache_permille(),
+            cache_permille: self.evaluator.info().cache.permille,
         }
     }
 }

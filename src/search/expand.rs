@@ -1,5 +1,5 @@
-//! Expansion: what position is this leaf? Replays its line, applies the rules of the game, and queues for the network
-//! what only the network can answer. Needs no lock.
+//! Expansion: what position is this leaf? Replays its line, applies the rules of the game, and evaluates what they leave open
+//! or queues it for the network. Needs no lock.
 
 use shakmaty::{Color, Position};
 
@@ -17,9 +17,9 @@ use super::{
 use crate::{
     chess::{
         History, PackedMove,
-        moves::{add_legal_moves, has_legal_move, only_move},
+        moves::{MOST_MOVES, has_legal_move, only_move},
     },
-    network::{Batch, Evaluator, Value},
+    network::{Added, Batch, EvalPosition, Evaluator, Value},
     syzygy::Tables,
 };
 
@@ -28,9 +28,10 @@ pub(super) struct Replay {
     history: History,
     root_len: usize,
     played: Vec<PackedMove>,
-    /// The legal moves of the last position, if somebody has asked for them, which for most leaves nobody does.
+    /// The legal moves of the last position, listed when they are first needed, which for many leaves is never.
     moves: Vec<PackedMove>,
-    policy: Vec<f32>,
+    /// Room for their priors.
+    priors: [f32; MOST_MOVES],
 }
 
 impl Replay {
@@ -41,7 +42,7 @@ impl Replay {
             history: history.clone(),
             played: Vec::new(),
             moves: Vec::new(),
-            policy: Vec::new(),
+            priors: [0.0; MOST_MOVES],
         }
     }
 
@@ -62,28 +63,30 @@ impl Replay {
         self.moves.clear();
     }
 
-    /// The game up to the position that was gone to, and its legal moves.
-    fn listed(&mut self) -> (&History, &[PackedMove]) {
-        if self.moves.is_empty() {
-            add_legal_moves(self.history.position(), &mut self.moves);
-        }
-        (&self.history, &self.moves)
+    /// The last position, to be evaluated.
+    pub(super) fn position(&mut self) -> EvalPosition<'_> {
+        EvalPosition::new(self.history.plies(), &mut self.moves, &mut self.priors)
     }
 
-    /// Whether that position has no legal move: checkmate or stalemate.
+    /// The side to move there.
+    pub(super) fn turn(&self) -> Color {
+        self.history.position().turn()
+    }
+
+    /// Writes the moves of that position with the priors that it was given.
+    ///
+    /// # Errors
+    /// When the tree has no room for more.
+    pub(super) fn write_edges(&self, writer: &mut EdgeWriter) -> Result<EdgeRange, Full> {
+        writer.write_moves(&self.moves, &self.priors)
+    }
+
+    /// Whether that position has no legal moves: checkmate or stalemate.
     fn has_no_legal_moves(&self) -> bool {
         self.moves.is_empty() && !has_legal_move(self.history.position())
     }
 
-    /// The game up to the position that was gone to, its legal moves, and room for their priors.
-    pub(super) fn policy_buffers(&mut self) -> (&History, &[PackedMove], &mut [f32]) {
-        self.listed();
-        self.policy.clear();
-        self.policy.resize(self.moves.len(), 0.0);
-        (&self.history, &self.moves, &mut self.policy)
-    }
-
-    /// Which positions the line leads through.
+    /// The positions that the line leads through.
     fn write_keys(&self, keys: &mut [u64]) {
         let plies = &self.history.plies()[self.root_len..];
         for (key, ply) in keys.iter_mut().zip(plies) {
@@ -92,18 +95,18 @@ impl Replay {
     }
 }
 
-/// What leaves are looked up in, and by which rules.
+/// What a leaf is evaluated by: the rules, the endgame tables, the evaluator.
 pub(super) struct ExpandContext<'a> {
     pub params: &'a SearchParams,
     pub tables: Option<&'a Tables>,
-    /// Whose opponent is modelled.
+    /// The side whose opponent is modelled.
     pub contempt_side: Option<Color>,
     pub evaluator: &'a dyn Evaluator,
 }
 
 impl ExpandContext<'_> {
-    /// Finds out about every claimed leaf: it becomes ready (terminal, cached or judged at once) or is queued for the network
-    /// in `batch`. Positions that were judged before get their moves.
+    /// Evaluates every claimed leaf (it is terminal, or its evaluation is known at once) or queues it in `batch`. Positions that
+    /// were evaluated before without their moves get these.
     ///
     /// # Errors
     /// When the tree has no room for the moves of a leaf, which then stays claimed.
@@ -126,7 +129,6 @@ impl ExpandContext<'_> {
         if self.params.options.transpositions() {
             keys.resize(steps.len(), 0);
         }
-        let is_immediate = self.evaluator.immediate().is_some();
         for visit in list {
             if !visit.state.needs_expansion() {
                 continue;
@@ -138,7 +140,8 @@ impl ExpandContext<'_> {
                 replay.write_keys(&mut keys[range]);
             }
             if matches!(visit.state, VisitState::Unexpanded) {
-                visit.state = VisitState::Expanded(self.moves_of(replay, writer)?);
+                self.evaluator.priors(&mut replay.position(), 1.0);
+                visit.state = VisitState::Expanded(replay.write_edges(writer)?);
                 continue;
             }
             let verdict = self.verdict(replay, steps.len());
@@ -154,33 +157,40 @@ impl ExpandContext<'_> {
                 visit.state = state;
                 continue;
             }
-            visit.state = match self.value_now(replay, steps.len()) {
-                Some((value, has_policy)) => {
-                    let edges = match has_policy {
-                        true => writer.write_moves(&replay.moves, &replay.policy)?,
-                        false => EdgeRange::default(),
-                    };
-                    *evaluations += u64::from(is_immediate);
-                    let judged = (value, is_safe);
-                    VisitState::Ready(Leaf::judged(judged, edges, steps.len(), contempt.as_ref()))
+            let added = self.evaluator.add(&mut replay.position(), batch);
+            *evaluations += u64::from(matches!(added, Added::Computed(_)));
+            let (value, edges) = match added {
+                Added::Queued(index) => {
+                    visit.state = VisitState::Queued(index, is_safe);
+                    continue;
                 }
-                None => {
-                    let (line, moves) = replay.listed();
-                    let index = self.evaluator.queue(line.plies(), moves, batch);
-                    VisitState::Queued(index, is_safe)
-                }
+                Added::Fetched(value) => (value, replay.write_edges(writer)?),
+                Added::Computed(value) => (value, self.first_edges(replay, steps.len(), writer)?),
             };
+            let judged = (value, is_safe);
+            let leaf = Leaf::judged(judged, edges, steps.len(), contempt.as_ref());
+            visit.state = VisitState::Ready(leaf);
         }
         Ok(())
     }
 
-    /// Whether every leaf's moves are asked for, and not only those of positions that a visit comes back to.
-    fn needs_moves(&self) -> bool {
-        self.evaluator.immediate().is_none()
+    /// The edges of a leaf, `depth` plies below the root, whose value was computed without its priors: those of the root are
+    /// needed now, those of every other position when a second visit comes to it.
+    fn first_edges(
+        &self,
+        replay: &mut Replay,
+        depth: usize,
+        writer: &mut EdgeWriter,
+    ) -> Result<EdgeRange, Full> {
+        if depth > 0 {
+            return Ok(EdgeRange::default());
+        }
+        self.evaluator.priors(&mut replay.position(), 1.0);
+        replay.write_edges(writer)
     }
 
-    /// What the moves of a leaf, `depth` plies below the root, make of it without its being judged: it is proven by looking
-    /// ahead, or has one move and is passed through when the visit comes again.
+    /// The state of a leaf, `depth` plies below the root, that needs no evaluation because of its moves: it is proven by looking
+    /// ahead, or has a single move and is passed through when the visit comes again.
     fn by_moves(
         &self,
         replay: &mut Replay,
@@ -205,44 +215,15 @@ impl ExpandContext<'_> {
         Ok(None)
     }
 
-    /// The value of a leaf, `depth` plies below the root, if it can be had at once: from an evaluator that needs no batches,
-    /// or from the cache. Also tells whether `replay.policy` holds the priors. The root gets them at once, every other position
-    /// when a second visit comes.
-    fn value_now(&self, replay: &mut Replay, depth: usize) -> Option<(Value, bool)> {
-        if let Some(immediate) = self.evaluator.immediate() {
-            let is_root = depth == 0;
-            if is_root {
-                self.ask_policy(replay);
-            }
-            return Some((immediate.value(replay.history.plies()), is_root));
-        }
-        let (line, _, policy) = replay.policy_buffers();
-        let value = self.evaluator.probe(line.plies(), policy)?;
-        Some((value, true))
-    }
-
-    /// The moves of a position that an evaluator which needs no batches has judged before.
-    fn moves_of(&self, replay: &mut Replay, writer: &mut EdgeWriter) -> Result<EdgeRange, Full> {
-        self.ask_policy(replay);
-        writer.write_moves(&replay.moves, &replay.policy)
-    }
-
-    /// Asks an evaluator that needs no batches for the priors.
-    fn ask_policy(&self, replay: &mut Replay) {
-        let (line, moves, policy) = replay.policy_buffers();
-        if let Some(immediate) = self.evaluator.immediate() {
-            immediate.policy(line.plies(), moves, 1.0, policy);
-        }
-    }
-
-    /// The leaf, `depth` plies below the root, if the rules or the tables know its result. The root is searched even where
-    /// the game could be claimed drawn.
+    /// The verdict of the rules and the tables on a leaf, `depth` plies below the root. The root is searched even where the
+    /// game could be claimed drawn.
     fn verdict(&self, replay: &mut Replay, depth: usize) -> RuleVerdict {
         if depth == 0 {
             return RuleVerdict::Open;
         }
-        if self.needs_moves() {
-            replay.listed();
+        if !self.params.computes_at_once() {
+            // They are needed in any case, and also answer whether there are any.
+            replay.position().moves();
         }
         let history = &replay.history;
         let has_no_legal_moves = replay.has_no_legal_moves();
@@ -278,8 +259,9 @@ enum RuleVerdict {
     Open,
 }
 
-/// What the tables may say where the opponent of `side` is taken to err: only what that side can be sure of. A win is one; a
-/// draw, of fewer than `pieces` pieces, is the least it gets; all else is left to the network, which knows what is hard to play.
+/// The verdict of the tables where the opponent of `side` is taken to err: only results that are certain for that side count. A win
+/// is one; a draw with fewer than `pieces` pieces is a lower bound; all else is left to the network, which knows what is hard to
+/// play.
 fn contempt_verdict(tables: &Tables, history: &History, side: Color, pieces: usize) -> RuleVerdict {
     let position = history.position();
     if position.turn() != side {
@@ -292,8 +274,8 @@ fn contempt_verdict(tables: &Tables, history: &History, side: Color, pieces: usi
     }
 }
 
-/// A leaf whose result a tablebase knows, and perhaps the plies to the next capture or pawn move; how long the win takes it
-/// does not tell.
+/// A leaf with the result of a tablebase, which may also give the plies to the next capture or pawn move, but not the length of
+/// the win.
 fn from_tablebase(result: i8, plies: u32) -> Leaf {
     let value = Value {
         wl: f32::from(result),

@@ -163,7 +163,7 @@ pub struct SearchParams {
     /// Positions per batch, in a small tree and in a large one.
     minibatch: RangeInclusive<usize>,
     /// Whether the network judges positions at once, so that nothing is lost if a batch is not full.
-    is_immediate: bool,
+    computes_at_once: bool,
     /// Search threads, each with a batch of its own.
     threads: usize,
 }
@@ -209,7 +209,7 @@ impl SearchParams {
             threads,
             minibatch,
             min_batch,
-        } = evaluator.advice();
+        } = evaluator.info().advice;
         let largest = minibatch.max(1);
         SearchParams {
             threads: match options.threads() {
@@ -232,12 +232,12 @@ impl SearchParams {
         };
         SearchParams {
             minibatch: sizes,
-            is_immediate: evaluator.immediate().is_some(),
+            computes_at_once: evaluator.info().computes_at_once,
             refine_at: match evaluator.refiner() {
                 Some(_) => options.refine_visits(),
                 None => u32::MAX,
             },
-            ..SearchParams::new(options, 1, evaluator.predicts_moves_left())
+            ..SearchParams::new(options, 1, evaluator.view().moves_left)
         }
     }
 
@@ -278,7 +278,7 @@ impl SearchParams {
             moving_average: MovingAverage::new(options),
             root_prior_bonus: f32::from(u8::from(options.optimal_select() > 0)) / 8.0,
             minibatch: minibatch..=minibatch,
-            is_immediate: false,
+            computes_at_once: false,
             threads: 1,
             options: options.clone(),
         }
@@ -313,7 +313,7 @@ impl SearchParams {
         if !self.batches_grow() {
             return u32::MAX;
         }
-        let visits = match self.is_immediate {
+        let visits = match self.computes_at_once {
             true => VISITS_PER_IMMEDIATE_FLIGHT,
             false => VISITS_PER_FLIGHT,
         };
@@ -325,9 +325,9 @@ impl SearchParams {
         self.threads
     }
 
-    /// Whether positions are judged at once, in microseconds.
-    pub(super) fn is_immediate(&self) -> bool {
-        self.is_immediate
+    /// Whether positions are evaluated at once, in microseconds.
+    pub(super) fn computes_at_once(&self) -> bool {
+        self.computes_at_once
     }
 
     fn batches_grow(&self) -> bool {
@@ -363,7 +363,7 @@ impl SearchParams {
     /// batch would search bad moves for want of better ones. Where a batch that is not full costs nothing, it is not worth more
     /// collisions than it has positions.
     pub(super) fn collisions(&self, n: u32, minibatch: usize) -> usize {
-        let most = match self.is_immediate {
+        let most = match self.computes_at_once {
             true => minibatch,
             false => usize::MAX,
         };
@@ -392,8 +392,7 @@ impl SearchParams {
 mod tests {
     use super::*;
     use crate::{
-        chess::{PackedMove, Ply},
-        network::{Batch, EvaluateError, Immediate, Value, hash::HashEvaluator},
+        network::{Batch, EvaluateError, Info, hash::HashEvaluator},
         options::Options,
     };
 
@@ -424,18 +423,11 @@ mod tests {
             HashEvaluator.evaluate(batch)
         }
 
-        fn immediate(&self) -> Option<&dyn Immediate> {
-            Some(self)
-        }
-    }
-
-    impl Immediate for AtOnce {
-        fn value(&self, _line: &[Ply]) -> Value {
-            Value::default()
-        }
-
-        fn policy(&self, _: &[Ply], moves: &[PackedMove], _: f32, policy: &mut [f32]) {
-            policy.fill(1.0 / moves.len() as f32);
+        fn info(&self) -> Info {
+            Info {
+                computes_at_once: true,
+                ..Info::default()
+            }
         }
     }
 

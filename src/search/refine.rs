@@ -1,10 +1,8 @@
-//! Priors from a network that knows more (`RefineWeights`): positions that have had `RefineVisits` visits are due for them.
+//! Refined priors, from a better network (`RefineWeights`), for positions that have had `RefineVisits` visits.
 //!
-//! Such a network takes long, but for several positions together less than for each alone: its weights have to come into
-//! the processor's cache once only. So due positions wait for each other, a few in a small tree, where they matter more
-//! ([`SearchParams::refined_together`]). Visits go on with the old priors meanwhile.
-
-use shakmaty::Position;
+//! Such a network is slow, but takes less time for several positions together than for each alone: its weights are loaded into
+//! the processor's cache only once. So these positions wait for each other, fewer of them in a small tree, where each matters
+//! more ([`SearchParams::refined_together`]). Visits continue with the old priors meanwhile.
 
 use super::{
     error::Failure,
@@ -17,21 +15,21 @@ use super::{
     },
     visits::RefinementPath,
 };
-use crate::network::{Batch, Refiner};
+use crate::network::{Added, Batch, Refiner, evaluator::add_with_priors};
 
-/// Positions that one worker asks about.
+/// The positions that one worker refines.
 #[derive(Default)]
 pub(super) struct Refinement {
-    asked: Vec<RefinedPosition>,
+    positions: Vec<RefinedPosition>,
     batch: Batch,
 }
 
-/// A position and what is known about it.
+/// A position whose priors are to be refined.
 struct RefinedPosition {
     path: RefinementPath,
-    /// Its place in the batch.
+    /// Its index in the batch.
     queued: Option<usize>,
-    /// Its moves with their new priors, if there are any.
+    /// Its moves with their new priors, once those are known.
     edges: Option<EdgeRange>,
 }
 
@@ -51,56 +49,56 @@ impl Refinement {
         if state.due.is_empty() || state.due.len() < params.refined_together(state.root().n) {
             return Ok(());
         }
-        let asked = state.due.drain(..).map(|path| RefinedPosition {
+        let taken = state.due.drain(..).map(|path| RefinedPosition {
             path,
             queued: None,
             edges: None,
         });
-        self.asked.extend(asked);
+        self.positions.extend(taken);
         let edges = &mut state.tree.edges;
-        edges.reserve(writer, leaves + self.asked.len())
+        edges.reserve(writer, leaves + self.positions.len())
     }
 
-    /// Asks the network about them. Needs no lock.
+    /// Evaluates them. Needs no lock.
     ///
     /// # Errors
     /// When the tree has no room for the moves, or the network fails.
-    pub fn ask(
+    pub fn evaluate(
         &mut self,
         refiner: Refiner<'_>,
         replay: &mut Replay,
         writer: &mut EdgeWriter,
     ) -> Result<(), Failure> {
         self.batch.clear();
-        for asked in &mut self.asked {
-            replay.go_to(asked.path.iter().map(|step| step.m));
-            let (line, moves, policy) = replay.policy_buffers();
-            if refiner.modelled == Some(line.position().turn()) {
+        for refined in &mut self.positions {
+            replay.go_to(refined.path.iter().map(|step| step.m));
+            if refiner.modelled == Some(replay.turn()) {
                 continue;
             }
-            if refiner.network.probe(line.plies(), policy).is_some() {
-                asked.edges = Some(writer.write_moves(moves, policy)?);
-            } else {
-                let index = refiner.network.queue(line.plies(), moves, &mut self.batch);
-                asked.queued = Some(index);
+            let position = &mut replay.position();
+            match add_with_priors(refiner.network, position, &mut self.batch) {
+                Added::Queued(index) => refined.queued = Some(index),
+                Added::Fetched(_) | Added::Computed(_) => {
+                    refined.edges = Some(replay.write_edges(writer)?);
+                }
             }
         }
         if self.batch.is_empty() {
             return Ok(());
         }
         refiner.network.evaluate(&mut self.batch)?;
-        for asked in &mut self.asked {
-            if let Some(index) = asked.queued {
+        for refined in &mut self.positions {
+            if let Some(index) = refined.queued {
                 let (moves, policy) = (self.batch.moves(index), self.batch.policy(index));
-                asked.edges = Some(writer.write_moves(moves, policy)?);
+                refined.edges = Some(writer.write_moves(moves, policy)?);
             }
         }
         Ok(())
     }
 
-    /// Gives the positions the priors that were found.
+    /// Gives the positions their new priors.
     pub fn settle(&mut self, state: &mut SearchState) {
-        for RefinedPosition { path, edges, .. } in self.asked.drain(..) {
+        for RefinedPosition { path, edges, .. } in self.positions.drain(..) {
             if let Some(edges) = edges {
                 let id = state.tree.follow(path.iter().map(|step| step.slot));
                 state.refine(id, edges);
@@ -110,7 +108,7 @@ impl Refinement {
 
     /// Leaves the positions to others.
     pub fn give_back(&mut self, state: &mut SearchState) {
-        let asked = self.asked.drain(..);
-        state.due.extend(asked.map(|asked| asked.path));
+        let positions = self.positions.drain(..);
+        state.due.extend(positions.map(|position| position.path));
     }
 }

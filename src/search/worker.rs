@@ -124,7 +124,8 @@ impl Worker {
         context.expand(&mut self.visits, &mut self.replay, batch)?;
         if let Some(refiner) = context.evaluator.refiner() {
             let writer = &mut self.visits.writer;
-            self.refinement.ask(refiner, &mut self.replay, writer)?;
+            self.refinement
+                .evaluate(refiner, &mut self.replay, writer)?;
         }
         let params = context.params;
         let new = self.visits.list.len() - self.first;

@@ -1,6 +1,6 @@
 //! Plays many games at once. Each thread plays its share of them in rounds; in a round all games that wait for the
-//! same network fill its batches together. If the network needs no batches, the games search in turn for a while. The
-//! result of a game does not depend on the number of other games.
+//! same network fill its batches together. A game that need not wait for a batch makes many visits in a row. The result
+//! of a game does not depend on the number of other games.
 
 use std::sync::{
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -12,8 +12,8 @@ use anyhow::{Context, Result, anyhow};
 use super::{game::GameInPlay, plan::Plan, played::Played};
 use crate::network::{Batch, Evaluator};
 
-/// Consecutive visits of a game whose network needs no batches: enough to keep its tree in the processor's caches,
-/// and few enough to stop quickly.
+/// Consecutive visits of a game while all leaves are evaluated at once: enough to keep its tree in the processor's
+/// caches, and few enough to stop quickly.
 const VISITS_IN_A_ROW: usize = 512;
 
 /// The amount of parallel work. It affects only the speed, not the games.
@@ -167,57 +167,49 @@ impl GamesWorker<'_> {
         batch: &mut Batch,
     ) -> Result<()> {
         let waits = |game: &&mut GameInPlay<'_>| game.evaluator() == Some(index);
-        let mut waiting: Vec<&mut GameInPlay<'_>> = games.iter_mut().filter(waits).collect();
-        if evaluator.immediate().is_some() {
-            return waiting
-                .into_iter()
-                .try_for_each(|game| self.search_alone(game, index, evaluator, batch));
-        }
-        let mut waiting = &mut waiting[..];
-        while !waiting.is_empty() {
+        let mut waiting = games.iter_mut().filter(waits).peekable();
+        while waiting.peek().is_some() {
             batch.clear();
-            let mut count = 0;
-            while count < waiting.len() && batch.len() < self.batch {
-                waiting[count].gather(evaluator, batch)?;
-                count += 1;
+            let mut queued = Vec::new();
+            while batch.len() < self.batch
+                && let Some(game) = waiting.next()
+            {
+                if self.gather(game, index, evaluator, batch)? {
+                    queued.push(game);
+                }
             }
-            self.evaluate(evaluator, batch)?;
-            let (ready, rest) = waiting.split_at_mut(count);
-            for game in ready {
+            if !batch.is_empty() {
+                evaluator.evaluate(batch)?;
+                self.progress.batches.fetch_add(1, Ordering::Relaxed);
+            }
+            for game in queued {
                 self.apply(game, batch)?;
             }
-            waiting = rest;
         }
         Ok(())
     }
 
-    /// Runs some visits of one game whose evaluator needs no batches. If the games alternated after every visit, each
-    /// visit would find its tree in slow memory.
-    fn search_alone(
+    /// Lets a game gather leaves; returns whether some of them wait in the batch. While all of them are evaluated at once, the game
+    /// continues for some visits: if the games alternated after every visit, each visit would find its tree in slow memory.
+    fn gather(
         &self,
         game: &mut GameInPlay<'_>,
         index: usize,
         evaluator: &dyn Evaluator,
         batch: &mut Batch,
-    ) -> Result<()> {
+    ) -> Result<bool> {
+        let others = batch.len();
         for _ in 0..VISITS_IN_A_ROW {
+            game.gather(evaluator, batch)?;
+            if batch.len() > others {
+                return Ok(true);
+            }
+            self.apply(game, batch)?;
             if game.evaluator() != Some(index) {
                 break;
             }
-            batch.clear();
-            game.gather(evaluator, batch)?;
-            self.evaluate(evaluator, batch)?;
-            self.apply(game, batch)?;
         }
-        Ok(())
-    }
-
-    fn evaluate(&self, evaluator: &dyn Evaluator, batch: &mut Batch) -> Result<()> {
-        if !batch.is_empty() {
-            evaluator.evaluate(batch)?;
-            self.progress.batches.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(())
+        Ok(false)
     }
 
     fn apply(&self, game: &mut GameInPlay<'_>, batch: &Batch) -> Result<()> {
@@ -341,7 +333,7 @@ mod tests {
     fn networks_without_batches_play_the_same_games_and_are_counted() {
         let config = NetworkConfig::from(&Options::default());
         let evaluator = load_backend(&config, &|_| {}).unwrap();
-        assert!(evaluator.immediate().is_some());
+        assert!(evaluator.info().computes_at_once);
         let networks = Networks::alone(evaluator);
         let player = Contestant::new("x", Options::default(), 30, networks);
         let rules = Rules {

@@ -60,7 +60,12 @@ pub fn of(plan: &Plan) -> Result<Map<String, Value>> {
         .iter()
         .map(|evaluator| backend_of(&**evaluator));
     set("backends", backends.collect());
-    let invariant = plan.evaluators.iter().map(|e| is_batch_invariant(&**e));
+    // Network by network, for what is in a cache is not evaluated again.
+    let networks = plan
+        .players
+        .iter()
+        .flat_map(|player| player.networks().all());
+    let invariant = networks.map(|network| is_batch_invariant(&**network));
     let invariant = invariant.collect::<Result<Vec<bool>>>()?;
     set(
         "evaluations_depend_on_the_batch",
@@ -71,7 +76,7 @@ pub fn of(plan: &Plan) -> Result<Map<String, Value>> {
 
 /// The backend's name, with which its description begins.
 fn backend_of(evaluator: &dyn Evaluator) -> String {
-    let description = evaluator.describe();
+    let description = evaluator.info().description;
     let name = description.split([' ', ';']).next();
     name.unwrap_or_default().to_owned()
 }
@@ -178,7 +183,7 @@ fn is_batch_invariant(evaluator: &dyn Evaluator) -> Result<bool> {
         let mut batch = Batch::default();
         for game in games {
             let moves: Vec<_> = legal_moves(game.position()).collect();
-            evaluator.queue(game.plies(), &moves, &mut batch);
+            evaluator.view().queue(game.plies(), &moves, &mut batch);
         }
         evaluator.evaluate(&mut batch)?;
         let answer = |index| {

@@ -58,6 +58,11 @@ impl Contestant {
         }
     }
 
+    /// The networks that it searches with.
+    pub fn networks(&self) -> &Networks {
+        &self.networks
+    }
+
     /// Sets another search-contempt limit and number of nodes.
     pub fn set_limits(&mut self, sc_limit: i32, nodes: u64) {
         for options in [&mut self.options, &mut self.fast_options] {

@@ -22,7 +22,7 @@ use scorn::{
     chess::{History, PackedMove},
     network::{
         Evaluator,
-        compose::decorators::Decorators,
+        compose::cached::NetworkSettings,
         hash::HashEvaluator,
         load::{LoadError, NetworkConfig, load_backend},
         opponent::Role,
@@ -32,10 +32,10 @@ use scorn::{
 };
 use shakmaty::{CastlingMode, Chess, Color, Position, fen::Fen, uci::UciMove};
 
-/// What searches with these options judge positions by: the network's backend, behind what the options put in front of it.
+/// What searches with these options evaluate positions with: the network's backend with its settings.
 pub fn evaluator(options: &Options) -> Result<Arc<dyn Evaluator>, LoadError> {
     let backend = load_backend(&NetworkConfig::from(options), &|_| {})?;
-    Ok(Decorators::of(options, Role::Main).over(backend))
+    Ok(NetworkSettings::of(options, Role::Main).over(backend))
 }
 
 /// A tree, an evaluator and options.

@@ -2,7 +2,7 @@
 
 use scorn::{
     chess::PackedMove,
-    network::{Advice, Batch, EvaluateError, Evaluator, Value},
+    network::{Advice, Batch, EvaluateError, Evaluator, Info, Value},
 };
 
 /// A network to which all positions are equal, and each move is worth half of the one before it, in the order of the
@@ -36,15 +36,15 @@ impl Evaluator for Ordered {
         Ok(())
     }
 
-    fn advice(&self) -> Advice {
-        Advice {
-            threads: 1,
-            minibatch: 8,
-            min_batch: 1,
+    fn info(&self) -> Info {
+        Info {
+            description: "ordered".into(),
+            advice: Advice {
+                threads: 1,
+                minibatch: 8,
+                min_batch: 1,
+            },
+            ..Info::default()
         }
-    }
-
-    fn describe(&self) -> String {
-        "ordered".into()
     }
 }

@@ -159,7 +159,7 @@ fn all_sides_of_the_board_get_the_same_answers() {
             for symmetry in 0..8 {
                 let game = game(fen, moves, symmetry);
                 let legal: Vec<_> = legal_moves(game.position()).collect();
-                evaluator.queue(game.plies(), &legal, &mut batch);
+                evaluator.view().queue(game.plies(), &legal, &mut batch);
             }
             evaluator.evaluate(&mut batch).unwrap();
             let first = said(&batch, 0);

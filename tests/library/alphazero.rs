@@ -58,7 +58,7 @@ fn assert_agrees(evaluator: &dyn Evaluator, order: AlphaZeroMoves) {
     let mut batch = Batch::default();
     for game in &games {
         let moves: Vec<_> = legal_moves(game.position()).collect();
-        evaluator.queue(game.plies(), &moves, &mut batch);
+        evaluator.view().queue(game.plies(), &moves, &mut batch);
     }
     evaluator.evaluate(&mut batch).unwrap();
     let mut is_uniform = true;

@@ -49,10 +49,10 @@ fn evaluate(
     let mut batch = Batch::default();
     for game in positions {
         let moves: Vec<_> = legal_moves(game.position()).collect();
-        evaluator.queue(game.plies(), &moves, &mut batch);
+        evaluator.view().queue(game.plies(), &moves, &mut batch);
     }
     evaluator.evaluate(&mut batch).unwrap();
-    Some((batch, evaluator.describe()))
+    Some((batch, evaluator.info().description))
 }
 
 /// How far one evaluation is from another.

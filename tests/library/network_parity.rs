@@ -7,10 +7,13 @@ use std::{path::PathBuf, sync::Arc};
 
 use crate::common::{game, recorded_game, recorded_mode, shared};
 use scorn::{
-    chess::{History, moves::legal_moves},
+    chess::{
+        History,
+        moves::{MOST_MOVES, legal_moves},
+    },
     network::{
-        Batch, Evaluator,
-        compose::decorators::Decorators,
+        Added, Batch, EvalPosition, Evaluator, Value,
+        compose::cached::NetworkSettings,
         load::{LoadError, NetworkConfig, load_backend, weights::WeightsError},
     },
     options::Options,
@@ -64,7 +67,7 @@ fn largest_difference(evaluator: &dyn Evaluator, file: &str) -> Option<f64> {
     let mut batch = Batch::default();
     for game in &games {
         let moves: Vec<_> = legal_moves(game.position()).collect();
-        evaluator.queue(game.plies(), &moves, &mut batch);
+        evaluator.view().queue(game.plies(), &moves, &mut batch);
     }
     evaluator.evaluate(&mut batch).unwrap();
     let mut largest = 0f64;
@@ -171,7 +174,7 @@ fn no_backend_keeps_threads_from_other_cores() {
                 let moves: Vec<_> = legal_moves(start.position()).collect();
                 for _ in 0..5000 {
                     let mut batch = Batch::default();
-                    evaluator.queue(start.plies(), &moves, &mut batch);
+                    evaluator.view().queue(start.plies(), &moves, &mut batch);
                     evaluator.evaluate(&mut batch).unwrap();
                 }
             });
@@ -214,7 +217,7 @@ fn an_evaluation_does_not_depend_on_the_batch_it_is_in() {
             let mut batch = Batch::default();
             for game in games {
                 let moves: Vec<_> = legal_moves(game.position()).collect();
-                evaluator.queue(game.plies(), &moves, &mut batch);
+                evaluator.view().queue(game.plies(), &moves, &mut batch);
             }
             evaluator.evaluate(&mut batch).unwrap();
             batch
@@ -236,13 +239,21 @@ fn an_evaluation_does_not_depend_on_the_batch_it_is_in() {
 
 /// The backend with a cache.
 fn cached(config: &NetworkConfig) -> Arc<dyn Evaluator> {
-    let decorators = Decorators {
-        temperature: 1.0,
-        check_bonus: 0.0,
-        swap_colors: false,
+    let settings = NetworkSettings {
         cache: 1000,
+        ..NetworkSettings::NONE
     };
-    decorators.over(load(config).unwrap())
+    settings.over(load(config).unwrap())
+}
+
+/// The value and the priors of the position at the end of a game, if they are in the cache.
+fn fetch(evaluator: &dyn Evaluator, game: &History) -> Option<(Value, Vec<f32>)> {
+    let (mut moves, mut priors) = (Vec::new(), [0.0; MOST_MOVES]);
+    let mut position = EvalPosition::new(game.plies(), &mut moves, &mut priors);
+    match evaluator.add(&mut position, &mut Batch::default()) {
+        Added::Fetched(value) => Some((value, position.policy().1.to_vec())),
+        _ => None,
+    }
 }
 
 #[test]
@@ -254,33 +265,30 @@ fn the_built_in_network_answers_once_for_all_ways_to_a_position() {
     let evaluate = |game: &History| {
         let moves: Vec<_> = legal_moves(game.position()).collect();
         let mut batch = Batch::default();
-        evaluator.queue(game.plies(), &moves, &mut batch);
+        evaluator.view().queue(game.plies(), &moves, &mut batch);
         evaluator.evaluate(&mut batch).unwrap();
         (batch.value(0), batch.policy(0).to_vec())
     };
     let one_way = played("g1f3 g8f6 b1c3 b8c6");
     let answer = evaluate(&one_way);
-    let mut policy = vec![0.0; answer.1.len()];
     let other_way = played("b1c3 b8c6 g1f3 g8f6");
-    assert_eq!(
-        evaluator.probe(other_way.plies(), &mut policy),
-        Some(answer.0)
-    );
+    let fetched = fetch(&*evaluator, &other_way);
+    assert_eq!(fetched.map(|(value, _)| value), Some(answer.0));
     // And rightly so: asked again, the network says the same.
     assert_eq!(evaluate(&other_way), answer);
     // Another rule-50 counter is another question, and so is a pawn that can be captured en passant.
-    let mut probe = |moves: &str| evaluator.probe(played(moves).plies(), &mut policy);
-    assert_eq!(probe("g1f3 g8f6 b1c3 b8c6 f3g1 f6g8 g1f3 g8f6"), None);
+    let fetch_after = |moves: &str| fetch(&*evaluator, &played(moves));
+    assert_eq!(fetch_after("g1f3 g8f6 b1c3 b8c6 f3g1 f6g8 g1f3 g8f6"), None);
     evaluate(&played("e2e3 d7d6 e3e4 d6d5 e4e5 a7a6"));
-    assert_eq!(probe("e2e4 a7a6 e4e5 d7d5"), None);
+    assert_eq!(fetch_after("e2e4 a7a6 e4e5 d7d5"), None);
     // A network that reads the history is asked about each way.
     if let Some(config) = self::config("rten", "maia-1900") {
         let evaluator = cached(&config);
         let mut batch = Batch::default();
         let moves: Vec<_> = legal_moves(one_way.position()).collect();
-        evaluator.queue(one_way.plies(), &moves, &mut batch);
+        evaluator.view().queue(one_way.plies(), &moves, &mut batch);
         evaluator.evaluate(&mut batch).unwrap();
-        assert_eq!(evaluator.probe(other_way.plies(), &mut policy), None);
+        assert_eq!(fetch(&*evaluator, &other_way), None);
     }
 }
 
@@ -292,14 +300,13 @@ fn the_cache_gives_back_what_the_network_said() {
     let evaluator = cached(&config);
     let game = History::default();
     let moves: Vec<_> = legal_moves(game.position()).collect();
-    let mut policy = vec![0.0; moves.len()];
-    assert_eq!(evaluator.probe(game.plies(), &mut policy), None);
+    assert_eq!(fetch(&*evaluator, &game), None);
     let mut batch = Batch::default();
-    evaluator.queue(game.plies(), &moves, &mut batch);
+    evaluator.view().queue(game.plies(), &moves, &mut batch);
     evaluator.evaluate(&mut batch).unwrap();
-    let hit = evaluator.probe(game.plies(), &mut policy);
-    assert_eq!(hit, Some(batch.value(0)));
-    for (hit, miss) in policy.iter().zip(batch.policy(0)) {
+    let (value, priors) = fetch(&*evaluator, &game).unwrap();
+    assert_eq!(value, batch.value(0));
+    for (hit, miss) in priors.iter().zip(batch.policy(0)) {
         assert!((hit - miss).abs() <= miss / 4096.0);
     }
 }
@@ -353,7 +360,7 @@ fn automatic_choice_says_why() {
         return;
     };
     let evaluator = load(&config).unwrap();
-    let text = evaluator.describe();
+    let text = evaluator.info().description;
     assert!(
         text.contains("maia-1900") && text.contains("not used: tensorrt"),
         "{text}"
@@ -403,12 +410,19 @@ fn backends_combine() {
     assert!(
         load(&config)
             .unwrap()
-            .describe()
+            .info()
+            .description
             .starts_with("multiplexing: rten")
     );
     config.backend = "roundrobin".into();
     config.backend_options = "a(backend=rten),rten()".into();
-    assert!(load(&config).unwrap().describe().contains(" + rten"));
+    assert!(
+        load(&config)
+            .unwrap()
+            .info()
+            .description
+            .contains(" + rten")
+    );
     config.backend_options = "quantum()".into();
     assert!(load(&config).err().unwrap().to_string().contains("quantum"));
     if installed(&tiny("onnx-cpu", "tiny.onnx")).is_none() {
@@ -425,7 +439,7 @@ fn backends_combine() {
     let game = History::default();
     let moves: Vec<_> = legal_moves(game.position()).collect();
     let mut batch = Batch::default();
-    strict.queue(game.plies(), &moves, &mut batch);
+    strict.view().queue(game.plies(), &moves, &mut batch);
     let error = strict.evaluate(&mut batch).unwrap_err().to_string();
     assert!(error.contains("differ by more than 0"), "{error}");
 }
@@ -465,7 +479,7 @@ fn the_built_in_network_works_or_is_missed_clearly() {
     let mut config = tiny("rten", "tiny.onnx");
     config.weights = "<built in>".into();
     match load(&config) {
-        Ok(evaluator) => assert!(evaluator.describe().contains("built in")),
+        Ok(evaluator) => assert!(evaluator.info().description.contains("built in")),
         Err(error) => assert!(
             matches!(error, LoadError::Weights(WeightsError::NoBuiltIn)),
             "{error}"

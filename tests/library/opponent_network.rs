@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, process::Command, sync::Arc, thread, time::Dura
 
 use crate::common::{Setup, ordered::Ordered, position, session::Session, shared};
 use scorn::{
-    chess::{PackedMove, moves::legal_moves},
+    chess::PackedMove,
     network::{
-        Batch,
+        evaluator::evaluate_all,
         load::{NetworkConfig, load_backend},
         opponent::Networks,
     },
@@ -375,20 +375,8 @@ fn replies(options: &[(&str, &str)]) -> Vec<f32> {
     let networks = Networks::load(&set, load).unwrap();
     let evaluator = networks.against(&set, Some(Color::White));
     let history = position("rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1");
-    let moves: Vec<PackedMove> = legal_moves(history.position()).collect();
-    let mut batch = Batch::default();
-    evaluator.queue(history.plies(), &moves, &mut batch);
-    evaluator.evaluate(&mut batch).unwrap();
-    // Asked at once, where that is possible, the answer is the same.
-    if let Some(immediate) = evaluator.immediate() {
-        let mut policy = vec![0.0; moves.len()];
-        immediate.policy(history.plies(), &moves, 1.0, &mut policy);
-        for (one, other) in policy.iter().zip(batch.policy(0)) {
-            assert!((one - other).abs() < 1e-3, "{one} {other}");
-        }
-        assert_eq!(immediate.value(history.plies()), batch.value(0));
-    }
-    batch.policy(0).to_vec()
+    let mut evaluated = evaluate_all(&*evaluator, [history.plies()]).unwrap();
+    evaluated.remove(0).priors
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::{
 use crate::common::{Setup, ordered::Ordered, position, session::Session};
 use scorn::{
     chess::PackedMove,
-    network::{Advice, Batch, EvaluateError, Evaluator, opponent::Networks},
+    network::{Batch, EvaluateError, Evaluator, Info, opponent::Networks},
     options::Options,
     search::{Job, Limits, SearchParams, Tree, TreeSearch},
 };
@@ -104,8 +104,8 @@ impl Evaluator for Counting {
         self.largest.fetch_max(batch.len(), Ordering::Relaxed);
         BETTER.evaluate(batch)
     }
-    fn advice(&self) -> Advice {
-        BETTER.advice()
+    fn info(&self) -> Info {
+        BETTER.info()
     }
 }
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::common::{Setup, game, position};
 use scorn::{
-    network::{Advice, Batch, EvaluateError, Evaluator, hash::HashEvaluator},
+    network::{Advice, Batch, EvaluateError, Evaluator, Info, hash::HashEvaluator},
     options::Options,
     search::Limits,
 };
@@ -153,14 +153,14 @@ impl Evaluator for Growing {
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
         HashEvaluator.evaluate(batch)
     }
-    fn inner(&self) -> Option<&dyn Evaluator> {
-        Some(&HashEvaluator)
-    }
-    fn advice(&self) -> Advice {
-        Advice {
-            threads: 1,
-            minibatch: 16,
-            min_batch: 1,
+    fn info(&self) -> Info {
+        Info {
+            advice: Advice {
+                threads: 1,
+                minibatch: 16,
+                min_batch: 1,
+            },
+            ..Info::default()
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use crate::common::{Setup, position};
 use scorn::{
-    chess::{PackedMove, Ply},
-    network::{Advice, Batch, EvaluateError, Evaluator, Value, hash::HashEvaluator},
+    network::{
+        Added, Advice, Batch, EvalPosition, EvaluateError, Evaluator, Info, Value,
+        hash::HashEvaluator,
+    },
     options::{Options, ScSampling},
     search::search_contempt::ReplyRecord,
 };
@@ -239,7 +241,7 @@ impl Evaluator for Trap {
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
         HashEvaluator.evaluate(batch)?;
         for index in 0..batch.len() {
-            // The key carries the test's data: see `queue`.
+            // The key carries the test's data: see `add`.
             let code = batch.key(index) as i64;
             batch.set_value(
                 index,
@@ -255,8 +257,9 @@ impl Evaluator for Trap {
         Ok(())
     }
 
-    fn queue(&self, line: &[Ply], moves: &[PackedMove], batch: &mut Batch) -> usize {
+    fn add(&self, leaf: &mut EvalPosition<'_>, batch: &mut Batch) -> Added {
         use shakmaty::{Position, Square};
+        let line = leaf.line();
         let position = &line[line.len() - 1].position;
         let board = position.board();
         let has_rook = |color| !(board.by_color(color) & board.rooks()).is_empty();
@@ -276,19 +279,19 @@ impl Evaluator for Trap {
         } else {
             -white
         };
-        batch.push(code as u64, moves)
+        Added::Queued(batch.push(code as u64, leaf.moves()))
     }
 
-    fn advice(&self) -> Advice {
-        Advice {
-            threads: 1,
-            minibatch: 1,
-            min_batch: 1,
+    fn info(&self) -> Info {
+        Info {
+            description: "trap".into(),
+            advice: Advice {
+                threads: 1,
+                minibatch: 1,
+                min_batch: 1,
+            },
+            ..Info::default()
         }
-    }
-
-    fn describe(&self) -> String {
-        "trap".into()
     }
 }
 

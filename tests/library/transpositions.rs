@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::common::position;
 use scorn::{
-    chess::{History, PackedMove, Ply},
-    network::{Batch, EvaluateError, Evaluator, Value, hash::HashEvaluator},
+    chess::{History, Ply},
+    network::{Added, Batch, EvalPosition, EvaluateError, Evaluator, Value, hash::HashEvaluator},
     options::Options,
     search::{
         Job, Limits, SearchParams, Tree, TreeSearch,
@@ -43,14 +43,14 @@ impl Evaluator for Hopeful {
         Ok(())
     }
 
-    fn queue(&self, line: &[Ply], moves: &[PackedMove], batch: &mut Batch) -> usize {
-        let last = &line[line.len() - 1];
+    fn add(&self, position: &mut EvalPosition<'_>, batch: &mut Batch) -> Added {
+        let last = position.line().last().unwrap();
         let code = match hopeful(last) {
             (_, 1.0) => 2,
             (WHITES, _) => 0,
             _ => 1,
         };
-        batch.push(last.key & !3 | code, moves)
+        Added::Queued(batch.push(last.key & !3 | code, position.moves()))
     }
 }
 

@@ -6,7 +6,8 @@ use crate::common::position;
 use scorn::{
     chess::{History, PackedMove, Ply, moves::legal_moves},
     network::{
-        Batch, EvaluateError, Evaluator, Immediate, Value, cache::Cached, hash::HashEvaluator,
+        Added, Batch, EvalPosition, EvaluateError, Evaluator, Info, cached::CachedEvaluator,
+        hash::HashEvaluator,
     },
     options::Options,
     search::{
@@ -231,7 +232,7 @@ struct OneByOne;
 impl OneByOne {
     fn batch(line: &[Ply], moves: &[PackedMove]) -> Batch {
         let mut batch = Batch::default();
-        HashEvaluator.queue(line, moves, &mut batch);
+        HashEvaluator.view().queue(line, moves, &mut batch);
         HashEvaluator.evaluate(&mut batch).unwrap();
         batch
     }
@@ -241,18 +242,20 @@ impl Evaluator for OneByOne {
     fn evaluate(&self, _: &mut Batch) -> Result<(), EvaluateError> {
         panic!("nothing is left for batches")
     }
-    fn immediate(&self) -> Option<&dyn Immediate> {
-        Some(self)
+    fn add(&self, position: &mut EvalPosition<'_>, _: &mut Batch) -> Added {
+        Added::Computed(OneByOne::batch(position.line(), &[]).value(0))
     }
-}
-
-impl Immediate for OneByOne {
-    fn value(&self, line: &[Ply]) -> Value {
-        OneByOne::batch(line, &[]).value(0)
-    }
-    fn policy(&self, line: &[Ply], moves: &[PackedMove], temperature: f32, policy: &mut [f32]) {
+    fn priors(&self, position: &mut EvalPosition<'_>, temperature: f32) {
         assert_eq!(temperature, 1.0);
-        policy.copy_from_slice(OneByOne::batch(line, moves).policy(0));
+        let line = position.line();
+        let (moves, priors) = position.policy();
+        priors.copy_from_slice(OneByOne::batch(line, moves).policy(0));
+    }
+    fn info(&self) -> Info {
+        Info {
+            computes_at_once: true,
+            ..Info::default()
+        }
     }
 }
 
@@ -326,7 +329,7 @@ fn a_root_that_is_in_the_cache_is_searched_like_any_other() {
         &options.search(),
         &HashEvaluator,
     ));
-    let cached = Cached::new(Arc::new(HashEvaluator), 10_000);
+    let cached = CachedEvaluator::with_cache(Arc::new(HashEvaluator), 10_000);
     let mut found = Vec::new();
     for _ in 0..2 {
         let mut search = search(170, &position("startpos"), &options, &params);

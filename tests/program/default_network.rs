@@ -8,7 +8,10 @@ use rten::{Model, ModelOptions, ValueOrView};
 use rten_tensor::{AsView, NdTensorView};
 use scorn::{
     chess::{History, moves::legal_moves, setup},
-    network::Batch,
+    network::{
+        Batch,
+        evaluator::{Evaluation, evaluate_all},
+    },
     options::Options,
 };
 use shakmaty::{CastlingMode, CastlingSide, Chess, Color, Position, fen::Fen};
@@ -123,21 +126,18 @@ fn the_sparse_network_is_taken_by_its_own_backend_and_puts_odds_in_order() {
     options.set("WeightsFile", "<built in sparse>").unwrap();
     let evaluator = crate::common::evaluator(&options).unwrap();
     assert!(
-        evaluator.describe().starts_with("sparse ("),
+        evaluator.info().description.starts_with("sparse ("),
         "{}",
-        evaluator.describe()
+        evaluator.info().description
     );
-    let immediate = evaluator.immediate().unwrap();
     let mut last = -1.0;
     for fen in ODDS {
         let history = History::new(setup::position_from_fen(fen).unwrap());
-        let value = immediate.value(history.plies());
+        let evaluated = evaluate_all(&*evaluator, [history.plies()]).unwrap();
+        let Evaluation { value, priors, .. } = &evaluated[0];
         assert!(value.wl > last, "{fen}: {value:?}");
         last = value.wl;
-        let moves: Vec<_> = legal_moves(history.position()).collect();
-        let mut policy = vec![0.0; moves.len()];
-        immediate.policy(history.plies(), &moves, 1.0, &mut policy);
-        assert!((policy.iter().sum::<f32>() - 1.0).abs() < 1e-4);
+        assert!((priors.iter().sum::<f32>() - 1.0).abs() < 1e-4);
     }
     assert!(last > 0.9);
 }
@@ -172,7 +172,7 @@ fn the_sparse_network_says_the_same_on_the_backends_of_dense_ones() {
             let moves: Vec<_> = legal_moves(history.position()).collect();
             let mut answers = [&sparse, &dense].map(|evaluator| {
                 let mut batch = Batch::default();
-                evaluator.queue(history.plies(), &moves, &mut batch);
+                evaluator.view().queue(history.plies(), &moves, &mut batch);
                 evaluator.evaluate(&mut batch).unwrap();
                 (batch.value(0), batch.policy(0).to_vec())
             });

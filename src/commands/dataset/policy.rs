@@ -53,7 +53,7 @@ pub fn run(args: &PolicyArgs, options: &Options, load: &Load) -> Result<u64> {
     let file = NewFile::create(&args.out, args.force, &inputs)?;
     let evaluator = load(options, Role::Main)?;
     let threads = match options.threads {
-        0 => evaluator.advice().threads,
+        0 => evaluator.info().advice.threads,
         threads => threads,
     };
     let mut records = records.positions();

@@ -10,7 +10,7 @@ use crate::{
     commands::open_tables,
     game::{adjudicate::Rules, openings::Book},
     network::{
-        Evaluator, cores,
+        cores,
         load::wishes::recommended_options,
         opponent::{self, Networks},
     },
@@ -205,9 +205,12 @@ fn terms(args: &SelfplayArgs, options: &Options) -> Result<Terms> {
 
 /// How much to do at a time.
 pub(super) fn work(args: &SelfplayArgs, options: &Options, plan: &Plan) -> driver::Workload {
-    let needs_batches = |evaluator: &&Arc<dyn Evaluator>| evaluator.immediate().is_none();
-    let batched = plan.evaluators.iter().find(needs_batches);
-    let advice = batched.unwrap_or(&plan.evaluators[0]).advice();
+    let mut evaluators = plan.evaluators.iter().map(|evaluator| evaluator.info());
+    let batched = evaluators.find(|info| !info.computes_at_once);
+    let advice = match &batched {
+        Some(info) => info.advice,
+        None => plan.evaluators[0].info().advice,
+    };
     let threads = match options.threads {
         // Trees of their own: there is no lock that threads would wait for.
         0 if batched.is_none() => cores(),

@@ -16,7 +16,7 @@ use crate::{
     dataset::searched::is_searched,
     files::{self, output::NewFile},
     labeling::policy_stats,
-    network::{Evaluator, compose::decorators::Decorators, load::wishes, opponent::Role},
+    network::{Evaluator, compose::cached::NetworkSettings, load::wishes, opponent::Role},
     options::layers::Layers,
     pgn::{LIMIT_TAG, ReadError, Reader},
     player::Load,
@@ -134,7 +134,7 @@ pub fn command(args: &StatsArgs, layers: &Layers, load: &Load) -> Result<()> {
         layers.user.set("WeightsFile", weights)?;
         let options = wishes::resolve(&layers).into_options();
         let backend = load(&options, Role::Main)?;
-        anyhow::Ok(Decorators::of(&options, Role::Main).over(backend))
+        anyhow::Ok(NetworkSettings::of(&options, Role::Main).over(backend))
     });
     let network = network.transpose()?;
     let mut counted = Vec::new();

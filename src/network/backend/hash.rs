@@ -2,7 +2,7 @@
 //! fast and the same on every machine, which is what tests, tree benchmarks and the bench signature need.
 
 use crate::hashing::mix;
-use crate::network::{Advice, Batch, EvaluateError, Evaluator, Value};
+use crate::network::{Batch, EvaluateError, Evaluator, Info, Value};
 
 /// Whether this value of the `Backend` option means this evaluator, which needs no network.
 pub fn is_hash(backend: &str) -> bool {
@@ -33,16 +33,13 @@ impl Evaluator for HashEvaluator {
         Ok(())
     }
 
-    fn advice(&self) -> Advice {
-        Advice {
-            threads: 1,
-            minibatch: 256,
-            min_batch: 256,
+    fn info(&self) -> Info {
+        Info {
+            description:
+                "hash (deterministic values from the position key; plays random-looking chess)"
+                    .into(),
+            ..Info::default()
         }
-    }
-
-    fn describe(&self) -> String {
-        "hash (deterministic values from the position key; plays random-looking chess)".into()
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use crate::network::{
-    Advice, Batch, EvaluateError, Evaluator, Value,
+    Advice, Batch, EvaluateError, Evaluator, Info, Value,
     input::{Encoding, InputRows, Inputs, View},
 };
 
@@ -344,7 +344,7 @@ impl NetworkEvaluator {
             .get(row * layout.size()..(row + 1) * layout.size());
         let logits = logits.ok_or_else(|| self.not_finite("policy"))?;
         let temperature = batch.policy_temperature();
-        let (inputs, moves, policy) = batch.answer_mut(index);
+        let (inputs, moves, policy) = batch.evaluation_mut(index);
         match layout.probabilities(logits, moves, (inputs, index), temperature, policy) {
             true => Ok(()),
             false => Err(self.not_finite("policy")),
@@ -391,8 +391,8 @@ impl Evaluator for NetworkEvaluator {
         (self.host)(work);
     }
 
-    fn warm_up(&self, go_on: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
-        while go_on() {
+    fn warm_up(&self, may_continue: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
+        while may_continue() {
             match self.warm_up_once() {
                 Some(result) => result?,
                 None => break,
@@ -405,11 +405,7 @@ impl Evaluator for NetworkEvaluator {
         &self.view
     }
 
-    fn advice(&self) -> Advice {
-        self.advice
-    }
-
-    fn describe(&self) -> String {
+    fn info(&self) -> Info {
         let Label {
             backend,
             network,
@@ -417,7 +413,11 @@ impl Evaluator for NetworkEvaluator {
             note,
         } = &self.label;
         let separator = if note.is_empty() { "" } else { "; " };
-        format!("{backend} ({device}), network {network}{separator}{note}")
+        Info {
+            description: format!("{backend} ({device}), network {network}{separator}{note}"),
+            advice: self.advice,
+            ..Info::default()
+        }
     }
 }
 
@@ -585,7 +585,7 @@ mod tests {
         let moves: Vec<_> = legal_moves(game.position()).collect();
         let mut batch = Batch::default();
         for _ in 0..size {
-            evaluator.queue(game.plies(), &moves, &mut batch);
+            evaluator.view().queue(game.plies(), &moves, &mut batch);
         }
         batch
     }

@@ -7,9 +7,9 @@ use std::{cell::RefCell, sync::Arc};
 
 use super::pool::Label;
 use crate::{
-    chess::{PackedMove, Ply, moves::MOST_MOVES},
+    chess::{Ply, moves::MOST_MOVES},
     network::{
-        Advice, Batch, EvaluateError, Evaluator, Immediate, Value, cores,
+        Added, Advice, Batch, EvalPosition, EvaluateError, Evaluator, Info, Value, cores,
         input::{Encoding, View},
     },
     sparse::{
@@ -66,7 +66,7 @@ impl SparseEvaluator {
         scratch: &mut Scratch,
     ) -> Result<(), EvaluateError> {
         let temperature = batch.policy_temperature();
-        let (inputs, _, policy) = batch.answer_mut(index);
+        let (inputs, _, policy) = batch.evaluation_mut(index);
         let features = ActiveFeatures::of_masks(inputs.masks(Encoding::Sparse.layout(), index));
         let (features, rows) = (features.as_slice(), inputs.move_rows(index));
         self.policy_of(features, rows, temperature, policy, scratch);
@@ -112,38 +112,36 @@ impl SparseEvaluator {
     }
 }
 
-impl Immediate for SparseEvaluator {
-    fn value(&self, line: &[Ply]) -> Value {
-        let Some(last) = line.last() else {
-            return Value::default();
+impl Evaluator for SparseEvaluator {
+    fn add(&self, position: &mut EvalPosition<'_>, _: &mut Batch) -> Added {
+        let Some(last) = position.line().last() else {
+            return Added::Computed(Value::default());
         };
         let features = ActiveFeatures::of(&last.position);
-        SCRATCH.with_borrow_mut(|scratch| self.value_of(features.as_slice(), scratch))
+        let value = |scratch: &mut Scratch| self.value_of(features.as_slice(), scratch);
+        Added::Computed(SCRATCH.with_borrow_mut(value))
     }
 
-    fn policy(&self, line: &[Ply], moves: &[PackedMove], temperature: f32, policy: &mut [f32]) {
-        let Some(Ply { position, .. }) = line.last() else {
+    fn priors(&self, position: &mut EvalPosition<'_>, temperature: f32) {
+        let Some(Ply { position: last, .. }) = position.line().last() else {
             return;
         };
-        let (view, attacks) = (features::SquareView::of(position), Attacks::of(position));
-        let features = ActiveFeatures::with(position, view, &attacks);
-        let rows = Rows::new(position, view, &attacks);
+        let (view, attacks) = (features::SquareView::of(last), Attacks::of(last));
+        let features = ActiveFeatures::with(last, view, &attacks);
+        let rows = Rows::new(last, view, &attacks);
+        let (moves, priors) = position.policy();
         let mut of_moves = [0; MOST_MOVES];
         let of_moves = &mut of_moves[..moves.len()];
         for (row, m) in of_moves.iter_mut().zip(moves) {
-            *row = rows.row(m.unpack(position));
+            *row = rows.row(m.unpack(last));
         }
         SCRATCH.with_borrow_mut(|scratch| {
-            self.policy_of(features.as_slice(), of_moves, temperature, policy, scratch);
+            self.policy_of(features.as_slice(), of_moves, temperature, priors, scratch);
         });
     }
-}
 
-impl Evaluator for SparseEvaluator {
-    fn immediate(&self) -> Option<&dyn Immediate> {
-        Some(self)
-    }
-
+    /// Of positions that were queued by the [view](Evaluator::view), for evaluators that compare backends or share positions
+    /// out among several.
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
         if batch.inputs().len() != batch.len() {
             return Err(EvaluateError::Backend {
@@ -161,23 +159,24 @@ impl Evaluator for SparseEvaluator {
         &self.view
     }
 
-    fn advice(&self) -> Advice {
-        Advice {
-            threads: cores().min(THREADS_OF_A_TREE),
-            // It needs no batches, but in a large tree visits that go down together find their leaves in less time.
-            minibatch: 16,
-            min_batch: 1,
-        }
-    }
-
-    fn describe(&self) -> String {
+    fn info(&self) -> Info {
         let Label {
             backend,
             network,
             device,
             ..
         } = &self.label;
-        format!("{backend} ({device}), network {network}")
+        Info {
+            description: format!("{backend} ({device}), network {network}"),
+            advice: Advice {
+                threads: cores().min(THREADS_OF_A_TREE),
+                // It needs no batches, but in a large tree visits that go down together find their leaves in less time.
+                minibatch: 16,
+                min_batch: 1,
+            },
+            computes_at_once: true,
+            ..Info::default()
+        }
     }
 }
 
@@ -186,7 +185,10 @@ mod tests {
     use super::*;
     use crate::{
         chess::moves::legal_moves,
-        network::{compose::decorators::Decorators, input::key::HistoryRead, tests::game},
+        network::{
+            compose::cached::NetworkSettings, evaluator::evaluate_all, input::key::HistoryRead,
+            tests::game,
+        },
         options::HistoryFill,
         sparse::network::Shape,
     };
@@ -226,7 +228,7 @@ mod tests {
             let start = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1";
             let game = game(start, moves);
             let moves: Vec<_> = legal_moves(game.position()).collect();
-            evaluator.queue(game.plies(), &moves, &mut batch);
+            evaluator.view().queue(game.plies(), &moves, &mut batch);
         }
         evaluator.evaluate(&mut batch).unwrap();
         let all = 0..batch.len();
@@ -262,7 +264,7 @@ mod tests {
         let mut most = Vec::new();
         for temperature in [1.0, 3.0] {
             let mut batch = Batch::default();
-            evaluator.queue(game.plies(), &moves, &mut batch);
+            evaluator.view().queue(game.plies(), &moves, &mut batch);
             batch.set_policy_temperature(temperature);
             evaluator.evaluate(&mut batch).unwrap();
             most.push(batch.policy(0).iter().copied().fold(0.0, f32::max));
@@ -271,26 +273,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_at_once_is_what_batches_say() {
-        let decorators = Decorators {
-            check_bonus: 0.0,
-            swap_colors: false,
+    fn what_is_computed_at_once_is_what_batches_give() {
+        let settings = NetworkSettings {
             temperature: 1.4,
             cache: 1000,
+            ..NetworkSettings::NONE
         };
-        let evaluator = decorators.over(Arc::new(evaluator(Level::detect())));
-        let immediate = evaluator.immediate().unwrap();
+        let evaluator = settings.over(Arc::new(evaluator(Level::detect())));
         let start = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1";
         for moves in GAMES {
             let game = game(start, moves);
             let moves: Vec<_> = legal_moves(game.position()).collect();
             let mut batch = Batch::default();
-            evaluator.queue(game.plies(), &moves, &mut batch);
+            evaluator.view().queue(game.plies(), &moves, &mut batch);
             evaluator.evaluate(&mut batch).unwrap();
-            assert_eq!(immediate.value(game.plies()), batch.value(0));
-            let mut policy = vec![0.0; moves.len()];
-            immediate.policy(game.plies(), &moves, 1.0, &mut policy);
-            assert_eq!(policy, batch.policy(0));
+            let at_once = &evaluate_all(&*evaluator, [game.plies()]).unwrap()[0];
+            assert_eq!(at_once.value, batch.value(0));
+            assert_eq!(at_once.priors, batch.policy(0));
         }
     }
 

@@ -4,17 +4,18 @@
 use std::sync::Arc;
 
 use crate::{
-    chess::{PackedMove, Ply, moves::MOST_MOVES},
-    network::{Batch, EvaluateError, Evaluator, Immediate, Value},
+    chess::moves::MOST_MOVES,
+    network::{Added, Batch, EvalPosition, EvaluateError, Evaluator, Info, Value, input::View},
 };
 
-/// Two networks that see the same of a position, mixed. Has no memory of its own and asks for none.
+/// Two networks that see the same of a position, mixed.
 pub struct Between {
     low: Arc<dyn Evaluator>,
     high: Arc<dyn Evaluator>,
     /// The share of `high`, 0..=1.
     share: f32,
     name: String,
+    computes_at_once: bool,
 }
 
 impl Between {
@@ -26,7 +27,9 @@ impl Between {
         name: String,
     ) -> Between {
         let share = share.clamp(0.0, 1.0);
+        let computes_at_once = low.info().computes_at_once && high.info().computes_at_once;
         Between {
+            computes_at_once,
             low,
             high,
             share,
@@ -48,10 +51,6 @@ impl Between {
 }
 
 impl Evaluator for Between {
-    fn inner(&self) -> Option<&dyn Evaluator> {
-        Some(&*self.low)
-    }
-
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
         let mut other = batch.clone_inputs();
         self.low.evaluate(batch)?;
@@ -67,34 +66,44 @@ impl Evaluator for Between {
         Ok(())
     }
 
-    fn immediate(&self) -> Option<&dyn Immediate> {
-        let both = self.low.immediate().and(self.high.immediate());
-        both.map(|_| self as &dyn Immediate)
-    }
-
-    fn describe(&self) -> String {
-        self.name.clone()
-    }
-}
-
-impl Immediate for Between {
-    fn value(&self, line: &[Ply]) -> Value {
-        match (self.low.immediate(), self.high.immediate()) {
-            (Some(low), Some(high)) => self.mix_values(low.value(line), high.value(line)),
-            _ => Value::default(),
+    fn add(&self, position: &mut EvalPosition<'_>, batch: &mut Batch) -> Added {
+        if self.computes_at_once
+            && let Added::Computed(low) = self.low.add(position, batch)
+            && let Added::Computed(high) = self.high.add(position, batch)
+        {
+            return Added::Computed(self.mix_values(low, high));
         }
+        let line = position.line();
+        Added::Queued(self.view().queue(line, position.moves(), batch))
     }
 
-    fn policy(&self, line: &[Ply], moves: &[PackedMove], temperature: f32, policy: &mut [f32]) {
-        let (Some(low), Some(high)) = (self.low.immediate(), self.high.immediate()) else {
-            return;
-        };
+    fn priors(&self, position: &mut EvalPosition<'_>, temperature: f32) {
         let mut buffer = [0.0; MOST_MOVES];
-        let others = &mut buffer[..policy.len()];
-        low.policy(line, moves, temperature, policy);
-        high.policy(line, moves, temperature, others);
-        for (low, &high) in policy.iter_mut().zip(&*others) {
+        self.low.priors(position, temperature);
+        self.high
+            .priors(&mut position.with_priors(&mut buffer), temperature);
+        for (low, &high) in position.policy().1.iter_mut().zip(&buffer) {
             *low = self.mix(*low, high);
         }
+    }
+
+    fn view(&self) -> &View {
+        self.low.view()
+    }
+
+    fn info(&self) -> Info {
+        Info {
+            description: self.name.clone(),
+            computes_at_once: self.computes_at_once,
+            ..self.low.info()
+        }
+    }
+
+    fn run_on_worker_thread(&self, work: &mut (dyn FnMut() + Send)) {
+        self.low.run_on_worker_thread(work);
+    }
+
+    fn warm_up(&self, may_continue: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
+        self.low.warm_up(may_continue)
     }
 }

@@ -1,6 +1,6 @@
-//! The evaluation cache: a decorator that remembers what any [`Evaluator`] said.
+//! The evaluation cache: the values and priors of positions, found by the key under which they were evaluated.
 //!
-//! Entries are found by the evaluator's key, which covers everything the network sees, history included. Priors are kept
+//! The key covers everything that the network sees, history included. Priors are kept
 //! in the tree's own 16-bit code (see [`prior`]), so a hit stores in the tree what a miss would have. The
 //! cache is split into shards with a lock each; a shard is a queue of records of exactly the size that their moves need,
 //! about 90 bytes a position with the index. Memory grows with use, up to the limit; then the oldest entries leave,
@@ -8,18 +8,12 @@
 
 use std::{
     collections::VecDeque,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use parking_lot::Mutex;
 
-use crate::{
-    chess::Ply,
-    network::{Batch, EvaluateError, Evaluator, Value, prior},
-};
+use crate::network::{Value, evaluator::CacheUsage, prior};
 
 /// Memory of a cached evaluation, in bytes.
 pub const CACHE_ENTRY: u64 = 90;
@@ -34,21 +28,19 @@ const EMPTY: u32 = u32::MAX;
 /// How many used records may be spared in a row.
 const MAX_SPARED: usize = 16;
 
-/// An evaluator with a memory.
-pub struct Cached {
-    inner: Arc<dyn Evaluator>,
+/// Evaluations by key. Threads share it.
+pub struct Cache {
     shards: Vec<Mutex<CacheShard>>,
     limit: usize,
     entries: AtomicUsize,
 }
 
-impl Cached {
-    /// Keeps up to `limit` evaluations of `inner` (rounded up to a multiple of the number of shards); 0 keeps none.
-    pub fn new(inner: Arc<dyn Evaluator>, limit: usize) -> Cached {
+impl Cache {
+    /// Keeps up to `limit` evaluations (rounded up to a multiple of the number of shards); 0 keeps none.
+    pub fn new(limit: usize) -> Cache {
         let shards = if limit >= SHARDS * 16 { SHARDS } else { 1 };
         let per_shard = limit.div_ceil(shards);
-        Cached {
-            inner,
+        Cache {
             shards: (0..shards)
                 .map(|_| Mutex::new(CacheShard::new(per_shard)))
                 .collect(),
@@ -67,56 +59,31 @@ impl Cached {
         self.len() == 0
     }
 
-    /// What is known about the position with this key; see [`Evaluator::probe`].
-    pub fn look_up(&self, key: u64, policy: &mut [f32]) -> Option<Value> {
-        self.shard(key).lock().probe(key, policy)
+    /// The value of the position with this key. Its priors are written to `priors`, in the order in which they were inserted;
+    /// on a miss, the contents of `priors` mean nothing.
+    pub fn look_up(&self, key: u64, priors: &mut [f32]) -> Option<Value> {
+        self.shard(key).lock().probe(key, priors)
     }
 
-    /// Forgets everything.
-    pub fn clear(&self) {
-        for shard in &self.shards {
-            shard.lock().clear();
+    /// Keeps an evaluation, unless there is one with this key.
+    pub fn insert(&self, key: u64, value: Value, priors: &[f32]) {
+        if self.limit > 0 {
+            let change = self.shard(key).lock().insert(key, value, priors);
+            self.entries.fetch_add(change, Ordering::Relaxed);
         }
-        self.entries.store(0, Ordering::Relaxed);
+    }
+
+    /// How full it is and may become.
+    pub fn usage(&self) -> CacheUsage {
+        CacheUsage {
+            permille: (self.len() as u64 * 1000 / (self.limit as u64).max(1)) as u32,
+            bytes: self.limit as u64 * CACHE_ENTRY,
+        }
     }
 
     fn shard(&self, key: u64) -> &Mutex<CacheShard> {
         // The top bits; the index inside a shard uses the lower ones.
         &self.shards[(key >> 58) as usize % self.shards.len()]
-    }
-}
-
-impl Evaluator for Cached {
-    fn inner(&self) -> Option<&dyn Evaluator> {
-        Some(&*self.inner)
-    }
-
-    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
-        self.inner.evaluate(batch)?;
-        if self.limit == 0 {
-            return Ok(());
-        }
-        for index in 0..batch.len() {
-            let key = batch.key(index);
-            let change =
-                self.shard(key)
-                    .lock()
-                    .insert(key, batch.value(index), batch.policy(index));
-            self.entries.fetch_add(change, Ordering::Relaxed);
-        }
-        Ok(())
-    }
-
-    fn probe(&self, line: &[Ply], policy: &mut [f32]) -> Option<Value> {
-        self.look_up(self.view().key(line), policy)
-    }
-
-    fn cache_permille(&self) -> u32 {
-        (self.len() as u64 * 1000 / (self.limit as u64).max(1)) as u32
-    }
-
-    fn cache_bytes(&self) -> u64 {
-        self.limit as u64 * CACHE_ENTRY
     }
 }
 
@@ -299,20 +266,30 @@ mod tests {
     use super::*;
     use crate::{
         chess::{History, PackedMove, moves::legal_moves},
-        network::hash::HashEvaluator,
+        network::{Batch, Evaluator, hash::HashEvaluator},
     };
 
     fn moves() -> Vec<PackedMove> {
         legal_moves(History::default().position()).collect()
     }
 
-    fn evaluate(cached: &Cached, keys: impl IntoIterator<Item = u64>) -> Batch {
+    /// Positions with these keys, evaluated by the hash evaluator.
+    fn evaluated(keys: impl IntoIterator<Item = u64>) -> Batch {
         let mut batch = Batch::default();
         let moves = moves();
         for key in keys {
             batch.push(key, &moves[..1 + key as usize % moves.len()]);
         }
-        cached.evaluate(&mut batch).unwrap();
+        HashEvaluator.evaluate(&mut batch).unwrap();
+        batch
+    }
+
+    /// Inserts such positions.
+    fn insert(cache: &Cache, keys: impl IntoIterator<Item = u64>) -> Batch {
+        let batch = evaluated(keys);
+        for index in 0..batch.len() {
+            cache.insert(batch.key(index), batch.value(index), batch.policy(index));
+        }
         batch
     }
 
@@ -322,41 +299,38 @@ mod tests {
 
     #[test]
     fn a_hit_is_what_a_miss_would_have_stored() {
-        let cached = Cached::new(Arc::new(HashEvaluator), 1000);
+        let cache = Cache::new(1000);
         let keys: Vec<u64> = (0..500).map(mixed).collect();
-        let batch = evaluate(&cached, keys.iter().copied());
-        assert_eq!((cached.len(), cached.cache_permille()), (500, 500));
+        let batch = insert(&cache, keys.iter().copied());
+        assert_eq!((cache.len(), cache.usage().permille), (500, 500));
         for (index, &key) in keys.iter().enumerate() {
             let mut policy = vec![0.0; batch.moves(index).len()];
-            assert_eq!(cached.look_up(key, &mut policy), Some(batch.value(index)));
+            assert_eq!(cache.look_up(key, &mut policy), Some(batch.value(index)));
             for (hit, miss) in policy.iter().zip(batch.policy(index)) {
                 assert_eq!(prior::encode(*hit), prior::encode(*miss));
             }
         }
-        assert_eq!(cached.look_up(12345, &mut [0.0; 3]), None);
-        cached.clear();
-        assert_eq!(cached.look_up(keys[0], &mut [0.0]), None);
+        assert_eq!(cache.look_up(12345, &mut [0.0; 3]), None);
     }
 
     #[test]
     fn the_limit_holds_and_used_entries_stay() {
         for limit in [1, 100, 2048] {
-            let cached = Cached::new(Arc::new(HashEvaluator), limit);
+            let cache = Cache::new(limit);
             let favourite = mixed(1 << 40);
-            evaluate(&cached, [favourite]);
+            insert(&cache, [favourite]);
             let mut policy = vec![0.0; 1 + favourite as usize % moves().len()];
             for round in 0..40u64 {
                 let first = round * limit as u64 / 4;
-                evaluate(&cached, (first..first + limit as u64 / 4).map(mixed));
-                assert!(cached.len() <= limit.next_multiple_of(64));
-                assert!(limit == 1 || cached.look_up(favourite, &mut policy).is_some());
+                insert(&cache, (first..first + limit as u64 / 4).map(mixed));
+                assert!(cache.len() <= limit.next_multiple_of(64));
+                assert!(limit == 1 || cache.look_up(favourite, &mut policy).is_some());
             }
             // What is found is right.
             for i in 0..10 * limit as u64 {
                 let mut policy = vec![0.0; 1 + mixed(i) as usize % moves().len()];
-                if let Some(value) = cached.look_up(mixed(i), &mut policy) {
-                    let batch = evaluate(&Cached::new(Arc::new(HashEvaluator), 0), [mixed(i)]);
-                    assert_eq!(value, batch.value(0));
+                if let Some(value) = cache.look_up(mixed(i), &mut policy) {
+                    assert_eq!(value, evaluated([mixed(i)]).value(0));
                 }
             }
         }

@@ -1,13 +1,12 @@
-//! Evaluators made of others: one with a memory ([`cache`]) or another temperature ([`decorators`]), one with the
-//! opponent's priors ([`opponent_priors`]), several devices side by side ([`multi`]), one network between two ([`between`]); and the networks of a game, which are
-//! one or two ([`opponent`], [`role`]).
+//! Evaluators made of others: a backend with its cache ([`cache`]) and the transforms of its priors ([`cached`],
+//! [`prior_transforms`]), several devices side by side ([`multi`]), a player between two networks ([`between`]), and the
+//! main network with those beside it ([`search_evaluator`]); and which networks the options name ([`opponent`], [`role`]).
 
 pub mod between;
 pub mod cache;
-pub mod check_bonus;
-pub mod decorators;
+pub mod cached;
 pub mod multi;
 pub mod opponent;
-pub mod opponent_priors;
-pub mod refine;
+pub mod prior_transforms;
 pub mod role;
+pub mod search_evaluator;

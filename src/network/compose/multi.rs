@@ -8,7 +8,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use crate::network::{Advice, Batch, EvaluateError, Evaluator};
+use crate::network::{Advice, Batch, EvaluateError, Evaluator, Info, input::View};
 
 /// How batches are distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,10 +70,6 @@ impl Multiplexer {
 }
 
 impl Evaluator for Multiplexer {
-    fn inner(&self) -> Option<&dyn Evaluator> {
-        Some(self.first())
-    }
-
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
         let child = self.choose();
         child.busy.fetch_add(1, Ordering::Relaxed);
@@ -82,34 +78,42 @@ impl Evaluator for Multiplexer {
         result
     }
 
-    fn warm_up(&self, go_on: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
-        let mut children = self.children.iter();
-        children.try_for_each(|child| child.evaluator.warm_up(go_on))
+    fn view(&self) -> &View {
+        self.first().view()
     }
 
-    fn advice(&self) -> Advice {
-        let advice = self.children.iter().map(|child| child.evaluator.advice());
-        advice.fold(
-            Advice {
-                threads: 0,
-                minibatch: 1,
-                min_batch: 1,
-            },
-            |sum, one| Advice {
-                threads: sum.threads + one.threads,
-                minibatch: sum.minibatch.max(one.minibatch),
-                min_batch: sum.min_batch.max(one.min_batch),
-            },
-        )
-    }
-
-    fn describe(&self) -> String {
-        let all = self.children.iter().map(|child| child.evaluator.describe());
+    fn info(&self) -> Info {
+        let children = self.children.iter().map(|child| child.evaluator.info());
+        let (descriptions, advice): (Vec<_>, Vec<_>) =
+            children.map(|info| (info.description, info.advice)).unzip();
+        let none = Advice {
+            threads: 0,
+            minibatch: 1,
+            min_batch: 1,
+        };
+        let sum = |sum: Advice, one: Advice| Advice {
+            threads: sum.threads + one.threads,
+            minibatch: sum.minibatch.max(one.minibatch),
+            min_batch: sum.min_batch.max(one.min_batch),
+        };
         let name = match self.distribution {
             Distribution::LeastBusy => "multiplexing",
             Distribution::RoundRobin => "roundrobin",
         };
-        format!("{name}: {}", all.collect::<Vec<_>>().join(" + "))
+        Info {
+            description: format!("{name}: {}", descriptions.join(" + ")),
+            advice: advice.into_iter().fold(none, sum),
+            ..Info::default()
+        }
+    }
+
+    fn run_on_worker_thread(&self, work: &mut (dyn FnMut() + Send)) {
+        self.first().run_on_worker_thread(work);
+    }
+
+    fn warm_up(&self, may_continue: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
+        let mut children = self.children.iter();
+        children.try_for_each(|child| child.evaluator.warm_up(may_continue))
     }
 }
 
@@ -163,8 +167,8 @@ impl Checked {
                         "position {index} (key {:016x}): {what} is {a} and {b}, which differ by more than {}; first: {}; second: {}",
                         ours.key(index),
                         self.tolerance,
-                        self.evaluator.describe(),
-                        self.reference.describe()
+                        self.evaluator.info().description,
+                        self.reference.info().description
                     ),
                 });
             }
@@ -174,10 +178,6 @@ impl Checked {
 }
 
 impl Evaluator for Checked {
-    fn inner(&self) -> Option<&dyn Evaluator> {
-        Some(&*self.evaluator)
-    }
-
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
         let mut copy = batch.clone_inputs();
         self.evaluator.evaluate(batch)?;
@@ -185,18 +185,30 @@ impl Evaluator for Checked {
         self.compare(batch, &copy)
     }
 
-    fn warm_up(&self, go_on: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
-        self.evaluator.warm_up(go_on)?;
-        self.reference.warm_up(go_on)
+    fn view(&self) -> &View {
+        self.evaluator.view()
     }
 
-    fn describe(&self) -> String {
-        format!(
-            "check within {}: {} against {}",
-            self.tolerance,
-            self.evaluator.describe(),
-            self.reference.describe()
-        )
+    fn info(&self) -> Info {
+        let (ours, theirs) = (self.evaluator.info(), self.reference.info());
+        Info {
+            description: format!(
+                "check within {}: {} against {}",
+                self.tolerance, ours.description, theirs.description
+            ),
+            // Both evaluate batches, to be compared.
+            computes_at_once: false,
+            ..ours
+        }
+    }
+
+    fn run_on_worker_thread(&self, work: &mut (dyn FnMut() + Send)) {
+        self.evaluator.run_on_worker_thread(work);
+    }
+
+    fn warm_up(&self, may_continue: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
+        self.evaluator.warm_up(may_continue)?;
+        self.reference.warm_up(may_continue)
     }
 }
 
@@ -233,11 +245,11 @@ mod tests {
             }
             Ok(())
         }
-        fn advice(&self) -> Advice {
-            HashEvaluator.advice()
-        }
-        fn describe(&self) -> String {
-            "counting".into()
+        fn info(&self) -> Info {
+            Info {
+                description: "counting".into(),
+                ..HashEvaluator.info()
+            }
         }
     }
 
@@ -262,7 +274,7 @@ mod tests {
             for child in &children {
                 assert_eq!(child.batches.load(Ordering::Relaxed), 2);
             }
-            assert_eq!(multiplexer.advice().threads, 3);
+            assert_eq!(multiplexer.info().advice.threads, 3);
         }
         assert!(Multiplexer::new(Vec::new(), Distribution::LeastBusy).is_none());
     }

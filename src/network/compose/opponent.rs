@@ -4,17 +4,19 @@
 //! network trained on the games of players of some rating (a Maia, say) gives the replies that they would consider. The
 //! value of a position is always the main network's, so the engine still knows what a reply is worth.
 //!
-//! [`Networks`] are the one or two networks that the options ask for. [`Networks::against`] makes of them the evaluator
-//! of one search, which knows the opponent's colour: an [`OpponentPriors`], if there is a second network to be asked, over
-//! the two evaluators with their caches. Neither cache ever holds a mixture, so both stay valid whatever the
-//! opponent's colour and share are, and a position that only one of them knows is put to the other network only.
+//! [`Networks`] are the networks that the options name. [`Networks::against`] makes of them the [`SearchEvaluator`] of one
+//! search, for which the opponent's colour is given. Neither network's cache ever holds a mixture, so both stay valid whatever
+//! the opponent's colour and share are, and a position that is in only one of the caches is evaluated by the other network only.
 
 use std::sync::Arc;
 
 use anyhow::Context;
 use shakmaty::Color;
 
-use super::{decorators::Decorators, opponent_priors::OpponentPriors, refine::Refining};
+use super::{
+    cached::NetworkSettings,
+    search_evaluator::{ModelledOpponent, SearchEvaluator},
+};
 use crate::{
     network::{EvaluateError, Evaluator, cores},
     options::{Invalidates, Options},
@@ -22,7 +24,7 @@ use crate::{
 
 pub use super::role::{Role, side, why_idle};
 
-/// The networks that the options ask for.
+/// The networks that the options name.
 #[derive(Clone)]
 pub struct Networks {
     /// The engine's own.
@@ -33,11 +35,12 @@ pub struct Networks {
     pub refiner: Option<Arc<dyn Evaluator>>,
 }
 
-/// Whether two sets of options ask for the same networks behind the same decorators.
+/// Whether two sets of options name the same networks with the same settings.
 pub fn are_same(one: &Options, other: &Options) -> bool {
-    let decorators = |role| Decorators::of(one, role) == Decorators::of(other, role);
+    let are_settings_same =
+        |role| NetworkSettings::of(one, role) == NetworkSettings::of(other, role);
     one.invalidated_since(other) < Invalidates::OtherNetworks
-        && Role::ALL.into_iter().all(decorators)
+        && Role::ALL.into_iter().all(are_settings_same)
 }
 
 impl Networks {
@@ -50,22 +53,22 @@ impl Networks {
         }
     }
 
-    /// Loads what the options ask for: `load` makes the backend of a network, and in front of each come the decorators.
+    /// Loads what the options name: `load` makes the backend of a network, to which its settings are applied.
     ///
     /// # Errors
-    /// When a network cannot be loaded. An opponent's that was asked for is never done without.
+    /// When a network cannot be loaded. No network that the options name is left out.
     pub fn load<E: Into<anyhow::Error>>(
         options: &Options,
         load: impl Fn(Role) -> Result<Arc<dyn Evaluator>, E>,
     ) -> anyhow::Result<Networks> {
-        let decorated = |role| {
+        let evaluator = |role| {
             let backend: anyhow::Result<_> = load(role).map_err(Into::into);
-            Ok::<_, anyhow::Error>(Decorators::of(options, role).over(backend?))
+            Ok::<_, anyhow::Error>(NetworkSettings::of(options, role).over(backend?))
         };
-        Networks::of(options, decorated)
+        Networks::of(options, evaluator)
     }
 
-    /// The same from evaluators that have their decorators already.
+    /// The same from evaluators to which their settings are applied already.
     ///
     /// # Errors
     /// What `evaluator` returns; for the opponent's network it says which.
@@ -86,10 +89,11 @@ impl Networks {
 
     /// The memory of full caches, in bytes.
     pub fn cache_bytes(&self) -> u64 {
-        self.all().map(|network| network.cache_bytes()).sum()
+        self.all().map(|network| network.info().cache.bytes).sum()
     }
 
-    fn all(&self) -> impl Iterator<Item = &Arc<dyn Evaluator>> {
+    /// Each network.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<dyn Evaluator>> {
         let others = self.opponent.iter().chain(&self.refiner);
         std::iter::once(&self.main).chain(others)
     }
@@ -97,34 +101,33 @@ impl Networks {
     /// The evaluator for a search for `contempt_side`. A tree must not outlive it: with another [`side`] the priors of all
     /// nodes are others.
     pub fn against(&self, options: &Options, contempt_side: Option<Color>) -> Arc<dyn Evaluator> {
-        let modelled = side(options, contempt_side).filter(|_| self.opponent.is_some());
-        let main = self.with_opponent(options, modelled);
-        match &self.refiner {
-            Some(refiner) => Arc::new(Refining {
-                main,
-                refiner: Arc::clone(refiner),
-                modelled,
-            }),
-            None => main,
+        let main = Arc::clone(&self.main);
+        let opponent = self.modelled_opponent(options, contempt_side);
+        match (opponent, self.refiner.clone()) {
+            (None, None) => main,
+            (opponent, refiner) => Arc::new(SearchEvaluator::new(main, opponent, refiner)),
         }
     }
 
-    /// The main network, with the opponent's priors where `modelled` moves.
-    fn with_opponent(&self, options: &Options, modelled: Option<Color>) -> Arc<dyn Evaluator> {
-        let (Some(opponent), Some(side)) = (&self.opponent, modelled) else {
-            return Arc::clone(&self.main);
-        };
+    /// The network of the opponent in a search for `contempt_side`.
+    fn modelled_opponent(
+        &self,
+        options: &Options,
+        contempt_side: Option<Color>,
+    ) -> Option<ModelledOpponent> {
+        let network = Arc::clone(self.opponent.as_ref()?);
+        let side = side(options, contempt_side)?;
+        let main = self.main.info();
         let threads = match options.threads {
-            0 => self.main.advice().threads,
+            0 => main.advice.threads,
             threads => threads,
         };
-        Arc::new(OpponentPriors {
-            main: Arc::clone(&self.main),
-            opponent: Arc::clone(opponent),
+        Some(ModelledOpponent {
+            network,
             side,
             share: options.opponent_policy_mix,
-            // What judges positions at once is done before another thread has begun.
-            overlaps: threads < cores() && self.main.immediate().is_none(),
+            // What computes at once is done before another thread has begun.
+            overlaps: threads < cores() && !main.computes_at_once,
         })
     }
 
@@ -132,18 +135,19 @@ impl Networks {
     ///
     /// # Errors
     /// When a backend fails.
-    pub fn warm_up(&self, go_on: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
-        self.all().try_for_each(|network| network.warm_up(go_on))
+    pub fn warm_up(&self, may_continue: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
+        self.all()
+            .try_for_each(|network| network.warm_up(may_continue))
     }
 
     /// One line for people.
     pub fn describe(&self) -> String {
-        let mut text = self.main.describe();
+        let mut text = self.main.info().description;
         if let Some(opponent) = &self.opponent {
-            text += &format!("; the opponent's priors: {}", opponent.describe());
+            text += &format!("; the opponent's priors: {}", opponent.info().description);
         }
         if let Some(refiner) = &self.refiner {
-            text += &format!("; refined priors: {}", refiner.describe());
+            text += &format!("; refined priors: {}", refiner.info().description);
         }
         text
     }
@@ -156,8 +160,14 @@ mod tests {
 
     use super::*;
     use crate::{
-        chess::{History, PackedMove, moves::legal_moves},
-        network::{Advice, Batch, Value, cache::Cached, prior, tests::game},
+        chess::{History, moves::MOST_MOVES},
+        network::{
+            Added, Advice, Batch, EvalPosition, Info, Value,
+            cached::CachedEvaluator,
+            evaluator::{Evaluation, evaluate_all},
+            prior,
+            tests::game,
+        },
     };
 
     const START: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
@@ -221,15 +231,16 @@ mod tests {
                 false => Ok(()),
             }
         }
-        fn advice(&self) -> Advice {
-            Advice {
-                threads: 1,
-                minibatch: 1,
-                min_batch: 1,
+        fn info(&self) -> Info {
+            Info {
+                description: format!("fake {}", self.ratio),
+                advice: Advice {
+                    threads: 1,
+                    minibatch: 1,
+                    min_batch: 1,
+                },
+                ..Info::default()
             }
-        }
-        fn describe(&self) -> String {
-            format!("fake {}", self.ratio)
         }
     }
 
@@ -259,17 +270,27 @@ mod tests {
         lines.iter().map(|moves| game(START, moves)).collect()
     }
 
-    fn moves(game: &History) -> Vec<PackedMove> {
-        legal_moves(game.position()).collect()
+    fn evaluate(
+        evaluator: &dyn Evaluator,
+        games: &[History],
+    ) -> Result<Vec<Evaluation>, EvaluateError> {
+        evaluate_all(evaluator, games.iter().map(History::plies))
     }
 
-    fn evaluate(evaluator: &dyn Evaluator, games: &[History]) -> Result<Batch, EvaluateError> {
-        let mut batch = Batch::default();
-        for game in games {
-            evaluator.queue(game.plies(), &moves(game), &mut batch);
+    /// Adds the position at the end of a game to a batch; also the priors, if they are known at once.
+    fn add(evaluator: &dyn Evaluator, game: &History, batch: &mut Batch) -> (Added, Vec<f32>) {
+        let (mut moves, mut priors) = (Vec::new(), [0.0; MOST_MOVES]);
+        let mut position = EvalPosition::new(game.plies(), &mut moves, &mut priors);
+        let added = evaluator.add(&mut position, batch);
+        (added, position.policy().1.to_vec())
+    }
+
+    /// What is known at once about the position at the end of a game.
+    fn fetch(evaluator: &dyn Evaluator, game: &History) -> Option<(Value, Vec<f32>)> {
+        match add(evaluator, game, &mut Batch::default()) {
+            (Added::Fetched(value), priors) => Some((value, priors)),
+            _ => None,
         }
-        evaluator.evaluate(&mut batch)?;
-        Ok(batch)
     }
 
     fn assert_close(policy: &[f32], expected: impl IntoIterator<Item = f32>) {
@@ -287,15 +308,14 @@ mod tests {
         for (contempt_side, theirs) in [(Color::White, Color::Black), (Color::Black, Color::White)]
         {
             let evaluator = against(&main, &opponent, "1", contempt_side);
-            let batch = evaluate(&*evaluator, &games()).unwrap();
-            for (index, game) in games().iter().enumerate() {
-                let policy = batch.policy(index);
+            let evaluated = evaluate(&*evaluator, &games()).unwrap();
+            for (game, Evaluation { value, priors, .. }) in games().iter().zip(&evaluated) {
                 let expected = match game.position().turn() == theirs {
-                    true => opponent.policy(policy.len()),
-                    false => main.policy(policy.len()),
+                    true => opponent.policy(priors.len()),
+                    false => main.policy(priors.len()),
                 };
-                assert_close(policy, expected);
-                assert_eq!(batch.value(index).wl, WL);
+                assert_close(priors, expected);
+                assert_eq!(value.wl, WL);
             }
             // One batch, and the second network saw its half of it.
             assert_eq!((main.asked(), opponent.asked()), (4, 2));
@@ -306,32 +326,38 @@ mod tests {
     fn half_a_mixture_lies_half_way_and_sums_to_one() {
         let (main, opponent) = (Fake::main(), Fake::opponent());
         let evaluator = against(&main, &opponent, "0.5", Color::White);
-        let batch = evaluate(&*evaluator, &games()).unwrap();
-        let policy = batch.policy(1);
+        let evaluated = evaluate(&*evaluator, &games()).unwrap();
+        let priors = &evaluated[1].priors;
         let both = main.policy(20).into_iter().zip(opponent.policy(20));
-        assert_close(policy, both.map(|(a, b)| (a + b) / 2.0));
-        assert!((policy.iter().sum::<f32>() - 1.0).abs() < 1e-3);
-        assert_close(batch.policy(0), main.policy(20));
+        assert_close(priors, both.map(|(a, b)| (a + b) / 2.0));
+        assert!((priors.iter().sum::<f32>() - 1.0).abs() < 1e-3);
+        assert_close(&evaluated[0].priors, main.policy(20));
     }
 
     #[test]
     fn running_both_at_once_changes_nothing_and_a_batch_can_be_evaluated_again() {
         let (main, opponent) = (Fake::main(), Fake::opponent());
-        let both = |overlaps| OpponentPriors {
-            main: main.clone(),
-            opponent: opponent.clone(),
-            side: Color::Black,
-            share: 0.3,
-            overlaps,
+        let both = |overlaps| {
+            let opponent = ModelledOpponent {
+                network: opponent.clone(),
+                side: Color::Black,
+                share: 0.3,
+                overlaps,
+            };
+            SearchEvaluator::new(main.clone(), Some(opponent), None)
         };
         let (alone, overlapping) = (both(false), both(true));
         let expected = evaluate(&alone, &games()).unwrap();
-        let mut batch = evaluate(&overlapping, &games()).unwrap();
+        let mut batch = Batch::default();
+        for (index, game) in games().iter().enumerate() {
+            let added = add(&overlapping, game, &mut batch).0;
+            assert_eq!(added, Added::Queued(index));
+        }
         for _ in 0..2 {
-            for index in 0..4 {
-                assert_eq!(batch.policy(index), expected.policy(index));
-            }
             overlapping.evaluate(&mut batch).unwrap();
+            for (index, expected) in expected.iter().enumerate() {
+                assert_eq!(batch.policy(index), expected.priors);
+            }
         }
         batch.clear();
         overlapping.evaluate(&mut batch).unwrap();
@@ -341,8 +367,8 @@ mod tests {
     /// The two networks behind caches.
     fn cached(main: &Arc<Fake>, opponent: &Arc<Fake>) -> Networks {
         Networks {
-            opponent: Some(Arc::new(Cached::new(opponent.clone(), 100))),
-            ..Networks::alone(Arc::new(Cached::new(main.clone(), 100)))
+            opponent: Some(Arc::new(CachedEvaluator::with_cache(opponent.clone(), 100))),
+            ..Networks::alone(Arc::new(CachedEvaluator::with_cache(main.clone(), 100)))
         }
     }
 
@@ -351,24 +377,23 @@ mod tests {
         let (main, opponent) = (Fake::main(), Fake::opponent());
         let networks = cached(&main, &opponent);
         let evaluator = networks.against(&options("0.7"), Some(Color::White));
-        let batch = evaluate(&*evaluator, &games()).unwrap();
+        let evaluated = evaluate(&*evaluator, &games()).unwrap();
         assert_eq!((main.asked(), opponent.asked()), (4, 2));
-        for (index, game) in games().iter().enumerate() {
-            let mut policy = vec![0.0; moves(game).len()];
+        for (game, missed) in games().iter().zip(&evaluated) {
             // A hit is what a miss would have stored, in the tree's own precision.
-            let hit = evaluator.probe(game.plies(), &mut policy);
-            assert_eq!(hit, Some(batch.value(index)));
-            for (hit, miss) in policy.iter().zip(batch.policy(index)) {
+            let (value, priors) = fetch(&*evaluator, game).unwrap();
+            assert_eq!(value, missed.value);
+            for (hit, miss) in priors.iter().zip(&missed.priors) {
                 assert_eq!(prior::encode(*hit), prior::encode(*miss));
             }
             // Without an opponent the main network's own answers are there.
             let alone = networks.against(&options("0.7"), None);
-            assert!(alone.probe(game.plies(), &mut policy).is_some());
-            assert_close(&policy, main.policy(policy.len()));
+            let (_, priors) = fetch(&*alone, game).unwrap();
+            assert_close(&priors, main.policy(priors.len()));
         }
         evaluate(&*evaluator, &games()).unwrap();
         assert_eq!((main.asked(), opponent.asked()), (0, 0));
-        assert!(evaluator.cache_permille() > 0);
+        assert!(evaluator.info().cache.permille > 0);
     }
 
     #[test]
@@ -380,14 +405,12 @@ mod tests {
         evaluate(&*white, &games()[..2]).unwrap();
         assert_eq!((main.asked(), opponent.asked()), (2, 1));
         // The other colour: the main network knows both positions, the opponent's only one that it is not asked about.
-        let mut policy = vec![0.0; 20];
-        let start = &games()[0];
-        assert_eq!(black.probe(start.plies(), &mut policy), None);
-        let batch = evaluate(&*black, &games()).unwrap();
+        assert_eq!(fetch(&*black, &games()[0]), None);
+        let evaluated = evaluate(&*black, &games()).unwrap();
         assert_eq!((main.asked(), opponent.asked()), (2, 2));
-        assert_close(batch.policy(0), opponent.policy(20));
-        assert_close(batch.policy(1), main.policy(20));
-        assert_eq!(batch.value(0).wl, WL);
+        assert_close(&evaluated[0].priors, opponent.policy(20));
+        assert_close(&evaluated[1].priors, main.policy(20));
+        assert_eq!(evaluated[0].value.wl, WL);
         // Another opponent beside the same main network.
         let other = Fake::new(0.9, 0.0);
         let networks = Networks {
@@ -395,9 +418,9 @@ mod tests {
             ..networks
         };
         let other_white = networks.against(&options("1"), Some(Color::White));
-        let batch = evaluate(&*other_white, &games()).unwrap();
+        let evaluated = evaluate(&*other_white, &games()).unwrap();
         assert_eq!((main.asked(), other.asked()), (0, 2));
-        assert_close(batch.policy(1), other.policy(20));
+        assert_close(&evaluated[1].priors, other.policy(20));
     }
 
     #[test]
@@ -417,7 +440,7 @@ mod tests {
         }
         let evaluator = against(&Fake::main(), &Fake::opponent(), "1", Color::White);
         let mut pushed = Batch::default();
-        pushed.push(1, &moves(&games()[0]));
+        pushed.push(1, &[]);
         assert!(evaluator.evaluate(&mut pushed).is_err());
     }
 

@@ -1,5 +1,5 @@
 //! What the options say about networks, but for what stands in front of them (see
-//! [`Decorators`](crate::network::compose::decorators::Decorators)).
+//! [`NetworkSettings`](crate::network::compose::cached::NetworkSettings)).
 
 use crate::{
     lc0::OnnxEncoding,

@@ -88,7 +88,7 @@ pub(super) fn player<E>(
     let (least, most) = (known.clone().min(), known.max());
     let rating = rating.clamp(least.unwrap_or(rating), most.unwrap_or(rating));
     let low = low?;
-    let name = format!("{}: a player rated {rating}", low.describe());
+    let name = format!("{}: a player rated {rating}", low.info().description);
     Ok(Arc::new(Between::new(low, high?, share, name)))
 }
 

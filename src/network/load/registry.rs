@@ -584,7 +584,7 @@ fn check(evaluator: &dyn Evaluator) -> Result<(), EvaluateError> {
     let game = History::default();
     let moves: Vec<_> = legal_moves(game.position()).collect();
     let mut batch = Batch::default();
-    evaluator.queue(game.plies(), &moves, &mut batch);
+    evaluator.view().queue(game.plies(), &moves, &mut batch);
     evaluator.evaluate(&mut batch)
 }
 
@@ -740,7 +740,10 @@ mod tests {
             };
             let told = RefCell::new(Vec::new());
             let loaded = load_backend(&config, &|text| told.borrow_mut().push(text.to_owned()));
-            (loaded.map(|loaded| loaded.describe()), told.into_inner())
+            (
+                loaded.map(|loaded| loaded.info().description),
+                told.into_inner(),
+            )
         };
         let (described, told) = load("roundrobin", "blas(),(backend=Eigen),one(backend=auto)");
         assert_eq!(described.unwrap().matches("sparse (CPU").count(), 3);
@@ -810,7 +813,7 @@ mod tests {
                 backend: backend.into(),
                 ..NetworkConfig::from(&Options::default())
             };
-            load_backend(&config, &|_| {}).map(|evaluator| evaluator.describe())
+            load_backend(&config, &|_| {}).map(|evaluator| evaluator.info().description)
         };
         for (backend, taken) in [("auto", "sparse ("), ("rten", "rten (")] {
             let text = load_on(backend).unwrap();

@@ -1,0 +1,264 @@
+//! A backend with everything that a network needs besides: the transforms of its priors and its cache. These can change while
+//! the backend stays loaded.
+
+use std::sync::Arc;
+
+use super::{
+    cache::{CACHE_ENTRY, Cache},
+    prior_transforms::{CheckingMoves, PriorContext, PriorTransform},
+    role::Role,
+};
+use crate::{
+    memory,
+    network::{
+        Added, Batch, EvalPosition, EvaluateError, Evaluator, Info,
+        backend::hash::is_hash,
+        input::{Encoding, View},
+    },
+    options::Options,
+};
+
+/// The positions that the cache of each network may hold: NNCacheSize, and all together no more than half of the memory that
+/// there is for them and the tree.
+fn cache_entries(options: &Options) -> usize {
+    let Some(limit) = memory::limit(options) else {
+        return options.nn_cache_size;
+    };
+    let networks = Role::ALL.into_iter().filter(|role| role.is_wanted(options));
+    let caches = networks.count() as u64;
+    let half = usize::try_from(limit / 2 / caches / CACHE_ENTRY).unwrap_or(usize::MAX);
+    options.nn_cache_size.min(half)
+}
+
+/// How the answers of a backend are changed and kept.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NetworkSettings {
+    /// Softmax temperature of the policy.
+    pub temperature: f32,
+    /// Added to the priors of unlikely moves that give check; 0 leaves them alone.
+    pub check_bonus: f32,
+    /// Whether the network sees White as Black and Black as White.
+    pub swap_colors: bool,
+    /// Positions that the cache may hold; 0 is no cache.
+    pub cache: usize,
+}
+
+impl NetworkSettings {
+    /// Answers stay as they are, and are not kept.
+    pub const NONE: NetworkSettings = NetworkSettings {
+        temperature: 1.0,
+        check_bonus: 0.0,
+        swap_colors: false,
+        cache: 0,
+    };
+
+    /// By the options. The hash evaluator's answers stay as they are.
+    pub fn of(options: &Options, role: Role) -> NetworkSettings {
+        if is_hash(&options.backend) {
+            return NetworkSettings::NONE;
+        }
+        NetworkSettings {
+            temperature: role.policy_temperature(options),
+            check_bonus: role.check_bonus(options),
+            // The other networks were trained on both sides' moves.
+            swap_colors: options.swap_colors && role == Role::Main,
+            cache: cache_entries(options),
+        }
+    }
+
+    /// Applies them to a backend.
+    pub fn over(&self, backend: Arc<dyn Evaluator>) -> Arc<dyn Evaluator> {
+        match *self == NetworkSettings::NONE {
+            true => backend,
+            false => Arc::new(CachedEvaluator::new(backend, self)),
+        }
+    }
+
+    /// The transforms of priors below the cache, in the order in which they are applied.
+    fn transforms(&self) -> Vec<PriorTransform> {
+        let bonus = (self.check_bonus > 0.0).then_some(self.check_bonus);
+        bonus.map(PriorTransform::CheckBonus).into_iter().collect()
+    }
+}
+
+/// A backend, the transforms of its priors, and a cache of the result.
+pub struct CachedEvaluator {
+    backend: Arc<dyn Evaluator>,
+    /// What the backend sees of a position, if that is not [its own view](Evaluator::view).
+    swapped: Option<View>,
+    temperature: f32,
+    transforms: Vec<PriorTransform>,
+    cache: Option<Cache>,
+}
+
+impl CachedEvaluator {
+    /// A backend with these settings.
+    pub fn new(backend: Arc<dyn Evaluator>, settings: &NetworkSettings) -> CachedEvaluator {
+        let view = backend.view();
+        let sees_colors = matches!(view.encoding, Some(Encoding::Lc0(_)));
+        let swapped = View {
+            swap_colors: true,
+            ..*view
+        };
+        // What computes at once is faster than a cache.
+        let has_cache = settings.cache > 0 && !backend.info().computes_at_once;
+        CachedEvaluator {
+            swapped: (settings.swap_colors && sees_colors).then_some(swapped),
+            temperature: settings.temperature,
+            transforms: settings.transforms(),
+            cache: has_cache.then(|| Cache::new(settings.cache)),
+            backend,
+        }
+    }
+
+    /// A backend whose answers stay as they are, with a cache for so many positions.
+    pub fn with_cache(backend: Arc<dyn Evaluator>, cache: usize) -> CachedEvaluator {
+        let settings = NetworkSettings {
+            cache,
+            ..NetworkSettings::NONE
+        };
+        CachedEvaluator::new(backend, &settings)
+    }
+}
+
+impl Evaluator for CachedEvaluator {
+    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+        batch.set_policy_temperature(self.temperature);
+        self.backend.evaluate(batch)?;
+        for index in 0..batch.len() {
+            for transform in &self.transforms {
+                let (checks, priors) = batch.checks_mut(index);
+                let context = PriorContext {
+                    checks: CheckingMoves::Marked(checks),
+                    ..PriorContext::default()
+                };
+                transform.apply(priors, &context);
+            }
+            if let Some(cache) = &self.cache {
+                cache.insert(batch.key(index), batch.value(index), batch.policy(index));
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&self, position: &mut EvalPosition<'_>, batch: &mut Batch) -> Added {
+        let line = position.line();
+        if let Some(cache) = &self.cache
+            && let Some(value) = cache.look_up(self.view().key(line), position.policy().1)
+        {
+            return Added::Fetched(value);
+        }
+        let added = match &self.swapped {
+            Some(view) => Added::Queued(view.queue(line, position.moves(), batch)),
+            None => self.backend.add(position, batch),
+        };
+        if let Added::Queued(index) = added {
+            for transform in &self.transforms {
+                transform.prepare(line, batch, index);
+            }
+        }
+        added
+    }
+
+    fn priors(&self, position: &mut EvalPosition<'_>, temperature: f32) {
+        let line = position.line();
+        self.backend
+            .priors(position, temperature * self.temperature);
+        for transform in &self.transforms {
+            let (moves, priors) = position.policy();
+            let context = PriorContext {
+                checks: CheckingMoves::of(line, moves),
+                ..PriorContext::default()
+            };
+            transform.apply(priors, &context);
+        }
+    }
+
+    fn view(&self) -> &View {
+        match &self.swapped {
+            Some(view) => view,
+            None => self.backend.view(),
+        }
+    }
+
+    fn info(&self) -> Info {
+        Info {
+            cache: self.cache.as_ref().map(Cache::usage).unwrap_or_default(),
+            ..self.backend.info()
+        }
+    }
+
+    fn run_on_worker_thread(&self, work: &mut (dyn FnMut() + Send)) {
+        self.backend.run_on_worker_thread(work);
+    }
+
+    fn warm_up(&self, may_continue: &dyn Fn() -> bool) -> Result<(), EvaluateError> {
+        self.backend.warm_up(may_continue)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        chess::{History, moves::legal_moves},
+        lc0::InputFormat,
+        network::{evaluator::evaluate_all, hash::HashEvaluator, prior},
+    };
+
+    /// Sees lc0's planes.
+    struct Seeing(View);
+
+    impl Evaluator for Seeing {
+        fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+            HashEvaluator.evaluate(batch)
+        }
+        fn view(&self) -> &View {
+            &self.0
+        }
+    }
+
+    #[test]
+    fn colours_are_exchanged_for_the_main_network_alone() {
+        /// All squares for Black to move, none for White.
+        const COLOR_PLANE: usize = 108;
+        let encoding = Encoding::Lc0(InputFormat::Classical112);
+        let mut options = Options::default();
+        options.set("SwapColors", "true").unwrap();
+        let game = History::default();
+        let moves: Vec<_> = legal_moves(game.position()).collect();
+        for (role, colour) in [(Role::Main, u64::MAX), (Role::Opponent, 0)] {
+            let backend: Arc<dyn Evaluator> = Arc::new(Seeing(View {
+                encoding: Some(encoding),
+                ..View::KEY_ONLY
+            }));
+            let evaluator = NetworkSettings::of(&options, role).over(backend);
+            let mut batch = Batch::default();
+            evaluator.view().queue(game.plies(), &moves, &mut batch);
+            let masks = batch.inputs().masks(encoding.layout(), 0);
+            assert_eq!(masks[COLOR_PLANE], colour);
+            assert_eq!(masks[0], 0xff00, "the pawns of the side to move");
+        }
+    }
+
+    #[test]
+    fn the_second_evaluation_of_a_position_comes_from_the_cache() {
+        let cached = CachedEvaluator::with_cache(Arc::new(HashEvaluator), 100);
+        let game = History::default();
+        let first = evaluate_all(&cached, [game.plies()]).unwrap();
+        let (mut batch, mut moves, mut priors) = (Batch::default(), Vec::new(), [0.0; 256]);
+        let mut position = EvalPosition::new(game.plies(), &mut moves, &mut priors);
+        let added = cached.add(&mut position, &mut batch);
+        assert_eq!(added, Added::Fetched(first[0].value));
+        let rounded = first[0]
+            .priors
+            .iter()
+            .map(|&p| prior::decode(prior::encode(p)));
+        assert!(rounded.eq(position.policy().1.iter().copied()));
+        assert_eq!(moves, first[0].moves);
+        let (info, of_backend) = (cached.info(), HashEvaluator.info());
+        assert_eq!(info.cache.permille, 10);
+        assert_eq!(info.description, of_backend.description);
+        assert_eq!(info.advice, of_backend.advice);
+    }
+}
