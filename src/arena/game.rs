@@ -11,7 +11,7 @@ use crate::{
         adjudicate::{Adjudicator, Ending, Rules, Verdict, by_rules},
         openings::Opening,
     },
-    uci_client::{Client, ClientError, EngineAnswer, EngineScore, GoLimits, Thoughts},
+    uci_client::{Client, ClientError, EngineAnswer, EngineScore, GoLimits, LastInfo},
 };
 
 /// What a mate counts as, in pawns.
@@ -216,7 +216,7 @@ impl<'a> Board<'a> {
         clock.press(answer.time);
         self.moves.push((m, comment(&answer, side, clock)));
         self.history.push(m);
-        let value = answer.thoughts.score.map(|score| pawns(score, side));
+        let value = answer.last_info.score.map(|score| pawns(score, side));
         let verdict = self.adjudicator.after_move(&self.history, value);
         if self.terms.ponder && verdict.is_none() {
             self.ponder(side, engine, answer.expected.as_deref())
@@ -380,11 +380,11 @@ fn pawns(score: EngineScore, side: Color) -> f64 {
 /// where there is none, the time that the move took). A game with fixed nodes says nothing about time, so that it is the
 /// same every time.
 fn comment(answer: &EngineAnswer, side: Color, clock: &PlayerClock) -> String {
-    let Thoughts {
+    let LastInfo {
         score,
         depth,
         nodes,
-    } = answer.thoughts;
+    } = answer.last_info;
     let mut parts = Vec::new();
     if let Some(score) = score {
         let value = match score {
@@ -443,7 +443,7 @@ mod tests {
             best: String::new(),
             expected: None,
             time: Duration::from_millis(61_250),
-            thoughts: Thoughts {
+            last_info: LastInfo {
                 score: Some(score),
                 depth: Some(7),
                 nodes: None,

@@ -43,7 +43,7 @@ pub struct Go {
     /// Not a search: count the positions this many plies ahead.
     pub perft: Option<u32>,
     /// Words that were not understood.
-    pub left_out: Vec<String>,
+    pub ignored_words: Vec<String>,
     /// When the clock began to run, if that was before the search could begin (`ponderhit`); by the engine's clock.
     pub received: Option<Duration>,
 }

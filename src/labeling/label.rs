@@ -151,7 +151,7 @@ impl Teacher {
     /// When the program does not listen any more.
     pub fn ask(&mut self, pos: &Chess, limits: &GoLimits) -> Result<()> {
         let fen = Fen::from_position(pos, EnPassantMode::Legal);
-        Ok(self.0.ask(&format!("fen {fen}"), limits)?)
+        Ok(self.0.request_move(&format!("fen {fen}"), limits)?)
     }
 
     /// Waits for the next answer.
@@ -165,7 +165,7 @@ impl Teacher {
                 reply.hear(line);
             }
         };
-        let answer = self.0.answer(Instant::now() + PATIENCE, &mut hear)?;
+        let answer = self.0.wait_for_move(Instant::now() + PATIENCE, &mut hear)?;
         reply.best = answer.best;
         Ok(reply)
     }

@@ -1,5 +1,5 @@
-//! The language that GUIs speak: one line of text into one [`Command`]. Pure; nothing here knows a position, so moves
-//! and FENs stay text until the engine checks them.
+//! Parses the lines that GUIs send into [`Command`]s. Nothing here has a position, so moves and FENs stay text until
+//! the engine checks them.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::engine::Go;
 /// One line from the GUI.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// `uci`: introduce yourself.
+    /// `uci`: print name, author and options.
     Uci,
-    /// `isready`: answer when everything before is done.
+    /// `isready`: print `readyok` when everything before is done.
     IsReady,
-    /// `ucinewgame`: what follows has nothing to do with what was before.
+    /// `ucinewgame`: the next position belongs to another game.
     NewGame,
     /// `setoption name ... [value ...]`.
     SetOption {
@@ -25,36 +25,36 @@ pub enum Command {
     },
     /// `position startpos|fen ... [moves ...]`.
     Position {
-        /// Where the game started; `None` is the normal starting position.
+        /// The start position; `None` is the normal one.
         fen: Option<String>,
-        /// The moves played since.
+        /// The moves played from there.
         moves: Vec<String>,
     },
     /// `go ...`.
     Go(Go),
     /// `ponderhit`: the expected reply was played.
     PonderHit,
-    /// `stop`: end the search and tell the result.
+    /// `stop`: end the search and print the result.
     Stop,
     /// `quit`.
     Quit,
-    /// `wait`: do not look at further commands before the search has ended.
+    /// `wait`: do not process further commands before the search has ended.
     Wait,
-    /// `d`: show the position.
+    /// `d`: print the position.
     Display,
-    /// `help`: say what this is, to a person.
+    /// `help`: print a short help.
     Help,
-    /// Understood and without consequences (`debug`, `register`), or an empty line.
+    /// A command without effect (`debug`, `register`), or an empty line.
     Nothing,
 }
 
-/// Why a line was not understood.
+/// Why a line was not parsed.
 #[derive(Debug, Error, PartialEq)]
 pub enum CommandError {
-    /// No command has this name.
+    /// There is no such command.
     #[error("unknown command '{0}'")]
     Unknown(String),
-    /// Something that the command needs is not there.
+    /// A part of the command is missing.
     #[error("{command}: {missing} is missing")]
     Missing {
         /// The command's name.
@@ -62,17 +62,17 @@ pub enum CommandError {
         /// What is missing.
         missing: &'static str,
     },
-    /// A word that the command does not know.
+    /// An unknown word.
     #[error("{command}: '{word}' is not understood (moves follow the word 'moves')")]
     UnknownWord {
         /// The command's name.
         command: &'static str,
-        /// The word.
+        /// The unknown word.
         word: String,
     },
 }
 
-/// Reads one line.
+/// Parses one line.
 ///
 /// # Errors
 /// When it is not a command, or an incomplete one.
@@ -100,7 +100,7 @@ pub fn parse(line: &str) -> Result<Command, CommandError> {
     }
 }
 
-/// `name` and `value` are the only words with a meaning; everything between and after belongs to the texts.
+/// Only `name` and `value` have a meaning; everything between and after them belongs to the texts.
 fn set_option(words: &[&str]) -> Result<Command, CommandError> {
     let missing = CommandError::Missing {
         command: "setoption",
@@ -154,7 +154,7 @@ fn position(words: &[&str]) -> Result<Command, CommandError> {
     })
 }
 
-/// The words that `go` knows; what follows `searchmoves` up to the next of them is meant as a move, sensible or not.
+/// The keywords of `go`; every word after `searchmoves` up to the next keyword is taken as a move, legal or not.
 const GO_WORDS: [&str; 13] = [
     "wtime",
     "btime",
@@ -171,13 +171,13 @@ const GO_WORDS: [&str; 13] = [
     "searchmoves",
 ];
 
-/// Those of them that are never negative; clocks may be overdrawn.
+/// Keywords whose value is never negative; clocks may be negative.
 const COUNTS: [&str; 4] = ["depth", "nodes", "mate", "perft"];
 
-/// Every `go` is one: what it does not understand is left out, for the GUI waits for an answer.
+/// Parses `go`. Unknown words are ignored, because the GUI waits for an answer in any case.
 fn go(words: &[&str]) -> Go {
     let mut go = Go::default();
-    let mut left_out = Vec::new();
+    let mut ignored_words = Vec::new();
     let mut rest = words;
     while let Some((&word, after)) = rest.split_first() {
         rest = after;
@@ -189,7 +189,7 @@ fn go(words: &[&str]) -> Go {
             let number = value.first().and_then(|value| parse_number(value));
             let number = number.filter(|&number| number >= 0 || !COUNTS.contains(&word));
             if number.is_none() {
-                left_out.push(shorten(&[&[word], value].concat().join(" ")));
+                ignored_words.push(shorten(&[&[word], value].concat().join(" ")));
             }
             number
         };
@@ -214,17 +214,20 @@ fn go(words: &[&str]) -> Go {
                     .extend(moves.iter().map(|m| (*m).to_owned()));
                 rest = after;
             }
-            _ => left_out.push(shorten(word)),
+            _ => ignored_words.push(shorten(word)),
         }
     }
-    // If nothing else is left it was a mistake, and no wish for a search without end.
-    if !left_out.is_empty() && go == Go::default() {
+    // If nothing valid is left it was a mistake rather than an infinite search.
+    if !ignored_words.is_empty() && go == Go::default() {
         go.nodes = Some(1);
     }
-    Go { left_out, ..go }
+    Go {
+        ignored_words,
+        ..go
+    }
 }
 
-/// A number that a GUI sent. Some send decimals or more digits than fit; what counts is the size.
+/// Parses a number. Some GUIs send decimals or more digits than fit; the value is rounded or clamped.
 fn parse_number(value: &str) -> Option<i64> {
     value.parse::<i64>().ok().or_else(|| {
         let number: f64 = value.parse().ok()?;
@@ -233,7 +236,7 @@ fn parse_number(value: &str) -> Option<i64> {
     })
 }
 
-/// A clock may be overdrawn: less than nothing counts as nothing.
+/// A negative clock counts as zero.
 fn millis(number: i64) -> Duration {
     Duration::from_millis(number.max(0) as u64)
 }
@@ -242,7 +245,7 @@ fn small(number: i64) -> u32 {
     number.clamp(0, i64::from(u32::MAX)) as u32
 }
 
-/// Errors quote what was sent, but not a megabyte of it.
+/// Shortens a word for an error message.
 fn shorten(word: &str) -> String {
     word.chars()
         .map(|c| if c.is_control() { '?' } else { c })
@@ -330,7 +333,7 @@ mod tests {
             ponder: true,
             search_moves: vec!["e2e4".into(), "E7E8q".into()],
             perft: None,
-            left_out: Vec::new(),
+            ignored_words: Vec::new(),
             received: None,
         };
         let line = "go wtime 1000 btime -5 winc 10 binc 20 movestogo 5 depth 3 nodes 4000000000 mate 2 \
@@ -349,14 +352,14 @@ mod tests {
             Ok(Command::Go(Go {
                 wtime: Some(ms(7)),
                 search_moves: vec!["O-O".into()],
-                left_out: vec!["sideways".into()],
+                ignored_words: vec!["sideways".into()],
                 ..Go::default()
             }))
         );
     }
 
     #[test]
-    fn a_go_that_is_not_understood_is_one_nevertheless() {
+    fn an_invalid_go_is_still_a_search() {
         let one = || Go {
             nodes: Some(1),
             ..Go::default()
@@ -366,7 +369,7 @@ mod tests {
             btime: black,
             ..Go::default()
         };
-        for (line, left_out, go) in [
+        for (line, ignored_words, go) in [
             ("go wtime", &["wtime"][..], one()),
             ("go depth x", &["depth x"], one()),
             ("go nodes nan", &["nodes nan"], one()),
@@ -393,10 +396,13 @@ mod tests {
                 },
             ),
         ] {
-            let left_out = left_out.iter().map(|&word| word.to_owned()).collect();
+            let ignored_words = ignored_words.iter().map(|&word| word.to_owned()).collect();
             assert_eq!(
                 parse(line),
-                Ok(Command::Go(Go { left_out, ..go })),
+                Ok(Command::Go(Go {
+                    ignored_words,
+                    ..go
+                })),
                 "{line}"
             );
         }

@@ -1,5 +1,5 @@
-//! The text of `info` and `bestmove`: reports of a search, as lines that GUIs understand. Field order and the format of
-//! the move statistics are lc0's, which GUIs such as Nibbler parse. Pure functions from reports to text.
+//! Formats `info` and `bestmove` lines. Field order and the format of the move statistics are lc0's, which GUIs such
+//! as Nibbler parse. Pure functions from reports to text.
 
 use std::fmt::Write as _;
 
@@ -12,10 +12,10 @@ use crate::{
     search::{MoveStat, PvLine, Report, Score},
 };
 
-/// Tablebase wins are shown as mates that are further away than this, as lc0 does.
+/// Tablebase wins are shown as mates in more moves than this, as lc0 does.
 const TABLEBASE_MATE: i32 = 100;
 
-/// What the text depends on besides the report: the position that was searched and the options.
+/// Context of the text besides the report: the searched position and the options.
 #[derive(Clone, Copy, Debug)]
 pub struct Style<'a> {
     /// The root of the search.
@@ -59,7 +59,7 @@ impl Style<'_> {
             .collect()
     }
 
-    /// What each line is worth in practice and against best replies, as far as the report says so.
+    /// The practical and objective values of each line, where the report has them.
     pub fn objectives(&self, report: &Report) -> Vec<String> {
         let lines = report.lines.iter();
         lines.filter_map(|line| self.objective(line)).collect()
@@ -67,7 +67,7 @@ impl Style<'_> {
 
     fn objective(&self, line: &PvLine) -> Option<String> {
         let objective = line.objective?;
-        // With a negative ScLimit it is the own replies that are frozen: their faults, not the opponent's.
+        // With a negative ScLimit the own replies are frozen: the value shows the own mistakes, not the opponent's.
         let [practical, trap] = match self.options.sc_limit < 0 {
             true => ["careless", "slip"],
             false => ["practical", "trap"],
@@ -89,7 +89,7 @@ impl Style<'_> {
         ))
     }
 
-    /// The answer to `go`: the move and, if there is one, the expected reply.
+    /// The `bestmove` line: the move and, if there is one, the expected reply.
     pub fn best_move(&self, best: Option<PackedMove>, ponder: Option<PackedMove>) -> String {
         let Some(best) = best else {
             return "bestmove (none)".into();
@@ -126,7 +126,7 @@ impl Style<'_> {
         )
     }
 
-    /// `mate 3` where the result is certain, against every reply then, else `cp 31`.
+    /// `mate 3` for a proven result, otherwise `cp 31`.
     fn score_text(&self, score: Score, value: Value) -> String {
         match score {
             Score::Mate(moves) => format!("mate {moves}"),
@@ -153,13 +153,13 @@ impl Style<'_> {
         }
     }
 
-    /// A value as the number after `cp`.
+    /// A value in the units of `cp`.
     pub fn score(&self, value: Value) -> i32 {
         let draw_score = self.options.draw_score_for(self.position.turn());
         wdl::score(value, draw_score, self.options.score_type)
     }
 
-    /// A line of play, move by move.
+    /// The moves of a line as text.
     pub fn move_list(&self, moves: &[PackedMove]) -> Vec<String> {
         let mut position = self.position.clone();
         moves
@@ -215,7 +215,7 @@ impl Style<'_> {
             Some(v) => push(&mut text, format_args!("(V: {:>7.4}) ", positive_zero(v))),
             None => text.push_str("(V:  -.----) "),
         }
-        // lc0's marks: a certain result, at least a draw, at most a draw.
+        // lc0's marks: proven, at least a draw, at most a draw.
         text.push_str(match (stat.bounds.lower, stat.bounds.upper) {
             (lower, upper) if lower == upper => "(T) ",
             (0, 1) => "(W) ",
@@ -238,7 +238,7 @@ fn per_second(count: u64, report: &Report) -> u64 {
     (count as f64 / seconds) as u64
 }
 
-/// -0.00000 looks like a mistake.
+/// Replaces -0.0 by 0.0, so that `-0.00000` is never printed.
 fn positive_zero(x: f32) -> f32 {
     if x.abs() < 0.000_005 { 0.0 } else { x }
 }
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn practical_and_objective_values_stand_side_by_side() {
+    fn practical_and_objective_values_are_on_one_line() {
         let position = Chess::default();
         let options = Options::default();
         let style = Style {
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn certain_results_are_mates() {
+    fn proven_results_are_mates() {
         let position = Chess::default();
         let options = Options::default();
         for (score, text) in [
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn castling_in_a_line_follows_the_mode() {
+    fn castling_notation_follows_the_mode() {
         let position = position_from_fen("4k3/8/8/8/8/8/8/4K2R w K - 0 1").unwrap();
         let report = report(vec![line(&position, Score::Open, VALUE, "e1g1 e8d8")]);
         for (chess960, pv) in [(false, "pv e1g1 e8d8"), (true, "pv e1h1 e8d8")] {
@@ -409,7 +409,7 @@ mod tests {
         }
     }
 
-    /// What is known of a move in the starting position.
+    /// Statistics of a move in the start position.
     fn stat(position: &Chess) -> MoveStat {
         MoveStat {
             m: Some(setup::parse_move(position, "e2e4").unwrap()),
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn statistics_look_as_lc0_writes_them() {
+    fn statistics_have_lc0s_format() {
         let position = Chess::default();
         let options = Options::default();
         let style = Style {
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_certain_is_marked_as_lc0_marks_it() {
+    fn proven_results_have_lc0s_marks() {
         let position = Chess::default();
         let options = Options::default();
         let style = Style {
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn pondering_is_reported_from_after_the_reply() {
+    fn ponder_reports_start_after_the_reply() {
         let position = Chess::default();
         let reply = setup::parse_move(&position, "e2e4").unwrap();
         let told = |score| {

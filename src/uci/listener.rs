@@ -1,4 +1,4 @@
-//! The engine's listener: puts into UCI's words what the engine has to say.
+//! Formats the engine's events as UCI lines.
 
 use super::{info::Style, output::Output};
 use crate::{

@@ -1,9 +1,9 @@
-//! The UCI protocol: a thread reads lines, a loop obeys them, and nothing that comes in can end the program except
-//! `quit` and the end of the input.
+//! The UCI protocol: a thread reads lines and a loop executes them. Only `quit` and the end of the input can end the
+//! program.
 //!
-//! The loop never waits for a search: `isready`, `stop` and `ponderhit` are obeyed at once. Another `go` has to wait
-//! until the running search has ended, and with it everything that comes after it; so a file of commands
-//! (`scorn < file`) is worked off one search after the other.
+//! The loop never waits for a search: `isready`, `stop` and `ponderhit` are executed at once. Another `go`, and all
+//! commands after it, wait until the running search has ended; so a file of commands (`scorn < file`) is executed one
+//! search after the other.
 
 #![cfg_attr(
     not(test),
@@ -36,52 +36,55 @@ use crate::{
     player::Load,
 };
 
-/// How long `quit` waits for the last answer, and for a network that is just being loaded.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// Maximum time that `quit` waits for the last answer, and for a network that is being loaded.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the end waits for a reader that does not read.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Maximum time to flush the output at the end, for a reader that does not read.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Longer lines are refused, in bytes: no game has as many moves.
-const LONGEST_LINE: usize = 1 << 20;
+/// Maximum length of a line in bytes; no game has as many moves.
+const MAX_LINE_BYTES: usize = 1 << 20;
 
 enum Event {
     Line(String),
-    /// A line that is too long; this is its beginning.
+    /// The beginning of a line that is too long.
     LongLine(String),
     EndOfInput,
     SearchEnded(Ended),
 }
 
-/// What waits for the end of the search.
+/// A command that waits for the end of the search.
 #[derive(Debug)]
-enum Waiting {
+enum Deferred {
     Command(Command),
-    /// The search that a `ponderhit` has made of one that was pondering.
+    /// The search that a `ponderhit` has made of a ponder search.
     Search(Asked),
-    /// A `position` that is not written as one, and why: the searches before it have theirs.
-    NoPosition(String),
+    /// An invalid `position`, and the reason: searches before it are not affected.
+    InvalidPosition(String),
 }
 
-impl Waiting {
+impl Deferred {
     fn is_search(&self) -> bool {
-        matches!(self, Waiting::Search(_) | Waiting::Command(Command::Go(_)))
+        matches!(
+            self,
+            Deferred::Search(_) | Deferred::Command(Command::Go(_))
+        )
     }
 
     fn is_stop(&self) -> bool {
-        matches!(self, Waiting::Command(Command::Stop))
+        matches!(self, Deferred::Command(Command::Stop))
     }
 
     fn is_wait(&self) -> bool {
-        matches!(self, Waiting::Command(Command::Wait))
+        matches!(self, Deferred::Command(Command::Wait))
     }
 
     fn is_quit(&self) -> bool {
-        matches!(self, Waiting::Command(Command::Quit))
+        matches!(self, Deferred::Command(Command::Quit))
     }
 }
 
-/// What the loop does next.
+/// The next action of the loop.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     Continue,
@@ -97,12 +100,12 @@ pub fn run(input: impl BufRead + Send + 'static, output: &Output, layers: Layers
     Session::new(sender, output.clone(), layers, load).run(&events);
 }
 
-/// Sends all lines; what is not UTF-8 is replaced, and refused later as an unknown word.
+/// Sends all lines; invalid UTF-8 is replaced and later refused as an unknown word.
 fn read_lines(mut input: impl BufRead, to: &Sender<Event>) {
     let mut bytes = Vec::new();
     loop {
         bytes.clear();
-        let event = match read_line(&mut input, &mut bytes, LONGEST_LINE) {
+        let event = match read_line(&mut input, &mut bytes, MAX_LINE_BYTES) {
             Ok(LineEnd::Nothing) | Err(_) => break,
             Ok(LineEnd::Whole) => Event::Line,
             Ok(LineEnd::Cut) => match skip_line(&mut input) {
@@ -115,36 +118,36 @@ fn read_lines(mut input: impl BufRead, to: &Sender<Event>) {
             return;
         }
     }
-    // The loop may be gone already.
+    // The loop may have ended.
     let _ = to.send(Event::EndOfInput);
 }
 
-/// What a person is told who types to the engine.
+/// The output of `help`.
 const HELP: [&str; 4] = [
-    "this is a chess engine that speaks UCI: a chess program (a GUI) drives it, and you can",
-    "for a move from the start position: position startpos moves e2e4, then go movetime 1000",
-    "uci lists the options, setoption name X value Y sets one, d shows the position, stop ends a search, quit ends all",
-    "scorn --help, in a shell, tells what else the program does: analysis, matches, self-play, networks",
+    "Scorn is a UCI chess engine: it is meant to be run by a chess GUI, but you can also type commands.",
+    "For a move from the start position: position startpos moves e2e4, then go movetime 1000",
+    "uci lists the options, setoption name X value Y sets one, d prints the position, stop ends a search, quit exits",
+    "In a shell, scorn --help lists the other subcommands: analysis, matches, self-play, networks",
 ];
 
 struct Session {
     engine: Engine,
     output: Output,
-    waiting: VecDeque<Waiting>,
+    deferred: VecDeque<Deferred>,
     input_ended: bool,
 }
 
 impl Session {
     fn new(sender: Sender<Event>, output: Output, layers: Layers, load: Load) -> Session {
         let on_finished = move |ended| {
-            // The loop may be gone already.
+            // The loop may have ended.
             let _ = sender.send(Event::SearchEnded(ended));
         };
         let engine = Engine::new(layers, load, Arc::new(output.clone()), on_finished);
         let mut session = Session {
             engine,
             output,
-            waiting: VecDeque::new(),
+            deferred: VecDeque::new(),
             input_ended: false,
         };
         let log_file = session.engine.options().log_file.clone();
@@ -167,14 +170,14 @@ impl Session {
                 break;
             }
         }
-        self.say_goodbye(events);
+        self.shut_down(events);
     }
 
     fn line(&mut self, line: &str) -> Next {
         self.output.received(line);
         match command::parse(line) {
             Ok(command) => {
-                self.tell_what_is_left_out(&command);
+                self.report_ignored_words(&command);
                 self.receive(command)
             }
             Err(error) => {
@@ -188,49 +191,49 @@ impl Session {
         const SHOWN: usize = 60;
         let shown: String = start.chars().take(SHOWN).collect();
         self.output.received(&format!("{shown}..."));
-        let reason = format!("'{shown}...' is longer than {LONGEST_LINE} bytes");
+        let reason = format!("'{shown}...' is longer than {MAX_LINE_BYTES} bytes");
         self.refuse(start, reason);
         Next::Continue
     }
 
-    /// A line that means nothing is forgotten, unless it was to be a position: then there is none, in its turn.
+    /// Refuses an invalid line. Usually it has no effect, but an invalid `position` leaves no position to search.
     fn refuse(&mut self, line: &str, reason: String) {
         self.output.note(&reason);
         if line.split_whitespace().next() == Some("position") {
-            match self.waiting.is_empty() {
+            match self.deferred.is_empty() {
                 true => self.engine.refuse_position(reason),
-                false => self.waiting.push_back(Waiting::NoPosition(reason)),
+                false => self.deferred.push_back(Deferred::InvalidPosition(reason)),
             }
         }
     }
 
-    fn tell_what_is_left_out(&self, command: &Command) {
+    fn report_ignored_words(&self, command: &Command) {
         let Command::Go(go) = command else { return };
-        for word in &go.left_out {
+        for word in &go.ignored_words {
             self.output
-                .note(&format!("go: '{word}' is not understood and left out"));
+                .note(&format!("go: '{word}' is not understood and ignored"));
         }
     }
 
-    /// Obeys at once, or later if the command has to wait for the search.
+    /// Executes the command, or defers it if it has to wait for the search.
     fn receive(&mut self, command: Command) -> Next {
         match command {
             Command::Nothing => {}
             Command::Quit => {
-                self.waiting.push_back(Waiting::Command(Command::Quit));
-                if self.is_to_quit() {
+                self.deferred.push_back(Deferred::Command(Command::Quit));
+                if self.should_quit() {
                     return Next::Quit;
                 }
             }
             Command::IsReady => self.is_ready(),
             Command::Stop => {
-                // It is about the last search that was asked for, which may not have begun.
-                let is_about_later = self.waiting.iter().any(Waiting::is_search);
-                if !(is_about_later && self.is_held_back(self.waiting.len())) {
+                // It applies to the last requested search, which may not have started.
+                let is_about_later = self.deferred.iter().any(Deferred::is_search);
+                if !(is_about_later && self.waits_for_wait(self.deferred.len())) {
                     self.engine.stop();
                 }
                 if is_about_later {
-                    self.waiting.push_back(Waiting::Command(Command::Stop));
+                    self.deferred.push_back(Deferred::Command(Command::Stop));
                 }
             }
             Command::PonderHit => self.ponder_hit(),
@@ -238,53 +241,53 @@ impl Session {
                 if matches!(other, Command::Go(_)) && self.engine.is_endless() {
                     self.engine.stop();
                 }
-                self.waiting.push_back(Waiting::Command(other));
+                self.deferred.push_back(Deferred::Command(other));
             }
-            other => self.obey(other),
+            other => self.execute(other),
         }
         Next::Continue
     }
 
-    /// The expected reply was played. That is about the last `go ponder`, which may be waiting for its turn.
+    /// The expected reply was played. This applies to the last `go ponder`, which may still be deferred.
     fn ponder_hit(&mut self) {
-        let last = self.waiting.iter_mut().rev().find(|w| w.is_search());
-        if let Some(waiting) = last {
-            if let Waiting::Command(Command::Go(go)) = waiting
+        let last = self.deferred.iter_mut().rev().find(|w| w.is_search());
+        if let Some(deferred) = last {
+            if let Deferred::Command(Command::Go(go)) = deferred
                 && go.ponder
             {
                 self.engine.begin_clock(go);
             }
-        } else if let Some(asked) = self.engine.ponder_hit() {
-            self.waiting.push_front(Waiting::Search(asked));
+        } else if let Some(search) = self.engine.ponder_hit() {
+            self.deferred.push_front(Deferred::Search(search));
         }
     }
 
-    /// Whether a `quit` counts now.
-    fn is_to_quit(&self) -> bool {
-        let quit = self.waiting.iter().position(Waiting::is_quit);
-        quit.is_some_and(|place| !self.is_held_back(place))
+    /// Whether a `quit` takes effect now.
+    fn should_quit(&self) -> bool {
+        let quit = self.deferred.iter().position(Deferred::is_quit);
+        quit.is_some_and(|place| !self.waits_for_wait(place))
     }
 
-    /// Whether what waits at this place, or is about to, is held back by a `wait` before it: not if there is nothing to be
-    /// waited for.
-    fn is_held_back(&self, place: usize) -> bool {
-        !self.engine.is_endless() && self.waiting.iter().take(place).any(Waiting::is_wait)
+    /// Whether the command at this place of the queue (or the next one to be queued) waits for a `wait` before it;
+    /// false if there is nothing to wait for.
+    fn waits_for_wait(&self, place: usize) -> bool {
+        !self.engine.is_endless() && self.deferred.iter().take(place).any(Deferred::is_wait)
     }
 
     fn must_wait(&self, command: &Command) -> bool {
         let first = matches!(command, Command::Go(_) | Command::Wait);
-        !self.waiting.is_empty() || (first && self.engine.is_searching())
+        !self.deferred.is_empty() || (first && self.engine.is_searching())
     }
 
-    fn obey(&mut self, command: Command) {
+    fn execute(&mut self, command: Command) {
         match command {
-            Command::Uci => self.introduce(),
+            Command::Uci => self.identify(),
             Command::NewGame => self.engine.new_game(),
             Command::SetOption { name, value } => self.set_option(&name, value.as_deref()),
             Command::Position { fen, moves } => {
                 if let Err(error) = self.engine.set_position(fen.as_deref(), &moves) {
                     self.output.note(&format!(
-                        "{error}; there is no position to search until a valid one comes"
+                        "{error}; set a valid position before the next search"
                     ));
                 }
                 self.engine.prepare(Retry::No);
@@ -301,7 +304,7 @@ impl Session {
         }
     }
 
-    fn introduce(&self) {
+    fn identify(&self) {
         let version = env!("CARGO_PKG_VERSION");
         self.output.line(&format!("id name Scorn {version}"));
         self.output.line("id author the Scorn developers");
@@ -346,7 +349,7 @@ impl Session {
         }
     }
 
-    /// Sets what a configuration file sets. An empty name is no file.
+    /// Sets the options of a configuration file. An empty name means no file.
     fn read_config(&mut self, path: &str) {
         if path.is_empty() || path == "<empty>" {
             return;
@@ -371,19 +374,19 @@ impl Session {
     fn search_ended(&mut self, ended: Ended) -> Next {
         self.engine.search_ended(ended);
         while !self.engine.is_searching() {
-            match self.waiting.pop_front() {
-                Some(Waiting::Command(Command::Quit)) => return Next::Quit,
-                Some(Waiting::Command(command)) => self.obey(command),
-                Some(Waiting::Search(asked)) => self.engine.search(asked),
-                Some(Waiting::NoPosition(reason)) => self.engine.refuse_position(reason),
+            match self.deferred.pop_front() {
+                Some(Deferred::Command(Command::Quit)) => return Next::Quit,
+                Some(Deferred::Command(command)) => self.execute(command),
+                Some(Deferred::Search(search)) => self.engine.search(search),
+                Some(Deferred::InvalidPosition(reason)) => self.engine.refuse_position(reason),
                 None => break,
             }
         }
-        if self.is_to_quit() {
+        if self.should_quit() {
             return Next::Quit;
         }
-        // What is waited for must end: by the input's end, by another `go`, or by a `stop` that came too early.
-        let another = self.waiting.iter().any(Waiting::is_search);
+        // An infinite search must not block: the end of the input, another `go`, or an early `stop` end it.
+        let another = self.deferred.iter().any(Deferred::is_search);
         let overtaken = self.engine.is_endless() && (self.input_ended || another);
         if self.take_stop() || overtaken {
             self.engine.stop();
@@ -391,12 +394,12 @@ impl Session {
         self.next_after_input()
     }
 
-    /// Whether a `stop` waits for the search that has just begun, rather than for a later one.
+    /// Whether a deferred `stop` applies to the search that has just begun, rather than to a later one.
     fn take_stop(&mut self) -> bool {
-        let is_about_searches = |w: &Waiting| w.is_search() || w.is_stop();
-        let next = self.waiting.iter().position(is_about_searches);
-        let stop = next.filter(|&index| self.waiting[index].is_stop());
-        stop.and_then(|index| self.waiting.remove(index)).is_some()
+        let is_about_searches = |w: &Deferred| w.is_search() || w.is_stop();
+        let next = self.deferred.iter().position(is_about_searches);
+        let stop = next.filter(|&index| self.deferred[index].is_stop());
+        stop.and_then(|index| self.deferred.remove(index)).is_some()
     }
 
     fn end_of_input(&mut self) -> Next {
@@ -408,7 +411,7 @@ impl Session {
     }
 
     fn next_after_input(&mut self) -> Next {
-        if self.input_ended && !self.engine.is_searching() && self.waiting.is_empty() {
+        if self.input_ended && !self.engine.is_searching() && self.deferred.is_empty() {
             self.engine.wait_until_ready();
             Next::Quit
         } else {
@@ -416,17 +419,17 @@ impl Session {
         }
     }
 
-    /// A running search still tells its result, if it can be had quickly.
-    fn say_goodbye(&mut self, events: &Receiver<Event>) {
+    /// Stops the search and prints its result, if it ends soon.
+    fn shut_down(&mut self, events: &Receiver<Event>) {
         self.engine.stop();
         while self.engine.is_searching() {
-            match events.recv_timeout(FAREWELL) {
+            match events.recv_timeout(SHUTDOWN_TIMEOUT) {
                 Ok(Event::SearchEnded(ended)) => self.engine.search_ended(ended),
                 Ok(_) => {}
                 Err(_) => break,
             }
         }
-        self.engine.close(FAREWELL);
-        self.output.flush(LAST_WORDS);
+        self.engine.close(SHUTDOWN_TIMEOUT);
+        self.output.flush(FLUSH_TIMEOUT);
     }
 }

@@ -1,7 +1,8 @@
-//! Where lines for the GUI go: standard output, and the log file if there is one. Shared by the command loop, the search
+//! Output to the GUI: standard output, and the log file if there is one. Shared by the command loop, the search
 //! thread and the loader; each line is written whole.
 //!
-//! A thread of its own writes, so that nobody waits for a reader that has stopped reading: `quit` is obeyed then, too.
+//! A separate thread writes, so that no other thread waits for a reader that has stopped reading: `quit` still works
+//! then.
 
 use std::{
     collections::VecDeque,
@@ -19,14 +20,14 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::{files::output::open_log, terminal::printable};
 
-/// Lines that may wait for the reader; beyond that, mere information is left out.
-const MOST_WAITING: usize = 10_000;
+/// Maximum number of queued lines; beyond that, `info` lines are dropped.
+const MAX_QUEUED_LINES: usize = 10_000;
 
 /// Cheap to clone; all clones write to the same place.
 #[derive(Clone)]
 pub struct Output(Arc<Owner>);
 
-/// Ends the writing thread with the last clone.
+/// Stops the writing thread when the last clone is dropped.
 struct Owner(Arc<SharedOutput>);
 
 impl Drop for Owner {
@@ -49,12 +50,12 @@ struct LineQueue {
     lines: VecDeque<String>,
     /// Whether a line is being written.
     is_writing: bool,
-    /// Whether nobody will add anything any more.
+    /// Whether no more lines will be added.
     is_over: bool,
 }
 
 impl SharedOutput {
-    /// Writes line after line until there will be no more.
+    /// Writes queued lines until the queue is closed.
     fn write(&self, mut to: Box<dyn Write + Send>) {
         let mut queue = self.queue.lock();
         loop {
@@ -80,7 +81,7 @@ impl SharedOutput {
 }
 
 impl Output {
-    /// Writes to `to`.
+    /// An output that writes to `to`.
     pub fn new(to: Box<dyn Write + Send>) -> Output {
         let shared = Arc::new(SharedOutput {
             queue: Mutex::default(),
@@ -98,11 +99,11 @@ impl Output {
         &self.0.0
     }
 
-    /// Sends a line. When nobody reads any more, that is remembered and nothing else happens.
+    /// Queues a line. After the reader is gone this does nothing.
     pub fn line(&self, text: &str) {
         let shared = self.shared();
         let mut queue = shared.queue.lock();
-        let is_spare = queue.lines.len() >= MOST_WAITING && text.starts_with("info ");
+        let is_spare = queue.lines.len() >= MAX_QUEUED_LINES && text.starts_with("info ");
         if !self.is_closed() && !is_spare {
             queue.lines.push_back(text.to_owned());
             shared.changed.notify_all();
@@ -111,10 +112,10 @@ impl Output {
         self.log('<', text);
     }
 
-    /// Waits until everything is written, but not for longer than `patience`.
-    pub fn flush(&self, patience: Duration) {
+    /// Waits until everything is written, at most for `timeout`.
+    pub fn flush(&self, timeout: Duration) {
         let shared = self.shared();
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let mut queue = shared.queue.lock();
         while (queue.is_writing || !queue.lines.is_empty()) && !self.is_closed() {
             if shared.changed.wait_until(&mut queue, deadline).timed_out() {
@@ -123,26 +124,26 @@ impl Output {
         }
     }
 
-    /// Sends something for people to read, on one line whatever it contains.
+    /// Prints a message for the user, always on one line.
     pub fn note(&self, text: &str) {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         self.line(&format!("info string {}", printable(&text)));
     }
 
-    /// Notes a line that came in.
+    /// Logs a received line.
     pub fn received(&self, text: &str) {
         self.log('>', text);
     }
 
-    /// Whether the reader has gone away.
+    /// Whether the reader is gone.
     pub fn is_closed(&self) -> bool {
         self.shared().closed.load(Ordering::Relaxed)
     }
 
-    /// Writes the conversation to a file as well (appending); `<stderr>` is standard error, an empty path ends that.
+    /// Copies the session to a file (appending); `<stderr>` is standard error, and an empty path ends the log.
     ///
     /// # Errors
-    /// When the file cannot be opened; then there is no log.
+    /// When the file cannot be opened; there is no log then.
     pub fn log_to(&self, path: &str) -> io::Result<()> {
         let log: Option<Box<dyn Write + Send>> = match path {
             "" => None,
@@ -157,7 +158,7 @@ impl Output {
         let mut log = self.shared().log.lock();
         if let Some(to) = log.as_mut() {
             let at = self.shared().started.elapsed().as_secs_f64();
-            // A log that cannot be written must not disturb the game.
+            // An error of the log must not disturb the game.
             let _ = writeln!(to, "{at:10.3} {direction} {text}");
         }
     }

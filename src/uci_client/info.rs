@@ -1,26 +1,26 @@
-//! What an engine says while it searches.
+//! Parses the `info` lines of an engine.
 
 use std::str::FromStr;
 
 /// A score for the side to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineScore {
-    /// In what the engine calls centipawns.
+    /// In the engine's centipawns.
     Centipawns(i32),
-    /// Mate in so many moves; negative if the side to move is mated.
+    /// Mate in this many moves; negative if the side to move gets mated.
     Mate(i32),
 }
 
-/// What an `info` line says.
+/// The contents of an `info` line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InfoLine {
-    /// The rank of the line of play that it is about, from 1 on.
+    /// The rank of its principal variation, from 1 (`multipv`).
     pub rank: usize,
-    /// The score of that line.
+    /// The score of the principal variation.
     pub score: Option<EngineScore>,
-    /// Whether the score is only a bound of the true one.
+    /// Whether the score is only a bound.
     pub is_bound: bool,
-    /// The first move of that line, as it was said.
+    /// The first move of the principal variation, unchecked.
     pub first: Option<String>,
     /// Depth in plies.
     pub depth: Option<u32>,
@@ -29,7 +29,7 @@ pub struct InfoLine {
 }
 
 impl InfoLine {
-    /// Reads a line; `None` if it is another one, or text for people.
+    /// Parses a line; `None` if it is not an `info` line, or an `info string`.
     pub fn parse(line: &str) -> Option<InfoLine> {
         let mut words = line.split_whitespace().peekable();
         words.next_if_eq(&"info")?;
@@ -55,10 +55,10 @@ impl InfoLine {
     }
 }
 
-/// What an engine last said about its best line.
+/// The last report of an engine about its best line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Thoughts {
-    /// The score; a bound does not count.
+pub struct LastInfo {
+    /// The score; bounds are ignored.
     pub score: Option<EngineScore>,
     /// Depth in plies.
     pub depth: Option<u32>,
@@ -66,9 +66,9 @@ pub struct Thoughts {
     pub nodes: Option<u64>,
 }
 
-impl Thoughts {
-    /// Takes a line into account that the engine has said.
-    pub(super) fn hear(&mut self, line: &str) {
+impl LastInfo {
+    /// Updates the report from a line of the engine.
+    pub(super) fn on_line(&mut self, line: &str) {
         let Some(said) = InfoLine::parse(line).filter(|said| said.rank == 1) else {
             return;
         };
@@ -78,13 +78,13 @@ impl Thoughts {
     }
 }
 
-/// What follows a word; nothing if it is not there.
+/// The words after `name`; empty if it is not there.
 fn words_after<'a, 'w>(words: &'w [&'a str], name: &str) -> &'w [&'a str] {
     let at = words.iter().position(|&word| word == name);
     at.map_or(&[], |at| &words[at + 1..])
 }
 
-/// The value that follows a word.
+/// The value that follows `name`.
 pub(super) fn value_after<T: FromStr>(words: &[&str], name: &str) -> Option<T> {
     words_after(words, name).first()?.parse().ok()
 }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_say_what_they_are_about() {
+    fn info_lines_are_parsed() {
         let line =
             "info depth 3 multipv 2 score cp -51 upperbound wdl 1 2 3 nodes 100 pv e2e4 e7e5";
         let expected = InfoLine {
@@ -114,8 +114,8 @@ mod tests {
     }
 
     #[test]
-    fn thoughts_are_those_of_the_best_line() {
-        let mut thoughts = Thoughts::default();
+    fn only_the_best_line_is_kept() {
+        let mut last_info = LastInfo::default();
         for line in [
             "info depth 3 seldepth 9 multipv 1 score cp -31 nodes 120 pv e2e4",
             "info depth 9 multipv 2 score cp 99 nodes 200 pv d2d4",
@@ -124,15 +124,15 @@ mod tests {
             "info nodes 400",
             "mate 3",
         ] {
-            thoughts.hear(line);
+            last_info.on_line(line);
         }
-        let expected = Thoughts {
+        let expected = LastInfo {
             score: Some(EngineScore::Centipawns(-31)),
             depth: Some(4),
             nodes: Some(400),
         };
-        assert_eq!(thoughts, expected);
-        thoughts.hear("info depth 5 score mate -3");
-        assert_eq!(thoughts.score, Some(EngineScore::Mate(-3)));
+        assert_eq!(last_info, expected);
+        last_info.on_line("info depth 5 score mate -3");
+        assert_eq!(last_info.score, Some(EngineScore::Mate(-3)));
     }
 }

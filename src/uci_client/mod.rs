@@ -1,7 +1,8 @@
-//! The other end of the protocol: another engine as a process of its own, which is asked for moves.
+//! The client side of UCI: runs another engine as a process and requests moves from it.
 //!
-//! Engines crash, hang, answer late and say nonsense. A thread reads what one says and notes when, so that its clock does
-//! not run for what happens elsewhere; no wait is without an end; and a process is never left behind.
+//! Engines crash, hang, answer late and print invalid lines. A thread reads the output and notes the time of each
+//! line, so that an engine's clock does not run while this program is busy. Every wait has a timeout, and a process
+//! is never left behind.
 
 mod info;
 mod option;
@@ -20,64 +21,64 @@ use crossbeam::channel::{self, Receiver, RecvTimeoutError};
 use parking_lot::Mutex;
 use thiserror::Error;
 
-pub use self::info::{EngineScore, InfoLine, Thoughts};
+pub use self::info::{EngineScore, InfoLine, LastInfo};
 use self::{
     info::value_after,
-    option::{Announced, announced},
+    option::{AnnouncedOption, parse_option},
 };
 use crate::files::{LineEnd, read_line};
 
-/// How long an engine has to answer `uci`: what is no engine is known by then.
-const GREETING: Duration = Duration::from_secs(30);
+/// Timeout for the answer to `uci`.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long it has to get ready with its network.
-const START: Duration = Duration::from_secs(120);
+/// Timeout for loading the network at the start.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long it has to answer `stop`.
+/// Timeout for the answer to `stop`.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long it has to end after `quit`.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// Timeout for the exit after `quit`.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Longer lines are cut: nobody sends them for a reason.
-const LONGEST_LINE: usize = 1 << 16;
+/// Maximum length of a line in bytes; longer lines are cut.
+const MAX_LINE_BYTES: usize = 1 << 16;
 
-/// How many lines of an engine may wait to be read.
-const LINES: usize = 1 << 10;
+/// Maximum number of queued output lines.
+const MAX_QUEUED_LINES: usize = 1 << 10;
 
-/// How many lines of its error output are kept.
-const LAST_WORDS: usize = 3;
+/// Number of lines of the error output that are kept.
+const MAX_ERROR_LINES: usize = 3;
 
-/// What goes wrong with an engine.
+/// Errors of an engine process.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ClientError {
     /// The program cannot be started.
     #[error("cannot start {program}: {reason}")]
     Start {
-        /// As it was given.
+        /// The program as configured.
         program: String,
-        /// What the system says.
+        /// The system's error.
         reason: String,
     },
-    /// It has ended.
-    #[error("{program} has ended{last_words}")]
+    /// The process has ended.
+    #[error("{program} has ended{error_output}")]
     Gone {
         /// The program.
         program: String,
         /// The end of its error output, if there is any.
-        last_words: String,
+        error_output: String,
     },
-    /// It does not answer.
-    #[error("{program} did not answer {question} within {seconds} s")]
+    /// The engine does not answer.
+    #[error("{program} did not answer {command} within {seconds} s")]
     Silent {
         /// The program.
         program: String,
-        /// What it was asked.
-        question: &'static str,
-        /// How long it was waited for.
+        /// The command that it did not answer.
+        command: &'static str,
+        /// How long the client waited.
         seconds: u64,
     },
-    /// An option that it does not have, or not with this value.
+    /// The engine does not have this option, or not with this value.
     #[error("{program}: {reason}")]
     Option {
         /// The program.
@@ -87,28 +88,28 @@ pub enum ClientError {
     },
 }
 
-/// What an engine may spend on a move.
+/// The limits of one search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GoLimits {
     /// Nodes.
     Nodes(u64),
-    /// Whole iterations of an engine that deepens.
+    /// Iterations of an engine with iterative deepening.
     Depth(u32),
     /// Time for this move.
     MoveTime(Duration),
     /// Clocks: White's and Black's time and increments, and the moves to the next time control.
     Clock {
-        /// White's and Black's time left.
+        /// White's and Black's remaining time.
         left: [Duration; 2],
-        /// White's and Black's time added after a move.
+        /// White's and Black's increments.
         increment: [Duration; 2],
-        /// Moves for which the time must last; the rest of the game if `None`.
+        /// Moves to the next time control; `None` for the rest of the game.
         moves: Option<u32>,
     },
 }
 
 impl GoLimits {
-    /// The command, which begins with `go` or `go ponder`.
+    /// The command line, which begins with `go` or `go ponder`.
     fn text(&self, go: &str) -> String {
         let ms = |time: &Duration| time.as_millis();
         match self {
@@ -129,48 +130,48 @@ impl GoLimits {
     }
 }
 
-/// A `bestmove`: nobody has checked it.
+/// A `bestmove` line, unchecked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BestMove {
-    /// When it came.
+    /// When it arrived.
     pub at: Instant,
-    /// The move as it was said; empty if there is none.
+    /// The move as printed; empty if there is none.
     pub best: String,
-    /// The reply that the engine expects, if it said one.
+    /// The expected reply, if there is one.
     pub expected: Option<String>,
 }
 
 /// An engine's move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineAnswer {
-    /// As it was said: nobody has checked it.
+    /// The move as printed, unchecked.
     pub best: String,
-    /// The reply that the engine expects, if it said one; not checked either.
+    /// The expected reply, if there is one, unchecked.
     pub expected: Option<String>,
-    /// From the question to the answer.
+    /// Time from the request to the answer.
     pub time: Duration,
-    /// What was said before.
-    pub thoughts: Thoughts,
+    /// The last report before the answer.
+    pub last_info: LastInfo,
 }
 
 /// A running engine.
 #[derive(Debug)]
 pub struct Client {
-    /// The program, for messages.
+    /// The program, for error messages.
     program: String,
-    /// The name that it gives itself.
+    /// The name from `id name`.
     pub name: String,
     child: Child,
     input: ChildStdin,
     lines: Receiver<(Instant, String)>,
-    last_words: Arc<Mutex<VecDeque<String>>>,
-    options: Vec<Announced>,
-    /// The position that it ponders on, as it was told.
+    error_output: Arc<Mutex<VecDeque<String>>>,
+    options: Vec<AnnouncedOption>,
+    /// The position of the current ponder search, as sent.
     pondering: Option<String>,
 }
 
 impl Client {
-    /// Starts a program and waits until it has told its name and options.
+    /// Starts a program and reads its name and options.
     ///
     /// # Errors
     /// When it cannot be started or is no UCI engine.
@@ -189,12 +190,12 @@ impl Client {
             .map_err(error)?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(input), Some(output), Some(errors)) = pipes else {
-            // They were asked for two lines above.
+            // Both were configured as pipes above.
             return Err(error(std::io::ErrorKind::BrokenPipe.into()));
         };
         let mut client = Client {
             lines: read_lines(output),
-            last_words: keep_last_words(errors),
+            error_output: keep_error_output(errors),
             name: name.clone(),
             program: name,
             child,
@@ -204,11 +205,16 @@ impl Client {
         };
         let (mut called, mut options) = (None, Vec::new());
         client.send("uci")?;
-        client.until("uciok", "uci", Instant::now() + GREETING, &mut |line| {
-            let name = line.strip_prefix("id name ");
-            called = name.map(|name| name.trim().to_owned()).or(called.take());
-            options.extend(announced(line));
-        })?;
+        client.until(
+            "uciok",
+            "uci",
+            Instant::now() + HANDSHAKE_TIMEOUT,
+            &mut |line| {
+                let name = line.strip_prefix("id name ");
+                called = name.map(|name| name.trim().to_owned()).or(called.take());
+                options.extend(parse_option(line));
+            },
+        )?;
         if let Some(name) = called {
             client.name = name;
         }
@@ -219,7 +225,7 @@ impl Client {
     /// Sets an option; a button has no value.
     ///
     /// # Errors
-    /// When the engine has no such option, or announced that it takes other values.
+    /// When the engine has no such option, or did not announce this value.
     pub fn set_option(&mut self, name: &str, value: Option<&str>) -> Result<(), ClientError> {
         let error = |reason: String| ClientError::Option {
             program: self.program.clone(),
@@ -235,7 +241,7 @@ impl Client {
         self.send(&line)
     }
 
-    /// Whether the engine can think in its opponent's time: then it has an option for that.
+    /// Whether the engine can ponder, which it shows by its `Ponder` option.
     pub fn can_ponder(&self) -> bool {
         self.has_option("Ponder")
     }
@@ -246,18 +252,18 @@ impl Client {
         options.any(|option| option.name.eq_ignore_ascii_case(name))
     }
 
-    /// Waits until the engine has done what it was told, after its start: loading a network takes time.
+    /// Waits until the engine is ready after its start, which includes loading a network.
     ///
     /// # Errors
-    /// When it ends, does not answer, or complains as this program does of options and networks that are none.
+    /// When the engine ends, does not answer, or reports an error about options or networks as Scorn does.
     pub fn wait_for_start(&mut self) -> Result<(), ClientError> {
-        let mut complaint = None;
+        let mut error_report = None;
         self.ready(&mut |line| {
-            if complaint.is_none() && is_complaint(line) {
-                complaint = Some(line.trim_start_matches("info string ").to_owned());
+            if error_report.is_none() && is_error_report(line) {
+                error_report = Some(line.trim_start_matches("info string ").to_owned());
             }
         })?;
-        match complaint {
+        match error_report {
             None => Ok(()),
             Some(reason) => Err(ClientError::Option {
                 program: self.program.clone(),
@@ -266,7 +272,7 @@ impl Client {
         }
     }
 
-    /// Tells the engine that the next position is of another game, and waits until it is ready.
+    /// Starts a new game, and waits until the engine is ready.
     ///
     /// # Errors
     /// When it ends or does not answer.
@@ -276,15 +282,14 @@ impl Client {
         self.ready(&mut |_| {})
     }
 
-    fn ready(&mut self, hear: &mut dyn FnMut(&str)) -> Result<(), ClientError> {
+    fn ready(&mut self, on_line: &mut dyn FnMut(&str)) -> Result<(), ClientError> {
         self.send("isready")?;
-        let deadline = Instant::now() + START;
-        self.until("readyok", "isready", deadline, hear)?;
+        let deadline = Instant::now() + START_TIMEOUT;
+        self.until("readyok", "isready", deadline, on_line)?;
         Ok(())
     }
 
-    /// Lets the engine think in its opponent's time, on the position that comes about if the opponent plays what it expects.
-    /// The next question, or the next game, ends that.
+    /// Lets the engine ponder on the position after the expected reply. The next search, or the next game, ends that.
     ///
     /// # Errors
     /// When the engine has ended.
@@ -295,7 +300,7 @@ impl Client {
         Ok(())
     }
 
-    /// Whatever the engine has found is thrown away.
+    /// The result of the ponder search is discarded.
     fn stop_pondering(&mut self) -> Result<(), ClientError> {
         if self.pondering.take().is_some() {
             self.send("stop")?;
@@ -305,16 +310,16 @@ impl Client {
         Ok(())
     }
 
-    /// Asks for a move in a position, `startpos` or `fen ...`, with `moves ...` perhaps; if that is what the engine ponders
-    /// on, it is told so. After `longest` the search is stopped; the answer that then comes tells the time it took.
+    /// Searches a position, `startpos` or `fen ...`, optionally with `moves ...`; if the engine ponders on it,
+    /// `ponderhit` is sent. After `timeout` the search is stopped; the answer contains the real time.
     ///
     /// # Errors
-    /// When the engine ends, or says nothing even after `stop`.
+    /// When the engine ends, or does not answer even to `stop`.
     pub fn go(
         &mut self,
         position: &str,
         go: &GoLimits,
-        longest: Duration,
+        timeout: Duration,
     ) -> Result<EngineAnswer, ClientError> {
         let started = Instant::now();
         if self.pondering.as_deref() == Some(position) {
@@ -322,16 +327,16 @@ impl Client {
             self.send("ponderhit")?;
         } else {
             self.stop_pondering()?;
-            // What is left of an earlier search says nothing about this one.
+            // Lines of an earlier search do not apply to this one.
             while self.lines.try_recv().is_ok() {}
-            self.ask(position, go)?;
+            self.request_move(position, go)?;
         }
-        let mut thoughts = Thoughts::default();
-        let mut hear = |line: &str| thoughts.hear(line);
-        let mut answer = self.answer(started + longest, &mut hear);
+        let mut last_info = LastInfo::default();
+        let mut on_line = |line: &str| last_info.on_line(line);
+        let mut answer = self.wait_for_move(started + timeout, &mut on_line);
         if let Err(ClientError::Silent { .. }) = answer {
             self.send("stop")?;
-            answer = self.answer(Instant::now() + ANSWER_TIMEOUT, &mut hear);
+            answer = self.wait_for_move(Instant::now() + ANSWER_TIMEOUT, &mut on_line);
             if let Err(ClientError::Silent { seconds, .. }) = &mut answer {
                 *seconds = started.elapsed().as_secs();
             }
@@ -341,28 +346,28 @@ impl Client {
             best,
             expected,
             time: at.saturating_duration_since(started),
-            thoughts,
+            last_info,
         })
     }
 
-    /// Asks for a move without waiting for it. Engines that take questions in advance answer them in order.
+    /// Requests a move without waiting for the answer. Engines that accept several requests answer them in order.
     ///
     /// # Errors
     /// When the engine has ended.
-    pub fn ask(&mut self, position: &str, go: &GoLimits) -> Result<(), ClientError> {
+    pub fn request_move(&mut self, position: &str, go: &GoLimits) -> Result<(), ClientError> {
         self.send(&format!("position {position}\n{}", go.text("go")))
     }
 
-    /// Waits for the answer to the first question that has none. What the engine says before is heard.
+    /// Waits for the answer to the oldest open request. Lines before it are passed to `on_line`.
     ///
     /// # Errors
-    /// When it ends, or says nothing before the deadline.
-    pub fn answer(
+    /// When the engine ends, or does not answer before the deadline.
+    pub fn wait_for_move(
         &mut self,
         deadline: Instant,
-        hear: &mut dyn FnMut(&str),
+        on_line: &mut dyn FnMut(&str),
     ) -> Result<BestMove, ClientError> {
-        let (at, line) = self.until("bestmove", "go", deadline, hear)?;
+        let (at, line) = self.until("bestmove", "go", deadline, on_line)?;
         let words: Vec<&str> = line.split_whitespace().collect();
         Ok(BestMove {
             at,
@@ -376,27 +381,27 @@ impl Client {
         sent.map_err(|_| self.gone())
     }
 
-    /// The next line whose first word is `wanted`, and when it came; others are heard.
+    /// The next line whose first word is `expected`, and its time; other lines are passed to `on_line`.
     fn until(
         &mut self,
-        wanted: &str,
-        question: &'static str,
+        expected_word: &str,
+        command: &'static str,
         deadline: Instant,
-        hear: &mut dyn FnMut(&str),
+        on_line: &mut dyn FnMut(&str),
     ) -> Result<(Instant, String), ClientError> {
-        let asked = Instant::now();
+        let started = Instant::now();
         loop {
             match self.lines.recv_deadline(deadline) {
-                Ok((at, line)) if line.split_whitespace().next() == Some(wanted) => {
+                Ok((at, line)) if line.split_whitespace().next() == Some(expected_word) => {
                     return Ok((at, line));
                 }
-                // An engine that talks without end wins no time by that.
-                Ok((_, line)) if Instant::now() < deadline => hear(&line),
+                // Constant output does not extend the deadline.
+                Ok((_, line)) if Instant::now() < deadline => on_line(&line),
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {
                     return Err(ClientError::Silent {
                         program: self.program.clone(),
-                        question,
-                        seconds: asked.elapsed().as_secs(),
+                        command,
+                        seconds: started.elapsed().as_secs(),
                     });
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(self.gone()),
@@ -405,27 +410,27 @@ impl Client {
     }
 
     fn gone(&mut self) -> ClientError {
-        // The thread that reads the error output may need a moment for the last of it.
+        // The thread that reads the error output may need a moment for the last lines.
         thread::sleep(Duration::from_millis(50));
         let status = self.child.try_wait().ok().flatten();
         let status = status.map_or(String::new(), |status| format!(" ({status})"));
-        let words: Vec<String> = self.last_words.lock().iter().cloned().collect();
+        let words: Vec<String> = self.error_output.lock().iter().cloned().collect();
         let words = match &words[..] {
             [] => String::new(),
             words => format!(": {}", words.join(" / ")),
         };
         ClientError::Gone {
             program: self.program.clone(),
-            last_words: status + &words,
+            error_output: status + &words,
         }
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // It may have ended already, or not listen: then it is killed.
+        // It may have ended already; if it does not react, it is killed.
         let _ = self.input.write_all(b"quit\n");
-        let deadline = Instant::now() + FAREWELL;
+        let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
         while matches!(self.child.try_wait(), Ok(None)) {
             if Instant::now() >= deadline {
                 let _ = self.child.kill();
@@ -437,16 +442,16 @@ impl Drop for Client {
     }
 }
 
-/// `info string error...` and `info string option...`.
-fn is_complaint(line: &str) -> bool {
+/// Whether a line is `info string error...` or `info string option...`.
+fn is_error_report(line: &str) -> bool {
     let text = line.strip_prefix("info string ").unwrap_or_default();
     let text = text.to_ascii_lowercase();
     text.starts_with("error") || text.starts_with("option ")
 }
 
-/// Reads lines in a thread until the engine ends or nobody listens.
+/// Reads lines in a thread until the engine ends or the receiver is dropped.
 fn read_lines(output: impl Read + Send + 'static) -> Receiver<(Instant, String)> {
-    let (sender, lines) = channel::bounded(LINES);
+    let (sender, lines) = channel::bounded(MAX_QUEUED_LINES);
     thread::spawn(move || {
         let mut output = BufReader::new(output);
         while let Some(line) = next_line(&mut output) {
@@ -458,15 +463,15 @@ fn read_lines(output: impl Read + Send + 'static) -> Receiver<(Instant, String)>
     lines
 }
 
-/// Keeps the last lines of the error output, which nobody shows.
-fn keep_last_words(errors: impl Read + Send + 'static) -> Arc<Mutex<VecDeque<String>>> {
+/// Keeps the last lines of the error output for error messages.
+fn keep_error_output(errors: impl Read + Send + 'static) -> Arc<Mutex<VecDeque<String>>> {
     let words = Arc::new(Mutex::new(VecDeque::new()));
     let kept = Arc::clone(&words);
     thread::spawn(move || {
         let mut errors = BufReader::new(errors);
         while let Some(line) = next_line(&mut errors) {
             let mut kept = kept.lock();
-            if kept.len() == LAST_WORDS {
+            if kept.len() == MAX_ERROR_LINES {
                 kept.pop_front();
             }
             kept.push_back(line);
@@ -475,10 +480,10 @@ fn keep_last_words(errors: impl Read + Send + 'static) -> Arc<Mutex<VecDeque<Str
     words
 }
 
-/// The next line, or a piece of one that is very long; `None` at the end, which is also where a pipe cannot be read any more.
+/// The next line, or a piece of a very long one; `None` at the end or when the pipe cannot be read.
 fn next_line(from: &mut impl BufRead) -> Option<String> {
     let mut line = Vec::new();
-    match read_line(from, &mut line, LONGEST_LINE) {
+    match read_line(from, &mut line, MAX_LINE_BYTES) {
         Ok(LineEnd::Whole | LineEnd::Cut) => Some(String::from_utf8_lossy(&line).trim().to_owned()),
         Ok(LineEnd::Nothing) | Err(_) => None,
     }
@@ -489,7 +494,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn questions_are_those_of_the_protocol() {
+    fn go_commands_follow_the_protocol() {
         let second = Duration::from_secs(1);
         assert_eq!(GoLimits::Nodes(5).text("go"), "go nodes 5");
         assert_eq!(GoLimits::Depth(4).text("go"), "go depth 4");
@@ -505,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_none_is_named() {
+    fn a_missing_program_is_named() {
         let error = Client::start(Path::new("/no/such/engine"), &[]).unwrap_err();
         assert!(error.to_string().contains("/no/such/engine"));
     }

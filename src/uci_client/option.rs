@@ -1,20 +1,20 @@
-//! The options that an engine announces, and the values that they take.
+//! The options that an engine announces, and their valid values.
 
-/// An option that an engine has announced.
+/// An option announced by an engine.
 #[derive(Debug, PartialEq)]
-pub(super) struct Announced {
-    /// As the engine writes it.
+pub(super) struct AnnouncedOption {
+    /// The name as the engine writes it.
     pub name: String,
     kind: String,
     range: (Option<f64>, Option<f64>),
     vars: Vec<String>,
 }
 
-impl Announced {
-    /// Whether the option takes this value.
+impl AnnouncedOption {
+    /// Checks a value for the option.
     ///
     /// # Errors
-    /// With what it takes.
+    /// When it is invalid; the error names the valid values.
     pub fn check(&self, value: Option<&str>) -> Result<(), String> {
         let name = &self.name;
         let Some(value) = value else {
@@ -34,7 +34,7 @@ impl Announced {
             _ => true,
         };
         let kind = &self.kind;
-        let wanted = match kind.as_str() {
+        let expected = match kind.as_str() {
             "combo" => format!("one of {}", self.vars.join(", ")),
             "spin" => format!(
                 "a number from {} to {}",
@@ -46,17 +46,17 @@ impl Announced {
         };
         is_good
             .then_some(())
-            .ok_or_else(|| format!("option {name} takes {wanted}, not '{value}'"))
+            .ok_or_else(|| format!("option {name} takes {expected}, not '{value}'"))
     }
 }
 
 /// An `option name N type T default D min A max B var V var W` line. Names and values may have spaces.
-pub(super) fn announced(line: &str) -> Option<Announced> {
+pub(super) fn parse_option(line: &str) -> Option<AnnouncedOption> {
     let rest = line.strip_prefix("option name ")?;
     let (name, rest) = rest.split_once(" type ")?;
     let mut words = rest.split_whitespace().peekable();
     let kind = words.next()?.to_owned();
-    let mut option = Announced {
+    let mut option = AnnouncedOption {
         name: name.trim().to_owned(),
         kind,
         range: (None, None),
@@ -85,8 +85,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_checked_as_they_were_announced() {
-        let option = |line: &str| announced(&format!("option name {line}")).unwrap();
+    fn values_are_checked_against_announced_options() {
+        let option = |line: &str| parse_option(&format!("option name {line}")).unwrap();
         let level = option("Skill Level type spin default 20 min 0 max 20");
         assert_eq!(level.name, "Skill Level");
         assert_eq!(level.check(Some("20")), Ok(()));
@@ -105,6 +105,6 @@ mod tests {
                 .check(Some("1"))
                 .is_err()
         );
-        assert_eq!(announced("info string x"), None);
+        assert_eq!(parse_option("info string x"), None);
     }
 }

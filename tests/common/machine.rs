@@ -1,5 +1,4 @@
-//! Machines that are worse than this one: with a small disk, or with a clock that jumps. Linux only, and only where that can
-//! be arranged.
+//! Machines with problems: a small disk, or a clock that jumps. Linux only, and only where that can be arranged.
 #![allow(dead_code, reason = "each test binary uses its part of this")]
 
 use std::{
@@ -13,7 +12,7 @@ use super::skipped;
 pub struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
-    /// Says so where none can be mounted.
+    /// `None`, with a message, where none can be mounted.
     pub fn new() -> Option<SmallDisk> {
         let folder = tempfile::tempdir().unwrap();
         let mut mount = Command::new("mount");
@@ -35,7 +34,7 @@ impl SmallDisk {
         self.0.path()
     }
 
-    /// Makes room.
+    /// Enlarges the disk.
     pub fn grow(&self) {
         let mut remount = Command::new("mount");
         remount.args(["-o", "remount,size=64m"]).arg(self.path());
@@ -49,7 +48,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A library for `LD_PRELOAD` that sets the wall clock at every reading; says so where it cannot be made.
+/// A library for `LD_PRELOAD` that changes the wall clock at every reading; `None`, with a message, where it cannot
+/// be compiled.
 pub fn jumping_clock(folder: &Path) -> Option<PathBuf> {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/jumping_clock.c");
     let library = folder.join("jumping_clock.so");

@@ -1,5 +1,4 @@
-//! Shared by the tests: a tree with an evaluator and a way to search it, a session with the real program, machines that
-//! misbehave.
+//! Shared by the tests: a tree with an evaluator, a session with the real program, and machines with problems.
 #![allow(
     dead_code,
     unused_imports,
@@ -32,7 +31,7 @@ use scorn::{
 };
 use shakmaty::{CastlingMode, Chess, Color, Position, fen::Fen, uci::UciMove};
 
-/// What searches with these options evaluate positions with: the network's backend with its settings.
+/// The evaluator that these options configure: the network's backend and its decorators.
 pub fn evaluator(options: &Options) -> Result<Arc<dyn Evaluator>, LoadError> {
     let backend = load_backend(&NetworkConfig::from(options), &|_| {})?;
     Ok(NetworkSettings::of(options, Role::Main).over(backend))
@@ -45,7 +44,7 @@ pub struct Setup {
     pub options: Options,
     /// Endgame tablebases.
     pub tables: Option<Arc<Tables>>,
-    /// Whose opponent is modelled; by default the side to move.
+    /// The contempt side; by default the side to move.
     pub contempt_side: Option<Color>,
 }
 
@@ -155,7 +154,7 @@ pub fn recorded_game(row: &serde_json::Value) -> History {
     game(row["fen"].as_str().unwrap(), moves)
 }
 
-/// How such a row writes castling.
+/// How castling is written in such a row.
 pub fn recorded_mode(row: &serde_json::Value) -> CastlingMode {
     CastlingMode::from_chess960(row["chess960"].as_bool() == Some(true))
 }

@@ -1,11 +1,11 @@
-//! A network of which everything is known.
+//! A network with known output.
 
 use scorn::{
     chess::PackedMove,
     network::{Advice, Batch, EvaluateError, Evaluator, Info, Value},
 };
 
-/// A network to which all positions are equal, and each move is worth half of the one before it, in the order of the
+/// A network whose value is the same in all positions, and whose priors halve from move to move, in the order of the
 /// moves' codes (`rising`) or against it.
 pub struct Ordered {
     pub rising: bool,

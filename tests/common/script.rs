@@ -2,8 +2,8 @@
 
 use std::{path::Path, process::Command};
 
-/// Writes a script that can be run. Another process writes it: while this one has it open, a test beside may start a child that
-/// has it open, too, and then it cannot be run.
+/// Writes an executable script. Another process writes it: if this process had it open, a child started by another
+/// test would inherit the handle, and the script could not be run.
 pub fn write_script(path: &Path, text: &str) {
     let write = "printf %s \"$1\" > \"$0\" && chmod +x \"$0\"";
     let mut shell = Command::new("sh");

@@ -1,4 +1,4 @@
-//! A conversation with the real program.
+//! A UCI session with the real program.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -8,10 +8,10 @@ use std::{
     time::Duration,
 };
 
-/// Nothing here takes long; this only turns a hang into a failure.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Nothing takes this long; it only turns a hang into a failure.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A running program, and what it says.
+/// A running program and its output.
 pub struct Session {
     child: Child,
     input: Option<ChildStdin>,
@@ -19,12 +19,12 @@ pub struct Session {
 }
 
 impl Session {
-    /// With the hash backend.
+    /// A session with the hash backend.
     pub fn new() -> Session {
         Session::with(&["--backend", "hash", "--threads", "1"])
     }
 
-    /// With these arguments.
+    /// A session with these arguments.
     pub fn with(arguments: &[&str]) -> Session {
         let mut child = Command::new(env!("CARGO_BIN_EXE_scorn"))
             .args(arguments)
@@ -48,14 +48,14 @@ impl Session {
         }
     }
 
-    /// Says a line.
+    /// Sends a line.
     pub fn send(&mut self, text: &str) {
         writeln!(self.input.as_mut().unwrap(), "{text}").unwrap();
     }
 
     /// The next line.
     pub fn line(&mut self) -> String {
-        self.lines.recv_timeout(PATIENCE).expect("an answer")
+        self.lines.recv_timeout(TIMEOUT).expect("an answer")
     }
 
     /// All lines up to the first that begins with `word`, that one included.
@@ -67,8 +67,8 @@ impl Session {
         lines
     }
 
-    /// Sends a command and `isready`; what was said until `readyok`.
-    pub fn ask(&mut self, text: &str) -> Vec<String> {
+    /// Sends a command and `isready`; returns the output up to `readyok`.
+    pub fn send_and_sync(&mut self, text: &str) -> Vec<String> {
         self.send(text);
         self.send("isready");
         let mut lines = self.until("readyok");
@@ -76,7 +76,7 @@ impl Session {
         lines
     }
 
-    /// Searches; the answer's move and all lines.
+    /// Runs a search; returns the move and all lines.
     pub fn go(&mut self, text: &str) -> (String, Vec<String>) {
         self.send(text);
         let lines = self.until("bestmove");
@@ -84,13 +84,13 @@ impl Session {
         (best, lines)
     }
 
-    /// The line that tells the position.
+    /// The line with the position's FEN.
     pub fn fen(&mut self) -> String {
         self.send("d");
         self.until("info string fen").pop().unwrap()
     }
 
-    /// Closes the input and returns what is still said, after a successful end.
+    /// Closes the input and returns the rest of the output, after a successful exit.
     pub fn end(mut self) -> Vec<String> {
         self.input = None;
         let rest = self.lines.iter().collect();
@@ -101,7 +101,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Only when a test has failed it is still there.
+        // The process is still there only if a test has failed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,9 +1,9 @@
-//! Finds what checkouts share; the unit tests use this file too.
+//! Finds shared test files; the unit tests use this file too.
 
 use std::{io::Write, path::PathBuf};
 
-/// A file of the folder with networks, lc0's outputs and tables, which is not part of the project. Where it is missing it
-/// says so and gives nothing; in a folder that `SCORN_SHARED` names it must be there.
+/// A file of the shared folder with networks, lc0's outputs and tables, which is not part of the project. If the file
+/// is missing this prints a message and returns nothing; in a folder that `SCORN_SHARED` names it must exist.
 pub fn shared(path: &str) -> Option<PathBuf> {
     if let Some(root) = std::env::var_os("SCORN_SHARED") {
         let path = PathBuf::from(root).join(path);
@@ -19,7 +19,7 @@ pub fn shared(path: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Says that a test does not test what it should, even where the output of tests that pass is not shown.
+/// Prints that a test was skipped, even where the output of passing tests is not shown.
 pub fn skipped(reason: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED: {reason}");
 }

@@ -1,5 +1,5 @@
-//! Damaged files of every kind that is read, given to the real program, which runs in little memory: it may refuse them,
-//! with one of its own exit codes, and nothing else.
+//! Damaged files of every supported kind, given to the real program with limited memory: it may only refuse them with
+//! one of its own exit codes.
 
 use std::{
     fs,
@@ -18,12 +18,12 @@ use crate::{
 };
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-/// Address space, in KiB: what the largest of the undamaged files needs, and half as much again.
+/// Address space, in KiB: the need of the largest undamaged file, plus a half.
 const MEMORY_KIB: u32 = 1 << 20;
-/// Processor seconds that are more than enough.
+/// More processor seconds than needed.
 const SECONDS: u32 = 60;
 
-/// Runs the program in little memory.
+/// Runs the program with limited memory.
 fn scorn(arguments: &[&str], path: &Path, rest: &[&str]) -> Output {
     let limited = format!("ulimit -v {MEMORY_KIB} && ulimit -t {SECONDS} && exec \"$0\" \"$@\"");
     let mut command = Command::new("sh");
@@ -40,7 +40,7 @@ fn scorn(arguments: &[&str], path: &Path, rest: &[&str]) -> Output {
 struct Kind {
     name: &'static str,
     undamaged: Vec<u8>,
-    /// What is done with a file: arguments before and after its name.
+    /// Arguments before and after the file's name, for each use of a file.
     uses: Vec<(Vec<&'static str>, Vec<&'static str>)>,
 }
 
@@ -61,12 +61,12 @@ fn kind(
     }
 }
 
-/// What the tests bring with them.
+/// A file of the test data.
 fn read(name: &str) -> Vec<u8> {
     fs::read(Path::new(ROOT).join(name)).unwrap()
 }
 
-/// Networks: told of, and searched with.
+/// Networks: described, and used in a search.
 fn networks() -> Vec<Kind> {
     let run = [
         "-t", "1", "-b", "rten", "analyze", "--nodes", "2", "--fen", "startpos", "-w",
@@ -105,7 +105,7 @@ fn games() -> Vec<Kind> {
     ]
 }
 
-/// What the program itself has written: records, and an analysis to go on with.
+/// Files that the program has written: records, and an analysis to resume.
 fn own_files(folder: &Path) -> Vec<Kind> {
     let resumed = folder.join("resumed.jsonl");
     let position = ["1", "--fen", "8/8/8/8/8/4k3/4p3/4K3 b - - 0 1", "--output"];

@@ -1,4 +1,4 @@
-//! What no GUI sends and no file should hold. The seeds are fixed, so a failure repeats.
+//! Input that no GUI sends and no file should contain. The seeds are fixed, so failures are reproducible.
 
 use rand::{RngExt, rngs::Xoshiro256PlusPlus};
 use scorn::chess::setup;
@@ -141,7 +141,7 @@ pub fn damage(rng: &mut Rng, text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Searches that cannot end soon are made short; `quit` would end the test early.
+/// Shortens searches that cannot end soon; `quit` would end the test early.
 pub fn tame(line: &str) -> String {
     let words: Vec<&str> = line
         .split_whitespace()
@@ -186,7 +186,7 @@ pub fn damage_bytes(rng: &mut Rng, bytes: &mut Vec<u8>) {
     }
 }
 
-/// How often something is tried: as often as the environment variable says, or a few times.
+/// The number of repetitions: from the environment variable, or `few`.
 pub fn amount(variable: &str, few: usize) -> usize {
     match std::env::var(variable) {
         Ok(text) => text.parse().unwrap(),
@@ -194,13 +194,13 @@ pub fn amount(variable: &str, few: usize) -> usize {
     }
 }
 
-/// The program that is attacked: `SCORN_FUZZ_PROGRAM` names another build of it.
+/// The tested program: `SCORN_FUZZ_PROGRAM` names another build.
 pub fn program() -> std::path::PathBuf {
     let named = std::env::var_os("SCORN_FUZZ_PROGRAM");
     named.map_or_else(|| env!("CARGO_BIN_EXE_scorn").into(), Into::into)
 }
 
-/// The seed, another one for each long run.
+/// The seed; each long run should use another one.
 pub fn seed() -> u64 {
     amount("SCORN_FUZZ_SEED", 1) as u64
 }

@@ -1,4 +1,4 @@
-//! Random lines and damaged files against everything in the library that reads text: nothing may panic or hang.
+//! Random lines and damaged files for every parser of the library: nothing may panic or hang.
 
 use std::{
     io::{Cursor, Write},

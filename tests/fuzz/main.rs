@@ -1,4 +1,4 @@
-//! Attacks with chance: on the library, on the program as a GUI drives it, and on whatever reads files.
+//! Fuzz tests: of the library, of the program as a GUI drives it, and of every reader of files.
 //!
 //! `cargo test` runs a short form. Long ones, as in `docs/reliability.md`:
 //! `SCORN_FUZZ_LINES=1000000 SCORN_FUZZ_FILES=100000 cargo test --release --test fuzz`.

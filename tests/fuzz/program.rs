@@ -1,5 +1,5 @@
-//! The real program with random lines, against a model of what it owes: one legal `bestmove` for every `go`, one `readyok`
-//! for every `isready`, in order, and an end when its input ends.
+//! The real program with random lines, compared with a model of its obligations: one legal `bestmove` for every `go`,
+//! one `readyok` for every `isready`, in order, and an exit when its input ends.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -19,12 +19,12 @@ use shakmaty::Position;
 
 use crate::hostile::{Rng, amount, damage, pick, program, random_line, seed, tame};
 
-/// Lines between two waits for the program.
+/// Lines between two synchronisations.
 const BATCH: usize = 500;
-/// Nothing that is sent takes so long, whatever else the machine does.
-const PATIENCE: Duration = Duration::from_secs(300);
-/// Options that would start other backends, read files or take all processors.
-const LEFT_ALONE: &[&str] = &[
+/// Nothing takes this long, however busy the machine is.
+const TIMEOUT: Duration = Duration::from_secs(300);
+/// Options that would start other backends, read files or use all processors.
+const EXCLUDED_OPTIONS: &[&str] = &[
     "Weights",
     "Backend",
     "Head",
@@ -34,18 +34,18 @@ const LEFT_ALONE: &[&str] = &[
     "HistoryFill",
 ];
 
-/// What a `go` may be answered with.
-struct Owed {
+/// The valid answers to a `go`.
+struct ExpectedAnswer {
     line: String,
     /// The position.
     position: History,
-    /// Whether the last position given was refused: then there is nothing to play.
+    /// Whether the last position was refused, so that there is nothing to play.
     is_refused: bool,
-    /// Whether `(none)` is an answer too.
+    /// Whether `(none)` is valid too.
     may_be_none: bool,
 }
 
-impl Owed {
+impl ExpectedAnswer {
     fn check(&self, answer: &str) {
         let m = answer.split_whitespace().nth(1).unwrap_or_default();
         let is_legal = |history: &History| setup::parse_move(history.position(), m).is_ok();
@@ -58,22 +58,22 @@ impl Owed {
     }
 }
 
-/// What the program has been told.
+/// The state of the program, as far as the commands determine it.
 struct Model {
-    /// The last position that was understood.
+    /// The last valid position.
     position: History,
-    /// Whether another one was given since that was not.
+    /// Whether a later position was invalid.
     is_refused: bool,
 }
 
 impl Model {
-    fn hear(&mut self, line: &str) -> Told {
+    fn apply(&mut self, line: &str) -> Effect {
         match command::parse(line) {
             Ok(Line::Position { fen, moves }) => {
                 let position = setup::history_from(fen.as_deref(), &moves);
                 self.is_refused = position.is_err();
                 self.position = position.unwrap_or_else(|_| self.position.clone());
-                Told::Else
+                Effect::Else
             }
             Ok(Line::Go(go)) if go.perft.is_none() => {
                 let (position, last) = (self.position.position(), self.position.last());
@@ -81,28 +81,28 @@ impl Model {
                     || position.is_insufficient_material()
                     || last.rule50() >= 100
                     || last.repetitions >= 2
-                    // In standard mode it is refused, and only the program knows its mode.
+                    // In standard mode it is refused, and the model does not have the mode.
                     || setup::check_castling(self.position.clone(), false).is_err();
-                Told::Go(Owed {
+                Effect::Go(ExpectedAnswer {
                     line: line.to_owned(),
                     position: self.position.clone(),
                     is_refused: self.is_refused,
                     may_be_none: over || !go.search_moves.is_empty(),
                 })
             }
-            Ok(Line::IsReady) => Told::IsReady,
-            // A position that is not even written as one is no position either.
+            Ok(Line::IsReady) => Effect::IsReady,
+            // An invalid `position` line leaves no position either.
             Err(_) if line.split_whitespace().next() == Some("position") => {
                 self.is_refused = true;
-                Told::Else
+                Effect::Else
             }
-            _ => Told::Else,
+            _ => Effect::Else,
         }
     }
 }
 
-enum Told {
-    Go(Owed),
+enum Effect {
+    Go(ExpectedAnswer),
     IsReady,
     Else,
 }
@@ -141,7 +141,7 @@ fn lines(rng: &mut Rng, names: &[String]) -> Vec<String> {
         line = "isready".into();
     }
     let line = tame(&line);
-    if LEFT_ALONE.iter().any(|name| line.contains(name)) {
+    if EXCLUDED_OPTIONS.iter().any(|name| line.contains(name)) {
         return Vec::new();
     }
     let endless = line.starts_with("go ") && (line.contains("ponder") || line.contains("infinite"));
@@ -151,8 +151,8 @@ fn lines(rng: &mut Rng, names: &[String]) -> Vec<String> {
     }
 }
 
-/// Checks every line that the program says, and tells of each `readyok`.
-fn listen(output: ChildStdout, owed: &Receiver<Owed>, ready: &Sender<()>) -> usize {
+/// Checks every line of the program's output, and signals each `readyok`.
+fn listen(output: ChildStdout, expected: &Receiver<ExpectedAnswer>, ready: &Sender<()>) -> usize {
     let mut answers = 0;
     for line in BufReader::new(output).lines() {
         let line = line.unwrap();
@@ -161,7 +161,8 @@ fn listen(output: ChildStdout, owed: &Receiver<Owed>, ready: &Sender<()>) -> usi
             "{line}"
         );
         if line.starts_with("bestmove") {
-            owed.try_recv()
+            expected
+                .try_recv()
                 .expect("an answer that nobody asked for")
                 .check(&line);
             answers += 1;
@@ -170,11 +171,11 @@ fn listen(output: ChildStdout, owed: &Receiver<Owed>, ready: &Sender<()>) -> usi
             let _ = ready.send(());
         }
     }
-    assert!(owed.try_recv().is_err(), "a search was not answered");
+    assert!(expected.try_recv().is_err(), "a search was not answered");
     answers
 }
 
-/// The most memory that a process has had, in KiB.
+/// Peak memory of a process, in KiB.
 fn peak(child: &Child) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
@@ -185,7 +186,7 @@ fn options_to_set() -> Vec<String> {
     let rows = Options::default().rows();
     let names = rows.iter().map(|row| row.name.to_owned());
     names
-        .filter(|name| !LEFT_ALONE.iter().any(|other| name.contains(other)))
+        .filter(|name| !EXCLUDED_OPTIONS.iter().any(|other| name.contains(other)))
         .collect()
 }
 
@@ -202,9 +203,9 @@ fn the_program_answers_every_go_and_every_isready() {
         .unwrap();
     let mut input = child.stdin.take().unwrap();
     let output = child.stdout.take().unwrap();
-    let (owe, owed) = mpsc::channel();
+    let (owe, expected) = mpsc::channel();
     let (tell, ready) = mpsc::channel();
-    let listener = thread::spawn(move || listen(output, &owed, &tell));
+    let listener = thread::spawn(move || listen(output, &expected, &tell));
     let mut model = Model {
         position: History::default(),
         is_refused: false,
@@ -215,13 +216,13 @@ fn the_program_answers_every_go_and_every_isready() {
         let mut waiting = 1;
         for _ in 0..BATCH.min(total - sent) {
             for line in lines(&mut rng, &names) {
-                match model.hear(&line) {
-                    Told::Go(owed) => {
-                        owe.send(owed).unwrap();
+                match model.apply(&line) {
+                    Effect::Go(expected) => {
+                        owe.send(expected).unwrap();
                         searches += 1;
                     }
-                    Told::IsReady => waiting += 1,
-                    Told::Else => {}
+                    Effect::IsReady => waiting += 1,
+                    Effect::Else => {}
                 }
                 text += &line;
                 text.push('\n');
@@ -229,12 +230,12 @@ fn the_program_answers_every_go_and_every_isready() {
             }
         }
         text += "isready\n";
-        // What is wrong is told by the listener.
+        // The listener reports wrong answers.
         if input.write_all(text.as_bytes()).is_err() {
             break;
         }
         for _ in 0..waiting {
-            if ready.recv_timeout(PATIENCE).is_err() {
+            if ready.recv_timeout(TIMEOUT).is_err() {
                 let _ = child.kill();
                 let answers = listener.join().expect("a wrong answer, see above");
                 panic!("no readyok after {sent} lines and {answers} answers");

@@ -19,7 +19,7 @@ fn set(session: &mut Session, name: &str, value: &str) {
 
 /// The error that this leads to, which is the only thing said until the engine is ready.
 fn error_before_ready(session: &mut Session) -> String {
-    let lines = session.ask("position startpos");
+    let lines = session.send_and_sync("position startpos");
     assert_eq!(lines.len(), 1, "{lines:?}");
     let error = lines[0].strip_prefix("info string error: ");
     error.unwrap_or_else(|| panic!("{lines:?}")).to_owned()
@@ -40,7 +40,7 @@ fn assert_stands_in(session: &mut Session) {
 }
 
 fn assert_searches(session: &mut Session) -> Vec<String> {
-    assert_eq!(session.ask("position startpos"), [""; 0]);
+    assert_eq!(session.send_and_sync("position startpos"), [""; 0]);
     let (best, lines) = session.go("go nodes 3");
     assert_ne!(best, "(none)", "{lines:?}");
     lines
@@ -57,7 +57,7 @@ fn sessions() -> Vec<Session> {
                 "WeightsFile",
                 &format!("{NETWORKS}/tiny.onnx"),
             );
-            let said = session.ask("position startpos");
+            let said = session.send_and_sync("position startpos");
             if backend != "rten" && said.iter().any(|line| line.contains("ONNX Runtime")) {
                 crate::common::skipped(&said.join(" "));
                 return None;
@@ -98,7 +98,7 @@ fn a_network_that_breaks_during_the_search_ends_only_the_search() {
             &format!("{NETWORKS}/late-nan.onnx"),
         );
         // All is well in the starting position.
-        assert_eq!(session.ask("position startpos"), [""; 0]);
+        assert_eq!(session.send_and_sync("position startpos"), [""; 0]);
         let (best, lines) = session.go("go nodes 100");
         // What was found by then is played; what is wrong is said once, and so is every other line.
         assert_ne!(best, "(none)", "{lines:?}");
@@ -206,9 +206,9 @@ fn a_network_of_people_that_cannot_be_had_is_named_with_its_option() {
             fs::write(&file, bytes).unwrap();
         }
         session.send("position startpos moves e2e4 e7e5");
-        for &ask in asked {
-            session.send(ask);
-            let end = if ask == "isready" {
+        for &send_and_sync in asked {
+            session.send(send_and_sync);
+            let end = if send_and_sync == "isready" {
                 "readyok"
             } else {
                 "bestmove"
@@ -216,7 +216,7 @@ fn a_network_of_people_that_cannot_be_had_is_named_with_its_option() {
             let lines = session.until(end);
             let begin = "info string error: HumanWeights: ";
             let error = lines.iter().find(|line| line.starts_with(begin));
-            let error = error.unwrap_or_else(|| panic!("{ask}: {lines:?}"));
+            let error = error.unwrap_or_else(|| panic!("{send_and_sync}: {lines:?}"));
             assert!(error.contains(name) && error.contains(what), "{error}");
             if let Some(answer) = lines.last().unwrap().strip_prefix("bestmove ") {
                 let best: UciMove = answer.split(' ').next().unwrap().parse().unwrap();
@@ -229,7 +229,7 @@ fn a_network_of_people_that_cannot_be_had_is_named_with_its_option() {
     }
     // Above the ratings of people nobody asks for the file.
     set(&mut session, "UCI_Elo", "2100");
-    assert_eq!(session.ask("position startpos"), [""; 0]);
+    assert_eq!(session.send_and_sync("position startpos"), [""; 0]);
     let (best, lines) = session.go("go nodes 3");
     assert_ne!(best, "(none)", "{lines:?}");
     assert!(
@@ -304,7 +304,7 @@ fn lc0s_backends_are_known_and_what_is_taken_is_reported() {
     }
     set(&mut session, "Backend", "trivial");
     expected.push("info string backend trivial is one of lc0: taking hash".into());
-    assert_eq!(session.ask("position startpos"), expected);
+    assert_eq!(session.send_and_sync("position startpos"), expected);
     let (best, lines) = session.go("go nodes 3");
     assert!(best != "(none)" && lines[0].contains("hash"), "{lines:?}");
     session.end();
@@ -335,7 +335,7 @@ fn a_gpu_that_is_not_there_is_missed_clearly_and_never_replaced() {
     ];
     for backend in ["cuda", "tensorrt"] {
         let mut session = Session::with(&[&arguments[..], &["--backend", backend]].concat());
-        let said = session.ask("position startpos");
+        let said = session.send_and_sync("position startpos");
         if said.is_empty() {
             crate::common::skipped(&format!("{backend} works here"));
             continue;
@@ -369,9 +369,9 @@ fn a_backend_that_is_missing_gives_the_same_reason_every_time() {
     for backend in ["tensorrt", "cuda", "openvino"] {
         let [first, second] = [(); 2].map(|()| {
             set(&mut session, "Backend", "rten");
-            assert!(session.ask("position startpos").is_empty());
+            assert!(session.send_and_sync("position startpos").is_empty());
             set(&mut session, "Backend", backend);
-            session.ask("position startpos")
+            session.send_and_sync("position startpos")
         });
         assert_eq!(first, second, "{backend}");
     }

@@ -1,4 +1,4 @@
-//! Sessions of ONNX Runtime as GPUs get them, as far as a CPU can show: one for each batch size, smaller batches padded.
+//! Sessions of ONNX Runtime as on GPUs, as far as a CPU can show: one for each batch size, smaller batches padded.
 
 use std::{path::Path, sync::Arc};
 
@@ -21,10 +21,10 @@ use scorn::{
 
 const TINY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/networks/tiny.onnx");
 
-/// Long after the last capture or pawn's move, without the right to castle on one side.
+/// Long after the last capture or pawn move, without castling rights on one side.
 const LATE: &str = "r3k2r/1p3ppp/p1n2n2/2b1p3/4P3/2N2N2/PPP2PPP/R1B1K2R b Kq - 37 61";
 
-/// ONNX Runtime, unless it is not installed here.
+/// ONNX Runtime, unless it is not installed.
 fn runtime() -> Option<Runtime> {
     let opened = Runtime::open("");
     opened
@@ -58,7 +58,7 @@ fn settings(batch_sizes: &[usize], session_per_size: bool, is_lazy: bool) -> Ses
     }
 }
 
-/// What a session says about the first `rows` positions: policy, and W/D/L or value.
+/// The output of a session for the first `rows` positions: policy, and W/D/L or value.
 fn said(
     session: &mut impl DeviceSession,
     model: &OnnxModel,
@@ -79,12 +79,12 @@ fn said(
     [outputs.policy, values]
 }
 
-/// The largest difference between the same numbers of two sessions.
+/// The largest difference between the outputs of two sessions.
 fn distance(one: &[Vec<f32>; 2], other: &[Vec<f32>; 2]) -> f32 {
     let lengths = |said: &[Vec<f32>; 2]| said.each_ref().map(Vec::len);
     assert_eq!(lengths(one), lengths(other));
     let pairs = one.iter().flatten().zip(other.iter().flatten());
-    // Not a number is not near anything.
+    // NaN is not close to anything.
     let differences = pairs.map(|(a, b)| match (a - b).abs() {
         difference if difference.is_nan() => f32::INFINITY,
         difference => difference,
@@ -93,7 +93,7 @@ fn distance(one: &[Vec<f32>; 2], other: &[Vec<f32>; 2]) -> f32 {
 }
 
 #[test]
-fn a_session_for_each_batch_size_says_what_one_for_all_says() {
+fn a_session_per_batch_size_gives_the_same_output() {
     let Some(runtime) = runtime() else { return };
     let model = Arc::new(read_onnx(&std::fs::read(TINY).unwrap()).unwrap());
     let inputs = positions(Encoding::of(&model), None, 8);
@@ -110,7 +110,7 @@ fn a_session_for_each_batch_size_says_what_one_for_all_says() {
             let expected = said(&mut any, &model, &inputs, rows);
             let largest = distance(&expected, &said(&mut fixed, &model, &inputs, rows));
             assert!(largest < 1e-4, "{rows} positions: {largest}");
-            // What was run is not cold any more.
+            // A session that has run is not cold any more.
             assert_eq!(fixed.cold_size(8), cold);
         }
         let too_many = inputs.rows(Encoding::of(&model).layout(), 0..8);
@@ -121,18 +121,18 @@ fn a_session_for_each_batch_size_says_what_one_for_all_says() {
 }
 
 #[test]
-fn sizes_that_no_search_uses_are_made_only_where_they_cost_nothing() {
+fn unused_batch_sizes_are_created_only_if_cheap() {
     let Some(runtime) = runtime() else { return };
     let model = Arc::new(read_onnx(&std::fs::read(TINY).unwrap()).unwrap());
     let inputs = positions(Encoding::of(&model), None, 2);
     for session_per_size in [false, true] {
-        // A search with batches of at most two: what else is there to be warmed up?
+        // A search with batches of at most two: what else is warmed up?
         for (is_lazy, cold) in [(false, Some(8)), (true, None)] {
             let settings = settings(&[2, 8], session_per_size, is_lazy);
             let mut session = create(&runtime, &model, &settings).unwrap();
             said(&mut session, &model, &inputs, 2);
             assert_eq!(session.cold_size(2), cold);
-            // Larger batches are still possible, and new.
+            // Larger batches are still possible, but cold.
             assert_eq!(session.cold_size(3), Some(8));
         }
     }
@@ -167,7 +167,7 @@ fn models() -> Vec<(String, OnnxModel)> {
 }
 
 #[test]
-fn a_model_that_unpacks_its_planes_says_the_same() {
+fn a_model_that_unpacks_planes_gives_the_same_output() {
     let Some(runtime) = runtime() else { return };
     for (name, plain) in models() {
         let layout = Encoding::of(&plain).layout();

@@ -158,7 +158,7 @@ fn an_infinite_analysis_has_no_contempt_and_reports_it() {
     assert!(is_reported(&analyse(&mut session)));
     session.send("setoption name ContemptMode value white_side_analysis");
     assert!(!is_reported(&analyse(&mut session)));
-    let refused = session.ask("setoption name Contempt value much");
+    let refused = session.send_and_sync("setoption name Contempt value much");
     assert!(
         refused
             .iter()

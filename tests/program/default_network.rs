@@ -196,7 +196,7 @@ fn the_sparse_network_says_the_same_on_the_backends_of_dense_ones() {
 #[test]
 fn a_limit_on_the_speed_does_not_end_a_search_at_its_root() {
     let mut session = Session::with(&["--threads", "1", "--nps-limit", "20000"]);
-    session.ask("position startpos");
+    session.send_and_sync("position startpos");
     let (best, lines) = session.go("go nodes 300");
     assert_ne!(best, "(none)");
     let last = lines.iter().rfind(|line| line.contains(" nodes ")).unwrap();

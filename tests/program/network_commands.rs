@@ -184,7 +184,7 @@ fn tune_writes_a_configuration_that_the_program_reads() {
     let mut session = Session::with(&["--config", file, "--weights", TINY]);
     let (_, lines) = session.go("go nodes 1");
     assert!(lines[0].starts_with("info string rten"), "{lines:?}");
-    let options = session.ask("uci");
+    let options = session.send_and_sync("uci");
     let threads = options.iter().find(|line| line.contains("name Threads "));
     let tuned = std::fs::read_to_string(file).unwrap();
     let tuned = tuned

@@ -262,11 +262,11 @@ fn profile_lines(lines: &[String]) -> Vec<&str> {
 #[test]
 fn a_game_at_odds_is_recognised_and_the_next_game_forgets_it() {
     let mut session = Session::new();
-    assert!(profile_lines(&session.ask("position startpos moves e2e4")).is_empty());
-    let lines = session.ask(&format!("position fen {QUEEN}"));
+    assert!(profile_lines(&session.send_and_sync("position startpos moves e2e4")).is_empty());
+    let lines = session.send_and_sync(&format!("position fen {QUEEN}"));
     assert_eq!(profile_lines(&lines), ["odds given: ScLimit 200"]);
     // Said once.
-    let lines = session.ask(&format!("position fen {QUEEN} moves e2e4 e7e5"));
+    let lines = session.send_and_sync(&format!("position fen {QUEEN} moves e2e4 e7e5"));
     assert!(profile_lines(&lines).is_empty());
     // The limit is in force.
     session.send("setoption name ShowObjective value true");
@@ -288,22 +288,22 @@ fn a_game_at_odds_is_recognised_and_the_next_game_forgets_it() {
         "{lines:?}"
     );
     session.send("setoption name UCI_Opponent value none 1000 human Somebody");
-    let lines = session.ask(&format!("position fen {QUEEN}"));
+    let lines = session.send_and_sync(&format!("position fen {QUEEN}"));
     assert_eq!(
         profile_lines(&lines),
         ["odds given + known opponent: OpponentWeights <built in human 1100>, ScLimit 28"]
     );
     // A program of that rating plays like no person.
     session.send("setoption name UCI_Opponent value none 1000 computer Something");
-    let lines = session.ask(&format!("position fen {QUEEN}"));
+    let lines = session.send_and_sync(&format!("position fen {QUEEN}"));
     assert_eq!(profile_lines(&lines), ["odds given: ScLimit 200"]);
-    let lines = session.ask("position startpos");
+    let lines = session.send_and_sync("position startpos");
     assert_eq!(
         profile_lines(&lines),
         ["none: the options are as they were set"]
     );
     session.send("setoption name UCI_AnalyseMode value true");
-    assert!(profile_lines(&session.ask(&format!("position fen {QUEEN}"))).is_empty());
+    assert!(profile_lines(&session.send_and_sync(&format!("position fen {QUEEN}"))).is_empty());
     session.end();
 }
 
@@ -373,12 +373,12 @@ fn one_session_plays_all_published_odds_with_both_colours_against_anybody() {
                     "setoption name UCI_Opponent value none {rating} human Somebody"
                 ));
                 let advantage = 2200 - rating as i32;
-                let before =
-                    session.ask(&format!("setoption name UCI_RatingAdv value {advantage}"));
+                let before = session
+                    .send_and_sync(&format!("setoption name UCI_RatingAdv value {advantage}"));
                 // What the last game has set is gone, and that is said.
                 let was_set = before.iter().any(|line| line.contains("profile"));
                 assert!(before.len() == usize::from(was_set), "{place}: {before:?}");
-                let lines = session.ask(&format!("position fen {fen}{moves}"));
+                let lines = session.send_and_sync(&format!("position fen {fen}{moves}"));
                 let deficit = ahead(&fen) * side.fold_wb(1, -1);
                 let expected = expected(deficit, rating);
                 assert_eq!(
@@ -404,17 +404,17 @@ fn one_session_plays_all_published_odds_with_both_colours_against_anybody() {
 fn what_was_set_by_hand_stays() {
     let mut session = Session::with(&["-b", "hash", "--sc-limit", "60"]);
     session.send("setoption name UCI_Opponent value none 1500 human Somebody");
-    let lines = session.ask(&format!("position fen {QUEEN}"));
+    let lines = session.send_and_sync(&format!("position fen {QUEEN}"));
     assert_eq!(
         profile_lines(&lines),
         [
             "odds given + known opponent: OpponentWeights <built in human 1500>; unchanged: ScLimit (set by user)"
         ]
     );
-    session.ask("setoption name ScLimit value 1000000000");
-    session.ask("ucinewgame");
+    session.send_and_sync("setoption name ScLimit value 1000000000");
+    session.send_and_sync("ucinewgame");
     session.send("setoption name ShowObjective value true");
-    session.ask(&format!("position fen {QUEEN}"));
+    session.send_and_sync(&format!("position fen {QUEEN}"));
     let (_, lines) = session.go("go nodes 2000");
     // Plain PUCT: nobody speaks of traps.
     assert!(
@@ -425,7 +425,7 @@ fn what_was_set_by_hand_stays() {
     // Whom the user expects is expected, whoever it is by the rating.
     let mut session = Session::with(&["-b", "hash", "--opponent-rating", "1900"]);
     session.send("setoption name UCI_Opponent value none 1500 human Somebody");
-    let lines = session.ask(&format!("position fen {QUEEN}"));
+    let lines = session.send_and_sync(&format!("position fen {QUEEN}"));
     assert_eq!(
         profile_lines(&lines),
         [
@@ -434,7 +434,7 @@ fn what_was_set_by_hand_stays() {
     );
     session.end();
     let mut session = Session::with(&["-b", "hash", "--profiles", "off"]);
-    assert!(profile_lines(&session.ask(&format!("position fen {QUEEN}"))).is_empty());
+    assert!(profile_lines(&session.send_and_sync(&format!("position fen {QUEEN}"))).is_empty());
     session.end();
 }
 
@@ -463,7 +463,7 @@ fn the_clock_of_the_first_search_counts_for_the_game() {
     fs::write(&file, "[[profile]]\nset = { What = 1 }").unwrap();
     let other = folder.path().join("other.toml");
     fs::write(&other, "[[profile]]\nset = { What = 1 }").unwrap();
-    let lines = session.ask(&format!(
+    let lines = session.send_and_sync(&format!(
         "setoption name Profiles value {}",
         other.display()
     ));

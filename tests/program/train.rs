@@ -232,7 +232,7 @@ fn played_with(network: &Path) {
             ]
             .concat(),
         );
-        let lines = session.ask("ucinewgame");
+        let lines = session.send_and_sync("ucinewgame");
         (session, lines)
     };
     let search = |options: &[&str]| {
@@ -256,7 +256,7 @@ fn played_with(network: &Path) {
         "{lines:?}"
     );
     let mut refused = Session::with(&["--backend=sparse", "--weights=<built in dense>"]);
-    let lines = refused.ask("ucinewgame");
+    let lines = refused.send_and_sync("ucinewgame");
     assert!(
         lines
             .iter()
@@ -310,7 +310,7 @@ fn a_network_recommends_constants_and_the_user_decides() {
     );
     // In a chess program it is told.
     let mut session = Session::with(&["--weights", network, "--cpuct", "2"]);
-    session.ask("position startpos");
+    session.send_and_sync("position startpos");
     let (_, lines) = session.go("go nodes 2");
     let told = "the network recommends CPuct 2.5 (user: 2), FpuValue 0.5";
     assert!(lines.iter().any(|line| line.contains(told)), "{lines:?}");
@@ -348,7 +348,7 @@ fn a_network_that_is_found_recommends_as_a_named_one_and_a_person_in_its_place_d
         "<built in human {maia}>",
     ];
     let mut session = Session::with(&person);
-    session.ask("position startpos");
+    session.send_and_sync("position startpos");
     let (_, lines) = session.go("go nodes 2");
     let is_reported = |text: &str| lines.iter().any(|line| line.contains(text));
     assert!(

@@ -1,4 +1,4 @@
-//! Scripted conversations with the real program, with the hash backend.
+//! Scripted sessions with the real program, with the hash backend.
 
 use std::{
     io::Write,
@@ -15,7 +15,7 @@ fn assert_legal(fen: Option<&str>, moves: &str, best: &str) {
     setup::parse_move(history.position(), best).unwrap();
 }
 
-/// What fastchess's compliance test looks at.
+/// The checks of fastchess's compliance test.
 fn assert_last_info(lines: &[String]) {
     let info = lines
         .iter()
@@ -40,7 +40,7 @@ fn assert_last_info(lines: &[String]) {
 }
 
 #[test]
-fn tells_practical_and_objective_values_when_asked() {
+fn prints_practical_and_objective_values_on_request() {
     let mut session = Session::with(&["-b", "hash", "--sc-limit", "20"]);
     session.send("go nodes 2000");
     let lines = session.until("bestmove");
@@ -59,7 +59,7 @@ fn tells_practical_and_objective_values_when_asked() {
 }
 
 #[test]
-fn introduces_itself() {
+fn identifies_itself() {
     let mut session = Session::with(&[]);
     session.send("uci");
     let lines = session.until("uciok");
@@ -84,11 +84,11 @@ fn introduces_itself() {
 }
 
 #[test]
-fn complies() {
+fn complies_with_uci() {
     let mut session = Session::new();
     session.send("uci");
     session.until("uciok");
-    session.ask("ucinewgame");
+    session.send_and_sync("ucinewgame");
     let black = "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1";
     for (position, fen, go) in [
         ("position startpos".to_owned(), None, "go wtime 100"),
@@ -115,12 +115,12 @@ fn complies() {
         ("position startpos".to_owned(), None, "go nodes 1"),
         ("position startpos".to_owned(), None, "go movetime 20"),
     ] {
-        session.ask(&position);
+        session.send_and_sync(&position);
         let (best, lines) = session.go(go);
         assert_legal(fen, "", &best);
         assert_last_info(&lines);
     }
-    session.ask("ucinewgame");
+    session.send_and_sync("ucinewgame");
     session.send("position startpos");
     session.send("position startpos moves e2e4 e7e5");
     let (best, lines) = session.go("go wtime 100 btime 100");
@@ -133,7 +133,7 @@ fn complies() {
 #[test]
 fn answers_while_searching() {
     let mut session = Session::new();
-    session.ask("position startpos");
+    session.send_and_sync("position startpos");
     session.send("go infinite");
     for _ in 0..3 {
         session.send("isready");
@@ -142,16 +142,16 @@ fn answers_while_searching() {
     session.send("stop");
     let best = session.until("bestmove").pop().unwrap();
     assert_legal(None, "", best.split(' ').nth(1).unwrap());
-    // A second stop, or a ponderhit, without a search is nothing.
-    assert!(session.ask("stop").is_empty());
-    assert!(session.ask("ponderhit").is_empty());
-    // Stopped before it can have begun.
+    // A second stop, or a ponderhit, without a search has no effect.
+    assert!(session.send_and_sync("stop").is_empty());
+    assert!(session.send_and_sync("ponderhit").is_empty());
+    // Stopped before it can have started.
     for _ in 0..20 {
         session.send("ucinewgame\ngo infinite\nstop");
         let best = session.until("bestmove").pop().unwrap();
         assert_legal(None, "", best.split(' ').nth(1).unwrap());
     }
-    // A new search ends an endless one.
+    // A new search ends an infinite one.
     session.send("go infinite\ngo infinite\ngo nodes 10");
     for _ in 0..3 {
         session.until("bestmove");
@@ -165,7 +165,7 @@ fn answers_while_searching() {
 #[test]
 fn bad_input_is_reported_and_breaks_nothing() {
     let mut session = Session::new();
-    session.ask("position startpos moves e2e4");
+    session.send_and_sync("position startpos moves e2e4");
     let fen = session.fen();
     for bad in [
         "position",
@@ -189,12 +189,12 @@ fn bad_input_is_reported_and_breaks_nothing() {
         "xyzzy",
         "\u{0}\u{1}",
     ] {
-        let lines = session.ask(bad);
+        let lines = session.send_and_sync(bad);
         assert_eq!(lines.len(), 1, "{bad}: {lines:?}");
         assert!(lines[0].starts_with("info string "), "{bad}: {lines:?}");
     }
-    assert!(session.ask("   ").is_empty());
-    session.ask("position startpos moves e2e4");
+    assert!(session.send_and_sync("   ").is_empty());
+    session.send_and_sync("position startpos moves e2e4");
     assert_eq!(session.fen(), fen);
     let (best, _) = session.go("go nodes 50");
     assert_legal(None, "e2e4", &best);
@@ -217,12 +217,12 @@ fn finished_games_have_no_best_move() {
         );
         assert_last_info(&lines);
         assert!(lines.iter().any(|l| l.contains(&format!("score {score}"))));
-        // An endless search still waits for its end.
-        session.ask("go infinite");
+        // An infinite search still waits for `stop`.
+        session.send_and_sync("go infinite");
         session.send("stop");
         assert_eq!(session.until("bestmove").pop().unwrap(), "bestmove (none)");
     }
-    // Draws that somebody has to claim still have moves.
+    // Draws that have to be claimed still have moves.
     let shuffle = "g1f3 g8f6 f3g1 f6g8 ".repeat(3);
     for (fen, moves) in [
         ("8/8/4k3/8/8/4K3/8/7N w - - 120 90", ""),
@@ -236,7 +236,7 @@ fn finished_games_have_no_best_move() {
 }
 
 #[test]
-fn castling_is_written_as_the_mode_demands() {
+fn castling_is_printed_as_the_mode_demands() {
     let mut session = Session::new();
     let fen = "r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1";
     for (mode, first, second) in [("false", "e1g1", "e8c8"), ("true", "e1h1", "e8a8")] {
@@ -253,9 +253,9 @@ fn castling_is_written_as_the_mode_demands() {
     let chess960 = "1r2kr2/pppppppp/8/8/8/8/PPPPPPPP/1R2KR2 w FBfb - 0 1";
     session.send(&format!("position fen {chess960}"));
     assert_eq!(session.go("go nodes 10 searchmoves e1f1").0, "e1f1");
-    // In standard mode e1f1 would read as a king's move: the position is refused, with what to do.
+    // In standard mode e1f1 would be a king's move: the position is refused, with advice.
     session.send("setoption name UCI_Chess960 value false");
-    let lines = session.ask(&format!("position fen {chess960}"));
+    let lines = session.send_and_sync(&format!("position fen {chess960}"));
     assert!(lines[0].contains("UCI_Chess960"), "{lines:?}");
     assert_eq!(session.go("go nodes 10").0, "(none)");
 }
@@ -265,8 +265,8 @@ fn ponders() {
     let mut session = Session::new();
     session.send("setoption name Ponder value true");
     session.send("position startpos moves e2e4 e7e5");
-    // The guess was right: one answer, to the real search.
-    session.ask("go ponder nodes 500");
+    // Ponder hit: one answer, to the real search.
+    session.send_and_sync("go ponder nodes 500");
     session.send("ponderhit");
     let lines = session.until("bestmove");
     assert_legal(
@@ -274,7 +274,7 @@ fn ponders() {
         "e2e4 e7e5",
         lines.last().unwrap().split(' ').nth(1).unwrap(),
     );
-    // What is told while pondering is about the position after the guess.
+    // Reports while pondering are about the position after the expected reply.
     for line in lines.iter().filter(|l| l.contains(" pv ")) {
         let first = line
             .split(" pv ")
@@ -285,11 +285,11 @@ fn ponders() {
             .unwrap();
         assert_legal(None, "e2e4 e7e5", first);
     }
-    // It was wrong: an answer that is legal where the GUI thinks we are, then the real position.
-    // What was thought about the real reply is not lost, once there was time to think about it at all.
+    // Ponder miss: an answer that is legal in the GUI's position, then the real position. Visits of the real reply
+    // are reused, if there are any.
     let is_kept = (0..100).any(|attempt| {
         session.send("position startpos moves e2e4 e7e5");
-        session.ask("go ponder wtime 1000 btime 1000");
+        session.send_and_sync("go ponder wtime 1000 btime 1000");
         std::thread::sleep(std::time::Duration::from_millis(10 * attempt));
         session.send("stop");
         let best = session.until("bestmove").pop().unwrap();
@@ -301,33 +301,33 @@ fn ponders() {
     assert!(is_kept);
     let (best, _) = session.go("go wtime 300 btime 300");
     assert_legal(None, "e2e4 c7c5", &best);
-    // Hit and stopped at once.
+    // Ponder hit and immediate stop.
     for _ in 0..10 {
         session.send("go ponder infinite\nponderhit\nstop");
         let best = session.until("bestmove").pop().unwrap();
         assert_legal(None, "e2e4 c7c5", best.split(' ').nth(1).unwrap());
     }
-    // A stop is about the last search that was asked for.
+    // A stop applies to the last requested search.
     session.send("go infinite\nstop\ngo infinite\nstop");
     for _ in 0..2 {
         let best = session.until("bestmove").pop().unwrap();
         assert_legal(None, "e2e4 c7c5", best.split(' ').nth(1).unwrap());
     }
-    // Without a move there is nothing to guess; and the game may be over after the guess.
+    // Without a move there is nothing to ponder on; and the game may be over after the expected reply.
     for position in [
         "position startpos",
         "position startpos moves f2f3 e7e5 g2g4 d8h4",
     ] {
         session.send(position);
-        session.ask("go ponder movetime 10");
+        session.send_and_sync("go ponder movetime 10");
         session.send("ponderhit");
         session.until("bestmove");
     }
-    assert!(session.ask("").is_empty());
+    assert!(session.send_and_sync("").is_empty());
 }
 
 #[test]
-fn considers_the_moves_it_is_reported_to() {
+fn considers_only_searchmoves() {
     let mut session = Session::new();
     session.send("position startpos");
     for m in ["a2a3", "h2h4", "b1c3"] {
@@ -339,7 +339,7 @@ fn considers_the_moves_it_is_reported_to() {
     let (best, lines) = session.go("go nodes 40 sideways searchmoves a2a3");
     assert_eq!(best, "a2a3");
     assert!(lines[0].contains("'sideways' is not understood"));
-    // A mate that may not be played ends nothing.
+    // A mate that may not be played ends no search.
     session.send("position fen 6k1/5ppp/8/8/8/8/8/R3K2R w KQ - 0 1");
     assert_eq!(session.go("go nodes 3000").0, "a1a8");
     let (best, lines) = session.go("go nodes 4000 searchmoves h1h2 h1h3");
@@ -355,7 +355,7 @@ fn considers_the_moves_it_is_reported_to() {
         let text = format!(" multipv {index} ");
         assert!(lines.iter().any(|l| l.contains(&text)), "{text}");
     }
-    // Nothing is told of moves that nobody looked at: here the mate ends the search.
+    // Unvisited moves are not reported: here the mate ends the search.
     session.send("setoption name MultiPV value 500");
     session.send("position fen 7k/8/5KQ1/8/8/8/8/8 w - - 0 1");
     let (_, lines) = session.go("go nodes 5000");
@@ -367,15 +367,15 @@ fn considers_the_moves_it_is_reported_to() {
 }
 
 #[test]
-fn a_person_who_asks_for_help_gets_it() {
+fn help_prints_help() {
     let mut session = Session::new();
-    let told = session.ask("help");
+    let told = session.send_and_sync("help");
     assert!(
         told.iter()
             .any(|line| line.contains("position startpos moves")),
         "{told:?}"
     );
-    let told = session.ask("position startpos e2e4");
+    let told = session.send_and_sync("position startpos e2e4");
     assert!(
         told[0].contains("'e2e4' is not understood (moves follow"),
         "{told:?}"
@@ -384,7 +384,7 @@ fn a_person_who_asks_for_help_gets_it() {
 }
 
 #[test]
-fn limits_nodes_for_guis_that_cannot() {
+fn node_limits_replace_missing_gui_limits() {
     let mut session = Session::new();
     session.send("setoption name NodeLimit value 1");
     let (_, lines) = session.go("go wtime 600000 btime 600000");
@@ -393,21 +393,21 @@ fn limits_nodes_for_guis_that_cannot() {
     session.send("ucinewgame");
     let (_, lines) = session.go("go movetime 600000");
     assert!(lines.iter().any(|l| l.contains(" nodes 200 ")), "{lines:?}");
-    // Nothing at all is no limit that a move could be found with.
+    // A limit of zero still finds a move.
     session.send("setoption name NodesAsPlayouts value true");
     session.send("ucinewgame");
     assert_legal(None, "", &session.go("go nodes 0").0);
     session.send("setoption name NodesPerSecondLimit value 1e-20");
-    session.ask("go infinite");
+    session.send_and_sync("go infinite");
     session.send("stop");
     let best = session.until("bestmove").pop().unwrap();
     assert_legal(None, "", best.split(' ').nth(1).unwrap());
 }
 
 #[test]
-fn a_bad_network_is_an_error_and_not_the_end() {
+fn a_bad_network_is_an_error_but_not_fatal() {
     let mut session = Session::with(&["--backend", "nosuch"]);
-    session.ask("position startpos");
+    session.send_and_sync("position startpos");
     let (best, lines) = session.go("go nodes 10");
     assert_legal(None, "", &best);
     assert!(
@@ -419,7 +419,7 @@ fn a_bad_network_is_an_error_and_not_the_end() {
 }
 
 #[test]
-fn works_off_a_file() {
+fn executes_a_file_of_commands() {
     let mut session = Session::new();
     session.send(
         "uci\nposition startpos\ngo nodes 300\nposition startpos moves e2e4\ngo nodes 300\n\
@@ -434,7 +434,7 @@ fn works_off_a_file() {
 }
 
 #[test]
-fn a_wait_holds_quit_back() {
+fn a_wait_defers_quit() {
     let searched = |commands: &str, nodes: &str| {
         let mut session = Session::new();
         session.send(commands);
@@ -442,16 +442,16 @@ fn a_wait_holds_quit_back() {
         lines.iter().any(|line| line.contains(nodes))
     };
     assert!(searched("go nodes 300000\nwait\nquit", " nodes 300000 "));
-    // Only as long as it is waited for.
+    // Only until it has ended.
     let twice = "go nodes 300\nwait\ngo nodes 3000000\nquit";
     assert!(!searched(twice, " nodes 3000000 "));
     assert!(!searched("go nodes 3000000\nquit", " nodes 3000000 "));
-    // Nobody waits for what has no end.
+    // An infinite search is not waited for.
     searched("go infinite\nwait\nquit", "");
 }
 
 #[test]
-fn a_stop_leaves_alone_what_is_waited_for_before_the_search_that_it_is_about() {
+fn a_stop_applies_only_to_the_last_search() {
     let mut session = Session::new();
     session.send("go nodes 300000\nwait\ngo infinite\nstop");
     let lines = session.end();
@@ -463,7 +463,7 @@ fn a_stop_leaves_alone_what_is_waited_for_before_the_search_that_it_is_about() {
             .count(),
         2
     );
-    // Without a later search it is about the one that runs.
+    // Without a later search it applies to the running one.
     let mut session = Session::new();
     session.send("go nodes 30000000\nwait\nstop");
     let lines = session.end();
@@ -471,7 +471,7 @@ fn a_stop_leaves_alone_what_is_waited_for_before_the_search_that_it_is_about() {
 }
 
 #[test]
-fn leaves_quietly_when_nobody_listens() {
+fn exits_quietly_when_the_reader_is_gone() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_scorn"))
         .args(["--backend", "hash"])
         .stdin(Stdio::piped())
@@ -492,7 +492,7 @@ fn writes_a_log() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let path = file.path().to_str().unwrap();
     let mut session = Session::new();
-    session.ask(&format!("setoption name LogFile value {path}"));
+    session.send_and_sync(&format!("setoption name LogFile value {path}"));
     session.go("go nodes 5");
     session.send("quit");
     session.end();
@@ -502,7 +502,7 @@ fn writes_a_log() {
         "{log}"
     );
     let mut session = Session::new();
-    let lines = session.ask("setoption name LogFile value /no/such/folder/log");
+    let lines = session.send_and_sync("setoption name LogFile value /no/such/folder/log");
     assert!(
         lines.iter().any(|l| l.contains("cannot write")),
         "{lines:?}"
@@ -512,7 +512,7 @@ fn writes_a_log() {
 #[test]
 fn plays_a_game_with_itself() {
     let mut session = Session::new();
-    session.ask("ucinewgame");
+    session.send_and_sync("ucinewgame");
     let mut moves = String::new();
     for ply in 0..120 {
         session.send(&format!("position startpos moves {moves}"));
@@ -532,7 +532,7 @@ fn plays_a_game_with_itself() {
 
 #[test]
 fn can_quit_and_search_while_the_network_is_loaded_and_warmed_up() {
-    // Without ONNX Runtime this is about the error instead.
+    // Without ONNX Runtime this tests the error instead.
     for backend in ["onnx-cpu", "rten"] {
         for commands in [
             "isready",
@@ -542,11 +542,11 @@ fn can_quit_and_search_while_the_network_is_loaded_and_warmed_up() {
         ] {
             let mut session = Session::with(&["--backend", backend, "--threads", "1"]);
             if backend == "onnx-cpu" {
-                // Fixed sizes are run in the background.
+                // Fixed batch sizes are warmed up in the background.
                 session.send("setoption name BackendOptions value batch=1/4/64/256");
             }
             session.send(commands);
-            // Of two answers either may come first.
+            // The two answers may come in either order.
             if commands == "isready" {
                 session.until("readyok");
             } else if commands.contains("nodes") {
@@ -559,7 +559,7 @@ fn can_quit_and_search_while_the_network_is_loaded_and_warmed_up() {
 }
 
 #[test]
-fn an_endless_analysis_says_whose_replies_are_modelled() {
+fn an_infinite_analysis_reports_whose_replies_are_modelled() {
     let mut session = Session::with(&["-b", "hash", "--sc-limit", "20"]);
     for (moves, them) in [("", "Black"), ("moves e2e4", "White")] {
         session.send(&format!("position startpos {moves}"));
@@ -576,12 +576,12 @@ fn an_endless_analysis_says_whose_replies_are_modelled() {
 }
 
 #[test]
-fn strength_is_limited_when_asked_for_and_analyses_are_not() {
+fn strength_limits_apply_to_games_and_not_to_analyses() {
     let mut session = Session::new();
     for (elo, most) in [(1200, 1), (1500, 32), (1700, 80)] {
         session.send("setoption name UCI_LimitStrength value true");
         session.send(&format!("setoption name UCI_Elo value {elo}"));
-        // Whoever asks again gets no stronger an answer.
+        // A repeated request does not give a stronger answer.
         for _ in 0..3 {
             let (best, lines) = session.go("go wtime 60000 btime 60000");
             assert_legal(None, "", &best);
@@ -590,7 +590,7 @@ fn strength_is_limited_when_asked_for_and_analyses_are_not() {
             let nodes: u32 = nodes.split(' ').next().unwrap().parse().unwrap();
             assert!(nodes <= most, "{nodes} nodes at {elo}");
         }
-        session.ask("ucinewgame");
+        session.send_and_sync("ucinewgame");
     }
     session.send("setoption name UCI_AnalyseMode value true");
     let (_, lines) = session.go("go nodes 500");
@@ -598,7 +598,7 @@ fn strength_is_limited_when_asked_for_and_analyses_are_not() {
         lines.iter().any(|line| line.contains(" nodes 500 ")),
         "{lines:?}"
     );
-    let lines = session.ask("setoption name UCI_Elo value 1000");
+    let lines = session.send_and_sync("setoption name UCI_Elo value 1000");
     assert!(lines[0].contains("from 1200 to 2200"), "{lines:?}");
     session.end();
 }
@@ -606,7 +606,7 @@ fn strength_is_limited_when_asked_for_and_analyses_are_not() {
 #[test]
 fn tablebases_are_opened_before_the_clock_runs() {
     let mut session = Session::new();
-    let told = session.ask("setoption name SyzygyPath value /no/such/folder");
+    let told = session.send_and_sync("setoption name SyzygyPath value /no/such/folder");
     let is_about_it = |line: &String| line.contains("/no/such/folder");
     assert!(told.iter().any(is_about_it), "{told:?}");
     let (_, lines) = session.go("go nodes 5");

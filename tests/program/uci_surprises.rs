@@ -1,5 +1,4 @@
-//! Where an engine may surprise its user: what the GUI sent is wrong, early, late or unusual. Conversations with the real
-//! program, with the hash backend.
+//! Wrong, early, late or unusual commands of GUIs. Sessions with the real program, with the hash backend.
 
 use std::{
     collections::HashSet,
@@ -15,33 +14,33 @@ fn set(session: &mut Session, name: &str, value: &str) {
     session.send(&format!("setoption name {name} value {value}"));
 }
 
-/// How many of the lines contain this.
+/// How many of the lines contain this text.
 fn count(lines: &[String], text: &str) -> usize {
     lines.iter().filter(|line| line.contains(text)).count()
 }
 
 #[test]
-fn after_a_refused_position_no_other_game_is_played_on() {
+fn after_a_refused_position_the_old_game_is_not_continued() {
     for bad in [
         "position startpos moves e2e4 e2e4",
         "position fen 8/8/8/8/8/8/8/8 w - - 0 1",
         "position fen",
     ] {
         let mut session = Session::new();
-        session.ask("position startpos moves d2d4");
-        assert_eq!(session.ask(bad).len(), 1);
+        session.send_and_sync("position startpos moves d2d4");
+        assert_eq!(session.send_and_sync(bad).len(), 1);
         for _ in 0..2 {
             let (best, lines) = session.go("go nodes 10");
             assert_eq!(best, "(none)", "{bad}");
             assert_eq!(count(&lines, "no search: the last position was refused"), 1);
         }
-        session.ask("position startpos");
+        session.send_and_sync("position startpos");
         assert_ne!(session.go("go nodes 10").0, "(none)");
     }
 }
 
 #[test]
-fn a_refused_position_is_about_the_searches_after_it() {
+fn a_refused_position_affects_only_later_searches() {
     for bad in ["position nonsense", "position startpos moves e2e5"] {
         let mut session = Session::new();
         for line in ["go infinite", "go nodes 10", bad, "go nodes 10", "stop"] {
@@ -55,9 +54,9 @@ fn a_refused_position_is_about_the_searches_after_it() {
 }
 
 #[test]
-fn a_go_that_is_not_understood_has_an_answer() {
+fn an_invalid_go_has_an_answer() {
     let mut session = Session::new();
-    session.ask("position startpos");
+    session.send_and_sync("position startpos");
     for line in [
         "go nodes abc",
         "go xyz",
@@ -67,7 +66,7 @@ fn a_go_that_is_not_understood_has_an_answer() {
         let (best, lines) = session.go(line);
         assert_ne!(best, "(none)", "{line}");
         assert_eq!(
-            count(&lines, "is not understood and left out"),
+            count(&lines, "is not understood and ignored"),
             1,
             "{line}: {lines:?}"
         );
@@ -75,29 +74,31 @@ fn a_go_that_is_not_understood_has_an_answer() {
 }
 
 #[test]
-fn a_mate_is_not_looked_for_where_nothing_is_left_to_find() {
+fn a_mate_search_ends_when_no_mate_is_possible() {
     // Black's only moves lose, and bare kings have no mate.
     for fen in [
         "k7/8/1K6/8/8/8/8/7R b - - 0 1",
         "8/8/4k3/8/8/4K3/8/8 w - - 0 1",
     ] {
         let mut session = Session::new();
-        session.ask(&format!("position fen {fen}"));
+        session.send_and_sync(&format!("position fen {fen}"));
         assert_ne!(session.go("go mate 2").0, "(none)", "{fen}");
     }
     // The end of the input ends the search for a mate that may never be found.
     let mut session = Session::new();
-    session.ask("position startpos");
+    session.send_and_sync("position startpos");
     session.send("go mate 5");
     assert_eq!(count(&session.end(), "bestmove "), 1);
 }
 
 #[test]
-fn a_mate_in_one_is_played_even_if_no_visit_came_to_it() {
+fn a_mate_in_one_is_played_even_without_visits() {
     let mut session = Session::new();
     for nodes in [1, 5, 300] {
-        session.ask("ucinewgame");
-        session.ask("position fen r5r1/5p2/k2bb1p1/p2npPPp/P3KR1P/1p1P4/NpQ5/R4Bq1 b - - 1 41");
+        session.send_and_sync("ucinewgame");
+        session.send_and_sync(
+            "position fen r5r1/5p2/k2bb1p1/p2npPPp/P3KR1P/1p1P4/NpQ5/R4Bq1 b - - 1 41",
+        );
         let (best, lines) = session.go(&format!("go nodes {nodes}"));
         assert_eq!(best, "g1e3");
         let last = lines
@@ -106,27 +107,29 @@ fn a_mate_in_one_is_played_even_if_no_visit_came_to_it() {
             .unwrap();
         assert!(last.contains("score mate 1 "), "{last}");
     }
-    // Unless another move was asked for.
+    // Unless another move was requested.
     assert_eq!(session.go("go nodes 5 searchmoves g1d4").0, "g1d4");
 }
 
 #[test]
-fn a_mate_in_one_is_not_allowed_even_if_no_visit_came_to_the_reply() {
+fn a_mate_in_one_is_avoided_even_without_visits() {
     let mut session = Session::new();
     for sc_limit in ["1000000000", "2"] {
         set(&mut session, "ScLimit", sc_limit);
         for nodes in [1, 5, 300] {
-            session.ask("ucinewgame");
+            session.send_and_sync("ucinewgame");
             // 1.Be2 Nf3#; only the queen may come between.
-            session.ask("position fen r1b1kbnr/pppp1Npp/8/8/2Bnq3/8/PPPP1P1P/RNBQKR2 w Qkq - 0 7");
+            session.send_and_sync(
+                "position fen r1b1kbnr/pppp1Npp/8/8/2Bnq3/8/PPPP1P1P/RNBQKR2 w Qkq - 0 7",
+            );
             assert_eq!(session.go(&format!("go nodes {nodes}")).0, "d1e2");
         }
     }
-    // Unless another move was asked for, or there is none.
+    // Unless another move was requested, or there is none.
     assert_eq!(session.go("go nodes 5 searchmoves c4e2").0, "c4e2");
 }
 
-/// The moves of a short game of the engine with itself.
+/// The moves of a short game of the engine against itself.
 fn game(session: &mut Session, nodes: u32) -> Vec<String> {
     session.send("ucinewgame");
     let mut moves: Vec<String> = Vec::new();
@@ -153,7 +156,7 @@ fn without_a_seed_games_differ_and_with_one_they_repeat() {
 }
 
 #[test]
-fn a_seed_repeats_games_that_evaluations_of_the_last_one_could_change() {
+fn a_seed_repeats_games_despite_a_filled_cache() {
     let mut session = Session::with(&["-b", "rten", "--threads", "1", "--minibatch-size", "4"]);
     set(&mut session, "Temperature", "1");
     set(&mut session, "Seed", "7");
@@ -179,7 +182,7 @@ fn one_node_with_a_temperature_plays_by_the_policy() {
 }
 
 #[test]
-fn at_the_memory_limit_the_search_goes_on() {
+fn at_the_memory_limit_the_search_continues() {
     let mut session = Session::new();
     set(&mut session, "Hash", "2");
     for sc_limit in ["1000000000", "20"] {
@@ -190,7 +193,7 @@ fn at_the_memory_limit_the_search_goes_on() {
         let last = lines.iter().rfind(|line| line.contains(" nodes ")).unwrap();
         assert!(last.contains(" nodes 150000 "), "{last}");
     }
-    // The game goes on with the tree that is full, and the clock is used as if it were not.
+    // The game continues with the full tree, and the clock is used as usual.
     session.send("position startpos moves e2e4");
     let begun = Instant::now();
     session.go("go movetime 1000");
@@ -201,7 +204,7 @@ fn at_the_memory_limit_the_search_goes_on() {
 }
 
 #[test]
-fn options_are_what_guis_can_read() {
+fn options_are_readable_for_guis() {
     let mut session = Session::new();
     session.send("uci");
     let lines = session.until("uciok");
@@ -215,11 +218,11 @@ fn options_are_what_guis_can_read() {
     for name in ["Clear Hash type button", "UCI_AnalyseMode", "Hash"] {
         assert_eq!(count(&lines, &format!("option name {name}")), 1, "{name}");
     }
-    session.ask("setoption name Clear Hash");
+    session.send_and_sync("setoption name Clear Hash");
 }
 
 #[test]
-fn configurations_of_lc0_work_as_they_are() {
+fn configurations_of_lc0_work_unchanged() {
     let mut session = Session::new();
     for (name, value) in [
         ("SolidTreeThreshold", "100"),
@@ -228,7 +231,7 @@ fn configurations_of_lc0_work_as_they_are() {
         ("Backend", "random"),
     ] {
         set(&mut session, name, value);
-        let lines = session.ask("");
+        let lines = session.send_and_sync("");
         assert_eq!(lines.len(), 1, "{name}: {lines:?}");
         assert!(lines[0].contains("lc0"), "{name}: {lines:?}");
     }
@@ -245,13 +248,13 @@ fn configurations_of_lc0_work_as_they_are() {
 }
 
 #[test]
-fn statistics_are_told_of_all_moves_and_while_the_search_runs() {
+fn statistics_are_printed_for_all_moves_and_during_the_search() {
     let mut session = Session::new();
     set(&mut session, "VerboseMoveStats", "true");
     let (_, lines) = session.go("go nodes 200 searchmoves a2a3 h2h4");
     let is_row = |line: &&String| line.contains(" (P: ");
     assert_eq!(lines.iter().filter(is_row).count(), 21, "{lines:?}");
-    // A mate in one is certain; the root's row gives the priors of the moves that were visited.
+    // A mate in one is proven; the root's row shows the priors of the visited moves.
     session.send("position fen 6k1/5ppp/8/8/8/8/8/R3K2R w KQ - 0 1");
     let (_, lines) = session.go("go nodes 500");
     let mate = lines.iter().rfind(|line| line.contains("a1a8  (")).unwrap();
@@ -267,7 +270,7 @@ fn statistics_are_told_of_all_moves_and_while_the_search_runs() {
 }
 
 #[test]
-fn searchmoves_leave_nothing_behind_and_must_make_sense() {
+fn searchmoves_apply_to_one_search_and_must_be_legal() {
     let mut session = Session::new();
     session.send("position startpos");
     let (best, _) = session.go("go nodes 100 searchmoves a2a3 h2h4");
@@ -285,12 +288,15 @@ fn searchmoves_leave_nothing_behind_and_must_make_sense() {
         assert_eq!(best, "(none)", "{lines:?}");
         assert_eq!(count(&lines, "none of the searchmoves is legal"), 1);
     }
-    assert!(session.ask("").is_empty(), "one answer to each go");
+    assert!(
+        session.send_and_sync("").is_empty(),
+        "one answer to each go"
+    );
     assert_ne!(session.go("go mate 0").0, "(none)");
 }
 
 #[test]
-fn a_negative_limit_tells_of_the_own_faults() {
+fn a_negative_limit_reports_own_mistakes() {
     let mut session = Session::new();
     set(&mut session, "ScLimit", "-10");
     set(&mut session, "ShowObjective", "true");
@@ -301,17 +307,17 @@ fn a_negative_limit_tells_of_the_own_faults() {
 }
 
 #[test]
-fn a_hit_is_about_the_guess_it_belongs_to() {
+fn a_ponderhit_applies_to_its_ponder_search() {
     let mut session = Session::new();
-    // The `go ponder` still waits when the hit comes: it becomes a search with an answer.
+    // The `go ponder` is still deferred when the hit arrives: it becomes a search with an answer.
     session.send("position startpos moves e2e4 e7e5");
     session.send("go nodes 20000\ngo ponder nodes 300\nponderhit");
     session.until("bestmove");
     session.until("bestmove");
-    assert!(session.ask("").is_empty());
-    // A new position while pondering is for later; the hit answers for the game that was pondered about.
+    assert!(session.send_and_sync("").is_empty());
+    // A new position while pondering is for later; the hit answers for the pondered game.
     session.send("position startpos moves e2e4 e7e5");
-    session.ask("go ponder nodes 300");
+    session.send_and_sync("go ponder nodes 300");
     session.send("position fen 4k3/P7/8/8/8/8/8/4K3 w - - 0 1");
     session.send("ponderhit");
     let answer = session.until("bestmove").pop().unwrap();
@@ -321,7 +327,7 @@ fn a_hit_is_about_the_guess_it_belongs_to() {
     assert!(session.go("go nodes 200").0.starts_with("a7a8"));
 }
 
-/// Whether the process ends before too long.
+/// Whether the process ends in time.
 fn ends(child: &mut std::process::Child) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(60) {
@@ -335,7 +341,7 @@ fn ends(child: &mut std::process::Child) -> bool {
 }
 
 #[test]
-fn quit_is_obeyed_while_nobody_reads() {
+fn quit_works_while_nobody_reads() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_scorn"))
         .args(["-b", "hash", "--threads", "1"])
         .stdin(Stdio::piped())
@@ -396,7 +402,7 @@ fn a_configuration_file_can_be_named_by_the_gui() {
 }
 
 #[test]
-fn preload_does_not_wait_to_be_asked() {
+fn preload_starts_at_once() {
     let weights = ["--weights", "/no/such/network.pb.gz"];
     let arguments = [&["--preload", "--backend", "rten"][..], &weights].concat();
     let mut session = Session::with(&arguments);
@@ -404,12 +410,12 @@ fn preload_does_not_wait_to_be_asked() {
 }
 
 #[test]
-fn backends_of_other_systems_say_whose_they_are() {
+fn backends_of_other_systems_name_their_system() {
     let mut session = Session::new();
     for (backend, system) in [("directml", "Windows"), ("onnx-coreml", "Apple")] {
         set(&mut session, "Backend", backend);
         if !cfg!(windows) && !cfg!(target_vendor = "apple") {
-            let lines = session.ask("position startpos");
+            let lines = session.send_and_sync("position startpos");
             let is_reported =
                 |line: &String| line.contains("is not available") && line.contains(system);
             assert!(lines.iter().any(is_reported), "{lines:?}");
@@ -418,13 +424,13 @@ fn backends_of_other_systems_say_whose_they_are() {
 }
 
 #[test]
-fn a_line_without_an_end_is_refused_and_the_next_one_obeyed() {
+fn an_endless_line_is_refused_and_the_next_one_executed() {
     let mut session = Session::new();
-    session.ask("position startpos moves d2d4");
+    session.send_and_sync("position startpos moves d2d4");
     let endless = "g1f3 g8f6 f3g1 f6g8 ".repeat(60_000);
-    let told = session.ask(&format!("position startpos moves {endless}"));
+    let told = session.send_and_sync(&format!("position startpos moves {endless}"));
     assert_eq!(count(&told, "longer than"), 1);
     assert_eq!(session.go("go nodes 10").0, "(none)");
-    session.ask("position startpos");
+    session.send_and_sync("position startpos");
     assert_ne!(session.go("go nodes 10").0, "(none)");
 }
