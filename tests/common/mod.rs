@@ -31,7 +31,7 @@ use scorn::{
 };
 use shakmaty::{CastlingMode, Chess, Color, Position, fen::Fen, uci::UciMove};
 
-/// The evaluator that these options configure: the network's backend and its decorators.
+/// The evaluator that these options configure: the network's backend with its settings.
 pub fn evaluator(options: &Options) -> Result<Arc<dyn Evaluator>, LoadError> {
     let backend = load_backend(&NetworkConfig::from(options), &|_| {})?;
     Ok(NetworkSettings::of(options, Role::Main).over(backend))
