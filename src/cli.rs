@@ -1,5 +1,5 @@
-//! The command line: which subcommand, which options, and how errors are told. Every row of the option table is a flag
-//! too, before or after the subcommand, and a line of the configuration file.
+//! The command line: subcommands, flags, and how errors are reported. Every row of the option table is also a flag,
+//! before or after the subcommand, and a line of the configuration file.
 
 use std::{
     ffi::OsString,
@@ -47,7 +47,7 @@ use crate::{
     uci::{self, output::Output},
 };
 
-/// The subcommands that the engine's options mean something to, or some of them.
+/// The subcommands that accept options of the engine, or some of them.
 const WITH_OPTIONS: &[&[&str]] = &[
     &["uci"],
     &["options"],
@@ -64,8 +64,8 @@ const WITH_OPTIONS: &[&[&str]] = &[
     &["selfplay"],
 ];
 
-/// Whether an option means something to the subcommand with these names.
-fn is_meant(row: &OptionRow, path: &[&str]) -> bool {
+/// Whether the subcommand with these names accepts an option.
+fn is_accepted(row: &OptionRow, path: &[&str]) -> bool {
     match path {
         [] | ["uci" | "options"] => true,
         ["dataset", "planes"] => row.name == "HistoryFill",
@@ -75,7 +75,7 @@ fn is_meant(row: &OptionRow, path: &[&str]) -> bool {
 
 /// A chess engine for UCI programs (Arena, Cute Chess, lichess-bot...), with search-contempt.
 ///
-/// Without a command it speaks UCI: start it from your chess program, or type "go nodes 1000".
+/// Without a command it runs the UCI protocol: start it from a chess GUI, or type "go nodes 1000".
 #[derive(Debug, Parser)]
 #[command(
     name = "scorn",
@@ -95,7 +95,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum CliCommand {
-    /// Speak UCI (what happens without a command, too).
+    /// Run the UCI protocol (the default without a command).
     Uci,
     Options(OptionsArgs),
     Analyze(AnalyzeArgs),
@@ -119,12 +119,12 @@ pub fn main() -> ExitCode {
     run(std::env::args_os())
 }
 
-/// Runs the program. Exit codes: 0, 1 for what went wrong, 2 for a command line that is not understood.
+/// Runs the program. Exit codes: 0, 1 for an error, 2 for a command line that is not valid.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let (cli, options) = match parse(arguments) {
         Ok(parsed) => parsed,
         Err(error) => {
-            // Nothing can be done when even the help cannot be printed.
+            // Nothing can be done if even the help cannot be printed.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
@@ -175,7 +175,7 @@ fn dispatch(command: Option<CliCommand>, layers: Layers) -> Result<()> {
     }
 }
 
-/// How backends are made; `tell` hears what takes long.
+/// Creates backends; `tell` receives messages about slow steps.
 fn load(tell: impl Fn(&str) + Send + Sync + 'static) -> Load {
     Arc::new(move |options, role| {
         let config = NetworkConfig::of(options, role);
@@ -183,12 +183,12 @@ fn load(tell: impl Fn(&str) + Send + Sync + 'static) -> Load {
     })
 }
 
-/// For commands whose output is for programs.
+/// Messages of commands whose standard output is read by programs.
 fn tell_aside(text: &str) {
     tell(format_args!("scorn: {text}"));
 }
 
-/// Sets an option, and tells what there is to tell about it.
+/// Sets an option, and prints the message about it if there is one.
 fn set(layer: &mut Layer, name: &str, value: &str) -> Result<(), OptionError> {
     if let Some(note) = layer.set_as_in_lc0(name, value)? {
         tell(format_args!("scorn: {note}"));
@@ -198,17 +198,16 @@ fn set(layer: &mut Layer, name: &str, value: &str) -> Result<(), OptionError> {
 
 type Parsed = (Cli, Result<Layers>);
 
-/// Reads the command line. What is wrong with the configuration file is an error of its own: it is no misuse of the
-/// command line.
+/// Reads the command line. A mistake in the configuration file is an error of its own: the command line may be valid.
 fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::Error> {
     let rows = Options::default().rows();
     let mut command = command(&rows);
     let matches = command.try_get_matches_from_mut(arguments)?;
     let cli = Cli::from_arg_matches(&matches)?;
     let path = subcommand_path(&matches);
-    let mut meaningless = rows.iter().filter(|row| !is_meant(row, &path));
-    if let Some(row) = meaningless.find(|row| value_of(row, &matches).is_some()) {
-        let text = format!("--{} means nothing to {}", row.flag, path.join(" "));
+    let mut refused = rows.iter().filter(|row| !is_accepted(row, &path));
+    if let Some(row) = refused.find(|row| value_of(row, &matches).is_some()) {
+        let text = format!("--{} does not apply to {}", row.flag, path.join(" "));
         return Err(command.error(ErrorKind::ArgumentConflict, text));
     }
     let mut layers = Layers::default();
@@ -237,8 +236,8 @@ fn command(rows: &[OptionRow]) -> clap::Command {
     let all: Vec<&OptionRow> = rows.iter().collect();
     let command = with_options(Cli::command(), &[], &all).args(only_in_lc0().map(argument_of_lc0));
     WITH_OPTIONS.iter().fold(command, |command, path| {
-        let meant: Vec<&OptionRow> = rows.iter().filter(|row| is_meant(row, path)).collect();
-        with_options(command, path, &meant)
+        let accepted: Vec<&OptionRow> = rows.iter().filter(|row| is_accepted(row, path)).collect();
+        with_options(command, path, &accepted)
     })
 }
 
@@ -250,7 +249,7 @@ fn with_options(command: clap::Command, path: &[&str], rows: &[&OptionRow]) -> c
     }
 }
 
-/// The flag of an option that only lc0 has: command lines that were written for it work.
+/// The flag of an option that only lc0 has, which is accepted and ignored.
 fn argument_of_lc0((name, flag): (&'static str, &'static str)) -> Arg {
     let arg = Arg::new(name).long(flag).hide(true).num_args(0..=1);
     arg.require_equals(true).default_missing_value("")
@@ -302,7 +301,7 @@ fn subcommand_path(matches: &ArgMatches) -> Vec<&str> {
     path.unwrap_or_default()
 }
 
-/// What was given for an option; a flag after the subcommand counts more than one before it.
+/// The value of a flag; one after the subcommand takes precedence over one before it.
 fn value_of(row: &OptionRow, matches: &ArgMatches) -> Option<String> {
     let inner = matches
         .subcommand()
@@ -310,7 +309,7 @@ fn value_of(row: &OptionRow, matches: &ArgMatches) -> Option<String> {
     if inner.is_some() {
         return inner;
     }
-    // An error here means that this subcommand has no such flag.
+    // An error means that this subcommand has no such flag.
     let is_negative = matches.try_get_one(row.negative_flag).ok().flatten();
     if row.kind == OptionKind::Check && is_negative == Some(&true) {
         return Some("false".into());
@@ -318,7 +317,7 @@ fn value_of(row: &OptionRow, matches: &ArgMatches) -> Option<String> {
     matches.try_get_one::<String>(row.name).ok()?.cloned()
 }
 
-/// Reads the configuration file that was named (an empty name: none), or the one beside the program if there is one.
+/// Reads the named configuration file (none if the name is empty), or by default the one beside the program.
 fn read_config(named: Option<&Path>, layer: &mut Layer) -> Result<()> {
     let path = match named {
         Some(path) if path.as_os_str().is_empty() => return Ok(()),
@@ -330,7 +329,7 @@ fn read_config(named: Option<&Path>, layer: &mut Layer) -> Result<()> {
     };
     for entry in config_file::read(&path)? {
         match set(layer, &entry.name, &entry.value) {
-            // A flag of lc0's without a UCI name.
+            // A flag of lc0 without a UCI name.
             Err(OptionError::Unknown(_)) => {}
             result => {
                 result.with_context(|| format!("{}, line {}", path.display(), entry.line))?;
@@ -359,7 +358,7 @@ mod tests {
         command(&rows).debug_assert();
     }
 
-    /// What stands below the options comes out as it is written: nothing is too long for a line.
+    /// The examples below the options are printed as they are written: no line is too long.
     #[test]
     fn examples_fit_their_lines() {
         let rows = Options::default().rows();

@@ -20,8 +20,8 @@ const INCREMENTS: u32 = 40;
 /// Plies that may be taken back, or were only expected, in what is still the same game.
 const TAKEN_BACK: usize = 2;
 
-/// Pairs of options with one purpose, of which the first has priority: a profile that set the first would overrule a user
-/// who has set the second.
+/// Pairs of options with one purpose, of which the first has priority: a profile that set the first would overrule a
+/// user who has set the second.
 const SAME_PURPOSE: [(&str, &str); 1] = [("OpponentWeights", "OpponentRating")];
 
 /// Profiles, and what they depend on in the game that is being played.
@@ -72,8 +72,8 @@ impl Autopilot {
         }
     }
 
-    /// What the profiles that match the game set, and the message about it unless it was sent before. What the user or the
-    /// configuration file has set is left out. `as_set` are the options that these two give.
+    /// What the profiles that match the game set, and the message about it unless it was sent before. What the user or
+    /// the configuration file has set is left out. `as_set` are the options that these two give.
     pub fn resolve(&mut self, layers: &Layers, as_set: &Options) -> (Layer, Option<String>) {
         let resolved = match &self.game {
             Some(game) if !as_set.analyse_mode => self.profiles.resolve(&OddsFacts {

@@ -1,4 +1,4 @@
-//! What `go` asks for, and what that means as limits of a search.
+//! The command `go`, and the search limits that follow from it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// What `go` asks for.
+/// A `go` command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Go {
     /// White's clock.
@@ -36,23 +36,23 @@ pub struct Go {
     pub movetime: Option<Duration>,
     /// Until `stop`.
     pub infinite: bool,
-    /// Think about the move that the opponent is expected to play.
+    /// Search on the opponent's time: the last move of the game is only expected.
     pub ponder: bool,
     /// The moves to consider; empty means all.
     pub search_moves: Vec<String>,
     /// Not a search: count the positions this many plies ahead.
     pub perft: Option<u32>,
-    /// Words that were not understood.
+    /// Words that are not part of the command.
     pub ignored_words: Vec<String>,
     /// When the clock began to run, if that was before the search could begin (`ponderhit`); by the engine's clock.
     pub received: Option<Duration>,
 }
 
-/// The part of the clock that may be spent on waiting for a network.
-const WAITING_PART: u32 = 20;
+/// A search waits at most this fraction of the clock for a network.
+const WAITING_FRACTION: u32 = 20;
 
 impl Go {
-    /// What is left on a side's clock, if that is known, and its increment.
+    /// The remaining time of a side, if known, and its increment.
     pub(super) fn clock(&self, side: Color) -> (Option<Duration>, Duration) {
         match side {
             Color::White => (self.wtime, self.winc),
@@ -60,17 +60,17 @@ impl Go {
         }
     }
 
-    /// Whether a clock runs.
+    /// Whether the game is played with a clock.
     pub(super) fn has_clock(&self) -> bool {
         self.wtime.or(self.btime).is_some()
     }
 
-    /// Whether the search goes on until it is told to end.
+    /// Whether the search continues until the GUI ends it.
     fn is_endless(&self) -> bool {
         self.infinite || self.ponder
     }
 
-    /// The limits of a search; `by_clock` are those that the clock sets (see [`Go::clock_state`]).
+    /// The limits of a search; `by_clock` are those of the time manager (see [`Go::clock_state`]).
     pub fn limits(&self, options: &Options, by_clock: Option<Limits>) -> Limits {
         let mut limits = by_clock.unwrap_or_default();
         if let Some(exact) = self.movetime.filter(|_| !self.is_endless()) {
@@ -80,9 +80,9 @@ impl Go {
         }
         limits.depth = self.depth;
         limits.mate = self.mate;
-        // Pondering is part of playing: the tree that it leaves must not be larger than the move may have.
+        // The limit holds for pondering, too: the tree must not be larger than that of a move.
         let option = Some(options.node_limit).filter(|&n| n > 0 && !self.infinite);
-        // There is no mate in no moves to look for: the first move that comes is the answer.
+        // A mate in 0 moves cannot be searched for: one node gives a move.
         let at_once = self.mate.filter(|&moves| moves == 0).map(|_| 1);
         let nodes = self.nodes.into_iter().chain(option).chain(at_once).min();
         if options.nodes_as_playouts {
@@ -94,19 +94,19 @@ impl Go {
         limits
     }
 
-    /// How long the search may wait for a network: not for long, while time runs; as long as it takes otherwise.
+    /// Maximum wait for a network: a fraction of the time available, or `None` (no limit) without a time limit.
     pub fn patience(&self, history: &History) -> Option<Duration> {
         if self.is_endless() {
             return None;
         }
         let (clock, _) = self.clock(history.position().turn());
-        let clock = clock.map(|left| left / WAITING_PART);
+        let clock = clock.map(|left| left / WAITING_FRACTION);
         let movetime = self.movetime.map(|time| time / 2);
         clock.into_iter().chain(movetime).min()
     }
 
-    /// The clock of the side to move at the end of `history`, if the search is to mind it. What was learnt in the game so
-    /// far is not in it yet.
+    /// The clock of the side to move at the end of `history`; `None` for searches without a clock. Measurements of the
+    /// game so far (lag, known nodes) are not included.
     pub fn clock_state(&self, options: &Options, history: &History) -> Option<ClockState> {
         if self.is_endless() || !self.has_clock() {
             return None;
@@ -114,7 +114,7 @@ impl Go {
         let position = history.position();
         let (remaining, increment) = self.clock(position.turn());
         Some(ClockState {
-            // A clock that only the other side has is a mistake somewhere; being quick is the safe answer.
+            // If only the other side has a clock, something is wrong, and a quick move is the safe choice.
             remaining: remaining.unwrap_or_default(),
             increment,
             moves_to_go: self.moves_to_go,

@@ -1,4 +1,4 @@
-//! Who hears what the engine has to say: it tells, and the listener finds the words.
+//! The receiver of the engine's output, which writes it in the words of a protocol.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{
     search::{MoveStat, Report},
 };
 
-/// What reports and answers are about: the position that was asked about, and the options when it was.
+/// What reports and answers refer to: the position and the options of the search.
 #[derive(Clone, Debug)]
 pub struct Subject {
     /// The position.
@@ -28,22 +28,22 @@ pub struct Answer {
     pub ponder: Option<PackedMove>,
 }
 
-/// Hears what the engine has to say; called from several threads.
+/// Receives the engine's output, from several threads.
 pub trait Listener: Send + Sync {
-    /// Something for people to read.
+    /// A message for the user.
     fn note(&self, text: &str);
-    /// Everything that was asked for before is done.
+    /// All previous commands are done.
     fn ready(&self);
-    /// The state of a search.
+    /// The progress of a search.
     fn report(&self, subject: &Subject, report: &Report);
-    /// Statistics of all moves of the position.
+    /// Statistics of all moves at the root.
     fn move_stats(&self, subject: &Subject, stats: &[MoveStat]);
-    /// The result of a search. Each search that was not silenced has exactly one.
+    /// The result of a search. Every search that was not silenced has exactly one.
     fn answer(&self, subject: &Subject, answer: Answer);
-    /// How many positions follow a move (`go perft`).
+    /// The number of positions after a move (`go perft`).
     fn perft_move(&self, subject: &Subject, m: PackedMove, count: u64);
-    /// How many positions there are together.
+    /// The total number of positions.
     fn perft_total(&self, count: u64);
-    /// Whether nobody listens any more.
+    /// Whether the output is closed.
     fn is_gone(&self) -> bool;
 }

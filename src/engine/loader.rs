@@ -326,7 +326,7 @@ impl Loader {
     /// lost for it. What is wrong with it comes along.
     fn load(&self, options: &Options) -> anyhow::Result<(Networks, Option<String>)> {
         let main = self.network(options, Role::Main);
-        let main = match strength::person(options) {
+        let main = match strength::human_network(options) {
             // Nobody has set the file's name.
             Some(_) => main.context("HumanWeights")?,
             None => main?,

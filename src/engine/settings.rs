@@ -1,6 +1,6 @@
-//! The options in force: in a game, what the layers of [`options::layers`](crate::options::layers) and the strength limit
-//! give; in an infinite analysis the same without profiles and limit. What the last game and the last analysis searched
-//! with is remembered, so that the networks of both stay loaded when the user changes between them.
+//! The options in force: in a game, what the layers of [`options::layers`](crate::options::layers) and the strength
+//! limit give; in an infinite analysis the same without profiles and limit. What the last game and the last analysis
+//! searched with is remembered, so that the networks of both stay loaded when the user changes between them.
 
 use std::sync::Arc;
 

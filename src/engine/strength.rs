@@ -1,23 +1,22 @@
-//! Playing as strong as it is asked to (`UCI_LimitStrength`, `UCI_Elo`): fewer nodes, and at the weak end moves that are
-//! drawn instead of chosen. Where networks of people's moves are at hand (`HumanWeights`), one of the nearest rating
-//! plays instead, by its policy alone, which is as a person of that rating would move. `docs/strength.md` says what the
-//! numbers rest on.
+//! The strength limit (`UCI_LimitStrength`, `UCI_Elo`): fewer nodes, and at low ratings moves that are drawn instead of
+//! chosen. With networks that predict human moves (`HumanWeights`), the policy of the one with the nearest rating plays
+//! instead. `docs/strength.md` describes how the levels were measured.
 
 use crate::{odds, options::Options};
 
-/// What plays at a rating.
+/// How the engine plays at a rating.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StrengthLevel {
     /// The rating, on the scale of Stockfish's `UCI_Elo`.
     pub elo: u32,
-    /// Nodes a move.
+    /// Nodes per move.
     pub nodes: u64,
-    /// Temperature of the choice of the move.
+    /// Temperature of the played move.
     pub temperature: f32,
 }
 
-/// The mapping, found by games against Stockfish (`docs/strength.md`): between two rows nodes are interpolated geometrically,
-/// temperatures linearly. The range of `UCI_Elo` in the table of options is that of this one.
+/// The levels, from games against Stockfish (`docs/strength.md`). Between two rows nodes are interpolated geometrically
+/// and temperatures linearly. `UCI_Elo` has the range of this table.
 pub const LEVELS: [StrengthLevel; 7] = [
     level(1200, 1, 1.0),
     level(1350, 4, 0.72),
@@ -28,8 +27,8 @@ pub const LEVELS: [StrengthLevel; 7] = [
     level(2200, 7000, 0.0),
 ];
 
-/// Above this rating there are no networks of people's moves that are strong enough.
-const MOST_HUMAN: u32 = 1950;
+/// Maximum rating at which networks that predict human moves are strong enough.
+const MAX_HUMAN_ELO: u32 = 1950;
 
 const fn level(elo: u32, nodes: u64, temperature: f32) -> StrengthLevel {
     StrengthLevel {
@@ -39,7 +38,7 @@ const fn level(elo: u32, nodes: u64, temperature: f32) -> StrengthLevel {
     }
 }
 
-/// What plays at `elo`, which is clamped to the table.
+/// The level at `elo`, which is clamped to the table.
 pub fn at(elo: u32) -> StrengthLevel {
     let elo = elo.clamp(LEVELS[0].elo, LEVELS[LEVELS.len() - 1].elo);
     let pair = LEVELS.windows(2).find(|pair| elo <= pair[1].elo);
@@ -55,24 +54,24 @@ pub fn at(elo: u32) -> StrengthLevel {
     }
 }
 
-/// Whether the strength is limited. Analyses know no such limit.
+/// Whether the strength is limited. An analysis never is.
 pub(super) fn is_limited(options: &Options) -> bool {
     options.limit_strength && !options.analyse_mode
 }
 
-/// The network of people's moves that plays in the place of the one that was set, if one does.
-pub(super) fn person(options: &Options) -> Option<String> {
-    (is_limited(options) && options.elo <= MOST_HUMAN)
+/// The network that predicts human moves and plays in place of `WeightsFile`, if the limit uses one.
+pub(super) fn human_network(options: &Options) -> Option<String> {
+    (is_limited(options) && options.elo <= MAX_HUMAN_ELO)
         .then(|| odds::name_of_maia(&options.human_weights, options.elo))
         .filter(|name| !name.is_empty())
 }
 
-/// Puts the limit into the options, if one is asked for.
+/// Applies the limit to the options if there is one.
 pub(super) fn limit(options: &mut Options) {
     if !is_limited(options) {
         return;
     }
-    let level = match person(options) {
+    let level = match human_network(options) {
         Some(name) => {
             options.weights_file = name;
             options.policy_temperature = 1.0;
@@ -85,7 +84,7 @@ pub(super) fn limit(options: &mut Options) {
         limit => limit.min(level.nodes),
     };
     options.nodes_as_playouts = true;
-    // The table was made without them.
+    // The levels were measured without them.
     options.refine_weights.clear();
     options.check_bonus = 0.0;
     if level.temperature > 0.0 {
@@ -120,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn people_play_by_their_own_network_where_there_is_one() {
+    fn a_network_of_human_moves_plays_at_ratings_that_it_covers() {
         let mut options = Options::default();
         options.set("UCI_Elo", "1440").unwrap();
         options

@@ -1,5 +1,5 @@
-//! The engine's clock: when it began to run, which time manager divides it, and what of it was lost on the way between engine
-//! and GUI in this game.
+//! The engine's clock: when it started, the time manager that divides it, and the lag between engine and GUI that was
+//! measured in this game.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,26 +14,26 @@ use crate::{
     },
 };
 
-/// A pause between `position` and `go` that is longer than this is no delay on the way: nobody's clock is running.
-const LONGEST_DELAY: Duration = Duration::from_secs(1);
+/// Maximum delay between `position` and `go`: after a longer pause no clock was running.
+const MAX_DELAY: Duration = Duration::from_secs(1);
 
-/// The last part of the reserve, of so many.
-const LAST_PART: u32 = 8;
+/// Fraction of the reserve below which no time is left for a search.
+const FINAL_FRACTION: u32 = 8;
 
-/// When the clock may have begun to run, by the engine's clock.
+/// When the GUI may have started the clock, on the engine's own clock.
 #[derive(Clone, Copy, Debug)]
 struct Start {
     at: Duration,
-    /// Whether the GUI was told that the engine is ready, after the position came.
+    /// Whether `readyok` was sent after the position.
     is_ready: bool,
 }
 
-/// Told when the GUI hears that the engine is ready.
+/// Records when `readyok` is sent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReadyMark(Arc<Mutex<Option<Start>>>);
 
 impl ReadyMark {
-    /// The GUI is told, now. It waits for that before it starts the clock.
+    /// `readyok` is sent now. The GUI waits for it before it starts the clock.
     pub fn set(&self, now: Duration) {
         if let Some(start) = &mut *self.0.lock() {
             *start = Start {
@@ -44,7 +44,7 @@ impl ReadyMark {
     }
 }
 
-/// What is remembered of a game's time.
+/// The state of a game's clock.
 pub(super) struct Timing {
     choice: TimeManagerChoice,
     manager: Box<dyn TimeManager>,
@@ -53,16 +53,16 @@ pub(super) struct Timing {
     start: ReadyMark,
 }
 
-/// The last search that had a clock.
+/// The last search with a clock.
 #[derive(Clone, Copy, Debug)]
 struct Planned {
     clock: ClockState,
     /// Where in the game it was.
     place: Place,
     received: Duration,
-    /// How long it was to take at most.
-    longest: Duration,
-    /// How long it took, once it has ended.
+    /// Its maximum time.
+    max_time: Duration,
+    /// The time it took, once it has ended.
     used: Option<Duration>,
 }
 
@@ -78,13 +78,13 @@ impl Timing {
         }
     }
 
-    /// Another game begins. What its clock loses is best guessed by what the last one's did.
+    /// Another game begins. The lag of the last one is the best estimate of its lag.
     pub fn new_game(&mut self) {
         self.manager = time::manager(&self.choice);
         self.last = None;
     }
 
-    /// A position has come: many GUIs start the clock now.
+    /// A position was set: many GUIs start the clock now.
     pub fn position_set(&self, now: Duration) {
         *self.start.0.lock() = Some(Start {
             at: now,
@@ -92,21 +92,21 @@ impl Timing {
         });
     }
 
-    /// To be told when the GUI hears that the engine is ready.
+    /// For the sender of `readyok`.
     pub fn ready_mark(&self) -> ReadyMark {
         self.start.clone()
     }
 
-    /// When the clock for a `go` that came `now` began to run.
+    /// When the clock for a `go` received `now` started.
     pub fn started(&self, strict: bool, now: Duration) -> Duration {
         match self.start.0.lock().take() {
             Some(start) if strict && start.is_ready => now,
-            Some(start) if now.saturating_sub(start.at) <= LONGEST_DELAY => start.at,
+            Some(start) if now.saturating_sub(start.at) <= MAX_DELAY => start.at,
             _ => now,
         }
     }
 
-    /// The limits that the clock sets to a search of the end of `history`.
+    /// The time limits of a search of the position at the end of `history`.
     pub fn plan(
         &mut self,
         options: &Options,
@@ -129,24 +129,24 @@ impl Timing {
             clock,
             place: history.place(),
             received,
-            longest: limits.max_time().unwrap_or(Duration::MAX),
+            max_time: limits.max_time().unwrap_or(Duration::MAX),
             used: None,
         });
         limits
     }
 
-    /// How long to ponder, if not as long as the opponent thinks: `remaining` is on the own clock, and so much of it was `asked` to
-    /// be kept in reserve.
-    pub fn pondering(&self, remaining: Duration, asked: Duration) -> Option<Duration> {
-        time::pondering(remaining, self.lag.overhead(asked))
+    /// Maximum time to ponder; `None` is as long as the opponent thinks. `remaining` is the engine's own time, of which
+    /// `reserve` is kept.
+    pub fn pondering(&self, remaining: Duration, reserve: Duration) -> Option<Duration> {
+        time::pondering(remaining, self.lag.overhead(reserve))
     }
 
-    /// Whether what is on the own clock is the last of what was `asked` to be kept in reserve: there is no time to search any more.
-    pub fn is_at_the_end(&self, remaining: Duration, asked: Duration) -> bool {
-        remaining < self.lag.overhead(asked) / LAST_PART
+    /// Whether so little of `reserve` remains on the engine's own clock that there is no time for a search.
+    pub fn is_at_the_end(&self, remaining: Duration, reserve: Duration) -> bool {
+        remaining < self.lag.overhead(reserve) / FINAL_FRACTION
     }
 
-    /// The search has ended, `now`, with so many visits of the root.
+    /// The search has ended `now`, with this number of root visits.
     pub fn ended(&mut self, now: Duration, nodes: u64) {
         if let Some(last) = self.last.as_mut().filter(|last| last.used.is_none()) {
             let time = now.saturating_sub(last.received);
@@ -155,14 +155,14 @@ impl Timing {
         }
     }
 
-    /// If the last search was for the move before, its clock says what was lost on the way. What the search took beyond its
-    /// plan is lost, too: on a busy machine, threads wait for their turn.
+    /// If the last search was for the previous move, the two clocks give the lag. Time that the search took beyond its
+    /// limit counts as lag, too: on a busy machine, threads have to wait.
     fn see_lag(&mut self, history: &History, clock: &ClockState) {
         let Some(last) = self.last else { return };
         let is_next = history.place_before(2) == Some(last.place);
         if let (true, Some(used)) = (is_next, last.used) {
             let before = last.clock;
-            let used = used.min(last.longest);
+            let used = used.min(last.max_time);
             self.lag
                 .record(before.remaining, before.increment, clock.remaining, used);
         }
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(
             timing.started(false, SECOND * 3),
             SECOND * 3,
-            "a person types"
+            "a user types commands"
         );
     }
 

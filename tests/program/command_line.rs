@@ -65,7 +65,7 @@ const MISTAKES: [(&str, i32, &str); 23] = [
     (
         "--limit-strength analyze --fen startpos",
         2,
-        "--limit-strength means nothing to analyze",
+        "--limit-strength does not apply to analyze",
     ),
     ("analyze --logfile x --fen startpos", 2, "--logfile"),
     ("selfplay --games 1 --out x --ponder", 2, "--ponder"),
