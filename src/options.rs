@@ -401,14 +401,14 @@ options! {
     "MaxCollisionVisits"                  "max-collision-visits"          [search play]
         max_collision_visits:               u32 [1, 100000000]            = 80000;
     /// Number of root visits up to which a single collision ends the gathering of a batch.
-    "MaxCollisionVisitsScalingStart"      "max-collision-visits-scaling-start"[search play]
+    "MaxCollisionVisitsScalingStart"      "max-collision-visits-scaling-start" [search play]
         max_collision_visits_scaling_start: u32 [1, 100000]               = 28;
     /// Number of root visits from which MaxCollisionVisits applies in full.
-    "MaxCollisionVisitsScalingEnd"        "max-collision-visits-scaling-end"[search play]
+    "MaxCollisionVisitsScalingEnd"        "max-collision-visits-scaling-end" [search play]
         max_collision_visits_scaling_end:   u32 [0, 100000000]            = 145000;
     /// Exponent of the growth of the collision limit between MaxCollisionVisitsScalingStart and
     /// MaxCollisionVisitsScalingEnd.
-    "MaxCollisionVisitsScalingPower"      "max-collision-visits-scaling-power"[search play]
+    "MaxCollisionVisitsScalingPower"      "max-collision-visits-scaling-power" [search play]
         max_collision_visits_scaling_power: f32 [0.01, 100.0]             = 1.25;
     /// Terminal nodes and cache hits are backed up while a batch is gathered, without waiting for the batch.
     "OutOfOrderEval"                      "out-of-order-eval"             [search play]
