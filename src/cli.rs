@@ -43,7 +43,7 @@ use crate::{
         lc0::{RENAMED_IN_LC0, only_in_lc0},
     },
     player::Load,
-    terminal::tell,
+    terminal::eprint_line,
     uci::{self, output::Output},
 };
 
@@ -133,7 +133,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tell(format_args!("scorn: {error:#}"));
+            eprint_line(format_args!("scorn: {error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -185,13 +185,13 @@ fn load(tell: impl Fn(&str) + Send + Sync + 'static) -> Load {
 
 /// Messages of commands whose standard output is read by programs.
 fn tell_aside(text: &str) {
-    tell(format_args!("scorn: {text}"));
+    eprint_line(format_args!("scorn: {text}"));
 }
 
 /// Sets an option, and prints the message about it if there is one.
 fn set(layer: &mut Layer, name: &str, value: &str) -> Result<(), OptionError> {
     if let Some(note) = layer.set_as_in_lc0(name, value)? {
-        tell(format_args!("scorn: {note}"));
+        eprint_line(format_args!("scorn: {note}"));
     }
     Ok(())
 }
@@ -223,7 +223,7 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::
     }
     for (name, flag) in only_in_lc0() {
         if matches.contains_id(name) {
-            tell(format_args!(
+            eprint_line(format_args!(
                 "scorn: --{flag} exists in lc0 only and is ignored"
             ));
         }

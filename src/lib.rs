@@ -30,15 +30,15 @@
 //!   machine's memory, measured once, and scratch memory of threads.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
-/// Writes a line to standard output in a function that returns [`anyhow::Result`]. Unlike `println!`, which panics, it
-/// returns an error when nobody reads any more.
-macro_rules! say {
+/// Writes a line to standard output in a function that returns [`anyhow::Result`]. Unlike `println!`, which panics,
+/// it returns an error when the reader is gone.
+macro_rules! print_line {
     () => {
-        say!("")
+        print_line!("")
     };
     ($($argument:tt)*) => {
         anyhow::Context::context(
-            $crate::terminal::say(format_args!("{}\n", format_args!($($argument)*))),
+            $crate::terminal::print(format_args!("{}\n", format_args!($($argument)*))),
             "cannot write to standard output",
         )?
     };

@@ -1,8 +1,8 @@
-//! What people read on a terminal: lines that cannot steer it, and that end nothing when nobody reads any more.
+//! Output to a terminal: lines without control sequences, and no panic when the reader is gone.
 //!
-//! Names of files, ids of positions, configurations and models come from anywhere, and may hold the sequences with which
-//! programs move the cursor, set the window's title or write text backwards. Everything for people goes through here:
-//! `say!` to standard output, [`tell`] to standard error.
+//! Names of files, ids of positions, configurations and models are untrusted text that may contain sequences which
+//! move the cursor, set the window's title or reverse the direction of writing. All output for the user goes through
+//! here: `print_line!` to standard output, [`eprint_line`] to standard error.
 
 use std::{
     borrow::Cow,
@@ -10,36 +10,36 @@ use std::{
     io::{self, Write},
 };
 
-/// Writes a line to standard error. That nobody reads it is no reason to stop, as `eprintln!` would by a panic.
-pub fn tell(text: impl Display) {
+/// Writes a line to standard error. Errors are ignored: `eprintln!` would panic when the reader is gone.
+pub fn eprint_line(text: impl Display) {
     let line = format!("{text}\n");
     let _ = io::stderr().write_all(printable(&line).as_bytes());
 }
 
 /// Writes to standard output.
 ///
-/// # Errors
-/// When nobody reads any more.
-pub fn say(text: impl Display) -> io::Result<()> {
+/// Writes to standard output.
+/// When the reader is gone.
+pub fn print(text: impl Display) -> io::Result<()> {
     let text = text.to_string();
     io::stdout().write_all(printable(&text).as_bytes())
 }
 
-/// How many of something there are: `1 game`, `2 games`.
+/// A number with a noun: `1 game`, `2 games`.
 pub fn counted(number: u64, one: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{number} {one}{ending}")
 }
 
-/// The text with everything that steers a terminal shown as `\u001b` and the like; ends of lines and tabs stay.
+/// The text with control characters escaped as `\u001b`; line ends and tabs stay.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(steers) {
+    if !text.chars().any(is_control) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 8);
     for c in text.chars() {
-        if steers(c) {
-            // All of them have four digits. In JSON this is the same character.
+        if is_control(c) {
+            // Each has four digits, so in JSON this is the same character.
             let _ = write!(shown, "\\u{:04x}", u32::from(c));
         } else {
             shown.push(c);
@@ -48,8 +48,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Control characters of both sets, and those that turn the direction of writing (Unicode Standard Annex 9).
-fn steers(c: char) -> bool {
+/// Control characters of both sets, and those that change the direction of writing (Unicode Standard Annex 9).
+fn is_control(c: char) -> bool {
     let turns = matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     turns || (c.is_control() && c != '\n' && c != '\t')
 }
@@ -59,13 +59,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_is_one() {
+    fn one_is_singular() {
         let texts = [0, 1, 2].map(|number| counted(number, "game"));
         assert_eq!(texts, ["0 games", "1 game", "2 games"]);
     }
 
     #[test]
-    fn what_steers_a_terminal_is_shown() {
+    fn control_characters_are_escaped() {
         for (text, shown) in [
             ("\u{1b}]0;title\u{7}", "\\u001b]0;title\\u0007"),
             ("\u{9b}2J", "\\u009b2J"),

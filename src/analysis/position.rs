@@ -11,7 +11,7 @@ use super::{
 use crate::{
     player::Player,
     search::{Limits, MoveStat, REPORT_INTERVAL, Report, Reporter, StopSignal, SystemClock, Tree},
-    terminal::tell,
+    terminal::eprint_line,
 };
 
 /// Searches one position with a tree of its own. `moves` keeps the statistics of every move.
@@ -71,7 +71,7 @@ impl Reporter for Collector<'_> {
     }
 
     fn note(&mut self, text: &str) {
-        tell(format_args!("scorn: {text}"));
+        eprint_line(format_args!("scorn: {text}"));
     }
 
     fn interval(&self) -> Duration {

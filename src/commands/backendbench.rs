@@ -15,7 +15,7 @@ use crate::{
         opponent::Networks,
     },
     options::Options,
-    terminal::tell,
+    terminal::eprint_line,
 };
 
 /// Measure how fast each backend evaluates the network.
@@ -67,7 +67,7 @@ pub fn backendbench(args: &BackendbenchArgs, options: &Options) -> Result<()> {
                 bench_one(args, &options.backend, &*evaluator)?;
                 measured += 1;
             }
-            Err(error) if args.all => tell(format_args!("{}: {error:#}", options.backend)),
+            Err(error) if args.all => eprint_line(format_args!("{}: {error:#}", options.backend)),
             Err(error) => return Err(error),
         }
     }
@@ -83,15 +83,15 @@ pub(super) fn evaluator_of_search(options: &Options) -> Result<Arc<dyn Evaluator
         nn_cache_size: 0,
         ..options.clone()
     };
-    let load = |role| load_backend(&NetworkConfig::of(options, role), &|text| tell(text));
+    let load = |role| load_backend(&NetworkConfig::of(options, role), &|text| eprint_line(text));
     let networks = Networks::load(&uncached, load)?;
     Ok(networks.against(options, Some(Color::White)))
 }
 
 fn bench_one(args: &BackendbenchArgs, backend: &str, evaluator: &dyn Evaluator) -> Result<()> {
     if !args.json {
-        say!("{}", evaluator.info().description);
-        say!("threads  batch    evals/s   ms/batch");
+        print_line!("{}", evaluator.info().description);
+        print_line!("threads  batch    evals/s   ms/batch");
     }
     for threads in thread_counts(&args.bench_threads) {
         for &size in &args.sizes {
@@ -108,9 +108,9 @@ fn bench_one(args: &BackendbenchArgs, backend: &str, evaluator: &dyn Evaluator) 
                     "evals_per_second": speed.evals_per_second,
                     "ms_per_batch": speed.ms_per_batch,
                 });
-                say!("{line}");
+                print_line!("{line}");
             } else {
-                say!(
+                print_line!(
                     "{:7} {:6} {:10.0} {:10.2}",
                     speed.threads,
                     speed.batch,

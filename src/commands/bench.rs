@@ -60,10 +60,10 @@ pub struct Measured {
 pub fn command(args: &BenchArgs) -> Result<()> {
     let measured = run(args.nodes)?;
     let seconds = measured.time.as_secs_f64().max(1e-9);
-    say!("nodes      {}", measured.nodes);
-    say!("time       {} ms", measured.time.as_millis());
-    say!("nps        {:.0}", measured.nodes as f64 / seconds);
-    say!("signature  {:016x}", measured.signature);
+    print_line!("nodes      {}", measured.nodes);
+    print_line!("time       {} ms", measured.time.as_millis());
+    print_line!("nps        {:.0}", measured.nodes as f64 / seconds);
+    print_line!("signature  {:016x}", measured.signature);
     Ok(())
 }
 

@@ -90,7 +90,7 @@ impl BenchmarkArgs {
 /// When the network, the backend or the position does not work.
 pub fn benchmark(args: &BenchmarkArgs, options: &Options, load: &Load) -> Result<()> {
     let player = Player::load(options.clone(), load)?;
-    say!("{}", player.networks.main.info().description);
+    print_line!("{}", player.networks.main.info().description);
     let games: Vec<History> = match &args.fen {
         Some(fen) => {
             let fen = Some(&**fen).filter(|fen| *fen != "startpos");
@@ -105,8 +105,8 @@ pub fn benchmark(args: &BenchmarkArgs, options: &Options, load: &Load) -> Result
     let clock = SystemClock::default();
     let (mut nodes, mut time) = (0_u64, Duration::ZERO);
     for (number, game) in games.iter().enumerate() {
-        say!();
-        say!(
+        print_line!();
+        print_line!(
             "Position: {}/{} {}",
             number + 1,
             games.len(),
@@ -121,17 +121,17 @@ pub fn benchmark(args: &BenchmarkArgs, options: &Options, load: &Load) -> Result
         let taken = clock.now() - started;
         nodes += outcome.report.playouts;
         time += taken;
-        say!(
+        print_line!(
             "Benchmark final time {:.3} s calculating {:.0} nodes per second.",
             taken.as_secs_f64(),
             per_second(outcome.report.playouts, taken)
         );
     }
-    say!();
-    say!("===========================");
-    say!("Total time (ms) : {}", time.as_millis());
-    say!("Nodes searched  : {nodes}");
-    say!("Nodes/second    : {:.0}", per_second(nodes, time));
+    print_line!();
+    print_line!("===========================");
+    print_line!("Total time (ms) : {}", time.as_millis());
+    print_line!("Nodes searched  : {nodes}");
+    print_line!("Nodes/second    : {:.0}", per_second(nodes, time));
     Ok(())
 }
 
@@ -166,13 +166,13 @@ impl Reporter for BenchmarkProgress<'_> {
             per_second(report.playouts, report.elapsed)
         );
         // A reader that goes away is noticed at the end.
-        let _ = terminal::say(format_args!("{line}\n"));
+        let _ = terminal::print(format_args!("{line}\n"));
     }
 
     fn move_stats(&mut self, _: &[MoveStat]) {}
 
     fn note(&mut self, text: &str) {
-        terminal::tell(text);
+        terminal::eprint_line(text);
     }
 }
 

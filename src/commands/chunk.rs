@@ -9,7 +9,7 @@ use crate::{
     files,
     network::input::policy_map,
     selfplay::chunk::{self, V6, VALUES},
-    terminal::{counted, tell},
+    terminal::{counted, eprint_line},
 };
 
 /// A chunk is not larger than this, in bytes.
@@ -86,20 +86,20 @@ pub fn command(args: &ChunkArgs) -> Result<()> {
                 for position in &positions {
                     summary.add(position);
                     if args.print {
-                        say!("{}", shown(position));
+                        print_line!("{}", shown(position));
                     }
                 }
             }
             Err(error) => {
                 bad += 1;
-                tell(format_args!("scorn: {error:#}"));
+                eprint_line(format_args!("scorn: {error:#}"));
             }
         }
     }
     if args.json {
-        say!("{}", to_json(&summary, bad));
+        print_line!("{}", to_json(&summary, bad));
     } else if !args.print && summary.chunks > 0 {
-        say!("{}", text(&summary));
+        print_line!("{}", text(&summary));
     }
     if bad > 0 {
         bail!("{bad} of {} files are not right", files.len());

@@ -73,7 +73,7 @@ pub fn convert(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
     }
     let model = to_onnx(&net, &options).map_err(in_file)?;
     file.finish_with(&model.bytes)?;
-    say!("{} ({} bytes)", output.display(), model.bytes.len());
+    print_line!("{} ({} bytes)", output.display(), model.bytes.len());
     Ok(())
 }
 

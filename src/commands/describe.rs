@@ -29,9 +29,9 @@ pub fn describe(args: &DescribeArgs) -> Result<()> {
     for (index, path) in args.networks.iter().enumerate() {
         let text = describe_file(path, args.json)?;
         if index > 0 && !args.json {
-            say!();
+            print_line!();
         }
-        say!("{}", text.trim_end_matches('\n'));
+        print_line!("{}", text.trim_end_matches('\n'));
     }
     Ok(())
 }

@@ -155,7 +155,7 @@ impl MatchArgs {
                 Some(_) => format!("the book has {} openings", book.len()),
                 None => "without --book there is one opening".to_owned(),
             };
-            terminal::tell(format_args!(
+            terminal::eprint_line(format_args!(
                 "scorn: {openings} for {} pairs: games that are repeated are no new evidence",
                 self.pairs
             ));
@@ -298,10 +298,10 @@ pub fn command(args: &MatchArgs) -> Result<()> {
         if let Termination::Forfeit { .. } = played.termination {
             let details = played.termination.details();
             let text = format!("scorn: game {}: {details}", round.text());
-            bar.suspend(|| terminal::tell(text));
+            bar.suspend(|| terminal::eprint_line(text));
         }
         if bar.is_hidden() {
-            terminal::tell(&line);
+            terminal::eprint_line(&line);
         }
         bar.set_message(line);
         bar.inc(1);
@@ -333,9 +333,9 @@ fn tell(args: &MatchArgs, game: &Match, tally: &Tally, html: Option<NewFile>) ->
         .map(|player| player.limit.to_string());
     let report = MatchReport::new(names, limits, tally, left as u64);
     if args.json {
-        say!("{}", serde_json::to_string(&report)?);
+        print_line!("{}", serde_json::to_string(&report)?);
     } else {
-        say!("{}", report.text());
+        print_line!("{}", report.text());
     }
     if let Some(file) = html {
         let course = report::course(tally);

@@ -20,7 +20,7 @@ pub mod tune;
 
 use crate::{
     syzygy::{Tables, TablesError},
-    terminal::tell,
+    terminal::eprint_line,
 };
 
 /// Opens tablebases, and tells what is wrong with some of them.
@@ -30,7 +30,7 @@ use crate::{
 fn open_tables(path: &str) -> Result<Tables, TablesError> {
     let tables = Tables::open(path)?;
     for fault in tables.new_faults() {
-        tell(format_args!("scorn: {fault}"));
+        eprint_line(format_args!("scorn: {fault}"));
     }
     Ok(tables)
 }

@@ -13,7 +13,7 @@ use crate::{
         OptionRow, Options,
         layers::{Layers, Resolved},
     },
-    terminal::tell,
+    terminal::eprint_line,
 };
 
 /// Shown below the options.
@@ -50,7 +50,7 @@ pub struct OptionsArgs {
 /// # Errors
 /// When the position is not legal or nothing can be written.
 pub fn command(args: &OptionsArgs, layers: Layers) -> Result<()> {
-    let note = Arc::new(|text: &str| tell(format_args!("scorn: {text}")));
+    let note = Arc::new(|text: &str| eprint_line(format_args!("scorn: {text}")));
     let mut settings = Settings::new(layers, note);
     if let Some(text) = &args.fen {
         let game = setup::history_from_text(text).with_context(|| text.clone())?;
@@ -70,7 +70,7 @@ pub fn command(args: &OptionsArgs, layers: Layers) -> Result<()> {
 fn print(args: &OptionsArgs, resolved: &Resolved) -> Result<()> {
     let (rows, defaults) = (resolved.options().rows(), Options::default().rows());
     if !args.json {
-        say!("{}", line("OPTION", "VALUE", "SOURCE", "DEFAULT"));
+        print_line!("{}", line("OPTION", "VALUE", "SOURCE", "DEFAULT"));
     }
     for (row, default) in rows.iter().zip(&defaults) {
         if args.changed && row.default == default.default {
@@ -78,10 +78,10 @@ fn print(args: &OptionsArgs, resolved: &Resolved) -> Result<()> {
         }
         let source = resolved.source_of(row.name).to_string();
         match args.json {
-            true => say!("{}", as_json(row, &source, &default.default)),
+            true => print_line!("{}", as_json(row, &source, &default.default)),
             false => {
                 let (value, default) = (shown(&row.default), shown(&default.default));
-                say!("{}", line(row.name, value, &source, default));
+                print_line!("{}", line(row.name, value, &source, default));
             }
         }
     }

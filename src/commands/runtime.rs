@@ -46,23 +46,23 @@ pub fn runtime(args: &RuntimeArgs, options: &Options) -> Result<()> {
     match &runtime {
         Ok(runtime) => {
             let library = runtime.library().display();
-            say!("ONNX Runtime   {} at {library}", runtime.version());
+            print_line!("ONNX Runtime   {} at {library}", runtime.version());
         }
         Err(error) => {
-            say!("ONNX Runtime   not usable: {error}");
+            print_line!("ONNX Runtime   not usable: {error}");
             let places = usual_places();
             let places: Vec<_> = places
                 .iter()
                 .map(|place| place.display().to_string())
                 .collect();
-            say!(
+            print_line!(
                 "               (OnnxRuntimePath, {LIBRARY_VARIABLE}, {})",
                 places.join(", ")
             );
         }
     }
     for device in devices {
-        say!("device         {device}");
+        print_line!("device         {device}");
     }
     // Without the library the reason is the same for all backends that need it, and was just given.
     let told = states
@@ -70,11 +70,11 @@ pub fn runtime(args: &RuntimeArgs, options: &Options) -> Result<()> {
         .filter(|(name, _)| runtime.is_ok() || NEEDS_NO_LIBRARY.contains(name));
     for (name, state) in told {
         match state {
-            Ok(_) => say!("{name:14} works"),
-            Err(reason) => say!("{name:14} does not work: {reason}"),
+            Ok(_) => print_line!("{name:14} works"),
+            Err(reason) => print_line!("{name:14} does not work: {reason}"),
         }
     }
-    say!("auto takes     {automatic}");
+    print_line!("auto takes     {automatic}");
     print_missing(runtime.as_ref().ok(), &states)
 }
 
@@ -122,7 +122,7 @@ fn print_report(
         "backends": states.iter().map(backend).collect::<serde_json::Map<_, _>>(),
         "auto": automatic,
     });
-    say!("{report:#}");
+    print_line!("{report:#}");
     Ok(())
 }
 
@@ -149,7 +149,7 @@ fn print_missing(runtime: Option<&Runtime>, states: &[BackendState]) -> Result<(
         .iter()
         .any(|(name, state)| *name == "openvino" && state.is_ok());
     let is_useless = runtime.and_then(maker_besides_intel).is_some();
-    say!();
+    print_line!();
     let folder = install_folder();
     let mut is_first = true;
     for (there, what, command) in [
@@ -163,14 +163,14 @@ fn print_missing(runtime: Option<&Runtime>, states: &[BackendState]) -> Result<(
     ] {
         if !there {
             let Some(folder) = &folder else {
-                say!("{what:31} {command}");
+                print_line!("{what:31} {command}");
                 continue;
             };
             if std::mem::take(&mut is_first) {
-                say!("to install what is missing where the program finds it:");
+                print_line!("to install what is missing where the program finds it:");
             }
             let place = format!("--target \"{}\"", folder.join("runtime").display());
-            say!("{what:31} {}", command.replace("--target runtime", &place));
+            print_line!("{what:31} {}", command.replace("--target runtime", &place));
         }
     }
     Ok(())

@@ -236,10 +236,10 @@ pub fn run(args: &TrainArgs) -> Result<()> {
             for path in &args.files {
                 match measure_file(&checkpoint, path, args.count, args.result_share)? {
                     Some(quality) => {
-                        say!("{}: {}", path.display(), quality.floating);
-                        say!("{}: {} in integers", path.display(), quality.integers);
+                        print_line!("{}: {}", path.display(), quality.floating);
+                        print_line!("{}: {} in integers", path.display(), quality.integers);
                     }
-                    None => say!("{}: no position is held out", path.display()),
+                    None => print_line!("{}: no position is held out", path.display()),
                 }
             }
         }
@@ -281,7 +281,7 @@ fn start(args: &StartArgs) -> Result<()> {
         }
     };
     checkpoint.write(file, &args.out)?;
-    say!("{}: {}", args.out.display(), checkpoint.shape);
+    print_line!("{}: {}", args.out.display(), checkpoint.shape);
     Ok(())
 }
 
@@ -304,7 +304,7 @@ fn export(args: &ExportArgs) -> Result<()> {
         args.force,
         slice::from_ref(&args.checkpoint),
     )?;
-    say!("{}: {} bytes", args.out.display(), bytes.len());
+    print_line!("{}: {} bytes", args.out.display(), bytes.len());
     Ok(())
 }
 

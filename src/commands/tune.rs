@@ -74,8 +74,8 @@ pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
             Err(error) => {
                 let text = format!("{error:#}");
                 match text == reason {
-                    true => say!("{backend:10} not used, for the same reason"),
-                    false => say!("{backend:10} not used: {text}"),
+                    true => print_line!("{backend:10} not used, for the same reason"),
+                    false => print_line!("{backend:10} not used: {text}"),
                 }
                 reason = text;
                 continue;
@@ -88,7 +88,9 @@ pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
             batch,
             ..
         } = tuned.speed;
-        say!("{backend:10} {evals_per_second:8.0} evals/s with {threads} thread(s), batch {batch}");
+        print_line!(
+            "{backend:10} {evals_per_second:8.0} evals/s with {threads} thread(s), batch {batch}"
+        );
         if best.is_none_or(|(_, best)| evals_per_second > best.speed.evals_per_second) {
             best = Some((backend, tuned));
         }
@@ -101,10 +103,10 @@ pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
         format!("--threads={}", tuned.threads),
         format!("--minibatch-size={}", tuned.minibatch_size),
     ];
-    say!("\n{}", lines.join("\n"));
+    print_line!("\n{}", lines.join("\n"));
     if let (Some(path), Some(file)) = (&args.write, config) {
         file.finish_with(new_config(path, &lines)?.as_bytes())?;
-        say!("written to {}", path.display());
+        print_line!("written to {}", path.display());
     }
     Ok(())
 }
@@ -135,7 +137,7 @@ fn tune_search(evaluator: &Arc<dyn Evaluator>, options: &Options, time: Duration
         }
         let nodes = nodes_per_second(evaluator, options, threads, time)?;
         let backend = &options.backend;
-        say!("{backend:10} {nodes:8.0} nodes/s in a search with {threads} thread(s)");
+        print_line!("{backend:10} {nodes:8.0} nodes/s in a search with {threads} thread(s)");
         searched.push((threads, nodes));
     }
     Ok(Tuned {

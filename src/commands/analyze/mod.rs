@@ -34,7 +34,7 @@ use crate::{
     },
     player::{Load, Player},
     search::Limits,
-    terminal::tell,
+    terminal::eprint_line,
 };
 
 /// Nodes per position if no limit is given.
@@ -189,7 +189,7 @@ pub fn command(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()
     let pages = Pages::create(args, &inputs)?;
     let mut writer = Output::new(args, &settings, &inputs)?;
     if let Some(reason) = opponent::why_idle(&player.options) {
-        tell(format_args!("scorn: {reason}"));
+        eprint_line(format_args!("scorn: {reason}"));
     }
     let bar = progress_bar(count);
     let (mut all, mut bad) = (0, 0);
@@ -201,7 +201,7 @@ pub fn command(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()
             Ok(item) => item,
             Err(error) => {
                 bad += 1;
-                bar.suspend(|| tell(format_args!("scorn: {error:#}")));
+                bar.suspend(|| eprint_line(format_args!("scorn: {error:#}")));
                 continue;
             }
         };
@@ -223,12 +223,12 @@ pub fn command(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()
     bar.finish_and_clear();
     writer.check_complete()?;
     if let Some(text) = score.text() {
-        tell(format_args!("{text}"));
+        eprint_line(format_args!("{text}"));
     }
     ensure!(all > 0, "there are no positions in this input");
     pages.write(args, &reviewer.finish(), &how(&limits, &player.options))?;
     for path in args.html.iter().chain(&args.annotate) {
-        tell(format_args!("scorn: written to {}", path.display()));
+        eprint_line(format_args!("scorn: written to {}", path.display()));
     }
     match bad {
         0 => Ok(()),

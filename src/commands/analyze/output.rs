@@ -11,7 +11,7 @@ use crate::{
         record::{PositionRecord, sans},
         results::{EarlierResult, ResultFile},
     },
-    terminal::say,
+    terminal,
 };
 
 /// The destination of results.
@@ -78,7 +78,7 @@ impl Output {
             Output::Json => serde_json::to_string(record)? + "\n",
             Output::Text => text(record, item),
         };
-        say(text)
+        terminal::print(text)
             .and_then(|()| std::io::stdout().flush())
             .context("cannot write the analysis")
     }

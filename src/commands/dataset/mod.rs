@@ -54,7 +54,7 @@ pub fn run(args: &DatasetArgs, options: &Options, load: &Load) -> Result<()> {
     match &args.command {
         DatasetCommand::Pgn(args) => {
             let counts = pgn::run(args)?;
-            say!(
+            print_line!(
                 "{} games, {} positions; skipped {} corrupt and {} short games",
                 counts.games,
                 counts.records,
@@ -62,19 +62,25 @@ pub fn run(args: &DatasetArgs, options: &Options, load: &Load) -> Result<()> {
                 counts.short
             );
         }
-        DatasetCommand::Planes(args) => say!("{}", planes::run(args, options)?),
-        DatasetCommand::Sample(args) => say!("{} positions", sample::run(args)?),
-        DatasetCommand::Visit(args) => say!("{} positions", visit::run(args, options, load)?),
-        DatasetCommand::Label(args) => say!("{} positions labelled", label::run(args)?),
+        DatasetCommand::Planes(args) => print_line!("{}", planes::run(args, options)?),
+        DatasetCommand::Sample(args) => print_line!("{} positions", sample::run(args)?),
+        DatasetCommand::Visit(args) => {
+            print_line!("{} positions", visit::run(args, options, load)?)
+        }
+        DatasetCommand::Label(args) => print_line!("{} positions labelled", label::run(args)?),
         DatasetCommand::Tables(args) => {
             let (labelled, left_out) = tables::run(args)?;
-            say!(
+            print_line!(
                 "{labelled} positions labelled, {left_out} left out, which the tables do not know"
             );
         }
-        DatasetCommand::Policy(args) => say!("{} positions", policy::run(args, options, load)?),
-        DatasetCommand::Search(args) => say!("{} positions", search::run(args, options, load)?),
-        DatasetCommand::Stats(args) => say!("{}", table(&count(&args.inputs)?).trim_end()),
+        DatasetCommand::Policy(args) => {
+            print_line!("{} positions", policy::run(args, options, load)?)
+        }
+        DatasetCommand::Search(args) => {
+            print_line!("{} positions", search::run(args, options, load)?)
+        }
+        DatasetCommand::Stats(args) => print_line!("{}", table(&count(&args.inputs)?).trim_end()),
     }
     Ok(())
 }

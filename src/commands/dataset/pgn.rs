@@ -15,7 +15,7 @@ use crate::{
     },
     files::{self, output::NewFile},
     pgn::text::Texts,
-    terminal::{printable, tell},
+    terminal::{eprint_line, printable},
 };
 
 /// Options of `dataset pgn`.
@@ -115,7 +115,7 @@ fn convert(
                     if counts.corrupt <= args.report {
                         let path = path.display();
                         bar.suspend(|| {
-                            tell(format_args!(
+                            eprint_line(format_args!(
                                 "{path}: skipped the game at byte {offset}: {error}"
                             ));
                         });

@@ -11,7 +11,7 @@ use crate::{
     network::input::Encoding,
     options::Options,
     pgn::{ReadError, Reader},
-    terminal::{printable, tell},
+    terminal::{eprint_line, printable},
 };
 
 /// Options of `dataset planes`.
@@ -51,7 +51,7 @@ pub fn run(args: &PlanesArgs, options: &Options) -> Result<String> {
                 Err(error @ ReadError::Game { .. }) => {
                     wrong += 1;
                     let path = path.display().to_string();
-                    tell(format_args!("{}: skipped {error}", printable(&path)));
+                    eprint_line(format_args!("{}: skipped {error}", printable(&path)));
                 }
                 Err(error) => {
                     return Err(error).with_context(|| format!("cannot read {}", path.display()));

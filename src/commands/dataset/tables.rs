@@ -11,7 +11,7 @@ use crate::{
     files::output::NewFile,
     labeling::tables,
     syzygy::Tables,
-    terminal::tell,
+    terminal::eprint_line,
 };
 
 /// Options of `dataset tables`.
@@ -58,7 +58,7 @@ pub fn run(args: &TablesArgs) -> Result<(u64, u64)> {
         faults.join(". ")
     );
     for fault in faults {
-        tell(&fault);
+        eprint_line(&fault);
     }
     Ok((writer.finish()?, left_out))
 }

@@ -13,7 +13,7 @@ use crate::{
         run::RunObserver,
         store::{GameFacts, GameTally, Store},
     },
-    terminal::{counted, tell},
+    terminal::{counted, eprint_line},
 };
 
 /// Time between two lines about the progress where there is no terminal: logs should not grow by every game.
@@ -87,14 +87,14 @@ impl RunObserver for Display {
         let (games, elapsed) = (self.bar.position(), self.bar.elapsed());
         if self.bar.is_hidden() && elapsed - self.last_line >= BETWEEN_LINES {
             self.last_line = elapsed;
-            tell(format_args!("{}, {text}", counted(games, "game")));
+            eprint_line(format_args!("{}, {text}", counted(games, "game")));
         }
         self.bar.set_message(text);
     }
 
     fn note(&mut self, text: &str) {
         match self.bar.is_hidden() {
-            true => tell(text),
+            true => eprint_line(text),
             false => self.bar.println(text),
         }
     }

@@ -24,7 +24,7 @@ use crate::{
         run::SelfplayRun,
         store::Store,
     },
-    terminal::{counted, tell},
+    terminal::{counted, eprint_line},
 };
 
 /// Where `--balance` begins: the paper's first limit.
@@ -83,7 +83,7 @@ pub fn command(args: &SelfplayArgs, layers: &Layers, load: &Load) -> Result<()> 
     run.observer.bar.finish_and_clear();
     let sum = run.store.finish()?;
     if run.lacks_samples() {
-        tell(
+        eprint_line(
             "scorn: no position of these games is a training sample (random moves, fast searches and the moves of a side \
              that is not recorded are left out): no records and no chunks were written",
         );
@@ -98,12 +98,12 @@ fn warn(args: &SelfplayArgs, plan: &Plan) {
             1 => "all games will be the same".to_owned(),
             count => format!("there are only {count} different games"),
         };
-        tell(format_args!(
+        eprint_line(format_args!(
             "scorn: there is no temperature, no noise and no random ply: {games}"
         ));
     }
     if args.odds.is_some() && args.resign.is_some() {
-        tell(format_args!(
+        eprint_line(format_args!(
             "scorn: with --odds, --resign may end games at their first move: whoever gives a queen expects little from the start"
         ));
     }
@@ -223,10 +223,10 @@ fn report(
             "nodes_per_second": nodes,
             "mean_batch": mean_batch,
         });
-        say!("{report}");
+        print_line!("{report}");
         return Ok(());
     }
-    say!(
+    print_line!(
         "{}: White won {}, drawn {}, Black won {}; (w+l)/d {}",
         counted(tally.games, "game"),
         tally.white,
@@ -234,13 +234,15 @@ fn report(
         tally.black,
         ratio_text(tally)
     );
-    say!("A won {}, B won {}", tally.first, tally.second);
+    print_line!("A won {}, B won {}", tally.first, tally.second);
     let batches = mean_batch.map_or(String::new(), |mean| format!(" in batches of {mean:.1}"));
-    say!("{evaluations:.0} evaluations/s{batches}, {nodes:.0} nodes/s");
+    print_line!("{evaluations:.0} evaluations/s{batches}, {nodes:.0} nodes/s");
     if let Some(controller) = balance {
         let (limit, nodes) = (controller.sc_limit(), controller.nodes());
-        say!("the next ScLimit would be {limit}, with {nodes} nodes (balance.jsonl has the path)");
+        print_line!(
+            "the next ScLimit would be {limit}, with {nodes} nodes (balance.jsonl has the path)"
+        );
     }
-    say!("sha256 {sum}");
+    print_line!("sha256 {sum}");
     Ok(())
 }

@@ -21,7 +21,7 @@ use crate::{
         plan::{Colors, Contestant, Plan, PlayoutCap, RandomPlies, Resign, Starts, Terms},
     },
     syzygy::Tables,
-    terminal::tell,
+    terminal::eprint_line,
 };
 
 /// Refuses what means nothing here, for the run or for one side: bounds of one search's memory and speed, where many trees
@@ -139,7 +139,7 @@ fn side_options(both: &Layers, text: &str) -> Result<Options> {
         "Seed and Threads are the run's"
     );
     if let Some(reason) = opponent::why_idle(&options) {
-        tell(format_args!("scorn: {reason}"));
+        eprint_line(format_args!("scorn: {reason}"));
     }
     Ok(options)
 }

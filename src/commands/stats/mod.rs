@@ -145,16 +145,16 @@ pub fn command(args: &StatsArgs, layers: &Layers, load: &Load) -> Result<()> {
     }
     let told = tell(&counted);
     if args.network.is_some() && told.summary.policy.is_none() {
-        terminal::tell(
+        terminal::eprint_line(
             "scorn: --network is for self-play's records, and none of these files holds any",
         );
     }
     if args.json {
-        say!("{}", serde_json::to_string(&told)?);
+        print_line!("{}", serde_json::to_string(&told)?);
     } else {
         for one in told.files.iter().chain([&told]) {
             if let Some(text) = text(one) {
-                say!("{text}");
+                print_line!("{text}");
             }
         }
     }
@@ -236,7 +236,7 @@ fn count_games(path: &Path, counted: &mut Counted, limits: &mut BTreeSet<u64>) -
             Err(error @ ReadError::Game { .. }) => {
                 counted.broken += 1;
                 if counted.broken <= NAMED_ERRORS {
-                    terminal::tell(format_args!("scorn: {name}: {error}"));
+                    terminal::eprint_line(format_args!("scorn: {name}: {error}"));
                 }
             }
             Err(error) => return Err(error).with_context(|| name.to_string()),
