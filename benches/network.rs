@@ -10,7 +10,8 @@ use scorn::{
     chess::{History, moves::legal_moves},
     network::{
         Batch,
-        load::{BACKENDS, NetworkConfig, load_backend},
+        backend::automatic,
+        load::{NetworkConfig, load_backend},
     },
     options::Options,
 };
@@ -20,7 +21,7 @@ fn backends(c: &mut Criterion) {
     let mut config = NetworkConfig::from(&Options::default());
     config.weights = std::env::var("SCORN_BENCH_WEIGHTS").unwrap_or(tiny.to_owned());
     config.threads = 1;
-    for backend in BACKENDS {
+    for backend in automatic().map(|factory| factory.info().name) {
         config.backend = backend.to_owned();
         let evaluator = match load_backend(&config, &|_| {}) {
             Ok(evaluator) => evaluator,

@@ -35,7 +35,11 @@ use crate::{
         tune::{self, TuneArgs},
     },
     config_file,
-    network::load::{self, NetworkConfig, calibrate::calibrate, wishes},
+    network::{
+        backend::from_lc0,
+        load::{self, NetworkConfig},
+        source::{calibrate::calibrate, recommended},
+    },
     odds::Profiles,
     options::{
         OptionError, OptionKind, OptionRow, Options,
@@ -141,7 +145,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn dispatch(command: Option<CliCommand>, layers: Layers) -> Result<()> {
     // What most commands use: the network's recommendations, but neither profiles nor a strength limit.
-    let in_force = || wishes::resolve(&layers);
+    let in_force = || recommended::resolve(&layers);
     match command {
         None | Some(CliCommand::Uci) => {
             Profiles::load(&layers.as_set().profiles)?;
@@ -190,7 +194,9 @@ fn tell_aside(text: &str) {
 
 /// Sets an option, and prints the message about it if there is one.
 fn set(layer: &mut Layer, name: &str, value: &str) -> Result<(), OptionError> {
-    if let Some(note) = layer.set_as_in_lc0(name, value)? {
+    let (value, note) = from_lc0(name, value);
+    let ignored = layer.set_as_in_lc0(name, value)?;
+    if let Some(note) = note.or(ignored) {
         eprint_line(format_args!("scorn: {note}"));
     }
     Ok(())

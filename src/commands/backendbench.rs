@@ -1,4 +1,4 @@
-//! `scorn backendbench`: how fast backends are without a search.
+//! `scorn backendbench`: the speed of backends without a search.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,8 +9,10 @@ use shakmaty::Color;
 
 use crate::{
     network::{
-        Evaluator, cores,
-        load::{BACKENDS, NetworkConfig, load_backend},
+        Evaluator,
+        backend::automatic,
+        cores,
+        load::{NetworkConfig, load_backend},
         measure::{mixed_speed, speed},
         opponent::Networks,
     },
@@ -44,7 +46,7 @@ pub struct BackendbenchArgs {
     pub json: bool,
 }
 
-/// A number that there is one of at least.
+/// A number from 1 to 100000.
 pub(super) fn positive() -> clap::builder::RangedU64ValueParser<u64> {
     clap::value_parser!(u64).range(1..=100_000)
 }
@@ -56,7 +58,9 @@ pub(super) fn positive() -> clap::builder::RangedU64ValueParser<u64> {
 pub fn backendbench(args: &BackendbenchArgs, options: &Options) -> Result<()> {
     let mut options = options.clone();
     let backends: Vec<String> = match args.all {
-        true => BACKENDS.iter().map(ToString::to_string).collect(),
+        true => automatic()
+            .map(|factory| factory.info().name.to_owned())
+            .collect(),
         false => vec![options.backend.clone()],
     };
     let mut measured = 0;
@@ -77,7 +81,7 @@ pub fn backendbench(args: &BackendbenchArgs, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What a search for White would use, without caches: with OpponentWeights, both networks.
+/// The evaluator of a search for White, without caches: with OpponentWeights, both networks.
 pub(super) fn evaluator_of_search(options: &Options) -> Result<Arc<dyn Evaluator>> {
     let uncached = Options {
         nn_cache_size: 0,
@@ -123,8 +127,8 @@ fn bench_one(args: &BackendbenchArgs, backend: &str, evaluator: &dyn Evaluator) 
     Ok(())
 }
 
-fn thread_counts(asked: &[u64]) -> Vec<usize> {
-    let mut counts: Vec<usize> = asked.iter().map(|&count| count as usize).collect();
+fn thread_counts(requested: &[u64]) -> Vec<usize> {
+    let mut counts: Vec<usize> = requested.iter().map(|&count| count as usize).collect();
     if counts.is_empty() {
         counts = vec![1, cores()];
         counts.dedup();

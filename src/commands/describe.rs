@@ -6,10 +6,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     lc0::{Net, OnnxDescription, read_file},
-    network::load::{
-        human,
-        weights::{self, WeightsError},
-    },
+    network::source::{WeightsError, built_in},
     sparse::file,
 };
 
@@ -38,9 +35,10 @@ pub fn describe(args: &DescribeArgs) -> Result<()> {
 
 /// The description of one file, as text or as a line of JSON.
 fn describe_file(path: &Path, json: bool) -> Result<String> {
-    if let Some(bytes) = path.to_str().and_then(weights::inside) {
-        if let (None, Some(parts)) = (bytes, path.to_str().and_then(human::parts)) {
-            let [low, high] = parts;
+    if let Some(bytes) = path.to_str().and_then(built_in::bytes) {
+        let mixture = path.to_str().and_then(built_in::human_mixture);
+        if let (None, Some(mixture)) = (bytes, mixture) {
+            let [low, high] = mixture.networks;
             bail!(
                 "{} is mixed of {low} and {high}: describe those",
                 path.display()

@@ -1,4 +1,4 @@
-//! `scorn runtime`: which libraries and devices were found, and how to get what is missing.
+//! `scorn runtime`: which libraries, devices and backends work on this machine, and how to install what is missing.
 
 use anyhow::Result;
 use clap::Args;
@@ -6,15 +6,12 @@ use serde_json::json;
 
 use crate::{
     network::{
-        backend::ort::{
-            nvidia::has_provider,
-            runtime::{
-                GPU_INSTALL_COMMAND, INSTALL_COMMAND, LIBRARY_VARIABLE, OPENVINO_EP,
-                OPENVINO_INSTALL_COMMAND, Runtime, RuntimeError, install_folder, usual_places,
-            },
-            session::{devices, maker_besides_intel},
+        backend::{
+            automatic,
+            factory::{BackendFactory, InstallHint, Machine},
+            ort::runtime::{LIBRARY_VARIABLE, Runtime, RuntimeError, install_folder, usual_places},
         },
-        load::{BACKENDS, NetworkConfig, probe},
+        load::{NetworkConfig, probe},
     },
     options::Options,
 };
@@ -22,28 +19,80 @@ use crate::{
 /// Show which runtime libraries and devices were found, which backend `auto` takes, and how to install what is missing.
 #[derive(Clone, Debug, Args)]
 pub struct RuntimeArgs {
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// A backend, and its description or why it does not work.
+struct BackendState {
+    factory: &'static dyn BackendFactory,
+    state: Result<String, String>,
 }
 
 /// Runs `scorn runtime`.
 ///
 /// # Errors
-/// When nobody reads the answer; what is missing is part of it.
+/// When the output cannot be written; what is missing on the machine is part of it.
 pub fn runtime(args: &RuntimeArgs, options: &Options) -> Result<()> {
-    let runtime = Runtime::open(&options.onnx_runtime_path);
+    let machine = Machine::inspect(&options.onnx_runtime_path);
     let states = try_backends(options);
-    let works = states.iter().find(|(_, state)| state.is_ok());
-    let automatic = match works {
-        Some((_, state)) => state.clone().unwrap_or_default(),
+    let mut descriptions = states.iter().filter_map(|tried| tried.state.as_ref().ok());
+    let automatic = match descriptions.next() {
+        Some(description) => description.clone(),
         None => format!("none: no backend works with {}", options.weights_file),
     };
-    let devices = runtime.as_ref().map(device_lines).unwrap_or_default();
+    let devices = automatic_devices(&machine);
     if args.json {
-        return print_report(&runtime, &states, &devices, &automatic);
+        return print_json(&machine, &states, &devices, &automatic);
     }
-    match &runtime {
+    print_library(&machine.runtime)?;
+    for device in devices {
+        print_line!("device         {device}");
+    }
+    for BackendState { factory, state } in &states {
+        let info = factory.info();
+        // Without the library the reason is the same for all backends that need it, and was just given.
+        if machine.runtime.is_err() && info.install_command.is_some() {
+            continue;
+        }
+        match state {
+            Ok(_) => print_line!("{:14} works", info.name),
+            Err(reason) => print_line!("{:14} does not work: {reason}", info.name),
+        }
+    }
+    print_line!("auto takes     {automatic}");
+    print_install_hints(&machine, &states)
+}
+
+/// Loads the network with each automatic backend: the only way to find out what works. As with `auto`, nothing is built that
+/// takes minutes.
+fn try_backends(options: &Options) -> Vec<BackendState> {
+    let try_one = |factory: &'static dyn BackendFactory| {
+        let config = NetworkConfig {
+            backend: factory.info().name.into(),
+            threads: 1,
+            ..NetworkConfig::from(options)
+        };
+        let evaluator = probe(&config);
+        let state = evaluator.map(|evaluator| evaluator.info().description);
+        BackendState {
+            factory,
+            state: state.map_err(|error| error.reason()),
+        }
+    };
+    automatic().map(try_one).collect()
+}
+
+fn automatic_devices(machine: &Machine) -> Vec<String> {
+    let devices = automatic().rev();
+    devices
+        .flat_map(|factory| factory.devices(machine))
+        .collect()
+}
+
+fn print_library(runtime: &Result<Runtime, RuntimeError>) -> Result<()> {
+    match runtime {
         Ok(runtime) => {
             let library = runtime.library().display();
             print_line!("ONNX Runtime   {} at {library}", runtime.version());
@@ -61,63 +110,28 @@ pub fn runtime(args: &RuntimeArgs, options: &Options) -> Result<()> {
             );
         }
     }
-    for device in devices {
-        print_line!("device         {device}");
-    }
-    // Without the library the reason is the same for all backends that need it, and was just given.
-    let told = states
-        .iter()
-        .filter(|(name, _)| runtime.is_ok() || NEEDS_NO_LIBRARY.contains(name));
-    for (name, state) in told {
-        match state {
-            Ok(_) => print_line!("{name:14} works"),
-            Err(reason) => print_line!("{name:14} does not work: {reason}"),
-        }
-    }
-    print_line!("auto takes     {automatic}");
-    print_missing(runtime.as_ref().ok(), &states)
+    Ok(())
 }
 
-/// The backends that are always there.
-const NEEDS_NO_LIBRARY: [&str; 2] = ["sparse", "rten"];
-
-/// A backend, and its description or why it does not work.
-type BackendState = (&'static str, Result<String, String>);
-
-/// Loads the network with each backend, in the order of `auto`: the only way to know what works. As `auto` does, it builds
-/// no engines of TensorRT, which would take minutes.
-fn try_backends(options: &Options) -> Vec<BackendState> {
-    let states = BACKENDS.map(|name| {
-        let config = NetworkConfig {
-            backend: name.into(),
-            threads: 1,
-            ..NetworkConfig::from(options)
-        };
-        let state = probe(&config);
-        let state = state.map(|evaluator| evaluator.info().description);
-        (name, state.map_err(|error| error.reason()))
-    });
-    states.into()
-}
-
-fn print_report(
-    runtime: &Result<Runtime, RuntimeError>,
+fn print_json(
+    machine: &Machine,
     states: &[BackendState],
     devices: &[String],
     automatic: &str,
 ) -> Result<()> {
-    let backend = |(name, state): &BackendState| {
+    let backend = |BackendState { factory, state }: &BackendState| {
         let (works, text) = match state {
             Ok(description) => (true, description),
             Err(reason) => (false, reason),
         };
-        (name.to_string(), json!({ "works": works, "text": text }))
+        let name = factory.info().name.to_owned();
+        (name, json!({ "works": works, "text": text }))
     };
-    let library = runtime.as_ref().ok();
+    let library = machine.runtime.as_ref().ok();
     let report = json!({
         "library": library.map(|runtime| runtime.library().display().to_string()),
         "version": library.map(Runtime::version),
-        "error": runtime.as_ref().err().map(ToString::to_string),
+        "error": machine.runtime.as_ref().err().map(ToString::to_string),
         "devices": devices,
         "backends": states.iter().map(backend).collect::<serde_json::Map<_, _>>(),
         "auto": automatic,
@@ -126,52 +140,25 @@ fn print_report(
     Ok(())
 }
 
-fn device_lines(runtime: &Runtime) -> Vec<String> {
-    let all = ["CPUExecutionProvider", OPENVINO_EP, "CUDAExecutionProvider"];
-    let lines = all.into_iter().flat_map(|provider| {
-        devices(runtime, provider, None)
-            .into_iter()
-            .map(move |device| {
-                let hardware = device.hardware_device();
-                format!(
-                    "{provider}: {} {:?}",
-                    hardware.vendor().unwrap_or("unknown"),
-                    hardware.ty()
-                )
-            })
-    });
-    lines.collect()
-}
-
-fn print_missing(runtime: Option<&Runtime>, states: &[BackendState]) -> Result<()> {
-    let cuda = runtime.is_some_and(|runtime| has_provider(runtime, "cuda"));
-    let openvino = states
-        .iter()
-        .any(|(name, state)| *name == "openvino" && state.is_ok());
-    let is_useless = runtime.and_then(maker_besides_intel).is_some();
+fn print_install_hints(machine: &Machine, states: &[BackendState]) -> Result<()> {
+    // Those that help on most machines come first.
+    let states = states.iter().rev();
+    let hints = states.filter_map(|tried| tried.factory.install_hint(machine, tried.state.is_ok()));
+    let hints: Vec<InstallHint> = hints.collect();
     print_line!();
     let folder = install_folder();
-    let mut is_first = true;
-    for (there, what, command) in [
-        (runtime.is_some(), "for speed on any CPU", INSTALL_COMMAND),
-        (
-            openvino || is_useless,
-            "for more on Intel CPUs",
-            OPENVINO_INSTALL_COMMAND,
-        ),
-        (cuda, "for NVIDIA GPUs", GPU_INSTALL_COMMAND),
-    ] {
-        if !there {
-            let Some(folder) = &folder else {
-                print_line!("{what:31} {command}");
-                continue;
-            };
-            if std::mem::take(&mut is_first) {
-                print_line!("to install what is missing where the program finds it:");
+    if folder.is_some() && !hints.is_empty() {
+        print_line!("to install what is missing where the program finds it:");
+    }
+    for InstallHint { purpose, command } in hints {
+        let command = match &folder {
+            None => command.to_owned(),
+            Some(folder) => {
+                let target = format!("--target \"{}\"", folder.join("runtime").display());
+                command.replace("--target runtime", &target)
             }
-            let place = format!("--target \"{}\"", folder.join("runtime").display());
-            print_line!("{what:31} {}", command.replace("--target runtime", &place));
-        }
+        };
+        print_line!("{purpose:31} {command}");
     }
     Ok(())
 }

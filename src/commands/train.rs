@@ -10,7 +10,7 @@ use crate::files::{
     self,
     output::{self, NewFile},
 };
-use crate::network::load::wishes;
+use crate::network::source::recommended;
 use crate::sparse::network::Shape;
 use crate::train::adam::WEIGHT_DECAY;
 use crate::train::batches::{self, BatchSettings};
@@ -286,7 +286,7 @@ fn start(args: &StartArgs) -> Result<()> {
 }
 
 fn export(args: &ExportArgs) -> Result<()> {
-    wishes::check(&args.options)?;
+    recommended::check(&args.options)?;
     let checkpoint = Checkpoint::load(&args.checkpoint)?;
     let seen = checkpoint.progress.positions.to_string();
     let metadata = [
@@ -294,7 +294,7 @@ fn export(args: &ExportArgs) -> Result<()> {
         ("data", args.data.as_str()),
         ("license", args.license.as_str()),
         ("positions_seen", seen.as_str()),
-        (wishes::KEY, args.options.as_str()),
+        (recommended::KEY, args.options.as_str()),
     ];
     let given = metadata.into_iter().filter(|(_, value)| !value.is_empty());
     let bytes = train::export(&checkpoint, &given.collect::<Vec<_>>());

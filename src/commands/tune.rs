@@ -1,6 +1,6 @@
-//! `scorn tune`: the best backend, threads and batch size on this machine. Where positions are judged one by one (`sparse`), batches
-//! are left to the search, which knows best (larger ones would be faster there and weaker), and the threads are those of the
-//! fastest search: what they wait for is the tree.
+//! `scorn tune`: the best backend, threads and batch size on this machine. Where positions are evaluated one by one
+//! (`sparse`), the batch size is left to the search (larger batches would be faster there and weaker), and the threads are
+//! those of the fastest search: what they wait for is the tree.
 
 use std::{
     path::{Path, PathBuf},
@@ -18,9 +18,8 @@ use crate::{
     files::{self, output::NewFile},
     network::{
         Evaluator,
-        backend::pool::MAX_SESSIONS,
+        backend::{automatic, pool::MAX_SESSIONS},
         cores,
-        load::BACKENDS,
         measure::{Speed, speed},
     },
     options::Options,
@@ -28,12 +27,12 @@ use crate::{
     search::{Clock, Limits, Silent, StopSignal, SystemClock, Tree},
 };
 
-/// What searches are measured on: a position of the Ruy Lopez.
+/// The position in which searches are measured, of the Ruy Lopez.
 const MIDDLEGAME: &str =
     "e2e4 e7e5 g1f3 b8c6 f1b5 a7a6 b5a4 g8f6 e1g1 f8e7 f1e1 b7b5 a4b3 d7d6 c2c3 e8g8";
 
 /// Measure this machine with this network and print the best Backend (of all, or the one that is named), Threads and
-/// MinibatchSize (0: as the search finds best).
+/// MinibatchSize (0 leaves the batch size to the search).
 #[derive(Clone, Debug, Args)]
 pub struct TuneArgs {
     /// Write the result to this configuration file (other lines of it are kept); see --config.
@@ -49,7 +48,7 @@ pub struct TuneArgs {
 /// # Errors
 /// When no backend works, or the file cannot be written.
 pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
-    // What cannot be written is said before anything is measured.
+    // A file that cannot be written is reported before anything is measured.
     if let Some(path) = args.write.as_deref().filter(|path| path.is_file()) {
         config_file::read(path).context("--write is for a configuration file")?;
     }
@@ -63,7 +62,7 @@ pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
     let named = (options.backend != Options::default().backend).then(|| options.backend.clone());
     let candidates = match &named {
         Some(name) => vec![name.as_str()],
-        None => BACKENDS.to_vec(),
+        None => automatic().map(|factory| factory.info().name).collect(),
     };
     let mut best: Option<(&str, Tuned)> = None;
     let mut reason = String::new();
@@ -111,12 +110,12 @@ pub fn tune(args: &TuneArgs, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// How a backend is used best.
+/// The best settings of a backend.
 #[derive(Clone, Copy, Debug)]
 struct Tuned {
-    /// How fast it is then.
+    /// Its speed with them.
     speed: Speed,
-    /// The options; 0: as the search finds best.
+    /// The options; 0 leaves the choice to the search.
     threads: usize,
     minibatch_size: usize,
 }
@@ -128,7 +127,7 @@ fn tune_one(evaluator: &Arc<dyn Evaluator>, options: &Options, time: Duration) -
     }
 }
 
-/// The threads with which a search is fastest: the tree lets only so many work at a time.
+/// The threads with which a search is fastest: more of them would wait for the tree.
 fn tune_search(evaluator: &Arc<dyn Evaluator>, options: &Options, time: Duration) -> Result<Tuned> {
     let mut searched = Vec::new();
     for threads in [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64] {
@@ -142,7 +141,7 @@ fn tune_search(evaluator: &Arc<dyn Evaluator>, options: &Options, time: Duration
     }
     Ok(Tuned {
         speed: speed(&**evaluator, 1, cores(), time)?,
-        threads: least_of_the_fast(&searched).context("nothing was measured")?,
+        threads: first_of_the_fastest(&searched).context("nothing was measured")?,
         minibatch_size: 0,
     })
 }
@@ -175,7 +174,7 @@ fn nodes_per_second(
     Ok(outcome.report.playouts as f64 / taken.max(1e-3))
 }
 
-/// The batch size with as many threads as the device is thought to want, then the number of threads with that size.
+/// The batch size with as many threads as the backend advises, then the number of threads with that size.
 fn tune_batches(evaluator: &dyn Evaluator, time: Duration) -> Result<Tuned> {
     let advised = evaluator.info().advice.threads.min(MAX_SESSIONS);
     let mut sizes = Vec::new();
@@ -190,8 +189,8 @@ fn tune_batches(evaluator: &dyn Evaluator, time: Duration) -> Result<Tuned> {
         let rate = |speed: &Speed| (*speed, speed.evals_per_second);
         speeds.iter().map(rate).collect()
     };
-    let best = least_of_the_fast(&rates(&sizes)).context("nothing was measured")?;
-    // Half as many: two of them may share a processor's core. Twice as many: a GPU may want more than one batch ahead.
+    let best = first_of_the_fastest(&rates(&sizes)).context("nothing was measured")?;
+    // Half as many: two of them may share a processor's core. Twice as many: a GPU may need more than one batch ahead.
     let mut threads = vec![best];
     for count in [advised / 2, (2 * advised).min(MAX_SESSIONS)] {
         if count > 0 {
@@ -199,7 +198,7 @@ fn tune_batches(evaluator: &dyn Evaluator, time: Duration) -> Result<Tuned> {
         }
     }
     threads.sort_by_key(|speed| speed.threads);
-    let speed = least_of_the_fast(&rates(&threads)).context("nothing was measured")?;
+    let speed = first_of_the_fastest(&rates(&threads)).context("nothing was measured")?;
     Ok(Tuned {
         speed,
         threads: speed.threads,
@@ -207,15 +206,15 @@ fn tune_batches(evaluator: &dyn Evaluator, time: Duration) -> Result<Tuned> {
     })
 }
 
-/// The first whose rate is nearly the highest: small batches and few threads make better searches.
-fn least_of_the_fast<T: Copy>(rates: &[(T, f64)]) -> Option<T> {
+/// The first that reaches 93 % of the highest rate: small batches and few threads make better searches.
+fn first_of_the_fastest<T: Copy>(rates: &[(T, f64)]) -> Option<T> {
     let fastest = rates.iter().map(|&(_, rate)| rate).fold(0.0, f64::max);
     let mut good = rates.iter();
     let first = good.find(|&&(_, rate)| rate >= 0.93 * fastest);
     first.map(|&(measured, _)| measured)
 }
 
-/// A file of options with these lines in the place of those of the same flags, and all others that it has.
+/// The text of a configuration file in which these lines replace those of the same flags.
 fn new_config(path: &Path, lines: &[String]) -> Result<String> {
     let old = match path.exists() {
         true => files::read_text(path)?,
@@ -235,10 +234,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn less_is_better_if_it_is_as_fast() {
+    fn the_smallest_of_nearly_equal_rates_is_taken() {
         let rates = [(1, 500.0), (8, 950.0), (16, 1000.0), (32, 990.0)];
-        assert_eq!(least_of_the_fast(&rates), Some(8));
-        assert_eq!(least_of_the_fast::<u32>(&[]), None);
+        assert_eq!(first_of_the_fastest(&rates), Some(8));
+        assert_eq!(first_of_the_fastest::<u32>(&[]), None);
     }
 
     #[test]

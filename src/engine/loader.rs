@@ -20,9 +20,10 @@ use super::strength;
 use crate::{
     network::{
         Evaluator,
+        backend::{rten, sparse},
         compose::cached::NetworkSettings,
-        load::weights,
         opponent::{Networks, Role, are_same},
+        source::{NetworkSource, built_in::BUILT_IN},
     },
     options::{Invalidates, Options},
     player::Load,
@@ -289,9 +290,9 @@ impl Loader {
         if let Some(networks) = self.slot.state.lock().stand_in.clone() {
             return Some(networks);
         }
-        let backend = match weights::is_sparse(weights::BUILT_IN) {
-            true => "sparse",
-            false => "rten",
+        let backend = match NetworkSource::new(BUILT_IN).is_sparse() {
+            true => sparse::INFO.name,
+            false => rten::INFO.name,
         };
         let options = Options {
             backend: backend.into(),

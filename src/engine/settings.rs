@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{Go, autopilot::Autopilot, strength};
 use crate::{
     chess::History,
-    network::load::wishes::recommended_options,
+    network::{backend::from_lc0, source::recommended::recommended_options},
     options::{
         Invalidates, OptionError, Options,
         layers::{Layer, Layers, Resolved, Source},
@@ -113,7 +113,9 @@ impl Settings {
     /// When there is no such option or the value does not fit.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
         let (layer, before) = (self.layers.user.clone(), self.as_set.clone());
-        if let Some(text) = self.layers.user.set_as_in_lc0(name, value)? {
+        let (value, note) = from_lc0(name, value);
+        let ignored = self.layers.user.set_as_in_lc0(name, value)?;
+        if let Some(text) = note.or(ignored) {
             (self.note)(&text);
         }
         self.as_set = self.layers.as_set();

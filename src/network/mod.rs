@@ -4,9 +4,10 @@
 //! afterwards holds, for each position, a probability per legal move, win/draw/loss and the expected length of the game.
 //!
 //! ```text
-//! load      from the options to an evaluator: files, choice of the backend, calibration
-//! compose   evaluators made of others: the cache, transforms of priors, the opponent's network, several devices
-//! backend   who computes: ONNX Runtime, rten, the hash evaluator
+//! load      from the options to an evaluator
+//! compose   evaluators made of others: the cache, transforms of priors, the opponent's network
+//! backend   what computes: the list of backends, one file each
+//! source    from a network file to a model that a backend can run
 //! input     from a line of play to input planes, and from the policy vector to moves
 //! ```
 //!
@@ -25,6 +26,7 @@ pub mod input;
 pub mod load;
 pub mod measure;
 pub mod prior;
+pub mod source;
 
 pub use self::{
     backend::hash,

@@ -10,10 +10,8 @@ use crate::{
     game::openings::Opening,
     hashing::hex,
     network::{
-        Batch, Evaluator,
-        backend::hash::is_hash,
-        compose::role::Role,
-        load::weights::{self, AUTODISCOVER},
+        Batch, Evaluator, backend::hash::is_hash, compose::role::Role, load::identity::identities,
+        source::network::AUTODISCOVER,
     },
     options::{Effect, OptionRow, Options},
 };
@@ -101,7 +99,7 @@ fn player(player: &Contestant) -> Result<Value> {
     }))
 }
 
-/// The identities of the networks (see [`weights::identities`]).
+/// The identities of the networks (see [`identities`]).
 fn networks(options: &Options) -> Result<[Option<String>; 3]> {
     let is_found = |role: Role| {
         let named = role.weights(options).filter(|_| role.is_wanted(options));
@@ -111,7 +109,7 @@ fn networks(options: &Options) -> Result<[Option<String>; 3]> {
         is_hash(&options.backend) || !Role::ALL.into_iter().any(is_found),
         "a run must name its network: {AUTODISCOVER} may find another one next time"
     );
-    Ok(weights::identities(options)?)
+    Ok(identities(options)?)
 }
 
 fn starts(starts: &Starts) -> Value {
@@ -212,9 +210,9 @@ mod tests {
     use super::*;
     use crate::network::{
         EvaluateError,
-        compose::role::human_name,
         hash::HashEvaluator,
         load::{NetworkConfig, load_backend},
+        source::built_in::human_name,
     };
 
     /// Rounds differently in batches of at least this many positions.

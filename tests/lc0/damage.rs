@@ -3,7 +3,10 @@
 use std::{fs, time::Instant};
 
 use prost::Message;
-use scorn::lc0::{ConvertOptions, DataType, Net, OnnxModel, proto, read_onnx, to_onnx};
+use scorn::{
+    lc0::{ConvertOptions, DataType, Net, OnnxModel, proto, read_onnx, to_onnx},
+    network::source::NetworkSource,
+};
 
 use crate::{
     onnx_file::{OnnxFile, OnnxGraph, OnnxNode, OnnxTensor},
@@ -448,7 +451,7 @@ fn an_embedded_model_keeps_its_precision_and_its_heads() {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), bytes).unwrap();
     let read = |options: &ConvertOptions| {
-        scorn::network::load::weights::read(file.path().to_str().unwrap(), options)
+        NetworkSource::new(file.path().to_str().unwrap()).convert(options)
     };
     for data_type in [DataType::Float16, DataType::BFloat16, DataType::Int8] {
         let network = read(&ConvertOptions {

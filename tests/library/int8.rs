@@ -11,7 +11,8 @@ use scorn::{
     lc0::{ConvertOptions, DataType, Net, calibration_model, to_onnx},
     network::{
         Batch, Evaluator,
-        load::{LoadError, NetworkConfig, calibrate::calibrate, load_backend},
+        load::{LoadError, NetworkConfig, load_backend},
+        source::calibrate::calibrate,
     },
     options::Options,
 };

@@ -5,10 +5,7 @@ use std::{fs, io::Write, path::PathBuf};
 
 use crate::common::{session::Session, shared};
 use flate2::{Compression, write::GzEncoder};
-use scorn::{
-    network::load::registry::{BACKENDS, OTHER_BACKENDS, UNTRIED_BACKENDS},
-    options::Options,
-};
+use scorn::network::backend::{BACKENDS, from_lc0};
 use shakmaty::uci::UciMove;
 
 const NETWORKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/networks");
@@ -281,17 +278,13 @@ const OF_LC0: [(&str, &str); 36] = [
 
 #[test]
 fn lc0s_backends_are_known_and_what_is_taken_is_reported() {
-    let known = OTHER_BACKENDS
-        .iter()
-        .chain(&BACKENDS)
-        .chain(&UNTRIED_BACKENDS);
-    let known: Vec<&str> = known.copied().collect();
+    let known = BACKENDS.map(|factory| factory.info().name);
     let mut session = Session::with(&["--threads", "1"]);
     let mut expected = Vec::new();
     for (theirs, ours) in OF_LC0 {
-        let mut options = Options::default();
-        let note = options.set_as_in_lc0("Backend", theirs).unwrap();
-        assert_eq!(options.backend, ours, "{theirs}");
+        let (taken, note) = from_lc0("backend", theirs);
+        assert!(ours.eq_ignore_ascii_case(taken), "{theirs}");
+        assert_eq!(from_lc0("PolicyHead", theirs), (theirs, None));
         assert!(known.contains(&ours), "{ours}");
         let is_ours = theirs == ours;
         assert_eq!(note.is_none(), is_ours, "{theirs}");

@@ -14,7 +14,8 @@ use scorn::{
     network::{
         Added, Batch, EvalPosition, Evaluator, Value,
         compose::cached::NetworkSettings,
-        load::{LoadError, NetworkConfig, load_backend, weights::WeightsError},
+        load::{LoadError, NetworkConfig, load_backend},
+        source::WeightsError,
     },
     options::Options,
 };

@@ -7,11 +7,7 @@ use scorn::{
     lc0::{ConvertOptions, DataType, Net, OnnxModel, pack_input, read_onnx, to_onnx},
     network::{
         backend::{
-            ort::{
-                plan::{SessionSettings, Target},
-                runtime::Runtime,
-                session::create,
-            },
+            ort::{cpu::CpuProvider, plan::SessionSettings, runtime::Runtime, session::create},
             pool::{DeviceSession, Outputs},
         },
         input::{Encoding, Inputs},
@@ -50,7 +46,7 @@ fn positions(encoding: Encoding, start: Option<&str>, count: usize) -> Inputs {
 
 fn settings(batch_sizes: &[usize], session_per_size: bool, is_lazy: bool) -> SessionSettings {
     SessionSettings {
-        target: Target::Cpu,
+        provider: Arc::new(CpuProvider),
         threads: 1,
         batch_sizes: batch_sizes.to_vec(),
         session_per_size,

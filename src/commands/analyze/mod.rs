@@ -25,7 +25,7 @@ use crate::{
     files::output::{NewFile, is_same_place},
     hashing::sha256,
     network::{
-        load::weights::{files_of, identities},
+        load::identity::{files_of, identities},
         opponent,
     },
     options::{

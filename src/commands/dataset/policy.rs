@@ -12,7 +12,7 @@ use crate::{
     dataset::{record::Record, record_file::RecordReader},
     files::output::NewFile,
     labeling::policy::Answers,
-    network::{Evaluator, load::weights, opponent::Role},
+    network::{Evaluator, load::identity::files_of, opponent::Role},
     options::Options,
     player::Load,
 };
@@ -47,7 +47,7 @@ pub struct PolicyArgs {
 pub fn run(args: &PolicyArgs, options: &Options, load: &Load) -> Result<u64> {
     let mut records = RecordReader::open(&args.input)?;
     records.skip_records(args.skip)?;
-    let mut inputs = weights::files_of(options);
+    let mut inputs = files_of(options);
     inputs.push(args.input.clone());
     // Before anything is asked: all of it would be lost.
     let file = NewFile::create(&args.out, args.force, &inputs)?;

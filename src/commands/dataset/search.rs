@@ -15,7 +15,7 @@ use crate::{
         search::Found,
         visit::{Searcher, seed_of_search},
     },
-    network::load::weights,
+    network::load::identity::files_of,
     options::Options,
     player::Load,
 };
@@ -65,7 +65,7 @@ pub fn run(args: &SearchArgs, options: &Options, load: &Load) -> Result<u64> {
         args.least_visits,
         args.nodes
     );
-    let mut inputs = weights::files_of(options);
+    let mut inputs = files_of(options);
     inputs.extend(args.inputs.iter().cloned());
     // Before anything is searched: all of it would be lost.
     let file = NewFile::create(&args.out, args.force, &inputs)?;

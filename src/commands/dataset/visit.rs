@@ -13,7 +13,7 @@ use crate::{
         sample::read_games,
         visit::{Searcher, seed_of_search},
     },
-    network::load::weights::identities,
+    network::load::identity::identities,
     options::Options,
     player::Load,
 };

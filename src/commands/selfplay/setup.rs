@@ -11,8 +11,8 @@ use crate::{
     game::{adjudicate::Rules, openings::Book},
     network::{
         cores,
-        load::wishes::recommended_options,
         opponent::{self, Networks},
+        source::recommended::recommended_options,
     },
     options::{Options, ScSampling, layers::Layers, settings},
     player::Load,

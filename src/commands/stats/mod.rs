@@ -16,7 +16,7 @@ use crate::{
     dataset::searched::is_searched,
     files::{self, output::NewFile},
     labeling::policy_stats,
-    network::{Evaluator, compose::cached::NetworkSettings, load::wishes, opponent::Role},
+    network::{Evaluator, compose::cached::NetworkSettings, opponent::Role, source::recommended},
     options::layers::Layers,
     pgn::{LIMIT_TAG, ReadError, Reader},
     player::Load,
@@ -132,7 +132,7 @@ pub fn command(args: &StatsArgs, layers: &Layers, load: &Load) -> Result<()> {
     let network = args.network.as_ref().map(|weights| {
         let mut layers = layers.clone();
         layers.user.set("WeightsFile", weights)?;
-        let options = wishes::resolve(&layers).into_options();
+        let options = recommended::resolve(&layers).into_options();
         let backend = load(&options, Role::Main)?;
         anyhow::Ok(NetworkSettings::of(&options, Role::Main).over(backend))
     });

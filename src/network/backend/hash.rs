@@ -1,12 +1,45 @@
-//! The hash evaluator: values and priors computed from the position's key. It knows nothing about chess, but it is
-//! fast and the same on every machine, which is what tests, tree benchmarks and the bench signature need.
+//! The `hash` backend: values and priors computed from the position's key. They say nothing about chess, but they are fast
+//! and the same on every machine, which is what tests, tree benchmarks and the bench signature need.
 
-use crate::hashing::mix;
-use crate::network::{Batch, EvaluateError, Evaluator, Info, Value};
+use std::sync::Arc;
 
-/// Whether this value of the `Backend` option means this evaluator, which needs no network.
+use super::{
+    error::LoadError,
+    factory::{BackendFactory, BackendInfo, BackendKind, BackendRequest},
+};
+use crate::{
+    hashing::mix,
+    network::{Batch, EvaluateError, Evaluator, Info, Value},
+};
+
+/// Description of `hash`.
+pub static INFO: BackendInfo = BackendInfo {
+    name: "hash",
+    lc0_names: &["random", "trivial"],
+    kind: BackendKind::WithoutNetwork,
+    summary: "for tests",
+    documentation: "no network: numbers from a hash of the position, for tests and `scorn bench`",
+    requirements: "",
+    install_command: None,
+    settings: &[],
+};
+
+/// Whether this value of the option `Backend` means `hash`, which needs no network.
 pub fn is_hash(backend: &str) -> bool {
-    backend.eq_ignore_ascii_case("hash")
+    INFO.is_named(backend)
+}
+
+/// The backend `hash`.
+pub struct Hash;
+
+impl BackendFactory for Hash {
+    fn info(&self) -> &BackendInfo {
+        &INFO
+    }
+
+    fn create(&self, _: &BackendRequest<'_>) -> Result<Arc<dyn Evaluator>, LoadError> {
+        Ok(Arc::new(HashEvaluator))
+    }
 }
 
 /// Evaluates positions by hashing their keys.

@@ -6,7 +6,25 @@
 
 use thiserror::Error;
 
-/// Why a text is not in the syntax, or asks for something that there is not.
+/// A key of `BackendOptions`. Backends for which a key means the same take it from one constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The key, in lower case.
+    pub key: &'static str,
+    /// Meaning and values, in Markdown.
+    pub meaning: &'static str,
+    /// The value if none is given, in Markdown.
+    pub default: &'static str,
+}
+
+/// Threads of backends that compute on the processor.
+pub const THREADS: Setting = Setting {
+    key: "threads",
+    meaning: "threads inside one evaluation (the search threads are in addition)",
+    default: "1",
+};
+
+/// Why a text is not in the syntax, or names a setting or value that does not exist.
 #[derive(Debug, Error, PartialEq)]
 pub enum OptionsError {
     /// Brackets do not match.

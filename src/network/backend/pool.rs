@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use crate::network::{
-    Advice, Batch, EvaluateError, Evaluator, Info, Value,
+    Advice, Batch, EvaluateError, Evaluator, Info, Value, cores,
     input::{Encoding, InputRows, Inputs, View},
 };
 
@@ -84,6 +84,15 @@ pub struct Label {
 
 /// The most sessions of one network, where each serves a search thread.
 pub const MAX_SESSIONS: usize = 128;
+
+/// How many sessions to make at once, and at most, for so many search threads (0: as `advice` says).
+pub fn session_counts(threads: usize, advice: Advice, limit: usize) -> (usize, usize) {
+    let threads = match threads {
+        0 => advice.threads,
+        threads => threads,
+    };
+    (threads.min(cores()).min(limit), limit)
+}
 
 /// Does work on a thread from which sessions run without handing over to another (see [`Evaluator::host`]).
 pub type Host = fn(&mut (dyn FnMut() + Send));

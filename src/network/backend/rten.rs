@@ -12,11 +12,74 @@ use std::{
 use rten::{Model, ModelOptions, NodeId, RunOptions, ThreadPool, Value, ValueOrView};
 use rten_tensor::{AsView, Layout, NdTensorView};
 
-use super::pool::{DeviceSession, Outputs};
-use crate::{
-    lc0::OnnxModel,
-    network::input::{Encoding, InputRows},
+use super::{
+    error::LoadError,
+    factory::{BackendFactory, BackendInfo, BackendKind, BackendRequest, evaluate_start},
+    options::THREADS,
+    pool::{
+        DeviceSession, MAX_SESSIONS, NetworkEvaluator, Outputs, SessionFactory, session_counts,
+    },
 };
+use crate::{
+    lc0::{DataType, OnnxModel},
+    network::{
+        Advice, EvaluateError, Evaluator, cores,
+        input::{Encoding, InputRows},
+    },
+};
+
+/// Description of `rten`.
+pub static INFO: BackendInfo = BackendInfo {
+    name: "rten",
+    lc0_names: &[],
+    kind: BackendKind::Device { is_automatic: true },
+    summary: "needs no library",
+    documentation: "pure Rust, part of the program",
+    requirements: "",
+    install_command: None,
+    settings: &[THREADS],
+};
+
+/// The backend `rten`.
+pub struct Rten;
+
+impl BackendFactory for Rten {
+    fn info(&self) -> &BackendInfo {
+        &INFO
+    }
+
+    fn create(&self, request: &BackendRequest<'_>) -> Result<Arc<dyn Evaluator>, LoadError> {
+        INFO.check_settings(request.options)?;
+        let threads = request.options.threads()?;
+        let network = request.network_as(DataType::Float32, false)?;
+        let refused = |message: String| INFO.refused(&network.name, &message);
+        let model = RtenModel::load(&network.onnx).map_err(refused)?;
+        let device = format!("CPU, {threads} thread(s) a session");
+        let advice = Advice {
+            threads: cores().div_ceil(threads),
+            minibatch: 8,
+            min_batch: 1,
+        };
+        let factory: SessionFactory = Box::new(move || Ok(Box::new(model.session(threads))));
+        let evaluator = NetworkEvaluator::new(
+            request.label(&INFO, &network, device),
+            Encoding::of(&network.onnx),
+            request.view(&network.onnx),
+            advice,
+            session_counts(request.threads, advice, MAX_SESSIONS),
+            factory,
+        );
+        let mut evaluator = evaluator.map_err(refused)?;
+        if threads == 1 {
+            evaluator.set_host(host);
+        }
+        evaluate_start(&evaluator).map_err(|error| match error {
+            EvaluateError::Backend { message, .. } => refused(message),
+            error => error.into(),
+        })?;
+        Ok(Arc::new(evaluator))
+    }
+}
 
 /// Positions per run: larger batches gain nothing and cost memory.
 const MAX_BATCH: usize = 256;

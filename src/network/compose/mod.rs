@@ -1,11 +1,10 @@
 //! Evaluators made of others: a backend with its cache ([`cache`]) and the transforms of its priors ([`cached`],
-//! [`prior_transforms`]), several devices side by side ([`multi`]), a player between two networks ([`between`]), and the
+//! [`prior_transforms`]), a player between two networks ([`between`]), and the
 //! main network with those beside it ([`search_evaluator`]); and which networks the options name ([`opponent`], [`role`]).
 
 pub mod between;
 pub mod cache;
 pub mod cached;
-pub mod multi;
 pub mod opponent;
 pub mod prior_transforms;
 pub mod role;

@@ -3,7 +3,7 @@
 use shakmaty::Color;
 
 use crate::{
-    network::backend::hash::is_hash,
+    network::{backend::hash::is_hash, source::built_in::human_name},
     options::{ContemptMode, Options},
 };
 
@@ -69,20 +69,6 @@ impl Role {
     }
 }
 
-/// Values of `OpponentWeights` that mean a player inside the program begin with this, have a rating and end with `>`.
-const HUMAN: &str = "<built in human ";
-
-/// The value of `OpponentWeights` that means a player of this rating inside the program.
-pub fn human_name(rating: u32) -> String {
-    format!("{HUMAN}{rating}>")
-}
-
-/// The rating in such a value; none if it is something else.
-pub fn human_rating(weights: &str) -> Option<u32> {
-    let rest = weights.trim().strip_prefix(HUMAN)?;
-    rest.strip_suffix('>')?.trim().parse().ok()
-}
-
 /// The second network: what `OpponentWeights` names, or the player inside the program that `OpponentRating` asks for.
 fn opponent_weights(options: &Options) -> Option<String> {
     let named = options.opponent_weights.trim();
@@ -119,20 +105,6 @@ pub fn side(options: &Options, contempt_side: Option<Color>) -> Option<Color> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_of_human_players_hold_their_rating() {
-        assert_eq!(human_rating(&human_name(1400)), Some(1400));
-        for other in [
-            "",
-            "<built in>",
-            "<built in human>",
-            "<built in human x>",
-            "1400",
-        ] {
-            assert_eq!(human_rating(other), None, "{other}");
-        }
-    }
 
     #[test]
     fn a_rating_stands_for_a_network_unless_one_is_named() {

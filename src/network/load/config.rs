@@ -1,9 +1,13 @@
-//! What the options say about networks, but for what stands in front of them (see
-//! [`NetworkSettings`](crate::network::compose::cached::NetworkSettings)).
+//! What the options say about a network and its backend; what they say about cache and priors is in
+//! [`NetworkSettings`](crate::network::compose::cached::NetworkSettings).
 
 use crate::{
     lc0::OnnxEncoding,
-    network::compose::role::{Role, human_rating},
+    network::{
+        backend::{auto, rten, sparse},
+        compose::role::Role,
+        source::built_in::human_rating,
+    },
     options::{HistoryFill, NetworkEncoding, Options},
 };
 
@@ -18,11 +22,11 @@ pub struct NetworkConfig {
     pub backend_options: String,
     /// `OnnxRuntimePath`.
     pub runtime_path: String,
-    /// `PolicyHead`; `None` takes the network's own default.
+    /// `PolicyHead`; `None` takes the network's default.
     pub policy_head: Option<String>,
-    /// `ValueHead`; `None` takes the network's own default.
+    /// `ValueHead`; `None` takes the network's default.
     pub value_head: Option<String>,
-    /// `NetworkEncoding`; `None` is what the network says.
+    /// `NetworkEncoding`; `None` takes the one in the network's metadata.
     pub encoding: Option<OnnxEncoding>,
     /// `HistoryFill`.
     pub fill: HistoryFill,
@@ -52,20 +56,22 @@ impl From<&Options> for NetworkConfig {
 }
 
 impl NetworkConfig {
-    /// What they say about one of the networks. The opponent's and the one that refines have their usual heads and encoding; the
-    /// rest is as for the main one. But a backend for sparse networks alone, or none that was named, means for the
-    /// one that refines the one that needs no library, takes no memory of a GPU and gives the same on every call; and an opponent
-    /// from inside the program, who is sparse, is computed as such.
+    /// What the options say about one of the networks. The opponent's network and the refiner have their default heads and
+    /// encoding; the rest is as for the main network, with two exceptions. Where `Backend` is `auto` or `sparse`, the refiner is
+    /// evaluated by `rten`, which needs no library, takes no memory of a GPU and gives the same result on every call. And a human
+    /// model inside the program, which is a sparse network, is evaluated by `sparse` if it is the opponent.
     pub fn of(options: &Options, role: Role) -> NetworkConfig {
         let main = NetworkConfig::from(options);
         if role == Role::Main {
             return main;
         }
         let weights = role.weights(options).unwrap_or_default();
-        let is_for_sparse = ["", "auto", "sparse"].contains(&&*main.backend.to_ascii_lowercase());
+        let is_default = ["", auto::INFO.name, sparse::INFO.name]
+            .iter()
+            .any(|name| name.eq_ignore_ascii_case(&main.backend));
         let another = match role {
-            Role::Refiner if is_for_sparse => Some("rten"),
-            Role::Opponent if human_rating(&weights).is_some() => Some("sparse"),
+            Role::Refiner if is_default => Some(rten::INFO.name),
+            Role::Opponent if human_rating(&weights).is_some() => Some(sparse::INFO.name),
             _ => None,
         };
         let (backend, backend_options) = match another {

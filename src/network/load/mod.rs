@@ -1,17 +1,185 @@
-//! From the options to an evaluator: what they say about networks ([`config`]), the network's file ([`weights`]), the
-//! players inside the program ([`human`]), the backend that evaluates it ([`registry`]), the ranges that 8 bits need ([`calibrate`]),
-//! the options that it asks for ([`wishes`]), and what can go wrong ([`errors`]).
+//! From the options to an evaluator, in a straight line: the value of `WeightsFile` is a
+//! [`NetworkSource`], the value of `Backend` names a factory in the list
+//! of [`BACKENDS`](crate::network::backend::BACKENDS), and the factory makes the evaluator. A backend that the user names is
+//! used or refused, never replaced.
+//!
+//! What the options say is in [`config`], which files the networks are in [`identity`].
 
-pub mod calibrate;
 pub mod config;
-pub mod errors;
-pub mod human;
-pub mod registry;
-pub mod weights;
-pub mod wishes;
+pub mod identity;
 
-pub use self::{
-    config::NetworkConfig,
-    errors::LoadError,
-    registry::{BACKENDS, Tell, load_backend, probe},
+use std::sync::Arc;
+
+pub use self::config::NetworkConfig;
+pub use crate::network::backend::{error::LoadError, factory::ReportProgress};
+use crate::{
+    lc0::ConvertOptions,
+    network::{
+        Evaluator,
+        backend::{
+            self,
+            factory::{BackendFactory, BackendKind, BackendRequest},
+            options::BackendOptions,
+        },
+        compose::between::Between,
+        source::{
+            NetworkSource, WeightsError,
+            built_in::{HumanMixture, human_mixture, human_rating},
+        },
+    },
 };
+
+/// The backend alone, at temperature 1 and without cache: the part that takes long to load. `report_progress` gets what takes
+/// minutes, before it begins.
+///
+/// # Errors
+/// When the network or the backend does not work; the message says what to do.
+pub fn load_backend(
+    config: &NetworkConfig,
+    report_progress: ReportProgress<'_>,
+) -> Result<Arc<dyn Evaluator>, LoadError> {
+    load(config, false, report_progress)
+}
+
+/// The backend that `Backend` names, as `auto` would take it: nothing is built that takes minutes.
+///
+/// # Errors
+/// As [`load_backend`], and where `auto` would pass the backend over.
+pub fn probe(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadError> {
+    load(config, true, &|_| {})
+}
+
+fn load(
+    config: &NetworkConfig,
+    is_automatic: bool,
+    report_progress: ReportProgress<'_>,
+) -> Result<Arc<dyn Evaluator>, LoadError> {
+    let factory = backend::find(&config.backend)?;
+    let evaluator_of = |weights: &str| {
+        let network = NetworkSource::new(weights);
+        create(factory, &network, config, is_automatic, report_progress)
+    };
+    let needs_network = factory.info().kind != BackendKind::WithoutNetwork;
+    if !needs_network || human_rating(&config.weights).is_none() {
+        return evaluator_of(&config.weights);
+    }
+    let mixture = human_mixture(&config.weights).ok_or(WeightsError::NoBuiltIn)?;
+    mix(&mixture, evaluator_of)
+}
+
+/// The evaluator of one network.
+fn create(
+    factory: &dyn BackendFactory,
+    network: &NetworkSource,
+    config: &NetworkConfig,
+    is_automatic: bool,
+    report_progress: ReportProgress<'_>,
+) -> Result<Arc<dyn Evaluator>, LoadError> {
+    factory.create(&BackendRequest {
+        network,
+        conversion: &ConvertOptions {
+            policy_head: config.policy_head.clone(),
+            value_head: config.value_head.clone(),
+            encoding: config.encoding,
+            ..ConvertOptions::default()
+        },
+        options: &BackendOptions::parse(&config.backend_options)?,
+        runtime_path: &config.runtime_path,
+        fill: config.fill,
+        threads: config.threads,
+        is_automatic,
+        note: String::new(),
+        backends: &backend::BACKENDS,
+        report_progress,
+    })
+}
+
+/// The evaluator of a human player between two networks.
+fn mix(
+    mixture: &HumanMixture,
+    evaluator_of: impl Fn(&str) -> Result<Arc<dyn Evaluator>, LoadError>,
+) -> Result<Arc<dyn Evaluator>, LoadError> {
+    let [low, high] = &mixture.networks;
+    let (low, high) = (evaluator_of(low)?, evaluator_of(high)?);
+    let name = format!(
+        "{}: a player rated {}",
+        low.info().description,
+        mixture.rating
+    );
+    Ok(Arc::new(Between::new(low, high, mixture.share, name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::{network::source::built_in::human_name, options::Options};
+
+    /// What these options are evaluated with, and what was reported meanwhile.
+    fn load_with(
+        weights: &str,
+        backend: &str,
+        backend_options: &str,
+    ) -> (Result<String, LoadError>, Vec<String>) {
+        let config = NetworkConfig {
+            weights: weights.into(),
+            backend: backend.into(),
+            backend_options: backend_options.into(),
+            ..NetworkConfig::from(&Options::default())
+        };
+        let reported = RefCell::new(Vec::new());
+        let loaded = load_backend(&config, &|text| reported.borrow_mut().push(text.to_owned()));
+        let described = loaded.map(|evaluator| evaluator.info().description);
+        (described, reported.into_inner())
+    }
+
+    #[test]
+    fn a_probe_takes_what_auto_would_take() {
+        // Settings of another backend keep a user from `sparse`, but not `auto`.
+        let config = NetworkConfig {
+            backend: "sparse".into(),
+            backend_options: "threads=2".into(),
+            ..NetworkConfig::from(&Options::default())
+        };
+        if let Err(error) = probe(&config) {
+            panic!("{error}");
+        }
+        assert!(load_backend(&config, &|_| {}).is_err());
+    }
+
+    #[test]
+    fn groups_may_name_backends_as_lc0_does() {
+        let load = |backend: &str, groups: &str| load_with("", backend, groups);
+        let (described, reported) = load("roundrobin", "blas(),(backend=Eigen),one(backend=auto)");
+        assert_eq!(described.unwrap().matches("sparse (CPU").count(), 3);
+        assert_eq!(
+            reported,
+            ["blas", "Eigen"].map(|name| format!("backend {name} is one of lc0: taking auto"))
+        );
+        // Whether this machine has one or not, it is known.
+        for name in ["cudnn", "onnx-trt"] {
+            let (loaded, reported) = load("multiplexing", &format!("(backend={name},gpu=77)"));
+            assert!(!matches!(loaded, Err(LoadError::UnknownBackend { .. })));
+            assert!(reported[0].contains(name), "{reported:?}");
+        }
+        for name in ["random", "hash", "check", "no-such"] {
+            let (loaded, reported) = load("multiplexing", &format!("{name}()"));
+            assert!(matches!(loaded, Err(LoadError::UnknownBackend { .. })));
+            assert!(reported.is_empty(), "{reported:?}");
+        }
+    }
+
+    #[test]
+    fn human_models_inside_the_program_run_on_the_backend_that_is_named() {
+        for (backend, taken) in [("auto", "sparse ("), ("rten", "rten (")] {
+            let text = load_with(&human_name(1300), backend, "").0.unwrap();
+            assert!(text.starts_with(taken), "{text}");
+            assert!(text.contains("a player rated 1300"), "{text}");
+        }
+        let text = load_with(&human_name(1300), "hash", "").0.unwrap();
+        assert!(text.starts_with("hash ("), "{text}");
+        let error = load_with(&human_name(1300), "nosuch", "").0.unwrap_err();
+        assert!(matches!(error, LoadError::UnknownBackend { .. }), "{error}");
+    }
+}

@@ -1,8 +1,8 @@
 //! Where TensorRT keeps the engines that it has built: building one takes minutes, reading one a second.
 //!
-//! Each network has a folder for each thing that an engine depends on, so that none is ever served to something else.
-//! TensorRT itself tells GPUs of different kinds apart. An engine that cannot be read all the same (another patch of
-//! TensorRT, a damaged file) is thrown away and built again, once.
+//! Each network has a folder for each combination of what an engine depends on, so that none is ever used for something
+//! else. TensorRT itself distinguishes GPUs of different kinds. An engine that cannot be read all the same (another patch of
+//! TensorRT, a damaged file) is removed and built again, once.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use super::errors::BackendSetupError;
+use super::plan::BackendSetupError;
 use crate::hashing::hex;
 
 /// The folder of a network's engines.
@@ -21,17 +21,13 @@ pub struct EngineCache {
 }
 
 impl EngineCache {
-    /// For a model and these settings (whatever else an engine depends on); in the user's cache folder, unless another
-    /// place is wanted.
+    /// For a model and these settings (whatever else an engine depends on), in the folder `base`, or in the user's cache
+    /// folder if that is empty.
     ///
     /// # Errors
     /// When the user has no such folder.
-    pub fn of(
-        model: &[u8],
-        settings: &str,
-        wanted: &str,
-    ) -> Result<EngineCache, BackendSetupError> {
-        let base = match wanted {
+    pub fn of(model: &[u8], settings: &str, base: &str) -> Result<EngineCache, BackendSetupError> {
+        let base = match base {
             "" => user_cache().map(|cache| cache.join("tensorrt")),
             path => Some(PathBuf::from(path)),
         };
@@ -75,19 +71,14 @@ impl EngineCache {
         self.files().any(|path| engine(&path))
     }
 
-    /// Runs `build`, and, if that could not read an engine, throws all engines away and runs it again.
-    ///
-    /// # Errors
-    /// What `build` says, the second time if there is one.
-    pub fn build<T>(&self, mut build: impl FnMut() -> Result<T, String>) -> Result<T, String> {
-        match build() {
-            Err(message) if is_unreadable_engine(&message) => {
-                // What cannot be removed makes the second try fail as the first did.
-                self.files().for_each(|path| drop(fs::remove_file(path)));
-                build()
-            }
-            result => result,
+    /// Removes all engines if `error` says that one cannot be read; whether that is so.
+    pub fn remove_unreadable(&self, error: &str) -> bool {
+        let is_cause = is_unreadable_engine(error);
+        if is_cause {
+            // What cannot be removed makes the next attempt fail as this one did.
+            self.files().for_each(|path| drop(fs::remove_file(path)));
         }
+        is_cause
     }
 
     fn files(&self) -> impl Iterator<Item = PathBuf> {
@@ -98,7 +89,7 @@ impl EngineCache {
     }
 }
 
-/// Whether TensorRT's provider says that an engine is of no use to it.
+/// Whether TensorRT's provider reports that it cannot read an engine.
 fn is_unreadable_engine(message: &str) -> bool {
     const PHRASES: [&str; 2] = [
         "could not deserialize engine",
@@ -107,7 +98,7 @@ fn is_unreadable_engine(message: &str) -> bool {
     PHRASES.iter().any(|phrase| message.contains(phrase))
 }
 
-/// The version of the TensorRT that was loaded: that of the wheel in `root`, else what the loaded library's file is called.
+/// The version of the TensorRT that was loaded: that of the wheel in `root`, else the name of the loaded library's file.
 /// `maps` lists the files in the process's memory, as in `/proc/self/maps`.
 pub fn tensorrt_version(root: Option<&Path>, maps: &str) -> String {
     let entries = root.and_then(|root| fs::read_dir(root).ok());
@@ -169,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn engines_of_other_networks_and_settings_lie_elsewhere() {
+    fn other_networks_and_settings_have_other_folders() {
         let name = engine_folder(b"model", "1.31.1 TensorRT 10.16.1.11 GPU 0, fp16 [1, 8]");
         assert_eq!(name.len(), 16);
         for (model, settings) in [
@@ -185,42 +176,24 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_that_cannot_be_read_is_built_again_once() {
+    fn an_engine_that_cannot_be_read_is_removed() {
         let base = tempfile::tempdir().unwrap();
-        let wanted = base.path().to_string_lossy();
-        let cache = EngineCache::of(b"model", "settings", &wanted).unwrap();
+        let folder = base.path().to_string_lossy();
+        let cache = EngineCache::of(b"model", "settings", &folder).unwrap();
         assert!(cache.folder().starts_with(base.path()) && !cache.has_engine());
         cache.make().unwrap();
         let engine = cache
             .folder()
             .join("TensorrtExecutionProvider_x_sm90.engine");
-        let stale = "TensorRT EP could not deserialize engine from cache: /x_sm90.engine";
-
         fs::write(&engine, "old").unwrap();
-        assert!(cache.has_engine());
-        let mut tries = 0;
-        let built = cache.build(|| {
-            tries += 1;
-            match engine.exists() {
-                true => Err(stale.to_owned()),
-                false => Ok(tries),
-            }
-        });
-        assert_eq!(built, Ok(2));
-
-        // Not a third time, and not for other errors.
-        for (error, expected) in [(stale, 2), ("out of memory", 1)] {
-            let mut tries = 0;
-            let built: Result<(), String> = cache.build(|| {
-                tries += 1;
-                Err(error.to_owned())
-            });
-            assert_eq!((built, tries), (Err(error.to_owned()), expected));
-        }
+        assert!(!cache.remove_unreadable("out of memory") && cache.has_engine());
+        let stale = "TensorRT EP could not deserialize engine from cache: /x_sm90.engine";
+        assert!(cache.remove_unreadable(stale));
+        assert!(!cache.has_engine() && !engine.exists());
     }
 
     #[test]
-    fn the_version_is_the_wheels_or_the_librarys() {
+    fn the_version_is_that_of_the_wheel_or_of_the_library() {
         let root = tempfile::tempdir().unwrap();
         let maps = "7f00-7f01 r-xp 00000000 08:01 1  /usr/lib/x86_64-linux-gnu/libnvinfer_plugin.so.10.13.3\n\
                     7f02-7f03 r-xp 00000000 08:01 2  /usr/lib/x86_64-linux-gnu/libnvinfer.so.10.13.3\n";

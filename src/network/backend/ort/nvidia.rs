@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use super::{
     engine_cache,
-    errors::BackendSetupError,
+    plan::BackendSetupError,
     preload,
     runtime::{GPU_INSTALL_COMMAND, Runtime, TENSORRT_INSTALL_COMMAND},
 };

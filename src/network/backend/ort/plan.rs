@@ -1,94 +1,77 @@
-//! How a backend is set up: what its sessions are like, and what the search should do.
+//! How a backend is set up: the execution provider, the sessions, and what the search should do.
 
-use super::errors::BackendSetupError;
+use std::{fmt::Debug, sync::Arc};
+
+use ort::session::builder::SessionBuilder;
+use thiserror::Error;
+
+use super::runtime::Runtime;
 use crate::{
-    lc0::DataType,
+    lc0::{DataType, OnnxModel},
     network::{
         Advice,
-        backend::options::{BackendOptions, OptionsError},
+        backend::options::{BackendOptions, OptionsError, Setting},
     },
 };
 
 /// Larger batches than this gain nothing on any device, and take hundreds of megabytes.
-const LARGEST_BATCH: usize = 4096;
+const MAX_BATCH_SIZE: usize = 4096;
 
-/// Where and how a network is run.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Target {
-    /// ONNX Runtime's own CPU kernels.
-    Cpu,
-    /// The OpenVINO plugin.
-    OpenVino {
-        /// `CPU`, `GPU`, `NPU`.
-        device: String,
-        /// `f32`, `bf16`, `f16`; empty leaves the choice to the device.
-        precision: String,
-    },
-    /// CUDA kernels.
-    Cuda(CudaSettings),
-    /// TensorRT engines, with CUDA for the rest.
-    TensorRt {
-        /// For the rest.
-        cuda: CudaSettings,
-        /// 16-bit floats.
-        fp16: bool,
-        /// Where built engines are kept: the folder of all, then, when the network is known, its own.
-        cache: String,
-    },
-    /// DirectML, on Windows: any GPU with DirectX 12.
-    DirectMl {
-        /// Which GPU; the fastest, if none is named.
-        device: Option<i32>,
-    },
-    /// Core ML, on Apple's systems.
-    CoreMl {
-        /// What Core ML may use.
-        units: CoreMlUnits,
-    },
+/// Batch sizes to prepare; each backend has its own default.
+pub(super) const BATCH: Setting = Setting {
+    key: "batch",
+    meaning: "batch sizes to prepare, such as `1/16/64` (at most 4096); smaller batches are padded, on GPUs also cut into \
+        several where that costs less",
+    default: "any",
+};
+
+/// What keeps a backend from being set up.
+#[derive(Debug, Error, PartialEq)]
+pub enum BackendSetupError {
+    /// Its settings are wrong.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// The device, or a library that it needs, is missing: what, and how to get it.
+    #[error("{0}")]
+    Unavailable(String),
 }
 
-/// What Core ML may use of a machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CoreMlUnits {
-    /// Whatever it likes.
-    All,
-    /// The processor and the GPU.
-    Gpu,
-    /// The processor and the neural engine.
-    NeuralEngine,
-    /// The processor.
-    Cpu,
-}
+/// The result of a step in building a session.
+pub type Built = Result<SessionBuilder, ort::Error<SessionBuilder>>;
 
-impl Target {
-    /// The NVIDIA GPU, if it is one: others have no pinned memory of CUDA's.
-    pub fn gpu(&self) -> Option<i32> {
-        match self {
-            Target::Cuda(cuda) | Target::TensorRt { cuda, .. } => Some(cuda.device),
-            Target::Cpu
-            | Target::OpenVino { .. }
-            | Target::DirectMl { .. }
-            | Target::CoreMl { .. } => None,
-        }
+/// An execution provider of ONNX Runtime with its settings: what a session computes with.
+pub trait ExecutionProvider: Debug + Send + Sync {
+    /// Adds the provider to a session of this model.
+    fn configure(&self, builder: SessionBuilder, context: &SessionContext<'_>) -> Built;
+
+    /// The number of the NVIDIA GPU on which it runs; `None` if it runs elsewhere.
+    fn nvidia_gpu(&self) -> Option<i32> {
+        None
+    }
+
+    /// The provider to try once when a session cannot be made because of `error`.
+    fn fallback(&self, _error: &str) -> Option<Arc<dyn ExecutionProvider>> {
+        None
     }
 }
 
-/// Settings of CUDA's provider.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CudaSettings {
-    /// Which GPU.
-    pub device: i32,
-    /// Whether products of 32-bit floats may be rounded to TF32, which convolutions in fp16 need for tensor cores.
-    pub tf32: bool,
-    /// Whether convolutions have their channels last.
-    pub nhwc: bool,
+/// What a session is made for.
+pub struct SessionContext<'a> {
+    /// ONNX Runtime.
+    pub runtime: &'a Runtime,
+    /// The network.
+    pub model: &'a OnnxModel,
+    /// Threads inside the session, at least 1.
+    pub threads: usize,
+    /// Batch sizes to prepare, ascending.
+    pub batch_sizes: &'a [usize],
 }
 
 /// Settings of the sessions.
 #[derive(Clone, Debug)]
 pub struct SessionSettings {
-    /// Where to run.
-    pub target: Target,
+    /// What computes.
+    pub provider: Arc<dyn ExecutionProvider>,
     /// Threads inside a session, on the CPU.
     pub threads: usize,
     /// Batch sizes to prepare, ascending; empty lets every batch have its own size.
@@ -102,10 +85,10 @@ pub struct SessionSettings {
 
 /// How a backend is set up.
 #[derive(Clone, Debug)]
-pub struct SessionPlan {
+pub(super) struct SessionPlan {
     /// For the sessions.
     pub settings: SessionSettings,
-    /// The device, for people; that weights were converted to 16 or 8 bits is not said here.
+    /// The device, for messages; without the numeric type that weights were converted to.
     pub device: String,
     /// What the search should do.
     pub advice: Advice,
@@ -128,13 +111,15 @@ pub(super) fn bad_value(key: &str, value: &str, expected: &'static str) -> Backe
     })
 }
 
-/// The batch sizes that are asked for, ascending, or the usual ones.
+/// The batch sizes of `BackendOptions`, ascending, or the default ones.
 pub(super) fn batch_sizes(
     options: &BackendOptions,
-    usual: &[usize],
+    default: &[usize],
 ) -> Result<Vec<usize>, BackendSetupError> {
-    let mut sizes = options.numbers("batch")?.unwrap_or_else(|| usual.to_vec());
-    if let Some(size) = sizes.iter().find(|&&size| size > LARGEST_BATCH) {
+    let mut sizes = options
+        .numbers("batch")?
+        .unwrap_or_else(|| default.to_vec());
+    if let Some(size) = sizes.iter().find(|&&size| size > MAX_BATCH_SIZE) {
         return Err(bad_value("batch", &size.to_string(), "at most 4096"));
     }
     sizes.sort_unstable();

@@ -18,9 +18,6 @@ use ort::environment::Environment;
 use parking_lot::Mutex;
 use thiserror::Error;
 
-/// The name under which the OpenVINO plugin is registered, which its devices report.
-pub const OPENVINO_EP: &str = "OpenVINOExecutionProvider";
-
 /// The environment variable that names the library.
 pub const LIBRARY_VARIABLE: &str = "ORT_DYLIB_PATH";
 
@@ -126,9 +123,6 @@ pub struct Runtime {
 
 static LOADED: Mutex<Option<Runtime>> = Mutex::new(None);
 
-/// Whether the OpenVINO plugin is registered; where it supports no device there is nothing else to tell it by.
-static OPENVINO_REGISTERED: Mutex<bool> = Mutex::new(false);
-
 impl Runtime {
     /// Loads the library, from `explicit` if that is not empty, else from wherever it is found first. Later calls return
     /// the library that is loaded already.
@@ -167,48 +161,6 @@ impl Runtime {
                 wanted,
             }),
         }
-    }
-
-    /// Registers the OpenVINO plugin, if it is there and not registered yet.
-    ///
-    /// # Errors
-    /// Says what is missing, and the command that installs it.
-    pub fn register_openvino(&self) -> Result<(), String> {
-        // Held during the registration, so that two threads do not register twice.
-        let mut is_registered = OPENVINO_REGISTERED.lock();
-        if *is_registered {
-            return Ok(());
-        }
-        let plugin = self
-            .openvino_plugin()
-            .ok_or_else(|| format!("its plugin is not installed: {OPENVINO_INSTALL_COMMAND}"))?;
-        let registered = self.environment.register_ep_library(OPENVINO_EP, &plugin);
-        registered.map_err(|error| format!("{}: {}", plugin.display(), error.message()))?;
-        *is_registered = true;
-        Ok(())
-    }
-
-    /// The OpenVINO plugin: in its wheel beside ONNX Runtime's, or in the same folder as the library.
-    pub fn openvino_plugin(&self) -> Option<PathBuf> {
-        let name = if cfg!(windows) {
-            "onnxruntime_providers_openvino_plugin.dll"
-        } else {
-            "libonnxruntime_providers_openvino_plugin.so"
-        };
-        let beside = self.library.parent().map(Path::to_owned);
-        let wheels = self
-            .library
-            .ancestors()
-            .nth(3)
-            .map(Path::to_owned)
-            .into_iter()
-            .chain(usual_places());
-        let wheels = wheels.map(|root| root.join("onnxruntime_ep_openvino"));
-        let found = wheels
-            .chain(beside)
-            .map(|folder| folder.join(name))
-            .find(|path| path.is_file());
-        found.and_then(|path| fs::canonicalize(path).ok())
     }
 
     /// What sessions are created in.

@@ -7,12 +7,6 @@ use std::sync::Arc;
 
 use ort::{
     device::Device,
-    ep::{
-        self, ArenaExtendStrategy, ExecutionProviderDispatch,
-        coreml::{ComputeUnits, ModelFormat},
-        cuda::ConvAlgorithmSearch,
-        directml::PerformancePreference,
-    },
     memory::{AllocationDevice, Allocator, AllocatorType, DeviceType, MemoryInfo, MemoryType},
     session::{
         HasSelectedOutputs, OutputSelector, RunOptions, Session as OrtSession, SessionOutputs,
@@ -22,15 +16,17 @@ use ort::{
 };
 
 use super::{
-    engine_cache::EngineCache,
     gpu,
-    plan::{CoreMlUnits, CudaSettings, SessionSettings, Target},
-    runtime::{OPENVINO_EP, Runtime},
+    plan::{Built, ExecutionProvider, SessionContext, SessionSettings},
+    runtime::Runtime,
 };
 use crate::{
     lc0::OnnxModel,
     network::{
-        backend::pool::{DeviceSession, Outputs},
+        backend::{
+            factory::Machine,
+            pool::{DeviceSession, Outputs},
+        },
         input::{Encoding, InputRows, Inputs, planes::PlaneLayout},
     },
 };
@@ -94,40 +90,42 @@ fn only_inputs(session: &OrtSession, model: &OnnxModel) -> Result<(), String> {
     }
 }
 
+/// A session for batches of `size` positions, or of any size. A provider that has a fallback gets a second attempt.
 fn build(
     runtime: &Runtime,
     onnx: &OnnxModel,
     settings: &SessionSettings,
     size: Option<usize>,
 ) -> Result<OrtSession, String> {
-    let built = match &settings.target {
-        Target::TensorRt { cache, .. } => {
-            EngineCache::at(cache).build(|| build_with(runtime, onnx, settings, size, true))
-        }
-        _ => build_with(runtime, onnx, settings, size, true),
-    };
-    let built = match (&settings.target, built) {
-        // OpenVINO's fused code generator has no Mish for some CPUs; without it the network runs.
-        (Target::OpenVino { .. }, Err(message)) if message.contains("snippets") => {
-            build_with(runtime, onnx, settings, size, false)
-        }
-        (_, built) => built,
-    };
-    let session = built?;
+    let provider = &settings.provider;
+    let built = build_with(&**provider, runtime, onnx, settings, size);
+    let session = built.or_else(|message| match provider.fallback(&message) {
+        Some(fallback) => build_with(&*fallback, runtime, onnx, settings, size),
+        None => Err(message),
+    })?;
     only_inputs(&session, onnx)?;
     Ok(session)
 }
 
 fn build_with(
+    provider: &dyn ExecutionProvider,
     runtime: &Runtime,
     onnx: &OnnxModel,
     settings: &SessionSettings,
     size: Option<usize>,
-    snippets: bool,
 ) -> Result<OrtSession, String> {
     let own_text = |error: ort::Error<SessionBuilder>| without_origin(error.message()).to_owned();
-    let mut builder = OrtSession::builder(runtime.environment()).map_err(text)?;
-    builder = configure(builder, runtime, onnx, settings, snippets).map_err(own_text)?;
+    let context = SessionContext {
+        runtime,
+        model: onnx,
+        threads: settings.threads.max(1),
+        batch_sizes: &settings.batch_sizes,
+    };
+    let builder = OrtSession::builder(runtime.environment()).map_err(text)?;
+    let builder = with_threads(builder, context.threads);
+    let mut builder = builder
+        .and_then(|builder| provider.configure(builder, &context))
+        .map_err(own_text)?;
     if let Some(size) = size {
         for symbol in batch_symbols(runtime, onnx)? {
             builder = builder
@@ -157,161 +155,32 @@ fn batch_symbols(runtime: &Runtime, onnx: &OnnxModel) -> Result<Vec<String>, Str
     Ok(symbols.filter(|symbol| !symbol.is_empty()).collect())
 }
 
-type Built = Result<SessionBuilder, ort::Error<SessionBuilder>>;
-
+/// All optimisations, and threads that sleep between runs: the parallelism is in the search.
 #[expect(clippy::result_large_err, reason = "ort's own error, once a session")]
-fn configure(
-    builder: SessionBuilder,
-    runtime: &Runtime,
-    onnx: &OnnxModel,
-    settings: &SessionSettings,
-    snippets: bool,
-) -> Built {
-    let builder = builder
+fn with_threads(builder: SessionBuilder, threads: usize) -> Built {
+    builder
         .with_optimization_level(GraphOptimizationLevel::All)?
-        .with_intra_threads(settings.threads.max(1))?
+        .with_intra_threads(threads)?
         .with_inter_threads(1)?
         .with_intra_op_spinning(false)?
-        .with_inter_op_spinning(false)?;
-    let provider = |ep: ExecutionProviderDispatch| ep.error_on_failure();
-    match &settings.target {
-        // Otherwise a registered plugin might take part.
-        Target::Cpu => builder.with_devices(devices(runtime, "CPUExecutionProvider", None), None),
-        Target::OpenVino { device, precision } => {
-            let options = openvino_options(device, precision, settings.threads.max(1), snippets);
-            let devices = devices(runtime, OPENVINO_EP, Some(device));
-            let builder = builder.with_devices(devices, Some(&options))?;
-            builder.with_disable_cpu_fallback()
-        }
-        Target::DirectMl { device } => {
-            let directml = provider(directml(*device).build());
-            // It can do with neither memory patterns nor parallel execution.
-            let builder = builder
-                .with_memory_pattern(false)?
-                .with_parallel_execution(false)?;
-            only_there(builder.with_execution_providers([directml])?, onnx)
-        }
-        Target::CoreMl { units } => {
-            // Core ML lacks some operators, and leaves those to the CPU.
-            builder.with_execution_providers([provider(coreml(*units).build())])
-        }
-        Target::Cuda(settings) => {
-            let cuda = provider(cuda(*settings).build());
-            only_there(builder.with_execution_providers([cuda])?, onnx)
-        }
-        Target::TensorRt {
-            cuda: beside,
-            fp16,
-            cache,
-        } => {
-            let rt = tensorrt(*beside, *fp16, cache, &settings.batch_sizes, onnx);
-            let providers = [provider(rt.build()), provider(cuda(*beside).build())];
-            only_there(builder.with_execution_providers(providers)?, onnx)
-        }
-    }
+        .with_inter_op_spinning(false)
 }
 
-/// DirectML's provider, for the GPU of this number or the fastest.
-fn directml(device: Option<i32>) -> ep::DirectML {
-    let directml =
-        ep::DirectML::default().with_performance_preference(PerformancePreference::HighPerformance);
-    match device {
-        Some(number) => directml.with_device_id(number),
-        None => directml,
-    }
-}
-
-/// Core ML's provider.
-fn coreml(units: CoreMlUnits) -> ep::CoreML {
-    let units = match units {
-        CoreMlUnits::All => ComputeUnits::All,
-        CoreMlUnits::Gpu => ComputeUnits::CPUAndGPU,
-        CoreMlUnits::NeuralEngine => ComputeUnits::CPUAndNeuralEngine,
-        CoreMlUnits::Cpu => ComputeUnits::CPUOnly,
-    };
-    ep::CoreML::default()
-        .with_model_format(ModelFormat::MLProgram)
-        .with_static_input_shapes(true)
-        .with_compute_units(units)
-}
-
-/// TensorRT's provider, which keeps its engines in the folder `cache`.
-fn tensorrt(
-    beside: CudaSettings,
-    fp16: bool,
-    cache: &str,
-    sizes: &[usize],
-    onnx: &OnnxModel,
-) -> ep::TensorRT {
-    let mut rt = ep::TensorRT::default()
-        .with_device_id(beside.device)
-        .with_fp16(fp16)
-        // Sums of squares of 16-bit numbers do not fit into 16 bits.
-        .with_layer_norm_fp32_fallback(fp16)
-        .with_engine_cache(true)
-        .with_engine_cache_path(cache)
-        .with_timing_cache(true)
-        .with_timing_cache_path(cache);
-    // One engine for all batch sizes; without this it would be built anew for each.
-    if let (Some(min), Some(max), None) = (sizes.first(), sizes.last(), onnx.batch) {
-        let planes = Encoding::of(onnx).layout().planes;
-        let shape = |size| format!("{}:{size}x{planes}x8x8", onnx.input);
-        rt = rt
-            .with_profile_min_shapes(shape(min))
-            .with_profile_opt_shapes(shape(max))
-            .with_profile_max_shapes(shape(max));
-    }
-    rt
-}
-
-/// CUDA's provider. Which algorithm a convolution takes is asked of cuDNN, not tried out, which would have to be done for
-/// each batch size. Sums in layer normalisation are taken in 32 bits also where it is fused with an addition. Convolutions
-/// are not fused with their bias: the fused ones have no memory for plans at all.
-fn cuda(settings: CudaSettings) -> ep::CUDA {
-    ep::CUDA::default()
-        .with_device_id(settings.device)
-        .with_tf32(settings.tf32)
-        .with_prefer_nhwc(settings.nhwc)
-        // As much memory as is asked for: there are several sessions.
-        .with_arena_extend_strategy(ArenaExtendStrategy::SameAsRequested)
-        .with_conv_algorithm_search(ConvAlgorithmSearch::Heuristic)
-        .with_skip_layer_norm_strict_mode(true)
-}
-
-/// Has a GPU run everything, except the computation of shapes, which it leaves to the CPU.
+/// Has the device run everything, except the computation of shapes, which is left to the CPU.
 #[expect(clippy::result_large_err, reason = "ort's own error, once a session")]
-fn only_there(builder: SessionBuilder, onnx: &OnnxModel) -> Built {
-    match onnx.computes_shapes {
+pub(super) fn only_on_device(builder: SessionBuilder, model: &OnnxModel) -> Built {
+    match model.computes_shapes {
         true => Ok(builder),
         false => builder.with_disable_cpu_fallback(),
     }
 }
 
-/// One stream, because every session serves one thread; a precision only if asked. Threads stay free to move: OpenVINO
-/// would hold the one stream of each session, of every thread and process, on the first core.
-fn openvino_options(
-    device: &str,
-    precision: &str,
-    threads: usize,
-    snippets: bool,
-) -> Vec<(String, String)> {
-    let mut properties = vec![r#""NUM_STREAMS":"1""#.to_owned()];
-    if device == "CPU" {
-        properties.push(format!(r#""INFERENCE_NUM_THREADS":"{threads}""#));
-        properties.push(r#""ENABLE_CPU_PINNING":"NO""#.to_owned());
-        if !snippets {
-            properties.push(r#""SNIPPETS_MODE":"DISABLE""#.to_owned());
-        }
-    }
-    if !precision.is_empty() {
-        properties.push(format!(r#""INFERENCE_PRECISION_HINT":"{precision}""#));
-    }
-    let config = format!(r#"{{"{device}":{{{}}}}}"#, properties.join(","));
-    vec![(format!("{OPENVINO_EP}.load_config"), config)]
-}
-
-/// The devices of one provider, by kind (`CPU`, `GPU`, `NPU`) if asked.
-pub fn devices<'r>(runtime: &'r Runtime, provider: &str, kind: Option<&str>) -> Vec<Device<'r>> {
+/// The devices of one provider: all, or those of a kind (`CPU`, `GPU`, `NPU`).
+pub(super) fn devices<'r>(
+    runtime: &'r Runtime,
+    provider: &str,
+    kind: Option<&str>,
+) -> Vec<Device<'r>> {
     let kind = kind.map(|kind| match kind.to_ascii_uppercase().as_str() {
         "GPU" => DeviceType::GPU,
         "NPU" => DeviceType::NPU,
@@ -323,11 +192,27 @@ pub fn devices<'r>(runtime: &'r Runtime, provider: &str, kind: Option<&str>) -> 
         .collect()
 }
 
-/// Who made this machine's processor, if ONNX Runtime knows and it is not Intel, whose alone OpenVINO's plugin runs on.
-pub fn maker_besides_intel(runtime: &Runtime) -> Option<String> {
-    let processor = devices(runtime, "CPUExecutionProvider", None).pop()?;
-    let maker = processor.hardware_device().vendor().ok()?;
-    (!maker.is_empty() && !maker.contains("Intel")).then(|| maker.to_owned())
+/// The devices of one provider, a line each.
+pub(super) fn device_lines(machine: &Machine, provider: &str) -> Vec<String> {
+    let Ok(runtime) = &machine.runtime else {
+        return Vec::new();
+    };
+    let line = |device: Device<'_>| {
+        let hardware = device.hardware_device();
+        let vendor = hardware.vendor().unwrap_or("unknown");
+        format!("{provider}: {vendor} {:?}", hardware.ty())
+    };
+    devices(runtime, provider, None)
+        .into_iter()
+        .map(line)
+        .collect()
+}
+
+/// Whether ONNX Runtime reports that it was built without an execution provider.
+pub(super) fn is_provider_unknown(message: &str) -> bool {
+    ["not supported in this build", "not enabled in this build"]
+        .iter()
+        .any(|text| message.contains(text))
 }
 
 /// One thread's use of a network through ONNX Runtime.
@@ -466,7 +351,7 @@ impl OnnxSession {
         let (heads, encoding, gpu) = (
             self.heads.clone(),
             self.encoding,
-            self.settings.target.gpu(),
+            self.settings.provider.nvidia_gpu(),
         );
         let memory = self.memory;
         let session = self.open(size)?;
@@ -589,7 +474,7 @@ impl DeviceSession for OnnxSession {
     }
 
     fn next_run(&self, rows: usize) -> usize {
-        match self.settings.target.gpu() {
+        match self.settings.provider.nvidia_gpu() {
             Some(_) if !self.sizes.is_empty() => gpu::next_run(&self.sizes, rows),
             _ => rows.min(self.max_batch()),
         }
@@ -599,7 +484,7 @@ impl DeviceSession for OnnxSession {
         let done = self.run_once(inputs, outputs);
         let refused = done.as_ref().err();
         match refused.and_then(|error| self.memory.after(error)) {
-            Some(memory) if self.settings.target.gpu().is_some() => {
+            Some(memory) if self.settings.provider.nvidia_gpu().is_some() => {
                 self.memory = memory;
                 self.prepared.clear();
                 self.run(inputs, outputs)
@@ -651,42 +536,23 @@ fn read(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::{collections::BTreeMap, fmt::Debug};
 
     use super::*;
-    use crate::{
-        lc0::InputFormat,
-        network::backend::{
-            options::BackendOptions,
-            ort::{errors::BackendSetupError, plan::SessionPlan},
-        },
-    };
 
-    /// What a provider is told, by the names that ONNX Runtime has for it.
-    fn told(provider: &impl Debug) -> BTreeMap<String, String> {
+    /// The settings of a provider, by the names that ONNX Runtime has for them.
+    pub(in super::super) fn provider_options(provider: &impl Debug) -> BTreeMap<String, String> {
         let text = format!("{provider:?}");
         let (start, end) = (text.find('{').unwrap(), text.rfind('}').unwrap());
         serde_json::from_str(&text[start..=end]).unwrap()
     }
 
-    fn named(options: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pub(in super::super) fn named(options: &[(&str, &str)]) -> BTreeMap<String, String> {
         let named = options.iter();
         named
             .map(|&(name, value)| (name.to_owned(), value.to_owned()))
             .collect()
-    }
-
-    /// What CUDA's provider is told in each precision. That is all: convolutions in particular are not fused with their bias.
-    fn told_to_cuda(device: &str, tf32: bool, nhwc: bool) -> BTreeMap<String, String> {
-        named(&[
-            ("device_id", device),
-            ("use_tf32", &tf32.to_string()),
-            ("prefer_nhwc", &nhwc.to_string()),
-            ("arena_extend_strategy", "kSameAsRequested"),
-            ("cudnn_conv_algo_search", "HEURISTIC"),
-            ("enable_skip_layer_norm_strict_mode", "true"),
-        ])
     }
 
     #[test]
@@ -706,69 +572,5 @@ mod tests {
             HostMemory::Pinned.after("CUDA failure 2: out of memory"),
             None
         );
-    }
-
-    fn target(
-        plan: impl Fn(&BackendOptions) -> Result<SessionPlan, BackendSetupError>,
-        options: &str,
-    ) -> Target {
-        let plan = plan(&BackendOptions::parse(options).unwrap()).unwrap();
-        plan.settings.target
-    }
-
-    #[test]
-    fn cuda_is_reported_what_the_plan_says() {
-        for (options, device, tf32, nhwc) in [
-            ("", "0", true, false),
-            ("precision=fp16,gpu=1,nhwc", "1", true, true),
-            ("precision=bf16", "0", true, false),
-            ("precision=tf32", "0", true, false),
-            ("precision=fp32", "0", false, false),
-        ] {
-            let Target::Cuda(settings) = target(gpu::cuda, options) else {
-                panic!("{options}");
-            };
-            let expected = told_to_cuda(device, tf32, nhwc);
-            assert_eq!(told(&cuda(settings)), expected, "{options}");
-        }
-    }
-
-    #[test]
-    fn tensorrt_is_reported_precision_sizes_and_where_its_engines_are() {
-        let mut onnx = OnnxModel::empty(InputFormat::Classical112);
-        for (options, half) in [("precision=fp16", "true"), ("precision=tf32", "false")] {
-            let options = format!("{options},gpu=1,cache=/engines");
-            let Target::TensorRt {
-                cuda: beside,
-                fp16,
-                cache,
-            } = target(gpu::tensorrt, &options)
-            else {
-                panic!("{options}");
-            };
-            let mut expected = named(&[
-                ("device_id", "1"),
-                ("trt_fp16_enable", half),
-                ("trt_layer_norm_fp32_fallback", half),
-                ("trt_engine_cache_enable", "true"),
-                ("trt_engine_cache_path", "/engines"),
-                ("trt_timing_cache_enable", "true"),
-                ("trt_timing_cache_path", "/engines"),
-            ]);
-            // A model of one batch size needs no range of shapes.
-            onnx.batch = Some(8);
-            let of_one_size = tensorrt(beside, fp16, &cache, &[1, 64], &onnx);
-            assert_eq!(told(&of_one_size), expected, "{options}");
-            onnx.batch = None;
-            let of_all_sizes = tensorrt(beside, fp16, &cache, &[1, 64], &onnx);
-            expected.extend(named(&[
-                ("trt_profile_min_shapes", "/input/planes:1x112x8x8"),
-                ("trt_profile_opt_shapes", "/input/planes:64x112x8x8"),
-                ("trt_profile_max_shapes", "/input/planes:64x112x8x8"),
-            ]));
-            assert_eq!(told(&of_all_sizes), expected, "{options}");
-            // What TensorRT leaves to CUDA.
-            assert_eq!(told(&cuda(beside)), told_to_cuda("1", true, false));
-        }
     }
 }

@@ -1,14 +1,159 @@
-//! Evaluators made of others: several devices side by side, and one backend checked against another.
+//! Backends that combine others: several devices side by side, and one backend checked against another.
 //!
 //! `multiplexing` sends each batch to the device with the fewest batches under way, `roundrobin` to each in turn, and
-//! `check` has two backends evaluate everything and fails when they differ. All children evaluate the same network.
+//! `check` has two backends evaluate everything and fails when they differ. All children evaluate the same network. The
+//! groups of `BackendOptions` name them.
 
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
+use super::{
+    error::LoadError,
+    factory::{BackendFactory, BackendInfo, BackendKind, BackendRequest, unknown_backend},
+    options::{BackendOptions, Setting},
+};
 use crate::network::{Advice, Batch, EvaluateError, Evaluator, Info, input::View};
+
+/// Description of `multiplexing`.
+pub static MULTIPLEXING: BackendInfo = BackendInfo {
+    name: "multiplexing",
+    lc0_names: &["demux"],
+    kind: BackendKind::Combination,
+    summary: "several backends at once",
+    documentation: "several of the above at once; each batch goes to the least busy",
+    requirements: "`BackendOptions`",
+    install_command: None,
+    settings: &[BACKEND],
+};
+
+/// Description of `roundrobin`.
+pub static ROUNDROBIN: BackendInfo = BackendInfo {
+    name: "roundrobin",
+    lc0_names: &[],
+    summary: "several backends in turn",
+    documentation: "the same, in turn",
+    ..MULTIPLEXING
+};
+
+/// Description of `check`.
+pub static CHECK: BackendInfo = BackendInfo {
+    name: "check",
+    lc0_names: &[],
+    summary: "two backends against each other",
+    documentation: "two of the above; the search stops with an error when they differ",
+    settings: &[BACKEND, TOLERANCE],
+    ..MULTIPLEXING
+};
+
+const BACKEND: Setting = Setting {
+    key: "backend",
+    meaning: "the backend of each group that is not called like one",
+    default: "the group's name",
+};
+
+const TOLERANCE: Setting = Setting {
+    key: "tolerance",
+    meaning: "largest difference of a probability or value",
+    default: "0.001",
+};
+
+/// The default of [`TOLERANCE`].
+const DEFAULT_TOLERANCE: f32 = 1e-3;
+
+/// The backends `multiplexing` and `roundrobin`.
+pub struct Multiplexing(pub Distribution);
+
+impl BackendFactory for Multiplexing {
+    fn info(&self) -> &BackendInfo {
+        match self.0 {
+            Distribution::LeastBusy => &MULTIPLEXING,
+            Distribution::RoundRobin => &ROUNDROBIN,
+        }
+    }
+
+    fn create(&self, request: &BackendRequest<'_>) -> Result<Arc<dyn Evaluator>, LoadError> {
+        let children = children(request, self.info())?;
+        let multiplexer = Multiplexer::new(children, self.0);
+        Ok(Arc::new(multiplexer.ok_or(LoadError::GroupsNeeded {
+            backend: self.info().name,
+            example: "backend=cuda,(gpu=0),(gpu=1)",
+        })?))
+    }
+}
+
+/// The backend `check`.
+pub struct Check;
+
+impl BackendFactory for Check {
+    fn info(&self) -> &BackendInfo {
+        &CHECK
+    }
+
+    fn create(&self, request: &BackendRequest<'_>) -> Result<Arc<dyn Evaluator>, LoadError> {
+        let tolerance = request.options.fraction(TOLERANCE.key)?;
+        let tolerance = tolerance.unwrap_or(DEFAULT_TOLERANCE);
+        let mut children = children(request, &CHECK)?.into_iter();
+        match (children.next(), children.next(), children.next()) {
+            (Some(first), Some(second), None) => {
+                Ok(Arc::new(Checked::new(first, second, tolerance)))
+            }
+            _ => Err(LoadError::GroupsNeeded {
+                backend: CHECK.name,
+                example: "cuda(gpu=0),onnx-cpu(),tolerance=0.01",
+            }),
+        }
+    }
+}
+
+/// The evaluators of the groups of `BackendOptions`. The group's name is the backend, or its setting `backend`.
+fn children(
+    request: &BackendRequest<'_>,
+    combination: &BackendInfo,
+) -> Result<Vec<Arc<dyn Evaluator>>, LoadError> {
+    let own: Vec<&str> = combination
+        .settings
+        .iter()
+        .map(|setting| setting.key)
+        .collect();
+    let groups = request.options.groups();
+    let child = |(name, group): (&str, BackendOptions)| {
+        let factory = match combinable(name, request) {
+            Ok(factory) => factory,
+            Err(_) => combinable(group.text(BACKEND.key).unwrap_or(name), request)?,
+        };
+        factory.create(&BackendRequest {
+            options: &group.without(&own),
+            note: String::new(),
+            is_automatic: false,
+            ..request.clone()
+        })
+    };
+    groups.map(child).collect()
+}
+
+/// The backend that a group names: one of ours, or the nearest to one of lc0's, which is reported. Only devices can be
+/// combined.
+fn combinable<'a>(
+    name: &str,
+    request: &BackendRequest<'a>,
+) -> Result<&'a dyn BackendFactory, LoadError> {
+    let all = request.backends.iter().copied();
+    let combinable = all.filter(|factory| factory.info().is_combinable());
+    if let Some(factory) = combinable
+        .clone()
+        .find(|factory| factory.info().is_named(name))
+    {
+        return Ok(factory);
+    }
+    let is_nearest = |factory: &&dyn BackendFactory| factory.info().is_named_by_lc0(name);
+    let Some(factory) = combinable.clone().find(is_nearest) else {
+        return Err(unknown_backend(name, combinable));
+    };
+    (request.report_progress)(&factory.info().replaces_lc0(name));
+    Ok(factory)
+}
 
 /// How batches are distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,8 +242,8 @@ impl Evaluator for Multiplexer {
             min_batch: sum.min_batch.max(one.min_batch),
         };
         let name = match self.distribution {
-            Distribution::LeastBusy => "multiplexing",
-            Distribution::RoundRobin => "roundrobin",
+            Distribution::LeastBusy => MULTIPLEXING.name,
+            Distribution::RoundRobin => ROUNDROBIN.name,
         };
         Info {
             description: format!("{name}: {}", descriptions.join(" + ")),
@@ -161,7 +306,7 @@ impl Checked {
                 && (a - b).abs() > self.tolerance
             {
                 return Err(EvaluateError::Backend {
-                    backend: "check",
+                    backend: CHECK.name,
                     batch: ours.len(),
                     message: format!(
                         "position {index} (key {:016x}): {what} is {a} and {b}, which differ by more than {}; first: {}; second: {}",

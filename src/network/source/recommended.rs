@@ -5,7 +5,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use super::weights;
+use super::{
+    built_in,
+    network::{file_of, is_onnx},
+};
 use crate::{
     lc0,
     options::{
@@ -18,16 +21,14 @@ use crate::{
 /// The metadata entry.
 pub const KEY: &str = "scorn.options";
 
-/// Larger files are not read for this.
-const LARGEST: u64 = 1 << 26;
+/// Larger files are not read for their recommendations, in bytes.
+const MAX_FILE_SIZE: u64 = 1 << 26;
 
 /// The options that the network named `weights` recommends. None if it cannot be read: loading it reports why.
 pub fn recommended_options(weights: &str) -> Layer {
-    let metadata = match weights::inside(weights).flatten() {
+    let metadata = match built_in::bytes(weights).flatten() {
         Some(bytes) => lc0::onnx_metadata(bytes).ok(),
-        None => weights::file_of(weights)
-            .ok()
-            .and_then(|path| of_file(&path)),
+        None => file_of(weights).ok().and_then(|path| metadata_of(&path)),
     };
     let entries = metadata.unwrap_or_default();
     let entry = entries.into_iter().find(|(key, _)| key == KEY);
@@ -73,17 +74,17 @@ fn check_one(name: &str, value: &str) -> Result<()> {
     let row = row.with_context(|| format!("a network may not recommend {name}"))?;
     options.set(row.name, value)?;
     ensure!(
-        row.effect != Effect::Weights || weights::inside(value).is_some(),
+        row.effect != Effect::Weights || built_in::bytes(value).is_some(),
         "a network may recommend networks inside the program only, not {value}"
     );
     Ok(())
 }
 
-fn of_file(path: &Path) -> Option<Vec<(String, String)>> {
+fn metadata_of(path: &Path) -> Option<Vec<(String, String)>> {
     let is_small = path
         .metadata()
-        .is_ok_and(|found| found.is_file() && found.len() <= LARGEST);
-    if !(is_small && weights::is_onnx(path)) {
+        .is_ok_and(|found| found.is_file() && found.len() <= MAX_FILE_SIZE);
+    if !(is_small && is_onnx(path)) {
         return None;
     }
     lc0::onnx_metadata(&lc0::read_file(path).ok()?).ok()

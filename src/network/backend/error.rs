@@ -2,18 +2,11 @@
 
 use thiserror::Error;
 
-use super::weights::WeightsError;
-use crate::network::{
-    EvaluateError,
-    backend::{
-        options::OptionsError,
-        ort::{
-            errors::BackendSetupError,
-            runtime::{RuntimeError, install_folder},
-            targets,
-        },
-    },
+use super::{
+    options::OptionsError,
+    ort::runtime::{RuntimeError, install_folder},
 };
+use crate::network::{EvaluateError, source::WeightsError};
 
 /// Why there is no evaluator.
 #[derive(Debug, Error)]
@@ -24,21 +17,23 @@ pub enum LoadError {
     /// There is no such backend.
     #[error("no backend '{name}'; there are: {known}")]
     UnknownBackend {
-        /// What was asked for.
+        /// The name that was given.
         name: String,
-        /// What there is.
+        /// Those that exist.
         known: String,
     },
     /// The backend's settings are wrong.
     #[error(transparent)]
     Options(#[from] OptionsError),
     /// ONNX Runtime is missing or unusable.
-    #[error("backend {backend}: {error}{}", how_to_install(backend, error))]
+    #[error("backend {backend}: {error}{}", how_to_install(install_command, error))]
     Runtime {
         /// The backend.
         backend: &'static str,
         /// What is wrong.
         error: RuntimeError,
+        /// The command that installs ONNX Runtime with what the backend needs of it.
+        install_command: &'static str,
     },
     /// The device or what it needs is missing.
     #[error("backend {backend} is not available: {reason}")]
@@ -55,35 +50,27 @@ pub enum LoadError {
         backend: &'static str,
         /// The network's name.
         network: String,
-        /// What the library said.
+        /// The library's message.
         message: String,
     },
-    /// The network yields nonsense, or fails at its first position.
+    /// The network's output is not finite, or its first evaluation fails.
     #[error(transparent)]
     Evaluate(#[from] EvaluateError),
-    /// A backend that combines others was not told which.
+    /// A backend that combines others was not given any.
     #[error("backend {backend} needs to know what it combines, such as BackendOptions {example}")]
     GroupsNeeded {
         /// The backend.
-        backend: String,
+        backend: &'static str,
         /// What could be given.
         example: &'static str,
     },
-    /// `auto` found nothing.
+    /// `auto` found no backend that works.
     #[error("no backend works: {0}")]
     NothingWorks(String),
 }
 
 impl LoadError {
-    /// What a backend says that cannot be set up.
-    pub(super) fn of_setup(backend: &'static str, error: BackendSetupError) -> LoadError {
-        match error {
-            BackendSetupError::Options(error) => LoadError::Options(error),
-            BackendSetupError::Unavailable(reason) => LoadError::Unavailable { backend, reason },
-        }
-    }
-
-    /// What is wrong, for a list in which the backend is named anyway.
+    /// The reason, for a list in which the backend is named already.
     pub fn reason(&self) -> String {
         match self {
             LoadError::Runtime { error, .. } => error.to_string(),
@@ -91,36 +78,23 @@ impl LoadError {
             error => error.to_string(),
         }
     }
+
+    /// Whether the network itself is unusable, so that no other backend could run it either.
+    pub fn is_about_the_network(&self) -> bool {
+        match self {
+            LoadError::Weights(error) => !matches!(error, WeightsError::Calibration { .. }),
+            LoadError::Evaluate(error) => matches!(error, EvaluateError::NotFinite { .. }),
+            _ => false,
+        }
+    }
 }
 
 /// What to do about a library that is missing or too old.
-fn how_to_install(backend: &str, error: &RuntimeError) -> String {
+fn how_to_install(command: &str, error: &RuntimeError) -> String {
     if !matches!(error, RuntimeError::NotFound { .. } | RuntimeError::Load(_)) {
         return String::new();
     }
-    let command = targets::install_command(backend);
     let place =
         install_folder().map_or(String::new(), |folder| format!(" in {}", folder.display()));
     format!("; install it{place} with: {command}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_backend_has_the_library_that_it_needs() {
-        for (backend, package) in [
-            ("onnx-cpu", "runtime onnxruntime"),
-            ("openvino", "onnxruntime-ep-openvino"),
-            ("cuda", "onnxruntime-gpu"),
-            ("tensorrt", "tensorrt-cu13"),
-            ("directml", "onnxruntime-directml"),
-        ] {
-            let searched = "nowhere".to_owned();
-            let error = RuntimeError::NotFound { searched };
-            let text = LoadError::Runtime { backend, error }.to_string();
-            assert!(text.contains(package), "{text}");
-        }
-    }
 }

@@ -1,0 +1,271 @@
+//! What a backend is to the rest of the program: a [`BackendFactory`], which describes the backend and makes an
+//! [`Evaluator`] from a network.
+//!
+//! Everything that depends on which backends there are (the order of `auto`, the help of the option `Backend`, `scorn
+//! runtime`, `tune` and `backendbench`, lc0's names, the tables in `docs/backends.md`) is derived from the list of
+//! factories, [`BACKENDS`](super::BACKENDS).
+
+use std::sync::Arc;
+
+use super::{
+    error::LoadError,
+    options::{BackendOptions, OptionsError, Setting},
+    ort::runtime::{Runtime, RuntimeError},
+    pool::Label,
+};
+use crate::{
+    chess::{History, moves::legal_moves},
+    lc0::{ConvertOptions, DataType, OnnxModel},
+    network::{
+        Batch, EvaluateError, Evaluator,
+        input::{Encoding, View, key::HistoryRead},
+        source::{Network, NetworkSource},
+    },
+    options::HistoryFill,
+};
+
+/// Reports what takes minutes, before it begins.
+pub type ReportProgress<'a> = &'a dyn Fn(&str);
+
+/// A value of the option `Backend`: what it is, and how it becomes an evaluator.
+pub trait BackendFactory: Sync {
+    /// Name, documentation and settings.
+    fn info(&self) -> &BackendInfo;
+
+    /// Makes an evaluator for the network of the request, and lets it evaluate one position, so that a network or a device
+    /// that does not work is found before a game.
+    ///
+    /// # Errors
+    /// When the settings are wrong, the machine lacks what the backend needs, or the backend cannot run the network; the
+    /// message says what to do.
+    fn create(&self, request: &BackendRequest<'_>) -> Result<Arc<dyn Evaluator>, LoadError>;
+
+    /// Whether `auto` tries this backend for a network; it need not be read to the end for that.
+    fn is_meant_for(&self, _network: &NetworkSource) -> bool {
+        true
+    }
+
+    /// The devices that the backend finds on this machine, a line each, for `scorn runtime`.
+    fn devices(&self, _machine: &Machine) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What could be installed so that the backend works, if that is missing; `works` says whether it does.
+    fn install_hint(&self, _machine: &Machine, _works: bool) -> Option<InstallHint> {
+        None
+    }
+}
+
+/// What is known of a backend without a network and a machine.
+#[derive(Debug)]
+pub struct BackendInfo {
+    /// The value of the option `Backend`, in lower case.
+    pub name: &'static str,
+    /// What lc0 calls this backend, or those of its backends that are nearest to this one.
+    pub lc0_names: &'static [&'static str],
+    /// Its part in the choice and combination of backends.
+    pub kind: BackendKind,
+    /// A few words for the help of the option `Backend`.
+    pub summary: &'static str,
+    /// The paragraph in `docs/backends.md`, in Markdown, without line breaks.
+    pub documentation: &'static str,
+    /// What has to be there, in Markdown; empty if nothing has to.
+    pub requirements: &'static str,
+    /// The command that installs ONNX Runtime with what this backend needs of it; `None` if it needs none.
+    pub install_command: Option<&'static str>,
+    /// The keys in `BackendOptions`.
+    pub settings: &'static [Setting],
+}
+
+/// The part of a backend in the choice and combination of backends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackendKind {
+    /// Evaluates a network on a device. `auto` tries the automatic ones in the order of the list; the others have to be
+    /// named.
+    Device {
+        /// Whether `auto` tries it.
+        is_automatic: bool,
+    },
+    /// Takes the first device that works.
+    Choice,
+    /// Combines devices that `BackendOptions` name.
+    Combination,
+    /// Evaluates no network.
+    WithoutNetwork,
+}
+
+/// Something that could be installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InstallHint {
+    /// What for.
+    pub purpose: &'static str,
+    /// The command.
+    pub command: &'static str,
+}
+
+/// What was found on this machine.
+pub struct Machine {
+    /// ONNX Runtime, or why it cannot be used.
+    pub runtime: Result<Runtime, RuntimeError>,
+}
+
+/// A network, and how it is to be run.
+#[derive(Clone)]
+pub struct BackendRequest<'a> {
+    /// The network.
+    pub network: &'a NetworkSource,
+    /// Heads and encoding of the network; each backend chooses the numeric type itself.
+    pub conversion: &'a ConvertOptions,
+    /// `BackendOptions`, or one of its groups.
+    pub options: &'a BackendOptions,
+    /// `OnnxRuntimePath`; empty if it is to be found.
+    pub runtime_path: &'a str,
+    /// `HistoryFill`.
+    pub fill: HistoryFill,
+    /// Search threads; 0 leaves their number to the backend's advice.
+    pub threads: usize,
+    /// Whether `auto` tries this backend, rather than a user naming it: nothing is built that takes minutes then.
+    pub is_automatic: bool,
+    /// Why it is not another backend, for the evaluator's description; may be empty.
+    pub note: String,
+    /// All backends, from which those that choose or combine take theirs.
+    pub backends: &'a [&'a dyn BackendFactory],
+    /// Reports what takes minutes.
+    pub report_progress: ReportProgress<'a>,
+}
+
+impl BackendRequest<'_> {
+    /// The network with weights of this type. `limits_squares` says whether squares have to fit into 16 bits.
+    ///
+    /// # Errors
+    /// When there is no such network, or it lacks what the options name.
+    pub fn network_as(
+        &self,
+        data_type: DataType,
+        limits_squares: bool,
+    ) -> Result<Network, LoadError> {
+        let options = ConvertOptions {
+            data_type,
+            limits_squares,
+            ..self.conversion.clone()
+        };
+        Ok(self.network.convert(&options)?)
+    }
+
+    /// What the model sees of a position.
+    pub fn view(&self, model: &OnnxModel) -> View {
+        let encoding = Encoding::of(model);
+        View {
+            encoding: Some(encoding),
+            fill: self.fill,
+            reads: match encoding {
+                Encoding::Sparse => HistoryRead::BOARD,
+                Encoding::AlphaZero(_) => HistoryRead::ALPHAZERO,
+                Encoding::Lc0(format) => HistoryRead::of(format, model.planes_read),
+            },
+            swap_colors: false,
+            moves_left: model.mlh.is_some(),
+        }
+    }
+
+    /// The description of an evaluator that was made for this request.
+    pub fn label(&self, backend: &BackendInfo, network: &Network, device: String) -> Label {
+        Label {
+            backend: backend.name,
+            network: network.name.clone(),
+            device,
+            note: self.note.clone(),
+        }
+    }
+}
+
+impl BackendInfo {
+    /// Whether this is the backend that the option `Backend` calls `name`, in any case.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name.trim())
+    }
+
+    /// Whether lc0 calls this backend `name`, and we do not.
+    pub fn is_named_by_lc0(&self, name: &str) -> bool {
+        let mut names = self.lc0_names.iter();
+        names.any(|known| known.eq_ignore_ascii_case(name.trim()))
+    }
+
+    /// The message that this backend is taken where lc0's backend `name` was given.
+    pub fn replaces_lc0(&self, name: &str) -> String {
+        format!(
+            "backend {} is one of lc0: taking {}",
+            name.trim(),
+            self.name
+        )
+    }
+
+    /// Whether `auto` tries this backend.
+    pub fn is_automatic(&self) -> bool {
+        self.kind == BackendKind::Device { is_automatic: true }
+    }
+
+    /// Whether several of this backend can be combined.
+    pub fn is_combinable(&self) -> bool {
+        matches!(self.kind, BackendKind::Device { .. } | BackendKind::Choice)
+    }
+
+    /// Refuses settings that this backend does not have, and groups.
+    ///
+    /// # Errors
+    /// Names the first of them, and the settings that there are.
+    pub fn check_settings(&self, options: &BackendOptions) -> Result<(), OptionsError> {
+        let keys: Vec<&str> = self.settings.iter().map(|setting| setting.key).collect();
+        options.only(self.name, &keys)
+    }
+
+    /// A device or something else that the backend needs is missing: `reason` says what, and how to get it.
+    pub fn unavailable(&self, reason: String) -> LoadError {
+        LoadError::Unavailable {
+            backend: self.name,
+            reason,
+        }
+    }
+
+    /// The backend cannot run the network, for which its library gives `message`.
+    pub fn refused(&self, network: &str, message: &str) -> LoadError {
+        LoadError::Refused {
+            backend: self.name,
+            network: network.to_owned(),
+            message: message.trim().to_owned(),
+        }
+    }
+}
+
+impl Machine {
+    /// Looks for ONNX Runtime, at `runtime_path` if that is not empty.
+    pub fn inspect(runtime_path: &str) -> Machine {
+        Machine {
+            runtime: Runtime::open(runtime_path),
+        }
+    }
+}
+
+/// There is no backend of this name among `known`.
+pub fn unknown_backend<'a>(
+    name: &str,
+    known: impl IntoIterator<Item = &'a dyn BackendFactory>,
+) -> LoadError {
+    let known = known.into_iter().map(|factory| factory.info().name);
+    LoadError::UnknownBackend {
+        name: name.to_owned(),
+        known: known.collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// Evaluates the starting position: finds networks whose output is not finite, and warms the evaluator up.
+///
+/// # Errors
+/// What the evaluator reports.
+pub fn evaluate_start(evaluator: &dyn Evaluator) -> Result<(), EvaluateError> {
+    let game = History::default();
+    let moves: Vec<_> = legal_moves(game.position()).collect();
+    let mut batch = Batch::default();
+    evaluator.view().queue(game.plies(), &moves, &mut batch);
+    evaluator.evaluate(&mut batch)
+}

@@ -1,0 +1,122 @@
+//! The `onnx-cpu` backend: ONNX Runtime's own kernels for processors.
+
+use std::sync::Arc;
+
+use ort::session::builder::SessionBuilder;
+
+use super::{
+    create::{OrtBackend, create},
+    plan::{
+        BATCH, BackendSetupError, Built, ExecutionProvider, SessionContext, SessionPlan,
+        SessionSettings, bad_value, batch_sizes,
+    },
+    runtime::{INSTALL_COMMAND, Runtime},
+    session::{device_lines, devices},
+};
+use crate::{
+    lc0::DataType,
+    network::{
+        Advice, Evaluator,
+        backend::{
+            error::LoadError,
+            factory::{
+                BackendFactory, BackendInfo, BackendKind, BackendRequest, InstallHint, Machine,
+            },
+            options::{BackendOptions, Setting, THREADS},
+            pool::MAX_SESSIONS,
+        },
+        cores,
+    },
+};
+
+/// Description of `onnx-cpu`.
+pub static INFO: BackendInfo = BackendInfo {
+    name: "onnx-cpu",
+    lc0_names: &[],
+    kind: BackendKind::Device { is_automatic: true },
+    summary: "any processor",
+    documentation: "ONNX Runtime's own CPU kernels",
+    requirements: "`onnxruntime`",
+    install_command: Some(INSTALL_COMMAND),
+    settings: &[
+        THREADS,
+        BATCH,
+        Setting {
+            key: "precision",
+            meaning: "`fp32`, `int8`",
+            default: "fp32",
+        },
+    ],
+};
+
+/// The name of ONNX Runtime's provider.
+const PROVIDER: &str = "CPUExecutionProvider";
+
+/// The backend `onnx-cpu`.
+pub struct OnnxCpu;
+
+impl BackendFactory for OnnxCpu {
+    fn info(&self) -> &BackendInfo {
+        &INFO
+    }
+
+    fn create(&self, request: &BackendRequest<'_>) -> Result<Arc<dyn Evaluator>, LoadError> {
+        create(self, request)
+    }
+
+    fn devices(&self, machine: &Machine) -> Vec<String> {
+        device_lines(machine, PROVIDER)
+    }
+
+    fn install_hint(&self, machine: &Machine, _works: bool) -> Option<InstallHint> {
+        machine.runtime.is_err().then_some(InstallHint {
+            purpose: "for speed on any CPU",
+            command: INSTALL_COMMAND,
+        })
+    }
+}
+
+impl OrtBackend for OnnxCpu {
+    fn plan(
+        &self,
+        _: &Runtime,
+        options: &BackendOptions,
+    ) -> Result<SessionPlan, BackendSetupError> {
+        let threads = options.threads()?;
+        let data_type = match options.text("precision").unwrap_or("fp32") {
+            "fp32" | "f32" => DataType::Float32,
+            "int8" => DataType::Int8,
+            other => return Err(bad_value("precision", other, "fp32 or int8")),
+        };
+        Ok(SessionPlan {
+            settings: SessionSettings {
+                provider: Arc::new(CpuProvider),
+                threads,
+                batch_sizes: batch_sizes(options, &[])?,
+                session_per_size: false,
+                is_lazy: false,
+            },
+            device: format!("CPU, {threads} thread(s) a session"),
+            advice: Advice {
+                threads: cores().div_ceil(threads),
+                minibatch: 16,
+                min_batch: 1,
+            },
+            data_type,
+            max_sessions: MAX_SESSIONS,
+            limits_squares: false,
+            packed: false,
+        })
+    }
+}
+
+/// ONNX Runtime's provider for processors.
+#[derive(Debug)]
+pub struct CpuProvider;
+
+impl ExecutionProvider for CpuProvider {
+    /// Names its device, because a registered plug-in might take part otherwise.
+    fn configure(&self, builder: SessionBuilder, context: &SessionContext<'_>) -> Built {
+        builder.with_devices(devices(context.runtime, PROVIDER, None), None)
+    }
+}

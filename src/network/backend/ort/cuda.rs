@@ -1,0 +1,372 @@
+//! The `cuda` backend: NVIDIA's GPUs, through ONNX Runtime's CUDA provider.
+//!
+//! * The provider caches one plan for each convolution, so every change of the batch size makes a new one. A model with
+//!   convolutions therefore gets a session for each of a few sizes; other models take all sizes in one session.
+//! * A convolution in fp16 gets no tensor cores when TF32 is forbidden, so that is forbidden for `precision=fp32` only.
+
+use std::sync::Arc;
+
+use ort::{
+    ep::{self, ArenaExtendStrategy, cuda::ConvAlgorithmSearch},
+    session::builder::SessionBuilder,
+};
+
+use super::{
+    create::{OrtBackend, create},
+    gpu::{self, GPU, GpuPlan, GpuPrecision, SESSIONS},
+    nvidia,
+    plan::{
+        BATCH, BackendSetupError, Built, ExecutionProvider, SessionContext, SessionPlan,
+        batch_sizes,
+    },
+    runtime::{GPU_INSTALL_COMMAND, Runtime},
+    session::{device_lines, only_on_device},
+};
+use crate::{
+    lc0::OnnxModel,
+    network::{
+        EvaluateError, Evaluator,
+        backend::{
+            error::LoadError,
+            factory::{
+                BackendFactory, BackendInfo, BackendKind, BackendRequest, InstallHint, Machine,
+            },
+            options::{BackendOptions, Setting},
+            pool::NetworkEvaluator,
+        },
+        source::Network,
+    },
+};
+
+/// Description of `cuda`.
+pub static INFO: BackendInfo = BackendInfo {
+    name: "cuda",
+    lc0_names: &[
+        "cuda-auto",
+        "cuda-fp16",
+        "cudnn-auto",
+        "cudnn",
+        "cudnn-fp16",
+        "onnx-cuda",
+    ],
+    kind: BackendKind::Device { is_automatic: true },
+    summary: "NVIDIA",
+    documentation: "NVIDIA GPUs. On the [one GPU](../benches/RESULTS.md#on-an-nvidia-h200-26-november-2026) that it saw, every \
+        run failed in ONNX Runtime 1.31.1, by all signs at its pinned buffers; what it does about that now has not run on one \
+        yet. `benches/gpu.sh` checks and measures it in one call",
+    requirements: "`onnxruntime-gpu` with CUDA and cuDNN",
+    install_command: Some(GPU_INSTALL_COMMAND),
+    settings: &[
+        GPU,
+        Setting {
+            default: "1/8/32/64/128/256/512/1024 (with convolutions 8/64/256/1024, in large models 32/256)",
+            ..BATCH
+        },
+        Setting {
+            key: "precision",
+            meaning: "`fp16`, `bf16` (models without convolutions), `tf32`, `fp32`",
+            default: "fp16",
+        },
+        SESSIONS,
+        Setting {
+            key: "nhwc",
+            meaning: "convolutions with their channels last",
+            default: "false",
+        },
+        Setting {
+            key: "packed",
+            meaning: "planes go to the GPU as bits (0.9 KB a position instead of 28), and the network unpacks them",
+            default: "false, until a GPU has shown that it gains",
+        },
+    ],
+};
+
+/// Batch sizes of models that take all of them in one session.
+const BATCH_SIZES: [usize; 8] = [1, 8, 32, 64, 128, 256, 512, 1024];
+/// Batch sizes of models with convolutions, of which each takes a session.
+const CONVOLUTION_SIZES: [usize; 4] = [8, 64, 256, 1024];
+/// The same for models so large that each additional session takes much of the GPU's memory.
+const LARGE_CONVOLUTION_SIZES: [usize; 2] = [32, 256];
+/// From this size on a model is large, in bytes.
+const LARGE_MODEL: usize = 128 << 20;
+
+/// The backend `cuda`.
+pub struct Cuda;
+
+impl BackendFactory for Cuda {
+    fn info(&self) -> &BackendInfo {
+        &INFO
+    }
+
+    fn create(&self, request: &BackendRequest<'_>) -> Result<Arc<dyn Evaluator>, LoadError> {
+        create(self, request)
+    }
+
+    fn devices(&self, machine: &Machine) -> Vec<String> {
+        device_lines(machine, "CUDAExecutionProvider")
+    }
+
+    fn install_hint(&self, machine: &Machine, _works: bool) -> Option<InstallHint> {
+        let runtime = machine.runtime.as_ref();
+        let is_there = runtime.is_ok_and(|runtime| nvidia::has_provider(runtime, "cuda"));
+        (!is_there).then_some(InstallHint {
+            purpose: "for NVIDIA GPUs",
+            command: GPU_INSTALL_COMMAND,
+        })
+    }
+}
+
+impl OrtBackend for Cuda {
+    fn plan(
+        &self,
+        runtime: &Runtime,
+        options: &BackendOptions,
+    ) -> Result<SessionPlan, BackendSetupError> {
+        nvidia::require(runtime, "cuda")?;
+        plan(options)
+    }
+
+    fn fit(
+        &self,
+        plan: &mut SessionPlan,
+        network: &Network,
+        _: &Runtime,
+        request: &BackendRequest<'_>,
+    ) -> Result<(), BackendSetupError> {
+        fit(plan, &network.onnx, request.options)
+    }
+
+    fn tune(&self, evaluator: &mut NetworkEvaluator) -> Result<(), EvaluateError> {
+        gpu::tune(evaluator)
+    }
+
+    fn explain(&self, message: &str) -> Option<String> {
+        nvidia::what_is_missing(message)
+    }
+}
+
+fn plan(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
+    use GpuPrecision::{Bf16, Fp16, Fp32, Tf32};
+    let precision = precision(options)?;
+    let provider = CudaProvider::of(options)?;
+    let shown = match precision {
+        Fp16 | Bf16 => "",
+        Tf32 => ", tf32",
+        Fp32 => ", fp32",
+    };
+    let gpu = GpuPlan {
+        device: format!("CUDA GPU {}{shown}", provider.device),
+        provider: Arc::new(provider),
+        data_type: precision.data_type(),
+        limits_squares: false,
+        batch_sizes: &BATCH_SIZES,
+    };
+    Ok(SessionPlan {
+        packed: gpu::flag(options, "packed")?,
+        ..gpu::plan(options, gpu)?
+    })
+}
+
+fn precision(options: &BackendOptions) -> Result<GpuPrecision, BackendSetupError> {
+    use GpuPrecision::{Bf16, Fp16, Fp32, Tf32};
+    let supported = [Fp16, Bf16, Tf32, Fp32];
+    GpuPrecision::of(options, &supported, "fp16, bf16, tf32 or fp32")
+}
+
+/// Fits a plan to the model: with convolutions it gets fewer sizes (unless the user gave some), each with a session of its
+/// own.
+fn fit(
+    plan: &mut SessionPlan,
+    model: &OnnxModel,
+    options: &BackendOptions,
+) -> Result<(), BackendSetupError> {
+    if !model.has_convolutions {
+        return Ok(());
+    }
+    if model.is_bfloat16 {
+        return Err(BackendSetupError::Unavailable(
+            "CUDA has no convolutions in bf16 and would leave them to the CPU; take precision=fp16, or convert the model to fp16".to_owned(),
+        ));
+    }
+    let default: &[usize] = match model.bytes.len() >= LARGE_MODEL {
+        true => &LARGE_CONVOLUTION_SIZES,
+        false => &CONVOLUTION_SIZES,
+    };
+    plan.settings.batch_sizes = batch_sizes(options, default)?;
+    plan.settings.session_per_size = true;
+    Ok(())
+}
+
+/// ONNX Runtime's CUDA provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CudaProvider {
+    /// The number of the GPU.
+    pub device: i32,
+    /// Whether products of 32-bit floats may be rounded to TF32, which convolutions in fp16 need for tensor cores.
+    pub tf32: bool,
+    /// Whether convolutions have their channels last.
+    pub nhwc: bool,
+}
+
+impl CudaProvider {
+    fn of(options: &BackendOptions) -> Result<CudaProvider, BackendSetupError> {
+        Ok(CudaProvider {
+            device: gpu::gpu(options)?,
+            tf32: precision(options)? != GpuPrecision::Fp32,
+            nhwc: gpu::flag(options, "nhwc")?,
+        })
+    }
+
+    /// The provider's settings. cuDNN's heuristic chooses the algorithm of a convolution; measuring all of them would have to
+    /// be done for each batch size. Layer normalisation sums in 32 bits also where it is fused with an addition. Convolutions
+    /// are not fused with their bias: the fused ones cache no plans at all.
+    pub(super) fn build(self) -> ep::CUDA {
+        ep::CUDA::default()
+            .with_device_id(self.device)
+            .with_tf32(self.tf32)
+            .with_prefer_nhwc(self.nhwc)
+            // No more memory than requested: there are several sessions.
+            .with_arena_extend_strategy(ArenaExtendStrategy::SameAsRequested)
+            .with_conv_algorithm_search(ConvAlgorithmSearch::Heuristic)
+            .with_skip_layer_norm_strict_mode(true)
+    }
+}
+
+impl ExecutionProvider for CudaProvider {
+    fn configure(&self, builder: SessionBuilder, context: &SessionContext<'_>) -> Built {
+        let provider = self.build().build().error_on_failure();
+        only_on_device(builder.with_execution_providers([provider])?, context.model)
+    }
+
+    fn nvidia_gpu(&self) -> Option<i32> {
+        Some(self.device)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        lc0::{DataType, InputFormat},
+        network::backend::{
+            ort::session::tests::{named, provider_options},
+            pool::session_counts,
+        },
+    };
+
+    fn options(text: &str) -> BackendOptions {
+        BackendOptions::parse(text).unwrap()
+    }
+
+    fn model(has_convolutions: bool, is_bfloat16: bool, bytes: usize) -> OnnxModel {
+        OnnxModel {
+            bytes: vec![0; bytes],
+            has_convolutions,
+            is_bfloat16,
+            ..OnnxModel::empty(InputFormat::Classical112)
+        }
+    }
+
+    #[test]
+    fn tf32_is_forbidden_for_full_precision_only() {
+        for (text, data_type, tf32) in [
+            ("", DataType::Float16, true),
+            ("precision=fp16", DataType::Float16, true),
+            ("precision=bf16", DataType::BFloat16, true),
+            ("precision=tf32", DataType::Float32, true),
+            ("precision=fp32", DataType::Float32, false),
+        ] {
+            let provider = CudaProvider::of(&options(text)).unwrap();
+            let found = plan(&options(text)).unwrap().data_type;
+            assert_eq!((found, provider.tf32), (data_type, tf32), "{text}");
+            assert!(!provider.nhwc);
+        }
+        assert!(CudaProvider::of(&options("nhwc,gpu=1")).unwrap().nhwc);
+        assert!(plan(&options("packed")).unwrap().packed && !plan(&options("")).unwrap().packed);
+        let error = plan(&options("precision=int4")).unwrap_err().to_string();
+        assert!(error.contains("fp16, bf16, tf32 or fp32"), "{error}");
+    }
+
+    /// Convolutions in particular are not fused with their bias.
+    #[test]
+    fn the_provider_gets_the_settings_of_the_plan_and_no_others() {
+        for (text, device, tf32, nhwc) in [
+            ("", "0", "true", "false"),
+            ("precision=fp16,gpu=1,nhwc", "1", "true", "true"),
+            ("precision=bf16", "0", "true", "false"),
+            ("precision=tf32", "0", "true", "false"),
+            ("precision=fp32", "0", "false", "false"),
+        ] {
+            let provider = CudaProvider::of(&options(text)).unwrap();
+            let expected = named(&[
+                ("device_id", device),
+                ("use_tf32", tf32),
+                ("prefer_nhwc", nhwc),
+                ("arena_extend_strategy", "kSameAsRequested"),
+                ("cudnn_conv_algo_search", "HEURISTIC"),
+                ("enable_skip_layer_norm_strict_mode", "true"),
+            ]);
+            assert_eq!(provider_options(&provider.build()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn there_are_few_sessions_however_many_threads_search() {
+        assert_eq!(plan(&options("")).unwrap().max_sessions, 2);
+        assert_eq!(plan(&options("sessions=4")).unwrap().max_sessions, 4);
+        for text in ["sessions=0", "sessions=5"] {
+            let error = plan(&options(text)).unwrap_err().to_string();
+            assert!(error.contains("1 to 4"), "{error}");
+        }
+        for text in ["", "sessions=1", "sessions=4"] {
+            let plan = plan(&options(text)).unwrap();
+            let (ready, limit) = session_counts(64, plan.advice, plan.max_sessions);
+            assert_eq!(limit, plan.max_sessions, "{text}");
+            assert!(limit <= 4 && (1..=limit).contains(&ready), "{text}");
+        }
+    }
+
+    #[test]
+    fn convolutions_get_a_session_for_each_of_few_sizes() {
+        let fitted = |text: &str, model: &OnnxModel| {
+            let options = options(text);
+            let mut plan = plan(&options).unwrap();
+            fit(&mut plan, model, &options).map(|()| plan.settings)
+        };
+        let dense = fitted("", &model(false, true, 9)).unwrap();
+        assert_eq!(dense.batch_sizes, BATCH_SIZES);
+        assert!(!dense.session_per_size);
+        let small = fitted("", &model(true, false, 9)).unwrap();
+        assert_eq!(small.batch_sizes, CONVOLUTION_SIZES);
+        assert!(small.session_per_size);
+        let large = fitted("", &model(true, false, LARGE_MODEL)).unwrap();
+        assert_eq!(large.batch_sizes, LARGE_CONVOLUTION_SIZES);
+        let given = fitted("batch=128/16", &model(true, false, 9)).unwrap();
+        assert_eq!(given.batch_sizes, [16, 128]);
+        assert!(given.session_per_size);
+        let error = fitted("precision=bf16", &model(true, true, 9)).unwrap_err();
+        assert!(error.to_string().contains("bf16"), "{error}");
+    }
+
+    #[test]
+    fn copies_of_a_network_in_the_gpus_memory_are_few() {
+        for (bytes, most) in [(9, 8), (LARGE_MODEL, 4)] {
+            let mut plan = plan(&options("")).unwrap();
+            fit(&mut plan, &model(true, false, bytes), &options("")).unwrap();
+            let copies = plan.max_sessions * plan.settings.batch_sizes.len();
+            assert!(copies <= most, "{copies}");
+            // Those of sizes that no search uses are not made.
+            assert!(plan.settings.is_lazy);
+        }
+    }
+
+    #[test]
+    fn a_library_that_is_missing_at_the_first_position_is_named_with_its_install_command() {
+        let message = "Non-zero status code returned while running Conv node. Name:'/input/conv' Status Message: cuDNN is \
+                       not available. Install cuDNN, update the system library search path, or set enable_cudnn=0 to \
+                       force native CUDA paths where available.";
+        let reason = Cuda.explain(message).unwrap();
+        assert!(reason.contains(GPU_INSTALL_COMMAND), "{reason}");
+        assert_eq!(Cuda.explain("invalid graph"), None);
+    }
+}

@@ -1,0 +1,56 @@
+//! Which files and bytes the networks of the options are: what results depend on, and what must not be overwritten.
+
+use std::path::PathBuf;
+
+use crate::{
+    network::{
+        backend::hash::is_hash,
+        compose::role::Role,
+        source::{
+            WeightsError, built_in,
+            network::{file_of, sha256_of},
+        },
+    },
+    options::Options,
+};
+
+/// The SHA-256 of the network that `weights` names; for a mixture of two networks, those of both.
+///
+/// # Errors
+/// When there is no such file.
+fn identity(weights: &str) -> Result<String, WeightsError> {
+    let Some(mixture) = built_in::human_mixture(weights) else {
+        return sha256_of(weights);
+    };
+    let [low, high] = &mixture.networks;
+    let (low, high, share) = (sha256_of(low)?, sha256_of(high)?, mixture.share);
+    Ok(format!("{low} and, for {share} of the policy, {high}"))
+}
+
+/// The identities of the networks that the options name, one for each of [`Role::ALL`]; `None` for networks that are not
+/// used.
+///
+/// # Errors
+/// When there is no such file.
+pub fn identities(options: &Options) -> Result<[Option<String>; 3], WeightsError> {
+    let [main, opponent, refiner] = Role::ALL.map(|role| {
+        let is_used = role.is_wanted(options) && !is_hash(&options.backend);
+        let named = role.weights(options).filter(|_| is_used);
+        named.map(|weights| identity(&weights)).transpose()
+    });
+    Ok([main?, opponent?, refiner?])
+}
+
+/// The files of the networks that the options name: commands that read them must not write them.
+pub fn files_of(options: &Options) -> Vec<PathBuf> {
+    let named = Role::ALL
+        .into_iter()
+        .filter_map(|role| role.weights(options));
+    let is_built_in = |weights: &str| {
+        built_in::bytes(weights).is_some() || built_in::human_rating(weights).is_some()
+    };
+    named
+        .filter(|weights| !is_built_in(weights))
+        .filter_map(|weights| file_of(&weights).ok())
+        .collect()
+}

@@ -1,0 +1,347 @@
+//! Finding and reading network files: lc0's weights, ONNX models, the networks inside the program.
+//!
+//! A [`NetworkSource`] names a network. It is read and parsed once, when a backend first needs it, and converted to the
+//! numeric type that each backend runs.
+
+use std::{
+    borrow::Cow,
+    cell::OnceCell,
+    env, fs,
+    io::Read,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use thiserror::Error;
+
+use super::{
+    built_in::{self, BUILT_IN, BuiltIn},
+    calibrate::calibrate,
+};
+use crate::{
+    files,
+    hashing::sha256,
+    lc0::{self, ConvertOptions, DataType, Net, OnnxModel, format::Structure},
+    sparse::file::{self, FileError},
+};
+
+/// The value of `WeightsFile` that means the newest network file here or beside the executable.
+pub const AUTODISCOVER: &str = "<autodiscover>";
+
+/// Why a network cannot be read or converted.
+#[derive(Debug, Error)]
+pub enum WeightsError {
+    /// The file is unusable.
+    #[error(transparent)]
+    Network(#[from] lc0::NetError),
+    /// The program has no network of its own.
+    #[error(
+        "this build has no built-in network; set WeightsFile to an lc0 (.pb.gz) or ONNX network"
+    )]
+    NoBuiltIn,
+    /// The file is a sparse network that cannot be used.
+    #[error("network {network}: {error}")]
+    Sparse {
+        /// The network's name.
+        network: String,
+        /// What is wrong.
+        error: FileError,
+    },
+    /// The activation ranges that 8 bits need could not be found.
+    #[error("{network} cannot be calibrated for int8: {error:#}")]
+    Calibration {
+        /// The network's name.
+        network: String,
+        /// What is wrong.
+        error: anyhow::Error,
+    },
+    /// There is no network file.
+    #[error("no network (.pb.gz, .pb or .onnx) in {}; set WeightsFile", folders.join(" or "))]
+    NothingDiscovered {
+        /// The folders that were searched.
+        folders: Vec<String>,
+    },
+}
+
+/// A network as a backend runs it.
+pub struct Network {
+    /// The model.
+    pub onnx: OnnxModel,
+    /// The file's name.
+    pub name: String,
+    /// SHA-256 of the file, in hexadecimal.
+    pub sha256: String,
+    /// Whether it was converted from lc0's weights, to the requested type. An ONNX model keeps its own.
+    pub is_converted: bool,
+}
+
+/// The network that a value of `WeightsFile` names. The file is read when it is first needed, and kept for the next
+/// backend.
+pub struct NetworkSource {
+    weights: String,
+    parsed: OnceCell<ParsedNetwork>,
+}
+
+/// A network file, read and parsed.
+struct ParsedNetwork {
+    contents: Contents,
+    name: String,
+    /// For messages.
+    path: PathBuf,
+}
+
+enum Contents {
+    /// lc0's weights.
+    Lc0(Box<Net>),
+    /// The bytes of an ONNX model: a dense network, or a sparse one in that shape.
+    Onnx(Cow<'static, [u8]>),
+}
+
+impl NetworkSource {
+    /// The network that `weights` names: a file, one inside the program, or [`AUTODISCOVER`]. Nothing is read yet.
+    pub fn new(weights: &str) -> NetworkSource {
+        NetworkSource {
+            weights: weights.trim().to_owned(),
+            parsed: OnceCell::new(),
+        }
+    }
+
+    /// Whether this is a sparse network. A file that cannot be read is none: [`convert`](NetworkSource::convert) says why.
+    pub fn is_sparse(&self) -> bool {
+        let parsed = self.parsed().ok();
+        parsed.is_some_and(|parsed| match &parsed.contents {
+            Contents::Lc0(_) => false,
+            Contents::Onnx(bytes) => file::is_sparse(bytes),
+        })
+    }
+
+    /// The network with the heads, encoding and numeric type of `options`.
+    ///
+    /// # Errors
+    /// When there is no such file, it is not a network, or it lacks what `options` name; the message names the file.
+    pub fn convert(&self, options: &ConvertOptions) -> Result<Network, WeightsError> {
+        self.parsed()?.convert(options)
+    }
+
+    fn parsed(&self) -> Result<&ParsedNetwork, WeightsError> {
+        if let Some(parsed) = self.parsed.get() {
+            return Ok(parsed);
+        }
+        let parsed = match built_in::find(&self.weights) {
+            Some(network) => ParsedNetwork::built_in(network)?,
+            None => ParsedNetwork::read(file_of(&self.weights)?)?,
+        };
+        Ok(self.parsed.get_or_init(|| parsed))
+    }
+}
+
+impl ParsedNetwork {
+    fn built_in(network: BuiltIn) -> Result<ParsedNetwork, WeightsError> {
+        let bytes = network.bytes.ok_or(WeightsError::NoBuiltIn)?;
+        Ok(ParsedNetwork {
+            contents: Contents::Onnx(bytes.into()),
+            name: network.name.to_owned(),
+            path: BUILT_IN.into(),
+        })
+    }
+
+    fn read(path: PathBuf) -> Result<ParsedNetwork, WeightsError> {
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        Ok(ParsedNetwork {
+            name: name.to_string_lossy().into_owned(),
+            contents: match is_onnx(&path) {
+                true => Contents::Onnx(lc0::read_file(&path)?.into()),
+                false => Contents::Lc0(Box::new(Net::load(&path)?)),
+            },
+            path,
+        })
+    }
+
+    fn convert(&self, options: &ConvertOptions) -> Result<Network, WeightsError> {
+        match &self.contents {
+            Contents::Lc0(net) => self.convert_lc0(net, options),
+            Contents::Onnx(bytes) => self.take_onnx(bytes, options),
+        }
+    }
+
+    fn convert_lc0(&self, net: &Net, options: &ConvertOptions) -> Result<Network, WeightsError> {
+        let in_file = |error: lc0::NetError| WeightsError::from(error.in_file(&self.path));
+        let is_converted = net.format().structure != Structure::Onnx;
+        let options = match options.data_type {
+            _ if !is_converted => ConvertOptions {
+                data_type: DataType::Float32,
+                ..options.clone()
+            },
+            DataType::Int8 => calibrated(net, options).map_err(|error| match error.downcast() {
+                Ok(error) => in_file(error),
+                Err(error) => WeightsError::Calibration {
+                    network: self.name.clone(),
+                    error,
+                },
+            })?,
+            _ => options.clone(),
+        };
+        Ok(Network {
+            onnx: lc0::to_onnx(net, &options).map_err(in_file)?,
+            name: self.name.clone(),
+            sha256: net.sha256().to_owned(),
+            is_converted,
+        })
+    }
+
+    /// An ONNX model as it is: it keeps its heads and its precision.
+    fn take_onnx(&self, bytes: &[u8], options: &ConvertOptions) -> Result<Network, WeightsError> {
+        let in_file = |error: lc0::NetError| error.in_file(&self.path);
+        require_default_heads(options).map_err(in_file)?;
+        let onnx = if file::is_sparse(bytes) {
+            file::model(bytes).map_err(|error| WeightsError::Sparse {
+                network: self.path.display().to_string(),
+                error,
+            })?
+        } else {
+            lc0::read_onnx_as(bytes, options.encoding).map_err(in_file)?
+        };
+        Ok(Network {
+            onnx,
+            name: self.name.clone(),
+            sha256: sha256(bytes),
+            is_converted: false,
+        })
+    }
+}
+
+/// The file that `weights` names, if it is no network inside the program.
+///
+/// # Errors
+/// When the newest file is wanted, and there is none.
+pub fn file_of(weights: &str) -> Result<PathBuf, WeightsError> {
+    match weights.trim() {
+        AUTODISCOVER => discover(),
+        path => Ok(PathBuf::from(path)),
+    }
+}
+
+/// SHA-256 of the bytes of the network that `weights` names, in hexadecimal, wherever they are.
+///
+/// # Errors
+/// When there is no such file.
+pub fn sha256_of(weights: &str) -> Result<String, WeightsError> {
+    match built_in::bytes(weights) {
+        Some(bytes) => Ok(sha256(bytes.ok_or(WeightsError::NoBuiltIn)?)),
+        None => Ok(sha256(&lc0::read_file(&file_of(weights)?)?)),
+    }
+}
+
+/// Whether a file is named as an ONNX model.
+pub(super) fn is_onnx(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"))
+}
+
+/// The options with the activation ranges that 8 bits need.
+fn calibrated(net: &Net, options: &ConvertOptions) -> anyhow::Result<ConvertOptions> {
+    let (model, tensors) = lc0::calibration_model(net, options)?;
+    Ok(ConvertOptions {
+        calibration: Some(calibrate(&model, &tensors)?),
+        ..options.clone()
+    })
+}
+
+/// An ONNX model has no choice of heads.
+fn require_default_heads(options: &ConvertOptions) -> Result<(), lc0::NetError> {
+    for (option, head) in [
+        ("PolicyHead", &options.policy_head),
+        ("ValueHead", &options.value_head),
+    ] {
+        if let Some(head) = head {
+            return Err(lc0::NetError::Unsupported {
+                field: format!("{option} for an ONNX network"),
+                found: head.clone(),
+                expected: "empty, for such a network has one head of each kind".to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The newest file that is named like a network and begins like one.
+fn discover() -> Result<PathBuf, WeightsError> {
+    let beside = env::current_exe()
+        .ok()
+        .and_then(|exe| Some(exe.parent()?.to_owned()));
+    let folders: Vec<PathBuf> = std::iter::once(PathBuf::from(".")).chain(beside).collect();
+    let newest = folders.iter().flat_map(|folder| candidates(folder)).max();
+    newest
+        .map(|(_, path)| path)
+        .ok_or_else(|| WeightsError::NothingDiscovered {
+            folders: folders
+                .iter()
+                .map(|folder| folder.display().to_string())
+                .collect(),
+        })
+}
+
+fn candidates(folder: &Path) -> Vec<(SystemTime, PathBuf)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let networks = entries.filter(|entry| {
+        let name = entry.file_name().to_string_lossy().to_lowercase();
+        [".pb.gz", ".pb", ".onnx"]
+            .iter()
+            .any(|ending| name.ends_with(ending))
+    });
+    let networks = networks.filter(|entry| is_onnx(&entry.path()) || is_begun(&entry.path()));
+    let dated = networks.filter_map(|entry| {
+        let changed = entry.metadata().ok()?.modified().ok()?;
+        Some((changed, entry.path()))
+    });
+    dated.collect()
+}
+
+/// Whether a file, unpacked, begins like one of lc0's networks.
+fn is_begun(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = files::open(path).map(|file| file.take(16).read_to_end(&mut start));
+    matches!(read, Ok(Ok(_))) && Net::is_begun_by(&start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_network_is_discovered() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(candidates(folder.path()).is_empty());
+        for (name, age) in [
+            ("old.pb.gz", 90),
+            ("notes.txt", 0),
+            ("new.ONNX", 60),
+            ("no network.pb", 30),
+        ] {
+            let file = fs::File::create(folder.path().join(name)).unwrap();
+            let changed = SystemTime::now() - std::time::Duration::from_secs(age);
+            file.set_modified(changed).unwrap();
+        }
+        let newest = candidates(folder.path()).into_iter().max().unwrap().1;
+        assert!(newest.ends_with("new.ONNX"));
+    }
+
+    #[test]
+    fn what_is_not_a_network_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let error_of = |weights: &str| {
+            let network = NetworkSource::new(weights);
+            assert!(!network.is_sparse());
+            let converted = network.convert(&ConvertOptions::default());
+            converted.err().unwrap().to_string()
+        };
+        for name in ["broken.pb.gz", "broken.onnx"] {
+            let path = folder.path().join(name);
+            fs::write(&path, "no network at all").unwrap();
+            let error = error_of(&path.to_string_lossy());
+            assert!(error.contains(name), "{error}");
+        }
+        let error = error_of("/nowhere/x.pb.gz");
+        assert!(error.contains("/nowhere/x.pb.gz"), "{error}");
+    }
+}
