@@ -557,6 +557,29 @@ mod tests {
     }
 
     #[test]
+    fn marks_agree_with_each_other() {
+        for row in Options::default().rows() {
+            let name = row.name;
+            assert!(
+                row.scope != Scope::Report || row.effect == Effect::Output,
+                "{name} is read by reports and changes {:?}",
+                row.effect
+            );
+            let keeps_results = matches!(row.effect, Effect::Output | Effect::Clock);
+            assert!(
+                !keeps_results || row.invalidates == Invalidates::Nothing,
+                "{name} changes {:?} and invalidates {:?}",
+                row.effect,
+                row.invalidates
+            );
+            assert!(
+                !row.is_recommendable || !row.is_only_uci,
+                "a network recommends {name} for all programs"
+            );
+        }
+    }
+
+    #[test]
     fn names_are_case_insensitive_and_bad_values_change_nothing() {
         let mut options = Options::default();
         options.set("move overhead", "50").unwrap();
@@ -585,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_tells_what_it_invalidates() {
+    fn a_change_invalidates_what_its_row_says() {
         let old = Options::default();
         let mut new = old.clone();
         assert_eq!(new.invalidated_since(&old), Invalidates::Nothing);

@@ -40,7 +40,7 @@ pub struct OptionsArgs {
     /// The engine's clock at the start of that game, in seconds, for profiles that depend on it.
     #[arg(long, value_name = "SECONDS", requires = "fen")]
     pub clock: Option<u64>,
-    /// Print one JSON object per option.
+    /// Print one JSON object per option, with what the option changes and what a change invalidates.
     #[arg(long)]
     pub json: bool,
 }
@@ -106,6 +106,10 @@ fn as_json(row: &OptionRow, source: &str, default: &str) -> String {
         "value": row.default,
         "source": source,
         "default": default,
+        "scope": row.scope.name(),
+        "effect": row.effect.name(),
+        "invalidates": row.invalidates.name(),
+        "only_uci": row.is_only_uci,
     });
     row.to_string()
 }

@@ -80,6 +80,44 @@ pub struct OptionRow {
     pub is_for_profiles: bool,
 }
 
+impl Scope {
+    /// As a word, for listings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scope::Search => "search",
+            Scope::Network => "network",
+            Scope::Engine => "engine",
+            Scope::Report => "report",
+        }
+    }
+}
+
+impl Effect {
+    /// As a word, for listings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Effect::Play => "play",
+            Effect::Weights => "weights",
+            Effect::Tables => "tables",
+            Effect::Clock => "clock",
+            Effect::Speed => "speed",
+            Effect::Output => "output",
+        }
+    }
+}
+
+impl Invalidates {
+    /// In words, for listings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Invalidates::Nothing => "nothing",
+            Invalidates::Tree => "tree",
+            Invalidates::OtherNetworks => "other networks, tree",
+            Invalidates::Network => "networks, tree",
+        }
+    }
+}
+
 impl OptionRow {
     /// The lines that announce this option, and its aliases, to a GUI.
     pub fn uci_lines(&self) -> Vec<String> {
