@@ -1,6 +1,6 @@
-//! `scorn bench`: fixed searches with the hash evaluator, for two numbers. The speed says how fast the tree is on this
-//! machine; the signature is a hash of every root move's visits, so it is the same on every machine and changes exactly
-//! when the search behaves differently.
+//! `scorn bench`: fixed searches with the hash evaluator. It prints the speed of the tree on this machine, and a
+//! signature: a hash of every root move's visits, which is the same on every machine and changes exactly when the
+//! search behaves differently.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     search::{Clock, Limits, MoveStat, Report, Reporter, StopSignal, SystemClock, Tree},
 };
 
-/// Openings, middlegames, endings, a mate, odds and Chess960: whatever makes a search behave differently.
+/// Openings, middlegames, endings, a mate, odds and Chess960: positions that cover the behaviour of the search.
 const POSITIONS: &[&str] = &[
     setup::START_FEN,
     "r1bqkbnr/pppp1ppp/2n5/1B2p3/4P3/5N2/PPPP1PPP/RNBQK2R b KQkq - 3 3",
@@ -36,7 +36,7 @@ const SC_LIMITS: &[&str] = &["1000000000", "50"];
 
 /// Measure the speed of the search and print its signature.
 ///
-/// Uses no network: what is measured is the tree alone. The signature must not change unless a change of the search was
+/// Uses no network, so only the tree is measured. The signature must not change unless a change of the search was
 /// intended.
 #[derive(Clone, Debug, clap::Args)]
 pub struct BenchArgs {
@@ -45,7 +45,7 @@ pub struct BenchArgs {
     pub nodes: u64,
 }
 
-/// What was measured.
+/// The results of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
     /// Nodes of all searches.
@@ -67,10 +67,10 @@ pub fn command(args: &BenchArgs) -> Result<()> {
     Ok(())
 }
 
-/// Searches all positions, and each again after two moves so that re-rooting is covered.
+/// Searches all positions, and each again two moves later so that re-rooting is covered.
 ///
 /// # Errors
-/// When a search fails; the hash evaluator gives it no reason to.
+/// When a search fails, which the hash evaluator never causes.
 pub fn run(nodes: u64) -> Result<Measured> {
     let mut visits = VisitHash::default();
     let mut total = Duration::ZERO;
@@ -140,11 +140,12 @@ impl Reporter for VisitHash {
 mod tests {
     use super::*;
 
-    /// 200 nodes a search; like the one of 20 000 in `.ci/bench-signature` it only changes with the search.
+    /// 200 nodes per search; like the signature of 20 000 nodes in `.ci/bench-signature`, it changes only with the
+    /// search.
     const SIGNATURE: u64 = 0x9c7d_193b_04ff_031d;
 
     #[test]
-    fn the_signature_is_the_pinned_one_and_depends_on_the_search() {
+    fn the_signature_is_pinned_and_depends_on_the_search() {
         let (first, other) = (run(200).unwrap(), run(201).unwrap());
         assert_eq!(
             first.signature, SIGNATURE,

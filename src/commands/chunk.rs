@@ -1,4 +1,4 @@
-//! `scorn chunk`: what is in lc0's training chunks.
+//! `scorn chunk`: checks and prints lc0's training chunks.
 
 use std::path::{Path, PathBuf};
 
@@ -12,18 +12,18 @@ use crate::{
     terminal::{counted, eprint_line},
 };
 
-/// A chunk is not larger than this, in bytes.
-const LARGEST: u64 = 1 << 28;
+/// Maximum size of a chunk in bytes.
+const MAX_CHUNK_BYTES: u64 = 1 << 28;
 
-/// Shown below the options.
+/// Printed below the options.
 const EXAMPLES: &str = "\
 Examples:
   scorn chunk data/lc0
   scorn chunk game_000000000.gz --print";
 
-/// Check and show training chunks of lc0's format V6 (.gz or unpacked).
+/// Check and print training chunks of lc0's format V6 (.gz or uncompressed).
 ///
-/// Every position is checked: its moves against those that are legal, shares, indices and values against their ranges.
+/// Checks every position: its policy against the legal moves, and shares, indices and values against their ranges.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct ChunkArgs {
@@ -42,7 +42,7 @@ pub struct ChunkArgs {
 struct ChunkSummary {
     chunks: u64,
     positions: u64,
-    /// Lost, drawn, won for the side to move.
+    /// Losses, draws and wins for the side to move.
     results: [u64; 3],
     visits: u64,
     kld: f64,
@@ -69,7 +69,7 @@ impl ChunkSummary {
 /// Runs `scorn chunk`.
 ///
 /// # Errors
-/// When some files are no chunks or hold wrong positions; the others are counted and told nevertheless.
+/// When some files are not chunks or hold invalid positions; the other files are still counted and printed.
 pub fn command(args: &ChunkArgs) -> Result<()> {
     let (mut summary, mut bad) = (ChunkSummary::default(), 0_u64);
     let mut files = Vec::new();
@@ -102,14 +102,14 @@ pub fn command(args: &ChunkArgs) -> Result<()> {
         print_line!("{}", text(&summary));
     }
     if bad > 0 {
-        bail!("{bad} of {} files are not right", files.len());
+        bail!("{bad} of {} files are invalid", files.len());
     }
     Ok(())
 }
 
 fn read(path: &Path) -> Result<Vec<V6>> {
     let name = || path.display().to_string();
-    let positions = files::read(path, LARGEST)
+    let positions = files::read(path, MAX_CHUNK_BYTES)
         .map_err(anyhow::Error::from)
         .and_then(|bytes| chunk::read(&bytes))
         .with_context(name)?;
@@ -149,7 +149,7 @@ fn to_json(summary: &ChunkSummary, bad: u64) -> serde_json::Value {
     })
 }
 
-/// A position for programs: moves are the side to move's view of them, as everything in a chunk.
+/// A position as JSON: moves are from the side to move's point of view, as everything in a chunk.
 fn shown(position: &V6) -> serde_json::Value {
     let name = |index: usize| {
         let m = policy_map::move_at(index, false, 0);

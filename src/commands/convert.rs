@@ -1,4 +1,4 @@
-//! `scorn convert`: an lc0 network to ONNX.
+//! `scorn convert`: converts an lc0 network to ONNX.
 
 use std::path::{Path, PathBuf};
 
@@ -20,16 +20,16 @@ pub struct ConvertArgs {
     ///
     /// By default the network's name with .onnx, in the current folder.
     pub output: Option<PathBuf>,
-    /// The policy head: vanilla, optimistic, soft or opponent, where the network has several.
+    /// Policy head to convert, if the network has several: vanilla, optimistic, soft or opponent.
     #[arg(long, value_name = "NAME")]
     pub policy_head: Option<String>,
-    /// The value head: winner, q or st, where the network has several.
+    /// Value head to convert, if the network has several: winner, q or st.
     #[arg(long, value_name = "NAME")]
     pub value_head: Option<String>,
-    /// The type of weights and computation; inputs and outputs stay 32-bit floats.
+    /// Type of weights and computation; inputs and outputs stay 32-bit floats.
     #[arg(long, value_enum, default_value_t)]
     pub data_type: DataType,
-    /// Fix the batch size (OpenVINO and TensorRT run fixed sizes faster); any size by default.
+    /// Fixed batch size, which OpenVINO and TensorRT run faster; by default any size is possible.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub batch: Option<u32>,
     /// Overwrite the output if it exists.
@@ -37,7 +37,7 @@ pub struct ConvertArgs {
     pub force: bool,
 }
 
-/// Runs a float model on real positions and gathers the ranges of the named outputs, see
+/// Runs a float model on real positions and collects the value ranges of the named outputs, see
 /// [`calibration_model`].
 pub type Calibrator<'a> = &'a dyn Fn(&OnnxModel, &[String]) -> Result<Calibration>;
 
@@ -48,7 +48,7 @@ pub fn convert(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
         None => default_output(&args.network)?,
     };
     let inputs = std::slice::from_ref(&args.network);
-    // Begun before the work, so that what stands in the way is told at once.
+    // Created before the work, so that a file that cannot be written is reported at once.
     let file = NewFile::create(&output, args.force, inputs)?;
     let net = Net::load(&args.network)?;
     let mut options = ConvertOptions {
@@ -77,7 +77,7 @@ pub fn convert(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The network's file name with `.onnx` instead of its endings.
+/// The network's file name with its extension replaced by `.onnx`.
 fn default_output(network: &Path) -> Result<PathBuf> {
     let name = network
         .file_name()

@@ -1,4 +1,4 @@
-//! `scorn describe`: what is inside a network.
+//! `scorn describe`: prints the architecture of a network.
 
 use std::path::{Path, PathBuf};
 

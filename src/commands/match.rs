@@ -1,5 +1,5 @@
-//! `scorn match`: two engines against each other, with what is needed to believe the result: openings with both colours,
-//! error bars, a sequential test, and games that end as the rules say.
+//! `scorn match`: a match between two engines, with openings played with both colours, error bars, a sequential test,
+//! and adjudication by fixed rules.
 
 use std::{
     collections::HashSet,
@@ -33,7 +33,7 @@ use crate::{
     terminal::{self, counted},
 };
 
-/// Shown below the options.
+/// Printed below the options.
 const EXAMPLES: &str = "\
 Examples:
   scorn match self \"self;WeightsFile=other.pb.gz\" --book openings.epd --limit nodes=800 \\
@@ -43,85 +43,88 @@ Examples:
 
 /// Play two engines against each other: every opening with both colours, Elo with error bars, SPRT.
 ///
-/// An engine is a command line with options after it, as in "stockfish;Threads=1;Skill Level=3"; "self" is this program.
-/// An engine that crashes, does not answer, plays an illegal move or oversteps its time loses the game, which is reported.
-/// With --pgn the games are written to a file, and a match that was stopped goes on when the command is repeated.
+/// An engine is a command line with options after it, as in "stockfish;Threads=1;Skill Level=3"; "self" is this
+/// program. An engine that crashes, does not answer, plays an illegal move or exceeds its time forfeits the game,
+/// which is reported. With --pgn the games are written to a file, and an interrupted match is resumed by repeating
+/// the command.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct MatchArgs {
-    /// The first engine, whose score is told: "command;Option=value;...".
+    /// The first engine, whose score is reported: "command;Option=value;...".
     pub first: String,
     /// The second engine.
     pub second: String,
-    /// What a move may cost: nodes=800, time=0.5 (seconds), clock=60+0.6 (seconds for the game and for each move), or
+    /// Limit of a move: nodes=800, time=0.5 (seconds), clock=60+0.6 (seconds for the game and per move), or
     /// clock=40/60+0.6 (for 40 moves).
     #[arg(long, default_value = "time=1")]
     pub limit: Limit,
-    /// What the second engine's moves may cost, if that differs.
+    /// Limit of the second engine's moves, if it differs.
     #[arg(long, value_name = "LIMIT")]
     pub second_limit: Option<Limit>,
-    /// Openings: positions (EPD) or games (PGN); may be .gz or .zst. Without a book every game begins at the start.
+    /// File of openings: positions (EPD) or games (PGN); may be .gz or .zst. Without a book every game begins at the
+    /// start position.
     #[arg(long, value_name = "FILE")]
     pub book: Option<PathBuf>,
-    /// How openings are taken from the book.
+    /// Order of the openings of the book.
     #[arg(long, value_enum, default_value = "random")]
     pub order: Order,
-    /// Decides the random order.
+    /// Seed of the random order.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Openings; each is played with both colours.
+    /// Number of openings; each is played with both colours.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub pairs: u32,
-    /// Play each opening once, with the first engine as White: for openings with odds.
+    /// Play each opening once, with the first engine as White, as for odds positions.
     #[arg(long)]
     pub first_is_white: bool,
-    /// Games at a time.
+    /// Number of concurrent games.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub concurrency: u16,
-    /// End the match when it is clear whether the first engine is stronger by ELO1 or only by ELO0.
+    /// Stop the match when it is clear whether the first engine is stronger by ELO1 or only by ELO0.
     #[arg(long, value_name = "ELO0,ELO1,ALPHA,BETA", allow_hyphen_values = true)]
     pub sprt: Option<Sprt>,
-    /// What the Elo of --sprt is: of the score (logistic) or of the score in standard deviations (normalized).
+    /// Meaning of Elo in --sprt: by the score (logistic) or by the score in standard deviations (normalized).
     #[arg(long, value_enum, default_value = "logistic", requires = "sprt")]
     pub sprt_model: Model,
-    /// The file of games; a match found there goes on. What it is played with is written beside it (FILE.json).
+    /// File of games. A match in it is resumed; its settings are written beside it (FILE.json).
     #[arg(long, value_name = "FILE")]
     pub pgn: Option<PathBuf>,
-    /// Castling by the rules of Chess960.
+    /// Use castling rules and notation of Chess960.
     #[arg(long)]
     pub chess960: bool,
-    /// End games on which both engines agree: --resign 6,6 --draw 35,16,0.2. Both must mean pawns by their scores
+    /// Adjudicate games when both engines agree: --resign 6,6 --draw 35,16,0.2. The scores of both must be in pawns
     /// (for this program: ScoreType=centipawn).
     #[arg(long)]
     pub adjudicate: bool,
-    /// A game is won when all scores of so many plies say so: PLIES,PAWNS.
+    /// Adjudicate a win when all scores of this many plies are at least this large: PLIES,PAWNS.
     #[arg(long, value_name = "PLIES,PAWNS")]
     pub resign: Option<WinRule>,
-    /// A game is drawn when all scores of so many plies are this small, from a move number on: MOVE,PLIES,PAWNS.
+    /// Adjudicate a draw when all scores of this many plies are at most this large, from a move number on:
+    /// MOVE,PLIES,PAWNS.
     #[arg(long, value_name = "MOVE,PLIES,PAWNS")]
     pub draw: Option<DrawRule>,
-    /// Games that get longer are drawn.
+    /// Adjudicate a draw after this many plies.
     #[arg(long, value_name = "PLIES", value_parser = clap::value_parser!(u32).range(1..))]
     pub longest: Option<u32>,
-    /// End games whose result these endgame tablebases know.
+    /// Folders of endgame tablebases by which games are adjudicated.
     #[arg(long, value_name = "FOLDERS")]
     pub syzygy: Option<String>,
-    /// Milliseconds by which time may be overstepped.
+    /// Milliseconds by which an engine may exceed its time.
     #[arg(long, value_name = "MS", default_value_t = 100)]
     pub margin: u64,
-    /// Seconds after which an engine that counts nodes has stalled.
+    /// Seconds after which an engine with a node limit counts as stalled.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub stall: u64,
-    /// Engines that can (they have an option Ponder) think in their opponents' time.
+    /// Let engines with an option Ponder think on their opponents' time.
     #[arg(long)]
     pub ponder: bool,
-    /// Exit with an error if a game was lost by a crash, an illegal move or time.
+    /// Exit with an error if a game was forfeited by a crash, an illegal move or time.
     #[arg(long)]
     pub strict: bool,
     /// Print the result as one JSON object.
     #[arg(long)]
     pub json: bool,
-    /// Write a page with plots to this file.
+    /// Write an HTML page with plots to this file.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Overwrite the page if it exists.
@@ -129,12 +132,12 @@ pub struct MatchArgs {
     pub force: bool,
 }
 
-/// How openings are taken from a book.
+/// The order of the openings of a book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Order {
-    /// As the seed says.
+    /// A random order by the seed.
     Random,
-    /// As they stand in the file.
+    /// The order of the file.
     Sequential,
 }
 
@@ -191,7 +194,7 @@ impl MatchArgs {
         })
     }
 
-    /// What decides the games, by name; how many are played is not among it.
+    /// The settings that determine the games, by name; the number of games is not included.
     fn settings(&self, game: &Match) -> Result<MatchSettings> {
         let [first, second] = &game.players;
         let book = match &self.book {
@@ -223,8 +226,9 @@ impl MatchArgs {
     }
 }
 
-/// An engine's text with the contents of the files that it names, the program's too, rather than their names: what plays is the
-/// same wherever it lies, and is another when the file has changed. A program that is found through `PATH` is known by its name.
+/// Identifies an engine by its command line and the contents of the files that it names, including the program. So
+/// moving a file does not change the identity, and changing its contents does. A program that is found through `PATH`
+/// is identified by its name.
 fn identity(player: &Competitor) -> Result<String> {
     let contents = |text: &str| match Path::new(text).is_file() {
         true => digest(Path::new(text)),
@@ -254,8 +258,8 @@ fn digest(path: &Path) -> Result<String> {
 /// Runs `scorn match`.
 ///
 /// # Errors
-/// When an engine cannot be started, the book, the file of games or the report cannot be used, or, with `--strict`, an
-/// engine lost a game by a fault.
+/// When an engine cannot be started, when the book, the file of games or the report cannot be used, or, with
+/// `--strict`, when an engine forfeited a game.
 pub fn command(args: &MatchArgs) -> Result<()> {
     let sprt = args.sprt.map(|sprt| Sprt {
         model: args.sprt_model,
@@ -275,12 +279,12 @@ pub fn command(args: &MatchArgs) -> Result<()> {
         concurrency: usize::from(args.concurrency),
     };
     let inputs: Vec<PathBuf> = args.book.iter().cloned().collect();
-    // Begun before the work, so that what stands in the way is told at once.
+    // Created before the match, so that a file that cannot be written is reported at once.
     let html = args.html.as_ref();
     let html = html.map(|path| NewFile::create(path, args.force, &inputs));
     let html = html.transpose()?;
     let mut tally = Tally::new(game.is_paired, sprt);
-    // Engines first: a match that cannot be played leaves no file.
+    // Engines are started first: a match that cannot be played leaves no file.
     let engines = game.start_engines()?;
     let mut record = match &args.pgn {
         Some(path) => Some(GameRecord::open(
@@ -308,17 +312,22 @@ pub fn command(args: &MatchArgs) -> Result<()> {
     };
     let done = game.run(engines, &mut tally, record.as_mut(), &mut show);
     bar.finish_and_clear();
-    let told = tell(args, &game, &tally, html);
-    done.and(told)?;
+    let reported = report_result(args, &game, &tally, html);
+    done.and(reported)?;
     if args.strict && !tally.forfeits.is_empty() {
         let lost = counted(tally.forfeits.len() as u64, "game");
-        bail!("{lost} lost by a fault");
+        bail!("{lost} forfeited");
     }
     Ok(())
 }
 
 /// Prints the result and writes the page.
-fn tell(args: &MatchArgs, game: &Match, tally: &Tally, html: Option<NewFile>) -> Result<()> {
+fn report_result(
+    args: &MatchArgs,
+    game: &Match,
+    tally: &Tally,
+    html: Option<NewFile>,
+) -> Result<()> {
     let rounds: HashSet<Round> = game.rounds().collect();
     let played = rounds.iter().filter(|&&round| tally.has(round)).count();
     let left = if tally.is_decided() {
@@ -344,7 +353,7 @@ fn tell(args: &MatchArgs, game: &Match, tally: &Tally, html: Option<NewFile>) ->
     Ok(())
 }
 
-/// How the match stands, in a line.
+/// The score of the match in one line.
 fn line(tally: &Tally) -> String {
     let [losses, draws, wins] = tally.games().0;
     let standing = tally.standing();

@@ -1,5 +1,5 @@
-//! The subcommands of the program, one file (or folder) each: its arguments, what it reads, shows and writes. What can be
-//! used without a command line lives elsewhere in the library; only [`cli`](crate::cli) calls what is here.
+//! The subcommands of the program, one file or folder each: arguments and display. Everything that can be used
+//! without a command line is elsewhere in the library; only [`cli`](crate::cli) uses this module.
 
 pub mod analyze;
 pub mod backendbench;
@@ -23,10 +23,10 @@ use crate::{
     terminal::eprint_line,
 };
 
-/// Opens tablebases, and tells what is wrong with some of them.
+/// Opens tablebases, and prints a warning for each unusable part.
 ///
 /// # Errors
-/// When there are none.
+/// When no tablebase can be used.
 fn open_tables(path: &str) -> Result<Tables, TablesError> {
     let tables = Tables::open(path)?;
     for fault in tables.new_faults() {

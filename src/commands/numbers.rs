@@ -1,10 +1,10 @@
-//! Numbers of flags, and from where to where they may go.
+//! Parsers of numeric arguments with their ranges.
 
 use std::{error::Error, ops::RangeInclusive};
 
 use clap::builder::RangedU64ValueParser;
 
-/// How many of something there are of which there must be one.
+/// A count of at least one.
 pub(super) fn count<N>() -> RangedU64ValueParser<N>
 where
     N: TryFrom<u64, Error: Error + Send + Sync + 'static> + Clone + Send + Sync + 'static,
@@ -12,12 +12,12 @@ where
     RangedU64ValueParser::new().range(1..)
 }
 
-/// A part of a whole.
+/// A fraction, 0 to 1.
 pub(super) fn share(text: &str) -> Result<f64, String> {
     number_from(0.0..=1.0, text)
 }
 
-/// A part of a whole, in hundredths.
+/// A percentage, 0 to 100.
 pub(super) fn percent(text: &str) -> Result<f64, String> {
     number_from(0.0..=100.0, text)
 }
@@ -37,7 +37,7 @@ pub(super) fn positive(text: &str) -> Result<f64, String> {
     value.ok_or_else(|| format!("'{text}' is not a number above 0"))
 }
 
-/// A number that is not negative.
+/// A number of at least 0.
 pub(super) fn at_least_0(text: &str) -> Result<f64, String> {
     let value = finite(text).filter(|&value| value >= 0.0);
     value.ok_or_else(|| format!("'{text}' is not a number from 0 on"))
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_out_of_range_is_no_number_of_its_kind() {
+    fn numbers_out_of_range_are_refused() {
         type Parser = fn(&str) -> Result<f64, String>;
         let table: [(Parser, &str, &str, &str); 4] = [
             (share, "0 0.5 1", "-0.1 1.1 nan inf x", "from 0 to 1"),

@@ -1,4 +1,4 @@
-//! `scorn options`: every option with its value in force, who decides it, and its default.
+//! `scorn options`: prints every option with its value in force, the source of the value, and the default.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     terminal::eprint_line,
 };
 
-/// Shown below the options.
+/// Printed below the options.
 const EXAMPLES: &str = "\
 Examples:
   scorn options --changed
@@ -33,8 +33,8 @@ pub struct OptionsArgs {
     /// Print only options whose values in force differ from their defaults.
     #[arg(long)]
     pub changed: bool,
-    /// Position of a game in which the engine plays the side to move, for profiles: a FEN or "startpos", with
-    /// "moves e2e4 e7e5" after it for the moves played.
+    /// Position of a game in which the engine plays the side to move, for profiles: a FEN or "startpos", with "moves
+    /// e2e4 e7e5" after it for the moves played.
     #[arg(long, value_name = "FEN")]
     pub fen: Option<String>,
     /// The engine's clock at the start of that game, in seconds, for profiles that depend on it.
@@ -66,7 +66,7 @@ pub fn command(args: &OptionsArgs, layers: Layers) -> Result<()> {
     print(args, settings.resolved())
 }
 
-/// Prints the options, one a line.
+/// Prints the options, one per line.
 fn print(args: &OptionsArgs, resolved: &Resolved) -> Result<()> {
     let (rows, defaults) = (resolved.options().rows(), Options::default().rows());
     if !args.json {
@@ -88,7 +88,7 @@ fn print(args: &OptionsArgs, resolved: &Resolved) -> Result<()> {
     Ok(())
 }
 
-/// As UCI writes it: an empty text would be invisible.
+/// The value as printed; empty text is printed as in UCI, so that it is visible.
 fn shown(value: &str) -> &str {
     match value {
         "" => "<empty>",

@@ -1,6 +1,6 @@
-//! `scorn analyze`: positions in, best moves and evaluations out, for people or as JSON lines for programs. Every
-//! position is searched with a tree of its own, so a long job that was interrupted continues where it stopped and ends
-//! with the same results.
+//! `scorn analyze`: evaluates positions or whole games, with output as text, as JSON lines, as a page or as annotated
+//! games. Every position is searched with a tree of its own, so an interrupted job can be resumed with the same
+//! results.
 
 mod output;
 
@@ -40,11 +40,11 @@ use crate::{
 /// Nodes per position if no limit is given.
 const DEFAULT_NODES: u64 = 10_000;
 
-/// For whole games: lines a position, and ScLimit if nobody has set it, for without it there are no traps to be seen.
+/// Defaults for whole games: the number of lines, and ScLimit, without which no traps can be found.
 const REVIEW_LINES: usize = 4;
 const REVIEW_LIMIT: i32 = 32;
 
-/// Shown below the options.
+/// Printed below the options.
 const EXAMPLES: &str = "\
 Examples:
   scorn analyze --fen startpos --nodes 5000
@@ -57,13 +57,15 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 #[command(group(clap::ArgGroup::new("positions").required(true).args(["fen", "epd", "pgn"])))]
 pub struct AnalyzeArgs {
-    /// A position, or "startpos", with "moves e2e4 e7e5" after it where it is one of a game; may be given several times.
+    /// Position to analyse: a FEN or "startpos", with "moves e2e4 e7e5" after it for the moves of a game; may be
+    /// given several times.
     #[arg(long, value_name = "FEN")]
     pub fen: Vec<String>,
-    /// A file of positions, one a line; best moves (bm) in it are compared. May be .gz or .zst; "-" is standard input.
+    /// File of positions, one per line; best moves (bm) in it are compared. May be .gz or .zst; "-" is standard
+    /// input.
     #[arg(long, value_name = "FILE")]
     pub epd: Option<PathBuf>,
-    /// A file of games: every position in which a move was played, and the last. May be .gz or .zst; "-" is standard input.
+    /// File of games: every position of the main line is analysed. May be .gz or .zst; "-" is standard input.
     #[arg(long, value_name = "FILE")]
     pub pgn: Option<PathBuf>,
     /// Nodes per position [default: 10000, unless --movetime is given].
@@ -75,32 +77,33 @@ pub struct AnalyzeArgs {
     /// Print one JSON object per position.
     #[arg(long)]
     pub json: bool,
-    /// With --json: include visits, prior and value of every move.
+    /// Include visits, prior and value of every move in the output of --json.
     #[arg(long, requires = "json")]
     pub moves: bool,
-    /// Write JSON lines to this file; if it exists, go on after the positions that are already in it. "-" is standard output.
+    /// Write JSON lines to this file; if it exists, the analysis is resumed after its last position. "-" is standard
+    /// output.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Write a page about the games to this file: board, moves, graphs, lines, traps. It holds all that it needs. ScLimit is
-    /// 32 then, unless it is set, and MultiPV at least 4.
+    /// Write an HTML page about the games to this file: board, moves, graphs, lines, traps. The page needs no other
+    /// files. ScLimit is 32 then, unless it is set, and MultiPV at least 4.
     #[arg(long, value_name = "FILE", requires = "pgn", conflicts_with_all = ["fen", "epd"])]
     pub html: Option<PathBuf>,
-    /// Write the games to this file with evaluations, glyphs for mistakes and comments about traps, in the place of
-    /// comments and variations that they had.
+    /// Write the games to this file with evaluations, glyphs for mistakes and comments about traps, which replace
+    /// their comments and variations.
     #[arg(long, value_name = "FILE", requires = "pgn", conflicts_with_all = ["fen", "epd"])]
     pub annotate: Option<PathBuf>,
-    /// Overwrite these two files if they exist.
+    /// Overwrite the files of --html and --annotate if they exist.
     #[arg(long)]
     pub force: bool,
 }
 
 impl AnalyzeArgs {
-    /// Whether whole games are looked at.
+    /// Whether whole games are reviewed.
     fn is_reviewed(&self) -> bool {
         self.html.is_some() || self.annotate.is_some()
     }
 
-    /// The options with what the review of whole games needs.
+    /// The options, with those that a review of whole games needs.
     fn options(&self, mut resolved: Resolved) -> Options {
         if resolved.options().analyse_mode {
             resolved.override_by(Source::Analysis, Options::disable_randomness);
@@ -128,7 +131,7 @@ impl AnalyzeArgs {
         Ok(Box::new(items?.into_iter().map(Ok)))
     }
 
-    /// The number of positions, if it can be known without consuming them: a pipe can be read only once.
+    /// The number of positions, if they can be counted without being consumed: a pipe can be read only once.
     fn count(&self) -> Result<Option<u64>> {
         let is_read_once =
             |path: &PathBuf| path.as_os_str() == "-" || (path.exists() && !path.is_file());
@@ -138,7 +141,7 @@ impl AnalyzeArgs {
         Ok(Some(self.items()?.count() as u64))
     }
 
-    /// What must not be written: the positions and the networks.
+    /// The input files, which must not be overwritten: positions and networks.
     fn inputs(&self, options: &Options) -> Vec<PathBuf> {
         let positions = self.epd.iter().chain(&self.pgn).cloned();
         positions.chain(files_of(options)).collect()
@@ -155,7 +158,7 @@ impl AnalyzeArgs {
         }
     }
 
-    /// A fingerprint of what decides the results: limits, networks and options.
+    /// A fingerprint of everything that determines the results: limits, networks and options.
     fn settings(&self, options: &Options) -> Result<String> {
         let deciding = options.with_defaults_where(|row| match row.effect {
             // Networks are identified by their contents.
@@ -172,13 +175,13 @@ impl AnalyzeArgs {
 /// Runs `scorn analyze`.
 ///
 /// # Errors
-/// When the network cannot be loaded, a file cannot be read or written, or some positions were not understood (the
-/// others are analysed nevertheless).
+/// When the network cannot be loaded, a file cannot be read or written, or some positions are invalid (the others are
+/// analysed nevertheless).
 pub fn command(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
     let options = args.options(resolved);
     let count = args.count()?;
     let limits = args.limits(&options);
-    // What cannot be analysed leaves no empty file.
+    // The input is checked first, so that invalid input leaves no empty file.
     let shown = Options {
         show_objective: true,
         ..options.clone()
@@ -226,19 +229,23 @@ pub fn command(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()
         eprint_line(format_args!("{text}"));
     }
     ensure!(all > 0, "there are no positions in this input");
-    pages.write(args, &reviewer.finish(), &how(&limits, &player.options))?;
+    pages.write(
+        args,
+        &reviewer.finish(),
+        &search_settings(&limits, &player.options),
+    )?;
     for path in args.html.iter().chain(&args.annotate) {
         eprint_line(format_args!("scorn: written to {}", path.display()));
     }
     match bad {
         0 => Ok(()),
-        1 => bail!("one position or game was not understood"),
-        _ => bail!("{bad} positions or games were not understood"),
+        1 => bail!("one position or game is invalid"),
+        _ => bail!("{bad} positions or games are invalid"),
     }
 }
 
-/// How the positions were searched, for people.
-fn how(limits: &Limits, options: &Options) -> String {
+/// The search settings as text.
+fn search_settings(limits: &Limits, options: &Options) -> String {
     let nodes = limits.nodes.map(|nodes| format!("{nodes} nodes"));
     let time = limits
         .movetime
@@ -251,14 +258,14 @@ fn how(limits: &Limits, options: &Options) -> String {
     format!("{} a position, {contempt}", limits.join(" or "))
 }
 
-/// The files about whole games.
+/// The files with reviews of whole games.
 struct Pages {
     html: Option<NewFile>,
     annotated: Option<NewFile>,
 }
 
 impl Pages {
-    /// Makes sure that they can be written before anything is computed.
+    /// Creates the files before anything is computed.
     fn create(args: &AnalyzeArgs, inputs: &[PathBuf]) -> Result<Pages> {
         let outputs = [&args.html, &args.annotate, &args.output];
         let outputs: Vec<&PathBuf> = outputs.into_iter().flatten().collect();
@@ -268,7 +275,7 @@ impl Pages {
                 .any(|earlier| is_same_place(earlier, path));
             ensure!(
                 !is_again,
-                "{} is to be written twice: name another file",
+                "{} would be written twice: use different files",
                 path.display()
             );
         }
@@ -284,11 +291,11 @@ impl Pages {
         })
     }
 
-    fn write(self, args: &AnalyzeArgs, games: &[GameReview], how: &str) -> Result<()> {
+    fn write(self, args: &AnalyzeArgs, games: &[GameReview], search_settings: &str) -> Result<()> {
         let put = |file: NewFile, text: &str| file.finish_with(text.as_bytes());
         let source = args.pgn.as_deref().unwrap_or(Path::new(""));
         if let Some(file) = self.html {
-            put(file, &report::page(games, source, how)?)?;
+            put(file, &report::page(games, source, search_settings)?)?;
         }
         if let Some(file) = self.annotated {
             put(
@@ -300,7 +307,7 @@ impl Pages {
     }
 }
 
-/// Shown on a terminal, when there is more than one position.
+/// A progress bar, shown on a terminal if there is more than one position.
 fn progress_bar(count: Option<u64>) -> ProgressBar {
     match count {
         Some(0 | 1) => ProgressBar::hidden(),

@@ -1,4 +1,4 @@
-//! Where the results of `scorn analyze` go: text or JSON on standard output, or a file of JSON lines.
+//! Output of `scorn analyze`: text or JSON on standard output, or a file of JSON lines.
 
 use std::{io::Write as _, path::PathBuf};
 
@@ -16,18 +16,18 @@ use crate::{
 
 /// The destination of results.
 pub enum Output {
-    /// Nothing is printed: a report is written in the end.
+    /// Nothing; a report is written at the end.
     Silent,
-    /// Text for people on standard output.
+    /// Text on standard output.
     Text,
     /// JSON lines on standard output.
     Json,
-    /// JSON lines in a file, after those of an earlier run.
+    /// JSON lines appended to a file.
     File(ResultFile),
 }
 
 impl Output {
-    /// What the arguments name. `settings` and `inputs` are as for [`ResultFile::open`].
+    /// The output that the arguments select. `settings` and `inputs` are as for [`ResultFile::open`].
     ///
     /// # Errors
     /// As [`ResultFile::open`].
@@ -56,10 +56,10 @@ impl Output {
         }
     }
 
-    /// Fails if the earlier run had more positions than this one.
+    /// Checks that all positions of the earlier run were part of this one.
     ///
     /// # Errors
-    /// In that case.
+    /// When the earlier run had more positions.
     pub fn check_complete(&self) -> Result<()> {
         match self {
             Output::File(file) => file.check_complete(),
@@ -67,7 +67,7 @@ impl Output {
         }
     }
 
-    /// Writes a result, whole, at once.
+    /// Writes a result and flushes it.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -84,7 +84,7 @@ impl Output {
     }
 }
 
-/// A few lines of text about a position.
+/// A result as text.
 fn text(record: &PositionRecord, item: &Item) -> String {
     let mut text = format!("{}\n", record.name);
     if record.name != record.fen {

@@ -1,4 +1,4 @@
-//! What is shown while games are played.
+//! Display of the progress of self-play.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -16,13 +16,13 @@ use crate::{
     terminal::{counted, eprint_line},
 };
 
-/// Time between two lines about the progress where there is no terminal: logs should not grow by every game.
+/// Time between two progress lines without a terminal, so that logs stay short.
 const BETWEEN_LINES: Duration = Duration::from_secs(30);
 
-/// What is shown while games are played.
+/// The progress display.
 pub(super) struct Display {
     pub(super) bar: ProgressBar,
-    /// When the last line was printed, where there is no terminal for the bar.
+    /// Time of the last progress line, if there is no terminal for the bar.
     last_line: Duration,
     pub(super) progress: Arc<GamesProgress>,
     pub(super) tally: GameTally,
@@ -31,7 +31,7 @@ pub(super) struct Display {
 }
 
 impl Display {
-    /// `games` are all of the run; those that the store has already are counted.
+    /// A display for `games` games in all; games that are in the store already are counted.
     pub(super) fn new(games: u64, store: &Store, progress: Arc<GamesProgress>) -> Display {
         let template = "{bar:20} {pos}/{len} games, {msg}, {elapsed} elapsed, {eta} to go";
         let style = ProgressStyle::with_template(template);

@@ -1,4 +1,4 @@
-//! `scorn selfplay`: games of the program against itself, for statistics and for training.
+//! `scorn selfplay`: games of the engine against itself, for statistics and for training.
 
 mod args;
 mod display;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 pub use self::args::SelfplayArgs;
 use self::{
     display::{Display, ratio_text},
-    setup::{check_meaning, different_games, plan, work},
+    setup::{check_options, different_games, plan, work},
 };
 use crate::{
     options::{PLAIN_PUCT, layers::Layers},
@@ -27,16 +27,16 @@ use crate::{
     terminal::{counted, eprint_line},
 };
 
-/// Where `--balance` begins: the paper's first limit.
+/// Initial limit of `--balance`: the paper's first limit.
 const FIRST_LIMIT: u32 = 5;
 
 /// Runs `scorn selfplay`.
 ///
 /// # Errors
-/// When the options, the book, a network or the folder cannot be used; the folder stays as it is then.
+/// When the options, the book, a network or the folder cannot be used; the folder is unchanged then.
 pub fn command(args: &SelfplayArgs, layers: &Layers, load: &Load) -> Result<()> {
     let options = layers.as_set();
-    check_meaning(&options)?;
+    check_options(&options)?;
     let set_by_tau = args.tau.iter().flat_map(|tau| tau.settings());
     for (name, _) in set_by_tau {
         ensure!(
@@ -91,7 +91,7 @@ pub fn command(args: &SelfplayArgs, layers: &Layers, load: &Load) -> Result<()> 
     report(args, &run, balance.as_ref(), &sum)
 }
 
-/// Tells what was hardly meant, before it takes hours.
+/// Warns about settings that are probably a mistake, before a long run.
 fn warn(args: &SelfplayArgs, plan: &Plan) {
     if let Some(different) = different_games(plan).filter(|&different| different < args.games) {
         let games = match different {
@@ -104,12 +104,12 @@ fn warn(args: &SelfplayArgs, plan: &Plan) {
     }
     if args.odds.is_some() && args.resign.is_some() {
         eprint_line(format_args!(
-            "scorn: with --odds, --resign may end games at their first move: whoever gives a queen expects little from the start"
+            "scorn: with --odds, --resign may end games at their first move: the side that gives odds expects a low score from the start"
         ));
     }
 }
 
-/// The controller that was asked for.
+/// The controller for `--balance`.
 fn balance(args: &SelfplayArgs, plan: &mut Plan) -> Result<Option<Controller>> {
     let Some(target) = args.balance else {
         return Ok(None);
@@ -117,7 +117,7 @@ fn balance(args: &SelfplayArgs, plan: &mut Plan) -> Result<Option<Controller>> {
     let [first, second] = &mut plan.players;
     let limit = first.options.sc_limit;
     if args.odds.is_some() && second.options.sc_limit == limit {
-        // What was said for both is where the giver begins.
+        // An option for both sides is the initial limit of the side that gives odds.
         second.set_limits(PLAIN_PUCT as i32, second.nodes);
     }
     ensure!(
@@ -147,7 +147,7 @@ fn balance(args: &SelfplayArgs, plan: &mut Plan) -> Result<Option<Controller>> {
     Ok(Some(controller))
 }
 
-/// Both sides with the same limit and nodes; or the giver of odds with the limit, and the receiver with so many nodes.
+/// Sets the limit and nodes of both sides; at odds, the limit of the giver, and the nodes of both.
 fn set_limits(plan: &mut Plan, controller: &Controller, is_odds: bool) {
     let (limit, nodes) = (controller.sc_limit(), controller.nodes());
     let [first, second] = &mut plan.players;
@@ -193,7 +193,7 @@ fn manifest(args: &SelfplayArgs, plan: &Plan) -> Result<Map<String, Value>> {
     Ok(manifest)
 }
 
-/// The end, for people or programs.
+/// Prints the results as text or JSON.
 fn report(
     args: &SelfplayArgs,
     run: &SelfplayRun<Display>,

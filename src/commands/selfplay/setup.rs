@@ -1,4 +1,4 @@
-//! From flags and options to what is played: sides, networks, openings, terms.
+//! Turns arguments and options into the plan of a run: sides, networks, openings, rules.
 
 use std::sync::Arc;
 
@@ -24,21 +24,21 @@ use crate::{
     terminal::eprint_line,
 };
 
-/// Refuses what means nothing here, for the run or for one side: bounds of one search's memory and speed, where many trees
-/// grow at a time, and the mode of analysis, which has neither temperature nor noise.
-pub(super) fn check_meaning(options: &Options) -> Result<()> {
+/// Refuses options that have no effect in self-play: limits of one search's memory and speed, because many trees grow
+/// at a time, and the analysis mode, which has neither temperature nor noise.
+pub(super) fn check_options(options: &Options) -> Result<()> {
     ensure!(
         options.ram_limit_mb == 0 && options.nps_limit == 0.0,
-        "RamLimitMb and NodesPerSecondLimit mean nothing to self-play: memory grows with --parallel and --nodes"
+        "RamLimitMb and NodesPerSecondLimit have no effect in self-play: memory grows with --parallel and --nodes"
     );
     ensure!(
         !options.analyse_mode,
-        "UCI_AnalyseMode means nothing to self-play: leave out the temperature and the noise"
+        "UCI_AnalyseMode has no effect in self-play: to switch off temperature and noise, set their options"
     );
     Ok(())
 }
 
-/// How many games differ by where they begin and who is who, if nothing is left to chance.
+/// The number of different games (start positions and colours), if nothing is random.
 pub(super) fn different_games(plan: &Plan) -> Option<u64> {
     let is_left_to_chance = |player: &Contestant| {
         let options = &player.options;
@@ -101,10 +101,10 @@ pub(super) fn plan(args: &SelfplayArgs, layers: &Layers, load: &Load) -> Result<
         ),
     ];
     let max_nodes = players.iter().map(|player| player.nodes).max();
-    if let (Some(cap), Some(most)) = (terms.cap, max_nodes) {
+    if let (Some(cap), Some(max_nodes)) = (terms.cap, max_nodes) {
         ensure!(
-            cap.nodes < most,
-            "--fast-nodes {}: these searches would be no faster than those with all {most} nodes",
+            cap.nodes < max_nodes,
+            "--fast-nodes {}: these searches would be no faster than those with all {max_nodes} nodes",
             cap.nodes
         );
     }
@@ -119,7 +119,7 @@ pub(super) fn plan(args: &SelfplayArgs, layers: &Layers, load: &Load) -> Result<
     Ok(Plan::new(players, colors, starts, terms, options.seed))
 }
 
-/// The options of one side. What concerns the whole run cannot be a side's.
+/// The options of one side. Options of the whole run are refused.
 fn side_options(both: &Layers, text: &str) -> Result<Options> {
     let mut layers = both.clone();
     for setting in settings(text) {
@@ -127,13 +127,13 @@ fn side_options(both: &Layers, text: &str) -> Result<Options> {
         layers.user.set(name, value)?;
         let row = Options::default().row(name);
         let is_only_uci = row.is_some_and(|row| row.is_only_uci);
-        ensure!(!is_only_uci, "{name} means nothing to self-play");
+        ensure!(!is_only_uci, "{name} has no effect in self-play");
     }
     layers.network = recommended_options(&layers.as_set().weights_file);
-    // A second network would cost much of the time, and games of integers alone are the same on every machine.
+    // A second network would be slow, and only integer networks give the same games on every machine.
     layers.network.remove("RefineWeights");
     let (options, both) = (layers.resolve().into_options(), both.as_set());
-    check_meaning(&options)?;
+    check_options(&options)?;
     ensure!(
         (options.seed, options.threads) == (both.seed, both.threads),
         "Seed and Threads are the run's"
@@ -151,9 +151,9 @@ fn nodes(args: &SelfplayArgs, options: &Options) -> u64 {
     }
 }
 
-/// The networks of both sides; if both ask for the same they share them, so that their positions fill one batch.
+/// The networks of both sides. Equal networks are shared, so that the positions of both sides fill one batch.
 fn networks(sides: &[Options; 2], load: &Load) -> Result<[Networks; 2]> {
-    // A cache would let games depend on their neighbours.
+    // With a cache, games would depend on each other.
     let sides = sides.clone().map(|options| Options {
         nn_cache_size: 0,
         ..options
@@ -203,7 +203,7 @@ fn terms(args: &SelfplayArgs, options: &Options) -> Result<Terms> {
     })
 }
 
-/// How much to do at a time.
+/// The amount of parallel work.
 pub(super) fn work(args: &SelfplayArgs, options: &Options, plan: &Plan) -> driver::Workload {
     let mut evaluators = plan.evaluators.iter().map(|evaluator| evaluator.info());
     let batched = evaluators.find(|info| !info.computes_at_once);
@@ -212,7 +212,7 @@ pub(super) fn work(args: &SelfplayArgs, options: &Options, plan: &Plan) -> drive
         None => plan.evaluators[0].info().advice,
     };
     let threads = match options.threads {
-        // Trees of their own: there is no lock that threads would wait for.
+        // Every game has trees of its own, so there is no lock to wait for.
         0 if batched.is_none() => cores(),
         0 => advice.threads.max(1),
         threads => threads,
@@ -239,7 +239,7 @@ mod tests {
     use crate::network::hash::HashEvaluator;
 
     #[test]
-    fn sides_share_networks_only_where_they_see_and_answer_alike() {
+    fn sides_share_networks_only_with_equal_settings() {
         let load: Load = Arc::new(|_: &Options, _| Ok(Arc::new(HashEvaluator) as _));
         let usual = Options {
             opponent_weights: "maia".into(),

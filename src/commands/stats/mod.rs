@@ -1,4 +1,4 @@
-//! `scorn stats`: what games came to, as text, as JSON for programs, and as a page with the figures of the paper on
+//! `scorn stats`: statistics of games as text, as JSON, and as a page with the figures of the paper on
 //! search-contempt drawn from these games.
 
 mod page;
@@ -32,10 +32,10 @@ use crate::{
     terminal,
 };
 
-/// How many broken games of a file are named.
+/// Maximum number of broken games of a file that are listed.
 const NAMED_ERRORS: u64 = 20;
 
-/// Shown below the options.
+/// Printed below the options.
 const EXAMPLES: &str = "\
 Examples:
   scorn stats games.pgn.zst
@@ -43,31 +43,32 @@ Examples:
   scorn stats sc5.pgn sc20.pgn puct.pgn --sc-limits 5,20,1000000 --html figures.html
   scorn stats data/positions-*.vis --network other.onnx";
 
-/// Count games: results, lengths, repeated games, diversity; and self-play's records: how sure the searches were.
+/// Print statistics of games (results, lengths, repeated games, diversity) and of self-play's records (policy
+/// entropy).
 ///
-/// Several files are counted one by one and together, as if one followed the other.
+/// Several files are counted separately and together, as if they were one file.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct StatsArgs {
-    /// PGN files; may be .gz or .zst; "-" is standard input. Or files of visits (positions-*.vis) of self-play. Or a folder,
-    /// whose games and visits count as one file.
+    /// PGN files; may be .gz or .zst; "-" is standard input. Also record files of self-play (positions-*.vis), or a
+    /// folder, whose games and records count as one file.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
-    /// Write a page with plots to this file: figures 2, 3 and 4 of the paper on search-contempt, from these games, and
-    /// figure 5 for folders of runs that moved their ScLimit (selfplay --balance).
+    /// Write an HTML page with plots to this file: figures 2, 3 and 4 of the paper on search-contempt, from these
+    /// games, and figure 5 for folders of runs with a controlled ScLimit (selfplay --balance).
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Overwrite the page if it exists.
     #[arg(long, requires = "html")]
     pub force: bool,
-    /// With --html or --json: the ScLimit of each file's games, for figure 2; by default what their tag "ScLimit" says.
+    /// ScLimit of each file's games, for figure 2 of --html and for --json. Default: the tag "ScLimit" of the games.
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     pub sc_limits: Vec<u64>,
-    /// Tell how far the visits of records moved away from this network's policy (a file, or as WeightsFile), softened by
-    /// PolicyTemperature as for a search.
+    /// Compare the visits of records with this network's policy (a file, or as WeightsFile), with PolicyTemperature
+    /// as in a search.
     #[arg(long, value_name = "NETWORK")]
     pub network: Option<String>,
 }
@@ -83,7 +84,7 @@ impl StatsArgs {
         );
         ensure!(
             limits.is_empty() || self.html.is_some() || self.json,
-            "--sc-limits needs --html or --json: nothing else tells them"
+            "--sc-limits needs --html or --json: it has no other effect"
         );
         Ok(())
     }
@@ -94,13 +95,13 @@ struct Counted {
     name: String,
     stats: GameStats,
     sc_limit: Option<u64>,
-    /// Games that could not be read.
+    /// Number of games that could not be read.
     broken: u64,
-    /// Where ScLimit was moved between batches of games: its path.
+    /// The controller's path, if the run adjusted ScLimit between batches of games.
     path: Vec<Step>,
 }
 
-/// What is told about a file, or about all.
+/// Statistics of one file, or of all files.
 #[derive(Serialize)]
 struct FileStats {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,7 +112,7 @@ struct FileStats {
     summary: Summary,
     /// Games that could not be read and are not counted.
     broken: u64,
-    /// The path of a run that moved its ScLimit.
+    /// The controller's path, if the run adjusted its ScLimit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     path: Vec<Step>,
     /// Each file, if there are several.
@@ -122,10 +123,10 @@ struct FileStats {
 /// Runs `scorn stats`.
 ///
 /// # Errors
-/// When a file cannot be read or written, or some games are broken (the others are counted and told nevertheless).
+/// When a file cannot be read or written, or some games are broken (the others are still counted and printed).
 pub fn command(args: &StatsArgs, layers: &Layers, load: &Load) -> Result<()> {
     args.check_limits()?;
-    // Begun before the work, so that what stands in the way is told at once.
+    // Created before the work, so that a file that cannot be written is reported at once.
     let html = args.html.as_ref();
     let html = html.map(|path| NewFile::create(path, args.force, &args.files));
     let html = html.transpose()?;
@@ -143,39 +144,39 @@ pub fn command(args: &StatsArgs, layers: &Layers, load: &Load) -> Result<()> {
         one.sc_limit = args.sc_limits.get(index).copied().or(one.sc_limit);
         counted.push(one);
     }
-    let told = tell(&counted);
-    if args.network.is_some() && told.summary.policy.is_none() {
+    let totals = combine(&counted);
+    if args.network.is_some() && totals.summary.policy.is_none() {
         terminal::eprint_line(
             "scorn: --network is for self-play's records, and none of these files holds any",
         );
     }
     if args.json {
-        print_line!("{}", serde_json::to_string(&told)?);
+        print_line!("{}", serde_json::to_string(&totals)?);
     } else {
-        for one in told.files.iter().chain([&told]) {
+        for one in totals.files.iter().chain([&totals]) {
             if let Some(text) = text(one) {
                 print_line!("{text}");
             }
         }
     }
     if let Some(file) = html {
-        let files = if told.files.is_empty() {
-            std::slice::from_ref(&told)
+        let files = if totals.files.is_empty() {
+            std::slice::from_ref(&totals)
         } else {
-            &told.files
+            &totals.files
         };
         file.finish_with(page(files)?.as_bytes())?;
     }
-    if told.broken > 0 {
+    if totals.broken > 0 {
         bail!(
             "{} could not be read",
-            terminal::counted(told.broken, "game")
+            terminal::counted(totals.broken, "game")
         );
     }
     Ok(())
 }
 
-/// What the names of a folder's files end in: games, and the searches behind them.
+/// File name endings of games and records in a folder.
 const IN_FOLDER: [&str; 4] = [".pgn", ".pgn.gz", ".pgn.zst", ".vis"];
 
 /// Counts a file, or those of a folder as one.
@@ -203,13 +204,13 @@ fn count(path: &Path, network: Option<&dyn Evaluator>) -> Result<Counted> {
             count_games(file, &mut counted, &mut limits)?;
         }
     }
-    // Games of several limits are a point of none.
+    // Games with several limits do not belong to one point of the figure.
     let mut limits = limits.into_iter();
     counted.sc_limit = limits.next().filter(|_| limits.next().is_none());
     Ok(counted)
 }
 
-/// The path of the controller of a run of self-play; empty where there was none.
+/// The path of the controller of a self-play run; empty if there was none.
 fn controllers_path(folder: &Path) -> Result<Vec<Step>> {
     let file = folder.join(BALANCE);
     if !file.exists() {
@@ -219,7 +220,7 @@ fn controllers_path(folder: &Path) -> Result<Vec<Step>> {
     path.with_context(|| format!("{} is damaged", file.display()))
 }
 
-/// Adds the games of a file, and the limits of search-contempt that their tags name.
+/// Adds the games of a file, and the search-contempt limits in their tags.
 fn count_games(path: &Path, counted: &mut Counted, limits: &mut BTreeSet<u64>) -> Result<()> {
     let name = path.display();
     let before = counted.stats.games() + counted.broken;
@@ -247,8 +248,8 @@ fn count_games(path: &Path, counted: &mut Counted, limits: &mut BTreeSet<u64>) -
     Ok(())
 }
 
-/// All files as one; each of them too, if there are several.
-fn tell(counted: &[Counted]) -> FileStats {
+/// The statistics of all files together, and of each file if there are several.
+fn combine(counted: &[Counted]) -> FileStats {
     let mut all = GameStats::default();
     let mut files = Vec::new();
     for one in counted {
@@ -275,13 +276,13 @@ fn tell(counted: &[Counted]) -> FileStats {
     }
 }
 
-/// For people; `None` where nothing was counted.
-fn text(told: &FileStats) -> Option<String> {
-    let summary = &told.summary;
-    let name = told.file.as_deref().unwrap_or("all files");
+/// The statistics as text; `None` if nothing was counted.
+fn text(totals: &FileStats) -> Option<String> {
+    let summary = &totals.summary;
+    let name = totals.file.as_deref().unwrap_or("all files");
     let searches = summary.policy.as_ref().map(searches_text);
     if summary.games == 0 {
-        // Of records alone.
+        // Only records.
         return searches.map(|searches| format!("{name}:\n{searches}"));
     }
     let share = |count: u64| 100.0 * count as f64 / summary.games as f64;
@@ -321,7 +322,7 @@ fn text(told: &FileStats) -> Option<String> {
         format!("  ended in the {}", phases.collect::<Vec<_>>().join("; ")),
     ];
     lines.extend(searches);
-    lines.extend(path_text(&told.path));
+    lines.extend(path_text(&totals.path));
     Some(lines.join("\n"))
 }
 

@@ -33,11 +33,12 @@ const COLUMNS: [&str; 9] = [
 /// When a figure cannot be drawn.
 pub(super) fn page(files: &[FileStats]) -> Result<String> {
     let mut page = Page::new("Games");
-    let row = |told: &FileStats| {
-        let summary = &told.summary;
+    let row = |stats: &FileStats| {
+        let summary = &stats.summary;
         vec![
-            told.file.clone().unwrap_or_default(),
-            told.sc_limit
+            stats.file.clone().unwrap_or_default(),
+            stats
+                .sc_limit
                 .map_or(String::new(), |limit| limit.to_string()),
             summary.games.to_string(),
             summary.white.to_string(),
@@ -65,7 +66,7 @@ pub(super) fn page(files: &[FileStats]) -> Result<String> {
         "The share of games whose moves up to this one an earlier game of the file has played too. Thin: published, of \
          100 games.",
     );
-    if files.iter().any(|told| !told.path.is_empty()) {
+    if files.iter().any(|stats| !stats.path.is_empty()) {
         page.heading("The path of ScLimit (figure 5)");
         let limit = |step: &Step| f64::from(step.sc_limit);
         page.figure(
@@ -75,7 +76,7 @@ pub(super) fn page(files: &[FileStats]) -> Result<String> {
         );
         page.figure(
             &figure5(files, "(w+l)/d", |step| step.ratio).svg()?,
-            "What it held: decisive games for each draw, with half a game added to both.",
+            "The controlled ratio: decisive games for each draw, with half a game added to both.",
         );
     }
     page.heading("Where games ended");
@@ -85,10 +86,10 @@ pub(super) fn page(files: &[FileStats]) -> Result<String> {
 
 /// The rows of the table of phases.
 fn phases(files: &[FileStats]) -> Vec<Vec<String>> {
-    let rows = files.iter().flat_map(|told| {
-        told.summary.phases.iter().map(|(phase, count)| {
+    let rows = files.iter().flat_map(|stats| {
+        stats.summary.phases.iter().map(|(phase, count)| {
             vec![
-                told.file.clone().unwrap_or_default(),
+                stats.file.clone().unwrap_or_default(),
                 phase.name().to_owned(),
                 count.decisive.to_string(),
                 count.draws.to_string(),
@@ -98,22 +99,22 @@ fn phases(files: &[FileStats]) -> Vec<Vec<String>> {
     rows.collect()
 }
 
-/// A file's ratio with its error bar; an end without a bound is drawn at the ratio.
-fn ratio_point(told: &FileStats, x: f64) -> Option<Point> {
-    let ratio = told.summary.decisive_per_draw?;
-    let (low, high) = told.summary.decisive_per_draw_interval;
+/// A file's ratio with its error bar; where the interval has no bound, the bar ends at the ratio.
+fn ratio_point(stats: &FileStats, x: f64) -> Option<Point> {
+    let ratio = stats.summary.decisive_per_draw?;
+    let (low, high) = stats.summary.decisive_per_draw_interval;
     let bar = (low.unwrap_or(ratio), high.unwrap_or(ratio));
     Some((x, ratio, Some(bar)))
 }
 
-/// Where plain PUCT stands in figure 2, as in the paper, whatever its limit is called.
+/// The place of plain PUCT in figure 2, as in the paper, whatever its limit is.
 const UNLIMITED: u64 = 1_000_000;
 
 fn figure2(files: &[FileStats]) -> Plot {
-    let points = files.iter().filter_map(|told| {
+    let points = files.iter().filter_map(|stats| {
         ratio_point(
-            told,
-            told.sc_limit.filter(|&n| n > 0)?.min(UNLIMITED) as f64,
+            stats,
+            stats.sc_limit.filter(|&n| n > 0)?.min(UNLIMITED) as f64,
         )
     });
     let mut ours = Series::new("these games", MarkStyle::Points, 1, []);
@@ -134,9 +135,10 @@ fn figure3(files: &[FileStats]) -> Plot {
     let published = paper::DECISIVE_BY_SCHEDULE;
     let mut x_labels: Vec<String> = published.iter().map(|(name, _)| name.to_string()).collect();
     let mut ours = Series::new("these games", MarkStyle::Points, 1, []);
-    for told in files {
-        ours.values.extend(ratio_point(told, x_labels.len() as f64));
-        x_labels.push(short_name(told));
+    for stats in files {
+        ours.values
+            .extend(ratio_point(stats, x_labels.len() as f64));
+        x_labels.push(short_name(stats));
     }
     let values = published
         .iter()
@@ -159,16 +161,16 @@ fn figure4(files: &[FileStats]) -> Plot {
         let name = format!("published, {name}");
         series.push(Series::new(name, MarkStyle::Thin, index, values));
     }
-    let with_games = files.iter().filter(|told| told.summary.games > 0);
-    for (index, told) in with_games.enumerate() {
-        let values = told
+    let with_games = files.iter().filter(|stats| stats.summary.games > 0);
+    for (index, stats) in with_games.enumerate() {
+        let values = stats
             .summary
             .repeated
             .iter()
             .map(|(&k, &share)| (k as f64, share));
         let color = paper::REPEATED.len() + index;
         series.push(Series::new(
-            short_name(told),
+            short_name(stats),
             MarkStyle::Line,
             color,
             values,
@@ -183,18 +185,18 @@ fn figure4(files: &[FileStats]) -> Plot {
     }
 }
 
-/// A number of each batch of games, by the games that were played up to its end; a line for each number of nodes.
+/// A number of each batch of games, by the total number of games at its end; one line per number of nodes.
 fn figure5(files: &[FileStats], y_name: &str, number: impl Fn(&Step) -> f64) -> Plot {
     let mut series: Vec<Series> = Vec::new();
-    for told in files {
+    for stats in files {
         let mut games = 0;
         let mut points: Vec<(u64, f64, f64)> = Vec::new();
-        for step in &told.path {
+        for step in &stats.path {
             games += step.decisive + step.draws;
             points.push((step.nodes, games as f64, number(step)));
         }
         for part in points.chunk_by(|a, b| a.0 == b.0) {
-            let name = format!("{}, {} nodes", short_name(told), part[0].0);
+            let name = format!("{}, {} nodes", short_name(stats), part[0].0);
             let values = part.iter().map(|&(_, games, value)| (games, value));
             series.push(Series::new(name, MarkStyle::Line, series.len(), values));
         }
@@ -209,8 +211,8 @@ fn figure5(files: &[FileStats], y_name: &str, number: impl Fn(&Step) -> f64) -> 
 }
 
 /// The file's name without its folder.
-fn short_name(told: &FileStats) -> String {
-    let name = told.file.clone().unwrap_or_default();
+fn short_name(stats: &FileStats) -> String {
+    let name = stats.file.clone().unwrap_or_default();
     let path = Path::new(&name);
     let short = path
         .file_name()

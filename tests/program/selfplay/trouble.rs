@@ -74,7 +74,7 @@ fn a_folder_belongs_to_one_run() {
 }
 
 const NO_BOUNDS: &str =
-    "RamLimitMb and NodesPerSecondLimit mean nothing to self-play: memory grows";
+    "RamLimitMb and NodesPerSecondLimit have no effect in self-play: memory grows";
 
 #[test]
 fn bad_input_is_named_and_nothing_is_written() {
