@@ -71,8 +71,8 @@ impl Batch {
         self.parts.iter_mut().for_each(SubBatch::clear);
     }
 
-    /// Adds a position: the key of everything that is seen of it and its legal moves. Returns its index. For evaluators,
-    /// which also add its planes to the inputs; a search uses [`Evaluator::add`](super::Evaluator::add).
+    /// Adds a position: the key of everything that is seen of it and its legal moves. Returns its index. For
+    /// evaluators, which also add its planes to the inputs; a search uses [`Evaluator::add`](super::Evaluator::add).
     pub fn push(&mut self, key: u64, moves: &[PackedMove]) -> usize {
         self.items.push(BatchPosition {
             key,
@@ -136,7 +136,8 @@ impl Batch {
         self.policy_temperature = temperature;
     }
 
-    /// For evaluators that combine others: the sub-batch with this number, empty at first. Numbers count from 0 without gaps.
+    /// For evaluators that combine others: the sub-batch with this number, empty at first. Numbers count from 0
+    /// without gaps.
     pub fn part(&mut self, number: usize) -> &mut SubBatch {
         if self.parts.len() <= number {
             self.parts.resize_with(number + 1, SubBatch::default);
@@ -185,14 +186,16 @@ impl Batch {
         }
     }
 
-    /// For evaluators: which moves of position `index` are marked as giving check, and the place for their probabilities.
+    /// For evaluators: which moves of position `index` are marked as giving check, and the place for their
+    /// probabilities.
     pub fn checks_mut(&mut self, index: usize) -> (&[bool], &mut [f32]) {
         let range = self.range(index);
         self.checks.resize(self.moves.len(), false);
         (&self.checks[range.clone()], &mut self.policy[range])
     }
 
-    /// For evaluators: the inputs of all positions, and of position `index` the moves and the place for their probabilities.
+    /// For evaluators: the inputs of all positions, and of position `index` the moves and the place for their
+    /// probabilities.
     pub fn evaluation_mut(&mut self, index: usize) -> (&Inputs, &[PackedMove], &mut [f32]) {
         let range = self.range(index);
         let (moves, policy) = (&self.moves[range.clone()], &mut self.policy[range]);

@@ -8,17 +8,18 @@
 //! evaluator.evaluate(batch)           the values and priors of all that is queued
 //! ```
 //!
-//! This is lc0's `AddInput -> queued | fetched immediately` with one more case. A sparse network takes a microsecond for a
-//! position and gains nothing from batches, and its policy costs more than its value; but most nodes of a tree are visited
-//! once, and only the second visit to a node needs its priors. So such an evaluator computes the value while the position
-//! is added, and the policy when the search returns to the node.
+//! This is lc0's `AddInput -> queued | fetched immediately` with one more case. A sparse network takes microseconds
+//! for a position and gains nothing from batches, and its policy costs more than its value; but most nodes of a tree
+//! are visited once, and only the second visit to a node needs its priors. So such an evaluator computes the value
+//! while the position is added, and the policy when the search returns to the node.
 //!
 //! The layers of an evaluator, from the bottom to the top:
 //!
 //! * A *backend* computes: [`NetworkEvaluator`](super::backend::pool::NetworkEvaluator),
-//!   [`SparseEvaluator`](super::backend::sparse::SparseEvaluator), [`HashEvaluator`](super::hash::HashEvaluator), or several
-//!   of them as one ([`combine`](super::backend::combine), [`between`](super::compose::between)). It says what it sees of a
-//!   position ([`Evaluator::view`]); the softmax of its policy is at the temperature that it is given.
+//!   [`SparseEvaluator`](super::backend::sparse::SparseEvaluator), [`HashEvaluator`](super::hash::HashEvaluator), or
+//!   several of them as one ([`combine`](super::backend::combine), [`between`](super::compose::between)). It says
+//!   what it sees of a position ([`Evaluator::view`]); the softmax of its policy is at the temperature that it is
+//!   given.
 //! * [`CachedEvaluator`](super::cached::CachedEvaluator) is a backend, the list of transforms of its priors
 //!   ([`PriorTransform`](super::compose::prior_transforms::PriorTransform)) and the cache of what comes out.
 //! * [`SearchEvaluator`](super::compose::search_evaluator::SearchEvaluator) is what one search uses: the main network,
@@ -29,9 +30,9 @@
 //!
 //! * The hash evaluator could compute at once, but stands for a network in tests and in the bench signature, and so its
 //!   positions wait in batches as a network's do.
-//! * [`Info::computes_at_once`] is still read where threads and batches are planned (how many games in parallel, when to
-//!   wake a second thread): that is a decision before the first position is added. What happens to a position depends on
-//!   the answer to [`Evaluator::add`] alone.
+//! * [`Info::computes_at_once`] is still read where threads and batches are planned (how many games in parallel, when
+//!   to wake a second thread): that is a decision before the first position is added. What happens to a position
+//!   depends on the answer to [`Evaluator::add`] alone.
 
 use std::thread;
 
@@ -74,8 +75,8 @@ pub struct Advice {
     pub threads: usize,
     /// Positions per batch.
     pub minibatch: usize,
-    /// Positions that cost hardly more than one: batches have at least so many, even in the smallest tree, where larger batches
-    /// cost strength.
+    /// Positions that cost hardly more than one: batches have at least so many, even in the smallest tree, where
+    /// larger batches cost strength.
     pub min_batch: usize,
 }
 
@@ -122,8 +123,8 @@ pub struct EvalPosition<'a> {
 }
 
 impl<'a> EvalPosition<'a> {
-    /// The last position of `line`, which must have a legal move. `moves` are its legal moves in generation order, or empty: then
-    /// they are listed when they are first needed.
+    /// The last position of `line`, which must have a legal move. `moves` are its legal moves in generation order, or
+    /// empty: then they are listed when they are first needed.
     pub fn new(
         line: &'a [Ply],
         moves: &'a mut Vec<PackedMove>,
@@ -168,7 +169,8 @@ impl<'a> EvalPosition<'a> {
 /// The answer of [`Evaluator::add`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Added {
-    /// The evaluation was in a cache: its value, from the point of view of the side to move. The priors are in the position.
+    /// The evaluation was in a cache: its value, from the point of view of the side to move. The priors are in the
+    /// position.
     Fetched(Value),
     /// The value was computed at once. [`Evaluator::priors`] computes the priors.
     Computed(Value),
@@ -194,7 +196,8 @@ pub trait Evaluator: Send + Sync {
     }
 
     /// Computes the priors of a position whose value was [computed at once](Added::Computed), with the softmax at a
-    /// temperature of `temperature` times the evaluator's own. All moves are equal to an evaluator that computes nothing at once.
+    /// temperature of `temperature` times the evaluator's own. All moves are equal to an evaluator that computes
+    /// nothing at once.
     fn priors(&self, position: &mut EvalPosition<'_>, temperature: f32) {
         let _ = temperature;
         let priors = position.policy().1;
@@ -219,14 +222,16 @@ pub trait Evaluator: Send + Sync {
         None
     }
 
-    /// Runs `work`, which is going to evaluate, on a thread of the backend, and returns when it is done. A backend that computes
-    /// on threads of its own would otherwise be woken for every batch, which can take longer than a small batch itself.
+    /// Runs `work`, which is going to evaluate, on a thread of the backend, and returns when it is done. A backend
+    /// that computes on threads of its own would otherwise be woken for every batch, which can take longer than a
+    /// small batch itself.
     fn run_on_worker_thread(&self, work: &mut (dyn FnMut() + Send)) {
         work();
     }
 
-    /// Runs once whatever is slow the first time (a GPU's kernels for each batch size), so that a search need not wait
-    /// for it later. Evaluating continues meanwhile. `may_continue` is called before each run: it may wait, or end the warm-up.
+    /// Runs once whatever is slow the first time (a GPU's kernels for each batch size), so that a search need not
+    /// wait for it later. Evaluating continues meanwhile. `may_continue` is called before each run: it may wait, or
+    /// end the warm-up.
     ///
     /// # Errors
     /// When the backend fails, as it would in a search.

@@ -1,4 +1,4 @@
-//! How many positions a second an evaluator gets through: the raw speed below a search.
+//! The positions per second that an evaluator evaluates: the raw speed without a search.
 
 use std::{
     sync::{
@@ -40,8 +40,8 @@ pub fn speed(
     speed_of_sizes(evaluator, &[batch], threads, time)
 }
 
-/// Measures batches whose sizes change as those of a search do, where collisions, results and cache hits take some of the
-/// places; `batch` is the largest. There are devices that prepare themselves anew for each size.
+/// Measures batches whose sizes vary as those of a search do, where collisions, terminal positions and cache hits
+/// take some of the places; `batch` is the largest. Some devices prepare kernels anew for each size.
 ///
 /// # Errors
 /// When the evaluator fails.
@@ -68,7 +68,7 @@ fn speed_of_sizes(
         let mut positions: Vec<Batch> = sizes.iter().map(of_size).collect();
         let mut each = positions.iter_mut();
         let warm_up = each.try_for_each(|batch| evaluator.evaluate(batch));
-        // Everybody arrives here, or nobody would start.
+        // Also after an error, or the other threads would wait for ever.
         start.wait();
         warm_up?;
         let started = Instant::now();

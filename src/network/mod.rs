@@ -1,7 +1,8 @@
 //! Policy/value networks: what goes in, what comes out, and who computes it.
 //!
-//! A search adds positions to an [`Evaluator`]: the evaluation of one is known at once, or waits in a [`Batch`], which
-//! afterwards holds, for each position, a probability per legal move, win/draw/loss and the expected length of the game.
+//! A search adds positions to an [`Evaluator`]: the evaluation of one is known at once, or waits in a [`Batch`],
+//! which afterwards holds, for each position, a probability per legal move, win/draw/loss and the expected length of
+//! the game.
 //!
 //! ```text
 //! load      from the options to an evaluator

@@ -1,7 +1,8 @@
 //! Priors in 16 bits: 5 bits of exponent and 11 of mantissa, for probabilities.
 //!
 //! The tree and the cache keep priors in this form. It covers 2^-31 to just under 2 with a relative error of at most
-//! 2^-12; anything smaller becomes zero. A decoded value encodes to itself, so a cache hit gives what a miss would have.
+//! 2^-12; anything smaller becomes zero. A decoded value encodes to itself, so a cache hit
+//! gives the same prior as a miss.
 
 /// Exponent of the smallest representable number: codes count up from here, in the order of their values.
 const BASE: u32 = (127 - 31) << 23;

@@ -235,8 +235,8 @@ fn back_up(
     }
 }
 
-/// The same, where `share` says what part of a node's mean its latest visit is. The means of ancestors are corrected for
-/// proofs if `corrects` says so.
+/// The same, where `share` says what part of a node's mean its latest visit is. The means of ancestors are corrected
+/// for proofs if `corrects` says so.
 #[inline(always)]
 fn back_up_by(
     state: &mut SearchState,
@@ -297,8 +297,8 @@ mod tests {
         },
     };
 
-    /// A root with one visit of its own and two children, of which the first has two replies; a visit is in flight to a third
-    /// reply of it, and one more to the same.
+    /// A root with one visit of its own and two children, of which the first has two replies; a visit is in flight to
+    /// a third reply of it, and one more to the same.
     struct Line {
         state: SearchState,
         visits: Visits,
@@ -498,7 +498,8 @@ mod tests {
         );
         line.assert_is(2, 1, 1.0, 0.0, 0.0);
         line.assert_is(1, 5, -1.0, 0.0, 1.0);
-        // As if all five visits of the child had been lost in two plies: its four were worth -0.2 each to the other side.
+        // As if all five visits of the child had been lost in two plies: its four were worth -0.2 each to the other
+        // side.
         line.assert_is(
             0,
             11,

@@ -1,5 +1,5 @@
-//! Expansion: what position is this leaf? Replays its line, applies the rules of the game, and evaluates what they leave open
-//! or queues it for the network. Needs no lock.
+//! Expansion: what position is this leaf? Replays its line, applies the rules of the game, and evaluates what they
+//! leave open or queues it for the network. Needs no lock.
 
 use shakmaty::{Color, Position};
 
@@ -105,8 +105,8 @@ pub(super) struct ExpandContext<'a> {
 }
 
 impl ExpandContext<'_> {
-    /// Evaluates every claimed leaf (it is terminal, or its evaluation is known at once) or queues it in `batch`. Positions that
-    /// were evaluated before without their moves get these.
+    /// Evaluates every claimed leaf (it is terminal, or its evaluation is known at once) or queues it in `batch`.
+    /// Positions that were evaluated before without their moves get these.
     ///
     /// # Errors
     /// When the tree has no room for the moves of a leaf, which then stays claimed.
@@ -174,8 +174,8 @@ impl ExpandContext<'_> {
         Ok(())
     }
 
-    /// The edges of a leaf, `depth` plies below the root, whose value was computed without its priors: those of the root are
-    /// needed now, those of every other position when a second visit comes to it.
+    /// The edges of a leaf, `depth` plies below the root, whose value was computed without its priors: those of the
+    /// root are needed now, those of every other position when a second visit comes to it.
     fn first_edges(
         &self,
         replay: &mut Replay,
@@ -189,8 +189,8 @@ impl ExpandContext<'_> {
         replay.write_edges(writer)
     }
 
-    /// The state of a leaf, `depth` plies below the root, that needs no evaluation because of its moves: it is proven by looking
-    /// ahead, or has a single move and is passed through when the visit comes again.
+    /// The state of a leaf, `depth` plies below the root, that needs no evaluation because of its moves: it is proven
+    /// by looking ahead, or has a single move and is passed through when the visit comes again.
     fn by_moves(
         &self,
         replay: &mut Replay,
@@ -215,8 +215,8 @@ impl ExpandContext<'_> {
         Ok(None)
     }
 
-    /// The verdict of the rules and the tables on a leaf, `depth` plies below the root. The root is searched even where the
-    /// game could be claimed drawn.
+    /// The verdict of the rules and the tables on a leaf, `depth` plies below the root. The root is searched even
+    /// where the game could be claimed drawn.
     fn verdict(&self, replay: &mut Replay, depth: usize) -> RuleVerdict {
         if depth == 0 {
             return RuleVerdict::Open;
@@ -259,9 +259,9 @@ enum RuleVerdict {
     Open,
 }
 
-/// The verdict of the tables where the opponent of `side` is taken to err: only results that are certain for that side count. A win
-/// is one; a draw with fewer than `pieces` pieces is a lower bound; all else is left to the network, which knows what is hard to
-/// play.
+/// The verdict of the tables where the opponent of `side` is taken to err: only results that are certain for that
+/// side count. A win is one; a draw with fewer than `pieces` pieces is a lower bound; all else is left to the
+/// network, which knows what is hard to play.
 fn contempt_verdict(tables: &Tables, history: &History, side: Color, pieces: usize) -> RuleVerdict {
     let position = history.position();
     if position.turn() != side {
@@ -274,8 +274,8 @@ fn contempt_verdict(tables: &Tables, history: &History, side: Color, pieces: usi
     }
 }
 
-/// A leaf with the result of a tablebase, which may also give the plies to the next capture or pawn move, but not the length of
-/// the win.
+/// A leaf with the result of a tablebase, which may also give the plies to the next capture or pawn move, but not the
+/// length of the win.
 fn from_tablebase(result: i8, plies: u32) -> Leaf {
     let value = Value {
         wl: f32::from(result),

@@ -1,10 +1,10 @@
 //! Look-ahead: which moves of a new position end the game?
 //!
-//! Videodr0me's certainty propagation tests the moves of a position as soon as it is reached, instead of waiting until a
-//! visit tries them. A move that mates proves the position won; if every move draws (stalemate, dead position, 50 moves,
-//! third repetition) it is proven drawn. Only moves that give check can mate, and one move that does not draw settles
-//! the other question, so that nearly always no more than a few of a position's moves are played out, and no list of them
-//! is made.
+//! Videodr0me's certainty propagation tests the moves of a position as soon as it is reached, instead of waiting
+//! until a visit tries them. A move that mates proves the position won; if every move draws (stalemate, dead
+//! position, 50 moves, third repetition) it is proven drawn. Only moves that give check can mate, and one move that
+//! does not draw settles the other question, so that nearly always no more than a few of a position's moves are
+//! played out, and no list of them is made.
 
 use shakmaty::{Chess, Position};
 

@@ -1,8 +1,8 @@
 //! Refined priors, from a better network (`RefineWeights`), for positions that have had `RefineVisits` visits.
 //!
-//! Such a network is slow, but takes less time for several positions together than for each alone: its weights are loaded into
-//! the processor's cache only once. So these positions wait for each other, fewer of them in a small tree, where each matters
-//! more ([`SearchParams::refined_together`]). Visits continue with the old priors meanwhile.
+//! Such a network is slow, but takes less time for several positions together than for each alone: its weights are
+//! loaded into the processor's cache only once. So these positions wait for each other, fewer of them in a small
+//! tree, where each matters more ([`SearchParams::refined_together`]). Visits continue with the old priors meanwhile.
 
 use super::{
     error::Failure,
@@ -106,7 +106,7 @@ impl Refinement {
         }
     }
 
-    /// Leaves the positions to others.
+    /// Puts the positions back, for other workers.
     pub fn give_back(&mut self, state: &mut SearchState) {
         let positions = self.positions.drain(..);
         state.due.extend(positions.map(|position| position.path));

@@ -1,15 +1,16 @@
-//! The seam between a search and whoever drives it: one tree that fills batches for the network and takes the answers.
+//! The interface between a search and its driver: one tree that fills batches for the network and takes the
+//! evaluations.
 //!
 //! ```text
-//! search.apply(&batch);                    // backs up what the network said
+//! search.apply(&batch);                    // backs up the evaluations
 //! if search.is_over() { break }
-//! search.gather(evaluator, &mut batch)?;   // selects leaves, expands them, queues them in the batch
+//! search.gather(evaluator, &mut batch)?;   // selects and expands leaves, queues those not evaluated at once
 //! evaluator.evaluate(&mut batch)?;
 //! ```
 //!
 //! The batch belongs to the driver, so many trees can fill one together: call `gather` of each, evaluate once, call
-//! `apply` of each. The parts without an owner ([`Shared`] behind a lock, a worker for each thread) make the driver that has
-//! several threads walk one tree.
+//! `apply` of each. The parts without an owner ([`Shared`] behind a lock, a worker for each thread) make the driver
+//! that has several threads walk one tree.
 
 use std::{sync::Arc, time::Duration};
 
@@ -47,7 +48,7 @@ impl Shared {
         }
     }
 
-    /// Looks whether the search is over, `elapsed` after its start. It never is before the root has its moves.
+    /// Checks whether the search is over, `elapsed` after its start. It never is before the root has its moves.
     pub fn check_limits(&mut self, elapsed: Duration) {
         if self.state.is_root_expanded() && self.stopper.is_over(&mut self.state, elapsed) {
             self.is_over = true;
@@ -67,7 +68,7 @@ impl Shared {
     }
 }
 
-/// A search on a tree of its own, walked by whoever calls it.
+/// A search on a tree of its own, driven by the caller.
 pub struct TreeSearch {
     shared: Shared,
     worker: Worker,
@@ -104,13 +105,13 @@ impl TreeSearch {
         }
     }
 
-    /// Whether the search has ended: there is nothing to gather any more.
+    /// Whether the search has ended.
     pub fn is_over(&self) -> bool {
         self.shared.is_over
     }
 
-    /// Selects leaves and adds those that only the network can judge to `batch`, which may hold positions of other trees
-    /// already and must come back with [`TreeSearch::apply`] (or [`TreeSearch::cancel`]) before the next call.
+    /// Selects leaves and queues those that are not evaluated at once in `batch`, which may hold positions of other
+    /// trees already and must come back with [`TreeSearch::apply`] (or [`TreeSearch::cancel`]) before the next call.
     ///
     /// # Errors
     /// When a network that refines priors fails.
@@ -152,7 +153,7 @@ impl TreeSearch {
         }
     }
 
-    /// Backs up what was gathered, with what the network said about it in `batch`.
+    /// Backs up the gathered visits, with their evaluations in `batch`.
     pub fn apply(&mut self, batch: &Batch) {
         if self.worker.receive(batch).is_err() {
             self.shared.end_full(&mut self.worker);
@@ -163,7 +164,7 @@ impl TreeSearch {
         self.shared.check_limits(self.elapsed());
     }
 
-    /// Undoes what was gathered, because the network could not evaluate it.
+    /// Undoes the gathered visits, because the network could not evaluate the batch.
     pub fn cancel(&mut self) {
         self.worker.cancel(&mut self.shared.state);
     }
@@ -204,7 +205,7 @@ impl TreeSearch {
         &self.job
     }
 
-    /// The tree, to look at.
+    /// The tree.
     pub fn tree(&self) -> &Tree {
         &self.shared.state.tree
     }
@@ -214,7 +215,7 @@ impl TreeSearch {
         self.into_state().into_tree()
     }
 
-    /// The tree with what the search knew about it.
+    /// The tree with the search's state.
     pub(super) fn into_state(mut self) -> SearchState {
         let writer = self.worker.into_writer();
         self.shared.state.tree.edges.put_back(writer);

@@ -1,5 +1,5 @@
-//! One worker of a search: it selects visits, finds out about their leaves and backs them up. What needs the tree and what
-//! does not are separate steps, so that several workers can share one tree behind a lock.
+//! One worker of a search: it selects visits, expands their leaves and backs them up. The steps that need the tree
+//! are apart from those that do not, so that several workers can share one tree behind a lock.
 
 use rand::rngs::Xoshiro256PlusPlus;
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::network::Batch;
 
-/// What one worker needs besides the tree. Its memory is reused from gathering to gathering.
+/// The state of one worker besides the tree. Its memory is reused from batch to batch.
 pub(super) struct Worker {
     rng: Xoshiro256PlusPlus,
     replay: Replay,
@@ -26,11 +26,11 @@ pub(super) struct Worker {
     refinement: Refinement,
     descent: Descent,
     paths: Paths,
-    /// The visits selected last begin here.
+    /// The index of the first of the visits that were selected last.
     first: usize,
     /// How many visits waited for the network before them.
     waiting: usize,
-    /// Positions that the batch is to have.
+    /// The intended size of the batch.
     size: usize,
 }
 
@@ -50,18 +50,18 @@ impl Worker {
         }
     }
 
-    /// Gives the edge writer back at the end.
+    /// Returns the edge writer at the end.
     pub fn into_writer(self) -> EdgeWriter {
         self.visits.writer
     }
 
-    /// Forgets the last batch, which was backed up.
+    /// Removes the visits of the last batch, which was backed up.
     pub fn begin(&mut self) {
         self.visits.clear();
     }
 
-    /// Selects as many visits as are missing from the batch. What is known already of those selected before is backed up
-    /// first, so that the tree knows it too.
+    /// Selects as many visits as are missing from the batch. Those selected before whose leaves are evaluated already
+    /// are backed up first.
     ///
     /// # Errors
     /// When the tree has no room for more.
@@ -75,7 +75,7 @@ impl Worker {
             return Ok(());
         }
         let n = state.root().n;
-        // A tree that grew since the batch was begun does not ask for more than was wanted then.
+        // The size stays that of the beginning of the batch, although the tree grows meanwhile.
         if self.first == 0 {
             self.size = params.minibatch(n);
         }
@@ -98,7 +98,7 @@ impl Worker {
         if selected.is_err() {
             self.unwind();
         } else if self.visits.is_idle() {
-            // This thread is going to wait. Its visits in flight would stand in the way of the others, and theirs in its own.
+            // This thread is going to wait. Meanwhile its visits in flight would only cause collisions for the others.
             self.unwind();
             self.paths.cancel_all(state, &mut self.visits);
             self.visits.clear();
@@ -110,8 +110,8 @@ impl Worker {
         self.descent.unwind(&mut self.visits, self.first);
     }
 
-    /// Finds out about the leaves that were selected last; what only the network knows is queued in `batch`. Needs no lock.
-    /// Returns whether more should be selected, because leaves turned out to be known without the network.
+    /// Expands the leaves that were selected last; those that wait for the network are queued in `batch`. Needs no
+    /// lock. Returns whether more should be selected, because some leaves were evaluated at once.
     ///
     /// # Errors
     /// When the tree has no room for more, or a network that refines priors fails.
@@ -137,7 +137,7 @@ impl Worker {
         Ok(ready > 0 && self.waiting + new - ready < self.size)
     }
 
-    /// Takes from `batch` what the network said. Needs no lock.
+    /// Takes the evaluations from `batch`. Needs no lock.
     ///
     /// # Errors
     /// When the tree has no room for more.

@@ -189,8 +189,9 @@ impl GamesWorker<'_> {
         Ok(())
     }
 
-    /// Lets a game gather leaves; returns whether some of them wait in the batch. While all of them are evaluated at once, the game
-    /// continues for some visits: if the games alternated after every visit, each visit would find its tree in slow memory.
+    /// Lets a game gather leaves; returns whether some of them wait in the batch. While all of them are evaluated at
+    /// once, the game continues for some visits: if the games alternated after every visit, each visit would find its
+    /// tree in slow memory.
     fn gather(
         &self,
         game: &mut GameInPlay<'_>,

@@ -1,6 +1,6 @@
 //! Backends that combine others: several devices side by side, and one backend checked against another.
 //!
-//! `multiplexing` sends each batch to the device with the fewest batches under way, `roundrobin` to each in turn, and
+//! `multiplexing` sends each batch to the device with the fewest batches in progress, `roundrobin` to each in turn, and
 //! `check` has two backends evaluate everything and fails when they differ. All children evaluate the same network. The
 //! groups of `BackendOptions` name them.
 
@@ -158,7 +158,7 @@ fn combinable<'a>(
 /// How batches are distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distribution {
-    /// To whichever device has the fewest batches.
+    /// To the device with the fewest batches in progress.
     LeastBusy,
     /// To each in turn.
     RoundRobin,
@@ -205,7 +205,7 @@ impl Multiplexer {
         let in_turn = &self.children[turn];
         match self.distribution {
             Distribution::RoundRobin => in_turn,
-            // Beginning with whose turn it is, so that idle devices share the work.
+            // Beginning with the next in turn, so that idle devices share the work.
             Distribution::LeastBusy => (0..self.children.len())
                 .map(|offset| &self.children[(turn + offset) % self.children.len()])
                 .min_by_key(|child| child.busy.load(Ordering::Relaxed))
@@ -270,7 +270,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Answers are those of `evaluator`; a probability or value that differs from the reference's by more than
+    /// The evaluations are those of `evaluator`; a probability or value that differs from the reference's by more than
     /// `tolerance` is an error.
     pub fn new(
         evaluator: Arc<dyn Evaluator>,

@@ -1,7 +1,7 @@
 //! The `sparse` backend: sparse networks in integers, part of the program, for any CPU.
 //!
-//! It takes the widest vectors that the processor has and gives the same answers with all of them. Single positions are as fast
-//! as batches, so it advises a search not to gather any.
+//! It takes the widest vectors that the processor has and gives the same answers with all of them. Single positions
+//! are as fast as batches, so it advises a search not to gather any.
 
 use std::{cell::RefCell, sync::Arc};
 
@@ -29,8 +29,9 @@ use crate::{
     },
 };
 
-/// More search threads than this add nothing to one tree: they hold its lock for some 30 % of the time that a position takes, and
-/// longer when others have just changed what they read (measured with two; `scorn tune` measures on more).
+/// More search threads than this add nothing to one tree: they hold its lock for some 30 % of the time that a
+/// position takes, and longer when others have just changed what they read (measured with two; `scorn tune` measures
+/// on more).
 const THREADS_OF_A_TREE: usize = 4;
 
 /// Description of `sparse`.
@@ -210,8 +211,8 @@ impl Evaluator for SparseEvaluator {
         });
     }
 
-    /// Of positions that were queued by the [view](Evaluator::view), for evaluators that compare backends or share positions
-    /// out among several.
+    /// Of positions that were queued by the [view](Evaluator::view), for evaluators that compare backends or share
+    /// positions out among several.
     fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
         if batch.inputs().len() != batch.len() {
             return Err(EvaluateError::Backend {

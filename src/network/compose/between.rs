@@ -1,5 +1,5 @@
-//! Something between two networks of one kind: the priors and values of a player whose strength lies between those that the
-//! networks were trained on.
+//! A mixture of two networks of one kind: the priors and values of a player whose strength lies between those of the
+//! players that the networks were trained on.
 
 use std::sync::Arc;
 

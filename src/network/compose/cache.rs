@@ -1,10 +1,10 @@
 //! The evaluation cache: the values and priors of positions, found by the key under which they were evaluated.
 //!
-//! The key covers everything that the network sees, history included. Priors are kept
-//! in the tree's own 16-bit code (see [`prior`]), so a hit stores in the tree what a miss would have. The
-//! cache is split into shards with a lock each; a shard is a queue of records of exactly the size that their moves need,
-//! about 90 bytes a position with the index. Memory grows with use, up to the limit; then the oldest entries leave,
-//! except that those used since they came in get another round (the CLOCK policy).
+//! The key covers everything that the network sees, history included. Priors are kept in the tree's own 16-bit code
+//! (see [`prior`]), so a hit stores in the tree what a miss would have. The cache is split into shards with a lock
+//! each; a shard is a queue of records of exactly the size that their moves need, about 90 bytes a position with the
+//! index. Memory grows with use, up to the limit; then the oldest entries leave, except that those used since they
+//! came in get another round (the CLOCK policy).
 
 use std::{
     collections::VecDeque,
@@ -59,8 +59,8 @@ impl Cache {
         self.len() == 0
     }
 
-    /// The value of the position with this key. Its priors are written to `priors`, in the order in which they were inserted;
-    /// on a miss, the contents of `priors` mean nothing.
+    /// The value of the position with this key. Its priors are written to `priors`, in the order in which they were
+    /// inserted; on a miss, the contents of `priors` mean nothing.
     pub fn look_up(&self, key: u64, priors: &mut [f32]) -> Option<Value> {
         self.shard(key).lock().probe(key, priors)
     }
@@ -174,7 +174,8 @@ impl CacheShard {
         // As far as the records may move on below: those that are spared, the one that is not, and the new one.
         const MARGIN: usize = (MAX_SPARED + 2) * (HEADER + USED as usize);
         if self.front + self.records.len() + MARGIN >= EMPTY as usize {
-            // Positions have 32 bits: after billions of records a shard starts anew. The total then overstates a little.
+            // Positions have 32 bits: after billions of records a shard starts anew. The total then overstates a
+            // little.
             self.clear();
         }
         if 4 * (self.count + 1) > 3 * self.index.len() {

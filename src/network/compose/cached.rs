@@ -1,5 +1,5 @@
-//! A backend with everything that a network needs besides: the transforms of its priors and its cache. These can change while
-//! the backend stays loaded.
+//! A network as a search uses it: the backend, the transforms of its priors and its cache. Transforms and cache can
+//! change while the backend stays loaded.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use crate::{
     options::Options,
 };
 
-/// The positions that the cache of each network may hold: NNCacheSize, and all together no more than half of the memory that
-/// there is for them and the tree.
+/// The positions that the cache of each network may hold: `NNCacheSize`, and together no more than half of the memory
+/// for the caches and the tree.
 fn cache_entries(options: &Options) -> usize {
     let Some(limit) = memory::limit(options) else {
         return options.nn_cache_size;

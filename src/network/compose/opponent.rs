@@ -1,12 +1,13 @@
 //! A second network for the opponent: at the nodes where the opponent moves, the priors come from it, wholly or mixed.
 //!
-//! Search-contempt models an opponent who stops looking; this says what such an opponent looks at in the first place: a
-//! network trained on the games of players of some rating (a Maia, say) gives the replies that they would consider. The
-//! value of a position is always the main network's, so the engine still knows what a reply is worth.
+//! Search-contempt models an opponent who stops searching; this models which replies such an opponent considers in
+//! the first place: a network trained on the games of players of some rating (a Maia, for example) gives the priors.
+//! The value of a position is always the main network's, so the engine still evaluates each reply correctly.
 //!
-//! [`Networks`] are the networks that the options name. [`Networks::against`] makes of them the [`SearchEvaluator`] of one
-//! search, for which the opponent's colour is given. Neither network's cache ever holds a mixture, so both stay valid whatever
-//! the opponent's colour and share are, and a position that is in only one of the caches is evaluated by the other network only.
+//! [`Networks`] are the networks that the options name. [`Networks::against`] makes of them the [`SearchEvaluator`]
+//! of one search, for which the opponent's colour is given. Neither network's cache ever holds a mixture, so both
+//! stay valid whatever the opponent's colour and share are, and a position that is in only one of the caches is
+//! evaluated by the other network only.
 
 use std::sync::Arc;
 
@@ -27,11 +28,11 @@ pub use super::role::{Role, side, why_idle};
 /// The networks that the options name.
 #[derive(Clone)]
 pub struct Networks {
-    /// The engine's own.
+    /// The engine's own network.
     pub main: Arc<dyn Evaluator>,
-    /// The opponent's, if it has one of its own.
+    /// The opponent's network, if it has one of its own.
     pub opponent: Option<Arc<dyn Evaluator>>,
-    /// What refines the priors of positions with many visits.
+    /// The network that refines the priors of positions with many visits.
     pub refiner: Option<Arc<dyn Evaluator>>,
 }
 
@@ -44,7 +45,7 @@ pub fn are_same(one: &Options, other: &Options) -> bool {
 }
 
 impl Networks {
-    /// One that does everything.
+    /// One network for everything.
     pub fn alone(main: Arc<dyn Evaluator>) -> Networks {
         Networks {
             main,
@@ -98,8 +99,8 @@ impl Networks {
         std::iter::once(&self.main).chain(others)
     }
 
-    /// The evaluator for a search for `contempt_side`. A tree must not outlive it: with another [`side`] the priors of all
-    /// nodes are others.
+    /// The evaluator for a search for `contempt_side`. A tree must not outlive it: with another [`side`] all priors
+    /// differ.
     pub fn against(&self, options: &Options, contempt_side: Option<Color>) -> Arc<dyn Evaluator> {
         let main = Arc::clone(&self.main);
         let opponent = self.modelled_opponent(options, contempt_side);
@@ -140,7 +141,7 @@ impl Networks {
             .try_for_each(|network| network.warm_up(may_continue))
     }
 
-    /// One line for people.
+    /// A description in one line, for people.
     pub fn describe(&self) -> String {
         let mut text = self.main.info().description;
         if let Some(opponent) = &self.opponent {
@@ -173,11 +174,11 @@ mod tests {
     const START: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
     const WL: f32 = 0.25;
 
-    /// A network whose policy falls by `ratio` from each move to the next. Notes what it is asked.
+    /// A network whose policy falls by `ratio` from each move to the next. Records what it evaluates.
     struct Fake {
         ratio: f32,
         wl: f32,
-        asked: Mutex<Vec<u64>>,
+        evaluated: Mutex<Vec<u64>>,
         breaks: bool,
     }
 
@@ -186,7 +187,7 @@ mod tests {
             Arc::new(Fake {
                 ratio,
                 wl,
-                asked: Mutex::default(),
+                evaluated: Mutex::default(),
                 breaks: false,
             })
         }
@@ -205,15 +206,15 @@ mod tests {
             weights.iter().map(|weight| weight / sum).collect()
         }
 
-        fn asked(&self) -> usize {
-            std::mem::take(&mut *self.asked.lock()).len()
+        fn evaluated(&self) -> usize {
+            std::mem::take(&mut *self.evaluated.lock()).len()
         }
     }
 
     impl Evaluator for Fake {
         fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
             for index in 0..batch.len() {
-                self.asked.lock().push(batch.key(index));
+                self.evaluated.lock().push(batch.key(index));
                 let value = Value {
                     wl: self.wl,
                     d: 0.5,
@@ -317,8 +318,8 @@ mod tests {
                 assert_close(priors, expected);
                 assert_eq!(value.wl, WL);
             }
-            // One batch, and the second network saw its half of it.
-            assert_eq!((main.asked(), opponent.asked()), (4, 2));
+            // One batch, of which the second network evaluated its half.
+            assert_eq!((main.evaluated(), opponent.evaluated()), (4, 2));
         }
     }
 
@@ -378,7 +379,7 @@ mod tests {
         let networks = cached(&main, &opponent);
         let evaluator = networks.against(&options("0.7"), Some(Color::White));
         let evaluated = evaluate(&*evaluator, &games()).unwrap();
-        assert_eq!((main.asked(), opponent.asked()), (4, 2));
+        assert_eq!((main.evaluated(), opponent.evaluated()), (4, 2));
         for (game, missed) in games().iter().zip(&evaluated) {
             // A hit is what a miss would have stored, in the tree's own precision.
             let (value, priors) = fetch(&*evaluator, game).unwrap();
@@ -392,22 +393,23 @@ mod tests {
             assert_close(&priors, main.policy(priors.len()));
         }
         evaluate(&*evaluator, &games()).unwrap();
-        assert_eq!((main.asked(), opponent.asked()), (0, 0));
+        assert_eq!((main.evaluated(), opponent.evaluated()), (0, 0));
         assert!(evaluator.info().cache.permille > 0);
     }
 
     #[test]
-    fn a_network_is_asked_only_for_what_it_has_not_said_yet() {
+    fn a_network_evaluates_only_what_is_not_in_its_cache() {
         let (main, opponent) = (Fake::main(), Fake::opponent());
         let networks = cached(&main, &opponent);
         let white = networks.against(&options("1"), Some(Color::White));
         let black = networks.against(&options("1"), Some(Color::Black));
         evaluate(&*white, &games()[..2]).unwrap();
-        assert_eq!((main.asked(), opponent.asked()), (2, 1));
-        // The other colour: the main network knows both positions, the opponent's only one that it is not asked about.
+        assert_eq!((main.evaluated(), opponent.evaluated()), (2, 1));
+        // The other colour: the main network's cache has both positions, the opponent's only the one that is not
+        // needed.
         assert_eq!(fetch(&*black, &games()[0]), None);
         let evaluated = evaluate(&*black, &games()).unwrap();
-        assert_eq!((main.asked(), opponent.asked()), (2, 2));
+        assert_eq!((main.evaluated(), opponent.evaluated()), (2, 2));
         assert_close(&evaluated[0].priors, opponent.policy(20));
         assert_close(&evaluated[1].priors, main.policy(20));
         assert_eq!(evaluated[0].value.wl, WL);
@@ -419,7 +421,7 @@ mod tests {
         };
         let other_white = networks.against(&options("1"), Some(Color::White));
         let evaluated = evaluate(&*other_white, &games()).unwrap();
-        assert_eq!((main.asked(), other.asked()), (0, 2));
+        assert_eq!((main.evaluated(), other.evaluated()), (0, 2));
         assert_close(&evaluated[1].priors, other.policy(20));
     }
 
@@ -445,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_opponent_there_is_one_network_and_the_user_is_reported() {
+    fn without_an_opponent_there_is_one_network_and_the_reason_is_given() {
         let networks = cached(&Fake::main(), &Fake::opponent());
         let mut idle = options("1");
         assert_eq!(why_idle(&idle), None);
@@ -468,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_network_that_is_asked_for_is_never_dropped() {
+    fn a_second_network_that_the_options_name_is_never_left_out() {
         let load = |role| match role {
             Role::Main => Ok(Fake::main() as Arc<dyn Evaluator>),
             _ => Err(anyhow::anyhow!("no such file")),

@@ -1,8 +1,9 @@
-//! What happens to the priors of a network before the tree gets them: a list of transforms, applied here and nowhere else.
+//! What happens to the priors of a network before the tree gets them: a list of transforms, applied here and nowhere
+//! else.
 //!
-//! The first one, the softmax temperature, is part of making probabilities of logits, and so is done by whoever has the
-//! logits ([`Batch::policy_temperature`]). A transform that depends on the network and the position alone stands below the
-//! cache, which keeps its result; one that depends on who plays stands above.
+//! The first one, the softmax temperature, is part of making probabilities of logits, and so is done by whoever has
+//! the logits ([`Batch::policy_temperature`]). A transform that depends on the network and the position alone stands
+//! below the cache, which keeps its result; one that depends on who plays stands above.
 
 use crate::{
     chess::{PackedMove, Ply, checks::Checks},
@@ -15,11 +16,12 @@ pub enum PriorTransform {
     /// `CheckBonus`: moves that give check and have a prior below the bonus (more than 0) get so much more, before the
     /// priors are made to sum to 1 again.
     ///
-    /// A policy trained on games gives low priors to sacrifices, so that a search comes late to those that force mate. Checks
-    /// leave few replies: searching them costs little.
+    /// A policy trained on games gives low priors to sacrifices, so that a search comes late to those that force
+    /// mate. Checks leave few replies: searching them costs little.
     CheckBonus(f32),
-    /// `OpponentPolicyMix`: the priors of the opponent's network have this share (0 to 1), those of the main network the rest. Both
-    /// are rounded first as in a cache, so that the mixture does not depend on which of them came from there.
+    /// `OpponentPolicyMix`: the priors of the opponent's network have this share (0 to 1), those of the main network
+    /// the rest. Both are rounded first as in a cache, so that the mixture does not depend on which of them came from
+    /// there.
     OpponentMix(f32),
 }
 

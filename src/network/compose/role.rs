@@ -1,4 +1,4 @@
-//! What the options say about a second network: whether there is one, and when it is asked.
+//! The networks that the options name, and when a second one is used.
 
 use shakmaty::Color;
 
@@ -7,19 +7,19 @@ use crate::{
     options::{ContemptMode, Options},
 };
 
-/// Which of the networks.
+/// The role of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// That of `WeightsFile`.
+    /// The engine's own network (`WeightsFile`).
     Main,
-    /// That of `OpponentWeights`.
+    /// The network of the opponent (`OpponentWeights`, `OpponentRating`).
     Opponent,
-    /// That of `RefineWeights`.
+    /// The network that refines priors (`RefineWeights`).
     Refiner,
 }
 
 impl Role {
-    /// All of them.
+    /// All roles.
     pub const ALL: [Role; 3] = [Role::Main, Role::Opponent, Role::Refiner];
 
     /// Whether the options name such a network, and it can be loaded.
@@ -32,7 +32,7 @@ impl Role {
         }
     }
 
-    /// The network that the options name; none if it is one beside the main one, and they name none.
+    /// The network that the options name for this role. There is always a main one.
     pub fn weights(self, options: &Options) -> Option<String> {
         let named = options.refine_weights.trim();
         match self {
@@ -51,7 +51,7 @@ impl Role {
         }
     }
 
-    /// The bonus of moves that give check, of which a model of the opponent knows nothing.
+    /// The bonus for moves that give check; a model of the opponent gets none.
     pub fn check_bonus(self, options: &Options) -> f32 {
         match self {
             Role::Main | Role::Refiner => options.check_bonus,
@@ -69,7 +69,7 @@ impl Role {
     }
 }
 
-/// The second network: what `OpponentWeights` names, or the player inside the program that `OpponentRating` asks for.
+/// The second network: what `OpponentWeights` names, or the built-in human player of `OpponentRating`.
 fn opponent_weights(options: &Options) -> Option<String> {
     let named = options.opponent_weights.trim();
     match (named, options.opponent_rating) {
@@ -79,7 +79,8 @@ fn opponent_weights(options: &Options) -> Option<String> {
     }
 }
 
-/// Why a second network is named but plays no part, if that is so: something that its user should be told.
+/// The reason why an opponent's network that the options name has no effect, to be shown to the user; `None` if it
+/// has one.
 pub fn why_idle(options: &Options) -> Option<&'static str> {
     if opponent_weights(options).is_none() {
         None
@@ -96,10 +97,11 @@ pub fn why_idle(options: &Options) -> Option<&'static str> {
     }
 }
 
-/// The side at whose nodes the second network is asked, in a search for `contempt_side`; `None` if it is not asked at all.
+/// The side whose priors come from the second network, in a search for `contempt_side`; `None` if that network is not
+/// used.
 pub fn side(options: &Options, contempt_side: Option<Color>) -> Option<Color> {
-    let is_asked = Role::Opponent.is_wanted(options) && why_idle(options).is_none();
-    contempt_side.filter(|_| is_asked).map(Color::other)
+    let is_used = Role::Opponent.is_wanted(options) && why_idle(options).is_none();
+    contempt_side.filter(|_| is_used).map(Color::other)
 }
 
 #[cfg(test)]

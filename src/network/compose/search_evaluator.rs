@@ -4,9 +4,10 @@
 //! At the nodes where the opponent moves, the priors of its network are mixed into the main network's. The value of a
 //! position is always the main network's. Each network has its own cache, and the mixture is in neither.
 //!
-//! A network that refines priors (`RefineWeights`) is better than the main one and slower. It is used for positions with
-//! many visits: there a wrong prior costs most, and the evaluation costs little beside the visits that the position has had.
-//! Values stay those of the main network, for a position with hundreds of visits has its value from what lies below it.
+//! A network that refines priors (`RefineWeights`) is better than the main one and slower. It is used for positions
+//! with many visits: there a wrong prior costs most, and the evaluation costs little beside the visits that the
+//! position has had. Values stay those of the main network, for a position with hundreds of visits has its value from
+//! what lies below it.
 //!
 //! A batch is split into sub-batches, one for each network; what is in a network's cache is not evaluated again.
 
@@ -45,7 +46,8 @@ pub struct ModelledOpponent {
     pub overlaps: bool,
 }
 
-/// The sub-batches of a batch: for each network, the positions that wait for it and those that it has evaluated already.
+/// The sub-batches of a batch: for each network, the positions that wait for it and those that it has evaluated
+/// already.
 mod part {
     pub(super) const MAIN_QUEUED: usize = 0;
     pub(super) const MAIN_KNOWN: usize = 1;

@@ -1,18 +1,18 @@
 //! AlphaZero's encoding of positions and moves (Silver et al., "A general reinforcement learning algorithm that masters
 //! chess, shogi, and Go through self-play", 2018, supplementary materials, tables S1 and S2).
 //!
-//! 119 planes, seen from the side to move (Black's boards have their ranks flipped), a1 first. Planes 14*i .. 14*i+13 are
-//! history step i: own P N B R Q K, the opponent's, then ones if the position occurred before, and ones if it did so at
-//! least twice. 112 holds ones if Black is to move, 113 the plies played since the start of the game on all squares, 114-115
-//! the right to castle on the queen's and the king's side, 116-117 the same of the opponent, 118 the plies since the last
-//! capture or pawn move on all squares.
+//! 119 planes, seen from the side to move (Black's boards have their ranks flipped), a1 first. Planes 14*i .. 14*i+13
+//! are history step i: own P N B R Q K, the opponent's, then ones if the position occurred before, and ones if it did
+//! so at least twice. 112 holds ones if Black is to move, 113 the plies played since the start of the game on all
+//! squares, 114-115 the right to castle on the queen's and the king's side, 116-117 the same of the opponent, 118 the
+//! plies since the last capture or pawn move on all squares.
 //!
-//! A move is the square that the piece leaves and one of 73 ways to go: a direction (N NE E SE S SW W NW) times a distance
-//! (1..=7), then the knight's eight clockwise from NNE, then promotions to knight, bishop and rook, each by a capture to the
-//! left, straight on and by a capture to the right. Promotion to a queen is the plain move; castling is the king's two
-//! squares, or, from other squares than the usual ones (Chess960), the king's way to its rook.
+//! A move is the square that the piece leaves and one of 73 kinds: a direction (N NE E SE S SW W NW) times a distance
+//! (1..=7), then the knight's eight clockwise from NNE, then promotions to knight, bishop and rook, each by a capture
+//! to the left, straight on and by a capture to the right. Promotion to a queen is the plain move; castling is the
+//! king's two squares, or, from other squares than the usual ones (Chess960), the king's move to its rook.
 //!
-//! Where the paper leaves open which comes first, the order is that of lc0's planes or the text's own.
+//! Where the paper leaves the order open, it is that of lc0's planes or of the paper's text.
 
 use shakmaty::{Chess, Color, File, Move, Position, Role, Square};
 
@@ -39,7 +39,7 @@ const CASTLING: usize = COLOR + 2;
 /// The planes that hold a number: plies played, and plies without progress.
 pub const SCALAR_PLANES: &[usize] = &[COLOR + 1, CASTLING + 4];
 
-/// Ways that a piece can go.
+/// Moves of a piece by direction and distance.
 const WAYS: usize = 73;
 const KNIGHT_WAYS: usize = 56;
 const UNDERPROMOTIONS: usize = 64;
@@ -49,12 +49,13 @@ const UNDERPROMOTIONS: usize = 64;
 pub struct AlphaZeroPlanes {
     /// Squares on which each plane is set.
     pub masks: [u64; PLANES],
-    /// What the set squares of [`SCALAR_PLANES`] hold.
+    /// The values on the set squares of [`SCALAR_PLANES`].
     pub scalars: [f32; 2],
 }
 
-/// The planes of the last position of `line`, which must reach back eight positions or to the start of the game; `fill` says
-/// what is invented before the first (AlphaZero itself: nothing). Without any position the planes are empty.
+/// The planes of the last position of `line`, which must reach back eight positions or to the start of the game;
+/// `fill` says how the history before the first is filled (AlphaZero itself: not at all). Without any position the
+/// planes are empty.
 pub fn encode(line: &[Ply], fill: HistoryFill) -> AlphaZeroPlanes {
     let mut planes = AlphaZeroPlanes {
         masks: [0; PLANES],
@@ -91,15 +92,14 @@ pub fn encode(line: &[Ply], fill: HistoryFill) -> AlphaZeroPlanes {
     planes
 }
 
-/// Makes them the planes of the same position with the colours exchanged and the board turned, which differ in the side to move
-/// and so in the plies played.
+/// Exchanges the colours and turns the board: the planes then differ in the side to move, and so in the plies played.
 pub fn swap(planes: &mut AlphaZeroPlanes) {
     let plies = if planes.masks[COLOR] == 0 { 1.0 } else { -1.0 };
     planes.scalars[0] += plies;
     planes.masks[COLOR] = !planes.masks[COLOR];
 }
 
-/// The plies played before a position, as far as it tells.
+/// The plies played before a position, by its move number.
 pub fn plies_played(position: &Chess) -> u32 {
     let moves = u32::from(position.fullmoves()) - 1;
     moves
@@ -107,7 +107,7 @@ pub fn plies_played(position: &Chess) -> u32 {
         .saturating_add(u32::from(position.turn() == Color::Black))
 }
 
-/// The entry of the policy vector for a legal move of a position.
+/// The index in the policy vector of a legal move of a position.
 pub fn row(position: &Chess, m: Move, order: AlphaZeroMoves) -> u16 {
     let us = position.turn();
     let seen = |square: Square| match us {
@@ -137,7 +137,7 @@ pub fn row(position: &Chess, m: Move, order: AlphaZeroMoves) -> u16 {
     row as u16
 }
 
-/// Where a move goes: the king, when it castles in standard chess, two squares; in Chess960 to its rook.
+/// The target square of a move: when castling, two squares from the king's in standard chess, the rook's in Chess960.
 fn target(m: Move) -> Square {
     match m {
         Move::Castle { king, rook } if is_usual(king, rook) => {
@@ -155,7 +155,7 @@ fn is_usual(king: Square, rook: Square) -> bool {
     king.file() == File::E && [File::A, File::H].contains(&rook.file())
 }
 
-/// The number of a way to go, 0..64, for files to the right and ranks up.
+/// The index of a move, 0..64, by its files to the right and ranks up.
 fn way(files: i32, ranks: i32) -> usize {
     if let Some(jump) = KNIGHT_MOVES.iter().position(|&jump| jump == (files, ranks)) {
         return KNIGHT_WAYS + jump;
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use crate::{chess::moves::legal_moves, network::tests::game};
 
-    /// What a program of its own made of the same games (tests/python/alphazero_planes.py, with python-chess).
+    /// The planes of the same games by an independent program (tests/python/alphazero_planes.py, with python-chess).
     #[test]
     fn planes_and_moves_equal_those_of_an_independent_encoder() {
         let text = include_str!("../../../tests/data/alphazero/planes.jsonl");
@@ -196,7 +196,7 @@ mod tests {
                     ),
                 };
                 match SCALAR_PLANES.iter().position(|&plane| plane == index) {
-                    // Of a plane that holds 0 an encoder cannot tell which squares are set.
+                    // Which squares of a plane are set does not matter where the plane holds 0.
                     Some(place) => {
                         assert_eq!(f64::from(planes.scalars[place]), value, "{id} {index}")
                     }

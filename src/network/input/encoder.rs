@@ -40,7 +40,7 @@ struct Traits {
     hectoplies: bool,
     /// History holds repeated positions only.
     repeats_only: bool,
-    /// A plane tells when Black is to move.
+    /// A plane marks that Black is to move.
     armageddon: bool,
 }
 
@@ -63,8 +63,8 @@ impl Traits {
 }
 
 /// The input planes of the last position of `line`, which must reach back to the start of the game or as far as the
-/// network sees (eight positions; more for formats that keep only repeated ones). `fill` says what is invented before
-/// the first position. Without any position the planes are empty.
+/// network sees (eight positions; more for formats that keep only repeated ones). `fill` says how the history before
+/// the first position is filled. Without any position the planes are empty.
 pub fn encode(line: &[Ply], format: InputFormat, fill: HistoryFill) -> Planes {
     let mut planes = Planes::empty();
     let Some(last) = line.last() else {
@@ -84,8 +84,8 @@ pub fn encode(line: &[Ply], format: InputFormat, fill: HistoryFill) -> Planes {
     planes
 }
 
-/// Makes them the planes of the same position with the colours exchanged and the board turned. Everything is seen by the
-/// side to move, so only what tells its colour differs.
+/// Exchanges the colours and turns the board. Everything is seen by the side to move, so only the planes for its colour
+/// differ.
 pub fn swap(planes: &mut Planes, format: InputFormat) {
     let traits = Traits::of(format);
     if !traits.canonical {
@@ -134,8 +134,8 @@ fn write_rights(planes: &mut Planes, last: &Ply, set_up: bool, traits: Traits) {
     planes.masks[ONES] = u64::MAX;
 }
 
-/// The history steps. Canonical formats stop where the past can no longer be repeated: at other castling rights, before
-/// en passant, after a pawn's move or a capture.
+/// The history steps. Canonical formats stop where earlier positions can no longer be repeated: at other castling
+/// rights, before en passant, after a pawn move or a capture.
 fn write_history(planes: &mut Planes, line: &[Ply], fill: HistoryFill, traits: Traits) {
     let last = &line[line.len() - 1];
     let us = last.position.turn();
@@ -156,7 +156,7 @@ fn write_history(planes: &mut Planes, line: &[Ply], fill: HistoryFill, traits: T
             }
         }
         if traits.repeats_only && step > 0 && ply.repetitions == 0 {
-            // What is invented repeats nothing either. (lc0 0.32.1 never stops here if the first position has a
+            // Filled history repeats nothing either. (lc0 0.32.1 never stops here if the first position has a
             // rule-50 counter.)
             if invented || ply.rule50() == 0 {
                 break;
@@ -185,7 +185,7 @@ pub(super) fn may_invent(first: &Chess, fill: HistoryFill) -> bool {
     }
 }
 
-/// Whether this is the normal starting position (in whatever castling mode).
+/// Whether this is the normal starting position (in either castling mode).
 fn is_start(position: &Chess) -> bool {
     let start = Chess::default();
     position.turn() == Color::White
@@ -202,7 +202,7 @@ pub(super) fn write_board(masks: &mut [u64], position: &Chess, us: Color) {
     }
 }
 
-/// Takes back the pawn's double step that the en passant square tells of: that much of the past is known.
+/// Takes back the pawn's double step that the en passant square implies: that much of the history is known.
 pub(super) fn undo_double_step(masks: &mut [u64], first: &Chess, us: Color) {
     let Some(square) = first.maybe_ep_square() else {
         return;
@@ -213,8 +213,8 @@ pub(super) fn undo_double_step(masks: &mut [u64], first: &Chess, us: Color) {
     masks[pawns] |= 1 << (8 * from_rank + file);
 }
 
-/// The file of the pawn that has just made a double step, 0..=7: as far as lc0 notes it, which is if a pawn stands
-/// ready to capture, or whenever a FEN says so.
+/// The file of the pawn that has just made a double step, 0..=7, where lc0 records it: if a pawn can capture it
+/// pseudo-legally, or if a FEN says so.
 fn en_passant_file(ply: &Ply, set_up: bool) -> Option<u32> {
     let square = if set_up {
         ply.position.maybe_ep_square()

@@ -1,4 +1,4 @@
-//! What a network wants to see and how it answers: the one place that knows how many planes there are, which of them hold
+//! The inputs and outputs of a network: the one place that defines how many planes there are, which of them hold
 //! numbers, and what the policy vector lists. Another family of networks is another variant here.
 
 use super::{
@@ -33,7 +33,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// That of a model.
+    /// The encoding of a model.
     pub fn of(model: &OnnxModel) -> Encoding {
         match (model.is_sparse, model.alphazero) {
             (true, _) => Encoding::Sparse,
@@ -42,7 +42,7 @@ impl Encoding {
         }
     }
 
-    /// Its planes.
+    /// The layout of its planes.
     pub fn layout(self) -> PlaneLayout {
         match self {
             Encoding::Lc0(_) => PlaneLayout {
@@ -60,7 +60,7 @@ impl Encoding {
         }
     }
 
-    /// What its policy vector lists.
+    /// The layout of its policy vector.
     pub fn policy(self) -> PolicyLayout {
         match self {
             Encoding::Lc0(_) => PolicyLayout::Lc0Moves,
@@ -69,8 +69,9 @@ impl Encoding {
         }
     }
 
-    /// Adds the last position of a line (see [`encode`]) to the inputs of a batch; its legal moves, where the policy depends
-    /// on more than their squares. With `swap_colors` White is seen as Black and Black as White, the board turned with them.
+    /// Adds the last position of a line (see [`encode`]) to the inputs of a batch; its legal moves, where the policy
+    /// depends on more than their squares. With `swap_colors` White is seen as Black and Black as White, the board
+    /// turned with them.
     pub fn encode(
         self,
         line: &[Ply],
@@ -123,14 +124,14 @@ fn encode_sparse(position: &Chess, moves: &[PackedMove], inputs: &mut Inputs) {
     inputs.push_rows(moves.iter().map(row));
 }
 
-/// What the entries of a policy vector stand for.
+/// The meaning of the entries of a policy vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyLayout {
     /// lc0's 1858 moves; see [`policy_map`].
     Lc0Moves,
     /// AlphaZero's 8 x 8 x 73, in whichever order; see [`alphazero`].
     AlphaZeroMoves,
-    /// A row for each way a piece can go, twice; see [`crate::sparse::moves`].
+    /// A row for each move that a piece can make, twice; see [`crate::sparse::moves`].
     SparseRows,
 }
 

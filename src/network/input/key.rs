@@ -1,10 +1,10 @@
 //! The key of everything a network sees of a position.
 //!
-//! A cache that knew only the current board would hand out values that belong to another history or another rule-50
-//! counter. This key covers what the network reads ([`HistoryRead`]): usually the positions of all eight history steps with their
-//! repetitions, castling rights, the rule-50 counter and how much of the history is invented, in a few nanoseconds. A
-//! network that reads less (the one inside the program looks at the current board only) is asked once about a position
-//! that several ways lead to.
+//! A cache keyed by the current board alone would return values that belong to another history or another rule-50
+//! counter. This key covers what the network reads ([`HistoryRead`]): usually the positions of all eight history
+//! steps with their repetitions, castling rights, the rule-50 counter and how much of the history is filled in; it
+//! takes a few nanoseconds. A network that reads less (the built-in one reads the current board only) evaluates a
+//! position once, however many move orders lead to it.
 
 use shakmaty::{Board, Color, Position, Role};
 
@@ -28,12 +28,12 @@ const FACTORS: [u64; HISTORY] = {
     factors
 };
 
-/// What a network sees of the past.
+/// The part of the history that a network reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryRead {
     /// For each step back, beginning with the current position.
     steps: [StepRead; HISTORY],
-    /// How many of them it looks at.
+    /// How many of them it reads.
     count: usize,
     /// Whether the history is made of repeated positions, however far back they are.
     only_repeated: bool,
@@ -41,7 +41,7 @@ pub struct HistoryRead {
     counts: bool,
 }
 
-/// What a network sees of one position.
+/// The part of one position that a network reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StepRead {
     Nothing,
@@ -80,10 +80,10 @@ impl HistoryRead {
         }
     };
 
-    /// Of a network that reads these planes. Formats that cut the history depend on more than the planes say, so those
-    /// networks are taken to see all of it.
+    /// Of a network that reads these planes. In formats that cut the history, the cut depends on more than these
+    /// planes, so those networks are treated as reading all of it.
     pub fn of(format: InputFormat, planes: PlaneSet) -> HistoryRead {
-        /// As many as are worth looking at one by one.
+        /// As many as are worth reading one by one.
         const FEW: u32 = 4;
         let is_plain = matches!(
             format,
@@ -125,7 +125,7 @@ impl HistoryRead {
 }
 
 impl StepRead {
-    /// A key of what is seen of a position, for the side `us` that is to move at the end of the line.
+    /// A key of what is read of a position, seen by the side `us` that is to move at the end of the line.
     fn key(self, ply: &Ply, us: Color) -> u64 {
         match self {
             StepRead::Nothing => 0,
@@ -147,15 +147,15 @@ fn pieces_key(board: &Board, planes: u32, us: Color) -> u64 {
     })
 }
 
-/// The key of the last position of `line` as a network that reads so much sees it, where `fill` says what is invented before the
-/// first one.
+/// The key of the last position of `line` for a network that reads so much; `fill` says how the history before the
+/// first position is filled.
 ///
 /// Equal keys mean equal input planes, as far as they are read (up to the chance of a 64-bit collision); different keys
 /// may still have equal planes. `line` should reach back at least eight positions or to the start of the game.
 pub fn position_key(line: &[Ply], fill: HistoryFill, reads: &HistoryRead) -> u64 {
     let Some(last) = line.last() else { return 0 };
     let us = last.position.turn();
-    // What is invented comes from the first position, all of which then counts.
+    // The filled history is made from the first position, all of which then counts.
     let is_invented = line.len() < reads.count;
     let (only_repeated, counts) = (reads.only_repeated, reads.counts);
     let reads = if is_invented {
@@ -183,8 +183,8 @@ pub fn position_key(line: &[Ply], fill: HistoryFill, reads: &HistoryRead) -> u64
         }
     }
     let mut context = u64::from(last.rule50()) | (seen.len() as u64) << 32 | (fill as u64) << 40;
-    // The en passant square of a position set up by hand undoes a pawn's move in the invented history, whether or not a
-    // capture is legal; and repetition keys do not know which rook may castle.
+    // The en passant square of a position from a FEN undoes a pawn move in the filled history, whether or not a
+    // capture is legal; and repetition keys do not include which rook may castle.
     if seen.len() < reads.count
         && let Some(square) = line[0].position.maybe_ep_square()
     {
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn history_counters_and_rights_all_count() {
         let keys = [
-            // The same board by two ways.
+            // The same board by two move orders.
             key(START, "g1f3 g8f6 b1c3"),
             key(START, "b1c3 g8f6 g1f3"),
             // Another rule-50 counter.
@@ -268,7 +268,7 @@ mod tests {
             // A repetition.
             key(START, "g1f3 g8f6 f3g1 f6g8"),
             key(START, ""),
-            // A double step that nobody can capture, undone in the invented history.
+            // A double step that nobody can capture, undone in the filled history.
             key(
                 "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq e3 0 1",
                 "",
@@ -338,7 +338,7 @@ mod tests {
         assert_ne!(repeated[1], other[1]);
     }
 
-    /// Short random games with few different moves, so that positions come about in several ways.
+    /// Short random games with few different moves, so that several move orders lead to the same positions.
     fn random_games(count: u64) -> impl Iterator<Item = History> {
         (0..count).map(|seed| {
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);

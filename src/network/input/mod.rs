@@ -1,7 +1,7 @@
-//! What networks see and how they answer. An [`Encoding`] says which planes and which policy vector a network has; a
+//! The inputs and outputs of networks. An [`Encoding`] says which planes and which policy vector a network has; a
 //! [`View`] adds what it reads of the history and which heads it has. Below them: from a line of play to lc0's planes
-//! ([`encoder`]), to AlphaZero's ([`alphazero`]), to the key under which a position is cached ([`key`]), and from lc0's policy vector to moves
-//! ([`policy_map`]).
+//! ([`encoder`]), to AlphaZero's ([`alphazero`]), to the key under which a position is cached ([`key`]), and from
+//! lc0's policy vector to moves ([`policy_map`]).
 
 pub mod alphazero;
 pub mod encoder;

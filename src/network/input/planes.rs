@@ -8,7 +8,7 @@ pub use crate::lc0::format::PLANES;
 /// Planes of one history step.
 pub(super) const PLANES_PER_STEP: usize = 13;
 
-/// Positions of the past, with the current one, that a network sees.
+/// Positions that a network sees: the current one and those before it.
 pub const HISTORY: usize = 8;
 
 /// The input of one position, still packed: 112 bit masks and the one plane that is not binary.
@@ -28,7 +28,7 @@ pub struct Planes {
 }
 
 impl Planes {
-    /// Planes on which nothing is set, White to move.
+    /// Empty planes, White to move.
     pub fn empty() -> Planes {
         Planes {
             masks: [0; PLANES],
@@ -44,7 +44,7 @@ impl Planes {
 pub struct PlaneLayout {
     /// Planes of a position.
     pub planes: usize,
-    /// Those of them whose squares hold a number that a position has for the whole plane, and not 1; ascending.
+    /// Those of them whose set squares hold a number instead of 1, the same on the whole plane; ascending.
     pub scalar_planes: &'static [usize],
 }
 
@@ -72,12 +72,12 @@ pub struct Inputs {
     orientations: Vec<Orientation>,
     /// Policy rows of the moves, one position after the other, in encodings that need them.
     rows: Vec<u16>,
-    /// Where each position's end.
+    /// Where the rows of each position end.
     row_ends: Vec<usize>,
 }
 
 impl Inputs {
-    /// So many positions of this layout on which nothing is set.
+    /// So many positions of this layout, all planes empty.
     pub fn empty(layout: PlaneLayout, positions: usize) -> Inputs {
         Inputs {
             masks: vec![0; positions * layout.planes],
@@ -88,7 +88,7 @@ impl Inputs {
         }
     }
 
-    /// Forgets all positions, keeps the memory.
+    /// Removes all positions, keeps the memory.
     pub fn clear(&mut self) {
         self.masks.clear();
         self.scalars.clear();
@@ -122,7 +122,7 @@ impl Inputs {
         &self.masks[index * layout.planes..(index + 1) * layout.planes]
     }
 
-    /// What the scalar planes of a position hold, whose encoding has this layout.
+    /// The numbers on the scalar planes of a position, whose encoding has this layout.
     pub fn scalars(&self, layout: PlaneLayout, index: usize) -> &[f32] {
         let count = layout.scalar_planes.len();
         &self.scalars[index * count..(index + 1) * count]
@@ -175,8 +175,8 @@ impl InputRows<'_> {
         self.count == 0
     }
 
-    /// Writes them as they are: for each position a byte for each rank of each plane, and the numbers of its scalar planes.
-    /// What lies beyond them in `masks` and `scalars` stays.
+    /// Writes them as they are: for each position a byte for each rank of each plane, and the numbers of its scalar
+    /// planes. The rest of `masks` and `scalars` stays as it is.
     pub fn write_packed(&self, masks: &mut [u8], scalars: &mut [f32]) {
         let (bytes, _) = masks.as_chunks_mut::<8>();
         for (mask, bytes) in self.masks.iter().zip(bytes) {
@@ -187,7 +187,7 @@ impl InputRows<'_> {
         }
     }
 
-    /// Writes them as floats, position by position; what `floats` holds beyond them stays.
+    /// Writes them as floats, position by position; the rest of `floats` stays as it is.
     pub fn write(&self, floats: &mut [f32]) {
         let (planes, scalars) = (self.layout.planes, self.layout.scalar_planes.len());
         let rows = floats.chunks_exact_mut(self.layout.floats());

@@ -13,7 +13,7 @@ use crate::chess::PackedMove;
 pub use crate::lc0::policy_list::POLICY_SIZE;
 
 const PLAIN: usize = 1792;
-/// For pairs of squares that no move connects: the index of a1b1, harmless because no legal move asks for it.
+/// For pairs of squares that no move connects: the index of a1b1, harmless because no legal move uses it.
 static INDEX: [u16; 4096] = index_table();
 static MOVES: [u16; POLICY_SIZE] = move_table();
 

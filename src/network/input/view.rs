@@ -1,4 +1,4 @@
-//! What an evaluator sees of a position: everything about it that its answer depends on.
+//! What an evaluator sees of a position: everything that its evaluation depends on.
 
 use super::{
     encoding::Encoding,
@@ -10,14 +10,14 @@ use crate::{
     options::HistoryFill,
 };
 
-/// An evaluator's view of a position, said once by whoever computes and shared by all that stand in front of it.
+/// An evaluator's view of a position: that of the backend, also for what combines or caches backends.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
     /// The input planes and the policy vector; `None` if the evaluator needs no more than the position's key.
     pub encoding: Option<Encoding>,
-    /// What is invented before the first position.
+    /// How the history before the first position is filled.
     pub fill: HistoryFill,
-    /// What is read of the history.
+    /// The part of the history that is read.
     pub reads: HistoryRead,
     /// Whether positions are seen with the colours exchanged.
     pub swap_colors: bool,
