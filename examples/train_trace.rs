@@ -14,7 +14,7 @@ use scorn::sparse::{
     simd::Level,
 };
 use scorn::train::{
-    adam::{Moments, Stride},
+    adam::{AdamWStep, Moments},
     step::{self, Chunk, Losses, Scales, ValueLoss, ValueTarget, Workspace},
 };
 use serde_json::{Value, json};
@@ -65,12 +65,12 @@ fn main() -> Result<()> {
             gradient,
             &mut workspace,
         ));
-        let stride = Stride {
+        let step = AdamWStep {
             rate: RATE,
             weight_decay: WEIGHT_DECAY,
-            step: number,
+            number,
         };
-        state.update(level, &sections, &mut gradients, stride);
+        state.update(level, &sections, &mut gradients, step);
     }
     fs::write(folder.join("end.f32"), bytes(&state.weights))?;
     let text = description(&sections, is_squared, scales, &chunk, &losses);

@@ -21,10 +21,10 @@ use crate::train::step::ValueLoss;
 use crate::train::targets::ResultShare;
 use crate::train::{self, TrainingSettings, measure_file};
 
-/// No sparse network is larger, in bytes.
+/// Limit of the size of a sparse network's file, in bytes.
 const LARGEST_NETWORK: u64 = 1 << 30;
 
-/// Train sparse networks on the CPU, from the records of `dataset` and the positions of `selfplay`
+/// Train sparse networks on the CPU from record files of `dataset` and positions of `selfplay`
 #[derive(Args, Debug)]
 pub struct TrainArgs {
     #[command(subcommand)]
@@ -33,15 +33,15 @@ pub struct TrainArgs {
 
 #[derive(Subcommand, Debug)]
 enum TrainCommand {
-    /// Train, or go on training: the same command continues from the folder's checkpoint
+    /// Start a training run, or continue it from the checkpoint in its folder
     Run(RunArgs),
-    /// Write a checkpoint to train from: random weights, or those of a sparse network
+    /// Write an initial checkpoint with random weights or with those of a sparse network
     Start(StartArgs),
-    /// Measure a checkpoint on the held-out positions of record files, or any of self-play's files
+    /// Test a checkpoint on the held-out positions of record files, or on any positions of self-play files
     Measure(MeasureArgs),
-    /// Write the network of a checkpoint, an ONNX file
+    /// Export the network of a checkpoint as an ONNX file
     Export(ExportArgs),
-    /// Write the batches of a run to standard output, for a trainer on a GPU (networks/training/README.md)
+    /// Write training batches to standard output for the PyTorch trainers (networks/training/README.md)
     Batches(BatchesArgs),
 }
 
@@ -52,10 +52,10 @@ struct RunArgs {
     folder: PathBuf,
     #[command(flatten)]
     mixture: MixtureArgs,
-    /// A record file whose held-out positions to measure on (of self-play's files, any); repeat for others
+    /// Record file whose held-out positions the network is tested on (of a self-play file, any positions); repeatable
     #[arg(long, value_name = "FILE")]
     test: Vec<PathBuf>,
-    /// Held-out positions of each file
+    /// Maximum number of test positions from each file
     #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = count::<usize>())]
     test_positions: usize,
     #[arg(long, value_name = "N", help = sized("Columns of the policy's first layer, a multiple of 64", Shape::default().policy, "the checkpoint"))]
@@ -64,24 +64,24 @@ struct RunArgs {
     value_width: Option<usize>,
     #[arg(long, value_name = "N", help = sized("Units of the value's hidden layers", Shape::default().hidden, "the checkpoint"))]
     hidden: Option<usize>,
-    #[arg(long, value_name = "N", help = sized("Stages of the game, by the number of pieces, with hidden layers of their own", Shape::default().stages, "the checkpoint"))]
+    #[arg(long, value_name = "N", help = sized("Sets of hidden layers, chosen by the number of pieces", Shape::default().stages, "the checkpoint"))]
     stages: Option<usize>,
-    /// Positions that a thread takes at a time
+    /// Positions that a thread processes at a time
     #[arg(long, default_value_t = 512, value_name = "N", value_parser = count::<usize>())]
     chunk: usize,
     /// Learning rate
     #[arg(long, default_value_t = 1e-3, value_name = "X", value_parser = positive)]
     rate: f64,
-    /// Steps over which the rate rises from 0
+    /// Steps over which the learning rate rises from 0
     #[arg(long, default_value_t = 200, value_name = "N")]
     warmup: u64,
-    /// What weights lose in a step that uses them, as a share of themselves, times the rate: more, and less is learned by heart
+    /// Weight decay of the weights that a batch uses, multiplied by the learning rate; higher values reduce overfitting
     #[arg(long, default_value_t = WEIGHT_DECAY, value_name = "X", value_parser = at_least_0)]
     weight_decay: f64,
-    /// Stop at this step
+    /// Step at which the run ends [default: no limit]
     #[arg(long, default_value_t = u64::MAX, hide_default_value = true, value_name = "N")]
     steps: u64,
-    /// Stop after so many minutes (of the decay, if it is one)
+    /// Minutes after which the run ends, counted from the start of the decay if it is one [default: no limit]
     #[arg(
         long,
         default_value_t = train::ENDLESS,
@@ -90,23 +90,23 @@ struct RunArgs {
         value_parser = positive
     )]
     minutes: f64,
-    /// Start from this checkpoint, in a folder of its own, and let the rate fall to 0, over --steps or --minutes
+    /// Checkpoint to copy for a decay run, whose learning rate falls to 0 over --steps or --minutes; use a separate --folder
     #[arg(long, value_name = "CHECKPOINT")]
     decay: Option<PathBuf>,
-    /// What is lost by a wrong value: the cross-entropy of win, draw and loss, or the squared error of W - L, as AlphaZero has it
-    /// (which says nothing about draws)
+    /// Value loss: the cross-entropy of win, draw and loss, or the squared error of W - L as in AlphaZero, which does not
+    /// train the draw probability
     #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
     value_loss: ValueLoss,
-    /// Weight of the plies left beside the value
+    /// Weight of the plies-left loss relative to the value loss
     #[arg(long, default_value_t = 0.02, value_name = "X", value_parser = at_least_0)]
     plies_weight: f64,
-    /// Each thread takes the same positions every time: the same number of threads gives the same network, a little later
+    /// Give each thread the same positions in every run, so that the result is reproducible; slightly slower
     #[arg(long)]
     fixed_order: bool,
     /// Steps between checkpoints
     #[arg(long, default_value_t = 500, value_name = "N", value_parser = count::<u64>())]
     save_every: u64,
-    /// Steps between measurements
+    /// Steps between tests on held-out positions
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = count::<u64>())]
     test_every: u64,
     /// Steps between lines of the log
@@ -114,29 +114,29 @@ struct RunArgs {
     log_every: u64,
 }
 
-/// What is drawn, and what of it is learned.
+/// Options of the training data.
 #[derive(Args, Debug)]
 struct MixtureArgs {
-    /// A record file (of dataset, or positions-*.vis of selfplay) to learn from and its share; repeat for others
+    /// Training data: a record file of dataset or a positions-*.vis file of selfplay, and its share of every batch; repeatable
     #[arg(long, required = true, value_name = "FILE:SHARE")]
     data: Vec<MixPart>,
-    /// Positions a step
+    /// Positions per step
     #[arg(long, default_value_t = 4096, value_name = "N", value_parser = count::<usize>())]
     batch: usize,
     /// Weight of a game's result where a position has no score
     #[arg(long, default_value_t = 0.1, value_name = "X", value_parser = share)]
     result_weight: f64,
-    /// For positions of self-play: share of the game's result in the value's target beside what the search found, or the
-    /// shares at the game's first position and at its end, between which it goes in a straight line
+    /// Share of the game's result in the value target of self-play positions; the rest is the value of the search. Two
+    /// numbers are the shares at the first and at the last position of a game, linear in between
     #[arg(long, default_value = "1", value_name = "X[,Y]")]
     result_share: ResultShare,
-    /// What to learn: policy and value are networks of their own, the one that is not named stays as it is
+    /// Network to train: policy and value are separate networks, and the other one stays unchanged
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     only: NetworkPart,
-    /// Seed of the weights and of what is drawn
+    /// Seed of random weights and of the choice of positions
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Threads
+    /// Number of threads
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = count::<usize>())]
     threads: usize,
 }
@@ -145,35 +145,35 @@ struct MixtureArgs {
 struct BatchesArgs {
     #[command(flatten)]
     mixture: MixtureArgs,
-    /// The step to begin with
+    /// First step
     #[arg(long, default_value_t = 0, value_name = "N")]
     from: u64,
-    /// How many steps
+    /// Number of steps [default: no limit]
     #[arg(long, default_value_t = u64::MAX, hide_default_value = true, value_name = "N")]
     steps: u64,
 }
 
 #[derive(Args, Debug)]
 struct StartArgs {
-    /// The checkpoint to write
+    /// Checkpoint to write
     out: PathBuf,
-    /// Replace the file if it is there
+    /// Replace the file if it exists
     #[arg(long)]
     force: bool,
-    /// The sparse network (an ONNX file) whose weights to take; without it they are random. Wider layers and more stages
-    /// keep what it knows: the new network says the same at first
+    /// Sparse network (an ONNX file) whose weights are copied [default: random weights]. With wider layers or more stages,
+    /// the new network has the same outputs until it is trained
     #[arg(long, value_name = "FILE")]
     network: Option<PathBuf>,
-    /// What to begin with random weights all the same
-    #[arg(long, value_name = "PART", requires = "network")]
-    forget: Option<NetworkPart>,
+    /// Part of the network to initialise at random instead
+    #[arg(long, alias = "forget", value_name = "PART", requires = "network")]
+    reinit: Option<NetworkPart>,
     #[arg(long, value_name = "N", help = sized("Columns of the policy's first layer, a multiple of 64", Shape::default().policy, "the network"))]
     policy_width: Option<usize>,
     #[arg(long, value_name = "N", help = sized("Columns of the value's first layer, a multiple of 64", Shape::default().value, "the network"))]
     value_width: Option<usize>,
     #[arg(long, value_name = "N", help = sized("Units of the value's hidden layers", Shape::default().hidden, "the network"))]
     hidden: Option<usize>,
-    #[arg(long, value_name = "N", help = sized("Stages of the game, by the number of pieces, with hidden layers of their own", Shape::default().stages, "the network"))]
+    #[arg(long, value_name = "N", help = sized("Sets of hidden layers, chosen by the number of pieces", Shape::default().stages, "the network"))]
     stages: Option<usize>,
     /// Seed of random weights
     #[arg(long, default_value_t = 1, value_name = "N")]
@@ -182,38 +182,38 @@ struct StartArgs {
 
 #[derive(Args, Debug)]
 struct MeasureArgs {
-    /// The checkpoint
+    /// Checkpoint to test
     checkpoint: PathBuf,
     /// Record files
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Held-out positions of each file
+    /// Maximum number of test positions from each file
     #[arg(long, default_value_t = 50_000, value_name = "N", value_parser = count::<usize>())]
     count: usize,
-    /// As for train run
+    /// Share of the game's result in the value target of self-play positions, as in train run
     #[arg(long, default_value = "1", value_name = "X[,Y]")]
     result_share: ResultShare,
 }
 
 #[derive(Args, Debug)]
 struct ExportArgs {
-    /// The checkpoint
+    /// Checkpoint to export
     checkpoint: PathBuf,
-    /// The file to write
+    /// ONNX file to write
     out: PathBuf,
-    /// Replace the file if it is there
+    /// Replace the file if it exists
     #[arg(long)]
     force: bool,
-    /// The network's name, for its metadata
+    /// Name of the network, for its metadata
     #[arg(long, default_value = "")]
     name: String,
-    /// What it was trained on, for its metadata
+    /// Description of the training data, for the metadata
     #[arg(long, default_value = "")]
     data: String,
-    /// Its licence, for its metadata
+    /// Licence of the network, for its metadata
     #[arg(long, default_value = "")]
     license: String,
-    /// What it asks for, as in "CPuct=2;PolicyTemperature=1.5": constants of the search that suit it
+    /// Search options that the network recommends, for example "CPuct=2;PolicyTemperature=1.5"
     #[arg(long, default_value = "")]
     options: String,
 }
@@ -221,11 +221,11 @@ struct ExportArgs {
 /// Runs one of the subcommands.
 ///
 /// # Errors
-/// What they say.
+/// When the subcommand fails.
 pub fn run(args: &TrainArgs) -> Result<()> {
     match &args.command {
         TrainCommand::Run(args) => {
-            // A log that nobody reads is no reason to stop training.
+            // Training continues when standard output is closed.
             train::run(&settings(args), &mut |line| {
                 let _ = std::io::Write::write_fmt(&mut std::io::stdout(), format_args!("{line}\n"));
             })?;
@@ -239,7 +239,7 @@ pub fn run(args: &TrainArgs) -> Result<()> {
                         print_line!("{}: {}", path.display(), quality.floating);
                         print_line!("{}: {} in integers", path.display(), quality.integers);
                     }
-                    None => print_line!("{}: no position is held out", path.display()),
+                    None => print_line!("{}: no held-out positions", path.display()),
                 }
             }
         }
@@ -264,7 +264,7 @@ fn start(args: &StartArgs) -> Result<()> {
                 value: args.value_width,
                 hidden: args.hidden,
                 stages: args.stages,
-                forget: args.forget,
+                reinit: args.reinit,
             };
             start_from(&bytes, changes, args.seed).with_context(|| format!("{}", path.display()))?
         }
@@ -308,25 +308,25 @@ fn export(args: &ExportArgs) -> Result<()> {
     Ok(())
 }
 
-/// The help of a size that only a new network has.
+/// Help text of a network size, with its default.
 fn sized(help: &str, default: usize, otherwise: &str) -> String {
     format!("{help} [default: {default}, or as {otherwise}]")
 }
 
-/// The sizes that are asked for, if any is; those that are not are the usual ones.
+/// The requested sizes, or `None` if there are none; sizes that are not given have their defaults.
 fn sizes(
     policy: Option<usize>,
     value: Option<usize>,
     hidden: Option<usize>,
     stages: Option<usize>,
 ) -> Option<Shape> {
-    let usual = Shape::default();
+    let default = Shape::default();
     let given = [policy, value, hidden, stages];
     given.iter().any(Option::is_some).then(|| Shape {
-        policy: policy.unwrap_or(usual.policy),
-        value: value.unwrap_or(usual.value),
-        hidden: hidden.unwrap_or(usual.hidden),
-        stages: stages.unwrap_or(usual.stages),
+        policy: policy.unwrap_or(default.policy),
+        value: value.unwrap_or(default.value),
+        hidden: hidden.unwrap_or(default.hidden),
+        stages: stages.unwrap_or(default.stages),
     })
 }
 
@@ -336,7 +336,7 @@ fn mixture_settings(args: &MixtureArgs) -> MixtureSettings {
         seed: args.seed,
         result_weight: args.result_weight,
         result_share: args.result_share,
-        subject: args.only,
+        trained_part: args.only,
     }
 }
 

@@ -21,7 +21,7 @@ use prost::{Message, bytes::Bytes};
 use thiserror::Error;
 
 use super::features::{FIRST_INPUTS, INPUTS, PIECE_INPUTS, PLANES};
-use super::infer::{self, First, IntegerNetwork, LARGEST_BIAS, ValueTail};
+use super::infer::{self, First, IntegerNetwork, IntegerValueHead, LARGEST_BIAS};
 use super::moves::ROWS;
 use super::network::{
     ACTIVATION_ONE, OUTPUTS, PLIES_UNIT, PRODUCT_ONE, PRODUCT_SHIFT, Shape, WEIGHT_ONE,
@@ -107,7 +107,13 @@ pub fn write(network: &IntegerNetwork, metadata: &[(&str, &str)]) -> Vec<u8> {
     let sums = g.matmul("/policy/sums", &products, &rows);
     let policy = g.add(POLICY, &sums, &biases);
     let products = first(g, "/value", &input, &network.value);
-    let outputs = tail(g, &input, &products, &network.tail, network.value.width / 2);
+    let outputs = value_head(
+        g,
+        &input,
+        &products,
+        &network.value_head,
+        network.value.width / 2,
+    );
     let wdl = g.slice("/value/wdl", &outputs, &[(1, 0, 3)]);
     let wdl = g.softmax(WDL, &wdl);
     let plies = g.slice("/value/plies", &outputs, &[(1, 3, 4)]);
@@ -162,18 +168,18 @@ fn first(g: &mut Graph, name: &str, input: &GraphValue, layer: &First) -> GraphV
 }
 
 /// The value network behind its products: logits of win, draw, loss, and plies in their unit.
-fn tail(
+fn value_head(
     g: &mut Graph,
     input: &GraphValue,
     products: &GraphValue,
-    tail: &ValueTail,
+    head: &IntegerValueHead,
     half: usize,
 ) -> GraphValue {
-    let (stages, units) = (tail.stages, tail.units);
+    let (stages, units) = (head.stages, head.units);
     let all = stages * units;
     let stage = &(stages > 1).then(|| (stages, stage(g, input, stages)));
-    let hidden = weights(g, "/value/hidden", &[all, half], &tail.hidden);
-    let biases: Vec<f32> = tail
+    let hidden = weights(g, "/value/hidden", &[all, half], &head.hidden);
+    let biases: Vec<f32> = head
         .hidden_bias
         .iter()
         .map(|&sum| sum as f32 / SUM_ONE)
@@ -186,20 +192,20 @@ fn tail(
         (&hidden, &biases, units),
         stage,
     );
-    let first = square_clipped(g, "/value/first", &first);
-    let second = side_by_side(&tail.second, stages, units);
+    let first = squared_crelu(g, "/value/first", &first);
+    let second = side_by_side(&head.second, stages, units);
     let second = g.floats("/value/second/weights", &[units, all], &second);
-    let biases = g.floats("/value/second/bias", &[all], &tail.second_bias);
+    let biases = g.floats("/value/second/bias", &[all], &head.second_bias);
     let second = dense(g, "/value/second", &first, (&second, &biases, units), stage);
-    let second = square_clipped(g, "/value/second", &second);
-    let (out, outputs) = (side_by_side(&tail.out, stages, OUTPUTS), stages * OUTPUTS);
+    let second = squared_crelu(g, "/value/second", &second);
+    let (out, outputs) = (side_by_side(&head.out, stages, OUTPUTS), stages * OUTPUTS);
     let out = g.floats("/value/out/weights", &[units, outputs], &out);
-    let biases = g.floats("/value/out/bias", &[outputs], tail.out_bias.as_flattened());
+    let biases = g.floats("/value/out/bias", &[outputs], head.out_bias.as_flattened());
     let out = dense(g, "/value/out", &second, (&out, &biases, OUTPUTS), stage);
     let direct = g.floats(
         "/value/direct/weights",
         &[INPUTS, OUTPUTS],
-        &tail.direct_weights(),
+        &head.direct_weights(),
     );
     let direct = g.matmul("/value/direct", input, &direct);
     g.add("/value/outputs", &out, &direct)
@@ -268,7 +274,7 @@ fn dense(
 }
 
 /// The squares of sums, clipped to 0..1 before.
-fn square_clipped(g: &mut Graph, name: &str, sums: &GraphValue) -> GraphValue {
+fn squared_crelu(g: &mut Graph, name: &str, sums: &GraphValue) -> GraphValue {
     let clipped = g.clip(&format!("{name}/clipped"), sums, 0.0, 1.0);
     g.mul(&format!("{name}/squares"), &clipped, &clipped)
 }
@@ -374,7 +380,7 @@ fn read_with_metadata(bytes: &[u8]) -> Result<(IntegerNetwork, Metadata), FileEr
     let network = IntegerNetwork {
         rows: tensors.bytes("/policy/rows/weights", &[ROWS, shape.policy / 2])?,
         rows_bias: sums(&tensors.floats("/policy/rows/bias", &[ROWS])?),
-        tail: ValueTail {
+        value_head: IntegerValueHead {
             stages,
             units,
             hidden: tensors.bytes("/value/hidden/weights", &[all, shape.value / 2])?,
@@ -556,7 +562,7 @@ mod tests {
         for layer in [&mut network.policy, &mut network.value] {
             layer.weights[FIRST_INPUTS * layer.width..].fill(0);
         }
-        network.tail.direct[FIRST_INPUTS..].fill([0; OUTPUTS]);
+        network.value_head.direct[FIRST_INPUTS..].fill([0; OUTPUTS]);
         let mut model = ModelProto::decode(&write(&network, &[("name", "old")])[..]).unwrap();
         model.metadata_props[0].value = Some("sparse-1".into());
         for bytes in &mut model.graph.as_mut().unwrap().initializer {

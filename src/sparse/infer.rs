@@ -41,7 +41,7 @@ pub struct First {
 
 /// The value network behind its first layer, for each stage of the game.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ValueTail {
+pub struct IntegerValueHead {
     /// Stages of the game.
     pub stages: usize,
     /// Units of the hidden layers of a stage.
@@ -74,7 +74,7 @@ pub struct IntegerNetwork {
     /// The value's first layer.
     pub value: First,
     /// What follows it.
-    pub tail: ValueTail,
+    pub value_head: IntegerValueHead,
 }
 
 /// What the value network says: probabilities for the side to move, and plies.
@@ -119,7 +119,7 @@ impl IntegerNetwork {
                 .map(|&bias| to_sum(bias))
                 .collect(),
             value: first(shape.value, part(&s.value_in), part(&s.value_bias)),
-            tail: ValueTail {
+            value_head: IntegerValueHead {
                 stages: shape.stages,
                 units,
                 hidden: hidden.flat_map(transposed).collect(),
@@ -165,23 +165,23 @@ impl IntegerNetwork {
         for (at, &bias) in self.rows_bias.iter().enumerate() {
             set(&s.rows_bias, at, bias as f32 / SUM_ONE);
         }
-        let tail = &self.tail;
+        let head = &self.value_head;
         let half = self.value.width / 2;
-        let of_stage = tail.units * half;
-        for (at, &weight) in tail.hidden.iter().enumerate() {
+        let of_stage = head.units * half;
+        for (at, &weight) in head.hidden.iter().enumerate() {
             let (stage, at) = (at / of_stage, at % of_stage);
-            let place = stage * of_stage + at % half * tail.units + at / half;
+            let place = stage * of_stage + at % half * head.units + at / half;
             set(&s.hidden, place, f32::from(weight) / WEIGHT_ONE as f32);
         }
-        for (at, &bias) in tail.hidden_bias.iter().enumerate() {
+        for (at, &bias) in head.hidden_bias.iter().enumerate() {
             set(&s.hidden_bias, at, bias as f32 / SUM_ONE);
         }
         for (section, values) in [
-            (&s.second, &tail.second[..]),
-            (&s.second_bias, &tail.second_bias),
-            (&s.out, &tail.out),
-            (&s.out_bias, tail.out_bias.as_flattened()),
-            (&s.direct, &tail.direct_weights()),
+            (&s.second, &head.second[..]),
+            (&s.second_bias, &head.second_bias),
+            (&s.out, &head.out),
+            (&s.out_bias, head.out_bias.as_flattened()),
+            (&s.direct, &head.direct_weights()),
         ] {
             weights[section.range.clone()].copy_from_slice(values);
         }
@@ -193,8 +193,8 @@ impl IntegerNetwork {
         Shape {
             policy: self.policy.width,
             value: self.value.width,
-            hidden: self.tail.units,
-            stages: self.tail.stages,
+            hidden: self.value_head.units,
+            stages: self.value_head.stages,
         }
     }
 
@@ -204,20 +204,20 @@ impl IntegerNetwork {
         let first = |layer: &First| {
             layer.weights.len() == INPUTS * layer.width && layer.bias.len() == layer.width
         };
-        let tail = &self.tail;
+        let head = &self.value_head;
         let units = shape.stages * shape.hidden;
         shape.is_valid()
             && first(&self.policy)
             && first(&self.value)
             && self.rows.len() == ROWS * shape.policy / 2
             && self.rows_bias.len() == ROWS
-            && tail.hidden.len() == units * shape.value / 2
-            && tail.hidden_bias.len() == units
-            && tail.second.len() == units * shape.hidden
-            && tail.second_bias.len() == units
-            && tail.out.len() == units * OUTPUTS
-            && tail.out_bias.len() == shape.stages
-            && tail.direct.len() == INPUTS
+            && head.hidden.len() == units * shape.value / 2
+            && head.hidden_bias.len() == units
+            && head.second.len() == units * shape.hidden
+            && head.second_bias.len() == units
+            && head.out.len() == units * OUTPUTS
+            && head.out_bias.len() == shape.stages
+            && head.direct.len() == INPUTS
     }
 
     /// The value of a position with these inputs.
@@ -248,7 +248,7 @@ impl IntegerNetwork {
     }
 }
 
-impl ValueTail {
+impl IntegerValueHead {
     /// `[input][output]`: the direct weights as floats, without loss.
     pub fn direct_weights(&self) -> Vec<f32> {
         let weights = self.direct.as_flattened().iter();
@@ -380,35 +380,35 @@ impl Kernel for ValueKernel<'_> {
 
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) -> ValueLayers {
-        let (tail, scratch) = (&self.network.tail, self.scratch);
+        let (head, scratch) = (&self.network.value_head, self.scratch);
         let layer = &self.network.value;
         layer.products(self.inputs, &mut scratch.sums, &mut scratch.products);
         let half = layer.width / 2;
         let products = &scratch.products[..half];
-        let (stage, units) = (stage(tail.stages, self.inputs), tail.units);
-        let hidden = &tail.hidden[stage * units * half..(stage + 1) * units * half];
+        let (stage, units) = (stage(head.stages, self.inputs), head.units);
+        let hidden = &head.hidden[stage * units * half..(stage + 1) * units * half];
         let of_stage = stage * units..(stage + 1) * units;
         scratch.first.clear();
-        let biases = &tail.hidden_bias[of_stage.clone()];
+        let biases = &head.hidden_bias[of_stage.clone()];
         for (bias, weights) in biases.iter().zip(hidden.chunks_exact(half)) {
             let sum = (bias + isa.dot(products, weights)) as f32 / SUM_ONE;
-            scratch.first.push(square_clipped(sum));
+            scratch.first.push(squared_crelu(sum));
         }
         scratch.second.clear();
         scratch
             .second
-            .extend_from_slice(&tail.second_bias[of_stage]);
-        let second = &tail.second[stage * units * units..(stage + 1) * units * units];
+            .extend_from_slice(&head.second_bias[of_stage]);
+        let second = &head.second[stage * units * units..(stage + 1) * units * units];
         add_product(&mut scratch.second, second, &scratch.first);
         for sum in &mut scratch.second {
-            *sum = square_clipped(*sum);
+            *sum = squared_crelu(*sum);
         }
-        let mut outputs = tail.out_bias[stage];
-        let out = &tail.out[stage * units * OUTPUTS..(stage + 1) * units * OUTPUTS];
+        let mut outputs = head.out_bias[stage];
+        let out = &head.out[stage * units * OUTPUTS..(stage + 1) * units * OUTPUTS];
         add_product(&mut outputs, out, &scratch.second);
         let mut direct = [0; OUTPUTS];
         for &input in self.inputs {
-            let row = &tail.direct[usize::from(input)];
+            let row = &head.direct[usize::from(input)];
             for (sum, weight) in direct.iter_mut().zip(row) {
                 *sum += weight;
             }
@@ -426,7 +426,7 @@ impl Kernel for ValueKernel<'_> {
 }
 
 #[inline(always)]
-fn square_clipped(sum: f32) -> f32 {
+fn squared_crelu(sum: f32) -> f32 {
     let clipped = sum.clamp(0.0, 1.0);
     clipped * clipped
 }

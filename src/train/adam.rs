@@ -1,7 +1,7 @@
-//! The optimizer: AdamW (Loshchilov and Hutter 2019) that leaves alone what a batch did not touch, and the average of the weights.
+//! The optimizer: AdamW (Loshchilov and Hutter 2019), skipping weights that a batch did not touch, and the averaged weights.
 //!
-//! Most rows of a sparse network have no gradient in a batch. Their moments would only decay; skipping them, sixteen weights at a
-//! time, saves most of the work and memory traffic. Weights are kept within what their integers can hold.
+//! Most rows of a sparse network have no gradient in a batch, so their moments would only decay. Skipping them, sixteen
+//! weights at a time, saves most of the work and memory traffic. Weights are clamped to the range of their integers.
 
 use crate::sparse::network::Sections;
 use crate::sparse::simd::{Isa, Kernel, Level};
@@ -11,37 +11,37 @@ const BETA1: f32 = 0.9;
 /// Decay of the second moment.
 const BETA2: f32 = 0.999;
 const EPSILON: f32 = 1e-8;
-/// What weights lose in a step, times the rate, if nobody says otherwise.
+/// Default weight decay, multiplied by the learning rate.
 pub const WEIGHT_DECAY: f64 = 0.01;
-/// Weights that are skipped or updated together.
+/// Number of weights that are skipped or updated together.
 const GROUP: usize = 16;
 
-/// How far a step goes.
+/// What one optimizer step needs besides the gradients.
 #[derive(Clone, Copy, Debug)]
-pub struct Stride {
+pub struct AdamWStep {
     /// The learning rate.
     pub rate: f32,
-    /// What weights that the batch touched lose, as a share of themselves, times the rate.
+    /// Decoupled weight decay of the weights that the batch touched, multiplied by the learning rate.
     pub weight_decay: f32,
-    /// The step's number, from 1 on.
-    pub step: u64,
+    /// The number of the step, counted from 1.
+    pub number: u64,
 }
 
-/// Weights and all that belongs to each of them.
+/// The weights with their optimizer moments and averages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moments {
     /// The weights.
     pub weights: Vec<f32>,
-    /// Mean of the gradient.
+    /// First moment: exponential mean of the gradient.
     pub first: Vec<f32>,
-    /// Mean of its square.
+    /// Second moment: exponential mean of its square.
     pub second: Vec<f32>,
     /// Exponential average of the weights.
     pub average: Vec<f32>,
 }
 
 impl Moments {
-    /// The start of a run.
+    /// The state at the start of a run: moments of 0, averages equal to the weights.
     pub fn new(weights: Vec<f32>) -> Moments {
         Moments {
             first: vec![0.0; weights.len()],
@@ -51,16 +51,16 @@ impl Moments {
         }
     }
 
-    /// One step with the sum of the gradients, which are 0 afterwards.
+    /// One optimizer step with the sum of the threads' gradients; sets the gradients to 0.
     pub fn update(
         &mut self,
         level: Level,
         sections: &Sections,
         gradients: &mut [Vec<f32>],
-        stride: Stride,
+        step: AdamWStep,
     ) {
-        let corrections = Corrections::at(stride.step);
-        // Each thread takes a part of every section. Sections are long; parts are whole groups.
+        let corrections = Corrections::at(step.number);
+        // Each thread updates a part of every section. Parts consist of whole groups.
         let threads = gradients.len();
         std::thread::scope(|scope| {
             let mut state = Parts {
@@ -82,7 +82,7 @@ impl Moments {
                     left -= parts.weights.len();
                     task.push(Update {
                         parts,
-                        stride,
+                        step,
                         limit: section.limit,
                         corrections,
                     });
@@ -99,7 +99,7 @@ impl Moments {
         });
     }
 
-    /// Moves the average towards the weights by a share.
+    /// Moves the averages towards the weights by this share of the difference.
     pub fn average_in(&mut self, level: Level, share: f32) {
         level.run(Average {
             average: &mut self.average,
@@ -109,7 +109,7 @@ impl Moments {
     }
 }
 
-/// Moments start at 0: these make up for it.
+/// Bias corrections: moments start at 0.
 #[derive(Clone, Copy)]
 struct Corrections {
     first: f32,
@@ -134,7 +134,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Takes the first `len` of everything.
+    /// Splits off the first `len` elements of each slice.
     fn split_off(&mut self, len: usize) -> Parts<'a> {
         let take = |slice: &mut &'a mut [f32]| {
             let (head, rest) = std::mem::take(slice).split_at_mut(len);
@@ -152,7 +152,7 @@ impl<'a> Parts<'a> {
 
 struct Update<'a> {
     parts: Parts<'a>,
-    stride: Stride,
+    step: AdamWStep,
     limit: f32,
     corrections: Corrections,
 }
@@ -177,8 +177,8 @@ impl Update<'_> {
     fn group<const N: usize>(&mut self, start: usize) {
         let mut gradient = [0.0; N];
         for part in &mut self.parts.gradients {
-            for (sum, slope) in gradient.iter_mut().zip(&part[start..start + N]) {
-                *sum += slope;
+            for (sum, value) in gradient.iter_mut().zip(&part[start..start + N]) {
+                *sum += value;
             }
         }
         if gradient == [0.0; N] {
@@ -190,13 +190,13 @@ impl Update<'_> {
         let weights = &mut self.parts.weights[start..start + N];
         let first = &mut self.parts.first[start..start + N];
         let second = &mut self.parts.second[start..start + N];
-        let Stride {
+        let AdamWStep {
             rate, weight_decay, ..
-        } = self.stride;
+        } = self.step;
         for at in 0..N {
-            let slope = gradient[at];
-            first[at] += (1.0 - BETA1) * (slope - first[at]);
-            second[at] += (1.0 - BETA2) * (slope * slope - second[at]);
+            let g = gradient[at];
+            first[at] += (1.0 - BETA1) * (g - first[at]);
+            second[at] += (1.0 - BETA2) * (g * g - second[at]);
             let spread = (second[at] * self.corrections.second).sqrt() + EPSILON;
             let step = first[at] * self.corrections.first / spread + weight_decay * weights[at];
             weights[at] = (weights[at] - rate * step).clamp(-self.limit, self.limit);

@@ -25,7 +25,7 @@ use anyhow::{Context, Result, ensure};
 use crossbeam::channel::{Receiver, Sender, bounded};
 use serde::{Deserialize, Serialize};
 
-use super::data::{Drawer, Mixture, MixtureSettings};
+use super::data::{Mixture, MixtureSettings, Sampler};
 use super::step::{Chunk, Lists};
 use crate::sparse::{features::INPUTS, moves::ROWS};
 
@@ -79,8 +79,8 @@ pub fn stream(settings: &BatchSettings, out: &mut dyn Write) -> Result<()> {
         "sizes must be positive"
     );
     let mixture = Mixture::new(settings.mixture.clone())?;
-    let drawers = (0..settings.threads).map(|_| mixture.drawer());
-    let drawers = drawers.collect::<Result<Vec<_>>>()?;
+    let samplers = (0..settings.threads).map(|_| mixture.sampler());
+    let samplers = samplers.collect::<Result<Vec<_>>>()?;
     let header = StreamHeader {
         format: FORMAT.into(),
         inputs: INPUTS,
@@ -89,13 +89,13 @@ pub fn stream(settings: &BatchSettings, out: &mut dyn Write) -> Result<()> {
         from: settings.from,
     };
     std::thread::scope(|scope| {
-        let receivers: Vec<_> = drawers
+        let receivers: Vec<_> = samplers
             .into_iter()
             .zip(0..)
-            .map(|(drawer, number)| {
+            .map(|(sampler, number)| {
                 let (sender, receiver) = bounded(AHEAD);
                 let mixture = &mixture;
-                scope.spawn(move || make(settings, mixture, drawer, number, &sender));
+                scope.spawn(move || make(settings, mixture, sampler, number, &sender));
                 receiver
             })
             .collect();
@@ -108,14 +108,14 @@ pub fn stream(settings: &BatchSettings, out: &mut dyn Write) -> Result<()> {
 fn make(
     settings: &BatchSettings,
     mixture: &Mixture,
-    mut drawer: Drawer,
+    mut sampler: Sampler,
     number: u64,
     sender: &Sender<Result<Vec<u8>>>,
 ) {
     let mut chunk = Chunk::default();
     for index in (number..settings.steps).step_by(settings.threads) {
         let step = (settings.from + index, 0);
-        let drawn = mixture.draw(&mut drawer, step, settings.batch, &mut chunk);
+        let drawn = mixture.draw(&mut sampler, step, settings.batch, &mut chunk);
         let is_last = drawn.is_err();
         if sender.send(drawn.map(|()| frame(&chunk))).is_err() || is_last {
             return;
@@ -202,7 +202,7 @@ mod tests {
                 seed: 3,
                 result_weight: 0.1,
                 result_share: ResultShare::default(),
-                subject: NetworkPart::Both,
+                trained_part: NetworkPart::Both,
             },
             batch: 20,
             from,
@@ -291,11 +291,11 @@ mod tests {
         let bytes = batches(&settings);
         let mut left = &bytes[..];
         let mixture = Mixture::new(settings.mixture.clone()).unwrap();
-        let mut drawer = mixture.drawer().unwrap();
+        let mut sampler = mixture.sampler().unwrap();
         let mut chunk = Chunk::default();
         for step in 0..settings.steps {
             mixture
-                .draw(&mut drawer, (step, 0), settings.batch, &mut chunk)
+                .draw(&mut sampler, (step, 0), settings.batch, &mut chunk)
                 .unwrap();
             assert_eq!(chunk.policy_inputs.len(), 20);
             assert_eq!(format!("{:?}", read(&mut left)), format!("{chunk:?}"));

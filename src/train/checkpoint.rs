@@ -1,6 +1,6 @@
-//! The state of a run on disk. A file appears under its name only when it is whole.
+//! The checkpoint file of a run. It is written beside the old one and renamed, so an incomplete file never replaces it.
 //!
-//! A line of JSON (`Header`), then the vectors of [`Moments`] as little-endian 32-bit floats.
+//! Format: a line of JSON (`CheckpointHeader`), then the vectors of [`Moments`] as little-endian 32-bit floats.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
@@ -12,35 +12,35 @@ use serde::{Deserialize, Serialize};
 use super::adam::Moments;
 use crate::{files::output::NewFile, sparse::network::Shape};
 
-/// The first word of a checkpoint's header.
+/// Format name in a checkpoint's header.
 const FORMAT: &str = "scorn-sparse-checkpoint-1";
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrainingProgress {
     /// Steps done.
     pub step: u64,
-    /// Positions seen.
+    /// Positions trained on, repetitions included.
     pub positions: u64,
     /// Seconds of training.
     pub seconds: f64,
-    /// The step at which the rate began to fall.
+    /// Step at which the decay of the learning rate began.
     pub decay_step: u64,
-    /// And the seconds then.
+    /// Seconds of training when it began.
     pub decay_seconds: f64,
-    /// Whether it is falling. Files of older versions say it by the step alone.
+    /// Whether the run is a decay. Older files have only a positive `decay_step`.
     #[serde(default)]
     pub is_decay: bool,
 }
 
 impl TrainingProgress {
     /// Whether the run is a decay.
-    pub fn is_of_a_decay(&self) -> bool {
+    pub fn is_decay_run(&self) -> bool {
         self.is_decay || self.decay_step > 0
     }
 }
 
-/// What a checkpoint says of itself.
+/// The first line of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct CheckpointHeader {
     format: String,
@@ -50,19 +50,19 @@ struct CheckpointHeader {
     progress: TrainingProgress,
 }
 
-/// A run, as saved.
+/// A saved run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checkpoint {
     /// The network's sizes.
     pub shape: Shape,
-    /// How far the run is.
+    /// Progress of the run.
     pub progress: TrainingProgress,
     /// Weights and moments.
     pub state: Moments,
 }
 
 impl Checkpoint {
-    /// Writes it.
+    /// Writes the checkpoint to `path`, replacing an existing one.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -70,7 +70,7 @@ impl Checkpoint {
         save(path, self.shape, self.progress, &self.state)
     }
 
-    /// Writes it to a new file that was begun under this name.
+    /// Writes the checkpoint to a file that was already created for `path`.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -78,20 +78,22 @@ impl Checkpoint {
         write(file, path, self.shape, self.progress, &self.state)
     }
 
-    /// Reads one.
+    /// Reads a checkpoint.
     ///
     /// # Errors
-    /// When it cannot be read, is none, or is of a network with other inputs.
+    /// When the file cannot be read, is not a checkpoint, is incomplete, or holds a network with other inputs.
     pub fn load(path: &Path) -> Result<Checkpoint> {
         let name = path.display();
         let (header, mut file) = open(path)?;
         let here = (super::INPUTS, super::ROWS);
         ensure!(
             (header.inputs, header.rows) == here && header.shape.is_valid(),
-            "{name} holds a network with other inputs or moves"
+            "{name} holds a network with other inputs or moves: it was written by an incompatible version"
         );
         let total = header.shape.sections().total;
-        let mut vector = || read(&mut file, total).with_context(|| format!("{name} is damaged"));
+        let mut vector = || {
+            read(&mut file, total).with_context(|| format!("{name} is damaged: incomplete weights"))
+        };
         let state = Moments {
             weights: vector()?,
             first: vector()?,
@@ -106,10 +108,10 @@ impl Checkpoint {
     }
 }
 
-/// How far the run of a checkpoint is, without its weights.
+/// Reads the progress of a checkpoint without its weights.
 ///
 /// # Errors
-/// When it cannot be read or is none.
+/// When the file cannot be read or is not a checkpoint.
 pub fn progress(path: &Path) -> Result<TrainingProgress> {
     open(path).map(|(header, _)| header.progress)
 }
@@ -122,12 +124,12 @@ fn open(path: &Path) -> Result<(CheckpointHeader, BufReader<File>)> {
     let mut line = Vec::new();
     (&mut file).take(4096).read_until(b'\n', &mut line)?;
     let header: CheckpointHeader =
-        serde_json::from_slice(&line).with_context(|| format!("{name} is no checkpoint"))?;
-    ensure!(header.format == FORMAT, "{name} is no checkpoint");
+        serde_json::from_slice(&line).with_context(|| format!("{name} is not a checkpoint"))?;
+    ensure!(header.format == FORMAT, "{name} is not a checkpoint");
     Ok((header, file))
 }
 
-/// Writes a checkpoint, in the place of the one before.
+/// Writes a checkpoint to `path`, replacing an existing one.
 ///
 /// # Errors
 /// When the file cannot be written.
@@ -178,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_checkpoint_survives_the_disk_and_damage_is_found() {
+    fn a_checkpoint_is_read_back_unchanged_and_damage_is_an_error() {
         let shape = Shape {
             policy: 64,
             value: 64,
@@ -210,6 +212,6 @@ mod tests {
         assert!(error.contains("is damaged"), "{error}");
         std::fs::write(&path, b"something else").unwrap();
         let error = format!("{:#}", Checkpoint::load(&path).unwrap_err());
-        assert!(error.contains("is no checkpoint"), "{error}");
+        assert!(error.contains("is not a checkpoint"), "{error}");
     }
 }

@@ -82,12 +82,12 @@ pub struct MixtureSettings {
     /// Share of the result beside what the search found, for positions of self-play.
     pub result_share: ResultShare,
     /// What is learned; the other network stays as it is.
-    pub subject: NetworkPart,
+    pub trained_part: NetworkPart,
 }
 
 /// Why a position that was drawn is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Unfit {
+enum SkipReason {
     HeldOut,
     Book,
     Unlabelled,
@@ -95,16 +95,16 @@ enum Unfit {
     Impossible,
 }
 
-impl Unfit {
-    fn told(self) -> &'static str {
+impl SkipReason {
+    fn description(self) -> &'static str {
         match self {
-            Unfit::HeldOut => "held out",
-            Unfit::Book => "a book's, without evaluations",
-            Unfit::Unlabelled => {
+            SkipReason::HeldOut => "held out",
+            SkipReason::Book => "a book's, without evaluations",
+            SkipReason::Unlabelled => {
                 "without the moves or scores to learn (scorn dataset label finds them)"
             }
-            Unfit::ResultAlone => "with a result alone, which counts little (--result-weight)",
-            Unfit::Impossible => "impossible, so the file is damaged",
+            SkipReason::ResultAlone => "with a result alone, which counts little (--result-weight)",
+            SkipReason::Impossible => "impossible, so the file is damaged",
         }
     }
 }
@@ -123,7 +123,7 @@ pub struct Mixture {
 
 /// What a thread needs to draw from a mixture: its own file handles.
 #[derive(Debug)]
-pub struct Drawer {
+pub struct Sampler {
     files: Vec<PositionFile>,
 }
 
@@ -230,13 +230,13 @@ impl Mixture {
     ///
     /// # Errors
     /// When a file cannot be opened.
-    pub fn drawer(&self) -> Result<Drawer> {
+    pub fn sampler(&self) -> Result<Sampler> {
         let files = self
             .settings
             .data
             .iter()
             .map(|part| PositionFile::open(&part.path));
-        Ok(Drawer {
+        Ok(Sampler {
             files: files.collect::<Result<_>>()?,
         })
     }
@@ -247,7 +247,7 @@ impl Mixture {
     /// When a file cannot be read, or nearly nothing in it is fit to learn from.
     pub fn draw(
         &self,
-        drawer: &mut Drawer,
+        sampler: &mut Sampler,
         (step, index): (u64, u64),
         size: usize,
         chunk: &mut Chunk,
@@ -255,23 +255,23 @@ impl Mixture {
         let mut rng = generator(self.settings.seed, step, index);
         chunk.clear();
         for (part, wanted) in self.sizes(size, &mut rng).into_iter().enumerate() {
-            let (mut left, mut unfit) = (wanted, BTreeMap::new());
+            let (mut left, mut skipped) = (wanted, BTreeMap::new());
             for _ in 0..1000 + 100 * wanted {
                 if left == 0 {
                     break;
                 }
-                match self.draw_one(drawer, part, &mut rng, chunk)? {
+                match self.draw_one(sampler, part, &mut rng, chunk)? {
                     Ok(()) => left -= 1,
-                    Err(reason) => *unfit.entry(reason).or_insert(0_u64) += 1,
+                    Err(reason) => *skipped.entry(reason).or_insert(0_u64) += 1,
                 }
             }
             if left > 0 {
                 let path = self.settings.data[part].path.display();
-                let told = unfit
+                let reasons = skipped
                     .iter()
-                    .map(|(reason, n)| format!("{n} {}", reason.told()));
-                let told = told.collect::<Vec<_>>().join(", ");
-                bail!("{path}: nothing to train on; of the positions drawn were {told}");
+                    .map(|(reason, n)| format!("{n} {}", reason.description()));
+                let reasons = reasons.collect::<Vec<_>>().join(", ");
+                bail!("{path}: nothing to train on; of the positions drawn were {reasons}");
             }
         }
         Ok(())
@@ -280,25 +280,25 @@ impl Mixture {
     /// Draws one position from a file and adds it, if it is fit to learn from.
     fn draw_one(
         &self,
-        drawer: &mut Drawer,
+        sampler: &mut Sampler,
         part: usize,
         rng: &mut SmallRng,
         chunk: &mut Chunk,
-    ) -> Result<Result<(), Unfit>> {
+    ) -> Result<Result<(), SkipReason>> {
         let at = rng.random_range(0..self.counts[part]);
-        let drawn = drawer.files[part].get(at)?;
+        let drawn = sampler.files[part].get(at)?;
         if drawn.record().held_out() {
-            return Ok(Err(Unfit::HeldOut));
+            return Ok(Err(SkipReason::HeldOut));
         }
         let added = match &drawn {
             DrawnPosition::Record(record) => self.add(record, rng, chunk),
             DrawnPosition::Searched(searched) => {
                 let share = self.settings.result_share;
                 let share = share.of(&searched.record, &self.lengths[part]);
-                add_searched(searched, share, self.settings.subject, chunk)
+                add_searched(searched, share, self.settings.trained_part, chunk)
             }
         };
-        if added == Err(Unfit::Impossible) {
+        if added == Err(SkipReason::Impossible) {
             self.impossible.fetch_add(1, Ordering::Relaxed);
         }
         Ok(added)
@@ -321,17 +321,23 @@ impl Mixture {
     }
 
     /// Adds a record to a chunk, if it is good for something.
-    fn add(&self, record: &Record, rng: &mut SmallRng, chunk: &mut Chunk) -> Result<(), Unfit> {
-        let subject = self.settings.subject;
+    fn add(
+        &self,
+        record: &Record,
+        rng: &mut SmallRng,
+        chunk: &mut Chunk,
+    ) -> Result<(), SkipReason> {
+        let trained_part = self.settings.trained_part;
         // A result alone is a noisy target: instead of counting each a little, few of them are taken.
         let with_value = record.score != NO_SCORE || rng.random_bool(self.settings.result_weight);
-        let value = (with_value && subject != NetworkPart::Policy)
+        let value = (with_value && trained_part != NetworkPart::Policy)
             .then(|| targets::value(record, 1.0, false))
             .flatten();
-        let added = add(record, value, subject != NetworkPart::Value, chunk);
-        let is_lot = !with_value && subject != NetworkPart::Policy && record.result != NO_RESULT;
+        let added = add(record, value, trained_part != NetworkPart::Value, chunk);
+        let is_lot =
+            !with_value && trained_part != NetworkPart::Policy && record.result != NO_RESULT;
         match added {
-            Err(Unfit::Unlabelled) if is_lot => Err(Unfit::ResultAlone),
+            Err(SkipReason::Unlabelled) if is_lot => Err(SkipReason::ResultAlone),
             other => other,
         }
     }
@@ -343,14 +349,14 @@ fn add(
     value: Option<super::step::ValueTarget>,
     with_policy: bool,
     chunk: &mut Chunk,
-) -> Result<(), Unfit> {
+) -> Result<(), SkipReason> {
     if !targets::is_useful(record) {
-        return Err(Unfit::Book);
+        return Err(SkipReason::Book);
     }
     if !with_policy && value.is_none() {
-        return Err(Unfit::Unlabelled);
+        return Err(SkipReason::Unlabelled);
     }
-    let position = record.position().map_err(|_| Unfit::Impossible)?;
+    let position = record.position().map_err(|_| SkipReason::Impossible)?;
     let view = SquareView::of(&position);
     let attacks = Attacks::of(&position);
     let features = ActiveFeatures::with(&position, view, &attacks);
@@ -365,7 +371,7 @@ fn add(
     }
     match with_policy || value.is_some() {
         true => Ok(()),
-        false => Err(Unfit::Unlabelled),
+        false => Err(SkipReason::Unlabelled),
     }
 }
 
@@ -373,21 +379,24 @@ fn add(
 fn add_searched(
     searched: &Searched,
     result_share: f32,
-    subject: NetworkPart,
+    trained_part: NetworkPart,
     chunk: &mut Chunk,
-) -> Result<(), Unfit> {
-    let position = searched.record.position().map_err(|_| Unfit::Impossible)?;
+) -> Result<(), SkipReason> {
+    let position = searched
+        .record
+        .position()
+        .map_err(|_| SkipReason::Impossible)?;
     let view = SquareView::of(&position);
     let attacks = Attacks::of(&position);
     let features = ActiveFeatures::with(&position, view, &attacks);
-    if subject != NetworkPart::Value {
+    if trained_part != NetworkPart::Value {
         let rows = Rows::new(&position, view, &attacks);
         if !add_policy(&targets::visits(searched), &position, rows, chunk) {
-            return Err(Unfit::Unlabelled);
+            return Err(SkipReason::Unlabelled);
         }
         chunk.policy_inputs.push(features.as_slice());
     }
-    if subject != NetworkPart::Policy {
+    if trained_part != NetworkPart::Policy {
         chunk.value_inputs.push(features.as_slice());
         chunk
             .values

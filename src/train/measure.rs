@@ -1,4 +1,4 @@
-//! How good a network is on positions that it has not learned from.
+//! Tests of a network on held-out positions.
 
 use std::fmt;
 
@@ -7,26 +7,26 @@ use crate::sparse::infer::{self, Scratch, softmax};
 use crate::sparse::network::{PLIES_UNIT, Shape};
 use crate::sparse::simd::Level;
 
-/// Mean figures over positions.
+/// Means over the tested positions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Measures {
-    /// Positions with a policy target.
+    /// Number of positions with a policy target.
     pub moves: f64,
-    /// Cross-entropy of the policy over the legal moves, for the most wanted one alone.
+    /// Negative logarithm of the probability of the target's best move (legal moves only).
     pub policy: f64,
-    /// KL divergence of the policy from the target: where several moves have a share of it.
+    /// KL divergence of the policy from the target distribution.
     pub divergence: f64,
-    /// Share of positions whose most probable move is the wanted one.
+    /// Share of positions whose most probable move is the target's best move, 0..=1.
     pub top1: f64,
-    /// Positions with a value target.
+    /// Number of positions with a value target.
     pub values: f64,
     /// Cross-entropy of win, draw, loss.
     pub value: f64,
-    /// The entropy of the targets: no network's cross-entropy is lower.
+    /// Entropy of the value targets, the lower bound of the cross-entropy.
     pub floor: f64,
-    /// Mean of |W - L - that of the target|.
+    /// Mean absolute error of W - L.
     pub error: f64,
-    /// Huber's loss of the plies left, in the network's unit.
+    /// Huber loss of the plies left, in units of [`PLIES_UNIT`].
     pub plies: f64,
 }
 
@@ -48,9 +48,9 @@ impl fmt::Display for Measures {
     }
 }
 
-/// Whoever gives probabilities of the moves and values for a chunk.
+/// A network under test.
 pub trait MeasuredNetwork {
-    /// Fills the workspace's policy and values.
+    /// Writes the chunk's move probabilities and values to the workspace.
     fn outputs(&mut self, chunk: &Chunk, workspace: &mut Workspace);
 }
 
@@ -61,7 +61,7 @@ pub struct Floating<'a> {
     pub shape: Shape,
     /// Its weights.
     pub weights: &'a [f32],
-    /// Instructions to use.
+    /// SIMD instructions to use.
     pub level: Level,
 }
 
@@ -71,14 +71,14 @@ impl MeasuredNetwork for Floating<'_> {
     }
 }
 
-/// The network in integers, as it is played with.
+/// The quantised network, as used for play.
 #[derive(Clone, Debug)]
 pub struct Integers<'a> {
     /// The network.
     pub network: &'a infer::IntegerNetwork,
-    /// Instructions to use.
+    /// SIMD instructions to use.
     pub level: Level,
-    /// Memory.
+    /// Reused buffers.
     pub scratch: Scratch,
 }
 
@@ -107,7 +107,7 @@ impl MeasuredNetwork for Integers<'_> {
     }
 }
 
-/// Measures a network on chunks.
+/// Tests a network on chunks.
 pub fn measure(network: &mut impl MeasuredNetwork, chunks: &[Chunk]) -> Measures {
     let mut sums = Measures::default();
     let mut losses = Losses::default();
@@ -135,8 +135,8 @@ fn policy(chunk: &Chunk, probabilities: &[f32], sums: &mut Measures) {
         let range = chunk.rows.range(index);
         let (probabilities, shares) = (&probabilities[range.clone()], &chunk.shares[range]);
         let most = probabilities.iter().copied().fold(0.0, f32::max);
-        let wanted = shares.iter().enumerate();
-        let best = wanted.max_by(|a, b| a.1.total_cmp(b.1));
+        let moves = shares.iter().enumerate();
+        let best = moves.max_by(|a, b| a.1.total_cmp(b.1));
         let best = best.map_or(0.0, |(at, _)| probabilities[at]);
         let terms = shares.iter().zip(probabilities);
         let crossed = terms.map(|(s, p)| s * p.max(f32::MIN_POSITIVE).ln());
@@ -169,7 +169,7 @@ fn value(chunk: &Chunk, values: &[[f32; 4]], sums: &mut Measures, losses: &mut L
         sums.values += 1.0;
         sums.value += entropy(&output[..3]);
         sums.floor += entropy(&target.wdl);
-        let (q, wanted) = (output[0] - output[2], target.wdl[0] - target.wdl[2]);
-        sums.error += f64::from((q - wanted).abs());
+        let (q, target_q) = (output[0] - output[2], target.wdl[0] - target.wdl[2]);
+        sums.error += f64::from((q - target_q).abs());
     }
 }

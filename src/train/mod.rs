@@ -1,10 +1,10 @@
-//! Learning: from record files to the weights of a sparse network, on a CPU.
+//! Training: from record files to the weights of a sparse network, on a CPU.
 //!
-//! A step draws a batch ([`data`]), cuts it into chunks that the threads take one after the other ([`step`]: outputs, losses,
-//! gradients), and changes the weights ([`adam`]). The rate is constant after a warm-up, so a run can go on as long as there is
-//! time; a decay is a copy of a run whose rate falls to zero, which is where the best network comes from. A run can be
-//! stopped at any time: it goes on from its last checkpoint, which is never half written. With one thread the same seed and files
-//! give the same network bit by bit; with several, the order in which gradients are added up differs from run to run.
+//! A step draws a batch ([`data`]), divides it into chunks that the threads process in turn ([`step`]: outputs, losses,
+//! gradients), and updates the weights ([`adam`]). The learning rate is constant after a warm-up, so a run can be extended at
+//! will. A decay run is a copy of a run whose rate falls to zero; it yields the best network. A run can be stopped at any
+//! time and continues from its last checkpoint, which is replaced atomically. With one thread, the same seed and files give
+//! the same network bit by bit; with several threads, the order in which gradients are added differs from run to run.
 
 pub mod adam;
 pub mod batches;
@@ -23,9 +23,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use self::adam::{Moments, Stride};
+use self::adam::{AdamWStep, Moments};
 use self::checkpoint::{Checkpoint, TrainingProgress};
-use self::data::{Drawer, Mixture, MixtureSettings};
+use self::data::{Mixture, MixtureSettings, Sampler};
 use self::measure::{Floating, Integers, Measures};
 use self::start::random_start;
 use self::step::{Chunk, Losses, Scales, ValueLoss, Workspace};
@@ -38,54 +38,54 @@ use crate::sparse::moves::ROWS;
 use crate::sparse::network::{Sections, Shape};
 use crate::sparse::simd::Level;
 
-/// Steps after which the average of the weights is moved.
+/// Steps between two updates of the averaged weights.
 const AVERAGE_EVERY: u64 = 8;
-/// The average's horizon: this share of the run so far, at most so many steps.
+/// Horizon of the average: this share of the steps so far, at most `AVERAGE_MOST` steps.
 const AVERAGE_SHARE: f64 = 0.1;
 const AVERAGE_MOST: f64 = 2000.0;
-/// The name of a run's checkpoint in its folder.
+/// File name of a run's checkpoint in its folder.
 const CHECKPOINT: &str = "checkpoint";
 
-/// What a run is told.
+/// Settings of a training run.
 #[derive(Clone, Debug)]
 pub struct TrainingSettings {
-    /// Checkpoint and log lie here.
+    /// Folder of the checkpoint and the log.
     pub folder: PathBuf,
-    /// What is drawn to learn from; its seed is that of random weights, too.
+    /// The training data. Its seed also initialises random weights.
     pub mixture: MixtureSettings,
-    /// Files whose held-out positions to measure on.
+    /// Record files whose held-out positions the network is tested on.
     pub test: Vec<PathBuf>,
-    /// Positions of each of them.
+    /// Number of test positions of each of these files.
     pub test_positions: usize,
-    /// Sizes of the network; `None`: the usual ones, or those of the checkpoint.
+    /// Sizes of the network; `None`: those of the checkpoint, or the defaults.
     pub shape: Option<Shape>,
-    /// Positions a step.
+    /// Positions per step.
     pub batch: usize,
-    /// Positions that a thread takes at a time.
+    /// Positions that a thread processes at a time.
     pub chunk: usize,
-    /// The learning rate.
+    /// Learning rate.
     pub rate: f64,
-    /// Steps over which it rises from 0.
+    /// Steps over which the learning rate rises from 0.
     pub warmup: u64,
-    /// What weights lose in a step, as a share of themselves, times the rate.
+    /// Decoupled weight decay, multiplied by the learning rate.
     pub weight_decay: f64,
-    /// The run ends at this step.
+    /// Step at which the run ends.
     pub steps: u64,
-    /// Or after so many minutes (of the decay, if it is one); [`ENDLESS`]: not.
+    /// Minutes after which the run ends (counted from the start of the decay, if it is one); [`ENDLESS`]: no limit.
     pub minutes: f64,
-    /// Start from this checkpoint and let the rate fall to 0, in a folder of its own, where the same goes on.
+    /// Checkpoint to start a decay from. The decay has its own folder and continues there.
     pub decay: Option<PathBuf>,
-    /// What is lost by a wrong value.
+    /// The loss of the value.
     pub value_loss: ValueLoss,
-    /// Weight of the plies left beside the value.
+    /// Weight of the plies-left loss relative to the value loss.
     pub plies_weight: f64,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Each thread takes the same chunks every time, so that the same number of threads gives the same network.
+    /// Gives each thread the same chunks in every run, so that the same number of threads gives the same network.
     pub fixed_order: bool,
     /// Steps between checkpoints.
     pub save_every: u64,
-    /// Steps between measurements.
+    /// Steps between tests on held-out positions.
     pub test_every: u64,
     /// Steps between lines of the log.
     pub log_every: u64,
@@ -103,34 +103,35 @@ struct TrainingRun<'a> {
     workers: Vec<TrainWorker>,
     gradients: Vec<Vec<f32>>,
     tests: Vec<(String, Vec<Chunk>)>,
-    /// Locked, so that no other program trains in this folder.
+    /// The log file. It is locked so that no other process trains in this folder.
     log: File,
 }
 
-/// What a thread owns.
+/// Per-thread state.
 struct TrainWorker {
-    drawer: Drawer,
+    sampler: Sampler,
     chunk: Chunk,
     workspace: Workspace,
 }
 
-/// Minutes of a training run that nobody has bounded.
+/// Value of [`TrainingSettings::minutes`] for a run without a time limit.
 pub const ENDLESS: f64 = 1e9;
 
-/// Whether there is a network of these sizes.
+/// Checks that a network can have these sizes.
 ///
 /// # Errors
-/// When there is none, with what is possible.
+/// When it cannot; the message lists the possible sizes.
 pub fn check_shape(shape: Shape) -> Result<()> {
     ensure!(
         shape.is_valid(),
-        "first layers have a multiple of {} columns, up to 4096, hidden layers 1 to 256 units, a game 1 to 32 stages",
+        "invalid network sizes: first layers must have a multiple of {} columns up to 4096, hidden layers 1 to 256 units, \
+         and there must be 1 to 32 stages",
         crate::sparse::network::BLOCK
     );
     Ok(())
 }
 
-/// Trains, or goes on with it, and returns how far it came. `report` is given the lines of the log.
+/// Starts or continues a training run and returns its progress at the end. `report` receives the lines of the log.
 ///
 /// # Errors
 /// When files cannot be read or written, or the loss is not finite.
@@ -138,30 +139,30 @@ pub fn run(settings: &TrainingSettings, report: &mut dyn FnMut(&str)) -> Result<
     settings.shape.map_or(Ok(()), check_shape)?;
     ensure!(
         settings.batch > 0 && settings.chunk > 0 && settings.threads > 0,
-        "sizes must be positive"
+        "batch size, chunk size and number of threads must be positive"
     );
     ensure!(
         settings.weight_decay >= 0.0 && settings.rate * settings.weight_decay < 1.0,
-        "the weight decay times the rate of {} must be from 0 to below 1: the weight decay cannot be {}",
-        settings.rate,
-        settings.weight_decay
+        "invalid weight decay {}: multiplied by the learning rate {}, it must be at least 0 and less than 1",
+        settings.weight_decay,
+        settings.rate
     );
-    // Each thread has gradients of its own: what has nothing to do is not started.
+    // Each thread allocates its own gradients, so idle threads are refused.
     ensure!(
         settings.threads <= settings.batch.div_ceil(settings.chunk),
-        "{} threads have nothing to share in a batch of {} positions in chunks of {}",
+        "too many threads: {} threads cannot share a batch of {} positions in chunks of {}",
         settings.threads,
         settings.batch,
         settings.chunk
     );
     std::fs::create_dir_all(&settings.folder)
-        .with_context(|| format!("cannot make {}", settings.folder.display()))?;
+        .with_context(|| format!("cannot create the folder {}", settings.folder.display()))?;
     let mut run = TrainingRun::begin(settings)?;
     run.go(report)?;
     Ok(run.progress)
 }
 
-/// A decay that begins has steps before it, and every one an end at which the rate is zero.
+/// Checks that a decay has an end, and if it is new, that the end lies after the checkpoint.
 fn check_decay(
     settings: &TrainingSettings,
     progress: &TrainingProgress,
@@ -169,28 +170,30 @@ fn check_decay(
 ) -> Result<()> {
     ensure!(
         settings.steps < u64::MAX || settings.minutes < ENDLESS,
-        "a decay needs an end, where the rate is zero: say after how many minutes or steps"
+        "a decay needs an end, where the learning rate reaches zero: set --minutes or --steps"
     );
     ensure!(
         !is_fresh || progress.step < settings.steps,
-        "the decay is to end at step {}, and the checkpoint is at step {}: steps count from the beginning of the run",
+        "the decay would end at step {}, but the checkpoint is already at step {}: steps count from the beginning of the \
+         run, so set --steps higher",
         settings.steps,
         progress.step
     );
     Ok(())
 }
 
-/// Whether the run in a folder is a decay of this checkpoint, which may have gone, or gone on, since that began.
+/// Checks that the run in a folder is a decay of the checkpoint `from`. That checkpoint may have advanced or been deleted
+/// since the decay began.
 fn check_is_decay_of(from: &Path, own: &Path, progress: &TrainingProgress) -> Result<()> {
-    let other = "for the decay name another --folder";
+    let other = "use another --folder for the decay";
     ensure!(
-        progress.is_of_a_decay(),
-        "{} is of a run that is no decay: {other}",
+        progress.is_decay_run(),
+        "{} belongs to a run that is not a decay: {other}",
         own.display()
     );
     ensure!(
         !is_same_place(from, own),
-        "{} is of this decay itself: {other}",
+        "{} is the checkpoint of this decay itself: {other}",
         from.display()
     );
     if !from.exists() {
@@ -201,7 +204,7 @@ fn check_is_decay_of(from: &Path, own: &Path, progress: &TrainingProgress) -> Re
         now.step == progress.decay_step && (now.seconds - progress.decay_seconds).abs() < 1e-3;
     ensure!(
         is_same || now.step > progress.decay_step,
-        "{} is of a decay that began at step {}, and not from {}, which is at step {}: {other}",
+        "{} belongs to a decay that began at step {}, so it did not start from {}, which is at step {}: {other}",
         own.display(),
         progress.decay_step,
         from.display(),
@@ -225,7 +228,7 @@ impl<'a> TrainingRun<'a> {
         };
         ensure!(
             settings.shape.is_none_or(|shape| shape == checkpoint.shape),
-            "the checkpoint holds a network of other sizes: {}",
+            "the checkpoint holds a network of other sizes ({}): leave out the options for sizes, or use another --folder",
             checkpoint.shape
         );
         let (shape, mut progress) = (checkpoint.shape, checkpoint.progress);
@@ -241,7 +244,7 @@ impl<'a> TrainingRun<'a> {
         let mixture = Mixture::new(settings.mixture.clone())?;
         let worker = || -> Result<TrainWorker> {
             Ok(TrainWorker {
-                drawer: mixture.drawer()?,
+                sampler: mixture.sampler()?,
                 chunk: Chunk::default(),
                 workspace: Workspace::default(),
             })
@@ -256,7 +259,7 @@ impl<'a> TrainingRun<'a> {
         };
         let tests = settings.test.iter().map(test).collect::<Result<_>>()?;
         let sections = shape.sections();
-        // Only now: what cannot begin leaves no log.
+        // Opened last, so that a run that cannot start leaves no log behind.
         let mut log = open_to_continue(&settings.folder.join("log.txt"), &[])?;
         log.seek(SeekFrom::End(0))?;
         Ok(TrainingRun {
@@ -302,7 +305,7 @@ impl<'a> TrainingRun<'a> {
         let impossible = self.mixture.impossible();
         if impossible > 0 {
             let text = format!(
-                "of the records drawn {impossible} hold no possible position and were left out: a file is damaged"
+                "skipped {impossible} records that hold an impossible position: a data file is damaged"
             );
             self.log(&text, report)?;
         }
@@ -317,7 +320,7 @@ impl<'a> TrainingRun<'a> {
         seconds >= 60.0 * self.settings.minutes
     }
 
-    /// One batch.
+    /// One step: draws a batch, computes its gradients and updates the weights.
     fn step(&mut self) -> Result<Losses> {
         let settings = self.settings;
         let step = self.progress.step;
@@ -346,7 +349,7 @@ impl<'a> TrainingRun<'a> {
                     let size = settings
                         .chunk
                         .min(settings.batch - index as usize * settings.chunk);
-                    mixture.draw(&mut worker.drawer, (step, index), size, &mut worker.chunk)?;
+                    mixture.draw(&mut worker.sampler, (step, index), size, &mut worker.chunk)?;
                     let gradient = Some((&mut gradient[..], scales));
                     let workspace = &mut worker.workspace;
                     losses += step::run(level, shape, weights, &worker.chunk, gradient, workspace);
@@ -354,17 +357,20 @@ impl<'a> TrainingRun<'a> {
             };
         let losses = in_parallel(&mut self.workers, &mut self.gradients, &work)?;
         let total = losses.policy + losses.value + losses.plies;
-        ensure!(total.is_finite(), "the loss is not finite at step {step}");
+        ensure!(
+            total.is_finite(),
+            "the loss is not finite at step {step}: continue from the last checkpoint with a lower --rate"
+        );
         self.progress.step += 1;
         self.progress.positions += settings.batch as u64;
         let step = self.progress.step;
-        let stride = Stride {
+        let adamw = AdamWStep {
             rate: self.rate(),
             weight_decay: settings.weight_decay as f32,
-            step,
+            number: step,
         };
         self.state
-            .update(level, &self.sections, &mut self.gradients, stride);
+            .update(level, &self.sections, &mut self.gradients, adamw);
         if step.is_multiple_of(AVERAGE_EVERY) {
             let steps = (step - self.progress.decay_step) as f64;
             let horizon = (AVERAGE_SHARE * steps).clamp(AVERAGE_EVERY as f64, AVERAGE_MOST);
@@ -374,7 +380,7 @@ impl<'a> TrainingRun<'a> {
         Ok(losses)
     }
 
-    /// The learning rate of the step: rising, constant, or falling in a decay.
+    /// The learning rate of the current step: rising in the warm-up, then constant; falling in a decay.
     fn rate(&self) -> f32 {
         let (settings, progress) = (self.settings, &self.progress);
         let rate = if settings.decay.is_some() {
@@ -399,7 +405,7 @@ impl<'a> TrainingRun<'a> {
             let measures = measure_floating(self.shape, &self.state.average, chunks);
             let text = match measures.moves + measures.values > 0.0 {
                 true => measures.to_string(),
-                false => "no position is held out".into(),
+                false => "no held-out positions".into(),
             };
             self.log(&format!("held out {name}: {text}"), report)?;
         }
@@ -421,7 +427,7 @@ impl<'a> TrainingRun<'a> {
     }
 }
 
-/// The means of losses, for the log.
+/// The mean losses, for the log.
 fn text_of(losses: &Losses) -> String {
     let mean = |sum: f64, count: f64| sum / count.max(1.0);
     format!(
@@ -433,7 +439,7 @@ fn text_of(losses: &Losses) -> String {
     )
 }
 
-/// Has every worker work, each with a gradient of its own, and adds up the losses.
+/// Runs `work` on all workers in parallel, each with its own gradient, and adds up the losses.
 fn in_parallel(
     workers: &mut [TrainWorker],
     gradients: &mut [Vec<f32>],
@@ -468,16 +474,16 @@ fn measure_floating(shape: Shape, weights: &[f32], chunks: &[Chunk]) -> Measures
     measure::measure(&mut network, chunks)
 }
 
-/// How good the averaged weights of a checkpoint are: as trained, and in integers.
+/// Test results of a checkpoint's averaged weights: in floating point and quantised.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quality {
-    /// In floating point.
+    /// In floating point, as trained.
     pub floating: Measures,
-    /// As it is played with.
+    /// Quantised to integers, as used for play.
     pub integers: Measures,
 }
 
-/// Measures a checkpoint on positions of a file that are held out (see [`data::held_out`]); `None` if there are none.
+/// Tests a checkpoint on the held-out positions of a file (see [`data::held_out`]); `None` if it has none.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -504,7 +510,7 @@ pub fn measure_file(
     Ok(is_any.then_some(quality))
 }
 
-/// The file of a checkpoint's averaged weights in integers, with more metadata (who made it, of what).
+/// Quantises a checkpoint's averaged weights and returns the bytes of an ONNX file with this additional metadata.
 pub fn export(checkpoint: &Checkpoint, metadata: &[(&str, &str)]) -> Vec<u8> {
     let network = infer::IntegerNetwork::quantize(checkpoint.shape, &checkpoint.state.average);
     file::write(&network, metadata)
@@ -527,7 +533,7 @@ mod tests {
         stages: 1,
     };
 
-    /// A few positions of a game of first moves, each with the move wanted and an evaluation; every eighth is held out.
+    /// Writes the first `count` positions of a game, each with a best move and a score; every eighth is held out.
     pub(super) fn write(path: &Path, count: usize) {
         let mut writer = RecordWriter::create(path, Layout::Plain).unwrap();
         let mut position = Chess::default();
@@ -560,7 +566,7 @@ mod tests {
                 seed: 1,
                 result_weight: 0.1,
                 result_share: ResultShare::default(),
-                subject: NetworkPart::Both,
+                trained_part: NetworkPart::Both,
             },
             test: vec![data.into()],
             test_positions: 100,
@@ -585,13 +591,13 @@ mod tests {
 
     fn weights(folder: &Path) -> Checkpoint {
         let mut checkpoint = Checkpoint::load(&folder.join(CHECKPOINT)).unwrap();
-        // The time a run took is not the same twice.
+        // The duration of a run is not reproducible.
         checkpoint.progress.seconds = 0.0;
         checkpoint
     }
 
     #[test]
-    fn a_stopped_run_goes_on_as_if_it_had_not_been_stopped() {
+    fn an_interrupted_run_gives_the_same_network() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("x.rec");
         write(&data, 24);
@@ -606,7 +612,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_that_a_step_uses_decay_by_their_share_and_others_stay() {
+    fn weight_decay_applies_to_touched_weights_only() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("x.rec");
         write(&data, 24);
@@ -621,7 +627,7 @@ mod tests {
         let [plain, decayed] = [0.0, 50.0].map(|decay| after_a_step(decay).unwrap());
         let [mut used, mut unused] = [0, 0];
         for ((&start, &plain), &decayed) in start.iter().zip(&plain).zip(&decayed) {
-            // Weights lie in groups: one that the batch did not touch decays with its neighbours or not at all.
+            // Groups of weights are updated together: an untouched weight decays with its group or not at all.
             if start == plain && start == decayed {
                 unused += usize::from(start != 0.0);
                 continue;
@@ -638,7 +644,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_positions_are_learned_by_heart_and_a_decay_ends_the_run() {
+    fn training_overfits_a_few_positions_and_a_decay_ends_the_run() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("x.rec");
         write(&data, 10);
@@ -651,7 +657,7 @@ mod tests {
         (decay.steps, decay.minutes) = (u64::MAX, ENDLESS);
         let refused = run(&decay, &mut |_| {}).unwrap_err().to_string();
         assert!(refused.contains("needs an end"), "{refused}");
-        // It leaves nothing that a next run would go on from.
+        // The refused run leaves nothing behind.
         assert!(!decay.folder.join("log.txt").exists());
         (decay.steps, decay.rate) = (450, 1e-2);
         decay.threads = 2;
@@ -669,33 +675,33 @@ mod tests {
             held_out.contains("held out") && held_out.contains("(1)"),
             "{held_out}"
         );
-        // What was learned by heart is in the average, which is what is used.
+        // The averaged weights, which are exported, have memorised the positions, too.
         let checkpoint = Checkpoint::load(&folder.path().join("end").join(CHECKPOINT)).unwrap();
         let records = crate::dataset::record_file::read_all(&data).unwrap();
-        let learned: Vec<Record> = records.into_iter().filter(|r| !r.held_out()).collect();
+        let training: Vec<Record> = records.into_iter().filter(|r| !r.held_out()).collect();
         let weights = &checkpoint.state.average;
-        let measures = measure_floating(TINY, weights, &data::chunks(&learned));
+        let measures = measure_floating(TINY, weights, &data::chunks(&training));
         assert!(measures.top1 == 1.0 && measures.policy < 0.1, "{measures}");
         assert!(measures.error < 0.05, "{measures}");
-        // So it is in integers and in the file.
+        // The same holds for the quantised network and for the exported file.
         let share = ResultShare::default();
         let quality = measure_file(&checkpoint, &data, 100, share);
         let quality = quality.unwrap().unwrap();
         assert_eq!(quality.integers.moves, 1.0);
         assert!((quality.integers.error - quality.floating.error).abs() < 0.02);
-        let bytes = export(&checkpoint, &[("name", "by heart")]);
+        let bytes = export(&checkpoint, &[("name", "overfitted")]);
         let network = file::read(&bytes).unwrap();
         let mut integers = Integers {
             network: &network,
             level: Level::detect(),
             scratch: Scratch::default(),
         };
-        let measures = measure::measure(&mut integers, &data::chunks(&learned));
+        let measures = measure::measure(&mut integers, &data::chunks(&training));
         assert!(measures.top1 == 1.0 && measures.error < 0.06, "{measures}");
     }
 
     #[test]
-    fn a_decay_goes_on_in_its_own_folder_and_begins_in_no_other_runs() {
+    fn a_decay_continues_in_its_own_folder_and_never_starts_in_that_of_another_run() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("x.rec");
         write(&data, 24);
@@ -706,7 +712,7 @@ mod tests {
             settings.steps = steps;
             run(&settings, &mut |_| {})
         };
-        // From the beginning of a run, too.
+        // A decay may also start from step 0 of a run.
         for (main, end, steps) in [("main", "end", 6), ("fresh", "fresh-end", 0)] {
             run_in(main, None, steps).unwrap();
             let before = weights(&at(main));
@@ -715,21 +721,21 @@ mod tests {
             assert!(weights(&at(main)) == before);
             let half = run_in(end, Some(main), steps + 2).unwrap();
             assert_eq!((half.decay_step, half.is_decay), (steps, true));
-            // The run may go on meanwhile.
+            // The original run may continue meanwhile.
             run_in(main, None, steps + 1).unwrap();
             let whole = run_in(end, Some(main), steps + 4).unwrap();
             assert_eq!((whole.step, whole.decay_step), (steps + 4, steps));
-            // What is finished stays as it is, as a plain run does.
+            // A finished decay stays unchanged, as a finished run does.
             let again = run_in(end, Some(main), steps + 4).unwrap();
             assert_eq!((again.step, again.decay_step), (whole.step, steps));
             let refused = run_in(end, Some(end), steps + 9).unwrap_err().to_string();
-            assert!(refused.contains("this decay itself"), "{refused}");
+            assert!(refused.contains("of this decay itself"), "{refused}");
         }
         run_in("other", None, 2).unwrap();
         let refused = run_in("end", Some("other"), 20).unwrap_err().to_string();
         assert!(refused.contains("began at step 6"), "{refused}");
         let refused = run_in("new", Some("other"), 2).unwrap_err().to_string();
-        assert!(refused.contains("is to end at step 2"), "{refused}");
+        assert!(refused.contains("would end at step 2"), "{refused}");
     }
 
     #[test]
@@ -747,19 +753,19 @@ mod tests {
     }
 
     #[test]
-    fn one_network_learns_while_the_other_stays() {
+    fn one_network_is_trained_while_the_other_stays_frozen() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("x.rec");
         write(&data, 24);
-        // Another value network beside the policy that is there.
-        let known = export(&random_start(TINY, 5), &[]);
+        // A new value network beside an existing policy network.
+        let existing = export(&random_start(TINY, 5), &[]);
         let changes = Changes {
             value: Some(128),
-            forget: Some(NetworkPart::Value),
+            reinit: Some(NetworkPart::Value),
             ..Changes::default()
         };
-        let start = start_from(&known, changes, 9).unwrap();
-        let same = start_from(&known, Changes::default(), 9).unwrap();
+        let start = start_from(&existing, changes, 9).unwrap();
+        let same = start_from(&existing, Changes::default(), 9).unwrap();
         let parts = |shape: Shape| (shape.sections().policy(), shape.sections().value());
         let (policy, value) = parts(start.shape);
         assert_eq!((start.shape.policy, start.shape.value), (64, 128));
@@ -772,24 +778,24 @@ mod tests {
                 == random_start(start.shape, 9).state.weights[value.clone()]
         );
 
-        for (subject, learned, kept) in [
+        for (trained_part, trained, frozen) in [
             (NetworkPart::Value, value.clone(), policy.clone()),
             (NetworkPart::Policy, policy, value),
         ] {
-            let into = folder.path().join(format!("{subject:?}"));
+            let into = folder.path().join(format!("{trained_part:?}"));
             std::fs::create_dir(&into).unwrap();
             start.save(&into.join(CHECKPOINT)).unwrap();
             let mut settings = settings(&into, &data);
-            (settings.mixture.subject, settings.shape) = (subject, None);
+            (settings.mixture.trained_part, settings.shape) = (trained_part, None);
             let mut lines = Vec::new();
             run(&settings, &mut |line| lines.push(line.to_owned())).unwrap();
             let end = weights(&into);
             assert!(
-                weights_at(&end, kept.clone()) == weights_at(&start, kept),
-                "{subject:?}"
+                weights_at(&end, frozen.clone()) == weights_at(&start, frozen),
+                "{trained_part:?}"
             );
-            assert!(weights_at(&end, learned.clone()) != weights_at(&start, learned));
-            // What is not learned is measured all the same.
+            assert!(weights_at(&end, trained.clone()) != weights_at(&start, trained));
+            // The frozen part is tested all the same.
             assert!(
                 lines.iter().any(|line| line.contains("held out")),
                 "{lines:?}"
@@ -798,20 +804,20 @@ mod tests {
     }
 
     #[test]
-    fn a_test_without_positions_is_no_perfect_score() {
+    fn a_test_without_positions_reports_no_figures() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("x.rec");
-        // The eighth would be held out.
+        // Only the eighth position would be held out.
         write(&data, 7);
         let mut lines = Vec::new();
         let settings = settings(&folder.path().join("run"), &data);
         run(&settings, &mut |line| lines.push(line.to_owned())).unwrap();
         let last = lines.last().unwrap();
-        assert!(last.ends_with("no position is held out"), "{last}");
+        assert!(last.ends_with("no held-out positions"), "{last}");
     }
 
     #[test]
-    fn records_without_a_position_are_left_out_and_counted() {
+    fn impossible_positions_are_skipped_and_counted() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("x.rec");
         write(&data, 24);
@@ -821,12 +827,12 @@ mod tests {
         let mut lines = Vec::new();
         let settings = settings(&folder.path().join("run"), &data);
         run(&settings, &mut |line| lines.push(line.to_owned())).unwrap();
-        let is_reported = |line: &&String| line.contains("hold no possible position");
-        assert_eq!(lines.iter().filter(is_reported).count(), 1, "{lines:?}");
+        let is_warning = |line: &&String| line.contains("hold an impossible position");
+        assert_eq!(lines.iter().filter(is_warning).count(), 1, "{lines:?}");
     }
 
     #[test]
-    fn what_cannot_be_learned_from_is_said() {
+    fn data_without_usable_positions_is_an_error_with_the_reasons() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("x.rec");
         write(&data, 8);
@@ -842,12 +848,13 @@ mod tests {
             writer.write(record).unwrap();
         }
         writer.finish().unwrap();
-        let told = |data: &Path, subject| {
+        let message = |data: &Path, trained_part| {
             let mut settings = settings(&folder.path().join("run"), data);
-            (settings.mixture.subject, settings.mixture.result_weight) = (subject, 0.0);
+            settings.mixture.trained_part = trained_part;
+            settings.mixture.result_weight = 0.0;
             run(&settings, &mut |_| {}).unwrap_err().to_string()
         };
-        let error = told(&data, NetworkPart::Both);
+        let error = message(&data, NetworkPart::Both);
         assert!(
             error.contains(" held out") && !error.contains(','),
             "{error}"
@@ -861,7 +868,7 @@ mod tests {
             writer.finish().unwrap();
             path
         };
-        for (name, change, subject, expected) in [
+        for (name, change, trained_part, expected) in [
             (
                 "unlabelled.rec",
                 (|_| {}) as fn(&mut Record),
@@ -881,7 +888,7 @@ mod tests {
                 "impossible",
             ),
         ] {
-            let error = told(&write_with(name, change), subject);
+            let error = message(&write_with(name, change), trained_part);
             assert!(
                 error.contains(name) && error.contains(expected) && !error.contains("held out"),
                 "{error}"

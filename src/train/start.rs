@@ -1,4 +1,4 @@
-//! What training begins with: random weights, or those of a network that there is, of the same sizes or larger.
+//! Initial checkpoints: random weights, or those of an existing network, with the same or larger sizes.
 
 use anyhow::{Result, ensure};
 
@@ -8,7 +8,7 @@ use super::checkpoint::{Checkpoint, TrainingProgress};
 use super::data::NetworkPart;
 use crate::sparse::{file, moves::ROWS, network::Shape};
 
-/// A checkpoint before the first step: random weights.
+/// A checkpoint with random weights, before the first step.
 pub fn random_start(shape: Shape, seed: u64) -> Checkpoint {
     Checkpoint {
         shape,
@@ -17,7 +17,7 @@ pub fn random_start(shape: Shape, seed: u64) -> Checkpoint {
     }
 }
 
-/// What a network is to have in place of its own.
+/// How the new network differs from the one whose weights it takes; `None` keeps the size.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Changes {
     /// Columns of the policy's first layer.
@@ -26,17 +26,18 @@ pub struct Changes {
     pub value: Option<usize>,
     /// Units of the value's hidden layers.
     pub hidden: Option<usize>,
-    /// Stages of the game.
+    /// Stages: sets of hidden layers, one of which is chosen by the number of pieces.
     pub stages: Option<usize>,
-    /// Of the policy or of the value, or of both, the weights are to be random.
-    pub forget: Option<NetworkPart>,
+    /// The network whose weights are initialised at random instead of copied.
+    pub reinit: Option<NetworkPart>,
 }
 
-/// A checkpoint before the first step, with the weights of a network's file. With more stages each begins as the one that it
-/// is a part of, and with more columns the answers are the same at first: nothing counts the new ones, which begin at random.
+/// A checkpoint before the first step, with the weights of a network's file. New stages start as copies of the stage that
+/// they divide. New columns are random, but the weights of their products are 0, so the outputs are the same at first.
 ///
 /// # Errors
-/// When it is no sparse network, there is none of these sizes, or one that is not to be forgotten does not fit into them.
+/// When the file is not a sparse network, the sizes are invalid, or a network that is not reinitialised does not fit into
+/// them.
 pub fn start_from(bytes: &[u8], changes: Changes, seed: u64) -> Result<Checkpoint> {
     let network = file::read(bytes)?;
     let old = network.shape();
@@ -47,17 +48,22 @@ pub fn start_from(bytes: &[u8], changes: Changes, seed: u64) -> Result<Checkpoin
         stages: changes.stages.unwrap_or(old.stages),
     };
     check_shape(shape)?;
-    let forgets = |subject: NetworkPart| matches!(changes.forget, Some(forgotten) if forgotten == subject || forgotten == NetworkPart::Both);
+    let is_reinitialised = |part: NetworkPart| {
+        let reinit = changes.reinit;
+        reinit == Some(part) || reinit == Some(NetworkPart::Both)
+    };
     ensure!(
-        forgets(NetworkPart::Policy) || shape.policy >= old.policy,
-        "a policy of {} columns does not fit into {}: --forget policy begins it anew",
+        is_reinitialised(NetworkPart::Policy) || shape.policy >= old.policy,
+        "a policy network of {} columns does not fit into {}: choose at least as many, or start it at random with \
+         --reinit policy",
         old.policy,
         shape.policy
     );
     ensure!(
-        forgets(NetworkPart::Value) || shape.value >= old.value && shape.hidden == old.hidden,
-        "a value of {} columns and {} hidden units does not fit into {} and {}: more columns do, no other number of units; \
-         --forget value begins it anew",
+        is_reinitialised(NetworkPart::Value)
+            || shape.value >= old.value && shape.hidden == old.hidden,
+        "a value network of {} columns and {} hidden units does not fit into {} and {}: choose at least as many columns \
+         and the same number of units, or start it at random with --reinit value",
         old.value,
         old.hidden,
         shape.value,
@@ -68,14 +74,14 @@ pub fn start_from(bytes: &[u8], changes: Changes, seed: u64) -> Result<Checkpoin
         stages: shape.stages,
         ..old
     };
-    let known = in_stages(&network.weights(), old, staged)?;
+    let existing = in_stages(&network.weights(), old, staged)?;
     let (from, to) = (staged.sections(), shape.sections());
     let weights = &mut start.state.weights;
-    for (subject, part) in [
+    for (network_part, part) in [
         (NetworkPart::Policy, to.policy()),
         (NetworkPart::Value, to.value()),
     ] {
-        if forgets(subject) {
+        if is_reinitialised(network_part) {
             continue;
         }
         for (from, to_section) in from.all().into_iter().zip(to.all()) {
@@ -86,7 +92,7 @@ pub fn start_from(bytes: &[u8], changes: Changes, seed: u64) -> Result<Checkpoin
                     _ => 1,
                 };
                 let into = &mut weights[to_section.range.clone()];
-                widen(&known[from.range.clone()], into, groups);
+                widen(&existing[from.range.clone()], into, groups);
             }
         }
     }
@@ -94,11 +100,12 @@ pub fn start_from(bytes: &[u8], changes: Changes, seed: u64) -> Result<Checkpoin
     Ok(start)
 }
 
-/// Copies what is known into a section that may be larger. What the sections before it make of new columns, which lie behind
-/// the known ones in each of several groups, counts nothing; alone, in one group, the new ones keep what they begin with.
-fn widen(known: &[f32], into: &mut [f32], groups: usize) {
-    let sizes = [known.len() / groups, into.len() / groups];
-    let old = known.chunks_exact(sizes[0]);
+/// Copies the weights of a section into one that may be larger. In a section with several groups, the weights of new
+/// products, which follow the existing ones in each group, are set to 0. In a section of one group, the new weights keep
+/// their random values.
+fn widen(existing: &[f32], into: &mut [f32], groups: usize) {
+    let sizes = [existing.len() / groups, into.len() / groups];
+    let old = existing.chunks_exact(sizes[0]);
     for (old, new) in old.zip(into.chunks_exact_mut(sizes[1])) {
         let (same, more) = new.split_at_mut(old.len());
         same.copy_from_slice(old);
@@ -108,13 +115,14 @@ fn widen(known: &[f32], into: &mut [f32], groups: usize) {
     }
 }
 
-/// The same weights for a network of more stages: the later ones have those of the stage that they were a part of.
+/// The same weights for a network of more stages: each new stage copies the one that it divides.
 fn in_stages(weights: &[f32], from: Shape, to: Shape) -> Result<Vec<f32>> {
     let ratio = to.stages / from.stages;
     ensure!(
         to.stages == ratio * from.stages && ratio > 0,
-        "{} stages cannot be made of the {} that the network has: a multiple of them can",
+        "cannot make {} stages of the network's {}: choose a multiple of {}",
         to.stages,
+        from.stages,
         from.stages
     );
     let mut staged = Vec::with_capacity(to.sections().total);
@@ -150,12 +158,12 @@ mod tests {
     };
 
     #[test]
-    fn a_network_in_a_file_is_a_start() {
+    fn training_starts_from_a_network_file() {
         let random = random_start(TINY, 5);
         let bytes = export(&random, &[]);
         let again = start_from(&bytes, Changes::default(), 1).unwrap();
         assert_eq!(again.shape, TINY);
-        // What is rounded once is not rounded again.
+        // Quantising the quantised weights again changes nothing.
         assert!(export(&again, &[]) == bytes);
         let near = |(a, b): (&f32, &f32)| (a - b).abs() < 0.01;
         assert!(
@@ -170,8 +178,8 @@ mod tests {
     }
 
     #[test]
-    fn stages_begin_as_what_they_are_parts_of() {
-        let known = export(&random_start(TINY, 5), &[]);
+    fn new_stages_are_copies_of_the_stage_they_divide() {
+        let existing = export(&random_start(TINY, 5), &[]);
         let start = |network: &[u8], stages: usize| {
             let sizes = Changes {
                 stages: Some(stages),
@@ -180,27 +188,30 @@ mod tests {
             start_from(network, sizes, 9)
         };
         let network = |checkpoint: &Checkpoint| file::read(&export(checkpoint, &[])).unwrap();
-        let staged = start(&known, 8).unwrap();
-        let (one, eight) = (file::read(&known).unwrap(), network(&staged));
-        assert_eq!((eight.tail.stages, eight.tail.out_bias.len()), (8, 8));
+        let staged = start(&existing, 8).unwrap();
+        let (one, eight) = (file::read(&existing).unwrap(), network(&staged));
+        assert_eq!(
+            (eight.value_head.stages, eight.value_head.out_bias.len()),
+            (8, 8)
+        );
         for pieces in [3, 20, 32] {
             let inputs = inputs(pieces);
-            let said = |network: &infer::IntegerNetwork| {
+            let value = |network: &infer::IntegerNetwork| {
                 network.value(Level::detect(), &inputs, &mut Scratch::default())
             };
-            assert_eq!(said(&one), said(&eight));
+            assert_eq!(value(&one), value(&eight));
         }
         let error = start(&export(&staged, &[]), 12).unwrap_err();
         assert!(error.to_string().contains("a multiple"), "{error}");
     }
 
-    /// Inputs as a position with so many pieces may have them.
+    /// The inputs of a position with this number of pieces.
     fn inputs(pieces: u16) -> Vec<u16> {
         (0..pieces).map(|at| at * 90).collect()
     }
 
     #[test]
-    fn a_wider_network_says_the_same_at_first_and_can_learn_more() {
+    fn a_widened_network_starts_with_the_same_outputs_and_trainable_columns() {
         let random = export(&random_start(Shape { stages: 2, ..TINY }, 5), &[]);
         let changes = Changes {
             policy: Some(192),
@@ -217,16 +228,16 @@ mod tests {
         let level = Level::detect();
         for pieces in [3, 20, 32] {
             let inputs = inputs(pieces);
-            let said = |network: &infer::IntegerNetwork| {
+            let outputs = |network: &infer::IntegerNetwork| {
                 let mut scratch = Scratch::default();
                 let rows: Vec<u16> = (0..ROWS as u16).step_by(97).collect();
                 let mut logits = vec![0.0; rows.len()];
                 network.policy(level, &inputs, &rows, &mut logits, &mut scratch);
                 (network.value(level, &inputs, &mut scratch), logits)
             };
-            assert_eq!(said(&narrow), said(&wide));
+            assert_eq!(outputs(&narrow), outputs(&wide));
         }
-        // What is new gives products: their weights have slopes.
+        // The new columns give products, so the weights of these products have gradients.
         let sections = start.shape.sections();
         let new = &start.state.weights[sections.policy_in.range.clone()]
             [64 * crate::sparse::features::INPUTS..];
@@ -234,35 +245,35 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_has_to_be_forgotten() {
+    fn a_network_that_does_not_fit_must_be_reinitialised() {
         let wide = Shape {
             value: 128,
             policy: 128,
             ..TINY
         };
-        let known = export(&random_start(wide, 5), &[]);
+        let existing = export(&random_start(wide, 5), &[]);
         let [mut narrow, mut shallow, mut few] = [Changes::default(); 3];
         narrow.policy = Some(64);
         shallow.value = Some(64);
         few.hidden = Some(16);
-        for (mut changes, subject, told) in [
-            (narrow, NetworkPart::Policy, "--forget policy"),
-            (shallow, NetworkPart::Value, "--forget value"),
-            (few, NetworkPart::Value, "--forget value"),
+        for (mut changes, network_part, expected) in [
+            (narrow, NetworkPart::Policy, "--reinit policy"),
+            (shallow, NetworkPart::Value, "--reinit value"),
+            (few, NetworkPart::Value, "--reinit value"),
         ] {
-            let error = start_from(&known, changes, 9).unwrap_err().to_string();
-            assert!(error.contains(told), "{error}");
-            for forget in [subject, NetworkPart::Both] {
-                changes.forget = Some(forget);
-                let start = start_from(&known, changes, 9).unwrap();
+            let error = start_from(&existing, changes, 9).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+            for reinit in [network_part, NetworkPart::Both] {
+                changes.reinit = Some(reinit);
+                let start = start_from(&existing, changes, 9).unwrap();
                 let fresh = random_start(start.shape, 9).state.weights;
                 let sections = start.shape.sections();
-                let part = match subject {
+                let part = match network_part {
                     NetworkPart::Policy => sections.policy(),
                     _ => sections.value(),
                 };
                 assert!(start.state.weights[part.clone()] == fresh[part]);
-                assert_eq!(start.state.weights == fresh, forget == NetworkPart::Both);
+                assert_eq!(start.state.weights == fresh, reinit == NetworkPart::Both);
             }
         }
     }

@@ -1,9 +1,9 @@
-//! One pass over a few hundred positions: outputs, losses, gradients.
+//! One forward and backward pass over a chunk of a few hundred positions: outputs, losses, gradients.
 //!
-//! The first layers take most of the time and are bound by memory. So they are computed block by block of columns for all
-//! positions of the chunk, forwards and backwards: the block's part of the table stays in the cache. Everything else goes position by
-//! position. Losses are the cross-entropy of the policy over the legal moves, that of W/D/L or the squared error of W - L
-//! ([`ValueLoss`]), and Huber's of the plies left.
+//! The first layers take most of the time and are bound by memory. They are computed in blocks of columns, each for all
+//! positions of the chunk, so that the block's part of the table stays in the cache. Everything else is computed position by
+//! position. The losses are the cross-entropy of the policy over the legal moves, the cross-entropy of W/D/L or the squared
+//! error of W - L ([`ValueLoss`]), and the Huber loss of the plies left.
 
 use std::ops::Range;
 
@@ -11,20 +11,20 @@ use crate::sparse::features::INPUTS;
 use crate::sparse::network::{BLOCK, OUTPUTS, PAIRS, Section, Sections, Shape};
 use crate::sparse::simd::{Isa, Kernel, Level};
 
-/// What the value of a position should be.
+/// The value target of a position.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ValueTarget {
     /// Win, draw, loss; sums to 1.
     pub wdl: [f32; 3],
-    /// How much it counts.
+    /// Weight of the value loss.
     pub weight: f32,
-    /// Plies left, in the network's unit.
+    /// Plies left, in units of [`PLIES_UNIT`](crate::sparse::network::PLIES_UNIT).
     pub plies: f32,
-    /// How much those count; 0: unknown.
+    /// Weight of the plies-left loss; 0 if the plies left are unknown.
     pub plies_weight: f32,
 }
 
-/// Lists of different lengths, one after the other.
+/// Lists of different lengths, stored contiguously.
 #[derive(Clone, Debug)]
 pub struct Lists {
     items: Vec<u16>,
@@ -47,25 +47,25 @@ impl Lists {
         self.ends.push(self.items.len());
     }
 
-    /// How many lists there are.
-    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    /// Number of lists.
+    #[expect(clippy::len_without_is_empty, reason = "no caller needs is_empty")]
     pub fn len(&self) -> usize {
         self.ends.len() - 1
     }
 
-    /// Where a list's items lie among those of all.
+    /// The range of a list within [`Lists::items`].
     #[inline(always)]
     pub fn range(&self, index: usize) -> std::ops::Range<usize> {
         self.ends[index]..self.ends[index + 1]
     }
 
-    /// A list.
+    /// The items of a list.
     #[inline(always)]
     pub fn get(&self, index: usize) -> &[u16] {
         &self.items[self.range(index)]
     }
 
-    /// All lists' items, one list after the other.
+    /// The items of all lists, one list after the other.
     pub fn items(&self) -> &[u16] {
         &self.items
     }
@@ -76,23 +76,23 @@ impl Lists {
     }
 }
 
-/// Positions to learn from together: those for the policy and those for the value.
+/// Training positions of a sparse network: inputs and targets of the policy network and of the value network.
 #[derive(Clone, Debug, Default)]
 pub struct Chunk {
-    /// Inputs of the policy's positions.
+    /// Active inputs of the positions with a policy target.
     pub policy_inputs: Lists,
-    /// Rows of their legal moves.
+    /// Policy rows of their legal moves.
     pub rows: Lists,
-    /// What each of these moves should have; sums to 1 over a position.
+    /// Target probabilities of these moves; they sum to 1 over a position.
     pub shares: Vec<f32>,
-    /// Inputs of the value's positions.
+    /// Active inputs of the positions with a value target.
     pub value_inputs: Lists,
-    /// What those should have.
+    /// Their value targets.
     pub values: Vec<ValueTarget>,
 }
 
 impl Chunk {
-    /// Forgets all positions, keeps the memory.
+    /// Removes all positions and keeps the allocated memory.
     pub fn clear(&mut self) {
         self.policy_inputs.clear();
         self.rows.clear();
@@ -105,19 +105,19 @@ impl Chunk {
 /// Sums of losses over positions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Losses {
-    /// Cross-entropy of the policy, and over how many positions.
+    /// Cross-entropy of the policy.
     pub policy: f64,
-    /// Positions with a policy target.
+    /// Number of positions with a policy target.
     pub policy_count: f64,
-    /// The entropy of those targets: what is left of the cross-entropy is the KL divergence.
+    /// Entropy of the policy targets. Cross-entropy minus entropy is the KL divergence.
     pub entropy: f64,
-    /// Loss of the value, weighted.
+    /// Weighted loss of the value.
     pub value: f64,
-    /// Weights of the positions with a value target.
+    /// Sum of the weights of the value targets.
     pub value_count: f64,
-    /// Huber's loss of the plies left.
+    /// Huber loss of the plies left.
     pub plies: f64,
-    /// Positions whose plies are known.
+    /// Number of positions whose plies left are known.
     pub plies_count: f64,
 }
 
@@ -133,44 +133,44 @@ impl std::ops::AddAssign for Losses {
     }
 }
 
-/// What is lost by a wrong value.
+/// The value loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ValueLoss {
     /// The cross-entropy of win, draw and loss.
     #[default]
     CrossEntropy,
-    /// `(z - v)^2`, with `v` = W - L and `z` that of the target: AlphaZero's (Silver et al. 2018, equation 1). What part of the
-    /// games is drawn is not learned from it.
+    /// `(z - v)^2` with `v` = W - L of the output and `z` = W - L of the target, as in AlphaZero (Silver et al. 2018,
+    /// equation 1). It gives no gradient for the draw probability alone.
     Squared,
 }
 
-/// How the losses count.
+/// Scales of the gradients of the losses.
 #[derive(Clone, Copy, Debug)]
 pub struct Scales {
-    /// Of a position's policy gradient.
+    /// Scale of a position's policy gradient.
     pub policy: f32,
-    /// Of a position's value gradient.
+    /// Scale of a position's value gradient.
     pub value: f32,
-    /// Of a position's plies gradient.
+    /// Scale of a position's plies gradient.
     pub plies: f32,
-    /// Which loss the value's is.
+    /// The value loss.
     pub value_loss: ValueLoss,
 }
 
-/// Memory for what lies between inputs and outputs, and the outputs of the last chunk.
+/// Reused buffers: activations, gradients of the activations, and the outputs of the last chunk.
 #[derive(Clone, Debug, Default)]
 pub struct Workspace {
     /// Probabilities of all moves, in the order of the chunk's rows.
     pub policy: Vec<f32>,
-    /// Probabilities of W, D, L and the plies left, for each of the value's positions.
+    /// Probabilities of W, D, L and the plies left, for each position with a value target.
     pub values: Vec<[f32; OUTPUTS]>,
     clipped: Vec<f32>,
     products: Vec<f32>,
-    slopes: Vec<f32>,
+    gradients: Vec<f32>,
 }
 
-/// Computes a chunk's outputs and losses; with `gradient` (as long as the weights) adds the gradient to it. Without one the value's
-/// loss is the cross-entropy.
+/// Computes the outputs and losses of a chunk. With `gradient` (as long as the weights), adds the gradient to it; without
+/// it, the value loss is the cross-entropy.
 pub fn run(
     level: Level,
     shape: Shape,
@@ -222,8 +222,8 @@ impl Pass<'_> {
         let biases = &self.weights[s.rows_bias.range.clone()];
         ws.policy.clear();
         ws.policy.resize(chunk.shares.len(), 0.0);
-        ws.slopes.clear();
-        ws.slopes.resize(ws.products.len(), 0.0);
+        ws.gradients.clear();
+        ws.gradients.resize(ws.products.len(), 0.0);
         for index in 0..chunk.policy_inputs.len() {
             let (list, range) = (chunk.rows.get(index), chunk.rows.range(index));
             let products = &ws.products[index * width / 2..(index + 1) * width / 2];
@@ -239,16 +239,16 @@ impl Pass<'_> {
             let Some((gradient, scales)) = &mut self.gradient else {
                 continue;
             };
-            let slopes = &mut ws.slopes[index * width / 2..(index + 1) * width / 2];
-            // `logits` are now probabilities.
+            let gradients = &mut ws.gradients[index * width / 2..(index + 1) * width / 2];
+            // `logits` now holds probabilities.
             for ((probability, share), &row) in logits.iter().zip(shares).zip(list) {
-                let slope = scales.policy * (probability - share);
+                let logit_gradient = scales.policy * (probability - share);
                 let row = usize::from(row);
                 let at = row * width / 2..(row + 1) * width / 2;
-                add_scaled(slopes, &rows[at.clone()], slope);
+                add_scaled(gradients, &rows[at.clone()], logit_gradient);
                 let start = s.rows.range.start;
-                add_scaled(&mut gradient[start..][at], products, slope);
-                gradient[s.rows_bias.range.start + row] += slope;
+                add_scaled(&mut gradient[start..][at], products, logit_gradient);
+                gradient[s.rows_bias.range.start + row] += logit_gradient;
             }
         }
         if let Some((gradient, _)) = &mut self.gradient {
@@ -264,13 +264,13 @@ impl Pass<'_> {
         let layer = FirstLayer::new(width, self.weights, &s.value_in, &s.value_bias);
         layer.forward(&chunk.value_inputs, ws);
         ws.values.clear();
-        ws.slopes.clear();
-        ws.slopes.resize(ws.products.len(), 0.0);
-        let mut tail = Tail::new(self.shape, s, self.weights);
+        ws.gradients.clear();
+        ws.gradients.resize(ws.products.len(), 0.0);
+        let mut head = ValueHead::new(self.shape, s, self.weights);
         for (index, target) in chunk.values.iter().enumerate() {
             let inputs = chunk.value_inputs.get(index);
             let at = index * width / 2..(index + 1) * width / 2;
-            let output = tail.forward(inputs, &ws.products[at.clone()]);
+            let output = head.forward(inputs, &ws.products[at.clone()]);
             ws.values.push(output);
             let kind = self.gradient.as_ref().map(|(_, scales)| scales.value_loss);
             let (loss, plies_loss) = value_losses(kind.unwrap_or_default(), &output, target);
@@ -279,9 +279,9 @@ impl Pass<'_> {
             losses.plies += f64::from(plies_loss * target.plies_weight);
             losses.plies_count += f64::from(target.plies_weight);
             if let Some((gradient, scales)) = &mut self.gradient {
-                let slopes = output_slopes(&output, target, *scales);
-                let (products, below) = (&ws.products[at.clone()], &mut ws.slopes[at]);
-                tail.backward(gradient, inputs, products, slopes, below);
+                let gradients = output_gradients(&output, target, *scales);
+                let (products, below) = (&ws.products[at.clone()], &mut ws.gradients[at]);
+                head.backward(gradient, inputs, products, gradients, below);
             }
         }
         if let Some((gradient, _)) = &mut self.gradient {
@@ -291,7 +291,7 @@ impl Pass<'_> {
     }
 }
 
-/// A first layer: a table of rows to be summed, in blocks of columns.
+/// A first layer: sums the table rows of the active inputs, in blocks of columns.
 struct FirstLayer<'a> {
     width: usize,
     table: &'a [[f32; BLOCK]],
@@ -339,7 +339,7 @@ impl<'a> FirstLayer<'a> {
     }
 }
 
-/// Adds the gradient of a first layer, from the slopes of its products.
+/// Adds the gradient of a first layer's weights, given the gradients of its products.
 #[inline(always)]
 fn backward(
     width: usize,
@@ -352,7 +352,7 @@ fn backward(
     let (count, half) = (lists.len(), width / 2);
     let clipped = ws.clipped.as_chunks::<BLOCK>().0;
     for block in 0..width / BLOCK {
-        let mut bias_slopes = [0.0; BLOCK];
+        let mut bias_gradients = [0.0; BLOCK];
         let start = table.range.start + block * INPUTS * BLOCK;
         let table = gradient[start..start + INPUTS * BLOCK]
             .as_chunks_mut::<BLOCK>()
@@ -360,53 +360,56 @@ fn backward(
         for index in 0..count {
             let values = &clipped[block * count + index];
             let at = index * half + block * PAIRS;
-            let slopes = &ws.slopes[at..at + PAIRS];
+            let gradients = &ws.gradients[at..at + PAIRS];
             let mut sums = [0.0; BLOCK];
             for pair in 0..PAIRS {
                 let (first, second) = (values[pair], values[PAIRS + pair]);
-                // Where the sum is clipped it has no slope.
-                let is_free = |value: f32| f32::from(u8::from(value > 0.0 && value < 1.0));
-                sums[pair] = slopes[pair] * second * is_free(first);
-                sums[PAIRS + pair] = slopes[pair] * first * is_free(second);
+                // Where the sum is clipped its gradient is 0.
+                let passes = |value: f32| f32::from(u8::from(value > 0.0 && value < 1.0));
+                sums[pair] = gradients[pair] * second * passes(first);
+                sums[PAIRS + pair] = gradients[pair] * first * passes(second);
             }
             for &input in lists.get(index) {
                 let row = &mut table[usize::from(input)];
-                for (place, slope) in row.iter_mut().zip(&sums) {
-                    *place += slope;
+                for (place, value) in row.iter_mut().zip(&sums) {
+                    *place += value;
                 }
             }
-            for (place, slope) in bias_slopes.iter_mut().zip(&sums) {
-                *place += slope;
+            for (place, value) in bias_gradients.iter_mut().zip(&sums) {
+                *place += value;
             }
         }
         let start = bias.range.start + block * BLOCK;
-        for (place, slope) in gradient[start..start + BLOCK].iter_mut().zip(&bias_slopes) {
-            *place += slope;
+        for (place, value) in gradient[start..start + BLOCK]
+            .iter_mut()
+            .zip(&bias_gradients)
+        {
+            *place += value;
         }
     }
 }
 
-/// The value network behind its first layer.
-struct Tail<'a> {
+/// The value network after its first layer.
+struct ValueHead<'a> {
     shape: Shape,
-    /// The stage of the position that went forward last.
+    /// The stage of the last position of [`ValueHead::forward`].
     stage: usize,
     sections: &'a Sections,
     weights: &'a [f32],
-    /// Hidden layers: sums clipped to 0..1, and their squares.
+    /// Activations of the hidden layers: sums clipped to 0..1, and their squares.
     first: Vec<f32>,
     first_squares: Vec<f32>,
     second: Vec<f32>,
     second_squares: Vec<f32>,
-    slopes: Vec<f32>,
-    slopes_below: Vec<f32>,
+    gradients: Vec<f32>,
+    gradients_below: Vec<f32>,
 }
 
-impl<'a> Tail<'a> {
+impl<'a> ValueHead<'a> {
     #[inline(always)]
-    fn new(shape: Shape, sections: &'a Sections, weights: &'a [f32]) -> Tail<'a> {
+    fn new(shape: Shape, sections: &'a Sections, weights: &'a [f32]) -> ValueHead<'a> {
         let zeros = || vec![0.0; shape.hidden];
-        Tail {
+        ValueHead {
             shape,
             stage: 0,
             sections,
@@ -415,12 +418,12 @@ impl<'a> Tail<'a> {
             first_squares: zeros(),
             second: zeros(),
             second_squares: zeros(),
-            slopes: zeros(),
-            slopes_below: zeros(),
+            gradients: zeros(),
+            gradients_below: zeros(),
         }
     }
 
-    /// Where the weights of the position's stage are.
+    /// The range of the weights of the position's stage.
     #[inline(always)]
     fn of_stage(&self, section: &Section) -> Range<usize> {
         let len = section.range.len() / self.shape.stages;
@@ -444,10 +447,10 @@ impl<'a> Tail<'a> {
         .map(|section| &weights[self.of_stage(section)]);
         self.first.copy_from_slice(hidden_bias);
         add_product(&mut self.first, hidden, products);
-        square_clipped(&mut self.first, &mut self.first_squares);
+        squared_crelu(&mut self.first, &mut self.first_squares);
         self.second.copy_from_slice(second_bias);
         add_product(&mut self.second, second, &self.first_squares);
-        square_clipped(&mut self.second, &mut self.second_squares);
+        squared_crelu(&mut self.second, &mut self.second_squares);
         let mut outputs = [0.0; OUTPUTS];
         outputs.copy_from_slice(out_bias);
         add_product(&mut outputs, out, &self.second_squares);
@@ -463,7 +466,7 @@ impl<'a> Tail<'a> {
         [wdl[0] / sum, wdl[1] / sum, wdl[2] / sum, outputs[3]]
     }
 
-    /// Adds the gradient for the position that went forward last; writes the slopes of its products to `below`.
+    /// Adds the gradient for the last position of [`ValueHead::forward`] and writes the gradients of its products to `below`.
     #[inline(always)]
     fn backward(
         &mut self,
@@ -490,21 +493,21 @@ impl<'a> Tail<'a> {
         }
         add_scaled(&mut gradient[out_bias], &outputs, 1.0);
         add_outer(&mut gradient[out.clone()], &self.second_squares, &outputs);
-        back_product(&mut self.slopes, &weights[out], &outputs);
-        unsquare(&mut self.slopes, &self.second);
-        add_scaled(&mut gradient[second_bias], &self.slopes, 1.0);
+        back_product(&mut self.gradients, &weights[out], &outputs);
+        squared_crelu_backward(&mut self.gradients, &self.second);
+        add_scaled(&mut gradient[second_bias], &self.gradients, 1.0);
         let place = &mut gradient[second.clone()];
-        add_outer(place, &self.first_squares, &self.slopes);
-        back_product(&mut self.slopes_below, &weights[second], &self.slopes);
-        unsquare(&mut self.slopes_below, &self.first);
-        let slopes = &self.slopes_below;
-        add_scaled(&mut gradient[hidden_bias], slopes, 1.0);
-        add_outer(&mut gradient[hidden.clone()], products, slopes);
-        back_product(below, &weights[hidden], slopes);
+        add_outer(place, &self.first_squares, &self.gradients);
+        back_product(&mut self.gradients_below, &weights[second], &self.gradients);
+        squared_crelu_backward(&mut self.gradients_below, &self.first);
+        let gradients = &self.gradients_below;
+        add_scaled(&mut gradient[hidden_bias], gradients, 1.0);
+        add_outer(&mut gradient[hidden.clone()], products, gradients);
+        back_product(below, &weights[hidden], gradients);
     }
 }
 
-/// Turns logits into probabilities; their cross-entropy to the shares.
+/// Replaces logits by probabilities (softmax) and returns their cross-entropy to the target shares.
 #[inline(always)]
 fn cross_entropy(logits: &mut [f32], shares: &[f32]) -> f32 {
     let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -521,15 +524,15 @@ fn cross_entropy(logits: &mut [f32], shares: &[f32]) -> f32 {
     sum.ln() * shares - expected
 }
 
-/// The entropy of shares.
+/// The entropy of target shares, in nats.
 #[inline(always)]
 pub fn entropy(shares: &[f32]) -> f32 {
-    // One move that has everything, and those that have nothing, need no logarithm.
+    // Shares of 0 and 1 contribute nothing.
     let counted = shares.iter().filter(|share| **share > 0.0 && **share < 1.0);
     -counted.map(|share| share * share.ln()).sum::<f32>()
 }
 
-/// The value's loss, and Huber's of the plies left.
+/// The value loss, and the Huber loss of the plies left.
 #[inline(always)]
 fn value_losses(kind: ValueLoss, output: &[f32; OUTPUTS], target: &ValueTarget) -> (f32, f32) {
     let value = match kind {
@@ -548,29 +551,33 @@ fn value_losses(kind: ValueLoss, output: &[f32; OUTPUTS], target: &ValueTarget) 
     (value, plies)
 }
 
-/// W - L, less that of the target.
+/// W - L of the output minus W - L of the target.
 #[inline(always)]
 fn value_error(output: &[f32; OUTPUTS], target: &ValueTarget) -> f32 {
     (output[0] - output[2]) - (target.wdl[0] - target.wdl[2])
 }
 
-/// The slopes of the losses by the outputs before the softmax.
+/// The gradients of the losses with respect to the outputs before the softmax.
 #[inline(always)]
-fn output_slopes(output: &[f32; OUTPUTS], target: &ValueTarget, scales: Scales) -> [f32; OUTPUTS] {
-    let slope = |at: usize| match scales.value_loss {
+fn output_gradients(
+    output: &[f32; OUTPUTS],
+    target: &ValueTarget,
+    scales: Scales,
+) -> [f32; OUTPUTS] {
+    let logit_gradient = |at: usize| match scales.value_loss {
         ValueLoss::CrossEntropy => output[at] - target.wdl[at],
         ValueLoss::Squared => {
             let worth = [1.0, 0.0, -1.0][at] - (output[0] - output[2]);
             2.0 * value_error(output, target) * output[at] * worth
         }
     };
-    let value = |at: usize| scales.value * target.weight * slope(at);
+    let value = |at: usize| scales.value * target.weight * logit_gradient(at);
     let error = (output[3] - target.plies).clamp(-1.0, 1.0);
     let plies = scales.plies * target.plies_weight * error;
     [value(0), value(1), value(2), plies]
 }
 
-/// The product of two vectors whose length is a multiple of 16.
+/// The dot product of two vectors whose length is a multiple of 16.
 #[inline(always)]
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0.0; 16];
@@ -601,43 +608,43 @@ fn add_product(to: &mut [f32], weights: &[f32], values: &[f32]) {
     }
 }
 
-/// `gradient[i][j] += values[i] * slopes[j]`
+/// `gradient[i][j] += values[i] * gradients[j]`
 #[inline(always)]
-fn add_outer(gradient: &mut [f32], values: &[f32], slopes: &[f32]) {
-    for (row, value) in gradient.chunks_exact_mut(slopes.len()).zip(values) {
+fn add_outer(gradient: &mut [f32], values: &[f32], gradients: &[f32]) {
+    for (row, value) in gradient.chunks_exact_mut(gradients.len()).zip(values) {
         if *value != 0.0 {
-            add_scaled(row, slopes, *value);
+            add_scaled(row, gradients, *value);
         }
     }
 }
 
-/// `below[i] = sum over j of weights[i][j] * slopes[j]`
+/// `below[i] = sum over j of weights[i][j] * gradients[j]`
 #[inline(always)]
-fn back_product(below: &mut [f32], weights: &[f32], slopes: &[f32]) {
-    let width = slopes.len();
+fn back_product(below: &mut [f32], weights: &[f32], gradients: &[f32]) {
+    let width = gradients.len();
     for (below, row) in below.iter_mut().zip(weights.chunks_exact(width)) {
         *below = if width.is_multiple_of(16) {
-            dot(row, slopes)
+            dot(row, gradients)
         } else {
-            row.iter().zip(slopes).map(|(w, s)| w * s).sum()
+            row.iter().zip(gradients).map(|(w, s)| w * s).sum()
         };
     }
 }
 
-/// Clips to 0..1 in place, and squares.
+/// Clips values to 0..1 in place and writes their squares.
 #[inline(always)]
-fn square_clipped(values: &mut [f32], squares: &mut [f32]) {
+fn squared_crelu(values: &mut [f32], squares: &mut [f32]) {
     for (value, square) in values.iter_mut().zip(squares) {
         *value = value.clamp(0.0, 1.0);
         *square = *value * *value;
     }
 }
 
-/// From slopes by squares to slopes by what was clipped and squared.
+/// Turns gradients of the squares into gradients of the values before clipping.
 #[inline(always)]
-fn unsquare(slopes: &mut [f32], clipped: &[f32]) {
-    for (slope, value) in slopes.iter_mut().zip(clipped) {
-        *slope *= if *value < 1.0 { 2.0 * value } else { 0.0 };
+fn squared_crelu_backward(gradients: &mut [f32], clipped: &[f32]) {
+    for (gradient, value) in gradients.iter_mut().zip(clipped) {
+        *gradient *= if *value < 1.0 { 2.0 * value } else { 0.0 };
     }
 }
 
@@ -653,11 +660,11 @@ mod tests {
         policy: 64,
         value: 128,
         hidden: 5,
-        // The positions of the tests are of the first two.
+        // The tests' positions belong to the first two stages.
         stages: 8,
     };
 
-    /// Positions that are not of chess, but touch few rows.
+    /// Random inputs and targets that touch few rows; they are not chess positions.
     fn chunk(rng: &mut SmallRng) -> Chunk {
         let mut chunk = Chunk::default();
         for index in 0..6 {
@@ -712,7 +719,7 @@ mod tests {
         let chunk = chunk(&mut rng);
         let mut weights = TINY.start(1);
         let sections = TINY.sections();
-        // Nothing may be 0 by accident.
+        // Weights that start at 0 would hide gradients.
         for weight in &mut weights[sections.out.range.start..] {
             *weight += rng.random_range(-0.2..0.2);
         }

@@ -93,7 +93,7 @@ fn assert_exports(checkpoint: &Path, network: &Path) {
     );
     let bytes = std::fs::read(network).unwrap();
     let read = scorn::sparse::file::read(&bytes).unwrap();
-    assert_eq!((read.policy.width, read.tail.units), (64, 8));
+    assert_eq!((read.policy.width, read.value_head.units), (64, 8));
     let metadata = scorn::sparse::file::metadata(&bytes).unwrap();
     let positions = (40 * 128).to_string();
     assert!(metadata.contains(&("name".to_owned(), "tiny".to_owned())));
@@ -216,7 +216,7 @@ fn what_is_wrong_is_said() {
     let output = scorn(&["train", "measure", GAMES, GAMES]);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(
-        !output.status.success() && errors.contains("is no checkpoint"),
+        !output.status.success() && errors.contains("is not a checkpoint"),
         "{errors}"
     );
 }
