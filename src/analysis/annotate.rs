@@ -1,4 +1,4 @@
-//! Games with what the analysis found: PGN with evaluations, glyphs and comments that lichess, ChessBase and others show.
+//! Annotated games: PGN with evaluations, glyphs and comments in the formats of lichess, ChessBase and others.
 
 use shakmaty::Color;
 
@@ -12,11 +12,11 @@ use crate::{
     pgn::write::GameText,
 };
 
-/// The text of a reviewed game.
+/// The PGN of a reviewed game.
 pub fn annotated(review: &GameReview) -> String {
     let game = &review.game;
     let mut tags: Vec<(&str, String)> = Vec::new();
-    // The start position is written by itself.
+    // The start position is written separately.
     for (name, value) in &game.tags {
         if !["SetUp", "FEN", "Annotator"].contains(&&**name) {
             tags.push((name, value.clone()));
@@ -54,7 +54,7 @@ fn comment(reviewed: &ReviewedMove, after: Option<&PositionRecord>) -> String {
     if let Some(judged) = reviewed.judgement {
         let better = reviewed.best_other_line().and_then(|line| line.san.first());
         let better = better.map_or(String::new(), |san| format!(" {san} was better."));
-        parts.push(format!("{}.{better}", judged.word()));
+        parts.push(format!("{}.{better}", judged.text()));
     }
     if let Some(moment) = reviewed.trap {
         parts.push(trap_comment(reviewed, moment));
@@ -80,10 +80,10 @@ fn trap_comment(reviewed: &ReviewedMove, moment: TrapMoment) -> String {
         (_, Some(line)) => format!(" ({})", percent(line)),
         _ => String::new(),
     };
-    format!("It {}{what}.", moment.word())
+    format!("It {}{what}.", moment.text())
 }
 
-/// Chances against best replies.
+/// Win, draw and loss against best replies.
 fn objective(line: &LineRecord) -> [u32; 3] {
     line.objective.as_ref().map_or(line.wdl, |found| found.wdl)
 }
@@ -100,7 +100,7 @@ fn eval(line: &LineRecord, turn: Color) -> String {
         m: 0.0,
     };
     let score = wdl::score(value, 0.0, ScoreType::Centipawn);
-    // Readers know no larger ones.
+    // Readers do not expect larger values.
     let score = turn.fold_wb(score, -score).clamp(-9999, 9999);
     format!("{:.2}", f64::from(score) / 100.0)
 }

@@ -1,4 +1,4 @@
-//! What to analyse: positions from the command line, from EPD files, from games.
+//! The positions to analyse, from the command line, EPD files or games.
 
 use std::{path::Path, sync::Arc};
 
@@ -12,14 +12,14 @@ use crate::{
     pgn::{Game, Reader},
 };
 
-/// The game that a position is from.
+/// The game of a position.
 #[derive(Clone, Debug)]
 pub struct PgnGame {
-    /// Its place in the file, from 1 on.
+    /// Its number in the file, from 1.
     pub number: usize,
     /// Its tags.
     pub tags: Vec<(String, String)>,
-    /// Where it starts.
+    /// The start position.
     pub start: Chess,
     /// `1-0`, `0-1`, `1/2-1/2` or `*`.
     pub result: String,
@@ -30,15 +30,15 @@ pub struct PgnGame {
 pub struct Item {
     /// The game up to the position.
     pub history: History,
-    /// Where it comes from, for people and for resuming: unique within one input.
+    /// Unique name within the input, for messages and for resuming.
     pub name: String,
-    /// The moves that solve it (EPD's `bm`).
+    /// The solutions (EPD's `bm`).
     pub best: Vec<PackedMove>,
-    /// The moves that must be avoided (EPD's `am`).
+    /// The moves to avoid (EPD's `am`).
     pub avoid: Vec<PackedMove>,
-    /// The move that was played (games).
+    /// The move played in the game.
     pub played: Option<PackedMove>,
-    /// The game (games).
+    /// The game, if the position is from one.
     pub game: Option<Arc<PgnGame>>,
 }
 
@@ -59,7 +59,7 @@ impl Item {
         Fen::from_position(self.history.position(), EnPassantMode::Legal).to_string()
     }
 
-    /// Whether `m` solves the position; `None` if nobody knows.
+    /// Whether `m` solves the position; `None` without a known solution.
     pub fn is_solved_by(&self, m: PackedMove) -> Option<bool> {
         match (self.best.is_empty(), self.avoid.is_empty()) {
             (true, true) => None,
@@ -69,20 +69,20 @@ impl Item {
         }
     }
 
-    /// Whether it is known what solves the position.
+    /// Whether a solution is known.
     pub fn has_solution(&self) -> bool {
         !(self.best.is_empty() && self.avoid.is_empty())
     }
 }
 
-/// A stream of positions; what cannot be read is an error with its place.
+/// A stream of positions; what cannot be read is an error with its location.
 pub type Items = Box<dyn Iterator<Item = Result<Item>>>;
 
-/// One position from the command line, with the moves that led to it if they follow as in UCI: networks see them, and repetitions
-/// count.
+/// A position from the command line, with the moves that led to it if they follow as in UCI: networks use them, and
+/// repetitions count.
 ///
 /// # Errors
-/// When the FEN is not one, or a move is not legal.
+/// When the FEN is invalid, or a move is not legal.
 pub fn from_fen(text: &str) -> Result<Item> {
     let history = setup::history_from_text(text)?;
     Ok(Item::new(history, text.to_owned()))
@@ -140,9 +140,9 @@ fn sans(history: &History, text: &str) -> Result<Vec<PackedMove>> {
         .collect()
 }
 
-/// Every position of the games of a PGN file, variations left out: those in which a move was played, and the one after the
-/// last move, unless the rules end the game there: repetitions before it may be ones that nobody claimed. A game without
-/// moves has none.
+/// Every position of the main lines of a PGN file: those in which a move was played, and the last one, unless the
+/// game is over there by the rules. An unclaimed repetition does not end a game. A game without moves has no
+/// positions.
 ///
 /// # Errors
 /// When the file cannot be opened; bad games are errors of the stream.
@@ -161,7 +161,8 @@ pub fn from_pgn(path: &Path) -> Result<Items> {
     Ok(Box::new(items))
 }
 
-/// The positions of a game, one at a time: each holds the game so far, and together they would hold its square.
+/// The positions of a game, one at a time: each contains the game so far, so all together would need quadratic
+/// memory.
 fn items_of(game: Game, number: usize) -> impl Iterator<Item = Item> {
     let result = game
         .outcome
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_text_does_not_end_a_file() {
+    fn unusual_text_does_not_end_a_file() {
         let latin1 = b"4k3/8/8/8/8/8/8/4K2R w K - id \"M\xfcller\";\n4k3/8/8/8/8/8/8/4K2R w - -";
         let items: Vec<_> = from_epd(file(latin1).path()).unwrap().collect();
         assert_eq!(items.len(), 2);
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_move_that_cannot_be_read_is_named_by_game_and_ply() {
+    fn an_unreadable_move_is_reported_with_game_and_ply() {
         let games = file("1. e4 *\n\n[White \"b\"]\n\n1. e4 e5 2. Sf3 Nc6 *\n\n1. d4 *\n");
         let items: Vec<_> = from_pgn(games.path()).unwrap().collect();
         assert_eq!(items.len(), 5);
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn epd_counters_are_those_of_its_operations_and_a_best_move_may_be_one_to_avoid() {
+    fn epd_operations_give_counters_and_moves_to_avoid() {
         let file = file("4k3/8/8/8/8/8/8/4K2R w K - bm O-O Kd2; am Kd2; hmvc 50; fmvn 80;\n");
         let item = from_epd(file.path()).unwrap().next().unwrap().unwrap();
         assert_eq!(item.fen(), "4k3/8/8/8/8/8/8/4K2R w K - 50 80");
@@ -291,11 +292,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_looked_at_after_the_rules_have_ended_a_game() {
+    fn positions_after_the_end_by_rules_are_ignored() {
         let items = |text: &str| from_pgn(file(text).path()).unwrap().count();
         let thrice = "1. Nf3 Nf6 2. Ng1 Ng8 3. Nf3 Nf6 4. Ng1 Ng8";
         assert_eq!(items(&format!("{thrice} 1/2-1/2\n")), 8);
-        // Nobody claimed the draw.
+        // The draw was not claimed.
         assert_eq!(items(&format!("{thrice} 5. e4 *\n")), 10);
         for (fen, m, count) in [
             ("4k3/8/8/8/8/8/8/R3K3 w - - 98 90", "Kf1", 2),

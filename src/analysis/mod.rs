@@ -13,7 +13,7 @@ pub mod suite;
 
 use shakmaty::Color;
 
-/// White's point of view is what game analysis is usually read in.
+/// Evaluations of games are shown from White's point of view.
 fn sign(turn: Color) -> f32 {
     turn.fold_wb(1.0, -1.0)
 }

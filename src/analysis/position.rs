@@ -14,7 +14,7 @@ use crate::{
     terminal::eprint_line,
 };
 
-/// Searches one position with a tree of its own. `moves` keeps the statistics of every move.
+/// Searches one position with a new tree. `moves` keeps the statistics of every move.
 ///
 /// # Errors
 /// When the evaluator fails.
@@ -44,11 +44,11 @@ pub fn analyze(
     Ok(record)
 }
 
-/// Keeps the statistics of the moves, and when the solution was found.
+/// Collects the statistics of the moves, and the time of the solution.
 struct Collector<'a> {
     item: &'a Item,
     stats: Vec<MoveStat>,
-    /// Since when the first line has been a solution.
+    /// The time from which on the first line was a solution.
     solution: Option<SolutionRecord>,
 }
 
@@ -75,7 +75,7 @@ impl Reporter for Collector<'_> {
     }
 
     fn interval(&self) -> Duration {
-        // The nodes to the solution are counted to the batch.
+        // Every batch is reported, so that the nodes to the solution are exact to a batch.
         match self.item.has_solution() {
             true => Duration::ZERO,
             false => REPORT_INTERVAL,

@@ -1,4 +1,4 @@
-//! The result of an analysis for one position, as it stands in JSON.
+//! The result of an analysis for one position, as written in JSON.
 
 use serde::{Deserialize, Serialize};
 use shakmaty::{Chess, Position, san::SanPlus};
@@ -18,20 +18,20 @@ pub struct PositionRecord {
     pub name: String,
     /// The position.
     pub fen: String,
-    /// A fingerprint of the limits and options: what was begun with others is not continued.
+    /// A fingerprint of the limits and options: an analysis is resumed only with the same ones.
     #[serde(default)]
     pub settings: String,
     /// The move to play; absent if the game is over.
     pub best: Option<String>,
-    /// The same, as people write it.
+    /// The move in standard algebraic notation.
     pub best_san: Option<String>,
     /// The move that was played.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub played: Option<String>,
-    /// Whether the move is one that the file asks for.
+    /// Whether the best move is a solution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub solved: Option<bool>,
-    /// When the search came to that move for good, if it is one that the file asks for.
+    /// When the search settled on the solution, if its best move is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub solution: Option<SolutionRecord>,
     /// Visits of the root.
@@ -46,12 +46,12 @@ pub struct PositionRecord {
     pub white: f32,
     /// The best lines.
     pub lines: Vec<LineRecord>,
-    /// All moves, if asked for.
+    /// All moves, if requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<MoveRecord>,
 }
 
-/// When a search came to the solution, to within the interval of its reports.
+/// When a search found the solution, to within the interval of its reports.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct SolutionRecord {
     /// Visits of the root.
@@ -63,36 +63,36 @@ pub struct SolutionRecord {
 /// One line of play.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LineRecord {
-    /// In the unit of `ScoreType`; absent if there is a forced mate.
+    /// The score in the unit of `ScoreType`; absent if there is a forced mate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<i32>,
     /// Moves to mate; negative when being mated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mate: Option<i32>,
-    /// Chances to win, draw and lose, in per mille.
+    /// Probabilities of win, draw and loss, in per mille.
     pub wdl: [u32; 3],
-    /// What best replies would make of it, if search-contempt is on.
+    /// The values against best replies, if search-contempt is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<ObjectiveRecord>,
     /// Visits of the first move.
     pub nodes: u64,
     /// The moves.
     pub pv: Vec<String>,
-    /// The moves as people write them.
+    /// The moves in standard algebraic notation.
     pub san: Vec<String>,
 }
 
-/// A line against best replies.
+/// The values of a line against best replies.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ObjectiveRecord {
-    /// In the unit of `ScoreType`; absent if there is a forced mate, which holds against every reply.
+    /// The score in the unit of `ScoreType`; absent if there is a forced mate, which holds against every reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<i32>,
-    /// Chances to win, draw and lose, in per mille.
+    /// Probabilities of win, draw and loss, in per mille.
     pub wdl: [u32; 3],
-    /// How much of the line's W-L are the opponent's mistakes.
+    /// The part of the line's W-L that depends on mistakes of the opponent.
     pub trap: f32,
-    /// How much of it the opponent's next reply loses on average.
+    /// The average loss by the opponent's next reply.
     pub next: f32,
 }
 
@@ -110,7 +110,7 @@ pub struct MoveRecord {
     pub wl: Option<f32>,
     /// Mean draw probability.
     pub d: Option<f32>,
-    /// `win`, `draw` or `loss` if that is certain.
+    /// `win`, `draw` or `loss` if the result is proven.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proven: Option<String>,
     /// Whether search-contempt has frozen the replies.
@@ -118,7 +118,7 @@ pub struct MoveRecord {
 }
 
 impl PositionRecord {
-    /// Nothing found yet.
+    /// A record without a result.
     #[cfg(test)]
     pub fn empty(item: &Item) -> PositionRecord {
         PositionRecord {
@@ -140,7 +140,7 @@ impl PositionRecord {
         }
     }
 
-    /// Puts the outcome of a search into words and numbers.
+    /// The record of a search outcome.
     pub fn new(
         item: &Item,
         outcome: &Outcome,
@@ -149,7 +149,7 @@ impl PositionRecord {
     ) -> PositionRecord {
         let position = item.history.position();
         let report = &outcome.report;
-        // What is no standard game cannot be written as one: castling would read as a king's move.
+        // Moves of a Chess960 game are written in its notation: otherwise castling would read as a king's move.
         let chess960 = options.chess960 || !setup::castles_as_usual(&item.history);
         let options = &Options {
             chess960,
@@ -209,7 +209,7 @@ impl LineRecord {
         }
     }
 
-    /// This score, or the moves to the mate if there is one.
+    /// The score as text, or the moves to the mate if there is one.
     pub fn score_text(&self, score: Option<i32>) -> String {
         match (self.mate, score) {
             (Some(moves), _) => format!("mate {moves}"),

@@ -1,5 +1,5 @@
-//! The report: one HTML page with everything in it, which needs no network. The board is chessground's, the graph uPlot's;
-//! their files are in `report/`, beside the page's own script and style.
+//! The report: one self-contained HTML page that works offline. The board is chessground's, the graph uPlot's; their
+//! files are in `report/`, beside the page's own script and style.
 
 use std::{fmt::Write as _, path::Path};
 
@@ -13,7 +13,7 @@ use super::{
 };
 
 const PAGE: &str = include_str!("report/page.html");
-/// What stands where in the page.
+/// The placeholders of the page and their contents.
 const PARTS: [(&str, &str); 6] = [
     ("/*uPlot.css*/", include_str!("report/uPlot.min.css")),
     (
@@ -34,21 +34,21 @@ const PARTS: [(&str, &str); 6] = [
 const CHESSGROUND: &str = include_str!("report/chessground.min.js");
 const SCRIPT: &str = include_str!("report/page.js");
 
-/// Moves of a line that are shown.
+/// Maximum number of moves shown per line.
 const LINE_MOVES: usize = 8;
 
-/// The page for these games. `source` is what they were read from, `how` how they were analysed.
+/// The page for these games. `source` is the input file, `search_settings` describes the analysis.
 ///
 /// # Errors
-/// When the page cannot be put together.
-pub fn page(games: &[GameReview], source: &Path, how: &str) -> Result<String> {
+/// When the page cannot be built.
+pub fn page(games: &[GameReview], source: &Path, search_settings: &str) -> Result<String> {
     let source = source.file_name().unwrap_or_default().to_string_lossy();
     let data = json!({
         "source": source,
-        "how": format!("{how}; Scorn {}", env!("CARGO_PKG_VERSION")),
+        "how": format!("{search_settings}; Scorn {}", env!("CARGO_PKG_VERSION")),
         "games": games.iter().map(game).collect::<Vec<_>>(),
     });
-    // Nothing in the data may end the element that holds it.
+    // The data must not contain the end tag of its element.
     let data = serde_json::to_string(&data)?.replace('<', "\\u003c");
     let board = as_script(CHESSGROUND).context("chessground exports no Chessground")?;
     let parts = PARTS.iter().copied().chain([
@@ -70,8 +70,8 @@ pub fn page(games: &[GameReview], source: &Path, how: &str) -> Result<String> {
     Ok(page)
 }
 
-/// A module that exports `Chessground` as a script that makes it known everywhere: a page that is opened from a file cannot
-/// import modules.
+/// Turns a module that exports `Chessground` into a script that defines a global variable: a page opened from a file
+/// cannot import modules.
 fn as_script(module: &str) -> Option<String> {
     let (code, exports) = module.rsplit_once("export{")?;
     let exports = exports.split_once('}')?.0;
@@ -101,7 +101,7 @@ fn game(review: &GameReview) -> Value {
     })
 }
 
-/// Short names: there are many of these.
+/// Keys are short, because there are many moves.
 fn reviewed_move(reviewed: &ReviewedMove) -> Value {
     let judged = reviewed.judgement.map(|judged| match judged {
         Judgement::Inaccuracy => 1,
@@ -132,14 +132,14 @@ fn reviewed_move(reviewed: &ReviewedMove) -> Value {
     value
 }
 
-/// Lines: moves, chances for White in practice, those against best replies (0 if they are the same), moves to mate or 0.
+/// Lines: moves, practical probabilities for White, those against best replies (0 if equal), moves to mate or 0.
 fn lines(record: &PositionRecord, turn: Color) -> Vec<Value> {
     let line = |line: &LineRecord| {
         let mut moves = String::new();
         for san in line.san.iter().take(LINE_MOVES) {
             let _ = write!(moves, "{}{san}", if moves.is_empty() { "" } else { " " });
         }
-        // Wins and losses are enough.
+        // Draws follow from wins and losses.
         let white = |[win, _, loss]: [u32; 3]| turn.fold_wb([win, loss], [loss, win]);
         let objective = line.objective.as_ref().map(|found| white(found.wdl));
         let first = line.pv.first().map_or("", |m| m);
@@ -155,14 +155,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_board_is_known_to_the_page() {
+    fn the_page_defines_the_board() {
         let script = as_script(CHESSGROUND).unwrap();
         assert!(script.contains("globalThis.Chessground=") && !script.contains("export{"));
         assert!(as_script("let a=1;").is_none());
     }
 
     #[test]
-    fn a_page_is_whole_and_asks_nobody() {
+    fn a_page_is_self_contained() {
         let page = page(&[], Path::new("a/</script>.pgn"), "how").unwrap();
         for (mark, _) in PARTS {
             assert!(!page.contains(mark), "{mark}");

@@ -1,4 +1,4 @@
-//! The file of results: one JSON object per line, which an interrupted analysis continues.
+//! The file of results: one JSON object per line, which a resumed analysis continues.
 
 use std::{
     fs::File,
@@ -22,21 +22,21 @@ use crate::{
     },
 };
 
-/// A file of results, or a stream without earlier ones.
+/// A file of results, or a stream without earlier results.
 pub struct ResultFile {
     to: Box<dyn Write>,
     settings: String,
     done: Vec<EarlierResult>,
-    /// How many of the earlier results have been met again.
+    /// Number of earlier results that have been used again.
     met: usize,
 }
 
 impl ResultFile {
-    /// Opens the output, and reads the results of an earlier run. `settings` is the fingerprint of what decides results;
-    /// `keep_records` keeps whole records in memory, which reviews of games need.
+    /// Opens the output and reads the results of an earlier run. `settings` is the fingerprint of everything that
+    /// determines results; `keep_records` keeps whole records in memory, as reviews of games need.
     ///
     /// # Errors
-    /// When the file cannot be opened, is an input, holds something else or is being written by another process.
+    /// When the file cannot be opened, is an input, holds other data, or is being written by another process.
     pub fn open(
         path: &Path,
         settings: &str,
@@ -58,11 +58,10 @@ impl ResultFile {
         })
     }
 
-    /// The record that an earlier run has written about this position. Whether it is solved goes by what the file asks for
-    /// now.
+    /// The earlier result for this position. Whether it is solved depends on the solution in the present input.
     ///
     /// # Errors
-    /// When the earlier run was about something else.
+    /// When the earlier run was about other positions or had other settings.
     pub fn already_done(&mut self, item: &Item) -> Result<Option<&EarlierResult>> {
         let Some(record) = self.done.get_mut(self.met) else {
             return Ok(None);
@@ -83,17 +82,17 @@ impl ResultFile {
         let best = best.and_then(|best| setup::parse_move(item.history.position(), best).ok());
         let solved = best.and_then(|m| item.is_solved_by(m));
         if solved != record.solved {
-            // When the search came to that move, nobody noted.
+            // The time at which the search found that move was not recorded.
             record.solution = None;
         }
         record.solved = solved;
         Ok(Some(record))
     }
 
-    /// Fails if the earlier run had more positions than this one.
+    /// Checks that the earlier run did not have more positions than this one.
     ///
     /// # Errors
-    /// In that case.
+    /// When it had.
     pub fn check_complete(&self) -> Result<()> {
         ensure!(
             self.met == self.done.len(),
@@ -102,7 +101,7 @@ impl ResultFile {
         Ok(())
     }
 
-    /// Writes a result, whole, at once.
+    /// Writes a result and flushes it.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -115,7 +114,7 @@ impl ResultFile {
     }
 }
 
-/// What is kept of a record that an earlier run has written.
+/// The part of an earlier record that is kept.
 pub struct EarlierResult {
     name: String,
     fen: String,
@@ -125,22 +124,22 @@ pub struct EarlierResult {
     pub solved: Option<bool>,
     /// As [`PositionRecord::solution`].
     pub solution: Option<SolutionRecord>,
-    /// All of it, where that is needed.
+    /// The whole record, where it is needed.
     pub record: Option<PositionRecord>,
 }
 
-/// The longest line of an earlier analysis, in bytes: one with the most lines of play that can be asked for is shorter.
-const LONGEST_LINE: usize = 1 << 24;
+/// Maximum length of a line of an earlier analysis, in bytes: enough for the largest MultiPV.
+const MAX_LINE_BYTES: usize = 1 << 24;
 
-/// Reads the records of an earlier run. A last line that was cut off and blank ones at the end are removed from the file,
-/// in which writing goes on.
+/// Reads the records of an earlier run. An incomplete last line and blank lines at the end are removed from the file
+/// before it is continued.
 fn read_records(file: &mut File, path: &Path, keep: bool) -> Result<Vec<EarlierResult>> {
     let context = || format!("{} is not an earlier analysis", path.display());
     let mut reader = BufReader::new(&mut *file);
     let (mut records, mut read, mut good, mut line) = (Vec::new(), 0u64, 0u64, Vec::new());
     loop {
         line.clear();
-        let end = read_line(&mut reader, &mut line, LONGEST_LINE).with_context(context)?;
+        let end = read_line(&mut reader, &mut line, MAX_LINE_BYTES).with_context(context)?;
         if end != LineEnd::Whole || !line.ends_with(b"\n") {
             break;
         }
@@ -166,14 +165,13 @@ fn read_records(file: &mut File, path: &Path, keep: bool) -> Result<Vec<EarlierR
     Ok(records)
 }
 
-/// Whether the last line is a record that was cut off, be it only before its end of line: anything else would begin in
-/// another way, or be whole.
+/// Whether the last line is an incomplete record. Other text would begin differently, or be complete.
 fn is_cut_record(line: &[u8]) -> bool {
     let begin = b"{\"name\":";
     let rest = line.trim_ascii();
     let is_other = serde_json::from_slice::<IgnoredAny>(rest).is_ok()
         && serde_json::from_slice::<PositionRecord>(rest).is_err();
     rest.starts_with(&begin[..rest.len().min(begin.len())])
-        && line.len() < LONGEST_LINE
+        && line.len() < MAX_LINE_BYTES
         && !is_other
 }

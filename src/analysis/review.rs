@@ -1,8 +1,8 @@
-//! What an analysis says about a whole game: how good each move was, and where traps were set, met or missed.
+//! The review of a whole game: the quality of each move, and traps that were set, met or missed.
 //!
-//! Two values come from one search: the practical one counts on the mistakes that the opponent is likely to make, the
-//! objective one on its best replies. Moves are judged by what they lose objectively; a trap is what a line is worth more
-//! in practice.
+//! One search gives two values: the practical one assumes the mistakes that the opponent is likely to make, the
+//! objective one assumes best replies. Moves are judged by their objective loss; the trap of a line is the difference
+//! between practical and objective value.
 
 use std::sync::Arc;
 
@@ -17,20 +17,20 @@ use crate::{
     game::adjudicate,
 };
 
-/// What a move must lose of W-L (-1 to 1), objectively, to be an inaccuracy, a mistake, a blunder: lichess's steps.
-const LOSSES: [f32; 3] = [0.1, 0.2, 0.3];
+/// Minimum objective loss in W-L (-1 to 1) of an inaccuracy, a mistake and a blunder: lichess's thresholds.
+const MIN_LOSSES: [f32; 3] = [0.1, 0.2, 0.3];
 
-/// From this difference in W-L on, between practical and objective value, a line is a trap, if it is also
-/// [`MORE_THAN_USUAL`] of one: some of it is in every line, because opponents always err.
-const TRAP: f32 = 0.2;
+/// Minimum difference in W-L between practical and objective value of a trap. It must also exceed the smallest
+/// difference in the position by [`MIN_EXCESS`], because opponents always err and every line has some.
+const MIN_TRAP: f32 = 0.2;
 
-/// By so much a trap exceeds the least of the lines in its position.
-const MORE_THAN_USUAL: f32 = 0.1;
+/// By this much a trap must exceed the smallest difference of the lines in its position.
+const MIN_EXCESS: f32 = 0.1;
 
-/// Who plays another move than this much better one has missed a trap, by practical W-L.
-const MISSED: f32 = 0.05;
+/// A trap was missed if its practical W-L is better than the played move's by at least this much.
+const MIN_MISSED: f32 = 0.05;
 
-/// How bad a move is.
+/// The quality of a bad move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Judgement {
     /// `?!`
@@ -43,7 +43,7 @@ pub enum Judgement {
 
 impl Judgement {
     fn of(loss: f32) -> Option<Judgement> {
-        match LOSSES.iter().filter(|&&least| loss >= least).count() {
+        match MIN_LOSSES.iter().filter(|&&least| loss >= least).count() {
             0 => None,
             1 => Some(Judgement::Inaccuracy),
             2 => Some(Judgement::Mistake),
@@ -51,8 +51,8 @@ impl Judgement {
         }
     }
 
-    /// The word for people.
-    pub fn word(self) -> &'static str {
+    /// The judgement as text.
+    pub fn text(self) -> &'static str {
         match self {
             Judgement::Inaccuracy => "Inaccuracy",
             Judgement::Mistake => "Mistake",
@@ -70,22 +70,22 @@ impl Judgement {
     }
 }
 
-/// What a move has to do with a trap.
+/// The relation of a move to a trap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrapMoment {
-    /// It sets one.
+    /// It sets a trap.
     Set,
-    /// It is the right reply to one.
+    /// It is the right reply to a trap.
     Met,
-    /// It falls into one.
+    /// It falls into a trap.
     Fallen,
-    /// A better one was there to be set.
+    /// It misses a better move that sets a trap.
     Missed,
 }
 
 impl TrapMoment {
-    /// The word for people and for the report.
-    pub fn word(self) -> &'static str {
+    /// The relation as text.
+    pub fn text(self) -> &'static str {
         match self {
             TrapMoment::Set => "sets a trap",
             TrapMoment::Met => "meets the trap",
@@ -95,56 +95,56 @@ impl TrapMoment {
     }
 }
 
-/// A move of a game, with what was found in the position before it.
+/// A move of a game, with the analysis of the position before it.
 #[derive(Clone, Debug)]
 pub struct ReviewedMove {
     /// The move.
     pub played: PackedMove,
-    /// As people write it.
+    /// In standard algebraic notation.
     pub san: String,
     /// In UCI's notation.
     pub uci: String,
     /// The position after it.
     pub fen_after: String,
-    /// Who played it.
+    /// The side that played it.
     pub turn: Color,
     /// The analysis of the position before it.
     pub record: PositionRecord,
-    /// W-L for the other side if it ends the game.
+    /// W-L for the other side, if the move ends the game.
     end_value: Option<f32>,
-    /// What it loses of W-L against best play.
+    /// The loss of W-L against best play.
     pub loss: Option<f32>,
-    /// How bad that is.
+    /// The quality, if it is bad.
     pub judgement: Option<Judgement>,
-    /// What it has to do with a trap.
+    /// The relation to a trap, if there is one.
     pub trap: Option<TrapMoment>,
 }
 
-/// A game and all its moves.
+/// A reviewed game.
 #[derive(Clone, Debug)]
 pub struct GameReview {
     /// The game as it was read.
     pub game: Arc<PgnGame>,
-    /// Its moves, as far as they were analysed.
+    /// The analysed moves.
     pub moves: Vec<ReviewedMove>,
-    /// What was found in the position after the last move, if the game is not over there.
+    /// The analysis of the position after the last move, if the game is not over there.
     pub end: Option<PositionRecord>,
 }
 
 impl GameReview {
-    /// What was found in the position after a move.
+    /// The analysis of the position after a move.
     pub fn after(&self, index: usize) -> Option<&PositionRecord> {
         let next = self.moves.get(index + 1).map(|next| &next.record);
         next.or(self.end.as_ref())
     }
 }
 
-/// W-L of chances in per mille.
+/// W-L of probabilities in per mille.
 fn wl(wdl: [u32; 3]) -> f32 {
     (wdl[0] as f32 - wdl[2] as f32) / 1000.0
 }
 
-/// What a line is worth in practice, and against best replies, to the side to move.
+/// The practical and the objective W-L of a line, for the side to move.
 pub fn values(line: &LineRecord) -> (f32, f32) {
     let practical = wl(line.wdl);
     let objective = line.objective.as_ref();
@@ -154,19 +154,19 @@ pub fn values(line: &LineRecord) -> (f32, f32) {
     )
 }
 
-/// What is trap in a line.
+/// The trap value of a line.
 fn trap(line: &LineRecord) -> f32 {
     let (practical, objective) = values(line);
     practical - objective
 }
 
-/// The best that can be had in a position against best replies, by the lines that were looked at.
+/// The best objective value of a position among its lines.
 fn objective(record: &PositionRecord) -> Option<f32> {
     let lines = record.lines.iter();
     lines.map(|line| values(line).1).reduce(f32::max)
 }
 
-/// The line that is best objectively, the first of several.
+/// The objectively best line, the first of several.
 pub(super) fn best_objectively<'a>(
     lines: impl IntoIterator<Item = &'a LineRecord>,
 ) -> Option<&'a LineRecord> {
@@ -177,9 +177,9 @@ pub(super) fn best_objectively<'a>(
     })
 }
 
-/// W-L for the side to move where a game is over by the rules.
+/// W-L for the side to move if the game is over by the rules.
 fn end_value(history: &History) -> Option<f32> {
-    // Who is to move has not won.
+    // The side to move has not won.
     adjudicate::by_rules(history).map(|verdict| match verdict.outcome {
         KnownOutcome::Draw => 0.0,
         KnownOutcome::Decisive { .. } => -1.0,
@@ -207,38 +207,38 @@ impl ReviewedMove {
         }
     }
 
-    /// The best that can be had against best replies, by the lines that were looked at.
+    /// The best objective value among the lines.
     pub fn objective(&self) -> Option<f32> {
         objective(&self.record)
     }
 
-    /// The line that begins with the move that was played.
+    /// The line that begins with the played move.
     pub fn played_line(&self) -> Option<&LineRecord> {
         let mut lines = self.record.lines.iter();
         lines.find(|line| line.pv.first() == Some(&self.uci))
     }
 
-    /// Whether no line is better objectively than the move that was played.
+    /// Whether no line is objectively better than the played move.
     fn is_best(&self) -> bool {
         let played = self.played_line().map(|line| values(line).1);
         played.is_some() && played >= self.objective()
     }
 
-    /// The line that is best objectively of those that begin with another move than the one that was played.
+    /// The objectively best line that begins with another move than the played one.
     pub fn best_other_line(&self) -> Option<&LineRecord> {
         let lines = self.record.lines.iter();
         best_objectively(lines.filter(|line| line.pv.first() != Some(&self.uci)))
     }
 
-    /// What the move loses of W-L, if the position after it is worth so much to the other side. A proof that it is mated
-    /// by then overrules what the search hoped before the move.
+    /// The move's loss of W-L, if the next position has this value for the other side. A proof of mate in that
+    /// position overrules the search before the move.
     fn loss(&self, after: Option<f32>, is_mated: bool) -> Option<f32> {
         let after = after.or(self.end_value)?;
         self.objective()?;
         let other = self.best_other_line().map(|line| values(line).1);
         Some(match other {
             Some(other) if is_mated || !self.is_best() => (other + after).max(0.0),
-            // Nothing better was to be had.
+            // There was nothing better.
             _ => 0.0,
         })
     }
@@ -247,14 +247,14 @@ impl ReviewedMove {
     fn is_trap(&self, line: &LineRecord) -> bool {
         let others = self.record.lines.iter().filter(|other| other.pv != line.pv);
         let usual = others.map(trap).reduce(f32::min);
-        trap(line) >= TRAP && usual.is_none_or(|usual| trap(line) >= usual + MORE_THAN_USUAL)
+        trap(line) >= MIN_TRAP && usual.is_none_or(|usual| trap(line) >= usual + MIN_EXCESS)
     }
 
-    /// A line with a trap that is better in practice than the move that was played.
+    /// A line with a trap that is better in practice than the played move.
     pub fn missed_line(&self) -> Option<&LineRecord> {
         let played = self.played_line().map_or(f32::MIN, |line| values(line).0);
         let is_better = |line: &LineRecord| {
-            self.is_trap(line) && values(line).0 >= played + MISSED && values(line).0 > -0.9
+            self.is_trap(line) && values(line).0 >= played + MIN_MISSED && values(line).0 > -0.9
         };
         self.record.lines.iter().find(|line| is_better(line))
     }
@@ -267,7 +267,7 @@ pub struct Reviewer {
 }
 
 impl Reviewer {
-    /// Adds a position and what was found there; positions come in the order of the games.
+    /// Adds an analysed position; positions come in the order of the games.
     pub fn add(&mut self, item: &Item, record: PositionRecord) {
         let Some(game) = &item.game else { return };
         let is_next = |review: &GameReview| !Arc::ptr_eq(&review.game, game);
@@ -287,18 +287,18 @@ impl Reviewer {
         }
     }
 
-    /// All games, judged.
+    /// All games, with judgements.
     pub fn finish(mut self) -> Vec<GameReview> {
         self.games.iter_mut().for_each(judge);
         self.games
     }
 }
 
-/// Says of each move what it lost, and what it had to do with traps.
+/// Judges every move of a game.
 fn judge(review: &mut GameReview) {
     let found = (0..review.moves.len()).map(|index| {
         let after = review.after(index);
-        // A proof, which the search before the move did not have.
+        // A proof that the search before the move did not have.
         let mate = after.and_then(|after| after.lines.first()?.mate);
         (after.and_then(objective), mate.is_some_and(|mate| mate > 0))
     });
@@ -310,8 +310,8 @@ fn judge(review: &mut GameReview) {
         let played = reviewed.played_line();
         let is_set = !is_mated && played.is_some_and(|line| reviewed.is_trap(line));
         reviewed.trap = match (is_trap_open, reviewed.loss) {
-            (true, Some(loss)) if loss >= LOSSES[0] => Some(TrapMoment::Fallen),
-            // A reply that sets a trap itself is told as that.
+            (true, Some(loss)) if loss >= MIN_LOSSES[0] => Some(TrapMoment::Fallen),
+            // A reply that sets a trap itself is reported as that.
             _ if is_set => Some(TrapMoment::Set),
             (true, Some(_)) => Some(TrapMoment::Met),
             _ if reviewed.missed_line().is_some() => Some(TrapMoment::Missed),
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_after_the_move_overrules_what_the_search_before_it_hoped() {
+    fn a_proof_after_the_move_overrules_the_search_before_it() {
         let hoped = line("e2e4", [600, 300, 100], [150, 600, 250]);
         let quiet = line("d2d4", [150, 600, 250], [100, 600, 300]);
         let review_with = |mate: Option<i32>| {
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_move_is_compared_with_others_only() {
+    fn a_move_is_compared_only_with_other_moves() {
         let judged = |before: Vec<LineRecord>| {
             let mut reply = line("e7e5", [1000, 0, 0], [1000, 0, 0]);
             reply.mate = Some(2);
@@ -379,7 +379,7 @@ mod tests {
             (reviewed.judgement, other)
         };
         let hoped = || line("e2e4", [400, 300, 300], [400, 300, 300]);
-        // The only legal move, and one beside another that loses as well.
+        // The only legal move, and one of two that both lose.
         assert_eq!(judged(vec![hoped()]), (None, None));
         let lost = line("d2d4", [0, 20, 980], [0, 20, 980]);
         assert_eq!(judged(vec![hoped(), lost]).0, None);
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_game_that_the_rules_end_in_a_draw_is_worth_nothing_then() {
+    fn a_draw_by_the_rules_has_value_zero() {
         let start = "6k1/5ppp/8/8/8/8/5PPP/Q5K1 w - - 0 1";
         let moves = "a1b1 g8f8 b1a1 f8g8 a1b1 g8f8 b1a1 f8g8";
         let moves: Vec<String> = moves.split(' ').map(str::to_owned).collect();
@@ -419,20 +419,20 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_against_best_replies_and_traps_are_followed() {
+    fn losses_are_objective_and_traps_are_tracked() {
         let even = [300, 400, 300];
         let review = review(vec![
-            // White sets a trap; objectively nothing is lost.
+            // White sets a trap without an objective loss.
             vec![
                 line("e2e4", [500, 300, 200], even),
                 line("d2d4", even, even),
             ],
-            // Black falls into it: even with c7c5, lost after the move that was played.
+            // Black falls into it: c7c5 would be equal, the played move loses.
             vec![
                 line("c7c5", even, even),
                 line("e7e5", [100, 200, 700], [100, 200, 700]),
             ],
-            // White misses another: f1c4 promises more.
+            // White misses another trap: f1c4 has a better practical value.
             vec![
                 line("f1c4", [900, 100, 0], [700, 200, 100]),
                 line("g1f3", [700, 200, 100], [700, 200, 100]),

@@ -1,9 +1,9 @@
-//! Test suites: positions whose best moves are known.
+//! Test suites: positions with known best moves.
 
 use super::record::SolutionRecord;
 use crate::stats::median;
 
-/// How many positions with a known solution were solved, and when.
+/// Number of positions with a known solution that were solved, and when.
 #[derive(Default)]
 pub struct SuiteScore {
     tested: u64,
@@ -12,14 +12,14 @@ pub struct SuiteScore {
 }
 
 impl SuiteScore {
-    /// Counts a position. `solved` is `None` where no solution is known.
+    /// Counts a position. `solved` is `None` without a known solution.
     pub fn add(&mut self, solved: Option<bool>, solution: Option<SolutionRecord>) {
         self.tested += u64::from(solved.is_some());
         self.solved += u64::from(solved == Some(true));
         self.solutions.extend(solution);
     }
 
-    /// For people, if there was a known solution.
+    /// The score as text, if there was a known solution.
     pub fn text(&self) -> Option<String> {
         if self.tested == 0 {
             return None;

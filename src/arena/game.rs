@@ -14,39 +14,39 @@ use crate::{
     uci_client::{Client, ClientError, EngineAnswer, EngineScore, GoLimits, LastInfo},
 };
 
-/// What a mate counts as, in pawns.
+/// The value of a mate in pawns.
 const MATE_PAWNS: f64 = 1000.0;
 
-/// How a match is played, the same for all games.
+/// The conditions of a match, the same for all games.
 #[derive(Clone, Debug)]
 pub struct MatchTerms {
-    /// When games end early.
+    /// Adjudication rules.
     pub rules: Rules,
-    /// Castling by Chess960's rules.
+    /// Whether castling follows Chess960's rules.
     pub chess960: bool,
-    /// By how much a clock may be overstepped: pipes and schedulers take time too.
+    /// Tolerance on clocks, for the latency of pipes and schedulers.
     pub margin: Duration,
-    /// How long an engine may think that has no clock.
+    /// Maximum thinking time of an engine without a clock.
     pub stall: Duration,
-    /// Whether engines that can think in their opponents' time.
+    /// Whether engines ponder that can.
     pub ponder: bool,
 }
 
-/// What an engine did wrong.
+/// The reason of a forfeit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It has ended.
+    /// The process has ended.
     Crash,
     /// It does not answer.
     Stall,
-    /// Its move is none.
+    /// The move is not legal.
     IllegalMove,
-    /// It answered too late.
+    /// The answer was too late.
     Time,
 }
 
 impl Fault {
-    /// In words, for people.
+    /// The reason as text.
     pub fn words(self) -> &'static str {
         match self {
             Fault::Crash => "crash",
@@ -56,7 +56,7 @@ impl Fault {
         }
     }
 
-    /// As PGN's tag `Termination` says it.
+    /// The value of PGN's tag `Termination`.
     fn tag(self) -> &'static str {
         match self {
             Fault::Crash | Fault::Stall => "abandoned",
@@ -76,19 +76,19 @@ impl Fault {
 pub enum Termination {
     /// By the rules or by adjudication.
     Ended(Ending),
-    /// An engine did something wrong and lost.
+    /// An engine forfeited the game.
     Forfeit {
-        /// Whose engine.
+        /// The side that forfeited.
         side: Color,
-        /// What.
+        /// The reason.
         fault: Fault,
-        /// With what it said, or by how much.
+        /// The engine's error, or the excess time.
         details: String,
     },
 }
 
 impl Termination {
-    /// As PGN's tag `Termination` says it.
+    /// The value of PGN's tag `Termination`.
     pub fn tag(&self) -> &'static str {
         match self {
             Termination::Ended(ending) if ending.is_by_rules() => "normal",
@@ -97,7 +97,7 @@ impl Termination {
         }
     }
 
-    /// In words, for people.
+    /// The reason as text.
     pub fn details(&self) -> String {
         match self {
             Termination::Ended(ending) => ending.words().to_owned(),
@@ -110,14 +110,14 @@ impl Termination {
     }
 }
 
-/// A game that was played.
+/// A finished game.
 #[derive(Clone, Debug)]
 pub struct MatchGame {
-    /// Every move, those of the opening included, with a comment on what its engine thought.
+    /// All moves, including those of the opening, with comments on the engines' searches.
     pub moves: Vec<(PackedMove, String)>,
-    /// Who won.
+    /// The result.
     pub outcome: KnownOutcome,
-    /// Why.
+    /// The reason for the end.
     pub termination: Termination,
 }
 
@@ -148,16 +148,16 @@ pub fn play(
     }
 }
 
-/// Whose engine did what, and with which words.
+/// The side that forfeits, the reason and the details.
 type Forfeit = (Color, Fault, String);
 
-/// A game that is being played.
+/// A game in progress.
 struct Board<'a> {
     terms: &'a MatchTerms,
     history: History,
     adjudicator: Adjudicator<'a>,
     clocks: [PlayerClock; 2],
-    /// As engines are told.
+    /// The position as sent to engines.
     position: String,
     moves: Vec<(PackedMove, String)>,
 }
@@ -189,15 +189,15 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// One move.
+    /// Plays one move.
     fn turn(&mut self, side: Color, engine: &mut Client) -> Result<Option<Verdict>, Forfeit> {
         let clock = self.clocks[index(side)];
-        let longest = clock.longest(self.terms);
+        let max_time = clock.max_time(self.terms);
         let answer = engine
-            .go(&self.position, &go(&self.clocks, index(side)), longest)
+            .go(&self.position, &go(&self.clocks, index(side)), max_time)
             .map_err(|error| fault_of(side, &error))?;
-        if answer.time > longest {
-            let late = (answer.time - longest).as_secs_f64();
+        if answer.time > max_time {
+            let late = (answer.time - max_time).as_secs_f64();
             let details = format!("{late:.3} s beyond what is allowed");
             return Err((side, clock.fault(), details));
         }
@@ -225,7 +225,7 @@ impl<'a> Board<'a> {
         Ok(verdict)
     }
 
-    /// Lets the engine of `side` go on, if it can and expects a reply that is one.
+    /// Lets the engine of `side` ponder, if it can and expects a legal reply.
     fn ponder(
         &self,
         side: Color,
@@ -245,7 +245,7 @@ impl<'a> Board<'a> {
     }
 }
 
-/// White's things stand before Black's.
+/// Index of a side's data: White's comes first.
 fn index(side: Color) -> usize {
     side.fold_wb(0, 1)
 }
@@ -262,7 +262,7 @@ fn fen_text(position: &Chess) -> String {
     Fen::from_position(position, EnPassantMode::Legal).to_string()
 }
 
-/// The opening as the command `position` has it.
+/// The opening as text for the command `position`.
 fn position_text(opening: &Opening, chess960: bool) -> String {
     let mut text = if opening.start == Chess::default() {
         "startpos".to_owned()
@@ -279,7 +279,7 @@ fn position_text(opening: &Opening, chess960: bool) -> String {
     text
 }
 
-/// What a side has left.
+/// The clock of a side.
 #[derive(Clone, Copy, Debug)]
 struct PlayerClock {
     limit: Limit,
@@ -301,8 +301,8 @@ impl PlayerClock {
         }
     }
 
-    /// How long the next move may take.
-    fn longest(&self, terms: &MatchTerms) -> Duration {
+    /// Maximum time of the next move.
+    fn max_time(&self, terms: &MatchTerms) -> Duration {
         match self.limit {
             Limit::Nodes(_) => terms.stall,
             Limit::Time(time) => time + terms.margin,
@@ -310,7 +310,7 @@ impl PlayerClock {
         }
     }
 
-    /// What it is to take longer.
+    /// The forfeit if that time is exceeded.
     fn fault(&self) -> Fault {
         match self.limit {
             Limit::Nodes(_) => Fault::Stall,
@@ -325,7 +325,7 @@ impl PlayerClock {
         }
     }
 
-    /// After a move that took so long.
+    /// Updates the clock after a move that took `time`.
     fn press(&mut self, time: Duration) {
         let Limit::Clock {
             base,
@@ -346,7 +346,7 @@ impl PlayerClock {
     }
 }
 
-/// The question for the side at `index`. A side without a clock is told of as if it had the other's.
+/// The limits of the side at `index`. A side without a clock gets the opponent's clock as its own.
 fn go(clocks: &[PlayerClock; 2], index: usize) -> GoLimits {
     let own = clocks[index];
     match own.limit {
@@ -366,7 +366,7 @@ fn go(clocks: &[PlayerClock; 2], index: usize) -> GoLimits {
     }
 }
 
-/// White's value in pawns of a score of `side`.
+/// A score of `side` as White's value in pawns.
 fn pawns(score: EngineScore, side: Color) -> f64 {
     let pawns = match score {
         EngineScore::Centipawns(centipawns) => f64::from(centipawns) / 100.0,
@@ -376,9 +376,9 @@ fn pawns(score: EngineScore, side: Color) -> f64 {
     side.fold_wb(pawns, -pawns)
 }
 
-/// `[%eval 0.31,12] [%nodes 800] [%clk 0:00:59.5]`: evaluation for White and depth, nodes, what is left on the clock (or,
-/// where there is none, the time that the move took). A game with fixed nodes says nothing about time, so that it is the
-/// same every time.
+/// `[%eval 0.31,12] [%nodes 800] [%clk 0:00:59.5]`: White's evaluation and depth, nodes, and the remaining time (or,
+/// without a clock, the time of the move). Times are left out in games with fixed nodes, so that these are
+/// reproducible.
 fn comment(answer: &EngineAnswer, side: Color, clock: &PlayerClock) -> String {
     let LastInfo {
         score,
@@ -403,7 +403,7 @@ fn comment(answer: &EngineAnswer, side: Color, clock: &PlayerClock) -> String {
     parts.join(" ")
 }
 
-/// Hours, minutes, seconds.
+/// Time as hours, minutes and seconds.
 fn time_text(time: Duration) -> String {
     let tenths = time.as_millis() / 100;
     let (seconds, tenth) = (tenths / 10, tenths % 10);
@@ -416,14 +416,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clocks_run_and_are_wound_up() {
+    fn clocks_run_and_reset_at_time_controls() {
         let second = Duration::from_secs(1);
         let mut clock = PlayerClock::new("clock=2/10+1".parse().unwrap());
         clock.press(3 * second);
         assert_eq!((clock.left, clock.moves_left), (8 * second, Some(1)));
         clock.press(3 * second);
         assert_eq!((clock.left, clock.moves_left), (16 * second, Some(2)));
-        // Within the margin more may be used than there is.
+        // Within the margin a move may take more time than is left.
         clock.press(17 * second);
         assert_eq!(clock.left, second);
         let other = PlayerClock::new(Limit::Nodes(5));
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_are_for_white() {
+    fn evaluations_in_comments_are_whites() {
         let answer = |score| EngineAnswer {
             best: String::new(),
             expected: None,
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn an_opening_is_reported_with_its_moves() {
+    fn an_opening_is_sent_with_its_moves() {
         let mut opening = Opening::standard();
         opening.moves = vec![setup::parse_move(&opening.start, "e2e4").unwrap()];
         assert_eq!(position_text(&opening, false), "startpos moves e2e4");

@@ -1,10 +1,10 @@
-//! Matches between two engines, each a process that speaks UCI: who plays and what a move may cost ([`player`]), one game
-//! with every fault of an engine ([`game`]), all games on several threads ([`run`]), their file and how a match goes on
-//! ([`record`]), and what came of it ([`tally`], [`report`]).
+//! Matches between two engines, each a UCI process: the engines and their limits ([`player`]), one game with forfeits
+//! ([`game`]), all games on several threads ([`run`]), the file of games by which a match is resumed ([`record`]),
+//! and the results ([`tally`], [`report`]).
 //!
-//! An engine that crashes, hangs, plays an illegal move or oversteps its time loses that game, and the match says so and
-//! goes on; what cannot be played at all (a program that does not start, an option that does not exist) ends it before the
-//! first game.
+//! An engine that crashes, hangs, plays an illegal move or exceeds its time forfeits that game, which is reported,
+//! and the match continues. A match that cannot be played at all (a program that does not start, an option that does
+//! not exist) fails before the first game.
 
 pub mod game;
 pub mod player;

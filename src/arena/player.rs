@@ -1,4 +1,4 @@
-//! Who plays: a command line, options, and what a move may cost.
+//! The engines of a match: command line, options and limits.
 
 use std::{
     fmt,
@@ -11,23 +11,23 @@ use thiserror::Error;
 
 use crate::uci_client::{Client, ClientError};
 
-/// The word that stands for this program.
+/// The name of this program as an engine.
 pub const SELF: &str = "self";
 
-/// Why a text is no player or limit.
+/// Errors in the text of an engine or limit.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum PlayerError {
-    /// Not a command line.
+    /// Not a valid command line.
     #[error("'{0}' is not a command line: quotation marks are open, or nothing is there")]
     Command(String),
-    /// Not a limit.
+    /// Not a valid limit.
     #[error(
         "limit '{0}': nodes=800, time=0.5 (seconds a move) or clock=60+0.6 (clock=40/60+0.6 for 40 moves) expected"
     )]
     Limit(String),
 }
 
-/// What a player may spend on a move.
+/// The limit of an engine's moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// Nodes.
@@ -36,11 +36,11 @@ pub enum Limit {
     Time(Duration),
     /// Time for the game.
     Clock {
-        /// At the start, and again after so many moves.
+        /// At the start, and again at each time control.
         base: Duration,
         /// After each move.
         increment: Duration,
-        /// The moves for which `base` is given, if not for the whole game.
+        /// Moves per time control; `None` if `base` is for the whole game.
         moves: Option<u32>,
     },
 }
@@ -86,7 +86,7 @@ impl FromStr for Limit {
     }
 }
 
-/// Less is no time at all.
+/// Minimum time.
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 impl fmt::Display for Limit {
@@ -110,21 +110,21 @@ impl fmt::Display for Limit {
 /// An engine with its options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Competitor {
-    /// As it was given: its name in games and reports.
+    /// The text of the argument, which is its name in games and reports.
     pub text: String,
     /// The program; `None` is this one.
     pub program: Option<PathBuf>,
     /// The program's arguments.
     pub arguments: Vec<String>,
-    /// Names and values; a button has none.
+    /// Names and values; a button has no value.
     pub options: Vec<(String, Option<String>)>,
-    /// What a move may cost.
+    /// The limit of a move.
     pub limit: Limit,
 }
 
 impl Competitor {
-    /// Reads `command;Option=value;...`. The command may have arguments, in a shell's quotation marks if needed; `self` is
-    /// this program.
+    /// Parses `command;Option=value;...`. The command may have arguments, in a shell's quotation marks if needed;
+    /// `self` is this program.
     ///
     /// # Errors
     /// When there is no command.
@@ -132,7 +132,7 @@ impl Competitor {
         let mut parts = text.split(';').map(str::trim);
         let command = parts.next().unwrap_or_default();
         let error = || PlayerError::Command(text.to_owned());
-        // A path with spaces or backslashes needs no quotation marks.
+        // Paths with spaces or backslashes need no quotation marks.
         let words = if Path::new(command).is_file() {
             vec![command.to_owned()]
         } else {
@@ -156,7 +156,7 @@ impl Competitor {
     /// Starts the engine with its options, ready for a game.
     ///
     /// # Errors
-    /// When that is not possible.
+    /// When the engine cannot be started or configured.
     pub fn start(&self, chess960: bool, ponder: bool) -> Result<Client, ClientError> {
         let this;
         let program = match &self.program {

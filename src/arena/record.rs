@@ -1,5 +1,5 @@
-//! The file of a match: its games as PGN, appended one by one, and beside it what they were played with, so that a match
-//! that was stopped goes on where it was and is not mixed with another one.
+//! The file of a match: its games as PGN, appended one by one, and beside it the settings, so that a stopped match is
+//! resumed correctly and not mixed with another one.
 
 use std::{
     fs::{self, File},
@@ -21,7 +21,7 @@ use crate::{
     pgn::{Game, Reader, write::GameText},
 };
 
-/// What decides the games of a match, by name.
+/// The settings that determine the games of a match, by name.
 pub type MatchSettings = Map<String, Value>;
 
 /// An open file of games.
@@ -29,26 +29,26 @@ pub type MatchSettings = Map<String, Value>;
 pub struct GameRecord {
     file: File,
     path: PathBuf,
-    /// Bytes of whole games.
+    /// Length of the complete games in bytes.
     length: u64,
 }
 
-/// What a game of the match says about it in tags.
+/// The tags of a game that are the same for the match.
 #[derive(Clone, Copy, Debug)]
 pub struct Labels<'a> {
     /// White's and Black's names.
     pub players: [&'a str; 2],
     /// White's and Black's limits.
     pub limits: [&'a str; 2],
-    /// Whether castling is Chess960's.
+    /// Whether castling follows Chess960's rules.
     pub chess960: bool,
 }
 
 impl GameRecord {
-    /// Opens the file of a match, or begins it; games that it holds go into the tally. `inputs` are never written.
+    /// Opens or creates the file of a match; its games are added to the tally. `inputs` are never written.
     ///
     /// # Errors
-    /// When it cannot be read or written, or is of another match; it is not touched then.
+    /// When it cannot be read or written, or belongs to another match; it is unchanged then.
     pub fn open(
         path: &Path,
         settings: &MatchSettings,
@@ -83,7 +83,7 @@ impl GameRecord {
         Ok(record)
     }
 
-    /// Takes away what follows the whole games, and ends the last one with an empty line.
+    /// Removes everything after the complete games, and ends the last one with an empty line.
     fn cut(&mut self, whole: &[u8]) -> std::io::Result<()> {
         self.file.set_len(self.length)?;
         self.file.seek(SeekFrom::Start(self.length))?;
@@ -100,7 +100,7 @@ impl GameRecord {
     /// Appends a game.
     ///
     /// # Errors
-    /// When it cannot be written as a whole (a full disk); the games before it stay.
+    /// When it cannot be written completely (a full disk); earlier games stay.
     pub fn write(
         &mut self,
         round: Round,
@@ -114,7 +114,7 @@ impl GameRecord {
             .write_all(text.as_bytes())
             .and_then(|()| self.file.flush());
         if let Err(error) = written {
-            // As it was before, if the disk allows it; otherwise the next run cuts it off.
+            // Restores the file, if the disk allows it; otherwise the next run removes the incomplete game.
             let _ = self.file.set_len(self.length);
             let _ = self.file.seek(SeekFrom::Start(self.length));
             return Err(error).with_context(|| format!("cannot write {}", self.path.display()));
@@ -155,14 +155,14 @@ pub fn game_text(round: Round, start: &Chess, played: &MatchGame, labels: &Label
     game.text()
 }
 
-/// Where the settings of a match stand: beside its games.
+/// The path of the settings, beside the games.
 fn settings_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".json");
     name.into()
 }
 
-/// Whether the match that was begun in this file, if one was, is this one.
+/// Checks that the match in this file, if there is one, has these settings.
 fn check_settings(path: &Path, is_begun: bool, settings: &MatchSettings) -> Result<()> {
     let (name, beside) = (path.display(), settings_path(path));
     if !is_begun && !beside.exists() {
@@ -195,7 +195,7 @@ fn check_settings(path: &Path, is_begun: bool, settings: &MatchSettings) -> Resu
     Ok(())
 }
 
-/// Counts the games of a match; how many bytes are whole games.
+/// Counts the games of a match; returns the length of the complete games in bytes.
 fn count_games(
     path: &Path,
     bytes: &[u8],
@@ -213,7 +213,7 @@ fn count_games(
     Ok(whole)
 }
 
-/// Where the last game ends with its result: what follows was being written when the program was killed.
+/// The end of the last complete game; text after it was being written when the program was killed.
 fn whole_games(bytes: &[u8]) -> usize {
     let ends_here = |end: usize| {
         let results = [&b"1-0"[..], b"0-1", b"1/2-1/2"];
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_game_ends_with_its_result_wherever_a_file_breaks_off() {
+    fn an_incomplete_last_game_is_detected_at_every_length() {
         let start = Chess::default();
         let round = Round { pair: 0, half: 0 };
         let game = game_text(round, &start, &played(&start), &LABELS);
@@ -286,7 +286,7 @@ mod tests {
         for end in 0..=two.len() {
             let whole = whole_games(&two.as_bytes()[..end]);
             let games = Reader::new(&two.as_bytes()[..whole]).map(Result::unwrap);
-            // The result is whole two bytes before the end of the text.
+            // The result ends two bytes before the end of the text.
             let expected = (end + 2) / game.len();
             assert_eq!(games.count(), expected, "{end}");
             assert!(whole <= end);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_is_full_leaves_the_games_before() {
+    fn a_full_disk_leaves_earlier_games() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.pgn");
         let openings = vec![Opening::standard(); 2];
@@ -310,7 +310,7 @@ mod tests {
         let mut record = GameRecord::open(&path, &settings(1), &openings, &[], &mut tally).unwrap();
         assert_eq!(tally.games().total(), 1);
         assert_eq!(record.length, before.len() as u64);
-        // A file that cannot be written is the nearest thing to a full disk that every system has.
+        // A file that cannot be written simulates a full disk on every system.
         record.file = File::open(&path).unwrap();
         let round = Round { pair: 1, half: 0 };
         let error = record

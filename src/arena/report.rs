@@ -1,4 +1,4 @@
-//! What came of a match: as text, as JSON and as a page with plots.
+//! The result of a match as text, as JSON and as a page with plots.
 
 use std::collections::BTreeMap;
 
@@ -16,19 +16,19 @@ use crate::{
     terminal::counted,
 };
 
-/// Points of a plot over games.
-const PLOTTED: usize = 400;
+/// Maximum number of points of a plot over games.
+const MAX_POINTS: usize = 400;
 
-/// The result of a match, seen from the first player. As JSON, numbers that do not exist are null.
+/// The result of a match, from the first player's point of view. In JSON, undefined numbers are null.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MatchReport {
-    /// As they were given.
+    /// The players as given in the arguments.
     pub players: [String; 2],
-    /// What a move may cost them.
+    /// The limits of their moves.
     pub limits: [String; 2],
     /// Games played.
     pub games: u64,
-    /// Games that are left, unless a test has ended the match.
+    /// Remaining games, unless a test has stopped the match.
     pub left: u64,
     /// Games won.
     pub wins: u64,
@@ -40,32 +40,32 @@ pub struct MatchReport {
     pub pairs: Option<Pairs>,
     /// Score, Elo, likelihood of superiority.
     pub estimate: Option<Estimate>,
-    /// The test, if there is one.
+    /// The sequential test, if there is one.
     pub sprt: Option<SprtReport>,
-    /// Why games were over.
+    /// Number of games by reason of their end.
     pub endings: BTreeMap<String, u64>,
-    /// Games that an engine lost by a fault.
+    /// Forfeited games.
     pub forfeits: Vec<ForfeitNote>,
 }
 
-/// How a test stands.
+/// The state of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SprtReport {
-    /// What is tested.
+    /// The parameters of the test.
     #[serde(flatten)]
     pub test: Sprt,
     /// The log likelihood ratio.
     pub llr: f64,
-    /// Where H0 is taken.
+    /// The ratio at which H0 is accepted.
     pub lower: f64,
-    /// Where H1 is taken.
+    /// The ratio at which H1 is accepted.
     pub upper: f64,
-    /// What is taken.
+    /// The accepted hypothesis, if there is one.
     pub verdict: SprtVerdict,
 }
 
 impl MatchReport {
-    /// The report on a tally.
+    /// The report of a tally.
     pub fn new(players: [String; 2], limits: [String; 2], tally: &Tally, left: u64) -> MatchReport {
         let standing = tally.standing();
         let Games {
@@ -98,7 +98,7 @@ impl MatchReport {
         }
     }
 
-    /// For people.
+    /// The report as text.
     pub fn text(&self) -> String {
         let [first, second] = &self.players;
         let [first_limit, second_limit] = &self.limits;
@@ -146,7 +146,7 @@ impl MatchReport {
         lines.join("\n")
     }
 
-    /// A page with the course of the match.
+    /// An HTML page with the course of the match.
     ///
     /// # Errors
     /// When a plot cannot be drawn.
@@ -178,13 +178,13 @@ impl MatchReport {
     }
 }
 
-/// How many points of its course a match is plotted with.
+/// The points of the plots over games.
 pub fn course(tally: &Tally) -> Vec<Standing> {
-    tally.course(PLOTTED)
+    tally.course(MAX_POINTS)
 }
 
-/// `55.0 % (50.1 to 59.9), Elo +34.9 +/- 29.1 (+6.0 to +64.3), normalised +34.8 +/- 28.9, LOS 99.1 %`; without what the
-/// results do not bound. It is one of complete pairs of games (`of_pairs`) or of single games.
+/// `55.0 % (50.1 to 59.9), Elo +34.9 +/- 29.1 (+6.0 to +64.3), normalised +34.8 +/- 28.9, LOS 99.1 %`, without the
+/// numbers that the results do not bound. `of_pairs`: the samples are complete pairs rather than single games.
 pub fn estimate_text(estimate: &Estimate, of_pairs: bool) -> String {
     let percent = |score: f64| 100.0 * score.clamp(0.0, 1.0);
     let score = percent(estimate.score);
@@ -207,8 +207,8 @@ pub fn estimate_text(estimate: &Estimate, of_pairs: bool) -> String {
     format!("{text}, {los}")
 }
 
-/// `Elo +34.9 +/- 29.1`; only the bound that there is if there is one, and words where all games, or all complete pairs of games
-/// (`of_pairs`), were won or lost: games of a pair whose other game still runs may have ended otherwise.
+/// `Elo +34.9 +/- 29.1`, with only one bound if there is only one, and words if all games, or all complete pairs of
+/// games (`of_pairs`), were won or lost: games of incomplete pairs may have other results.
 pub fn elo_text(estimate: &Estimate, of_pairs: bool) -> String {
     let Estimate {
         elo,
@@ -254,7 +254,7 @@ fn sprt_text(sprt: &SprtReport) -> String {
     )
 }
 
-/// A log likelihood ratio to two places, without the sign that a zero may have.
+/// A log likelihood ratio with two decimals, and without the sign of a negative zero.
 pub fn ratio_text(llr: f64) -> String {
     format!("{:.2}", (100.0 * llr).round() / 100.0 + 0.0)
 }
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_tells_everything() {
+    fn a_report_is_complete() {
         let tally = tally(true, "0,200,0.05,0.05");
         let names = || ["a".to_owned(), "b".to_owned()];
         let report = MatchReport::new(names(), names(), &tally, 2);
@@ -374,9 +374,9 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_do_not_exist_are_not_shown() {
+    fn undefined_numbers_are_not_shown() {
         for (pairs, expected) in [
-            // 2-0: no spread, so nothing is bounded.
+            // 2-0: no spread, so there are no bounds.
             (
                 [0, 0, 0, 0, 1],
                 "100.0 %, all complete pairs won: no Elo yet",
@@ -397,7 +397,7 @@ mod tests {
                 [1, 0, 0, 0, 1],
                 "50.0 % (0.0 to 100.0), Elo +0.0 without bounds yet, normalised +0.0 +/- 340.5, LOS 50.0 %",
             ),
-            // Each pair the same: there is no spread to measure by.
+            // All pairs have the same result: no spread.
             ([0, 0, 0, 5, 0], "75.0 %, Elo +190.8 without bounds yet"),
         ] {
             let estimate = Counts(pairs).estimate().unwrap();
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_game_whose_pair_is_not_complete_does_not_count_among_those_all_won() {
+    fn incomplete_pairs_do_not_count_as_all_won() {
         let mut tally = Tally::new(true, None);
         for (pair, half, winner) in [
             (0, 0, Color::White),
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn without_pairs_or_games_there_is_less_to_tell() {
+    fn reports_without_pairs_or_games_are_shorter() {
         let names = || ["a".to_owned(), "b".to_owned()];
         let report = MatchReport::new(names(), names(), &tally(false, "none"), 0);
         assert!(report.text().contains("10 games: +10 =0 -0"));

@@ -1,4 +1,4 @@
-//! All games of a match: several at a time, each thread with its own two engines.
+//! Runs all games of a match: several at a time, each thread with its own two engines.
 
 use std::{collections::VecDeque, thread};
 
@@ -23,15 +23,15 @@ pub struct Match {
     pub players: [Competitor; 2],
     /// The openings in order.
     pub openings: Vec<Opening>,
-    /// Whether each is played with both colours.
+    /// Whether each opening is played with both colours.
     pub is_paired: bool,
-    /// How games are played.
+    /// The conditions of the games.
     pub terms: MatchTerms,
-    /// Games at a time.
+    /// Number of concurrent games.
     pub concurrency: usize,
 }
 
-/// What the threads share.
+/// State shared by the threads.
 struct SharedMatch<'a> {
     games: VecDeque<Round>,
     tally: &'a mut Tally,
@@ -44,10 +44,10 @@ struct SharedMatch<'a> {
 type Engines = [Option<Client>; 2];
 
 impl Match {
-    /// Starts both engines once, to see that they can play.
+    /// Starts both engines once, to check that they work.
     ///
     /// # Errors
-    /// When one cannot.
+    /// When one of them fails.
     pub fn start_engines(&self) -> Result<Engines> {
         let [first, second] = &self.players;
         Ok([Some(self.start(first)?), Some(self.start(second)?)])
@@ -57,18 +57,18 @@ impl Match {
         player.start(self.terms.chess960, self.terms.ponder)
     }
 
-    /// Every game of the match.
+    /// All games of the match.
     pub fn rounds(&self) -> impl Iterator<Item = Round> + use<> {
         let halves = if self.is_paired { 2 } else { 1 };
         let pairs = 0..self.openings.len();
         pairs.flat_map(move |pair| (0..halves).map(move |half| Round { pair, half }))
     }
 
-    /// Plays the games that the tally does not have, the first of them with the engines that have been started. What is
-    /// played is written to the record and told to `report`.
+    /// Plays the games that are not in the tally, the first of them with the engines that have been started. Games
+    /// are written to the record and passed to `report`.
     ///
     /// # Errors
-    /// When an engine cannot be started again, or a game cannot be written.
+    /// When an engine cannot be restarted, or a game cannot be written.
     pub fn run(
         &self,
         engines: Engines,
@@ -143,7 +143,7 @@ impl Match {
         Ok(())
     }
 
-    /// The players that have White and Black.
+    /// The players with White and Black.
     fn seats(&self, round: Round) -> [usize; 2] {
         round.first_side().fold_wb([0, 1], [1, 0])
     }

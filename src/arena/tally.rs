@@ -1,4 +1,4 @@
-//! The results of a match, game by game, seen from the first player.
+//! The results of a match, game by game, from the first player's point of view.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
@@ -10,7 +10,7 @@ use crate::stats::{
     sprt::{Sprt, SprtVerdict},
 };
 
-/// Which game of the match.
+/// The number of a game in the match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Round {
     /// Index of the opening.
@@ -25,12 +25,12 @@ impl Round {
         Color::from_white(self.half == 0)
     }
 
-    /// As games tell it: `7.2` is the seventh opening with colours changed.
+    /// The number as text: `7.2` is the seventh opening with colours changed.
     pub fn text(self) -> String {
         format!("{}.{}", self.pair + 1, self.half + 1)
     }
 
-    /// From such a text.
+    /// Parses such a text.
     pub fn parse(text: &str) -> Option<Round> {
         let (pair, half) = text.split_once('.')?;
         let index = |text: &str| text.parse::<usize>().ok()?.checked_sub(1);
@@ -42,23 +42,23 @@ impl Round {
     }
 }
 
-/// A game that an engine lost by a fault.
+/// A forfeited game.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ForfeitNote {
-    /// Which game.
+    /// The number of the game.
     pub round: String,
-    /// Whose engine: `first` or `second`.
+    /// The player that forfeited: `first` or `second`.
     pub player: &'static str,
-    /// What happened.
+    /// The reason.
     pub details: String,
 }
 
-/// How a match stands after some games.
+/// The score of a match after some games.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Standing {
     /// Games played.
     pub games: u64,
-    /// What they say.
+    /// The estimate of strength.
     pub estimate: Option<Estimate>,
     /// The test's log likelihood ratio, if there is a test.
     pub ratio: Option<f64>,
@@ -71,19 +71,19 @@ pub struct Tally {
     is_paired: bool,
     /// Half points of the first player.
     results: BTreeMap<Round, usize>,
-    /// In the order in which games ended.
+    /// Rounds in the order in which their games ended.
     order: Vec<Round>,
-    /// Games lost by a fault.
+    /// Forfeited games.
     pub forfeits: Vec<ForfeitNote>,
-    /// Why games were over, in words without details.
+    /// Number of games by reason of their end, without details.
     pub endings: BTreeMap<String, u64>,
-    /// The test, and what came of it first: games that were under way then change nothing about that.
+    /// The test and its first decision: later games do not change it.
     sprt: Option<Sprt>,
     verdict: SprtVerdict,
 }
 
 impl Tally {
-    /// Without games, of a match that a test may end.
+    /// An empty tally.
     pub fn new(is_paired: bool, sprt: Option<Sprt>) -> Tally {
         Tally {
             is_paired,
@@ -96,7 +96,7 @@ impl Tally {
         }
     }
 
-    /// Counts a game; a second result of the same game does not count.
+    /// Adds a game; a second result of the same game is ignored.
     pub fn add(&mut self, round: Round, outcome: KnownOutcome, ending: &str, is_forfeit: bool) {
         let points = match outcome.winner() {
             None => 1,
@@ -125,17 +125,17 @@ impl Tally {
         *self.endings.entry(ending.to_owned()).or_default() += 1;
     }
 
-    /// The test that may end the match.
+    /// The test that may stop the match.
     pub fn sprt(&self) -> Option<&Sprt> {
         self.sprt.as_ref()
     }
 
-    /// What came of the test, if there is one: the first thing that it decided.
+    /// The first decision of the test, if there is one.
     pub fn verdict(&self) -> SprtVerdict {
         self.verdict
     }
 
-    /// Whether the test, if there is one, has come to an end.
+    /// Whether the test, if there is one, has decided.
     pub fn is_decided(&self) -> bool {
         self.verdict != SprtVerdict::Continue
     }
@@ -145,7 +145,7 @@ impl Tally {
         self.results.contains_key(&round)
     }
 
-    /// Whether pairs count.
+    /// Whether games are counted in pairs.
     pub fn is_paired(&self) -> bool {
         self.is_paired
     }
@@ -159,7 +159,7 @@ impl Tally {
         games
     }
 
-    /// Openings whose two games were played, by points.
+    /// Complete pairs of games by points.
     pub fn pairs(&self) -> Pairs {
         let mut pairs = Pairs::default();
         for (&round, &points) in self.results.iter().filter(|(round, _)| round.half == 0) {
@@ -171,7 +171,7 @@ impl Tally {
         pairs
     }
 
-    /// How the match stands.
+    /// The score of the match.
     pub fn standing(&self) -> Standing {
         let sprt = self.sprt.as_ref();
         let (estimate, ratio) = if self.is_paired {
@@ -188,10 +188,10 @@ impl Tally {
         }
     }
 
-    /// How the match stood after each game, at no more than `most` of them.
-    pub fn course(&self, most: usize) -> Vec<Standing> {
+    /// The score after each game, for at most `max_points` of them.
+    pub fn course(&self, max_points: usize) -> Vec<Standing> {
         let mut past = Tally::new(self.is_paired, self.sprt);
-        let step = self.order.len().div_ceil(most.max(1)).max(1);
+        let step = self.order.len().div_ceil(max_points.max(1)).max(1);
         let mut course = Vec::new();
         for (index, &round) in self.order.iter().enumerate() {
             past.results.insert(round, self.results[&round]);
@@ -216,7 +216,7 @@ mod tests {
     };
 
     #[test]
-    fn colours_change_within_a_pair_and_half_pairs_wait() {
+    fn colours_change_within_a_pair_and_incomplete_pairs_wait() {
         let mut tally = Tally::new(true, Some("0,10,0.05,0.05".parse().unwrap()));
         let mut add = |pair, half, outcome| {
             tally.add(Round { pair, half }, outcome, "checkmate", false);
@@ -226,7 +226,7 @@ mod tests {
         add(1, 1, WHITE);
         add(2, 0, KnownOutcome::Draw);
         add(2, 1, BLACK);
-        // Once is enough, whatever is said then.
+        // A second result is ignored.
         add(2, 1, WHITE);
         assert_eq!(tally.games().0, [1, 1, 3]);
         assert_eq!(tally.pairs().0, [0, 0, 0, 1, 1]);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_is_decided_stays_so_whatever_is_still_played() {
+    fn a_decided_test_stays_decided() {
         let sprt: Sprt = "0,100,0.2,0.2".parse().unwrap();
         let mut tally = Tally::new(false, Some(sprt));
         let add = |tally: &mut Tally, outcome| {

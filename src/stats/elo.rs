@@ -1,4 +1,4 @@
-//! Elo from results, with error bars.
+//! Elo estimates from results, with error bars.
 //!
 //! Games are counted alone ([`Games`]) or, when each opening is played with both colours, in pairs ([`Pairs`]): the two
 //! games of a pair are not independent of each other, so a pair is the unit whose spread is measured (the "pentanomial"
@@ -12,7 +12,7 @@ use super::Z95;
 /// scales agree for small differences when no game is drawn.
 pub(super) const NELO: f64 = 800.0 / std::f64::consts::LN_10;
 
-/// How often each result came up, from worst to best for the first side; the results' scores are evenly spaced from 0 to 1.
+/// Frequencies of results, from worst to best for the first side; the results' scores are evenly spaced from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Counts<const N: usize>(#[serde(with = "array")] pub [u64; N]);
@@ -30,7 +30,7 @@ pub type Games = Counts<3>;
 pub type Pairs = Counts<5>;
 
 impl<const N: usize> Counts<N> {
-    /// How many samples (games or pairs) were counted.
+    /// Number of samples (games or pairs).
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -55,10 +55,10 @@ impl<const N: usize> Counts<N> {
         Some(mean_and_variance(&Self::scores(), &share))
     }
 
-    /// What the counts say about the first side's strength; `None` without samples.
+    /// The estimate of the first side's strength; `None` without samples.
     pub fn estimate(&self) -> Option<Estimate> {
         let (score, variance) = self.mean_and_variance()?;
-        // Samples that are all the same say nothing about how far they may be off.
+        // Equal samples give no estimate of the error.
         let variance = if variance > 0.0 { variance } else { f64::NAN };
         let deviation = (variance / self.total() as f64).sqrt();
         let margin = Z95 * deviation;
@@ -80,41 +80,42 @@ impl<const N: usize> Counts<N> {
     }
 }
 
-/// A difference in strength, seen from the first side. Values are infinite or NaN where results do not bound them.
+/// A difference in strength, from the first side's point of view. Values are infinite or NaN where results do not
+/// bound them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// Mean score of a game, 0 to 1.
     pub score: f64,
-    /// Half of its interval of 95 %.
+    /// Half of the 95 % interval.
     pub score_error: f64,
     /// The score as a difference in Elo (logistic).
     pub elo: f64,
-    /// Half of its interval of 95 %.
+    /// Half of the 95 % interval.
     pub elo_error: f64,
-    /// The interval's lower end.
+    /// Lower end of the interval.
     pub elo_low: f64,
-    /// The interval's upper end.
+    /// Upper end of the interval.
     pub elo_high: f64,
     /// Normalised Elo: the score's distance from a draw in standard deviations of a game, scaled like Elo.
     pub nelo: f64,
-    /// Half of its interval of 95 %.
+    /// Half of the 95 % interval.
     pub nelo_error: f64,
     /// Likelihood of superiority: that the first side is the stronger one, 0 to 1.
     pub los: f64,
 }
 
-/// The difference in Elo that a score (0 to 1) stands for: the logistic curve turned round. Infinite at 0 and 1 and beyond.
+/// The difference in Elo of a score (0 to 1), the inverse of the logistic curve. Infinite at 0 and 1 and beyond.
 pub fn elo(score: f64) -> f64 {
-    // Added to 0 it is never the -0 that people wonder about.
+    // Adding 0 turns -0 into 0.
     0.0 - 400.0 * (1.0 / score.clamp(0.0, 1.0) - 1.0).log10()
 }
 
-/// The score that a difference in Elo stands for.
+/// The score of a difference in Elo.
 pub fn score(elo: f64) -> f64 {
     1.0 / (1.0 + 10_f64.powf(-elo / 400.0))
 }
 
-/// Of a distribution over scores.
+/// Mean and variance of a distribution over scores.
 pub(super) fn mean_and_variance<const N: usize>(scores: &[f64; N], share: &[f64; N]) -> (f64, f64) {
     let sum =
         |f: &dyn Fn(f64) -> f64| -> f64 { scores.iter().zip(share).map(|(s, p)| p * f(*s)).sum() };
@@ -122,7 +123,7 @@ pub(super) fn mean_and_variance<const N: usize>(scores: &[f64; N], share: &[f64;
     (mean, sum(&|s| (s - mean).powi(2)))
 }
 
-/// serde knows arrays only up to lengths that it was told.
+/// serde supports arrays only up to fixed lengths.
 mod array {
     use serde::{Serialize, Serializer};
 
@@ -138,8 +139,8 @@ mod array {
 pub(super) mod tests {
     use super::*;
 
-    /// A table with what fastchess (commit 74deac2) makes of it: its classes `EloPentanomial`, `EloWDL` and `SPRT` were
-    /// compiled as they are and called with these counts (pairs LL, LD, WL + DD, WD, WW), alpha = beta = 0.05.
+    /// Counts with the output of fastchess (commit 74deac2): its classes `EloPentanomial`, `EloWDL` and `SPRT` were
+    /// compiled unchanged and called with these counts (pairs LL, LD, WL + DD, WD, WW), alpha = beta = 0.05.
     pub struct Row {
         pub pairs: [u64; 5],
         pub games: [u64; 3],
@@ -249,7 +250,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn elo_and_errors_are_those_of_fastchess() {
+    fn elo_and_errors_equal_those_of_fastchess() {
         for row in FASTCHESS {
             check(row.pairs, row.of_pairs);
             check(row.games, row.of_games);
@@ -266,7 +267,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn few_games_are_no_trouble() {
+    fn few_games_give_finite_estimates() {
         assert_eq!(Pairs::default().estimate(), None);
         for (counts, elo) in [
             ([0, 0, 0, 0, 4], f64::INFINITY),

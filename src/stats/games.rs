@@ -1,7 +1,7 @@
-//! What games came to: results, lengths, and how alike they are.
+//! Statistics of games: results, lengths, and repetitions.
 //!
-//! Search-contempt makes self-play decisive without spoiling the openings; the two numbers of its paper that show it are
-//! decisive games for each draw, and the share of repeated games by move number (its figures 2 to 4).
+//! Search-contempt makes self-play decisive without narrowing the openings. Its paper shows that by two numbers:
+//! decisive games per draw, and the share of repeated games by move number (figures 2 to 4).
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use super::{
 };
 use crate::chess::PackedMove;
 
-/// Repetitions are counted up to this move number.
+/// Repeated games are counted up to this move number.
 pub const REPEATED_MOVES: usize = 50;
 
-/// Diversity is told after these numbers of moves of both sides.
+/// Diversity is computed after these numbers of moves of both sides.
 const DIVERSITY_MOVES: [usize; 8] = [1, 2, 4, 6, 8, 10, 15, 20];
 
-/// The start position's key, in front of a line's moves.
+/// Length of the start position's key before a line's moves.
 const KEY_WORDS: usize = 4;
 
-/// Counts games in the order in which they were played.
+/// Statistics of games in the order in which they were played.
 #[derive(Clone, Debug, Default)]
 pub struct GameStats {
     white: u64,
@@ -32,13 +32,13 @@ pub struct GameStats {
     unfinished: u64,
     plies: Vec<u32>,
     phases: [PhaseCount; Phase::ALL.len()],
-    /// Key of the start position, then the first moves: about 200 bytes a game, and no chance of a collision of hashes.
+    /// Key of the start position, then the first moves: about 200 bytes per game, without hash collisions.
     lines: Vec<Box<[u16]>>,
-    /// Of the searches behind the moves, where visits are known.
+    /// Statistics of the searches, if visits are known.
     pub policies: Policies,
 }
 
-/// How far a game had gone, by the pieces that are left besides kings and pawns.
+/// The phase of a game, by the number of pieces besides kings and pawns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
@@ -64,7 +64,7 @@ impl Phase {
         }
     }
 
-    /// Its name.
+    /// The name of the phase.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Opening => "opening",
@@ -74,28 +74,28 @@ impl Phase {
     }
 }
 
-/// Games that ended in a phase.
+/// Number of games that ended in a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PhaseCount {
-    /// Won by somebody.
+    /// Decisive games.
     pub decisive: u64,
-    /// Drawn.
+    /// Drawn games.
     pub draws: u64,
 }
 
-/// How many different openings there were.
+/// Diversity of openings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Diversity {
-    /// Different beginnings of games that got so far.
+    /// Number of different openings, among games that are long enough.
     pub distinct: u64,
-    /// How many equally frequent ones would be as hard to guess: the exponential of the entropy.
+    /// The number of equally frequent openings with the same entropy: the exponential of the entropy.
     pub effective: f64,
 }
 
-/// What [`GameStats`] comes to. As JSON, numbers that do not exist are null.
+/// The statistics of [`GameStats`]. In JSON, undefined numbers are null.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// Games, unfinished ones included.
+    /// Games, including unfinished ones.
     pub games: u64,
     /// White's wins.
     pub white: u64,
@@ -107,7 +107,7 @@ pub struct Summary {
     pub unfinished: u64,
     /// (w + l) / d; `None` without draws.
     pub decisive_per_draw: Option<f64>,
-    /// Its interval of 95 % (Wilson's for the share of draws); `None` for an end without a bound.
+    /// The 95 % interval (from Wilson's for the share of draws); `None` for an end without a bound.
     pub decisive_per_draw_interval: (Option<f64>, Option<f64>),
     /// Mean length in plies.
     pub mean_plies: f64,
@@ -123,13 +123,13 @@ pub struct Summary {
     pub openings: BTreeMap<usize, Diversity>,
     /// Finished games by the phase in which they ended.
     pub phases: BTreeMap<Phase, PhaseCount>,
-    /// How sure the searches were, where it is known.
+    /// Statistics of the searches, if visits are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicySummary>,
 }
 
 impl GameStats {
-    /// Counts a game: where it began, its moves, where it ended, and who won if that is known.
+    /// Adds a game: start position, moves, final position and, if known, the result.
     pub fn add(
         &mut self,
         start: &Chess,
@@ -159,7 +159,7 @@ impl GameStats {
         self.lines.push(words.chain(first).collect());
     }
 
-    /// Counts the games of another file after those of this one.
+    /// Appends the games of another file.
     pub fn append(&mut self, other: &GameStats) {
         self.white += other.white;
         self.draws += other.draws;
@@ -184,14 +184,14 @@ impl GameStats {
         (self.draws > 0).then(|| (self.white + self.black) as f64 / self.draws as f64)
     }
 
-    /// All numbers.
+    /// All statistics.
     pub fn summary(&self) -> Summary {
         let games = self.games();
         let share = |count: u64| count as f64 / games.max(1) as f64;
         let plies = || self.plies.iter().copied();
         let mut lines: Vec<&[u16]> = self.lines.iter().map(|line| &**line).collect();
         lines.sort_unstable();
-        // Of the games that share a beginning, the first is not repeated and all others are.
+        // Of the games with a common beginning, all but the first are repeated.
         let repeated = |moves| {
             let sizes = group_sizes(&lines, moves);
             (moves, share(sizes.iter().map(|size| size - 1).sum()))
@@ -234,7 +234,7 @@ impl GameStats {
     }
 }
 
-/// Of sorted lines, how many share each beginning of so many moves of both sides; lines that end earlier are left out.
+/// In sorted lines, the sizes of the groups with the same first moves of both sides; shorter lines are left out.
 fn group_sizes(lines: &[&[u16]], moves: usize) -> Vec<u64> {
     let length = KEY_WORDS + 2 * moves;
     let mut sizes = Vec::new();
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn two_files_together_are_one_long_one() {
+    fn two_files_together_equal_one_long_one() {
         let mut twice = stats(GAMES);
         twice.append(&stats(GAMES));
         assert_eq!(

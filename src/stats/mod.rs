@@ -1,8 +1,7 @@
-//! Statistics of games: what was won and how alike games are ([`games`]), how strong that makes one side ([`elo`],
-//! [`sprt`]), how sure searches were of their moves ([`policy`]), and pages that show it ([`page`], [`plot`]), beside
-//! what the [`paper`] says.
+//! Statistics of games: results and repetitions ([`games`]), strength ([`elo`], [`sprt`]), entropy of searches
+//! ([`policy`]), and pages with plots ([`page`], [`plot`]), compared with the [`paper`].
 //!
-//! Nothing here plays or reads games: it counts what it is given.
+//! Nothing here plays or reads games.
 
 pub mod elo;
 pub mod games;
@@ -12,10 +11,10 @@ pub mod plot;
 pub mod policy;
 pub mod sprt;
 
-/// The 97.5 % quantile of the normal distribution: intervals are of 95 %.
+/// The 97.5 % quantile of the normal distribution, for 95 % intervals.
 const Z95: f64 = 1.959_963_984_540_054;
 
-/// The value in the middle, or between the two that are; 0 of none.
+/// The median; the mean of the middle two if the number is even, 0 if there are no values.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let at = |index: usize| values.get(index).copied().unwrap_or(0.0);

@@ -1,15 +1,15 @@
-//! One HTML page of tables and plots, with everything in it: it can be sent to somebody and read without a network.
+//! A self-contained HTML page of tables and plots, which works offline.
 
 use std::fmt::Write as _;
 
-/// How a page looks; readable by day and on paper.
+/// The style of a page, readable in daylight and on paper.
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}\
     h1,h2{line-height:1.2}table{border-collapse:collapse;margin:1rem 0}\
     th,td{padding:.2rem .7rem;text-align:right;border-bottom:1px solid #ddd}\
     th:first-child,td:first-child{text-align:left}figure{margin:1rem 0}figure svg{max-width:100%;height:auto}\
     figcaption{color:#555;font-size:.9em}";
 
-/// A page that is being written.
+/// A page under construction.
 #[derive(Clone, Debug)]
 pub struct Page {
     body: String,
@@ -35,7 +35,7 @@ impl Page {
         let _ = writeln!(self.body, "<p>{}</p>", escape(text));
     }
 
-    /// A table: the names of the columns, and rows as long.
+    /// A table: column names, and rows of the same length.
     pub fn table(&mut self, columns: &[&str], rows: &[Vec<String>]) {
         let line = |cell: &str, texts: &mut dyn Iterator<Item = &str>| {
             let cells: String = texts
@@ -51,7 +51,7 @@ impl Page {
         self.body += "</table>\n";
     }
 
-    /// A picture as SVG text, and what is to be seen in it.
+    /// A figure as SVG, with a caption.
     pub fn figure(&mut self, svg: &str, caption: &str) {
         let caption = escape(caption);
         let _ = writeln!(
@@ -60,7 +60,7 @@ impl Page {
         );
     }
 
-    /// The whole text.
+    /// The HTML text.
     pub fn finish(self) -> String {
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<title>{}</title>\n<style>{STYLE}</style>\n\
@@ -70,7 +70,7 @@ impl Page {
     }
 }
 
-/// Text that may stand anywhere in HTML.
+/// Escapes text for HTML.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_cannot_break_a_page() {
+    fn names_are_escaped_in_a_page() {
         let mut page = Page::new("a < b");
         page.table(&["file"], &[vec!["<script>.pgn".into()]]);
         let text = page.finish();

@@ -1,5 +1,5 @@
-//! What the paper on search-contempt published about its own self-play: 100 games a point, 1000 nodes a move, read off
-//! its figures to about 0.01. Pages show it beside what was counted.
+//! Published results of the paper on search-contempt about its self-play: 100 games per point, 1000 nodes per move,
+//! read off its figures to about 0.01. Pages show them beside the counted games.
 
 /// Figure 2: (w + l) / d by ScLimit; a million is plain PUCT.
 pub const DECISIVE_BY_LIMIT: [(f64, f64); 6] = [
@@ -14,7 +14,7 @@ pub const DECISIVE_BY_LIMIT: [(f64, f64); 6] = [
 /// Figure 3: (w + l) / d of plain PUCT by temperature schedule, the low one first.
 pub const DECISIVE_BY_SCHEDULE: [(&str, f64); 2] = [("tau_1", 0.06), ("tau_2", 1.38)];
 
-/// The move numbers of figure 4 that were read off.
+/// The move numbers of figure 4.
 pub const REPEATED_AT: [usize; 12] = [1, 2, 3, 4, 5, 10, 15, 20, 25, 30, 40, 50];
 
 /// Figure 4: the share of repeated games at these moves.

@@ -15,7 +15,7 @@ use plotters::{
 /// Width and height of a plot in pixels.
 const SIZE: (u32, u32) = (860, 440);
 
-/// Series of the same kind get these in turn: they can be told apart with common colour blindnesses (M. Okabe, K. Ito).
+/// Colours of series, in order, which are distinguishable with common colour blindnesses (M. Okabe, K. Ito).
 const COLORS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -27,24 +27,24 @@ const COLORS: [RGBColor; 8] = [
     RGBColor(0, 0, 0),
 ];
 
-/// How the values of a series are shown.
+/// The style of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarkStyle {
     /// A line.
     Line,
-    /// A thin line, for what is compared with.
+    /// A thin line, for reference values.
     Thin,
-    /// Points, with error bars where there are any.
+    /// Points, with error bars where given.
     Points,
 }
 
 /// x, y, and the ends of the error bar.
 pub type Point = (f64, f64, Option<(f64, f64)>);
 
-/// One row of values.
+/// A series of values.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// For the legend; without one it is not named there.
+    /// Name in the legend; empty leaves it out.
     pub name: String,
     /// How it is shown.
     pub style: MarkStyle,
@@ -74,20 +74,20 @@ impl Series {
 /// A plot.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// Under the x axis.
+    /// Name of the x axis.
     pub x_name: String,
-    /// Beside the y axis.
+    /// Name of the y axis.
     pub y_name: String,
     /// Whether the x axis is logarithmic; all x are above 0 then.
     pub is_log: bool,
-    /// Names of x = 0, 1, 2... in place of numbers.
+    /// Labels of x = 0, 1, 2... in place of numbers.
     pub x_labels: Vec<String>,
-    /// What is shown.
+    /// The series.
     pub series: Vec<Series>,
 }
 
 impl Plot {
-    /// The plot as SVG text. What is not finite is left out.
+    /// The plot as SVG. Non-finite values are left out.
     ///
     /// # Errors
     /// When the plotting library fails.
@@ -156,7 +156,7 @@ impl Plot {
         Ok(())
     }
 
-    /// The upper corner that the values leave more room in.
+    /// The upper corner with fewer values.
     fn emptier_corner(&self) -> SeriesLabelPosition {
         let place = |x: f64| if self.is_log { x.ln() } else { x };
         let Range { start, end } = self.x_range();
@@ -200,7 +200,7 @@ impl Plot {
         range(self.finite().map(|(x, _)| x).chain(labelled))
     }
 
-    /// From 0 (or the least value below it) to a little more than the largest value.
+    /// From 0 (or the minimum below it) to slightly above the maximum.
     fn y_range(&self) -> Range<f64> {
         let range = range(self.finite().map(|(_, y)| y).chain([0.0]));
         let margin = 0.08 * (range.end - range.start);
@@ -278,7 +278,7 @@ fn range(values: impl Iterator<Item = f64>) -> Range<f64> {
     low..high
 }
 
-/// A number as short as it can be.
+/// A number in its shortest form.
 fn number(x: f64) -> String {
     if x.abs() >= 1.0 || x == 0.0 {
         let text = format!("{x:.2}");
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn the_legend_is_where_the_values_are_not() {
+    fn the_legend_does_not_cover_values() {
         let is_left = |is_log: bool, values: &[(f64, f64)]| {
             let plot = Plot {
                 x_name: String::new(),
@@ -330,7 +330,7 @@ mod tests {
             };
             matches!(plot.emptier_corner(), SeriesLabelPosition::UpperLeft)
         };
-        // What stands in the middle is in nobody's way.
+        // Values in the middle do not cover a corner.
         assert!(is_left(false, &[(1.0, 1.0), (5.0, 9.0), (10.0, 2.0)]));
         assert!(!is_left(false, &[(1.0, 2.0), (5.0, 9.0), (10.0, 1.0)]));
         let path = [(1.0, 0.0), (30.0, 2.0), (1000.0, 1.0)];
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_values_do_no_harm() {
+    fn non_finite_values_are_left_out() {
         for values in [
             vec![],
             vec![(0.0, 0.0)],

@@ -1,5 +1,5 @@
-//! How sure searches were of their moves, from the visits of the root's moves: the entropy of the visits, and how far
-//! they moved away from the network's policy.
+//! Statistics of searches from the visits of the root's moves: the entropy of the visits, and their divergence from
+//! the network's policy.
 
 use serde::Serialize;
 
@@ -12,20 +12,20 @@ pub struct Policies {
     divergence: f64,
 }
 
-/// What [`Policies`] comes to.
+/// The results of [`Policies`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PolicySummary {
     /// Positions with visits.
     pub positions: u64,
-    /// Mean entropy of the visits' shares, in nats: 0 when every search knew one move only.
+    /// Mean entropy of the visits' shares, in nats; 0 if every search visited only one move.
     pub entropy: f64,
     /// Mean Kullback-Leibler divergence of the visits' shares from the priors, in nats; `None` without priors.
     pub divergence: Option<f64>,
 }
 
 impl Policies {
-    /// Counts a position: the visits of its moves and, if they are known, their priors in the same order. Without a visit
-    /// it says nothing. A move with visits has a prior above 0.
+    /// Adds a position: the visits of its moves and, if known, their priors in the same order. Positions without
+    /// visits are ignored. A move with visits has a prior above 0.
     pub fn add(&mut self, visits: &[u32], priors: Option<&[f32]>) {
         let total: f64 = visits.iter().map(|&n| f64::from(n)).sum();
         if total == 0.0 {
@@ -45,7 +45,7 @@ impl Policies {
         }
     }
 
-    /// Counts the positions of another file too.
+    /// Adds the positions of another file.
     pub fn append(&mut self, other: &Policies) {
         self.positions += other.positions;
         self.entropy += other.entropy;

@@ -1,4 +1,4 @@
-//! The sequential probability ratio test: playing only as many games as it takes to tell two hypotheses apart.
+//! The sequential probability ratio test: only as many games as needed to decide between two hypotheses.
 //!
 //! The ratio is that of the generalised test: of each hypothesis, the distribution of results that explains the counts
 //! best is taken (M. Van den Bergh, "Comparing the approximations for the generalized log likelihood ratio of a
@@ -12,10 +12,10 @@ use thiserror::Error;
 
 use super::elo::{self, Counts, NELO, mean_and_variance};
 
-/// What a result that never came up is counted as, so that its logarithm exists.
+/// Count of a result that never occurred, so that its logarithm exists.
 const UNSEEN: f64 = 1e-3;
 
-/// What the hypotheses are about.
+/// The unit of the hypotheses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Model {
@@ -33,15 +33,15 @@ pub struct Sprt {
     pub elo0: f64,
     /// H1: it is at least this.
     pub elo1: f64,
-    /// The chance of taking H1 when H0 is true.
+    /// Probability of accepting H1 when H0 is true.
     pub alpha: f64,
-    /// The chance of taking H0 when H1 is true.
+    /// Probability of accepting H0 when H1 is true.
     pub beta: f64,
     /// The unit of both.
     pub model: Model,
 }
 
-/// What the test says.
+/// The state of the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SprtVerdict {
@@ -53,16 +53,16 @@ pub enum SprtVerdict {
     Continue,
 }
 
-/// Why a text is no test.
+/// Errors in the text of a test.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum SprtError {
     /// Not four numbers.
     #[error("four numbers are expected: elo0,elo1,alpha,beta, such as 0,5,0.05,0.05")]
     Form,
-    /// The hypotheses are the wrong way round.
+    /// The hypotheses are in the wrong order.
     #[error("elo0 must be smaller than elo1")]
     Order,
-    /// The chances of error are none.
+    /// The error probabilities are invalid.
     #[error("alpha and beta must be above 0, and together below 1")]
     Chances,
 }
@@ -92,13 +92,13 @@ impl FromStr for Sprt {
 }
 
 impl Sprt {
-    /// The log likelihood ratio at which H0 is taken, and the one at which H1 is.
+    /// The log likelihood ratios at which H0 and H1 are accepted.
     pub fn bounds(&self) -> (f64, f64) {
         let lower = (self.beta / (1.0 - self.alpha)).ln();
         (lower, ((1.0 - self.beta) / self.alpha).ln())
     }
 
-    /// What a ratio means.
+    /// The verdict at a ratio.
     pub fn verdict(&self, ratio: f64) -> SprtVerdict {
         let (lower, upper) = self.bounds();
         if ratio >= upper {
@@ -110,7 +110,7 @@ impl Sprt {
         }
     }
 
-    /// The log likelihood ratio of H1 to H0 after these results; 0 without any.
+    /// The log likelihood ratio of H1 to H0 for these results; 0 without any.
     pub fn ratio<const N: usize>(&self, counts: &Counts<N>) -> f64 {
         if counts.total() == 0 {
             return 0.0;
@@ -121,7 +121,7 @@ impl Sprt {
         let of = |difference: f64| match self.model {
             Model::Logistic => with_mean(&share, elo::score(difference)),
             Model::Normalized => {
-                // The spread of the mean of a sample's games is smaller than that of one.
+                // The variance of the mean of a sample's games is smaller than that of one game.
                 let distance = difference / NELO * Counts::<N>::games_each().sqrt();
                 with_distance(&share, distance)
             }
@@ -137,8 +137,8 @@ fn with_mean<const N: usize>(share: &[f64; N], mean: f64) -> [f64; N] {
     tilt(share, &Counts::<N>::scores().map(|score| score - mean))
 }
 
-/// The same among those whose mean lies `distance` standard deviations above a draw: the condition is linearised at the
-/// last distribution and solved until nothing changes (equation 4.9).
+/// The most likely distribution among those whose mean is `distance` standard deviations above a draw: the condition
+/// is linearised at the last distribution and iterated until it converges (equation 4.9).
 fn with_distance<const N: usize>(share: &[f64; N], distance: f64) -> [f64; N] {
     let scores = Counts::<N>::scores();
     let mut current = [1.0 / N as f64; N];
@@ -160,8 +160,8 @@ fn with_distance<const N: usize>(share: &[f64; N], distance: f64) -> [f64; N] {
     current
 }
 
-/// The most likely distribution under which `condition` has the mean 0: `share / (1 + theta condition)`, where theta is
-/// found by bisection, as the mean falls with it.
+/// The most likely distribution under which `condition` has the mean 0: `share / (1 + theta condition)`, where theta
+/// is found by bisection, because the mean decreases with it.
 fn tilt<const N: usize>(share: &[f64; N], condition: &[f64; N]) -> [f64; N] {
     let least = condition.iter().copied().fold(f64::INFINITY, f64::min);
     let most = condition.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ratios_are_those_of_fastchess() {
+    fn ratios_equal_those_of_fastchess() {
         for row in FASTCHESS {
             for (bounds, expected) in [(0.0, 5.0), (-3.0, 1.0), (0.0, 20.0)]
                 .iter()
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_make_no_sense_are_refused() {
+    fn invalid_tests_are_refused() {
         for (text, error) in [
             ("0,5", SprtError::Form),
             ("0,5,x,0.05", SprtError::Form),

@@ -120,7 +120,7 @@ fn the_networks_inside_are_described() {
 }
 
 #[test]
-fn analyses_for_people_and_for_programs() {
+fn analyses_print_text_and_json() {
     let output = scorn(&[
         "-b",
         "hash",
@@ -167,7 +167,7 @@ fn analyses_for_people_and_for_programs() {
 }
 
 #[test]
-fn with_search_contempt_an_analysis_tells_both_values() {
+fn with_search_contempt_an_analysis_prints_both_values() {
     let analyze = |arguments: &[&str]| {
         let common = [
             "-b", "hash", "analyze", "--fen", "startpos", "--nodes", "2000",
@@ -192,7 +192,7 @@ fn with_search_contempt_an_analysis_tells_both_values() {
 }
 
 #[test]
-fn a_mate_is_one_against_best_replies_too() {
+fn a_mate_is_also_an_objective_mate() {
     let analyze = |arguments: &[&str]| {
         let fen = "6k1/5ppp/8/8/8/8/8/R5K1 w - - 0 1";
         let common = [
@@ -217,7 +217,7 @@ fn a_mate_is_one_against_best_replies_too() {
 }
 
 #[test]
-fn an_interrupted_analysis_goes_on() {
+fn an_interrupted_analysis_is_resumed() {
     let folder = tempfile::tempdir().unwrap();
     let (epd, whole, part) = (
         folder.path().join("a.epd"),
@@ -276,7 +276,7 @@ fn an_interrupted_analysis_goes_on() {
 }
 
 #[test]
-fn an_analysis_is_not_written_into_what_is_none() {
+fn an_analysis_is_not_appended_to_another_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("package.json");
     let analyse = || {
@@ -312,7 +312,7 @@ fn an_analysis_is_not_written_into_what_is_none() {
 }
 
 #[test]
-fn a_continued_suite_counts_what_the_file_asks_for_now() {
+fn a_resumed_suite_uses_the_present_solutions() {
     let folder = tempfile::tempdir().unwrap();
     let (epd, out) = (folder.path().join("a.epd"), folder.path().join("a.jsonl"));
     let solved_with = |operation: &str| {
@@ -344,7 +344,7 @@ fn a_continued_suite_counts_what_the_file_asks_for_now() {
 /// What can be read only once.
 #[cfg(unix)]
 #[test]
-fn analyses_what_comes_through_a_pipe() {
+fn analyses_positions_from_a_pipe() {
     use std::{io::Write, process::Stdio};
 
     for name in ["/dev/stdin", "-"] {
@@ -374,7 +374,7 @@ fn analyses_what_comes_through_a_pipe() {
 
 #[cfg(unix)]
 #[test]
-fn a_reader_that_goes_away_is_an_error_and_no_panic() {
+fn a_closed_reader_is_an_error_without_panic() {
     use std::process::Stdio;
 
     let mut child = Command::new(env!("CARGO_BIN_EXE_scorn"))
@@ -394,7 +394,7 @@ fn a_reader_that_goes_away_is_an_error_and_no_panic() {
 }
 
 #[test]
-fn benches_the_same_twice() {
+fn bench_is_deterministic() {
     let signature = || {
         let output = scorn(&["bench", "--nodes", "300"]);
         assert!(output.status.success());
@@ -422,7 +422,7 @@ fn reads_a_configuration() {
 }
 
 #[test]
-fn benchmark_tells_what_lc0s_does() {
+fn benchmark_prints_lc0s_fields() {
     let output = scorn(&[
         "benchmark",
         "--backend",

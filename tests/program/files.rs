@@ -111,7 +111,7 @@ fn an_analysis_goes_to_pipes_and_devices_and_reads_nothing_from_them() {
 }
 
 #[test]
-fn what_cannot_be_analysed_leaves_no_file() {
+fn invalid_input_leaves_no_file() {
     let folder = Folder::new();
     let out = folder.at("out.jsonl");
     let mut command = Command::new(BIN);
@@ -153,7 +153,7 @@ fn a_runtime_in_the_current_folder_is_not_loaded() {
 }
 
 #[test]
-fn an_analysis_goes_on_after_blank_lines_and_not_after_endless_ones() {
+fn an_analysis_resumes_after_blank_lines_and_not_after_endless_ones() {
     let folder = Folder::new();
     let epd = folder.file("a.epd", EPD);
     let out = folder.at("out.jsonl");
@@ -196,7 +196,7 @@ fn dataset(words: &[&str], paths: &[&Path]) -> Output {
 }
 
 #[test]
-fn data_sets_replace_nothing_unasked_and_never_an_input_or_a_device() {
+fn data_sets_overwrite_only_with_force_and_never_inputs_or_devices() {
     let folder = Folder::new();
     let pgn = folder.file("games.pgn", fs::read(GAMES).unwrap());
     let out = folder.file("games.rec", "mine");
@@ -296,7 +296,7 @@ fn networks_are_not_read_from_devices_without_end() {
 }
 
 #[test]
-fn what_a_file_says_does_not_steer_the_terminal() {
+fn control_characters_in_files_are_escaped() {
     let folder = Folder::new();
     let epd = folder.file(
         "a.epd",
@@ -323,7 +323,7 @@ fn what_a_file_says_does_not_steer_the_terminal() {
 }
 
 #[test]
-fn texts_that_are_none_are_named() {
+fn binary_files_are_refused_by_name() {
     let folder = Folder::new();
     let pgn = "[White \"a\"]\n\n1. e4 *\n";
     let utf16: Vec<u8> = pgn.encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -373,7 +373,7 @@ fn bomb(blocks: usize) -> Vec<u8> {
 }
 
 #[test]
-fn little_that_unpacks_to_much_takes_little() {
+fn decompression_bombs_take_little_memory() {
     let folder = Folder::new();
     let packed = folder.file("x.pgn", bomb(4096));
     assert!(packed.metadata().unwrap().len() < 20_000);
@@ -394,7 +394,7 @@ fn little_that_unpacks_to_much_takes_little() {
 }
 
 #[test]
-fn a_move_that_cannot_be_read_is_reported_by_game_and_ply() {
+fn an_unreadable_move_is_reported_by_game_and_ply() {
     let folder = Folder::new();
     let pgn = folder.file("x.pgn", "1. e4 *\n\n1. e4 e5 2. Sf3 Nc6 *\n\n1. d4 *\n");
     let words = ["-b", "hash", "analyze", "--nodes", "20", "--pgn"].map(OsStr::new);
@@ -410,7 +410,7 @@ fn a_move_that_cannot_be_read_is_reported_by_game_and_ply() {
 }
 
 #[test]
-fn a_log_without_a_reader_does_not_make_the_engine_wait() {
+fn a_log_without_a_reader_does_not_block_the_engine() {
     let folder = Folder::new();
     let fifo = folder.fifo("log");
     let mut child = Command::new(BIN)
@@ -438,7 +438,7 @@ fn a_log_without_a_reader_does_not_make_the_engine_wait() {
 }
 
 #[test]
-fn a_reader_of_everything_that_goes_away_ends_an_analysis_quietly() {
+fn a_closed_reader_ends_an_analysis_quietly() {
     let folder = Folder::new();
     let epd = folder.file("a.epd", EPD);
     let (mut reader, writer) = std::io::pipe().unwrap();

@@ -216,7 +216,7 @@ impl Stoppable {
 }
 
 #[test]
-fn a_match_whose_file_was_cut_goes_on_to_the_same_games() {
+fn a_match_with_a_truncated_file_resumes_to_the_same_games() {
     let stoppable = Stoppable::new();
     let (whole, games) = stoppable.whole();
     let third = text(&games).match_indices("[Event ").nth(3).unwrap().0;
@@ -240,7 +240,7 @@ fn a_match_whose_file_was_cut_goes_on_to_the_same_games() {
 
 /// Nothing is lost but the game that was being played.
 #[test]
-fn a_match_that_was_killed_goes_on_to_the_same_games() {
+fn a_killed_match_resumes_to_the_same_games() {
     let stoppable = Stoppable::new();
     let (whole, games) = stoppable.whole();
     let pgn = &stoppable.pgn;
@@ -262,7 +262,7 @@ fn a_match_that_was_killed_goes_on_to_the_same_games() {
 }
 
 #[test]
-fn games_there_are_serve_a_longer_match_and_no_other() {
+fn games_are_reused_by_a_longer_match_and_no_other() {
     let stoppable = Stoppable::new();
     let (_, games) = stoppable.whole();
     let longer = stoppable.play(&["--pairs", "4", "--json"]);
@@ -287,7 +287,7 @@ fn games_there_are_serve_a_longer_match_and_no_other() {
 }
 
 #[test]
-fn a_match_does_not_go_on_with_another_program_of_the_same_name() {
+fn a_match_is_not_resumed_with_another_program_of_the_same_name() {
     let folder = Folder::new();
     let pgn = folder.text("match.pgn");
     let play = |pairs: &str, on_go: &str| {
@@ -305,7 +305,7 @@ fn a_match_does_not_go_on_with_another_program_of_the_same_name() {
 }
 
 #[test]
-fn faults_lose_games_are_told_and_never_hang() {
+fn forfeits_are_reported_and_never_hang() {
     let folder = Folder::new();
     let pgn = folder.text("match.pgn");
     for (name, on_go, limit, fault) in [
@@ -366,7 +366,7 @@ fn faults_lose_games_are_told_and_never_hang() {
 
 /// White expects the right reply, a wrong one or one that is no move; Black would ponder, but has no option for it.
 #[test]
-fn engines_think_in_their_opponents_time() {
+fn engines_ponder() {
     let folder = Folder::new();
     let told = |reply: &str, is_pondering: bool| {
         let white = folder.script(
@@ -482,7 +482,7 @@ fn unusable_files_and_arguments_leave_no_file() {
 }
 
 #[test]
-fn odds_games_have_one_side_and_chess960_castles_its_way() {
+fn odds_games_have_one_side_and_chess960_has_its_castling() {
     let folder = Folder::new();
     fs::write(
         folder.path("odds.epd"),
@@ -523,7 +523,7 @@ fn odds_games_have_one_side_and_chess960_castles_its_way() {
 }
 
 #[test]
-fn a_match_has_its_file_for_itself() {
+fn a_match_locks_its_file() {
     let stoppable = Stoppable::new();
     let (_, games) = stoppable.whole();
     let file = fs::File::open(&stoppable.pgn).unwrap();
@@ -541,7 +541,7 @@ fn a_match_has_its_file_for_itself() {
 }
 
 #[test]
-fn on_a_full_disk_the_games_before_stay() {
+fn on_a_full_disk_earlier_games_stay() {
     let Some(disk) = machine::SmallDisk::new() else {
         return;
     };
@@ -567,7 +567,7 @@ fn on_a_full_disk_the_games_before_stay() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_wall_clock_that_jumps_costs_nobody_a_game() {
+fn a_jumping_wall_clock_forfeits_no_game() {
     let folder = Folder::new();
     let Some(clock) = machine::jumping_clock(folder.0.path()) else {
         return;
@@ -582,7 +582,7 @@ fn a_wall_clock_that_jumps_costs_nobody_a_game() {
 }
 
 #[test]
-fn a_test_ends_the_match_that_it_has_decided() {
+fn a_decided_test_stops_the_match() {
     let folder = Folder::new();
     let loses = folder.engine("loses", "echo 'bestmove a1a1'");
     let book = folder.text("book.epd");

@@ -189,7 +189,7 @@ fn all_conditions_of_a_profile_have_to_hold() {
 }
 
 #[test]
-fn what_is_wrong_is_reported_with_line_and_column() {
+fn errors_are_reported_with_line_and_column() {
     for (text, expected) in [
         (
             "[[profile]]\nset = { ScLimitt = 3 }",
@@ -260,7 +260,7 @@ fn profile_lines(lines: &[String]) -> Vec<&str> {
 }
 
 #[test]
-fn a_game_at_odds_is_recognised_and_the_next_game_forgets_it() {
+fn an_odds_game_is_recognised_and_the_next_game_is_not() {
     let mut session = Session::new();
     assert!(profile_lines(&session.send_and_sync("position startpos moves e2e4")).is_empty());
     let lines = session.send_and_sync(&format!("position fen {QUEEN}"));
@@ -347,7 +347,7 @@ fn expected(deficit: i32, rating: u32) -> Option<String> {
 }
 
 #[test]
-fn one_session_plays_all_published_odds_with_both_colours_against_anybody() {
+fn one_session_plays_all_published_odds_with_both_colours() {
     let Some(list) = fenlist() else { return };
     let mut session = Session::with(&["--threads", "1"]);
     let fens = list
@@ -401,7 +401,7 @@ fn one_session_plays_all_published_odds_with_both_colours_against_anybody() {
 }
 
 #[test]
-fn what_was_set_by_hand_stays() {
+fn user_settings_stay() {
     let mut session = Session::with(&["-b", "hash", "--sc-limit", "60"]);
     session.send("setoption name UCI_Opponent value none 1500 human Somebody");
     let lines = session.send_and_sync(&format!("position fen {QUEEN}"));
@@ -439,7 +439,7 @@ fn what_was_set_by_hand_stays() {
 }
 
 #[test]
-fn the_clock_of_the_first_search_counts_for_the_game() {
+fn the_first_clock_applies_to_the_game() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("profiles.toml");
     let text = "[[profile]]\nname = \"bullet\"\nclock = \"..180\"\nset = { NodeLimit = 50 }";

@@ -40,7 +40,7 @@ fn data(page: &str) -> Value {
 }
 
 #[test]
-fn a_report_has_all_that_the_analysis_found() {
+fn a_report_contains_the_whole_analysis() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
     let [pgn, html, annotated, records] =
@@ -187,7 +187,7 @@ fn a_hundred_games_of_eighty_plies_stay_below_five_megabytes() {
 }
 
 #[test]
-fn no_file_is_written_twice() {
+fn two_outputs_cannot_be_one_file() {
     let folder = tempfile::tempdir().unwrap();
     let (pgn, out) = (folder.path().join("games.pgn"), folder.path().join("out"));
     fs::write(&pgn, GAMES).unwrap();
@@ -210,7 +210,7 @@ fn no_file_is_written_twice() {
 }
 
 #[test]
-fn a_network_is_not_replaced_by_what_it_found() {
+fn a_network_is_not_overwritten_by_results() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     fs::write(at("games.pgn"), GAMES).unwrap();

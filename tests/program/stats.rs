@@ -19,7 +19,7 @@ const GAMES: &str = "[ScLimit \"5\"]\n[Result \"1-0\"]\n\n1. e4 e5 2. Nf3 Nc6 1-
                      1. e4 e5 2. Nf3 Nc6 1/2-1/2\n\n1. d4 d5 1/2-1/2\n";
 
 #[test]
-fn one_file_is_one_object_and_packed_files_read_alike() {
+fn one_file_is_one_object_and_compressed_files_read_alike() {
     let folder = tempfile::tempdir().unwrap();
     let plain = folder.path().join("a.pgn");
     fs::write(&plain, GAMES).unwrap();
@@ -78,7 +78,7 @@ fn a_folder_is_one_run() {
 
 /// Two batches of two games, whose controller moves ScLimit in between.
 #[test]
-fn the_path_of_a_balanced_run_is_reported_and_drawn() {
+fn the_path_of_a_balanced_run_is_printed_and_plotted() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (run, page) = (at("run"), at("page.html"));
@@ -119,7 +119,7 @@ fn the_path_of_a_balanced_run_is_reported_and_drawn() {
 }
 
 #[test]
-fn several_files_are_counted_alone_and_together_and_drawn() {
+fn several_files_are_counted_alone_and_together_and_plotted() {
     let folder = tempfile::tempdir().unwrap();
     let paths = ["a.pgn", "b.pgn"].map(|name| folder.path().join(name));
     for path in &paths {
@@ -145,7 +145,7 @@ fn several_files_are_counted_alone_and_together_and_drawn() {
 }
 
 #[test]
-fn bad_input_is_named_and_what_is_good_is_counted() {
+fn bad_input_is_reported_and_the_rest_is_counted() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     fs::write(
@@ -193,7 +193,7 @@ fn bad_input_is_named_and_what_is_good_is_counted() {
 }
 
 #[test]
-fn a_file_without_a_readable_game_is_not_told_as_one() {
+fn a_file_without_a_readable_game_is_not_listed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bad.pgn");
     fs::write(&path, "1. e5 *\n").unwrap();
@@ -268,7 +268,7 @@ fn records_of_self_play_are_counted_and_compared_with_a_network() {
 }
 
 #[test]
-fn what_cannot_be_told_is_said() {
+fn undefined_statistics_are_reported_as_such() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pgn");
     fs::write(&path, "1. e4 e5 2. Nf3 *\n").unwrap();
