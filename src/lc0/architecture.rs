@@ -1,5 +1,5 @@
 //! The network as a structure: body, policy head, value head, moves-left head, made of the typed layers of
-//! [`super::weights`]. Reading it is the validation of a file: afterwards every size fits.
+//! [`super::weights`]. Reading it validates a file: afterwards all sizes are consistent.
 //!
 //! Three families share this module: residual convolutions, transformers ("attention bodies"), and transformers behind
 //! a convolutional stem.
@@ -14,22 +14,22 @@ use super::{
 
 /// Squares of the board, tokens of a transformer.
 pub(crate) const SQUARES: usize = 64;
-/// Planes of the newest position that hold pieces; what a dense position embedding looks at.
+/// Planes of the newest position that hold pieces, the input of a dense position embedding.
 pub(crate) const PIECE_PLANES: usize = 12;
 
-/// A complete network with one policy and one value head chosen.
+/// A complete network with one selected policy head and value head.
 pub(crate) struct Architecture<'a> {
     pub(crate) body: Body<'a>,
     pub(crate) policy: Policy<'a>,
-    /// The name of the chosen policy head.
+    /// The name of the selected policy head.
     pub(crate) policy_name: String,
     pub(crate) value: ScalarHead<'a>,
-    /// The name of the chosen value head.
+    /// The name of the selected value head.
     pub(crate) value_name: String,
     pub(crate) moves_left: Option<ScalarHead<'a>>,
 }
 
-/// What computes the features all heads share.
+/// The body: the features that all heads share.
 #[allow(clippy::large_enum_variant)] // There is one per conversion.
 pub(crate) enum Body<'a> {
     Conv(Tower<'a>),
@@ -64,7 +64,7 @@ pub(crate) struct SqueezeExcite<'a> {
     pub(crate) excite: Dense<'a>,
 }
 
-/// Transformer layers and what prepares their input.
+/// Transformer layers and the preparation of their input.
 pub(crate) struct AttentionBody<'a> {
     /// Convolutions before the transformer.
     pub(crate) stem: Option<Tower<'a>>,
@@ -76,7 +76,7 @@ pub(crate) struct AttentionBody<'a> {
     pub(crate) embedding_norm: Option<Norm<'a>>,
     /// Factors per square, \[embedding\]\[square\].
     pub(crate) multiply_gate: Option<Tensor<'a>>,
-    /// Summands per square, \[embedding\]\[square\].
+    /// Offsets per square, \[embedding\]\[square\].
     pub(crate) add_gate: Option<Tensor<'a>>,
     /// Feed-forward network of the embedding (`INPUT_EMBEDDING_PE_DENSE`).
     pub(crate) embedding_ffn: Option<(FeedForward<'a>, Norm<'a>)>,
@@ -149,13 +149,13 @@ pub(crate) struct ScalarHead<'a> {
     pub(crate) dense2: Dense<'a>,
 }
 
-/// How a scalar head narrows the body's features.
+/// How a scalar head reduces the body's features.
 pub(crate) enum HeadInput<'a> {
     Conv(Conv<'a>),
     Dense(Dense<'a>),
 }
 
-/// Where the layers of one policy head are in the file.
+/// The layers of one policy head in the file.
 struct PolicySource<'a> {
     name: String,
     prefix: &'static str,
@@ -180,7 +180,7 @@ impl PolicySource<'_> {
     }
 }
 
-/// Where the layers of one value head are in the file.
+/// The layers of one value head in the file.
 struct ValueSource<'a> {
     name: String,
     prefix: &'static str,
@@ -237,7 +237,7 @@ fn policy_sources(weights: &proto::Weights) -> Vec<PolicySource<'_>> {
         .map(|(name, head)| PolicySource {
             name,
             prefix: "policy_heads.",
-            // The embedding may be common to all heads, and lie in either of two places.
+            // The embedding may be shared by all heads, and is stored in one of two places.
             ip_pol_w: first_of([&head.ip_pol_w, &heads.ip_pol_w, &weights.ip_pol_w]),
             ip_pol_b: first_of([&head.ip_pol_b, &heads.ip_pol_b, &weights.ip_pol_b]),
             ip2_pol_w: &head.ip2_pol_w,
@@ -254,7 +254,7 @@ fn policy_sources(weights: &proto::Weights) -> Vec<PolicySource<'_>> {
         .collect()
 }
 
-/// The first of three layers that has values.
+/// The first of three layers that is not empty.
 fn first_of([a, b, c]: [&Option<proto::Layer>; 3]) -> &Option<proto::Layer> {
     let filled =
         |layer: &Option<proto::Layer>| layer.as_ref().is_some_and(|l| !l.params().is_empty());
@@ -333,7 +333,7 @@ fn choose<S>(
 ) -> Result<S, NetError> {
     let available = sources.iter().map(&name_of).collect::<Vec<_>>().join(", ");
     let wanted = match wanted {
-        // lc0's message calls the head so, its option does not.
+        // lc0's message and option have different names for this head.
         Some("optimistic_st") => Some("optimistic"),
         other => other,
     };
@@ -360,7 +360,7 @@ struct Builder<'a> {
 }
 
 impl<'a> Architecture<'a> {
-    /// Reads and checks a network, with the heads of these names (or the default ones).
+    /// Reads and checks a network with the heads of these names (or the default ones).
     pub(crate) fn read(
         net: &'a proto::ProtoNet,
         format: Format,
@@ -848,7 +848,7 @@ fn without_bias(weights: Tensor<'_>, inputs: usize) -> Result<Dense<'_>, NetErro
     })
 }
 
-/// Relative position encodings have no published meaning that lc0 itself would read.
+/// lc0 does not read relative position encodings either.
 fn refuse_relative_positions(mha: &proto::Mha, encoder: &str) -> Result<(), NetError> {
     let rpe = [
         ("rpe_q", &mha.rpe_q),

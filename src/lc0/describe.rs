@@ -1,4 +1,4 @@
-//! What a network is: a summary for people (`Display`) and programs (`Serialize`).
+//! Description of a network, as text (`Display`) and as JSON (`Serialize`).
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::hashing::sha256;
 
-/// A summary of a network.
+/// The description of a network.
 #[derive(Clone, Debug, Serialize)]
 pub struct Description {
     /// The file's name.
@@ -39,31 +39,31 @@ pub struct Description {
     pub attention_heads: Option<usize>,
     /// Hidden units of the transformer's feed-forward networks.
     pub feed_forward: Option<usize>,
-    /// Whether attention is helped by smolgen.
+    /// Whether attention uses smolgen.
     pub smolgen: bool,
-    /// The policy head in words.
+    /// The policy head as text.
     pub policy: String,
-    /// The policy heads to choose from, the default first.
+    /// The available policy heads, the default first.
     pub policy_heads: Vec<String>,
-    /// The value head in words.
+    /// The value head as text.
     pub value: String,
-    /// The value heads to choose from, the default first.
+    /// The available value heads, the default first.
     pub value_heads: Vec<String>,
-    /// The moves-left head in words.
+    /// The moves-left head as text.
     pub moves_left: Option<String>,
-    /// Numbers in all layers.
+    /// Number of parameters.
     pub parameters: u64,
-    /// How the layers are stored.
+    /// The encoding of the layers.
     pub encoding: String,
     /// The lowest lc0 version that reads the file.
     pub min_version: Option<String>,
-    /// The licence the file states.
+    /// The licence stated in the file.
     pub license: Option<String>,
-    /// How it was trained, as far as the file tells.
+    /// Training metadata of the file.
     pub training: Option<Training>,
 }
 
-/// What a file tells about its training.
+/// Training metadata of a file.
 #[derive(Clone, Debug, Serialize)]
 pub struct Training {
     /// Steps.
@@ -74,14 +74,14 @@ pub struct Training {
     pub value_loss: Option<f32>,
     /// Loss of the policy head.
     pub policy_loss: Option<f32>,
-    /// How often the policy's first choice was the move to learn, in per cent.
+    /// Accuracy of the policy's first move, in per cent.
     pub accuracy: Option<f32>,
-    /// Parameters of the games it learned from.
+    /// Parameters of the training games.
     pub lc0_params: Option<String>,
 }
 
 impl Description {
-    /// What the file says without a look at its layers.
+    /// The parts of the description that need no layers.
     fn of_file(net: &Net) -> Description {
         let proto = net.proto();
         let mut parameters = 0;
@@ -241,7 +241,7 @@ impl Net {
     /// Architecture, sizes, formats, licence and training.
     pub fn describe(&self) -> Description {
         let mut description = Description::of_file(self);
-        // Reading succeeded when the file was parsed.
+        // Parsing succeeded when the file was read.
         if let Ok(architecture) = Architecture::read(self.proto(), *self.format(), None, None) {
             description.add_architecture(&architecture);
         }
@@ -312,13 +312,13 @@ impl fmt::Display for Training {
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         match parts.is_empty() {
-            true => f.write_str("not told"),
+            true => f.write_str("not stated"),
             false => f.write_str(&parts.join(", ")),
         }
     }
 }
 
-/// A summary of an ONNX model with lc0's tensors.
+/// The description of an ONNX model with lc0's tensors.
 #[derive(Clone, Debug, Serialize)]
 pub struct OnnxDescription {
     /// The file's name.
@@ -327,13 +327,13 @@ pub struct OnnxDescription {
     pub sha256: String,
     /// Bytes of the file.
     pub bytes: usize,
-    /// What the input planes hold: lc0's name, or the kind and sizes of a sparse network.
+    /// The input: lc0's name of the planes, or the kind and sizes of a sparse network.
     pub input_format: String,
     /// The batch size, if it is fixed.
     pub batch: Option<usize>,
     /// Input and output tensors.
     pub tensors: Vec<String>,
-    /// What the file tells about itself.
+    /// Metadata of the file.
     pub metadata: Vec<(String, String)>,
 }
 
@@ -348,7 +348,7 @@ impl OnnxDescription {
         OnnxDescription::of_model(name, bytes, model, input)
     }
 
-    /// Describes a model that was read from these bytes; `input` says what its input holds.
+    /// Describes a model that was read from these bytes; `input` describes its input.
     pub fn of_model(
         name: Option<String>,
         bytes: &[u8],

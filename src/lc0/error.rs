@@ -1,6 +1,6 @@
-//! What can be wrong with a network file. Every variant names the place (field, layer, tensor) and says what was found
-//! there and what belongs there, so that the message alone is enough to act on: it contains the messages of its causes,
-//! which are therefore not given as sources once more.
+//! Errors of network files. Every variant names the place (field, layer, tensor), what was found there and what was
+//! expected, so that the message is sufficient to act on. Messages contain those of their causes, which are therefore
+//! not returned as sources.
 
 use std::{io, path::PathBuf};
 
@@ -9,7 +9,7 @@ use thiserror::Error;
 /// Why a network could not be read or converted.
 #[derive(Debug, Error)]
 pub enum NetError {
-    /// Something is wrong with the contents of this file.
+    /// The contents of this file are invalid.
     #[error("network {}: {error}", path.display())]
     File {
         /// The file.
@@ -20,14 +20,14 @@ pub enum NetError {
     /// The file could not be read or written.
     #[error("{0}")]
     Io(io::Error),
-    /// The bytes are no lc0 network at all.
+    /// The bytes are not an lc0 network.
     #[error(
         "not an lc0 network: it begins with [{found}], expected gzip (1f 8b) or lc0's mark (0d c0 01 00 00){hint}"
     )]
     NotANetwork {
         /// The first bytes, in hexadecimal.
         found: String,
-        /// What it may be instead; empty or beginning with a semicolon.
+        /// What the file may be instead; empty or beginning with a semicolon.
         hint: &'static str,
     },
     /// The gzip stream is damaged or cut short.
@@ -36,7 +36,7 @@ pub enum NetError {
     /// More data than any network has.
     #[error("{what} is larger than {limit} bytes")]
     TooLarge {
-        /// What is too large.
+        /// The object that is too large.
         what: &'static str,
         /// The limit.
         limit: u64,
@@ -44,12 +44,12 @@ pub enum NetError {
     /// The protobuf message is damaged or cut short.
     #[error("damaged {what}: {error}")]
     Protobuf {
-        /// Which message.
+        /// The message.
         what: &'static str,
-        /// What the decoder says.
+        /// The decoder's error.
         error: prost::DecodeError,
     },
-    /// A part that this kind of network needs is not there.
+    /// A part that this kind of network needs is missing.
     #[error("{what} is missing")]
     Missing {
         /// The field or layer.
@@ -60,9 +60,9 @@ pub enum NetError {
     Unsupported {
         /// The field.
         field: String,
-        /// What it says.
+        /// Its value.
         found: String,
-        /// What it could say.
+        /// The supported values.
         expected: String,
     },
     /// A layer has a size that does not fit its neighbours.
@@ -70,9 +70,9 @@ pub enum NetError {
     LayerSize {
         /// The layer.
         layer: String,
-        /// How many values it has.
+        /// Its number of values.
         found: usize,
-        /// How many it should have, and why.
+        /// The expected number, with the reason.
         expected: String,
     },
     /// A layer's bytes do not fit its encoding.
@@ -88,9 +88,9 @@ pub enum NetError {
     NoSuchHead {
         /// `policy` or `value`.
         kind: &'static str,
-        /// What was asked for.
+        /// The requested head.
         name: String,
-        /// What there is.
+        /// The available heads.
         available: String,
     },
     /// An ONNX model lacks an input or output.
@@ -98,9 +98,9 @@ pub enum NetError {
     NoTensor {
         /// `input` or `output`.
         role: &'static str,
-        /// The name looked for.
+        /// The expected name.
         expected: String,
-        /// The names there are.
+        /// The available names.
         found: String,
     },
     /// An ONNX model's input or output has another type or shape.
@@ -110,7 +110,7 @@ pub enum NetError {
         tensor: String,
         /// Its type and shape.
         found: String,
-        /// What they should be.
+        /// The expected type and shape.
         expected: String,
     },
 }
@@ -122,7 +122,7 @@ impl From<io::Error> for NetError {
 }
 
 impl NetError {
-    /// The same error, saying in which file it happened.
+    /// Adds the file to the error.
     pub fn in_file(self, path: &std::path::Path) -> NetError {
         match self {
             NetError::File { .. } => self,

@@ -1,15 +1,15 @@
-//! What the numbers of a network file's format message mean: input planes, structure, head kinds, activations.
+//! The fields of a network file's format message: input planes, structure, head kinds, activations.
 //!
-//! Each enum knows lc0's number and name of its values; numbers that are unknown, or known but not convertible, are
-//! refused with an error that gives field, number and name. Reading a [`Format`] also applies what lc0 itself does to
-//! files older than the format fields.
+//! Each enum has lc0's numbers and names of its values; unknown or unsupported numbers are refused with an error that
+//! contains field, number and name. Reading a [`Format`] also applies lc0's fix-ups for files older than the format
+//! fields.
 
 use super::{error::NetError, proto};
 
 /// Input planes of all formats.
 pub const PLANES: usize = 112;
 
-/// Declares an enum whose values carry lc0's number and name.
+/// Declares an enum whose values have lc0's numbers and names.
 macro_rules! lc0_enum {
     ($(#[$doc:meta])* $name:ident, $field:literal { $($(#[$vdoc:meta])* $variant:ident = $number:literal $lc0:literal,)* }
      also known: $($other:literal $other_name:literal),*) => {
@@ -31,7 +31,7 @@ macro_rules! lc0_enum {
                 self as i32
             }
 
-            /// The value with this number, or an error that names what is supported.
+            /// The value with this number, or an error that lists the supported ones.
             pub fn from_number(number: i32) -> Result<$name, NetError> {
                 if let Some(value) = Self::ALL.iter().find(|value| value.number() == number) {
                     return Ok(*value);
@@ -69,11 +69,11 @@ lc0_enum! {
         Classical112 = 1 "INPUT_CLASSICAL_112_PLANE",
         /// The castling planes mark the rooks' squares (for Chess960).
         WithCastlingPlane = 2 "INPUT_112_WITH_CASTLING_PLANE",
-        /// As before, with board transforms and an en passant plane instead of the colour.
+        /// Version 1 with board transforms, and an en passant plane instead of the colour.
         Canonical = 3 "INPUT_112_WITH_CANONICALIZATION",
-        /// As before, with rule 50 divided by 100.
+        /// Version 2 with rule 50 divided by 100.
         CanonicalHectoplies = 4 "INPUT_112_WITH_CANONICALIZATION_HECTOPLIES",
-        /// As before, with history that stops where it cannot matter.
+        /// Version 3 with history that stops where it cannot matter.
         CanonicalV2 = 5 "INPUT_112_WITH_CANONICALIZATION_V2",
         /// Hectoplies with the Armageddon plane.
         HectopliesArmageddon = 132 "INPUT_112_WITH_CANONICALIZATION_HECTOPLIES_ARMAGEDDON",
@@ -146,7 +146,7 @@ lc0_enum! {
 }
 
 lc0_enum! {
-    /// The activation used where nothing else is said.
+    /// The activation where the file does not name one.
     DefaultActivation, "default_activation" {
         /// max(0, x)
         Relu = 0 "DEFAULT_ACTIVATION_RELU",
@@ -157,7 +157,7 @@ lc0_enum! {
 }
 
 lc0_enum! {
-    /// An activation as the file names it.
+    /// An activation named in the file.
     NamedActivation, "ffn_activation" {
         /// The network's default.
         Default = 0 "ACTIVATION_DEFAULT",
@@ -182,7 +182,7 @@ lc0_enum! {
 }
 
 lc0_enum! {
-    /// How an attention body tells squares apart.
+    /// How an attention body encodes the positions of squares.
     EmbeddingFormat, "input_embedding" {
         /// Not at all (only behind a convolutional stem).
         None = 0 "INPUT_EMBEDDING_NONE",
@@ -219,7 +219,7 @@ impl From<DefaultActivation> for Activation {
 }
 
 impl NamedActivation {
-    /// The activation meant, in a network with this default.
+    /// The activation, resolved with the network's default.
     pub fn or(self, default: Activation) -> Activation {
         match self {
             NamedActivation::Default => default,
@@ -235,7 +235,7 @@ impl NamedActivation {
     }
 }
 
-/// The format message of a network, understood.
+/// The parsed format message of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Format {
     /// The input planes.
@@ -248,13 +248,13 @@ pub struct Format {
     pub value: ValueFormat,
     /// The moves-left head.
     pub moves_left: MovesLeftFormat,
-    /// The activation where nothing else is said.
+    /// The default activation.
     pub default_activation: Activation,
     /// The activation inside smolgen.
     pub smolgen_activation: Activation,
-    /// The activation of feed-forward networks, where the file names one.
+    /// The activation of feed-forward networks, if the file names one.
     pub ffn_activation: NamedActivation,
-    /// How an attention body tells squares apart.
+    /// How an attention body encodes the positions of squares.
     pub embedding: EmbeddingFormat,
 }
 
@@ -281,7 +281,7 @@ impl Format {
             raw.default_activation.unwrap_or(0),
         )?);
         let smolgen = NamedActivation::from_number(raw.smolgen_activation.unwrap_or(0))?;
-        // An embedded ONNX model gives its policy and value as they are, whatever the file says about their making.
+        // An embedded ONNX model outputs its policy and value directly, whatever the file says about their heads.
         let embedded = structure == Structure::Onnx;
         let or_classical = |number: Option<i32>| match number.unwrap_or(0) {
             0 if embedded => 1,
@@ -301,7 +301,7 @@ impl Format {
     }
 }
 
-/// Fills in what files older than the fields could not say (as lc0 does when loading them).
+/// Sets the fields that older files lack (as lc0 does when loading them).
 fn update_old_format(format: &mut proto::NetworkFormat, weights: Option<&proto::Weights>) {
     match format.network.unwrap_or(0) {
         old @ (NETWORK_CLASSICAL | NETWORK_SE) => {
@@ -316,7 +316,7 @@ fn update_old_format(format: &mut proto::NetworkFormat, weights: Option<&proto::
         NETWORK_AB_LEGACY_WITH_MULTIHEADFORMAT => {
             format.network = Some(Structure::AttentionMultihead.number());
         }
-        // The first networks with encoders called themselves convolutional.
+        // The first networks with encoders were marked as convolutional.
         network if network == Structure::SqueezeExcite.number() => {
             if let Some(weights) = weights.filter(|weights| !weights.encoder.is_empty()) {
                 format.network = Some(Structure::AttentionBody.number());

@@ -8,9 +8,9 @@
 //! * [`to_onnx`] converts it; [`read_onnx`] takes models that are ONNX already.
 //! * [`policy_list`] generates lc0's list of 1858 moves.
 //!
-//! This module knows neither the search nor any runtime: it ends where the bytes of an ONNX model are written. The facts
-//! about lc0's formats are from its published protobuf schema and its behaviour; whatever a file may contain that is
-//! not understood is refused by name, and nothing in a file can make this code panic.
+//! This module depends neither on the search nor on a runtime: it ends with the bytes of an ONNX model. The facts
+//! about lc0's formats are from its published protobuf schema and its behaviour. Unsupported contents of a file are
+//! refused by name, and no file can cause a panic.
 
 #![cfg_attr(
     not(test),

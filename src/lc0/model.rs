@@ -1,5 +1,4 @@
-//! What a conversion is asked for ([`ConvertOptions`]) and what it yields ([`OnnxModel`]), whether the model is written
-//! here or was made elsewhere.
+//! The options of a conversion ([`ConvertOptions`]) and its result ([`OnnxModel`]), also for models made elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +10,10 @@ use super::{
 
 /// Planes of AlphaZero's input.
 pub const ALPHAZERO_PLANES: usize = 119;
-/// Entries of AlphaZero's policy vector: 64 squares times 73 ways to go.
+/// Entries of AlphaZero's policy vector: 64 squares times 73 move types.
 pub const ALPHAZERO_POLICY: usize = 64 * 73;
 
-/// The families of encodings that an ONNX network may have; sparse networks apart.
+/// Encodings of ONNX networks, without those of sparse networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnnxEncoding {
     /// lc0's 112 planes and 1858 moves.
@@ -24,22 +23,22 @@ pub enum OnnxEncoding {
 }
 
 impl OnnxEncoding {
-    /// What the metadata entry [`metadata_key::ENCODING`] says for AlphaZero's.
+    /// The value of the metadata entry [`metadata_key::ENCODING`] for AlphaZero's encoding.
     pub const ALPHAZERO: &'static str = "alphazero";
 }
 
-/// Which comes first in AlphaZero's policy vector.
+/// The order of AlphaZero's policy vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlphaZeroMoves {
-    /// \[8, 8, 73\]: all ways to go from a1, then from b1.
+    /// \[8, 8, 73\]: all move types from a1, then from b1.
     SquareMajor,
-    /// \[73, 8, 8\]: the first way to go from all squares, then the second.
+    /// \[73, 8, 8\]: the first move type from all squares, then the second.
     PlaneMajor,
 }
 
-/// Metadata keys of the models written, and understood by [`read_onnx`](super::read_onnx).
+/// Metadata keys of written models, which [`read_onnx`](super::read_onnx) reads.
 pub mod metadata_key {
-    /// The family of the encoding, where it is not lc0's: `alphazero`, or a sparse network's.
+    /// The encoding if it is not lc0's: `alphazero`, or a sparse network's.
     pub const ENCODING: &str = "scorn.encoding";
     /// lc0's name of the input planes, such as `INPUT_CLASSICAL_112_PLANE`.
     pub const INPUT_FORMAT: &str = "lc0.input_format";
@@ -93,7 +92,7 @@ impl DataType {
     }
 }
 
-/// How to convert a network.
+/// Options of a conversion.
 #[derive(Clone, Debug, Default)]
 pub struct ConvertOptions {
     /// The policy head: `vanilla` (the default), `optimistic`, `soft` or `opponent`.
@@ -102,14 +101,14 @@ pub struct ConvertOptions {
     pub value_head: Option<String>,
     /// The type of weights and computation.
     pub data_type: DataType,
-    /// A fixed batch size; any size without it.
+    /// A fixed batch size; `None` for any size.
     pub batch: Option<usize>,
     /// The ranges of activations; [`DataType::Int8`] needs them, see [`calibration_model`](super::calibration_model).
     pub calibration: Option<Calibration>,
-    /// The encoding of a model that is ONNX already; without it, what its metadata says.
+    /// The encoding of a model that is already ONNX; `None` takes that of its metadata.
     pub encoding: Option<OnnxEncoding>,
-    /// Whether no number is squared whose square 16 bits cannot hold, as [`DataType::Float16`] has it in every case: for what
-    /// computes a model of more bits in 16.
+    /// Whether values are limited before squaring so that 16-bit floats can hold the squares, which
+    /// [`DataType::Float16`] always does: for runtimes that compute a 32-bit model in 16 bits.
     pub limits_squares: bool,
 }
 
@@ -118,7 +117,7 @@ pub struct ConvertOptions {
 pub struct PackedInput {
     /// A byte for each rank of each plane, the a-file as bit 0: \[batch, planes, 8\], uint8.
     pub masks: String,
-    /// What the squares of the planes that hold a number hold: \[batch, such planes\], float32.
+    /// The values of planes that hold a number: \[batch, such planes\], float32.
     pub scalars: String,
 }
 
@@ -129,11 +128,11 @@ pub struct OnnxModel {
     pub bytes: Vec<u8>,
     /// The input tensor, \[batch, 112, 8, 8\], float32.
     pub input: String,
-    /// The inputs in its place, if planes are given as bits.
+    /// The packed inputs that replace it, if planes are given as bits.
     pub packed: Option<PackedInput>,
-    /// The planes of it that the model reads.
+    /// The input planes that the model reads.
     pub planes_read: PlaneSet,
-    /// Whether the model works out shapes while it runs. GPUs leave that to the CPU.
+    /// Whether the model computes shapes at run time, which GPUs leave to the CPU.
     pub computes_shapes: bool,
     /// Whether it has convolutions.
     pub has_convolutions: bool,
@@ -149,10 +148,10 @@ pub struct OnnxModel {
     pub mlh: Option<String>,
     /// What the input planes hold.
     pub input_format: InputFormat,
-    /// Whether it is a sparse network ([`crate::sparse::file`]), with inputs and moves of its own: then `input_format` means
-    /// nothing.
+    /// Whether it is a sparse network ([`crate::sparse::file`]) with its own inputs and moves; `input_format` is
+    /// unused then.
     pub is_sparse: bool,
-    /// Whether it has AlphaZero's encoding (then `input_format` means nothing either), and how it lists moves.
+    /// The order of moves if it has AlphaZero's encoding (`input_format` is unused then, too).
     pub alphazero: Option<AlphaZeroMoves>,
     /// The batch size, if it is fixed.
     pub batch: Option<usize>,
@@ -180,7 +179,7 @@ impl OnnxModel {
         }
     }
 
-    /// The metadata entries that tell a reader which tensor is which.
+    /// The metadata entries that name the tensors.
     pub(crate) fn tensor_metadata(&self) -> Vec<(&'static str, String)> {
         let outputs = [
             (metadata_key::WDL, &self.wdl),
@@ -213,7 +212,7 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Widens the range of a tensor so that it covers these values. Values that are not finite are ignored.
+    /// Extends the range of a tensor to these values. Non-finite values are ignored.
     pub fn observe(&mut self, tensor: &str, values: &[f32]) {
         let finite = || values.iter().copied().filter(|value| value.is_finite());
         let range = self.ranges.entry(tensor.to_owned()).or_default();

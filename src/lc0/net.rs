@@ -1,4 +1,4 @@
-//! Network files: gzip or raw protobuf bytes, checked completely when they are read.
+//! Network files: gzip or raw protobuf bytes, validated completely when they are read.
 
 use std::{io::Read, path::Path};
 
@@ -13,15 +13,15 @@ use super::{
 };
 use crate::{files, hashing::sha256};
 
-/// What every lc0 network has in its first field.
+/// The value of the first field of every lc0 network.
 const MAGIC: u32 = 0x1c0;
 /// The first bytes of an uncompressed network: field 1, 32 bits, [`MAGIC`].
 const RAW_PREFIX: [u8; 5] = [0x0d, 0xc0, 0x01, 0x00, 0x00];
-/// No network is larger than protobuf allows; a small file that unpacks to more is hostile.
+/// Maximum size of an uncompressed network, which is protobuf's; it stops decompression bombs.
 const MAX_BYTES: u64 = i32::MAX as u64;
 
-/// A network file, parsed and validated: formats are known, and every layer that the default heads need is there and
-/// has the size its neighbours ask for.
+/// A parsed and validated network file: formats are supported, and every layer of the default heads is present with a
+/// consistent size.
 pub struct Net {
     proto: proto::ProtoNet,
     format: Format,
@@ -54,12 +54,12 @@ impl Net {
         Ok(net)
     }
 
-    /// Whether uncompressed bytes begin like a network's.
+    /// Whether uncompressed bytes begin like a network.
     pub fn is_begun_by(bytes: &[u8]) -> bool {
         bytes.starts_with(&RAW_PREFIX)
     }
 
-    /// Reads a network file. Errors name it.
+    /// Reads a network file. Errors contain its name.
     pub fn load(path: &Path) -> Result<Net, NetError> {
         let read = || Net::parse(&read_file(path)?);
         let mut net = read().map_err(|error| error.in_file(path))?;
@@ -98,7 +98,7 @@ impl Net {
     }
 }
 
-/// The bytes of a network file of any kind. Errors name it.
+/// The bytes of a network file of any kind. Errors contain its name.
 pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, NetError> {
     files::read(path, MAX_BYTES).map_err(|error| NetError::from(error).in_file(path))
 }

@@ -1,7 +1,7 @@
 //! Typed layers: views of a network file's arrays whose sizes have been checked against each other.
 //!
-//! Reading a network (see [`super::architecture`]) makes these views and refuses, by layer name, whatever does not fit.
-//! Numbers are decoded only when a layer is used, so a large network is never held twice.
+//! Reading a network (see [`super::architecture`]) creates these views and refuses inconsistent layers by name.
+//! Numbers are decoded only when a layer is used, so a large network is never in memory twice.
 //!
 //! All matrices are stored row by row as \[outputs\]\[inputs\], convolutions as \[outputs\]\[inputs\]\[rank\]\[file\].
 
@@ -70,7 +70,7 @@ pub(crate) struct Tensor<'a> {
 }
 
 impl Tensor<'_> {
-    /// How many numbers there are.
+    /// Number of values.
     pub(crate) fn len(&self) -> usize {
         self.layer.params().len() / self.encoding.bytes()
     }
@@ -87,7 +87,7 @@ impl Tensor<'_> {
         }
     }
 
-    /// How many rows of `inputs` values there are.
+    /// Number of rows of `inputs` values.
     pub(crate) fn rows_of(&self, inputs: usize) -> Result<usize, NetError> {
         match self.len().checked_div(inputs) {
             Some(rows) if rows > 0 && rows * inputs == self.len() => Ok(rows),
@@ -104,7 +104,7 @@ impl Tensor<'_> {
         }
     }
 
-    /// The numbers.
+    /// The decoded values.
     pub(crate) fn decode(&self) -> Result<Vec<f32>, NetError> {
         let bytes = self.layer.params();
         let words = || {
@@ -138,7 +138,7 @@ impl Tensor<'_> {
     }
 }
 
-/// Makes views of layers; knows the file's default encoding.
+/// Creates views of layers with the file's default encoding.
 #[derive(Clone, Copy)]
 pub(crate) struct LayerReader {
     default_encoding: i32,
@@ -193,7 +193,7 @@ impl LayerReader {
         Ok(Some(tensor))
     }
 
-    /// A view of a layer that must be there.
+    /// A view of a layer that must exist.
     pub(crate) fn tensor<'a>(
         &self,
         layer: &'a Option<proto::Layer>,
@@ -204,8 +204,8 @@ impl LayerReader {
             .ok_or_else(|| NetError::missing(format!("layer {name}")))
     }
 
-    /// A dense layer with this many inputs; the number of outputs follows from the weights. Its weights and biases are
-    /// called `name` with `_w` and `_b` behind.
+    /// A dense layer with this many inputs; the number of outputs follows from the weights. The layers of its weights
+    /// and biases are `name` with the suffixes `_w` and `_b`.
     pub(crate) fn dense<'a>(
         &self,
         weights: &'a Option<proto::Layer>,
@@ -217,7 +217,7 @@ impl LayerReader {
         self.dense_named(weights, bias, names, inputs)
     }
 
-    /// The same with other names for weights and biases.
+    /// A dense layer with other names of weights and biases.
     pub(crate) fn dense_named<'a>(
         &self,
         weights: &'a Option<proto::Layer>,
@@ -330,9 +330,9 @@ impl Dense<'_> {
     }
 }
 
-/// Turns a \[rows\]\[columns\] matrix into \[columns\]\[rows\].
+/// Transposes a \[rows\]\[columns\] matrix.
 pub(crate) fn transpose(matrix: &[f32], rows: usize, columns: usize) -> Vec<f32> {
-    // Blocks keep both sides in the cache: the matrices of large transformers exceed it many times.
+    // Blocks keep both sides in the cache: the matrices of large transformers are much larger than it.
     const BLOCK: usize = 32;
     let mut out = vec![0.0; matrix.len()];
     for row0 in (0..rows).step_by(BLOCK) {
@@ -360,7 +360,7 @@ pub(crate) struct Conv<'a> {
     pub(crate) kernel: usize,
 }
 
-/// What lc0 adds to variances before taking the root.
+/// lc0's epsilon of batch normalisation.
 const BATCH_NORM_EPSILON: f32 = 1e-5;
 
 impl Conv<'_> {
@@ -376,8 +376,8 @@ impl Conv<'_> {
         }
     }
 
-    /// Weights and biases of the one convolution that does the same without normalisation:
-    /// with s = gamma / sqrt(variance + epsilon), W' = s W and b' = s (b - mean) + beta. (`bn_stddivs` holds variances.)
+    /// Weights and biases of an equivalent convolution without normalisation: with s = gamma / sqrt(variance +
+    /// epsilon), W' = s W and b' = s (b - mean) + beta. (`bn_stddivs` holds variances.)
     pub(crate) fn folded(&self) -> Result<(Vec<f32>, Vec<f32>), NetError> {
         let or = |tensor: &Option<Tensor<'_>>, default: f32| match tensor {
             Some(tensor) => tensor.decode(),

@@ -19,7 +19,7 @@ fn unused(_: &OnnxModel, _: &[String]) -> anyhow::Result<Calibration> {
 }
 
 #[test]
-fn convert_writes_once_and_overwrites_when_told() {
+fn convert_overwrites_only_with_force() {
     let folder = tempfile::tempdir().unwrap();
     let network = folder.path().join("net.pb");
     let output = folder.path().join("net.onnx");

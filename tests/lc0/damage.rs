@@ -204,7 +204,7 @@ fn unsuitable_formats_are_named() {
 }
 
 #[test]
-fn layers_that_are_missing_or_do_not_fit_are_named() {
+fn missing_or_inconsistent_layers_are_named() {
     let encoder = |net: &mut proto::ProtoNet, change: fn(&mut proto::EncoderLayer)| {
         change(&mut net.weights.as_mut().unwrap().encoder[0]);
     };
@@ -253,7 +253,7 @@ fn layers_that_are_missing_or_do_not_fit_are_named() {
 }
 
 #[test]
-fn a_weight_that_is_no_number_is_named() {
+fn a_non_finite_weight_is_named() {
     let mut net = synth::network(&Spec::default());
     let bias = net.weights.as_mut().unwrap().ip1_val_b.as_mut().unwrap();
     let mut values = bias.params().to_vec();

@@ -154,7 +154,7 @@ fn loud_squares(factor: f32) -> proto::ProtoNet {
 }
 
 #[test]
-fn squares_of_large_numbers_are_right_as_long_as_they_fit() {
+fn squares_of_large_numbers_are_correct_while_they_fit() {
     for factor in [1.0, 8.0, 40.0] {
         let (error, largest) = error_of_rounding(&loud_squares(factor));
         eprintln!("squares, {factor} times: {error:.1e}, up to {largest}");
@@ -189,7 +189,7 @@ fn assert_squares_fit(model: &OnnxModel) {
 
 /// TensorRT takes models of 32 bits and computes them in 16.
 #[test]
-fn a_model_of_32_bits_has_the_limit_only_if_16_are_to_hold_its_squares() {
+fn a_32_bit_model_is_limited_only_for_16_bit_runtimes() {
     let network = loud_squares(600.0);
     let model = |limits_squares| {
         let options = ConvertOptions {
@@ -254,7 +254,7 @@ fn layer_normalisation_sums_in_32_bits() {
 
 /// Convolutions and ReLU: what goes through the tower may be large.
 #[test]
-fn large_activations_of_convolutions_are_right_as_long_as_they_fit() {
+fn large_activations_of_convolutions_are_correct_while_they_fit() {
     for factor in [1.0, 100.0, 2000.0] {
         let mut network = synth::network(&Spec {
             body: Body::Conv {

@@ -1,8 +1,8 @@
-//! What a runtime may be given. Runtimes trust their models: they recurse along a graph and allocate what a tensor says
-//! it needs, so that a few bytes can overflow the stack or end the program for want of memory. So the depth of a graph,
-//! the graphs inside its nodes and the sizes of its constants are looked at before any of them runs.
+//! Limits on the models that are passed to a runtime. Runtimes trust their models: they recurse along a graph and
+//! allocate what a tensor declares, so that a few bytes can overflow the stack or exhaust memory. So the depth of a
+//! graph, nested graphs and the sizes of constants are checked before a model is loaded.
 //!
-//! Not seen here are sizes that a graph computes from other numbers; a model is still a program from somebody.
+//! Sizes that a graph computes from other numbers are not checked: a model is still a program.
 
 use std::collections::HashMap;
 
@@ -11,15 +11,15 @@ use prost::{Message, bytes::Bytes};
 use super::proto::{GraphProto, ModelProto, data_type};
 use crate::lc0::error::NetError;
 
-/// The most nodes one after the other. The deepest networks of chess have less than 2000; `rten` overflows a thread's
-/// stack of 2 MiB beyond some 10 000.
+/// Maximum length of a chain of nodes. The deepest networks of chess have less than 2000; `rten` overflows a thread's
+/// stack of 2 MiB beyond about 10 000.
 const DEEPEST: usize = 4000;
-/// The most graphs one inside the other; exporters write two.
-const MOST_NESTED: usize = 4;
-/// The most elements that a node may make of nothing but a constant shape.
-const MOST_ELEMENTS: f64 = (1u64 << 28) as f64;
+/// Maximum nesting of graphs; exporters use two levels.
+const MAX_NESTING: usize = 4;
+/// Maximum number of elements that a node may create from a constant shape.
+const MAX_ELEMENTS: f64 = (1u64 << 28) as f64;
 
-/// Operators whose result is as large as the numbers in some of their inputs say, and which inputs those are.
+/// Operators whose result size is given by the values of some inputs, and the indices of those inputs.
 const GROWING: &[(&str, &[usize])] = &[
     ("ConstantOfShape", &[0]),
     ("Expand", &[1]),
@@ -44,7 +44,7 @@ struct NodeBounds {
     attribute: Vec<Attribute>,
 }
 
-/// An attribute; what may be nested without end stays encoded.
+/// An attribute; parts that may be nested stay encoded.
 #[derive(Clone, PartialEq, Message)]
 struct Attribute {
     #[prost(float, optional, tag = "2")]
@@ -67,7 +67,7 @@ struct Attribute {
     sparse: Option<Bytes>,
 }
 
-/// A constant with all the ways of holding its values.
+/// A constant, with all its representations.
 #[derive(Clone, PartialEq, Message)]
 struct TensorBounds {
     #[prost(int64, repeated, tag = "1")]
@@ -90,7 +90,7 @@ struct TensorBounds {
     double_data: Vec<f64>,
     #[prost(uint64, repeated, tag = "11")]
     uint64_data: Vec<u64>,
-    /// 1: in another file.
+    /// 1: stored in another file.
     #[prost(int32, optional, tag = "14")]
     data_location: Option<i32>,
 }
@@ -98,9 +98,9 @@ struct TensorBounds {
 /// Small constants by the names of their tensors.
 type Constants = HashMap<String, Vec<f64>>;
 
-/// Refuses a model whose graph is too deep, or whose constants are not what they say.
+/// Refuses a model whose graph is too deep, or whose constants are inconsistent.
 pub(super) fn check(model: &ModelProto, graph: &GraphProto) -> Result<(), NetError> {
-    // Graphs under other names, which may call each other.
+    // Functions are graphs under other names, which may call each other.
     if !model.functions.is_empty() {
         return Err(NetError::Unsupported {
             field: "the ONNX model".to_owned(),
@@ -111,7 +111,7 @@ pub(super) fn check(model: &ModelProto, graph: &GraphProto) -> Result<(), NetErr
     check_graph(graph, Constants::new(), 0)
 }
 
-/// `constants` are those of the graphs around it, which its nodes may use.
+/// `constants` are those of the enclosing graphs, which its nodes may use.
 fn check_graph(
     graph: &GraphProto,
     mut constants: Constants,
@@ -147,8 +147,8 @@ fn check_graph(
                 return Err(no_sparse(name_of(node)));
             }
             for inner in attribute.graph.iter().chain(&attribute.graphs) {
-                if nested == MOST_NESTED {
-                    return Err(too_deep(node, "graphs inside one another", MOST_NESTED));
+                if nested == MAX_NESTING {
+                    return Err(too_deep(node, "graphs inside one another", MAX_NESTING));
                 }
                 inner_graphs.push(decode(inner)?);
             }
@@ -171,7 +171,7 @@ fn decode<M: Message + Default>(bytes: &Bytes) -> Result<M, NetError> {
     })
 }
 
-/// Of a sparse constant a few bytes fill any size.
+/// A sparse constant of a few bytes can have any size.
 fn no_sparse(name: &str) -> NetError {
     NetError::Unsupported {
         field: format!("the constant of '{name}' in the ONNX model"),
@@ -180,7 +180,7 @@ fn no_sparse(name: &str) -> NetError {
     }
 }
 
-/// What a node is called in messages: many have no name, but all have an output.
+/// The name of a node in messages: many have no name, but all have an output.
 fn name_of(node: &NodeBounds) -> &str {
     let output = || node.output.first().map_or("", |name| name);
     Some(node.name())
@@ -188,15 +188,15 @@ fn name_of(node: &NodeBounds) -> &str {
         .unwrap_or_else(output)
 }
 
-fn too_deep(node: &NodeBounds, what: &str, most: usize) -> NetError {
+fn too_deep(node: &NodeBounds, what: &str, limit: usize) -> NetError {
     NetError::Unsupported {
         field: format!("the depth of the ONNX model at node '{}'", name_of(node)),
-        found: format!("more than {most} {what}"),
+        found: format!("more than {limit} {what}"),
         expected: "fewer".to_owned(),
     }
 }
 
-/// Whether a constant holds as many values as its shape says.
+/// Checks that a constant holds as many values as its shape declares.
 fn check_tensor(tensor: &TensorBounds, name: &str) -> Result<(), NetError> {
     let wrong = |found: String, expected: &str| NetError::TensorShape {
         tensor: name.to_owned(),
@@ -207,25 +207,26 @@ fn check_tensor(tensor: &TensorBounds, name: &str) -> Result<(), NetError> {
         return Err(wrong("in another file".to_owned(), "in this one"));
     }
     let size = elements(tensor);
-    let told = || format!("of shape {:?}", tensor.dims);
+    let shape = || format!("of shape {:?}", tensor.dims);
     let Some(size) = size else {
-        return Err(wrong(told(), "a possible one"));
+        return Err(wrong(shape(), "a possible one"));
     };
     let held = values_held(tensor, size);
     if held != size {
-        let text = format!("{} and holds {held} values", told());
+        let text = format!("{} and holds {held} values", shape());
         return Err(wrong(text, "as many as its shape says"));
     }
     Ok(())
 }
 
-/// The values of a constant of this shape, if there is such a shape.
+/// The number of values of this shape, if it is valid.
 fn elements(tensor: &TensorBounds) -> Option<u64> {
     let mut dims = tensor.dims.iter().map(|&dim| u64::try_from(dim).ok());
     dims.try_fold(1u64, |size, dim| size.checked_mul(dim?))
 }
 
-/// The values that a constant holds; of types whose values are no whole bytes, so many as it should.
+/// The number of values that a constant holds; for types with less than a byte per value, the expected number if
+/// possible.
 fn values_held(tensor: &TensorBounds, size: u64) -> u64 {
     let Some(raw) = &tensor.raw_data else {
         let lengths = [
@@ -237,14 +238,14 @@ fn values_held(tensor: &TensorBounds, size: u64) -> u64 {
             tensor.uint64_data.len(),
         ];
         let held = lengths.into_iter().max().unwrap_or(0) as u64;
-        // Complex numbers are two entries, and of types of 4 bits two are in one.
+        // Complex numbers have two entries; of 4-bit types two values share one.
         let fits = held == size.saturating_mul(2) || held == size.div_ceil(2);
         let is_whole = fits && !is_byte_sized(tensor.data_type());
         return if is_whole { size } else { held };
     };
     match element_bytes(tensor.data_type()) {
         Some(bytes) if (raw.len() as u64).is_multiple_of(bytes) => raw.len() as u64 / bytes,
-        // Two in a byte: no more memory than there are bytes, twice.
+        // Two values per byte: decoding cannot need much more memory than the file.
         None if size / 2 <= raw.len() as u64 => size,
         _ => 0,
     }
@@ -256,7 +257,7 @@ fn is_byte_sized(data_type: i32) -> bool {
         || data_type == 8
 }
 
-/// The bytes of an element (`TensorProto.DataType` in onnx.proto); `None` for types of 4 bits or unknown ones.
+/// The bytes per element (`TensorProto.DataType` in onnx.proto); `None` for 4-bit or unknown types.
 fn element_bytes(data_type: i32) -> Option<u64> {
     Some(match data_type {
         data_type::UINT8 | data_type::INT8 | 9 | 17..=20 | 24 => 1,
@@ -299,7 +300,7 @@ fn numbers(tensor: &TensorBounds) -> Option<Vec<f64>> {
     })
 }
 
-/// The numbers that a constant has in an attribute of its own.
+/// The numbers of a constant that is stored in an attribute.
 fn numbers_of(node: &NodeBounds, attribute: &Attribute) -> Option<Vec<f64>> {
     if node.op_type() != "Constant" {
         return None;
@@ -317,12 +318,12 @@ fn numbers_of(node: &NodeBounds, attribute: &Attribute) -> Option<Vec<f64>> {
     Some(numbers).filter(|numbers| !numbers.is_empty())
 }
 
-/// Refuses a node that makes too much of constant numbers.
+/// Refuses a node that creates a too large tensor from constant numbers.
 fn check_growth(node: &NodeBounds, constants: &Constants) -> Result<(), NetError> {
     let too_large = |name: &str, numbers: &[f64]| NetError::TensorShape {
         tensor: name.to_owned(),
         found: format!("{numbers:?}, from which {} makes a tensor", node.op_type()),
-        expected: format!("numbers for at most {MOST_ELEMENTS} elements"),
+        expected: format!("numbers for at most {MAX_ELEMENTS} elements"),
     };
     if node.op_type() == "Range" {
         let number = |at: usize, usual: f64| {
@@ -333,9 +334,9 @@ fn check_growth(node: &NodeBounds, constants: &Constants) -> Result<(), NetError
                 .unwrap_or(usual)
         };
         let [start, limit, step] = [number(0, 0.0), number(1, 0.0), number(2, 1.0)];
-        // Of a step of 0, infinitely many.
+        // A step of 0 would give infinitely many.
         let length = ((limit - start) / step).abs();
-        if length > MOST_ELEMENTS {
+        if length > MAX_ELEMENTS {
             return Err(too_large(name_of(node), &[start, limit, step]));
         }
     }
@@ -344,15 +345,15 @@ fn check_growth(node: &NodeBounds, constants: &Constants) -> Result<(), NetError
     let names = inputs.iter().filter_map(|&index| node.input.get(index));
     for (name, numbers) in names.filter_map(|name| constants.get_key_value(name)) {
         let product: f64 = numbers.iter().filter(|n| **n > 1.0).product();
-        if product > MOST_ELEMENTS {
+        if product > MAX_ELEMENTS {
             return Err(too_large(name, numbers));
         }
     }
     Ok(())
 }
 
-/// Refuses a graph with too many nodes one after the other, or one that leads back to itself. By Kahn's algorithm, for
-/// recursion would need the stack that is to be spared.
+/// Refuses a graph with a too long chain of nodes, or with a cycle. Uses Kahn's algorithm, because recursion would
+/// need the stack that is to be protected.
 fn check_depth(nodes: &[NodeBounds]) -> Result<(), NetError> {
     let mut makers = HashMap::new();
     for (index, node) in nodes.iter().enumerate() {
@@ -451,7 +452,7 @@ mod tests {
         }
     }
 
-    /// Checks a model that is nothing but a graph.
+    /// Checks a model that consists of only a graph.
     fn check(graph: &GraphProto) -> Result<(), NetError> {
         super::check(&ModelProto::default(), graph)
     }
@@ -489,7 +490,7 @@ mod tests {
         for depth in 0..20 {
             let outer = node("If", "condition", &format!("out{depth}"));
             inner = graph(&[with_graph(outer, &inner)], &[]);
-            assert_eq!(check(&inner).is_ok(), depth < MOST_NESTED, "{depth}");
+            assert_eq!(check(&inner).is_ok(), depth < MAX_NESTING, "{depth}");
         }
         assert!(
             check(&inner)
@@ -500,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn constants_hold_what_their_shape_says() {
+    fn constants_hold_as_many_values_as_their_shape() {
         assert!(check(&graph(&[], &[constant("ok", &[3], &[1, 2, 3])])).is_ok());
         assert!(check(&graph(&[], &[constant("none", &[0], &[])])).is_ok());
         let none = [i64::MAX, 2, 0];
@@ -524,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_huge_is_made_of_a_small_shape() {
+    fn constant_shapes_cannot_make_huge_tensors() {
         let shape = |numbers: &[i64]| constant("shape", &[numbers.len() as i64], numbers);
         for op in ["ConstantOfShape", "Expand", "Tile"] {
             let mut grow = [node(op, "shape", "huge")];
@@ -538,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_known_from_attributes_and_in_graphs_inside() {
+    fn constants_are_found_in_attributes_and_nested_graphs() {
         let grow = node("ConstantOfShape", "shape", "huge");
         let made = |ints: &[i64]| {
             let mut made = node("Constant", "", "shape");
@@ -556,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_as_long_as_their_ends_and_their_step_say() {
+    fn ranges_have_the_length_of_their_ends_and_step() {
         let range = |start: i64, limit: i64, step: i64| {
             let names = ["start", "limit", "step"];
             let mut range = node("Range", names[0], "range");

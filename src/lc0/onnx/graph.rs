@@ -1,4 +1,4 @@
-//! A builder for ONNX graphs that knows the few operators lc0's networks need.
+//! A builder for ONNX graphs with the operators of lc0's networks.
 //!
 //! Every method appends nodes and returns the [`GraphValue`] they compute, so a network reads as nested function calls. Nodes
 //! are named like paths (`/block3/conv1`), and a node's output has the node's name. The precision of the computation is a
@@ -18,9 +18,9 @@ use super::proto::{
 };
 use crate::lc0::format::Activation;
 
-/// The operator set of the models written.
+/// The operator set of written models.
 const OPSET: i64 = 17;
-/// The version of ONNX's file format that goes with it.
+/// The version of ONNX's file format.
 const IR_VERSION: i64 = 8;
 
 /// The floating point type of weights and of the computation.
@@ -76,7 +76,7 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// What one step of 255 is worth. A tensor that is always 0 may have any scale.
+    /// The size of one of 255 steps. A tensor that is always 0 may have any scale.
     fn scale(self) -> f32 {
         match (self.max - self.min) / 255.0 {
             scale if scale.is_normal() => scale,
@@ -84,7 +84,7 @@ impl Range {
         }
     }
 
-    /// Which step is 0.
+    /// The step that represents 0.
     fn zero_point(self) -> u8 {
         (-self.min / self.scale()).round().clamp(0.0, 255.0) as u8
     }
@@ -140,12 +140,12 @@ impl QuantizedWeights {
 /// A graph being built.
 pub(crate) struct Graph {
     precision: Precision,
-    /// Whether what is squared is limited in other precisions than [`Precision::Float16`], too.
+    /// Whether values are limited before squaring in other precisions than [`Precision::Float16`], too.
     limits_squares: bool,
     graph: GraphProto,
-    /// Names of constants already there.
+    /// Names of constants that exist.
     constants: HashSet<String>,
-    /// Quantized tensors: name to range, and the name of the dequantized one.
+    /// Quantized tensors: name to range and to the name of the dequantized tensor.
     dequantized: HashMap<String, (Range, GraphValue)>,
 }
 
@@ -227,7 +227,8 @@ impl Graph {
         }
     }
 
-    /// The same graph, whose squares 16 bits are to hold whatever its precision is.
+    /// The same graph with values limited before squaring so that 16 bits can hold the squares, whatever its
+    /// precision is.
     pub(crate) fn limiting_squares(self, limits_squares: bool) -> Graph {
         Graph {
             limits_squares,
@@ -240,19 +241,19 @@ impl Graph {
         self.precision
     }
 
-    /// Changes the type of weights and computation from here on; returns the one before.
+    /// Sets the type of weights and computation of the following nodes; returns the previous one.
     pub(crate) fn set_precision(&mut self, precision: Precision) -> Precision {
         std::mem::replace(&mut self.precision, precision)
     }
 
-    /// The constant with this name, if it is there.
+    /// The constant with this name, if it exists.
     pub(crate) fn constant(&self, name: &str) -> Option<GraphValue> {
         self.constants
             .contains(name)
             .then(|| GraphValue(name.to_owned()))
     }
 
-    /// The graph's input, float32, in the precision of the computation.
+    /// The graph's input, float32, converted to the precision of the computation.
     pub(crate) fn input(&mut self, name: &str, batch: Option<usize>, dims: &[usize]) -> GraphValue {
         self.graph.input.push(value_info(name, batch, dims));
         let input = GraphValue(name.to_owned());
@@ -269,7 +270,7 @@ impl Graph {
             .push(value_info(value.name(), batch, dims));
     }
 
-    /// Shows a float32 value of any shape as an output.
+    /// Adds a float32 value of any shape as an output.
     pub(crate) fn extra_output(&mut self, value: &GraphValue) {
         self.graph.output.push(ValueInfo {
             name: Some(value.name().to_owned()),
@@ -321,7 +322,7 @@ impl Graph {
         GraphValue(name.to_owned())
     }
 
-    /// A constant in the precision of the computation. A name used before gives the constant made then.
+    /// A constant in the precision of the computation. A name that was used before returns the existing constant.
     pub(crate) fn floats(&mut self, name: &str, dims: &[usize], values: &[f32]) -> GraphValue {
         let bytes = self.precision.encode(values);
         self.initializer(name, dims, self.precision.data_type(), bytes)
@@ -376,7 +377,7 @@ impl Graph {
         GraphValue(name.to_owned())
     }
 
-    /// A node that opset 17 does not define for bfloat16: computed in float32 there.
+    /// A node that opset 17 does not define for bfloat16: it is computed in float32.
     fn wide_node(
         &mut self,
         op: &str,
@@ -428,7 +429,7 @@ impl Graph {
         self.wide_node("Conv", name, &[x, weights, bias], attributes)
     }
 
-    /// The value rounded to 255 steps in this range; asked again, the same.
+    /// The value rounded to 255 steps in this range; repeated calls return the same node.
     pub(crate) fn quantize(&mut self, x: &GraphValue, range: Range) -> GraphValue {
         if let Some((_, known)) = self.dequantized.get(x.name()) {
             return known.clone();
@@ -464,18 +465,18 @@ impl Graph {
         value
     }
 
-    /// Whether [`Graph::quantize`] gave this value.
+    /// Whether the value was returned by [`Graph::quantize`].
     pub(crate) fn is_dequantized(&self, x: &GraphValue) -> bool {
         self.range_of(x).is_some()
     }
 
-    /// The range of a value that [`Graph::quantize`] gave.
+    /// The range of a value that [`Graph::quantize`] returned.
     fn range_of(&self, x: &GraphValue) -> Option<Range> {
         let original = x.name().strip_suffix("/dequantized")?;
         self.dequantized.get(original).map(|(range, _)| *range)
     }
 
-    /// 8-bit weights as the floats they stand for.
+    /// 8-bit weights as dequantized floats.
     fn quantized_weights(&mut self, name: &str, weights: &QuantizedWeights) -> GraphValue {
         let bytes: Vec<u8> = weights.values.iter().map(|&value| value as u8).collect();
         self.dequantized_constant(
@@ -521,7 +522,7 @@ impl Graph {
         )
     }
 
-    /// Biases as 32-bit integers in steps of the products, as integer kernels add them.
+    /// Biases as 32-bit integers in the steps of the products, as integer kernels add them.
     fn quantized_bias(
         &mut self,
         name: &str,
@@ -547,7 +548,7 @@ impl Graph {
         )
     }
 
-    /// A dense layer with 8-bit weights of a value that [`Graph::quantize`] gave.
+    /// A dense layer with 8-bit weights on a value from [`Graph::quantize`].
     pub(crate) fn quantized_dense(
         &mut self,
         name: &str,
@@ -561,7 +562,7 @@ impl Graph {
         self.add(name, &product, &bias)
     }
 
-    /// A convolution with 8-bit weights of a value that [`Graph::quantize`] gave.
+    /// A convolution with 8-bit weights on a value from [`Graph::quantize`].
     pub(crate) fn quantized_conv(
         &mut self,
         name: &str,
@@ -596,7 +597,8 @@ impl Graph {
         self.node("Relu", name, &[x], Vec::new())
     }
 
-    /// What is to be squared: in 16 bits with a short exponent no more than 255, or the square would be infinite.
+    /// The value limited for squaring: in 16 bits with a short exponent to at most 255, or the square would be
+    /// infinite.
     fn squarable_relu(&mut self, name: &str, x: &GraphValue) -> GraphValue {
         if self.precision != Precision::Float16 && !self.limits_squares {
             return self.relu(name, x);
@@ -606,7 +608,7 @@ impl Graph {
         self.node("Clip", name, &[x, &least, &most], Vec::new())
     }
 
-    /// The largest whole number that is not larger.
+    /// The floor of the value.
     pub(crate) fn floor(&mut self, name: &str, x: &GraphValue) -> GraphValue {
         self.wide_node("Floor", name, &[x], Vec::new())
     }
@@ -643,7 +645,7 @@ impl Graph {
         self.node("LayerNormalization", name, &[x, gammas, betas], attributes)
     }
 
-    /// Another shape for the same numbers; -1 stands for whatever is left.
+    /// The same numbers in another shape; -1 stands for the remaining size.
     pub(crate) fn reshape(&mut self, name: &str, x: &GraphValue, dims: &[i64]) -> GraphValue {
         let dims = self.dims(dims);
         self.node("Reshape", name, &[x, &dims], Vec::new())
@@ -746,7 +748,7 @@ mod tests {
         );
     }
 
-    /// What a graph of one squared ReLU makes of these numbers.
+    /// The output of a graph of one squared ReLU for these numbers.
     fn squared(precision: Precision, numbers: &[f32]) -> Vec<f32> {
         use rten::{Model, ValueView};
         use rten_tensor::{AsView, NdTensor};

@@ -1,5 +1,5 @@
-//! What an ONNX model does, as far as it matters outside: which of the 112 input planes it reads (many are history that a
-//! network may never look at), and whether it computes shapes.
+//! Inspects ONNX models: which of the 112 input planes a model reads (many networks ignore some of the history), and
+//! whether it computes shapes.
 
 use std::ops::Range;
 
@@ -13,10 +13,10 @@ use crate::lc0::format::PLANES;
 pub struct PlaneSet(u128);
 
 impl PlaneSet {
-    /// All of them.
+    /// All planes.
     pub const ALL: PlaneSet = PlaneSet((1 << PLANES) - 1);
 
-    /// The planes of a range, the first as bit 0. At most 32 of them.
+    /// The planes of a range, the first as bit 0; at most 32.
     pub fn bits(self, range: Range<usize>) -> u32 {
         let from = (self.0 >> range.start) as u32;
         from & (u32::MAX >> (32 - range.len().clamp(1, 32)))
@@ -29,12 +29,12 @@ impl FromIterator<usize> for PlaneSet {
     }
 }
 
-/// Whether a model asks for the shape of a tensor: then some of its nodes compute with shapes and not with positions.
+/// Whether a model reads the shape of a tensor, so that some of its nodes compute with shapes.
 pub(super) fn computes_shapes(graph: &GraphProto) -> bool {
     has_node(graph, &["Shape", "Size"])
 }
 
-/// Whether a model has convolutions, in whatever precision.
+/// Whether a model has convolutions, in any precision.
 pub(crate) fn has_convolutions(graph: &GraphProto) -> bool {
     has_node(graph, &["Conv", "ConvInteger", "QLinearConv", "FusedConv"])
 }
@@ -56,8 +56,8 @@ pub(crate) fn is_bfloat16(graph: &GraphProto) -> bool {
     tensors.any(|tensor| tensor.data_type() == data_type::BFLOAT16)
 }
 
-/// The planes that a model reads of its input: those that it picks, if picking planes is all that it does with the input.
-/// Whatever is not understood reads all.
+/// The planes that a model reads of its input, if it does nothing with the input but gather planes; otherwise all
+/// planes.
 pub(super) fn planes_read(graph: &GraphProto, input: &str) -> PlaneSet {
     picked(graph, input).unwrap_or(PlaneSet::ALL)
 }
@@ -69,7 +69,7 @@ fn picked(graph: &GraphProto, input: &str) -> Option<PlaneSet> {
         .map(|node| NodeProto::decode(node.clone()))
         .collect();
     let nodes = nodes.ok()?;
-    // A graph inside a node may read everything around it.
+    // A nested graph may read everything of the graphs around it.
     let has_graph = |node: &NodeProto| {
         let is_graph = |attribute: &AttributeProto| {
             [attribute_type::GRAPH, attribute_type::GRAPHS].contains(&attribute.r#type())
@@ -118,7 +118,7 @@ fn indices_of(graph: &GraphProto, name: &str) -> Option<Vec<usize>> {
     }
     let plane = |&bytes: &[u8; 8]| {
         let number = i64::from_le_bytes(bytes);
-        // Negative ones count from the end.
+        // Negative indices count from the end.
         let from_end = if number < 0 { PLANES as i64 } else { 0 };
         let plane = usize::try_from(number.checked_add(from_end)?).ok();
         plane.filter(|&plane| plane < PLANES)
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn computed_shapes_are_noticed() {
+    fn computed_shapes_are_detected() {
         let graph = |operations: &[&str]| GraphProto {
             node: operations
                 .iter()
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn convolutions_and_their_type_are_noticed() {
+    fn convolutions_and_their_type_are_detected() {
         let node = |operation: &str| NodeProto {
             op_type: Some(operation.to_owned()),
             ..Default::default()
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_reads_all() {
+    fn unknown_uses_of_the_input_read_all_planes() {
         let tensors = [numbers("a", &[0, 5]), numbers("far", &[112])];
         let pick = gather(INPUT, "a", 1);
         let other = NodeProto {

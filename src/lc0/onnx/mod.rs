@@ -1,4 +1,4 @@
-//! Just enough of ONNX: its protobuf messages, a typed graph builder, and a reader for models made elsewhere.
+//! A subset of ONNX: its protobuf messages, a typed graph builder, and a reader for models made elsewhere.
 
 mod bounds;
 pub(crate) mod graph;

@@ -1,9 +1,9 @@
-//! Planes as bits: gives a model inputs of a thirty-second of the size, and lets the model unpack them itself.
+//! Packed planes: gives a model inputs of a thirty-second of the size that the model unpacks itself.
 //!
-//! A GPU takes 28 KB of floats for each position otherwise, which the processor has to write and the bus to carry, though
-//! nearly all of them are 0 or 1. The packed model takes a byte for each rank of each plane, bit 0 being the a-file, looks the
-//! eight squares up in a table, and multiplies the few planes that hold a number with it. What comes out are the same
-//! floats.
+//! Otherwise a GPU takes 28 KB of floats per position, which the CPU has to write and the bus to transfer, though
+//! nearly all of them are 0 or 1. The packed model takes a byte for each rank of each plane, bit 0 being the a-file,
+//! looks the eight squares up in a table, and multiplies the few planes that hold a number by it. The resulting
+//! floats are the same.
 
 use prost::{Message, bytes::Bytes};
 
@@ -16,10 +16,10 @@ use crate::lc0::{
     model::{OnnxModel, PackedInput},
 };
 
-/// The model with packed planes. `scalar_planes` are those whose squares hold a number that comes apart.
+/// The model with packed planes. `scalar_planes` are planes that hold a number, which is a separate input.
 ///
 /// # Errors
-/// When the bytes are no ONNX model, or it has no such input.
+/// When the bytes are not an ONNX model, or it has no such input.
 pub fn pack_input(
     model: &OnnxModel,
     planes: usize,
@@ -87,10 +87,10 @@ fn input(name: &str, element: i32, batch: &Dimension, rest: &[i64]) -> ValueInfo
     }
 }
 
-/// The nodes that unpack, and their constants.
+/// The unpacking nodes and their constants.
 struct Unpacking {
     graph: GraphProto,
-    /// What all their names begin with.
+    /// The prefix of their names.
     prefix: String,
 }
 
@@ -104,7 +104,7 @@ impl Unpacking {
         let wide = attribute("to", i64::from(data_type::INT64));
         let bytes = self.node("Cast", "bytes", &[&names.masks], Some(wide));
         let squares = self.node("Gather", "squares", &[&table, &bytes], None);
-        // What each plane is multiplied with: 1, or its number.
+        // The factors of planes: 1, or the plane's number.
         let is_plain = |plane| f32::from(u8::from(!scalar_planes.contains(&plane)));
         let plain: Vec<f32> = (0..planes).map(is_plain).collect();
         let mut factors = self.floats("plain", &[1, planes], &plain);
@@ -136,7 +136,7 @@ impl Unpacking {
         self.named_node(operation, output, inputs, attribute)
     }
 
-    /// A node whose output has this very name.
+    /// A node whose output has this name.
     fn named_node(
         &mut self,
         operation: &str,

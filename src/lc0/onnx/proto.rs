@@ -1,6 +1,6 @@
-//! The protobuf messages of ONNX models, as far as they are written or looked at here. Field numbers are from
-//! `onnx.proto` (ONNX IR version 8). Nodes and initializers of models that are only read stay undecoded bytes, so that
-//! a model can be written back without losing what this list leaves out of them.
+//! The protobuf messages of ONNX models that are written or inspected here. Field numbers are from `onnx.proto` (ONNX
+//! IR version 8). Nodes and initializers of models that are only read stay encoded, so that a model can be written
+//! back without losing unknown fields.
 
 use prost::{Message, bytes::Bytes};
 

@@ -1,5 +1,5 @@
-//! Reads ONNX models made elsewhere (by lc0's `leela2onnx`, by training code, by us): finds lc0's tensors in them and
-//! checks their types and shapes.
+//! Reads ONNX models made elsewhere (by lc0's `leela2onnx`, by training code, by Scorn): finds lc0's tensors in them
+//! and checks their types and shapes.
 
 use prost::{Message, bytes::Bytes};
 
@@ -27,8 +27,8 @@ pub fn read_onnx(bytes: &[u8]) -> Result<OnnxModel, NetError> {
     read_onnx_as(bytes, None)
 }
 
-/// The same for a model whose encoding is known; otherwise it is AlphaZero's if the metadata entry `scorn.encoding` says so, and
-/// lc0's if not.
+/// Reads a model with a given encoding; otherwise it is AlphaZero's if the metadata entry `scorn.encoding` says so,
+/// and lc0's if not.
 pub fn read_onnx_as(bytes: &[u8], encoding: Option<OnnxEncoding>) -> Result<OnnxModel, NetError> {
     let mut model = decode(bytes)?;
     let metadata = |key: &str| {
@@ -66,7 +66,7 @@ fn metadata_of(model: &ModelProto) -> Vec<(String, String)> {
     model.metadata_props.iter().map(pair).collect()
 }
 
-/// The model of a `NETWORK_ONNX` file as it is, with metadata that says what the file says about it.
+/// The model of a `NETWORK_ONNX` file, unchanged except for metadata from the file.
 pub(crate) fn embedded_model(net: &Net, options: &ConvertOptions) -> Result<OnnxModel, NetError> {
     let set = [
         ("policy head", options.policy_head.is_some()),
@@ -123,7 +123,7 @@ fn input_format(name: &str) -> Result<InputFormat, NetError> {
     })
 }
 
-/// Names of tensors, where the file gives them.
+/// Names of tensors, where the file contains them.
 struct Names {
     input: Option<String>,
     policy: Option<String>,
@@ -132,8 +132,8 @@ struct Names {
     mlh: Option<String>,
 }
 
-/// The largest fixed batch that a model may have: memory for a whole one is needed.
-const LARGEST_BATCH: i64 = 65536;
+/// Maximum fixed batch size of a model: memory for a whole batch is needed.
+const MAX_BATCH: i64 = 65536;
 
 fn find_tensors(
     model: &ModelProto,
@@ -191,7 +191,7 @@ fn find_tensors(
     })
 }
 
-/// The tensor that the file names, or else the one of lc0's name, and its batch size if that is fixed.
+/// The tensor that the file names, or else the one with lc0's name, and its batch size if that is fixed.
 fn required(
     role: &'static str,
     tensors: &[ValueInfo],
@@ -207,7 +207,7 @@ fn required(
     Ok((name, batch))
 }
 
-/// An output that the file names must be there; one it does not name is taken if it has lc0's name.
+/// An output that the file names must exist; otherwise the output with lc0's name is used if it exists.
 fn optional_output(
     outputs: &[ValueInfo],
     name: Option<String>,
@@ -233,7 +233,7 @@ fn alphazero_policy(
         (Some(name), None) if flat.is_err() => Ok((name, Some(AlphaZeroMoves::PlaneMajor))),
         (None, Some(name)) => Ok((name, Some(AlphaZeroMoves::SquareMajor))),
         (None, None) => Ok((flat?, Some(AlphaZeroMoves::SquareMajor))),
-        // Read in the wrong order it would be nonsense without a word.
+        // The wrong order would give random moves without an error.
         (Some(name), _) => Err(NetError::TensorShape {
             tensor: name,
             found: "of a shape that is left open".to_owned(),
@@ -244,7 +244,7 @@ fn alphazero_policy(
     }
 }
 
-/// What the graph tells about itself.
+/// Metadata of the graph.
 fn inspected(graph: &GraphProto, input_format: InputFormat) -> OnnxModel {
     OnnxModel {
         computes_shapes: computes_shapes(graph),
@@ -254,7 +254,7 @@ fn inspected(graph: &GraphProto, input_format: InputFormat) -> OnnxModel {
     }
 }
 
-/// Gives 16-bit inputs and outputs float32 ones in their place, with casts between. Whether there were any.
+/// Replaces 16-bit inputs and outputs by float32 ones with casts. Returns whether there were any.
 fn widen_interface(model: &mut ModelProto, found: &mut OnnxModel) -> bool {
     let Some(graph) = &mut model.graph else {
         return false;
@@ -277,7 +277,8 @@ fn widen_interface(model: &mut ModelProto, found: &mut OnnxModel) -> bool {
     changed
 }
 
-/// Makes the named tensor, if it is a 16-bit one, a float32 one with another name. Its old name and type.
+/// Turns the named tensor, if it is a 16-bit one, into a float32 one with another name. Returns its old name and
+/// type.
 fn widen(tensors: &mut [ValueInfo], name: &mut String) -> Option<(String, i32)> {
     let tensor = tensors.iter_mut().find(|tensor| tensor.name() == name)?;
     let info = tensor.r#type.as_mut()?.tensor_type.as_mut()?;
@@ -291,7 +292,7 @@ fn widen(tensors: &mut [ValueInfo], name: &mut String) -> Option<(String, i32)> 
     Some((std::mem::replace(name, wide), element))
 }
 
-/// The model's bytes: the original ones, or, if it was changed, new ones that also say in their metadata what was found.
+/// The model's bytes: the original ones or, if the model was changed, new ones with metadata about its tensors.
 fn finish(
     mut model: ModelProto,
     mut found: OnnxModel,
@@ -328,8 +329,8 @@ fn no_tensor(role: &'static str, expected: &str, tensors: &[ValueInfo]) -> NetEr
     }
 }
 
-/// Requires floating point numbers and a batch of these dimensions; returns the batch size if it is fixed. Dimensions that the model
-/// leaves open are taken to fit.
+/// Requires floating point numbers and a batch of these dimensions; returns the batch size if it is fixed. Open
+/// dimensions are accepted.
 fn check(tensor: &ValueInfo, dims: &[i64]) -> Result<Option<usize>, NetError> {
     let info = tensor.r#type.as_ref().and_then(|t| t.tensor_type.as_ref());
     let element = info.map_or(0, |info| info.elem_type());
@@ -369,10 +370,10 @@ fn check(tensor: &ValueInfo, dims: &[i64]) -> Result<Option<usize>, NetError> {
         .as_ref()
         .and_then(|extents| extents.first().copied().flatten());
     match batch {
-        Some(Extent::Value(size)) if *size > LARGEST_BATCH => Err(NetError::TensorShape {
+        Some(Extent::Value(size)) if *size > MAX_BATCH => Err(NetError::TensorShape {
             tensor: tensor.name().to_owned(),
             found: format!("a batch of {size}"),
-            expected: format!("any size, or a fixed one up to {LARGEST_BATCH}"),
+            expected: format!("any size, or a fixed one up to {MAX_BATCH}"),
         }),
         Some(Extent::Value(size)) if *size > 0 => Ok(Some(*size as usize)),
         _ => Ok(None),

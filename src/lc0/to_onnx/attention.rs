@@ -14,14 +14,14 @@ use crate::lc0::{
     weights::{Dense, Tensor, transpose},
 };
 
-/// What lc0 adds to variances in smolgen and in networks with a dense position embedding.
+/// lc0's epsilon of layer normalisation in smolgen and in networks with a dense position embedding.
 const WIDE_EPSILON: f32 = 1e-3;
-/// What it adds elsewhere.
+/// lc0's epsilon elsewhere.
 const NARROW_EPSILON: f32 = 1e-6;
 
 const BOARD: i64 = SQUARES as i64;
 
-/// What the encoders of one stack have in common.
+/// Parameters that all encoders of one stack share.
 pub(super) struct Stack {
     /// The factor of each sub-layer's output.
     pub(super) alpha: f32,
@@ -60,7 +60,7 @@ impl Emitter {
         }
         x = self.graph.reshape("/embedding/tokens", &x, &[-1, width]);
         if let Some((ffn, norm)) = &body.embedding_ffn {
-            // This one always has the default activation.
+            // This layer always has the default activation.
             let y = self.feed_forward("/embedding/ffn", &x, ffn, stack.activation, stack.alpha)?;
             x = self.layer_norm("/embedding/ffn/norm", &y, norm, WIDE_EPSILON)?;
         }
@@ -98,7 +98,7 @@ impl Emitter {
         Ok(self.graph.activation("/embedding", y, activation))
     }
 
-    /// `INPUT_EMBEDDING_PE_DENSE`: beside its planes, each square sees a dense function of all pieces on the board.
+    /// `INPUT_EMBEDDING_PE_DENSE`: besides its planes, each square gets a dense function of all pieces on the board.
     fn dense_positions(
         &mut self,
         squares: &GraphValue,
@@ -126,8 +126,8 @@ impl Emitter {
         ))
     }
 
-    /// `INPUT_EMBEDDING_PE_MAP`: beside its planes, each square has 64 constant inputs. What the dense layer makes of
-    /// constants is constant: a bias per square, so the inputs themselves never appear.
+    /// `INPUT_EMBEDDING_PE_MAP`: besides its planes, each square has 64 constant inputs. Their dense layer gives a
+    /// constant bias per square, so the inputs themselves are not in the graph.
     fn mapped_positions(
         &mut self,
         squares: &GraphValue,
@@ -155,7 +155,7 @@ impl Emitter {
         Ok(self.graph.add("/embedding", &product, &bias))
     }
 
-    /// A gate as a constant \[64, width\]; the file has it the other way round.
+    /// A gate as a constant \[64, width\]; the file has it transposed.
     fn gate(
         &mut self,
         name: &str,
@@ -276,7 +276,7 @@ impl Emitter {
         let y = self
             .graph
             .reshape(&format!("{name}/generators"), &y, &[-1, generated]);
-        // One matrix for all layers: decode and store it once.
+        // One matrix for all layers: it is decoded and stored once.
         let shared = match self.graph.constant("/smolgen/weights") {
             Some(shared) => shared,
             None => {

@@ -63,14 +63,14 @@ impl Emitter {
         self.graph.gather(name, all, &indices)
     }
 
-    /// \[batch, 4096 + 192\]: q . k / sqrt(width) for all pairs of squares, then the promotions: the score of the pawn's
-    /// move plus what the piece it becomes adds on the target square.
+    /// \[batch, 4096 + 192\]: q . k / sqrt(width) for all pairs of squares, then the promotions: the score of the
+    /// pawn's move plus that of the promotion piece on the target square.
     fn attention_policy(
         &mut self,
         head: &AttentionPolicy<'_>,
         features: &BodyOutput,
     ) -> Result<GraphValue, NetError> {
-        // Before there were attention bodies, attention policies had an activation of their own.
+        // In networks older than attention bodies, attention policies had an activation of their own.
         let activation = match self.format.structure.is_attention() {
             true => self.format.default_activation,
             false => Activation::Selu,
@@ -183,7 +183,7 @@ impl Emitter {
         Ok(plies.name().to_owned())
     }
 
-    /// BodyOutput narrowed, flattened, and through two dense layers; the result is float32.
+    /// The body's output reduced, flattened, and through two dense layers; the result is float32.
     fn scalar_head(
         &mut self,
         name: &str,
@@ -206,7 +206,7 @@ impl Emitter {
         );
         let hidden =
             self.dense_activated(&format!("{name}/dense1"), &flat, &head.dense1, activation)?;
-        // The last layer is small and its output is what the search sees: always in float32.
+        // The last layer is small and its output is what the search uses: always float32.
         let hidden = self.graph.widen(&format!("{name}/wide"), hidden);
         let precision = self.graph.set_precision(Precision::Float32);
         let y = self.dense(&format!("{name}/dense2"), &hidden, &head.dense2, 1.0);

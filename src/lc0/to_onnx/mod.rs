@@ -29,7 +29,7 @@ use super::{
 
 use quantize::Quantization;
 
-/// What the graph computes in.
+/// The precision of the graph.
 fn precision(data_type: DataType) -> Precision {
     match data_type {
         DataType::Float32 | DataType::Int8 => Precision::Float32,
@@ -38,10 +38,10 @@ fn precision(data_type: DataType) -> Precision {
     }
 }
 
-/// No protobuf message may be larger than this.
+/// Maximum size of a protobuf message.
 const MAX_MODEL_BYTES: usize = i32::MAX as usize;
 
-/// Converts a network. An embedded ONNX model is passed through as it is.
+/// Converts a network. An embedded ONNX model is returned unchanged.
 pub fn to_onnx(net: &Net, options: &ConvertOptions) -> Result<OnnxModel, NetError> {
     if net.format().structure == Structure::Onnx {
         return embedded_model(net, options);
@@ -136,7 +136,7 @@ fn emit(
     ))
 }
 
-/// The bytes of the model, if there are not too many for protobuf.
+/// The bytes of the model, unless they are too many for protobuf.
 fn encode(model: &ModelProto) -> Result<Vec<u8>, NetError> {
     match model.encoded_len() > MAX_MODEL_BYTES {
         false => Ok(model.encode_to_vec()),
@@ -147,7 +147,7 @@ fn encode(model: &ModelProto) -> Result<Vec<u8>, NetError> {
     }
 }
 
-/// What the model tells about itself.
+/// Metadata of the model.
 fn metadata(
     net: &Net,
     options: &ConvertOptions,
@@ -170,7 +170,7 @@ fn metadata(
     pairs.map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-/// The features of the body, in the layout the body computes them in.
+/// The features of the body, in the layout in which the body computes them.
 enum BodyOutput {
     /// \[batch, channels, 8, 8\]
     Board(GraphValue),
@@ -194,7 +194,7 @@ impl Emitter {
         })
     }
 
-    /// W x + b, both times `scale`, over the last dimension of `x`.
+    /// W x + b, both multiplied by `scale`, over the last dimension of `x`.
     fn dense(
         &mut self,
         name: &str,

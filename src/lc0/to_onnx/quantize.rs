@@ -1,4 +1,4 @@
-//! 8-bit models: which tensors are quantized, and the ranges that calibration finds for them.
+//! 8-bit models: the quantized tensors and their ranges from calibration.
 //!
 //! Weights of the body are stored as signed 8-bit integers with a scale per output, activations are rounded to unsigned
 //! 8-bit integers between limits seen on real positions (Jacob et al., "Quantization and Training of Neural Networks for
@@ -7,8 +7,8 @@
 //! The input convolution (its planes have very different ranges), smolgen and the heads (small, and what the search sees;
 //! only encoders in a policy head are like those of the body) stay in float32, and so do all shortcuts.
 //!
-//! Calibration is done by the caller, who has a runtime: [`super::calibration_model`] gives a float model that shows the
-//! tensors in question as outputs; their values go to [`Calibration::observe`]; the result goes into
+//! Calibration is done by the caller, who has a runtime: [`super::calibration_model`] returns a float model with the
+//! tensors to quantize as outputs; their values go to [`Calibration::observe`]; the result goes into
 //! [`super::ConvertOptions`].
 
 use super::Emitter;
@@ -20,13 +20,13 @@ use crate::lc0::{
     weights::{Conv, Dense},
 };
 
-/// What is done at the tensors to quantize.
+/// The mode of quantization.
 pub(super) enum Quantization {
-    /// Nothing: the model is a float model.
+    /// None: the model is a float model.
     None,
-    /// Their names are collected.
+    /// The names of the tensors are collected.
     Collect(Vec<GraphValue>),
-    /// They are quantized.
+    /// The tensors are quantized.
     Apply(Calibration),
 }
 
@@ -68,7 +68,7 @@ impl Emitter {
             }
             _ => self.conv(name, &x, conv)?,
         };
-        // Kernels clip for free at 0, so a rectified output is quantized behind the activation; others before it.
+        // Kernels clip at 0 for free, so a rectified output is quantized after the activation; others before it.
         match activation {
             Activation::Relu => {
                 let y = self.graph.activation(name, y, activation);
