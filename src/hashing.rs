@@ -1,5 +1,6 @@
-//! The two hash functions of this program. Both are the same on every machine and in every version, unlike the standard
-//! library's: signatures, fingerprints and recorded keys depend on them. (SHA-256, for files, is the `sha2` crate's.)
+//! The program's two hash functions. Both are the same on every machine and in every version, unlike the standard
+//! library's: signatures, fingerprints and recorded keys depend on them. (SHA-256, for files, is from the crate
+//! `sha2`.)
 
 use std::{
     fs::File,
@@ -9,7 +10,7 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-/// FNV-1a in 64 bits, continued from `hash`; 0 begins anew.
+/// 64-bit FNV-1a, continued from `hash`; 0 starts a new hash.
 pub fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {
     let start = match hash {
         0 => 0xcbf2_9ce4_8422_2325,
@@ -29,7 +30,7 @@ pub fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Bytes of a hash as text, in hexadecimal.
+/// Bytes in hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,4 +1,4 @@
-//! How much memory the program may take.
+//! The memory limit of the program.
 
 use std::sync::OnceLock;
 
@@ -6,8 +6,8 @@ use sysinfo::System;
 
 use crate::options::Options;
 
-/// What the tree and the caches may take together, in bytes: RamLimitMb, or half of the machine's memory if that is 0. `None`
-/// is no limit, where the machine's memory is not known.
+/// Maximum memory of the tree and the caches together, in bytes: RamLimitMb, or half of the machine's memory if that
+/// is 0. `None` means no limit, if the machine's memory is unknown.
 pub fn limit(options: &Options) -> Option<u64> {
     match options.ram_limit_mb {
         0 => of_machine().map(|bytes| bytes / 2),
@@ -15,7 +15,7 @@ pub fn limit(options: &Options) -> Option<u64> {
     }
 }
 
-/// The memory that this machine (or this container) has, in bytes, if that can be found out.
+/// The memory of this machine (or container) in bytes, if it can be determined.
 pub fn of_machine() -> Option<u64> {
     static MEMORY: OnceLock<Option<u64>> = OnceLock::new();
     *MEMORY.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Random choices that several rooms make.
+//! Random choices that several modules need.
 
 use rand::{Rng, RngExt};
 
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_drawn_from_nothing() {
+    fn no_index_is_drawn_without_weights() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
         assert_eq!(weighted_index([0.0, 0.0].into_iter(), &mut rng), None);
         assert_eq!(weighted_index(std::iter::empty(), &mut rng), None);

@@ -1,8 +1,8 @@
 //! Endgame tablebases: exact results in the tree (WDL), and at the root the moves that keep them (DTZ).
 //!
-//! WDL tables ignore how many moves have passed since the last capture, so the tree asks only right after captures and
-//! pawn moves. At the root the 50-move counter is known, and DTZ tables tell which moves still win in time; where there are
-//! none, WDL tables at least tell which moves keep the result.
+//! WDL tables ignore how many moves have passed since the last capture, so the tree probes only right after captures
+//! and pawn moves. At the root the 50-move counter is known, and DTZ tables show which moves still win in time;
+//! without them, WDL tables show which moves keep the result.
 
 use std::{
     collections::HashSet,
@@ -20,16 +20,16 @@ use crate::chess::{History, PackedMove};
 /// Separates folders in the `SyzygyPath` option.
 const SEPARATOR: char = if cfg!(windows) { ';' } else { ':' };
 
-/// Rank of a root move that keeps a sure win; of one that surely loses, the negative.
+/// Rank of a root move with a certain win; negative for a certain loss.
 const SURE: i32 = 1000;
 
-/// The last ply at which a win is no draw by the 50-move rule.
+/// The last ply at which a win is not a draw by the 50-move rule.
 const LAST_PLY: u32 = 99;
 
-/// Tables of which it is said that they are not right. The rest of a damaged collection is not worth a line each.
-const MOST_NAMED: usize = 8;
+/// Maximum number of reported faults, so that a damaged collection does not flood the output.
+const MAX_REPORTED: usize = 8;
 
-/// Open tables.
+/// Open tablebases.
 #[derive(Debug)]
 pub struct Tables {
     tables: Tablebase<Chess>,
@@ -37,21 +37,23 @@ pub struct Tables {
     faults: Mutex<Faults>,
 }
 
-/// A move, as the tables see it.
+/// A move with its tablebase result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableMove {
     /// The move.
     pub m: PackedMove,
     /// Larger is better; equal for moves that keep the same result.
     rank: i32,
-    /// Plies to the next capture or pawn move, as far as they are known: positive if the mover wins, negative if it loses.
+    /// Plies to the next capture or pawn move, as far as they are known: positive if the mover wins, negative if it
+    /// loses.
     pub distance: i32,
-    /// 1 or -1 if the mover is sure to win or to lose, the 50-move rule included.
+    /// 1 or -1 if the mover certainly wins or loses, including the 50-move rule.
     pub result: Option<i8>,
 }
 
 impl TableMove {
-    /// Larger is better: sure wins, wins that the 50-move rule may spoil, draws, losses that it may save, sure losses.
+    /// Larger is better: certain wins, wins that the 50-move rule may spoil, draws, losses that it may save, certain
+    /// losses.
     pub fn rank(&self) -> i32 {
         self.rank
     }
@@ -63,17 +65,17 @@ struct Judged {
     result: Option<i8>,
 }
 
-/// What was found to be wrong.
+/// Faults of the tables.
 #[derive(Debug, Default)]
 struct Faults {
-    /// Kinds and names of tables.
-    known: HashSet<String>,
-    untold: Vec<String>,
+    /// Kinds and names of faulty tables.
+    reported_keys: HashSet<String>,
+    unreported: Vec<String>,
 }
 
 impl Faults {
     fn note(&mut self, error: &SyzygyError) {
-        // Which tables are missing is the user's choice: one of each kind is named.
+        // Incomplete sets are the user's choice, so only one missing table of each kind is reported.
         let key = match error {
             SyzygyError::MissingTable { metric, .. } => format!("missing {metric}"),
             SyzygyError::ProbeFailed {
@@ -86,20 +88,20 @@ impl Faults {
                 "there is no {} table for {material}, and others may be missing: such positions are searched",
                 metric.to_string().to_uppercase()
             ),
-            _ => format!("{error}: it is left out"),
+            _ => format!("{error}: it is ignored"),
         });
     }
 
-    /// Adds what is to be told, if it was not told under this name.
+    /// Adds a fault, unless one with this key was added before.
     fn add(&mut self, key: &str, text: impl Fn() -> String) {
-        if self.known.len() < MOST_NAMED && self.known.insert(key.to_owned()) {
-            self.untold.push(format!("SyzygyPath: {}", text()));
+        if self.reported_keys.len() < MAX_REPORTED && self.reported_keys.insert(key.to_owned()) {
+            self.unreported.push(format!("SyzygyPath: {}", text()));
         }
     }
 }
 
-/// The moves that keep the best result which is still possible, or `None` if the tables do not know. With `fastest` only
-/// those winning moves that get nearest to the next capture or pawn move.
+/// The moves that keep the best possible result, or `None` if the tables do not cover the position. With `fastest`
+/// only the winning moves that are closest to the next capture or pawn move.
 pub fn best_moves(mut moves: Vec<TableMove>, fastest: bool) -> Option<Vec<PackedMove>> {
     let best = moves.iter().map(|m| m.rank).max()?;
     moves.retain(|m| m.rank == best);
@@ -124,22 +126,22 @@ pub enum TablesError {
     /// A folder cannot be read.
     #[error("SyzygyPath: cannot read the folder '{folder}': {error}")]
     Folder {
-        /// As given in the option.
+        /// The folder as given in the option.
         folder: String,
-        /// What the system said.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// The folders hold no tables.
+    /// The folders contain no tables.
     #[error("SyzygyPath: no tables (*.rtbw, *.rtbz) in '{0}'")]
     Empty(String),
 }
 
 impl Tables {
-    /// Opens all tables in the folders of `path` (separated by `:`, on Windows by `;`). A folder that cannot be read is left
-    /// out.
+    /// Opens all tables in the folders of `path` (separated by `:`, on Windows by `;`). Unreadable folders are
+    /// skipped.
     ///
     /// # Errors
-    /// When no folder holds a table.
+    /// When no folder contains a table.
     pub fn open(path: &str) -> Result<Tables, TablesError> {
         let mut tables = Tablebase::new();
         let mut faults = Faults::default();
@@ -149,7 +151,7 @@ impl Tables {
             let entries = fs::read_dir(Path::new(folder)).and_then(Iterator::collect);
             let entries: Vec<DirEntry> = entries.unwrap_or_else(|error| {
                 let left_out =
-                    || format!("cannot read the folder '{folder}': {error}: it is left out");
+                    || format!("cannot read the folder '{folder}': {error}: it is ignored");
                 faults.add(folder, left_out);
                 let folder = folder.to_owned();
                 unreadable.get_or_insert(TablesError::Folder { folder, error });
@@ -165,7 +167,7 @@ impl Tables {
                     Some(Ok(())) => files += 1,
                     Some(Err(error)) => {
                         let file = file.display().to_string();
-                        faults.add(&file, || format!("{file}: {error}: it is left out"));
+                        faults.add(&file, || format!("{file}: {error}: it is ignored"));
                     }
                 }
             }
@@ -180,7 +182,7 @@ impl Tables {
         })
     }
 
-    /// How many tables there are, and for how many pieces.
+    /// The number of tables and of pieces.
     pub fn describe(&self) -> String {
         format!(
             "{} tablebase files for up to {} pieces",
@@ -189,23 +191,24 @@ impl Tables {
         )
     }
 
-    /// The result for the side to move (-1, 0, 1; wins that the 50-move rule spoils are draws), if the tables know it:
-    /// after a capture or pawn move, without castling rights.
+    /// The result for the side to move (-1, 0, 1; wins that the 50-move rule spoils are draws), if the tables cover
+    /// the position: after a capture or pawn move, without castling rights.
     pub fn result(&self, position: &Chess) -> Option<i8> {
         if position.halfmoves() != 0 || !self.covers(position) {
             return None;
         }
         let probed = self.tables.probe_wdl_after_zeroing(position);
-        Some(sure_result(self.noted(probed)?))
+        Some(sure_result(self.checked(probed)?))
     }
 
-    /// The same for any position, with the plies to the next capture or pawn move of the side that wins: from DTZ tables,
-    /// which know the 50-move rule, or, right after a capture or pawn move, from WDL tables alone (then 0 plies).
+    /// The result of any position, with the plies to the next capture or pawn move of the winning side: from DTZ
+    /// tables, which include the 50-move rule, or, right after a capture or pawn move, from WDL tables alone (then 0
+    /// plies).
     pub fn verdict(&self, position: &Chess) -> Option<(i8, u32)> {
         if !self.covers(position) {
             return None;
         }
-        let Some(dtz) = self.noted(self.tables.probe_dtz(position)) else {
+        let Some(dtz) = self.checked(self.tables.probe_dtz(position)) else {
             return self.result(position).map(|result| (result, 0));
         };
         let dtz = dtz.ignore_rounding().0;
@@ -214,8 +217,8 @@ impl Tables {
         Some((result, dtz.unsigned_abs()))
     }
 
-    /// What the tables say about each legal move, or `None` if they do not know all of them. Without DTZ tables the WDL tables
-    /// tell which moves keep the result, but not how to get on, and nothing of the 50-move rule.
+    /// The results of all legal moves, or `None` if the tables do not cover all of them. Without DTZ tables the WDL
+    /// tables show which moves keep the result, but neither progress nor the 50-move rule.
     pub fn moves(&self, history: &History) -> Option<Vec<TableMove>> {
         if !self.covers(history.position()) {
             return None;
@@ -245,9 +248,9 @@ impl Tables {
     }
 
     fn by_dtz(&self, after: &Chess, is_zeroing: bool, rule50: i32) -> Option<Judged> {
-        let distance = self.noted(self.distance(after, is_zeroing))?;
+        let distance = self.checked(self.distance(after, is_zeroing))?;
         let is_sure = match is_zeroing {
-            // One ply, or more than a hundred where the fifty moves after it do not suffice.
+            // One ply, or more than a hundred if the next fifty moves do not suffice.
             true => distance.abs() == 1,
             false => distance != 0 && distance.abs() + rule50 <= LAST_PLY as i32,
         };
@@ -266,7 +269,7 @@ impl Tables {
                 result: Some(1),
             });
         }
-        let wdl = -self.noted(self.tables.probe_wdl_after_zeroing(after))?;
+        let wdl = -self.checked(self.tables.probe_wdl_after_zeroing(after))?;
         let (rank, sign) = match wdl {
             Wdl::Win => (SURE, 1),
             Wdl::CursedWin => (1, 0),
@@ -274,7 +277,7 @@ impl Tables {
             Wdl::BlessedLoss => (-1, 0),
             Wdl::Loss => (-SURE, -1),
         };
-        // With some of the fifty moves gone, a win may come too late.
+        // With some of the fifty moves used, a win may come too late.
         let is_sure = sign != 0 && (is_zeroing || rule50 == 0);
         Some(Judged {
             rank,
@@ -283,13 +286,13 @@ impl Tables {
         })
     }
 
-    /// What is wrong with the tables, as far as it has shown and was not told before.
+    /// Faults of the tables that were found since the last call.
     pub fn new_faults(&self) -> Vec<String> {
-        std::mem::take(&mut self.faults.lock().untold)
+        std::mem::take(&mut self.faults.lock().unreported)
     }
 
-    /// The answer of a probe; what is wrong with a table is noted once.
-    fn noted<T>(&self, probed: Result<T, SyzygyError>) -> Option<T> {
+    /// The result of a probe; a fault of a table is recorded once.
+    fn checked<T>(&self, probed: Result<T, SyzygyError>) -> Option<T> {
         match probed {
             Ok(answer) => Some(answer),
             Err(error) => {
@@ -317,7 +320,7 @@ impl Tables {
     }
 }
 
-/// Larger is better: sure wins, wins the 50-move rule may spoil, draws, losses it may save, sure losses.
+/// Larger is better: certain wins, wins the 50-move rule may spoil, draws, losses it may save, certain losses.
 fn rank(distance: i32, rule50: i32, is_zeroing: bool) -> i32 {
     let plies = distance.abs() + rule50;
     match distance.signum() {

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use scorn::{
     chess::{
         History, PackedMove,
-        moves::{MOST_MOVES, legal_moves},
+        moves::{MAX_MOVES, legal_moves},
     },
     network::{
         Added, Batch, EvalPosition, EvaluateError, Evaluator, Info,
@@ -56,7 +56,7 @@ impl Positions {
     /// Adds so many positions to the batch.
     fn add(&mut self, evaluator: &dyn Evaluator, count: usize, batch: &mut Batch) {
         for (game, moves) in &mut self.0[..count] {
-            let mut priors = [0.0; MOST_MOVES];
+            let mut priors = [0.0; MAX_MOVES];
             evaluator.add(
                 &mut EvalPosition::new(game.plies(), moves, &mut priors),
                 batch,

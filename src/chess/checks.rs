@@ -1,21 +1,21 @@
-//! Which moves give check, found without playing them.
+//! Finds the moves that give check without playing them.
 
 use shakmaty::{Bitboard, ByRole, Chess, Color, File, Move, Position, Rank, Role, Square, attacks};
 
 use super::{PackedMove, Ply};
 
-/// What gives check in one position.
+/// The squares and pieces that can give check in one position.
 pub struct Checks<'a> {
     position: &'a Chess,
     king: Square,
-    /// From where a piece of each role would attack the king.
+    /// The squares from which a piece of each role would attack the king.
     from: ByRole<Bitboard>,
-    /// Own pieces that stand between the king and an own rook, bishop or queen.
+    /// Own pieces between the king and an own rook, bishop or queen.
     screens: Bitboard,
 }
 
 impl<'a> Checks<'a> {
-    /// Those of the side to move; none if its opponent has no king.
+    /// For the side to move; `None` if its opponent has no king.
     pub fn of(position: &'a Chess) -> Option<Checks<'a>> {
         let board = position.board();
         let (turn, occupied) = (position.turn(), board.occupied());
@@ -37,7 +37,7 @@ impl<'a> Checks<'a> {
         })
     }
 
-    /// The same at the end of a line of play.
+    /// For the side to move at the end of a line.
     pub fn after(line: &'a [Ply]) -> Option<Checks<'a>> {
         Checks::of(&line.last()?.position)
     }
@@ -63,8 +63,8 @@ impl<'a> Checks<'a> {
         }
     }
 
-    /// The first move that gives check and is wanted, but for [rare](Checks::may_be_rare) ones. Pins, and checks that have to be met, are not
-    /// looked at: `is_wanted` is asked about moves that are not legal, too, and about some of them twice.
+    /// The first move that gives check and satisfies `is_wanted`, without [rare](Checks::may_be_rare) ones. Pins and
+    /// evasions are ignored: `is_wanted` is also called with illegal moves, and with some moves twice.
     pub fn find(&self, mut is_wanted: impl FnMut(Move) -> bool) -> Option<Move> {
         let board = self.position.board();
         let (us, them) = (self.position.us(), self.position.them());
@@ -120,13 +120,14 @@ impl<'a> Checks<'a> {
             || self.castling_may()
     }
 
-    /// The pawns whose next move makes them something else.
+    /// Pawns whose next move is a promotion.
     fn about_to_promote(&self) -> Bitboard {
         let last_but_one = self.position.turn().fold_wb(Rank::Seventh, Rank::Second);
         self.position.us() & self.position.board().pawns() & Bitboard::from(last_but_one)
     }
 
-    /// Whether castling might give check: with the rook where it comes to, by what king or rook stood before, or along the rank.
+    /// Whether castling might give check: by the rook in its new place, by a line that king or rook blocked, or along
+    /// the rank.
     fn castling_may(&self) -> bool {
         let turn = self.position.turn();
         if !self.position.castles().has_color(turn) {
@@ -141,7 +142,7 @@ impl<'a> Checks<'a> {
     }
 }
 
-/// The pieces of `turn` of which each is the only one between `king` and another of its side that would attack it.
+/// The pieces of `turn` that are the only piece between `king` and an attacker of their side.
 fn screens(position: &Chess, king: Square, turn: Color) -> Bitboard {
     let board = position.board();
     let us = board.by_color(turn);
@@ -170,7 +171,7 @@ mod tests {
         fen.into_position(CastlingMode::Chess960).unwrap()
     }
 
-    /// Compares with playing each move; how many of them gave check.
+    /// Compares with playing each move; returns how many of them give check.
     fn compare(position: &Chess) -> usize {
         let checks = Checks::of(position).unwrap();
         let gives = |&m: &PackedMove| {
@@ -224,7 +225,7 @@ mod tests {
         ] {
             compare(&position(fen));
         }
-        // A screen that stays on its line gives none, one that leaves it does.
+        // A screen that stays on its line gives no check, one that leaves it does.
         let screen = position("4k3/8/8/4P3/8/8/4R3/K7 w - - 0 1");
         assert_eq!(compare(&screen), 0);
         let knight = position("4k3/8/8/4N3/8/8/4R3/K7 w - - 0 1");
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn random_games_have_the_checks_that_playing_shows() {
+    fn random_games_have_the_same_checks_as_played() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
         let mut found = 0;
         for game in 0..200 {

@@ -1,26 +1,26 @@
-//! Lines of EPD: a FEN's first four fields, then operations such as `bm Nf3; id "test 1";`. The two counters of a FEN may
-//! stand between them.
+//! Parses lines of EPD: a FEN's first four fields, then operations such as `bm Nf3; id "test 1";`. The two counters
+//! of a FEN may stand between them.
 
 use super::setup::{SetupError, shorten};
 
-/// The fields that every line begins with: board, side to move, castling, en passant.
+/// The number of fields at the start of every line: board, side to move, castling, en passant.
 const FIELDS: usize = 4;
 
-/// A line of EPD, taken apart.
+/// A parsed line of EPD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EpdLine {
-    /// The position as a FEN of six fields. The counters are those that stand behind the four fields, or those of the operations
+    /// The position as a FEN of six fields. The counters are those after the four fields, or those of the operations
     /// `hmvc` and `fmvn`, or 0 and 1.
     pub fen: String,
-    /// The operations, without the semicolons that end them.
+    /// The operations, without the semicolons at their ends.
     pub operations: Vec<String>,
 }
 
 impl EpdLine {
-    /// Takes a line apart.
+    /// Parses a line.
     ///
     /// # Errors
-    /// When it has fewer than four fields: a line that was cut off would be another position, White's move and without
+    /// When it has fewer than four fields: a truncated line would be another position, with White to move and without
     /// castling.
     pub fn parse(line: &str) -> Result<EpdLine, SetupError> {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -71,7 +71,7 @@ mod tests {
     const KING_AND_ROOK: &str = "4k3/8/8/8/8/8/8/4K2R w K -";
 
     #[test]
-    fn counters_stand_behind_the_fields_or_are_operations() {
+    fn counters_follow_the_fields_or_are_operations() {
         let fen = |rest: &str| {
             EpdLine::parse(&format!("{KING_AND_ROOK}{rest}"))
                 .unwrap()
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_cut_off_is_no_position() {
+    fn a_truncated_line_is_not_a_position() {
         let error = EpdLine::parse("4k3/8/8/8/8/8/8/4K2R b").unwrap_err();
         assert!(error.to_string().contains("four fields"), "{error}");
     }

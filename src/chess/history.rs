@@ -1,4 +1,4 @@
-//! A game as far as it has been played: positions, keys, repetitions.
+//! The game so far: positions, keys, repetitions.
 //!
 //! A network sees the last eight positions, draws need all since the last irreversible move, and a search replays
 //! thousands of lines from the same root: so a [`History`] is a stack that grows and shrinks cheaply.
@@ -10,7 +10,7 @@ use shakmaty::{
 
 use super::moves::PackedMove;
 
-/// One position of a game, with what has to be known about its past.
+/// One position of a game, with the required data about its past.
 #[derive(Clone, Debug)]
 pub struct Ply {
     /// The position itself.
@@ -33,7 +33,7 @@ impl Ply {
     }
 }
 
-/// Where a game has got to: how many positions it has, and which one is the last.
+/// The length of a game and its last position, for comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     len: usize,
@@ -88,12 +88,12 @@ impl History {
         &self.last().position
     }
 
-    /// Where the game has got to.
+    /// The present place of the game.
     pub fn place(&self) -> Place {
         self.place_after(self.len())
     }
 
-    /// Where the game was `plies` before, if it is as old as that.
+    /// The place of the game `plies` earlier, if it is that long.
     pub fn place_before(&self, plies: usize) -> Option<Place> {
         let len = self.len().checked_sub(plies).filter(|&len| len > 0)?;
         Some(self.place_after(len))
@@ -128,7 +128,7 @@ impl History {
         });
     }
 
-    /// Takes moves back until `len` positions are left (at least one stays).
+    /// Takes back moves until `len` positions are left (at least one stays).
     pub fn truncate(&mut self, len: usize) {
         self.plies.truncate(len.max(1));
     }
@@ -145,8 +145,7 @@ impl History {
         (start_equal && equal).then(|| self.len() - earlier.len())
     }
 
-    /// The moves' squares cannot be recovered from the positions in general; this finds the legal move that leads
-    /// from the `index`-th position to the next.
+    /// The legal move from the `index`-th position to the next.
     pub fn move_after(&self, index: usize) -> Option<PackedMove> {
         let next = self.plies.get(index + 1)?;
         let position = &self.plies[index].position;
@@ -174,7 +173,7 @@ fn key_without_en_passant(position: &Chess) -> u64 {
 }
 
 fn en_passant_key(position: &Chess) -> u64 {
-    // `maybe_ep_square` is cheap and usually empty; whether the capture is legal is not cheap to know.
+    // `maybe_ep_square` is cheap and usually empty; testing whether the capture is legal is not.
     if position.maybe_ep_square().is_none() {
         return 0;
     }
@@ -191,7 +190,7 @@ fn piece_key(square: Square, color: Color, role: Role) -> u64 {
     Zobrist64::zobrist_for_piece(square, Piece { color, role }).0
 }
 
-/// What playing `m` changes in the key: pieces, side to move, castling rights.
+/// The change of the key by playing `m`: pieces, side to move, castling rights.
 fn key_change(before: &Chess, after: &Chess, m: Move) -> u64 {
     let us = before.turn();
     let mut change = Zobrist64::zobrist_for_white_turn().0;
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_where_the_game_was_that_many_plies_before() {
+    fn a_place_identifies_an_earlier_position() {
         let mut game = History::default();
         let start = game.place();
         assert_eq!(

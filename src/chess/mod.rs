@@ -1,5 +1,5 @@
-//! The game itself, as far as `shakmaty` does not already know it: packed moves, a game's history with repetitions
-//! and keys, positions from text, and the arithmetic of scores.
+//! Chess beyond `shakmaty`: packed moves, a game's history with repetitions and keys, positions from text, and the
+//! arithmetic of scores.
 
 pub mod checks;
 pub mod epd;

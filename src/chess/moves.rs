@@ -8,8 +8,8 @@ use shakmaty::{
     Bitboard, CastlingMode, Chess, Move, Position, Role, Square, attacks, uci::UciMove,
 };
 
-/// More moves than any position has (218): room for what belongs to them, without asking for memory.
-pub const MOST_MOVES: usize = 256;
+/// Size of fixed buffers for the moves of a position, which has at most 218.
+pub const MAX_MOVES: usize = 256;
 
 /// A legal move of a known position: bits 0-5 from, 6-11 to, 12-14 promotion (0 none, 2 knight, 3 bishop, 4 rook,
 /// 5 queen).
@@ -40,7 +40,7 @@ impl PackedMove {
         Square::new(u32::from(self.0 >> 6 & 63))
     }
 
-    /// What a pawn becomes.
+    /// The promotion piece.
     pub fn promotion(self) -> Option<Role> {
         match self.0 >> 12 {
             2 => Some(Role::Knight),
@@ -56,7 +56,7 @@ impl PackedMove {
         self.0
     }
 
-    /// From the two bytes; any value is accepted, only one that came from [`PackedMove::bits`] makes sense.
+    /// A move from the two bytes. Any value is accepted, but only those of [`PackedMove::bits`] are meaningful.
     pub fn from_bits(bits: u16) -> PackedMove {
         PackedMove(bits)
     }
@@ -85,14 +85,14 @@ impl PackedMove {
         }
     }
 
-    /// As UCI text would name it: king takes rook in Chess960, `e1g1` in standard chess.
+    /// The move in UCI notation: king takes rook in Chess960, `e1g1` in standard chess.
     pub fn to_uci(self, position: &Chess, mode: CastlingMode) -> UciMove {
         UciMove::from_move(self.unpack(position), mode)
     }
 }
 
-/// Adds all legal moves, packed, in `shakmaty`'s order: where that is done for every node, without moving the whole list (two
-/// kilobytes) about.
+/// Adds all legal moves, packed, in `shakmaty`'s order. For code that runs once per node: it avoids copying the list
+/// (two kilobytes).
 pub fn add_legal_moves(position: &Chess, moves: &mut Vec<PackedMove>) {
     let legal = position.legal_moves();
     moves.extend(legal.iter().map(|&m| PackedMove::pack(m)));
@@ -103,12 +103,12 @@ pub fn legal_moves(position: &Chess) -> impl Iterator<Item = PackedMove> {
     position.legal_moves().into_iter().map(PackedMove::pack)
 }
 
-/// Whether there is any legal move, which mostly the first look tells: most positions are left without their moves being asked for.
+/// Whether there is a legal move. Obvious moves are tried first, so the full list is rarely generated.
 pub fn has_legal_move(position: &Chess) -> bool {
     obvious_moves(position).next().is_some() || !position.legal_moves().is_empty()
 }
 
-/// The only legal move, if there is just one.
+/// The only legal move, if there is exactly one.
 pub fn only_move(position: &Chess) -> Option<PackedMove> {
     if obvious_moves(position).nth(1).is_some() {
         return None;
@@ -119,8 +119,8 @@ pub fn only_move(position: &Chess) -> Option<PackedMove> {
     }
 }
 
-/// Some of the legal moves, found without making a list of them all: steps of the king, and, out of check, moves of pieces that cannot be
-/// pinned, which are on no line with their king.
+/// Some of the legal moves, found without generating all: king moves and, out of check, moves of pieces that cannot
+/// be pinned because they are on no line with their king.
 pub fn obvious_moves(position: &Chess) -> impl Iterator<Item = PackedMove> {
     let board = position.board();
     let (us, occupied) = (position.us(), board.occupied());
@@ -193,11 +193,11 @@ mod tests {
     }
 
     #[test]
-    fn random_games_never_end_before_their_moves_do() {
+    fn random_games_end_only_without_moves() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
         let (mut ends, mut fallbacks, mut alone) = (0, 0, 0);
         for game in 0..300 {
-            // Half of the games begin with few pieces, where mates and stalemates are.
+            // Half of the games begin with few pieces, where mates and stalemates are common.
             let mut position = position(match game % 2 {
                 0 => "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w HAha - 0 1",
                 _ => "k7/p7/8/3q4/8/6p1/6P1/7K b - - 0 1",

@@ -1,6 +1,6 @@
-//! Who sits on the other side, as GUIs tell it.
+//! The opponent, as described by GUIs.
 
-/// What kind of player sits there.
+/// The kind of opponent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpponentKind {
     /// A person.
@@ -10,7 +10,7 @@ pub enum OpponentKind {
 }
 
 impl OpponentKind {
-    /// The kind that a word names.
+    /// The kind of opponent for a word of `UCI_Opponent`.
     pub fn named(word: &str) -> Option<OpponentKind> {
         match word {
             "human" => Some(OpponentKind::Human),
@@ -20,13 +20,13 @@ impl OpponentKind {
     }
 }
 
-/// The kind of player in the text of `UCI_Opponent` (see [`rating`]); `None` if it is not told.
+/// The kind of opponent in the text of `UCI_Opponent` (see [`rating`]); `None` if it is missing.
 pub fn kind(text: &str) -> Option<OpponentKind> {
     OpponentKind::named(text.split_whitespace().nth(2)?)
 }
 
-/// The rating in the text of `UCI_Opponent`: a title or none, a rating or none, computer or human, and a name. `None` if the
-/// rating is not told.
+/// The rating in the text of `UCI_Opponent`: a title or none, a rating or none, computer or human, and a name. `None`
+/// if it is missing.
 pub fn rating(text: &str) -> Option<u32> {
     text.split_whitespace().nth(1)?.parse().ok()
 }

@@ -1,9 +1,9 @@
-//! Counts the positions that can arise: the usual check that a program knows the rules.
+//! Counts move sequences: the usual test of a move generator.
 
 use shakmaty::{Chess, Position};
 
-/// The number of move sequences of length `depth` from `position`. Gives up, with a number that means nothing, as soon
-/// as `stopped` says so.
+/// The number of move sequences of length `depth` from `position`. Returns early with an arbitrary number when
+/// `stopped` returns true.
 pub fn count(position: &Chess, depth: u32, stopped: &dyn Fn() -> bool) -> u64 {
     match depth {
         0 => 1,

@@ -1,7 +1,7 @@
-//! Positions and moves from text, checked: what GUIs, files and people send.
+//! Parses and validates positions and moves from GUIs, files and users.
 //!
-//! Nothing that comes in is trusted. A position that cannot arise in a game is refused with the reason in words, because
-//! an engine that guesses what was meant loses games in ways that are hard to find.
+//! No input is trusted. A position that cannot arise in a game is refused with the reason, because an engine that
+//! guesses what was meant loses games in ways that are hard to find.
 
 use shakmaty::{
     CastlingMode, Chess, Color, EnPassantMode, File, Position, PositionError, PositionErrorKinds,
@@ -16,10 +16,10 @@ use super::{History, PackedMove};
 /// The normal starting position.
 pub const START_FEN: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
 
-/// Why text was not understood as a position or a move.
+/// Why text is not a valid position or move.
 #[derive(Debug, Error, PartialEq)]
 pub enum SetupError {
-    /// Not a FEN at all.
+    /// Not a FEN.
     #[error("not a FEN ({0}): {1}")]
     Fen(String, String),
     /// A line of EPD with fewer fields than a position has.
@@ -27,10 +27,11 @@ pub enum SetupError {
         "a position has four fields (board, side to move, castling, en passant), this line {0}: {1}"
     )]
     Fields(usize, String),
-    /// A FEN of a position that chess does not allow.
+    /// A position that is not possible in chess.
     #[error("illegal position ({0}): {1}")]
     Position(String, String),
-    /// Castling rights that only Chess960 has, while Chess960 is off: castling could not be told from a king's move.
+    /// Castling rights that exist only in Chess960, while Chess960 is off: castling could not be distinguished from a
+    /// king's move.
     #[error("a Chess960 position ({0}): set UCI_Chess960 to true first")]
     Chess960(String),
     /// Not a move in UCI's notation.
@@ -41,8 +42,8 @@ pub enum SetupError {
     IllegalMove(String),
 }
 
-/// Reads a FEN, standard or Chess960 castling rights. As in UCI, fields at its end may be missing: then White moves, nobody may
-/// castle or capture en passant, and the game has just begun.
+/// Parses a FEN with standard or Chess960 castling rights. As in UCI, the last fields may be missing: then White
+/// moves, there is no castling or en passant, and the game has just begun.
 ///
 /// # Errors
 /// When it is not a FEN, or the position is not one that can arise in a game.
@@ -58,7 +59,7 @@ pub fn position_from_fen(text: &str) -> Result<Chess, SetupError> {
     })
 }
 
-/// Reads a move in UCI's notation. Castling may be written as the king's move (`e1g1`) or as king takes rook.
+/// Parses a move in UCI's notation. Castling may be written as the king's move (`e1g1`) or as king takes rook.
 ///
 /// # Errors
 /// When it is not a move or not legal in `position`.
@@ -72,10 +73,10 @@ pub fn parse_move(position: &Chess, text: &str) -> Result<PackedMove, SetupError
         .map_err(|_| SetupError::IllegalMove(shorten(text)))
 }
 
-/// A game from a FEN (the starting position if `None`) and the moves played since.
+/// A game from a FEN (the starting position if `None`) and the moves played from there.
 ///
 /// # Errors
-/// At the first thing that is wrong; a move's error says which move of the list it was.
+/// At the first invalid part; the error of a move contains its number in the list.
 pub fn history_from(fen: Option<&str>, moves: &[String]) -> Result<History, SetupError> {
     let start = match fen {
         Some(fen) => position_from_fen(fen)?,
@@ -95,7 +96,7 @@ pub fn history_from(fen: Option<&str>, moves: &[String]) -> Result<History, Setu
     Ok(history)
 }
 
-/// The game that a text describes: a FEN or `startpos`, with ` moves ` and moves in UCI's notation after it.
+/// Parses a game: a FEN or `startpos`, optionally with ` moves ` and moves in UCI's notation after it.
 ///
 /// # Errors
 /// When the FEN, the position or a move is not legal.
@@ -106,7 +107,7 @@ pub fn history_from_text(text: &str) -> Result<History, SetupError> {
     history_from(fen, &moves)
 }
 
-/// Whether kings castle from the e file with rooks from the corners, as they do in all games but Chess960.
+/// Whether castling is possible only from the e file with rooks from the corners, as in all games but Chess960.
 pub fn castles_as_usual(game: &History) -> bool {
     let start = &game.plies()[0].position;
     let is_standard = |color: Color| {
@@ -121,10 +122,10 @@ pub fn castles_as_usual(game: &History) -> bool {
     Color::ALL.into_iter().all(is_standard)
 }
 
-/// Lets a game pass whose castling can be written in the mode that the GUI has chosen.
+/// Checks that castling in the game can be written in the mode that the GUI has chosen.
 ///
 /// # Errors
-/// When the game began with other castling rights than usual and `chess960` is off.
+/// When the game began with Chess960's castling rights and `chess960` is off.
 pub fn check_castling(game: History, chess960: bool) -> Result<History, SetupError> {
     if chess960 || castles_as_usual(&game) {
         return Ok(game);
@@ -134,21 +135,21 @@ pub fn check_castling(game: History, chess960: bool) -> Result<History, SetupErr
     Err(SetupError::Chess960(fen.to_string()))
 }
 
-/// A move as UCI text, as the GUI's castling mode demands.
+/// A move as UCI text in the GUI's castling mode.
 pub fn move_text(position: &Chess, m: PackedMove, chess960: bool) -> String {
     m.to_uci(position, CastlingMode::from_chess960(chess960))
         .to_string()
 }
 
-/// Error messages quote what was sent; nobody wants to read a megabyte of it, or its control characters.
+/// Quotes input in error messages: shortened and without control characters.
 pub(super) fn shorten(text: &str) -> String {
-    const MOST: usize = 100;
+    const MAX_CHARS: usize = 100;
     let mut short: String = text
         .chars()
         .map(|c| if c.is_control() { '?' } else { c })
-        .take(MOST)
+        .take(MAX_CHARS)
         .collect();
-    if text.chars().nth(MOST).is_some() {
+    if text.chars().nth(MAX_CHARS).is_some() {
         short.push_str("...");
     }
     short
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn castling_is_accepted_in_both_notations_and_written_as_asked() {
+    fn castling_is_accepted_in_both_notations_and_printed_in_the_mode() {
         let standard = position_from_fen("r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1").unwrap();
         let short = parse_move(&standard, "e1g1").unwrap();
         assert_eq!(parse_move(&standard, "e1h1").unwrap(), short);

@@ -1,25 +1,25 @@
-//! The arithmetic of scores: from win, draw and loss probabilities to the numbers that chess programs show.
+//! The arithmetic of scores: from win, draw and loss probabilities to the scores that chess programs print.
 //!
 //! Pure functions. Everything is from the point of view of the side whose score it is.
 
 use crate::options::ScoreType;
 
-/// Probabilities below this say nothing about the tails of the logistic model.
-const LEAST_PROBABILITY: f64 = 1e-4;
+/// Smaller probabilities give no information about the tails of the logistic model.
+const MIN_PROBABILITY: f64 = 1e-4;
 
-/// What a network says about one position, from the point of view of its side to move.
+/// The network's evaluation of one position, from the point of view of its side to move.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Value {
     /// Probability of a win minus that of a loss, -1..=1.
     pub wl: f32,
-    /// Probability of a draw, 0..=1; 0 for networks that do not tell.
+    /// Probability of a draw, 0..=1; 0 for networks without it.
     pub d: f32,
-    /// Expected number of plies until the game ends; 0 for networks that do not tell.
+    /// Expected number of plies until the game ends; 0 for networks without it.
     pub m: f32,
 }
 
-/// The score in `score_type`'s unit, as the integer that follows `cp` in UCI. `draw_score` is what a draw is worth to
-/// this side.
+/// The score in `score_type`'s unit, as the integer after `cp` in UCI. `draw_score` is the value of a draw for this
+/// side.
 pub fn score(value: Value, draw_score: f32, score_type: ScoreType) -> i32 {
     let wl = f64::from(value.wl).clamp(-1.0, 1.0);
     let d = f64::from(value.d).clamp(0.0, 1.0);
@@ -38,7 +38,7 @@ pub fn score(value: Value, draw_score: f32, score_type: ScoreType) -> i32 {
     score.round() as i32
 }
 
-/// The chances to win, draw and lose in per mille; they sum to 1000.
+/// The probabilities to win, draw and lose in per mille; they sum to 1000.
 pub fn per_mille(value: Value) -> [u32; 3] {
     let win = (500.0 * (1.0 + value.wl - value.d)).round();
     let loss = (500.0 * (1.0 - value.wl - value.d)).round();
@@ -52,20 +52,20 @@ pub fn moves_left(value: Value) -> u32 {
     ((value.m.max(0.0) + 1.0) / 2.0) as u32
 }
 
-/// The model where win and loss are the logistic tails of one random walk.
+/// The model in which win and loss are the logistic tails of one random walk.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tails {
-    /// The advantage: 1 is an even chance to win.
+    /// The advantage: at 1 the probability of a win is one half.
     pub mu: f64,
     /// The width: the larger it is, the fewer draws there are.
     pub s: f64,
 }
 
 impl Tails {
-    /// The model of these chances: `None` when one of the three probabilities is too small to say.
+    /// The model of these probabilities; `None` if one of the three is too small.
     pub fn fit(wl: f64, d: f64) -> Option<Tails> {
         let (w, l) = ((1.0 + wl - d) / 2.0, (1.0 - wl - d) / 2.0);
-        if w.min(d).min(l) < LEAST_PROBABILITY {
+        if w.min(d).min(l) < MIN_PROBABILITY {
             return None;
         }
         let (a, b) = ((1.0 / l - 1.0).ln(), (1.0 / w - 1.0).ln());
@@ -83,7 +83,7 @@ impl Tails {
     }
 }
 
-/// The advantage in that model, if it can be told.
+/// The advantage in that model, if it is defined.
 pub fn advantage(wl: f64, d: f64) -> Option<f64> {
     Tails::fit(wl, d).map(|tails| tails.mu)
 }
@@ -92,8 +92,9 @@ fn tangent(scale: f64, steepness: f64, x: f64) -> f64 {
     scale * (steepness * x).tan()
 }
 
-/// 100 times the advantage (100 is an even chance to win), and a centipawn formula where the model ends: without draw
-/// probabilities, near certainty, and beyond an advantage of 1 when that formula shows more.
+/// 100 times the advantage (at 100 the probability of a win is one half), and a centipawn formula where the model is
+/// undefined or beyond its range: without draw probabilities, near certainty, and beyond an advantage of 1 if that
+/// formula gives more.
 fn wdl_mu(wl: f64, d: f64) -> f64 {
     let fallback = tangent(45.0, 1.567_280_716_28, wl);
     match advantage(wl, d) {
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_draw_score_counts_where_it_should() {
+    fn the_draw_score_affects_only_its_score_types() {
         let v = value(0.0, 0.5);
         assert_eq!(score(v, -0.4, Q), -2000);
         assert_eq!(score(v, -0.4, WMinusL), 0);

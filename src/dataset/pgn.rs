@@ -7,7 +7,7 @@ use shakmaty::{CastlingMode, Chess, Color, KnownOutcome, Position};
 
 use super::record::{MATE, NO_RESULT, NO_SCORE, Record, Source, mate_score};
 use crate::hashing::fnv1a;
-use crate::pgn::read::{castling_of_variant, longest_tag, start_position};
+use crate::pgn::read::{castling_of_variant, max_tag_bytes, start_position};
 
 /// A legal game.
 pub struct GameRecords {
@@ -50,7 +50,7 @@ impl GameRecords {
 /// Reads the games of a text that [`Texts`](crate::pgn::text::Texts) has cut out; what is wrong with a game is told in words.
 pub fn read_games(text: &[u8]) -> impl Iterator<Item = Result<GameRecords, String>> {
     let mut reader = Reader::build(text)
-        .set_supported_tag_line_length(longest_tag(text.len()))
+        .set_supported_tag_line_length(max_tag_bytes(text.len()))
         .finish();
     let mut is_readable = true;
     std::iter::from_fn(move || {

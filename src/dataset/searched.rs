@@ -60,7 +60,7 @@ pub const SHARED: usize = 48;
 /// What stands for all visits where only shares of the moves are known.
 pub const WHOLE: f32 = 1_000_000.0;
 /// More moves than this no position has.
-const MOST_MOVES: u16 = 256;
+const MAX_MOVES: u16 = 256;
 
 /// A position that was searched.
 #[derive(Clone, Debug, PartialEq)]
@@ -255,7 +255,7 @@ impl SearchedFile {
         let first = u64::from(u32::from_le_bytes(array(&bytes[48..])));
         let count = u16::from_le_bytes(array(&bytes[52..]));
         ensure!(
-            count <= MOST_MOVES && first + u64::from(count) <= self.entries,
+            count <= MAX_MOVES && first + u64::from(count) <= self.entries,
             "{} is damaged: position {index} has visits that are not there",
             self.path.display()
         );

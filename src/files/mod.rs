@@ -1,8 +1,8 @@
-//! Files: reading text, compressed or not (`.gz` and `.zst` are recognised by their first bytes, `-` is standard input),
-//! reading whole files that may be anything, and in [`output`] the one way to write.
+//! Reads text files, compressed or not (`.gz` and `.zst` are recognised by their first bytes, `-` is standard input),
+//! and whole files of any kind; [`output`] is the only module that writes.
 //!
-//! Whatever is read may be hostile or a mistake (a device, a few kilobytes that unpack to terabytes, an image), so every
-//! read has a bound and what is no text is refused by name.
+//! Input may be hostile or a mistake (a device, a few kilobytes that unpack to terabytes, an image), so every read
+//! has a limit, and files that are not text are refused by name.
 
 pub mod output;
 mod zstd;
@@ -18,22 +18,22 @@ use flate2::read::MultiGzDecoder;
 
 pub use self::zstd::ZstdReader;
 
-/// What a device may give, in bytes: `/dev/null` is a useful configuration, `/dev/zero` has no end.
-const FROM_DEVICE: u64 = 1 << 20;
-/// The longest text that is read as a whole (configurations), in bytes.
-const LONGEST_TEXT: u64 = 1 << 20;
-/// The longest line of a file that is read by lines, in bytes.
-const LONGEST_LINE: usize = 1 << 16;
+/// Maximum number of bytes read from a device: `/dev/null` is a useful configuration, `/dev/zero` has no end.
+const MAX_DEVICE_BYTES: u64 = 1 << 20;
+/// Maximum size of a text that is read as a whole (configurations), in bytes.
+const MAX_TEXT_BYTES: u64 = 1 << 20;
+/// Maximum length of a line of a file that is read by lines, in bytes.
+const MAX_LINE_BYTES: usize = 1 << 16;
 
-/// Opens a text file for reading and unpacks it on the way.
+/// Opens a text file for reading, decompressing it if necessary.
 ///
 /// # Errors
-/// When it cannot be opened, begins like a compressed file and is none, or is no text.
+/// When it cannot be opened, is a damaged compressed file, or is not text.
 pub fn open(path: &Path) -> Result<Box<dyn BufRead + Send>> {
     open_watched(path, |raw| raw)
 }
 
-/// As [`open`], with something between the file and the unpacking that watches the bytes go by.
+/// As [`open`], with a wrapper between the file and the decompression, for example to count bytes.
 ///
 /// # Errors
 /// As [`open`].
@@ -61,7 +61,7 @@ where
     Ok(text)
 }
 
-/// Refuses what begins like UTF-16 or has a byte 0, as no text in ASCII, Latin-1 or UTF-8 has.
+/// Refuses UTF-16 and bytes of 0, which do not occur in ASCII, Latin-1 or UTF-8 text.
 fn refuse_binary(start: &[u8]) -> Result<()> {
     if start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]) {
         bail!("this is UTF-16 text; save it as UTF-8");
@@ -75,32 +75,36 @@ fn refuse_binary(start: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// How a line ended.
+/// The end of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineEnd {
-    /// With its newline, or as the last one.
+    /// A newline, or the end of the file.
     Whole,
-    /// It is longer than allowed: what follows is its rest.
+    /// The line is longer than the limit; the rest of it follows.
     Cut,
-    /// There was nothing left to read.
+    /// The input was at its end.
     Nothing,
 }
 
-/// Reads a line with its newline to the end of `line`, but no more than `most` bytes of it: files without newlines may
-/// have no end either.
+/// Reads a line with its newline to the end of `line`, at most `max_bytes` of it, because a file without newlines may
+/// have no end.
 ///
 /// # Errors
 /// When the input cannot be read.
-pub fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>, most: usize) -> io::Result<LineEnd> {
-    let read = Read::take(&mut *from, most as u64).read_until(b'\n', line)?;
+pub fn read_line(
+    from: &mut impl BufRead,
+    line: &mut Vec<u8>,
+    max_bytes: usize,
+) -> io::Result<LineEnd> {
+    let read = Read::take(&mut *from, max_bytes as u64).read_until(b'\n', line)?;
     Ok(match read {
         0 => LineEnd::Nothing,
-        _ if read < most || line.ends_with(b"\n") => LineEnd::Whole,
+        _ if read < max_bytes || line.ends_with(b"\n") => LineEnd::Whole,
         _ => LineEnd::Cut,
     })
 }
 
-/// Passes over the rest of a line that was cut.
+/// Skips the rest of a line that was cut.
 ///
 /// # Errors
 /// When the input cannot be read.
@@ -112,11 +116,11 @@ pub fn skip_line(from: &mut impl BufRead) -> io::Result<()> {
     Ok(())
 }
 
-/// The lines of a text, each of no more than 64 KiB. Names may be in any encoding: what is not UTF-8 is replaced.
+/// The lines of a text, each at most 64 KiB long. Invalid UTF-8 is replaced.
 pub fn lines(mut from: impl BufRead) -> impl Iterator<Item = Result<String>> {
     let mut failed = false;
     std::iter::from_fn(move || {
-        // After a read error a file may repeat it for ever: the first ends the lines.
+        // A file may repeat a read error for ever, so the first one ends the lines.
         if failed {
             return None;
         }
@@ -124,16 +128,16 @@ pub fn lines(mut from: impl BufRead) -> impl Iterator<Item = Result<String>> {
         failed = line.is_err();
         Some(match line.transpose()? {
             Err(error) => Err(error.into()),
-            Ok(None) => Err(anyhow!("it is longer than {LONGEST_LINE} bytes")),
+            Ok(None) => Err(anyhow!("it is longer than {MAX_LINE_BYTES} bytes")),
             Ok(Some(line)) => Ok(line),
         })
     })
 }
 
-/// The next line; nothing at the end, and nothing in it if it is too long.
+/// The next line; `None` at the end, `Some(None)` if it is too long.
 fn next_line(from: &mut impl BufRead) -> io::Result<Option<Option<String>>> {
     let mut line = Vec::new();
-    Ok(match read_line(from, &mut line, LONGEST_LINE)? {
+    Ok(match read_line(from, &mut line, MAX_LINE_BYTES)? {
         LineEnd::Nothing => None,
         LineEnd::Whole => Some(Some(String::from_utf8_lossy(&line).into_owned())),
         LineEnd::Cut => {
@@ -143,33 +147,33 @@ fn next_line(from: &mut impl BufRead) -> io::Result<Option<Option<String>>> {
     })
 }
 
-/// Reads a whole file of at most `most` bytes; a device gives no more than a mebibyte.
+/// Reads a whole file of at most `max_bytes` bytes; from a device at most a mebibyte.
 ///
 /// # Errors
 /// When it cannot be read or is larger.
-pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+pub fn read(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
-    let most = match is_device(&metadata) {
-        true => most.min(FROM_DEVICE),
-        false => most,
+    let max_bytes = match is_device(&metadata) {
+        true => max_bytes.min(MAX_DEVICE_BYTES),
+        false => max_bytes,
     };
-    let mut bytes = Vec::with_capacity(metadata.len().min(most) as usize);
-    file.take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        let text = format!("it is larger than {most} bytes");
+    let mut bytes = Vec::with_capacity(metadata.len().min(max_bytes) as usize);
+    file.take(max_bytes + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max_bytes {
+        let text = format!("it is larger than {max_bytes} bytes");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
     }
     Ok(bytes)
 }
 
-/// Reads a whole text file of at most a mebibyte. A byte-order mark, which some editors put before UTF-8, is left out.
+/// Reads a whole text file of at most a mebibyte. A byte order mark is removed.
 ///
 /// # Errors
-/// When it cannot be read, is larger or no UTF-8.
+/// When it cannot be read, is larger, or is not UTF-8.
 pub fn read_text(path: &Path) -> Result<String> {
     let name = || format!("cannot read {}", path.display());
-    let bytes = read(path, LONGEST_TEXT).with_context(name)?;
+    let bytes = read(path, MAX_TEXT_BYTES).with_context(name)?;
     refuse_binary(&bytes).with_context(name)?;
     let mut text = String::from_utf8(bytes).with_context(name)?;
     if text.starts_with('\u{feff}') {
@@ -178,10 +182,10 @@ pub fn read_text(path: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// The files of a folder whose names end in one of `endings`, in the order of their names, those of the first ending first.
+/// The files of a folder whose names end in one of `endings`, sorted by name, those of the first ending first.
 ///
 /// # Errors
-/// When the folder cannot be read, or there is no such file in it.
+/// When the folder cannot be read, or has no such file.
 pub fn of_folder(folder: &Path, endings: &[&str]) -> Result<Vec<PathBuf>> {
     let name = || format!("cannot read the folder {}", folder.display());
     let mut files = Vec::new();
@@ -241,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_gzip_and_zstd_read_alike() {
+    fn plain_gzip_and_zstd_files_read_the_same() {
         let text = "one\ntwo\n";
         let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gz.write_all(text.as_bytes()).unwrap();
@@ -255,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_refused_by_name() {
+    fn files_that_are_not_text_are_refused_by_name() {
         let utf16: Vec<u8> = "1. e4 *\n"
             .encode_utf16()
             .flat_map(u16::to_le_bytes)
@@ -272,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_is_no_part_of_the_text() {
+    fn a_byte_order_mark_is_removed() {
         let file = file("\u{feff}--threads=1\n".as_bytes());
         assert_eq!(read_text(file.path()).unwrap(), "--threads=1\n");
     }
@@ -293,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_have_bounds() {
+    fn reads_have_limits() {
         let small = file(b"12345678");
         assert_eq!(read(small.path(), 8).unwrap().len(), 8);
         assert_eq!(

@@ -1,6 +1,6 @@
-//! Writing files, with one rule for all commands. What is there already stays, unless it is the same job's and continued,
-//! or the user said `--force`; nothing but a regular file is ever replaced; an input is never written, not even by another
-//! of its names; and two programs do not write one file.
+//! Writes files, with the same rules for all commands. An existing file stays unless the same job is resumed or the
+//! user gave `--force`; only regular files are ever replaced; an input is never written, under any of its names; and
+//! two programs do not write one file.
 
 use std::{
     fs::{self, File, Metadata, TryLockError},
@@ -11,8 +11,8 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::NamedTempFile;
 
-/// A new file. It is written beside its place, under a name that nobody else has, and put there when it is whole; dropped
-/// before that, it is gone.
+/// A new file. It is written beside its final place, under a unique name, and moved there when it is complete; if it
+/// is dropped before that, it is removed.
 #[derive(Debug)]
 pub struct NewFile {
     partial: NamedTempFile,
@@ -21,10 +21,10 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Starts a file; `force` lets it take the place of one that is there, which stays until this one is finished.
+    /// Creates the file; `force` lets it replace an existing one, which stays until this one is finished.
     ///
     /// # Errors
-    /// When something is in its place that must stay, or the folder cannot be written.
+    /// When a file is in its place that must not be replaced, or the folder cannot be written.
     pub fn create(path: &Path, force: bool, inputs: &[PathBuf]) -> Result<NewFile> {
         let (place, found) = look_at(path, inputs)?;
         if let Some(found) = found {
@@ -51,7 +51,7 @@ impl NewFile {
         })
     }
 
-    /// Writes all that the file is to hold, and puts it into its place.
+    /// Writes the contents of the file, and moves it to its place.
     ///
     /// # Errors
     /// As [`NewFile::finish`].
@@ -61,11 +61,11 @@ impl NewFile {
         self.finish()
     }
 
-    /// Puts the file into its place.
+    /// Moves the file to its place.
     ///
     /// # Errors
-    /// When it cannot be written, or something that must stay is in its place by now; then what was written is kept under
-    /// the name that the message tells.
+    /// When it cannot be written, or a file that must not be replaced is in its place by now; the written file is
+    /// kept then, under the name in the message.
     pub fn finish(self) -> Result<()> {
         let name = self.place.display().to_string();
         let context = || format!("cannot write {name}");
@@ -100,7 +100,7 @@ impl Write for NewFile {
     }
 }
 
-/// Names for files that are not finished yet. They may be read by whoever may read the user's other new files.
+/// Names of unfinished files. They have the permissions of the user's other new files.
 fn builder(prefix: &str) -> tempfile::Builder<'_, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix).suffix(".partial");
@@ -120,11 +120,10 @@ pub fn write(path: &Path, bytes: &[u8], force: bool, inputs: &[PathBuf]) -> Resu
     NewFile::create(path, force, inputs)?.finish_with(bytes)
 }
 
-/// Opens a regular file to read what an earlier run left in it and to go on, or makes it. While it is open nobody else
-/// can open it in this way.
+/// Opens or creates a regular file to append to the output of an earlier run. The file is locked while it is open.
 ///
 /// # Errors
-/// When it cannot be opened, is no regular file or an input, or another program writes it.
+/// When it cannot be opened, is not a regular file, is an input, or is being written by another program.
 pub fn open_to_continue(path: &Path, inputs: &[PathBuf]) -> Result<File> {
     let (place, found) = look_at(path, inputs)?;
     ensure!(
@@ -143,16 +142,16 @@ pub fn open_to_continue(path: &Path, inputs: &[PathBuf]) -> Result<File> {
     Ok(file)
 }
 
-/// Where a stream of results goes.
+/// The output of a stream of results.
 #[derive(Debug)]
 pub enum Stream {
-    /// Something to write to and nothing else: standard output, a pipe, a device.
+    /// An output that cannot be read: standard output, a pipe, a device.
     Plain(Destination),
-    /// A regular file, locked, that may hold what an earlier run left.
+    /// A regular file, locked, that may contain the output of an earlier run.
     Continued(File),
 }
 
-/// What can only be written to.
+/// An output that can only be written.
 #[derive(Debug)]
 pub enum Destination {
     /// Standard output.
@@ -177,8 +176,8 @@ impl Write for Destination {
     }
 }
 
-/// Opens the place for a stream of results; `-` is standard output. Only from regular files is anything read: a device
-/// may have no end, and a pipe no writer.
+/// Opens the output of a stream of results; `-` is standard output. Only regular files are read: a device may have no
+/// end, and a pipe no writer.
 ///
 /// # Errors
 /// As [`open_to_continue`].
@@ -195,8 +194,8 @@ pub fn open_stream(path: &Path, inputs: &[PathBuf]) -> Result<Stream> {
     Ok(Stream::Plain(Destination::File(file)))
 }
 
-/// Opens a log, to which lines are added. A pipe must have a reader, and one that does not keep up loses lines: a log
-/// must not make the program wait.
+/// Opens a log for appending. A pipe must have a reader, and a slow reader loses lines: a log must not block the
+/// program.
 ///
 /// # Errors
 /// When it cannot be opened.
@@ -208,7 +207,7 @@ pub fn open_log(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// The place that a path leads to, and what is there.
+/// The place that a path refers to, and the file there.
 fn look_at(path: &Path, inputs: &[PathBuf]) -> Result<(PathBuf, Option<Metadata>)> {
     ensure!(
         path != Path::new("-"),
@@ -216,7 +215,7 @@ fn look_at(path: &Path, inputs: &[PathBuf]) -> Result<(PathBuf, Option<Metadata>
     );
     let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
     let place = match is_link {
-        // Written is what the link leads to; the link stays.
+        // The target of a link is written; the link stays.
         true => fs::canonicalize(path)
             .with_context(|| format!("{} is a link that leads nowhere", path.display()))?,
         false => path.to_owned(),
@@ -256,7 +255,7 @@ fn is_same(place: &Path, _: &Metadata, other: &Path) -> bool {
     matches!((fs::canonicalize(place), fs::canonicalize(other)), (Ok(a), Ok(b)) if a == b)
 }
 
-/// Whether two names lead to the same file, or would if there was one.
+/// Whether two paths refer to the same file, or would if it existed.
 pub fn is_same_place(one: &Path, other: &Path) -> bool {
     match fs::metadata(one) {
         Ok(found) => is_same(one, &found, other),
@@ -264,7 +263,7 @@ pub fn is_same_place(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// A file's name from the root on, without links if its folder is there.
+/// The absolute path of a file, with links resolved if its folder exists.
 fn whole_name(path: &Path) -> PathBuf {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -276,19 +275,19 @@ fn whole_name(path: &Path) -> PathBuf {
     }
 }
 
-/// Whether what is in the way may be replaced.
+/// Checks that an existing file may be replaced.
 fn check_replaceable(path: &Path, place: &Path, found: &Metadata, force: bool) -> Result<()> {
     let name = path.display();
     ensure!(found.is_file(), "{name} is not a regular file");
     ensure!(force, "{name} exists; --force overwrites it");
-    // Who may not read it cannot have a lock on it taken away either.
+    // A file that may not be read cannot be locked by this user either.
     match File::open(place) {
         Ok(file) => lock(&file, path),
         Err(_) => Ok(()),
     }
 }
 
-/// Takes the lock of a file, which ends with the handle. Where the file system knows no locks, all is as without them.
+/// Locks a file until the handle is closed. Without effect on file systems without locks.
 fn lock(file: &File, path: &Path) -> Result<()> {
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => bail!("another program is writing {}", path.display()),
@@ -305,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_stays_unless_forced() {
+    fn existing_files_stay_unless_forced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         write(&path, b"one", false, &[]).unwrap();
@@ -316,7 +315,7 @@ mod tests {
         let folder = dir.path().join("folder");
         fs::create_dir(&folder).unwrap();
         assert!(error(write(&folder, b"x", true, &[])).contains("not a regular file"));
-        // Nothing is left of what was begun.
+        // No temporary file is left.
         drop(NewFile::create(&dir.path().join("y"), false, &[]).unwrap());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
@@ -343,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_continued_has_one_writer() {
+    fn a_resumed_file_has_one_writer() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         let first = open_to_continue(&path, &[]).unwrap();
@@ -359,7 +358,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn an_input_is_not_written_by_any_of_its_names() {
+    fn an_input_is_not_written_under_any_name() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::write(at("in"), "input").unwrap();
@@ -373,7 +372,7 @@ mod tests {
         }
         assert!(error(write(&at("dangling"), b"x", true, &[])).contains("leads nowhere"));
         assert_eq!(fs::read(at("in")).unwrap(), b"input");
-        // A link stays one, and what it leads to is replaced.
+        // A link stays a link, and its target is replaced.
         write(&at("link"), b"new", true, &[]).unwrap();
         assert!(fs::symlink_metadata(at("link")).unwrap().is_symlink());
         assert_eq!(fs::read(at("in")).unwrap(), b"new");
@@ -381,7 +380,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_place_has_many_names() {
+    fn a_file_has_many_names() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::create_dir(at("folder")).unwrap();
@@ -393,7 +392,7 @@ mod tests {
             for other in ["folder/y", "x", "none/x"] {
                 assert!(!is_same_place(&at("folder/x"), &at(other)), "{other}");
             }
-            // Once more with a file there.
+            // Again with a file there.
             fs::write(at("folder/x"), "").unwrap();
         }
         assert!(is_same_place(
@@ -405,7 +404,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn new_files_are_as_readable_as_others() {
+    fn new_files_have_the_usual_permissions() {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let (ours, usual) = (dir.path().join("ours"), dir.path().join("usual"));

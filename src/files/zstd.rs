@@ -1,6 +1,6 @@
-//! Reads Zstandard (RFC 8878) on the way: any number of frames one after the other, as `zstd` appends and `pzstd` writes
-//! them, with frames to be skipped in between. The decoder of a frame is ruzstd's, in Rust, so that no C library has to
-//! be built.
+//! Decompresses Zstandard (RFC 8878): any number of consecutive frames, as `zstd` appends and `pzstd` writes them,
+//! with skippable frames in between. The decoder of a frame is ruzstd's, in Rust, so that no C library has to be
+//! built.
 
 use std::io::{self, BufRead, Error, ErrorKind, Read};
 
@@ -9,11 +9,10 @@ use ruzstd::decoding::{
     errors::{FrameDecoderError, ReadFrameHeaderError},
 };
 
-/// The largest window that a file may ask for, and with it the memory that reading takes: that of `zstd` without
-/// `--long=28` or more, 128 MiB.
+/// Maximum window size, and with it the memory for reading: that of `zstd` without `--long=28` or more, 128 MiB.
 const MAX_WINDOW_SIZE: u64 = 1 << 27;
 
-/// Whether a file begins with a frame of Zstandard, or with one to be skipped, as those of pzstd do (RFC 8878, 3.1).
+/// Whether a file begins with a Zstandard frame, or with a skippable one as those of pzstd do (RFC 8878, 3.1).
 pub fn is_zstd(start: &[u8]) -> bool {
     matches!(
         start,
@@ -21,16 +20,16 @@ pub fn is_zstd(start: &[u8]) -> bool {
     )
 }
 
-/// The contents of all frames of `source`, one after the other.
+/// The contents of all frames of `source`.
 pub struct ZstdReader<R> {
     source: R,
     frame: FrameDecoder,
-    /// Whether the frame's bytes were all given, or none was begun.
+    /// Whether the frame has been read to its end, or none has been started.
     is_between_frames: bool,
 }
 
 impl<R: BufRead> ZstdReader<R> {
-    /// Reads nothing yet.
+    /// A reader that has not read anything.
     pub fn new(source: R) -> ZstdReader<R> {
         let mut frame = FrameDecoder::new();
         frame.set_max_window_size(MAX_WINDOW_SIZE);
@@ -41,7 +40,7 @@ impl<R: BufRead> ZstdReader<R> {
         }
     }
 
-    /// Begins the next frame with content; false at the end of the source.
+    /// Starts the next frame with content; false at the end of the source.
     fn next_frame(&mut self) -> io::Result<bool> {
         while !self.source.fill_buf()?.is_empty() {
             match self.frame.reset(&mut self.source) {
@@ -63,7 +62,7 @@ impl<R: BufRead> ZstdReader<R> {
         }
     }
 
-    /// Ends the frame: its contents must be what was packed, where it says so.
+    /// Ends the frame and verifies its checksum, if it has one.
     fn end_frame(&mut self) -> io::Result<()> {
         self.is_between_frames = true;
         let expected = self.frame.get_checksum_from_data();
@@ -86,7 +85,7 @@ impl<R: BufRead> Read for ZstdReader<R> {
                 }
                 self.is_between_frames = false;
             }
-            // Before the frame's end a window of bytes stays back, for later blocks repeat parts of it.
+            // Before the end of a frame a window of bytes is held back, because later blocks may repeat parts of it.
             while self.frame.can_collect() == 0 && !self.frame.is_finished() {
                 self.frame
                     .decode_blocks(&mut self.source, BlockDecodingStrategy::UptoBlocks(1))
@@ -117,14 +116,15 @@ mod tests {
         Ok(text)
     }
 
-    /// What was packed: by `pzstd -p 2 -1`, and the first million bytes by `zstd -19`, the rest by `zstd -1 --no-check`.
+    /// The uncompressed text of: `pzstd -p 2 -1`, and the first million bytes by `zstd -19`, the rest by `zstd -1
+    /// --no-check`.
     fn lines() -> String {
         (0..200_000)
             .map(|i| format!("{} knights\n", i % 1000))
             .collect()
     }
 
-    /// Where the frames begin, skipped ones too.
+    /// The offsets of the frames, including skippable ones.
     fn frames(packed: &[u8]) -> Vec<usize> {
         (0..packed.len())
             .filter(|&at| is_zstd(&packed[at..]))
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn single_bytes_read_alike() {
+    fn reading_single_bytes_gives_the_same() {
         let mut reader = io::BufReader::with_capacity(1, ZstdReader::new(APPENDED));
         let mut text = String::new();
         reader.read_line(&mut text).unwrap();
@@ -162,10 +162,10 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_must_be_a_frame_and_what_is_in_it_right() {
+    fn trailing_data_and_wrong_checksums_are_errors() {
         let error = read(&[APPENDED, b"more"].concat()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidData);
-        // The checksum of the first frame of pzstd's file, the last four bytes of it.
+        // The last four bytes of the first frame of pzstd's file are its checksum.
         let mut wrong = PZSTD.to_vec();
         wrong[frames(PZSTD)[2] - 1] ^= 1;
         let error = read(&wrong).unwrap_err().to_string();
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_window_of_more_than_128_mebibytes_is_refused() {
-        // A frame header with that window and a last block of the one byte "x", not packed.
+        // A frame header with that window and a last block of the one byte "x", uncompressed.
         let frame = |exponent: u8| [0x28, 0xb5, 0x2f, 0xfd, 0, exponent << 3, 9, 0, 0, b'x'];
         assert_eq!(read(&frame(17)).unwrap(), "x");
         let error = read(&frame(18)).unwrap_err().to_string();

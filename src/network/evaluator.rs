@@ -42,7 +42,7 @@ use thiserror::Error;
 use super::{Batch, Value, input::View};
 use crate::chess::{
     PackedMove, Ply,
-    moves::{MOST_MOVES, add_legal_moves},
+    moves::{MAX_MOVES, add_legal_moves},
 };
 
 /// Why a batch could not be evaluated. The message names the file, tensor or device and the next step.
@@ -119,7 +119,7 @@ pub struct EvalPosition<'a> {
     /// Its legal moves; empty until somebody needs them.
     moves: &'a mut Vec<PackedMove>,
     /// The priors of those moves, where they are known.
-    priors: &'a mut [f32; MOST_MOVES],
+    priors: &'a mut [f32; MAX_MOVES],
 }
 
 impl<'a> EvalPosition<'a> {
@@ -128,7 +128,7 @@ impl<'a> EvalPosition<'a> {
     pub fn new(
         line: &'a [Ply],
         moves: &'a mut Vec<PackedMove>,
-        priors: &'a mut [f32; MOST_MOVES],
+        priors: &'a mut [f32; MAX_MOVES],
     ) -> EvalPosition<'a> {
         EvalPosition {
             line,
@@ -152,12 +152,12 @@ impl<'a> EvalPosition<'a> {
         if let (true, Some(last)) = (self.moves.is_empty(), self.line.last()) {
             add_legal_moves(&last.position, self.moves);
         }
-        let count = self.moves.len().min(MOST_MOVES);
+        let count = self.moves.len().min(MAX_MOVES);
         (self.moves, &mut self.priors[..count])
     }
 
     /// The same position, with other room for the priors.
-    pub fn with_priors<'b>(&'b mut self, priors: &'b mut [f32; MOST_MOVES]) -> EvalPosition<'b> {
+    pub fn with_priors<'b>(&'b mut self, priors: &'b mut [f32; MAX_MOVES]) -> EvalPosition<'b> {
         EvalPosition {
             line: self.line,
             moves: self.moves,
@@ -282,7 +282,7 @@ pub fn evaluate_all<'a>(
     evaluator: &dyn Evaluator,
     lines: impl IntoIterator<Item = &'a [Ply]>,
 ) -> Result<Vec<Evaluation>, EvaluateError> {
-    let (mut batch, mut priors) = (Batch::default(), [0.0; MOST_MOVES]);
+    let (mut batch, mut priors) = (Batch::default(), [0.0; MAX_MOVES]);
     let mut added = Vec::new();
     for line in lines {
         let mut moves = Vec::new();

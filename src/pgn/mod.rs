@@ -1,5 +1,5 @@
-//! Games as text (PGN, `.gz` and `.zst` too): reading any file game by game with the broken ones named by their place,
-//! and writing games that other programs read.
+//! Games in PGN (plain, `.gz` or `.zst`): reads any file game by game and reports broken games by their location;
+//! writes games that other programs can read.
 
 pub mod read;
 pub mod text;
@@ -7,5 +7,5 @@ pub mod write;
 
 pub use read::{Game, ReadError, Reader};
 
-/// The tag in which self-play tells the search-contempt limit of its games.
+/// The tag in which self-play writes the search-contempt limit of its games.
 pub const LIMIT_TAG: &str = "ScLimit";

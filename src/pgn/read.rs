@@ -1,4 +1,4 @@
-//! Reading games, each from its own text.
+//! Reads games, each from its own text.
 
 use std::{
     collections::VecDeque,
@@ -17,9 +17,9 @@ use crate::{
     files,
 };
 
-/// The longest line of a tag that is understood, in bytes, in a text of this many: the parser has a buffer of so many for
-/// each game.
-pub(crate) fn longest_tag(text: usize) -> usize {
+/// Maximum length in bytes of a tag line, for a text of this length; the parser allocates a buffer of that size per
+/// game.
+pub(crate) fn max_tag_bytes(text: usize) -> usize {
     text.clamp(1 << 12, 1 << 16)
 }
 
@@ -28,15 +28,15 @@ pub(crate) fn longest_tag(text: usize) -> usize {
 pub struct Game {
     /// Names and values, in order.
     pub tags: Vec<(String, String)>,
-    /// Where it starts.
+    /// The start position.
     pub start: Chess,
     /// The moves played.
     pub moves: Vec<PackedMove>,
     /// The position after the last move.
     pub end: Chess,
-    /// Who won, if anybody says so.
+    /// The result, if it is known.
     pub outcome: Option<KnownOutcome>,
-    /// Whether the moves end with a result or `*`, as they must: without one something may be missing.
+    /// Whether the moves end with a result or `*`, as they must: otherwise the game may be incomplete.
     is_whole: bool,
 }
 
@@ -48,13 +48,13 @@ impl Game {
     }
 }
 
-/// What cannot be read.
+/// Errors of reading.
 #[derive(Debug, Error)]
 pub enum ReadError {
-    /// One game; the others are not touched by that.
+    /// One game; other games are not affected.
     #[error("the game at byte {offset}: {reason}")]
     Game {
-        /// Where its text begins, unpacked.
+        /// The uncompressed byte offset of its text.
         offset: u64,
         /// What is wrong with it.
         reason: String,
@@ -67,7 +67,7 @@ pub enum ReadError {
 /// Reads games one after another.
 pub struct Reader<R> {
     texts: Texts<R>,
-    /// Games of the text that was cut last: without tags, several come together.
+    /// Games of the last text: texts without tags may contain several.
     read: VecDeque<Result<Game, ReadError>>,
     is_over: bool,
     needs_result: bool,
@@ -94,7 +94,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// Takes a game at the end of the file that has no result as it is, rather than as one that was cut off.
+    /// Accepts a game without a result at the end of the file, which is otherwise an error.
     pub fn accept_unfinished(mut self) -> Self {
         self.needs_result = false;
         self
@@ -106,12 +106,12 @@ impl<R: BufRead> Reader<R> {
             return Ok(None);
         };
         let offset = text.offset;
-        if let Some(reason) = text.fault {
+        if let Some(reason) = text.error {
             self.read = VecDeque::from([Err(ReadError::Game { offset, reason })]);
             return Ok(Some(()));
         }
         let mut reader = pgn_reader::Reader::build(text.bytes)
-            .set_supported_tag_line_length(longest_tag(text.bytes.len()))
+            .set_supported_tag_line_length(max_tag_bytes(text.bytes.len()))
             .finish();
         let mut games = VecDeque::new();
         loop {
@@ -126,7 +126,8 @@ impl<R: BufRead> Reader<R> {
                 break;
             }
         }
-        // A result is missing at the end of the file when it was cut off; elsewhere its writer leaves it to the tag.
+        // A missing result at the end of the file means that the file was truncated; elsewhere the result tag is
+        // used.
         if self.needs_result
             && self.texts.is_at_end()
             && let Some(Ok(game)) = games.back()
@@ -231,7 +232,7 @@ impl Visitor for GameVisitor {
     }
 }
 
-/// The position that the tags `FEN` and `Variant` tell.
+/// The start position of the tags `FEN` and `Variant`.
 fn start_of(tags: &[(String, String)]) -> Result<Chess, String> {
     let tag = |wanted: &str| tags.iter().find(|(name, _)| name == wanted);
     let variant = tag("Variant").map_or("", |(_, value)| value);
@@ -244,7 +245,7 @@ fn start_of(tags: &[(String, String)]) -> Result<Chess, String> {
     }
 }
 
-/// How pieces castle in a variant of this name; `None` if it is another game than chess.
+/// The castling mode of a variant; `None` if it is not chess.
 pub(crate) fn castling_of_variant(name: &[u8]) -> Option<CastlingMode> {
     let name = name.to_ascii_lowercase();
     let has = |word: &&[u8]| name.windows(word.len()).any(|part| part == *word);
@@ -265,7 +266,7 @@ pub(crate) fn castling_of_variant(name: &[u8]) -> Option<CastlingMode> {
         .then_some(CastlingMode::Standard)
 }
 
-/// The position of a FEN.
+/// Parses the FEN of a start position.
 pub(crate) fn start_position(fen: &[u8], mode: CastlingMode) -> Result<Chess, String> {
     let fen = Fen::from_ascii(fen).map_err(|error| format!("FEN: {error}"))?;
     fen.into_position(mode)
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_games_are_named_and_do_not_hurt_their_neighbours() {
+    fn broken_games_are_reported_and_do_not_affect_others() {
         let text = "[Result \"1-0\"]\n\n1. e4 { open\n\n[White \"x\"]\n\n1. e4 Ke5 0-1\n\n\
                     [Result \"0-1\"]\n\n1. f3 e5 (1... d5) 2. g4 {[%eval #-1]} Qh4# 0-1\n\n\
                     [Variant \"Atomic\"]\n\n1. e4 *\n\n[Result \"1/2-1/2\"]\n\n1. d4 d5\n\n\
@@ -301,7 +302,7 @@ mod tests {
             })
         );
         assert!(games[3].as_ref().unwrap_err().contains("Atomic"));
-        // Only the tag tells this one's result.
+        // Only the tag gives the result of this game.
         assert_eq!(games[4].as_ref().unwrap().outcome, Some(KnownOutcome::Draw));
         let cut = games[5].as_ref().unwrap_err();
         let at = text.find("[White \"cut\"]").unwrap();
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quotation_mark_in_a_tag_makes_no_game() {
+    fn a_quotation_mark_in_a_tag_starts_no_game() {
         let fen = "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1";
         let games = read(&format!(
             "[FEN \"{fen}\"]\n[White \"A \"x\" B\"]\n[Result \"1-0\"]\n\n1. e4 1-0\n\n1. d4 *\n"
@@ -339,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_breaks_off_ends_with_one_error() {
+    fn a_truncated_file_ends_with_one_error() {
         let text = "1. e4 e5 *\n".repeat(1000);
         let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         io::Write::write_all(&mut packer, text.as_bytes()).unwrap();

@@ -1,8 +1,8 @@
-//! Cutting a file into the texts of games, before anything is made of them.
+//! Splits a file into the texts of games, before they are parsed.
 //!
-//! The text is cut here rather than by the PGN parser, so that a broken game can be named by its byte offset and cannot
-//! take its neighbours with it. The parser also passes over words that are no moves without a word, and plays on with a
-//! move missing; here they are found.
+//! The text is split here rather than by the PGN parser, so that a broken game can be reported by its byte offset and
+//! does not affect its neighbours. The parser also silently skips words that are not moves and continues with a move
+//! missing; such words are detected here.
 
 use std::io::{self, BufRead};
 
@@ -10,43 +10,43 @@ use shakmaty::san::SanPlus;
 
 use crate::files::{LineEnd, read_line};
 
-/// The longest text of one game, in bytes; annotated games have some hundred thousand. A few kilobytes can unpack to
-/// a text without end.
-const LONGEST_GAME: usize = 1 << 22;
-/// The longest line that is read at once, in bytes.
-const LONGEST_LINE: usize = 1 << 16;
-/// What some editors put before a text.
+/// Maximum size of the text of one game, in bytes; annotated games have some hundred thousand. It stops decompression
+/// bombs.
+const MAX_GAME_BYTES: usize = 1 << 22;
+/// Maximum length of a line that is read at once, in bytes.
+const MAX_LINE_BYTES: usize = 1 << 16;
+/// The byte order mark, which some editors write at the start of a file.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
-/// No game has more plies: by the rule of 75 moves the longest one ends after 11 798.
-const MOST_PLIES: usize = 12_000;
+/// Maximum number of plies: with the 75-move rule the longest game has 11 798.
+const MAX_PLIES: usize = 12_000;
 
 /// The text of one game.
 #[derive(Debug)]
 pub struct Text<'a> {
-    /// Where it starts in the file, unpacked.
+    /// The uncompressed byte offset of its start.
     pub offset: u64,
     /// The text.
     pub bytes: &'a [u8],
-    /// Why no game can be read from it, if that is known already.
-    pub fault: Option<String>,
+    /// An error that was found without parsing.
+    pub error: Option<String>,
 }
 
-/// Cuts a stream into the texts of games: a game ends with a blank line after its moves, unless that is in a comment, or
-/// where a tag follows moves.
+/// Splits a stream into the texts of games. A game ends with a blank line after its moves, unless that is in a
+/// comment, or where a tag follows moves.
 pub struct Texts<R> {
     input: R,
     offset: u64,
     text: Vec<u8>,
-    /// The line that was read last and belongs to no text yet.
+    /// The last line, if it belongs to the next text.
     line: Vec<u8>,
-    /// Whether that is only the rest of a line.
+    /// Whether it is only the rest of a line.
     is_rest: bool,
-    /// Whether a rest follows it.
+    /// Whether the rest of the line follows.
     is_cut: bool,
 }
 
 impl<R: BufRead> Texts<R> {
-    /// Of this text.
+    /// Splits this text.
     pub fn new(input: R) -> Texts<R> {
         Texts {
             input,
@@ -78,7 +78,7 @@ impl<R: BufRead> Texts<R> {
                 has_moves = true;
                 in_comment = ends_in_comment(&self.line, in_comment, self.is_rest);
             }
-            is_too_long |= self.text.len() + self.line.len() > LONGEST_GAME;
+            is_too_long |= self.text.len() + self.line.len() > MAX_GAME_BYTES;
             if !is_too_long {
                 match is_tag {
                     true => push_tag(&mut self.text, &self.line),
@@ -87,20 +87,20 @@ impl<R: BufRead> Texts<R> {
             }
             self.take_line();
         }
-        // So that it is known whether another follows.
+        // Shows whether another text follows.
         self.skip_blank()?;
-        let fault = match is_too_long {
-            true => Some(format!("it is longer than {LONGEST_GAME} bytes")),
-            false => fault_in_moves(&self.text),
+        let error = match is_too_long {
+            true => Some(format!("it is longer than {MAX_GAME_BYTES} bytes")),
+            false => error_in_moves(&self.text),
         };
         Ok((!self.text.is_empty() || is_too_long).then_some(Text {
             offset,
             bytes: &self.text,
-            fault,
+            error,
         }))
     }
 
-    /// Whether no text follows the one that was cut last.
+    /// Whether the last text was the end of the file.
     pub fn is_at_end(&self) -> bool {
         self.line.is_empty()
     }
@@ -108,7 +108,7 @@ impl<R: BufRead> Texts<R> {
     fn fill(&mut self) -> io::Result<()> {
         if self.line.is_empty() {
             self.is_rest = self.is_cut;
-            let end = read_line(&mut self.input, &mut self.line, LONGEST_LINE)?;
+            let end = read_line(&mut self.input, &mut self.line, MAX_LINE_BYTES)?;
             self.is_cut = end == LineEnd::Cut;
             if self.offset == 0 && self.line.starts_with(BYTE_ORDER_MARK) {
                 self.line.drain(..BYTE_ORDER_MARK.len());
@@ -134,7 +134,7 @@ impl<R: BufRead> Texts<R> {
     }
 }
 
-/// `[Name "value"]`; a comment's `[%eval 0.3]` at the start of a line is none.
+/// Whether a line is `[Name "value"]`; a comment's `[%eval 0.3]` at the start of a line is not.
 fn is_tag(line: &[u8]) -> bool {
     let line = line.trim_ascii();
     line.first() == Some(&b'[')
@@ -142,15 +142,15 @@ fn is_tag(line: &[u8]) -> bool {
         && line.ends_with(b"\"]")
 }
 
-/// Adds a line of tags to a text. Quotation marks inside a value, which not every writer escapes, are escaped: for the
-/// parser a value would end there, and what follows would be moves.
+/// Adds a tag line to a text. Quotation marks inside a value, which some writers do not escape, are escaped: the
+/// parser would end the value there and take the rest for moves.
 fn push_tag(text: &mut Vec<u8>, line: &[u8]) {
     let (mut in_value, mut is_escaped) = (false, false);
     for (index, &byte) in line.iter().enumerate() {
         if byte == b'"' {
             let rest = &line[index + 1..];
             let ends_value = match is_escaped {
-                // The value ends with a backslash, which is to be escaped in place of the quotation mark.
+                // The value ends with a backslash, which is escaped instead of the quotation mark.
                 true => rest.trim_ascii() == b"]",
                 false => in_value && ends_tag(rest),
             };
@@ -164,13 +164,13 @@ fn push_tag(text: &mut Vec<u8>, line: &[u8]) {
     }
 }
 
-/// Whether what follows a quotation mark ends a tag: a bracket, and then nothing more or another tag.
+/// Whether the text after a quotation mark ends a tag: a bracket, followed by nothing or by another tag.
 fn ends_tag(rest: &[u8]) -> bool {
     let after = rest.trim_ascii_start().strip_prefix(b"]");
     after.is_some_and(|rest| matches!(rest.trim_ascii_start(), [] | [b'[', ..]))
 }
 
-/// Whether a line of moves ends in a comment, if it begins in one or not.
+/// Whether a line of moves ends inside a comment.
 fn ends_in_comment(line: &[u8], mut in_comment: bool, is_rest: bool) -> bool {
     if !in_comment && !is_rest && line.starts_with(b"%") {
         return false;
@@ -186,8 +186,8 @@ fn ends_in_comment(line: &[u8], mut in_comment: bool, is_rest: bool) -> bool {
     in_comment
 }
 
-/// What is wrong with the moves, as far as their words tell.
-fn fault_in_moves(text: &[u8]) -> Option<String> {
+/// Finds an error in the moves that shows without a board.
+fn error_in_moves(text: &[u8]) -> Option<String> {
     let mut words = Words { text, depth: 0 };
     let mut plies = 0;
     while let Some(word) = words.next_word() {
@@ -203,8 +203,8 @@ fn fault_in_moves(text: &[u8]) -> Option<String> {
                 });
             }
         }
-        if plies > MOST_PLIES {
-            return Some(format!("it has more than {MOST_PLIES} plies"));
+        if plies > MAX_PLIES {
+            return Some(format!("it has more than {MAX_PLIES} plies"));
         }
     }
     None
@@ -212,7 +212,7 @@ fn fault_in_moves(text: &[u8]) -> Option<String> {
 
 enum TokenKind {
     Move,
-    /// Numbers, results, signs.
+    /// Move numbers, results, signs.
     Other,
     Unreadable,
 }
@@ -221,7 +221,7 @@ fn kind(word: &[u8]) -> TokenKind {
     if word.starts_with(b"0-0") {
         return TokenKind::Move;
     }
-    // Numbers of moves may stand before them without a space; results begin with digits too.
+    // Move numbers may precede a move without a space; results begin with digits too.
     let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let word = &word[digits..];
     if SanPlus::from_ascii(word).is_ok() {
@@ -236,10 +236,10 @@ fn kind(word: &[u8]) -> TokenKind {
     }
 }
 
-/// The words of the moves played: without tags, comments and variations.
+/// The words of the main line, without tags, comments and variations.
 struct Words<'a> {
     text: &'a [u8],
-    /// Of the variations.
+    /// Nesting depth of variations.
     depth: usize,
 }
 
@@ -248,14 +248,14 @@ impl<'a> Words<'a> {
         loop {
             let (&first, rest) = self.text.split_first()?;
             match first {
-                b'{' => self.go_to(b'}'),
+                b'{' => self.advance_to(b'}'),
                 b';' | b'[' => {
-                    self.go_to(b'\n');
+                    self.advance_to(b'\n');
                     continue;
                 }
                 b'\n' if rest.first() == Some(&b'%') => {
                     self.text = rest;
-                    self.go_to(b'\n');
+                    self.advance_to(b'\n');
                     continue;
                 }
                 b'(' => self.depth += 1,
@@ -276,8 +276,8 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Goes to the next such byte, or to the end.
-    fn go_to(&mut self, byte: u8) {
+    /// Advances to the next such byte, or to the end.
+    fn advance_to(&mut self, byte: u8) {
         let at = self.text.iter().position(|&other| other == byte);
         self.text = &self.text[at.unwrap_or(self.text.len())..];
     }
@@ -296,26 +296,26 @@ mod tests {
         let mut cut = Vec::new();
         while let Some(text) = texts.next_text().unwrap() {
             let bytes = String::from_utf8_lossy(text.bytes).into_owned();
-            cut.push((text.offset, bytes, text.fault));
+            cut.push((text.offset, bytes, text.error));
         }
         cut
     }
 
     #[test]
-    fn games_end_with_a_blank_line_that_is_in_no_comment() {
+    fn games_end_with_a_blank_line_outside_of_comments() {
         let text = "\n[White \"a\"]\n\n1. e4 {two\n\nparts} e5 ; {\n*\n\n\n1. d4 *\n[White \"b\"]\n\n1. c4 {open\n\n[White \"c\"]\n\n*\n";
         let games = cut(text);
         let begins = ["[White \"a\"]", "1. d4", "[White \"b\"]", "[White \"c\"]"];
         assert_eq!(games.len(), begins.len(), "{games:?}");
-        for ((offset, game, fault), begin) in games.iter().zip(begins) {
-            assert!(game.starts_with(begin) && fault.is_none());
+        for ((offset, game, error), begin) in games.iter().zip(begins) {
+            assert!(game.starts_with(begin) && error.is_none());
             assert!(text[*offset as usize..].starts_with(&**game));
         }
         assert!(cut("\n \n").is_empty());
     }
 
     #[test]
-    fn a_byte_order_mark_belongs_to_no_game() {
+    fn a_byte_order_mark_is_not_part_of_a_game() {
         let game = "[White \"a\"]\n\n1. e4 *\n";
         let marked = format!("\u{feff}{game}\n{game}");
         let offsets_and_games: Vec<_> = cut(&marked)
@@ -337,7 +337,7 @@ mod tests {
             (r#"[White "A \"x" B"]"#, r#"[White "A \"x\" B"]"#),
             (r#"[Event "a "b"] c"]  "#, r#"[Event "a \"b\"] c"]  "#),
             (r#"[Site "C:\"]"#, r#"[Site "C:\\"]"#),
-            // As they are.
+            // Unchanged.
             (r#"[White "A \"x\" B"]"#, r#"[White "A \"x\" B"]"#),
             (r#"[White "a"] [Black "b"]"#, r#"[White "a"] [Black "b"]"#),
             (r#"[White "a" ][Black ""]"#, r#"[White "a" ][Black ""]"#),
@@ -351,15 +351,15 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_no_moves_are_found_with_their_ply() {
-        let fault = |moves: &str| cut(&format!("[White \"Xf3\"]\n\n{moves}\n")).remove(0).2;
+    fn words_that_are_not_moves_are_reported_with_their_ply() {
+        let error = |moves: &str| cut(&format!("[White \"Xf3\"]\n\n{moves}\n")).remove(0).2;
         for readable in [
             "1.e4 e5 2.Nf3!? $14 Nc6 (2... Xx9 (3. zz) 3. d4) 3. Bb5+ {Xf3} a6 ; Xf3\n% Xf3\n1/2-1/2",
             "1. e4 d5 2. e5 f5 3. exf6 e.p. 0-1",
             "30. O-O O-O-O 31. 0-0 0-0-0 32. a8=Q# ½-½",
             "1. e4 +- 1... e5 = \u{b1} *",
         ] {
-            assert_eq!(fault(readable), None, "{readable}");
+            assert_eq!(error(readable), None, "{readable}");
         }
         for (unreadable, word, ply) in [
             ("1. e4 Xf3 2. d4 *", "Xf3", 2),
@@ -368,20 +368,20 @@ mod tests {
             ("1. e4 e5 (1... c5) 2. Nf3++ *", "Nf3++", 3),
         ] {
             assert_eq!(
-                fault(unreadable),
+                error(unreadable),
                 Some(format!("'{word}' at ply {ply} is no move"))
             );
         }
-        assert!(fault(&"Nf3 ".repeat(12_001)).unwrap().contains("plies"));
+        assert!(error(&"Nf3 ".repeat(12_001)).unwrap().contains("plies"));
     }
 
     #[test]
-    fn a_text_without_end_is_not_kept_and_its_neighbours_are() {
-        let long = "x".repeat(LONGEST_GAME + 1);
+    fn an_endless_text_is_dropped_and_its_neighbours_are_kept() {
+        let long = "x".repeat(MAX_GAME_BYTES + 1);
         let games = cut(&format!("1. e4 *\n\n1. d4 {{{long}}} *\n\n1. c4 *\n"));
         assert_eq!(games.len(), 3);
         assert!(games[1].2.as_ref().unwrap().contains("longer than"));
-        assert!(games[1].1.len() <= LONGEST_GAME);
+        assert!(games[1].1.len() <= MAX_GAME_BYTES);
         assert_eq!((&*games[2].1, &games[2].2), ("1. c4 *\n", &None));
     }
 }

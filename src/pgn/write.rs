@@ -1,30 +1,30 @@
-//! Writing games, so that every reader of PGN understands them: tags, moves in standard algebraic notation, one comment
-//! a move, lines of at most 100 characters where comments allow it.
+//! Writes games for all readers of PGN: tags, moves in standard algebraic notation, one comment per move, lines of at
+//! most 100 characters unless a comment is longer.
 
 use shakmaty::{Chess, EnPassantMode, Position, fen::Fen, san::SanPlus};
 
 use crate::chess::PackedMove;
 
-/// Longest line, unless a comment is longer.
+/// Maximum line length, unless a comment is longer.
 const LINE: usize = 100;
 
-/// A game as it is written.
+/// A game to write.
 #[derive(Clone, Debug)]
 pub struct GameText<'a> {
-    /// Names and values; the start position's are added.
+    /// Names and values; those of the start position are added.
     pub tags: Vec<(&'a str, String)>,
-    /// Where the game begins.
+    /// The start position.
     pub start: &'a Chess,
-    /// Moves, which are legal one after another, and a comment for each, which may be empty.
+    /// A sequence of legal moves, with a comment for each, which may be empty.
     pub moves: &'a [(PackedMove, String)],
-    /// Numeric annotation glyphs of the moves, 0 for none; it may be shorter than the moves.
+    /// Numeric annotation glyphs of the moves, 0 for none; may be shorter than the moves.
     pub nags: &'a [u8],
     /// `1-0`, `0-1`, `1/2-1/2` or `*`; the tag `Result` is the caller's.
     pub result: &'a str,
 }
 
 impl GameText<'_> {
-    /// The text, with an empty line at its end.
+    /// The PGN text, with an empty line at its end.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let mut tag = |name: &str, value: &str| {
@@ -59,7 +59,7 @@ impl GameText<'_> {
     fn tokens(&self) -> Vec<String> {
         let mut tokens = Vec::with_capacity(2 * self.moves.len() + 1);
         let mut position = self.start.clone();
-        // Black's move needs its number at the start and after a comment.
+        // Black's move needs a number at the start and after a comment.
         let mut is_open = false;
         for (index, (m, comment)) in self.moves.iter().enumerate() {
             let number = position.fullmoves();
@@ -84,7 +84,7 @@ impl GameText<'_> {
     }
 }
 
-/// A tag's value on one line. Quotation marks are replaced: not every reader knows how PGN escapes them.
+/// A tag's value on one line. Quotation marks are replaced, because some readers do not support escapes.
 fn tag_value(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     for c in value.chars() {
@@ -98,7 +98,7 @@ fn tag_value(value: &str) -> String {
     text
 }
 
-/// A comment cannot hold a closing brace.
+/// A comment cannot contain a closing brace.
 fn comment_text(comment: &str) -> String {
     let replaced = |c: char| match c {
         '{' => '(',
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn written_games_read_back() {
         for (fen, text) in [
             (None, "e2e4 e7e5 e1e2 d8h4"),
             (Some("4k3/8/8/8/8/8/8/4K2R b K - 3 40"), "e8d8 e1g1 d8e8"),

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     chess::{
         History, PackedMove,
-        moves::{MOST_MOVES, has_legal_move, only_move},
+        moves::{MAX_MOVES, has_legal_move, only_move},
     },
     network::{Added, Batch, EvalPosition, Evaluator, Value},
     syzygy::Tables,
@@ -31,7 +31,7 @@ pub(super) struct Replay {
     /// The legal moves of the last position, listed when they are first needed, which for many leaves is never.
     moves: Vec<PackedMove>,
     /// Room for their priors.
-    priors: [f32; MOST_MOVES],
+    priors: [f32; MAX_MOVES],
 }
 
 impl Replay {
@@ -42,7 +42,7 @@ impl Replay {
             history: history.clone(),
             played: Vec::new(),
             moves: Vec::new(),
-            priors: [0.0; MOST_MOVES],
+            priors: [0.0; MAX_MOVES],
         }
     }
 

@@ -9,7 +9,7 @@ use crate::common::{game, recorded_game, recorded_mode, shared};
 use scorn::{
     chess::{
         History,
-        moves::{MOST_MOVES, legal_moves},
+        moves::{MAX_MOVES, legal_moves},
     },
     network::{
         Added, Batch, EvalPosition, Evaluator, Value,
@@ -249,7 +249,7 @@ fn cached(config: &NetworkConfig) -> Arc<dyn Evaluator> {
 
 /// The value and the priors of the position at the end of a game, if they are in the cache.
 fn fetch(evaluator: &dyn Evaluator, game: &History) -> Option<(Value, Vec<f32>)> {
-    let (mut moves, mut priors) = (Vec::new(), [0.0; MOST_MOVES]);
+    let (mut moves, mut priors) = (Vec::new(), [0.0; MAX_MOVES]);
     let mut position = EvalPosition::new(game.plies(), &mut moves, &mut priors);
     match evaluator.add(&mut position, &mut Batch::default()) {
         Added::Fetched(value) => Some((value, position.policy().1.to_vec())),

@@ -103,9 +103,9 @@ fn convert(
     let mut games = Texts::new(input);
     while let Some(text) = games.next_text().with_context(name)? {
         let offset = text.offset;
-        let fault = text.fault.map(Err);
-        let read = fault.is_none().then(|| read_games(text.bytes));
-        for game in fault.into_iter().chain(read.into_iter().flatten()) {
+        let error = text.error.map(Err);
+        let read = error.is_none().then(|| read_games(text.bytes));
+        for game in error.into_iter().chain(read.into_iter().flatten()) {
             if args.is_enough(counts) {
                 break;
             }

@@ -12,7 +12,7 @@ use super::{
     pool::Label,
 };
 use crate::{
-    chess::{Ply, moves::MOST_MOVES},
+    chess::{Ply, moves::MAX_MOVES},
     lc0::DataType,
     network::{
         Added, Advice, Batch, EvalPosition, EvaluateError, Evaluator, Info, Value, cores,
@@ -201,7 +201,7 @@ impl Evaluator for SparseEvaluator {
         let features = ActiveFeatures::with(last, view, &attacks);
         let rows = Rows::new(last, view, &attacks);
         let (moves, priors) = position.policy();
-        let mut of_moves = [0; MOST_MOVES];
+        let mut of_moves = [0; MAX_MOVES];
         let of_moves = &mut of_moves[..moves.len()];
         for (row, m) in of_moves.iter_mut().zip(moves) {
             *row = rows.row(m.unpack(last));

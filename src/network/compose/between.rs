@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::{
-    chess::moves::MOST_MOVES,
+    chess::moves::MAX_MOVES,
     network::{Added, Batch, EvalPosition, EvaluateError, Evaluator, Info, Value, input::View},
 };
 
@@ -78,7 +78,7 @@ impl Evaluator for Between {
     }
 
     fn priors(&self, position: &mut EvalPosition<'_>, temperature: f32) {
-        let mut buffer = [0.0; MOST_MOVES];
+        let mut buffer = [0.0; MAX_MOVES];
         self.low.priors(position, temperature);
         self.high
             .priors(&mut position.with_priors(&mut buffer), temperature);

@@ -161,7 +161,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        chess::{History, moves::MOST_MOVES},
+        chess::{History, moves::MAX_MOVES},
         network::{
             Added, Advice, Batch, EvalPosition, Info, Value,
             cached::CachedEvaluator,
@@ -280,7 +280,7 @@ mod tests {
 
     /// Adds the position at the end of a game to a batch; also the priors, if they are known at once.
     fn add(evaluator: &dyn Evaluator, game: &History, batch: &mut Batch) -> (Added, Vec<f32>) {
-        let (mut moves, mut priors) = (Vec::new(), [0.0; MOST_MOVES]);
+        let (mut moves, mut priors) = (Vec::new(), [0.0; MAX_MOVES]);
         let mut position = EvalPosition::new(game.plies(), &mut moves, &mut priors);
         let added = evaluator.add(&mut position, batch);
         (added, position.policy().1.to_vec())

@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        chess::moves::{MOST_MOVES, legal_moves},
+        chess::moves::{MAX_MOVES, legal_moves},
         network::{
             Added, EvalPosition, EvaluateError, Evaluator, Info, Value,
             compose::cached::NetworkSettings, evaluator::evaluate_all, tests::game,
@@ -190,7 +190,7 @@ mod tests {
 
         // The same in batches, where positions whose checks are not marked stay as they are, and from the cache.
         let cached = with_bonus(false);
-        let (mut batch, mut listed, mut kept) = (Batch::default(), Vec::new(), [0.0; MOST_MOVES]);
+        let (mut batch, mut listed, mut kept) = (Batch::default(), Vec::new(), [0.0; MAX_MOVES]);
         batch.push(7, &moves);
         let mut position = EvalPosition::new(game.plies(), &mut listed, &mut kept);
         assert_eq!(cached.add(&mut position, &mut batch), Added::Queued(1));

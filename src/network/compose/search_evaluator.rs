@@ -17,7 +17,7 @@ use shakmaty::{Color, Position};
 
 use super::prior_transforms::{PriorContext, PriorTransform};
 use crate::{
-    chess::{PackedMove, Ply, moves::MOST_MOVES},
+    chess::{PackedMove, Ply, moves::MAX_MOVES},
     network::{
         Added, Batch, EvalPosition, EvaluateError, Evaluator, Info, Refiner, batch::SubBatch,
         evaluator::add_with_priors, input::View,
@@ -136,7 +136,7 @@ impl SearchEvaluator {
     ) -> Added {
         let queued = &mut batch.part(part::MAIN_QUEUED).batch;
         let mains = add_with_priors(&*self.main, position, queued);
-        let mut priors = [0.0; MOST_MOVES];
+        let mut priors = [0.0; MAX_MOVES];
         let opponents = opponent.moves_after(position.line()).then(|| {
             let queued = &mut batch.part(part::OPPONENT_QUEUED).batch;
             let mut position = position.with_priors(&mut priors);
@@ -238,7 +238,7 @@ impl Evaluator for SearchEvaluator {
         if let Some(opponent) = &self.opponent
             && opponent.moves_after(position.line())
         {
-            let mut priors = [0.0; MOST_MOVES];
+            let mut priors = [0.0; MAX_MOVES];
             let mut opponents = position.with_priors(&mut priors);
             opponent.network.priors(&mut opponents, temperature);
             opponent.transform(position.policy().1, &priors);
