@@ -59,7 +59,7 @@ impl TableMove {
     }
 }
 
-struct Judged {
+struct TableResult {
     rank: i32,
     distance: i32,
     result: Option<i8>,
@@ -230,40 +230,40 @@ impl Tables {
     fn moves_by(
         &self,
         history: &History,
-        judge: impl Fn(&Tables, &Chess, bool, i32) -> Option<Judged>,
+        table_result: impl Fn(&Tables, &Chess, bool, i32) -> Option<TableResult>,
     ) -> Option<Vec<TableMove>> {
         let position = history.position();
-        let judged = position.legal_moves().into_iter().map(|m| {
+        let moves = position.legal_moves().into_iter().map(|m| {
             let mut after = position.clone();
             after.play_unchecked(m);
-            let judged = judge(self, &after, m.is_zeroing(), position.halfmoves() as i32)?;
+            let found = table_result(self, &after, m.is_zeroing(), position.halfmoves() as i32)?;
             Some(TableMove {
                 m: PackedMove::pack(m),
-                rank: judged.rank,
-                distance: judged.distance,
-                result: judged.result,
+                rank: found.rank,
+                distance: found.distance,
+                result: found.result,
             })
         });
-        judged.collect()
+        moves.collect()
     }
 
-    fn by_dtz(&self, after: &Chess, is_zeroing: bool, rule50: i32) -> Option<Judged> {
+    fn by_dtz(&self, after: &Chess, is_zeroing: bool, rule50: i32) -> Option<TableResult> {
         let distance = self.checked(self.distance(after, is_zeroing))?;
         let is_sure = match is_zeroing {
             // One ply, or more than a hundred if the next fifty moves do not suffice.
             true => distance.abs() == 1,
             false => distance != 0 && distance.abs() + rule50 <= LAST_PLY as i32,
         };
-        Some(Judged {
+        Some(TableResult {
             rank: rank(distance, rule50, is_zeroing),
             distance,
             result: is_sure.then_some(distance.signum() as i8),
         })
     }
 
-    fn by_wdl(&self, after: &Chess, is_zeroing: bool, rule50: i32) -> Option<Judged> {
+    fn by_wdl(&self, after: &Chess, is_zeroing: bool, rule50: i32) -> Option<TableResult> {
         if after.is_checkmate() {
-            return Some(Judged {
+            return Some(TableResult {
                 rank: SURE,
                 distance: 1,
                 result: Some(1),
@@ -279,7 +279,7 @@ impl Tables {
         };
         // With some of the fifty moves used, a win may come too late.
         let is_sure = sign != 0 && (is_zeroing || rule50 == 0);
-        Some(Judged {
+        Some(TableResult {
             rank,
             distance: sign,
             result: is_sure.then_some(sign as i8),

@@ -23,7 +23,8 @@ pub fn annotated(review: &GameReview) -> String {
         }
     }
     tags.push(("Annotator", format!("Scorn {}", env!("CARGO_PKG_VERSION"))));
-    let glyph = |reviewed: &ReviewedMove| reviewed.judgement.map_or(0, |judged| judged.glyph());
+    let glyph =
+        |reviewed: &ReviewedMove| reviewed.judgement.map_or(0, |judgement| judgement.glyph());
     let nags: Vec<u8> = review.moves.iter().map(glyph).collect();
     let moves: Vec<_> = review
         .moves
@@ -51,10 +52,10 @@ fn comment(reviewed: &ReviewedMove, after: Option<&PositionRecord>) -> String {
         let (white, black) = turn.fold_wb((win, loss), (loss, win));
         parts.push(format!("[%wdl {white},{draw},{black}]"));
     }
-    if let Some(judged) = reviewed.judgement {
+    if let Some(judgement) = reviewed.judgement {
         let better = reviewed.best_other_line().and_then(|line| line.san.first());
         let better = better.map_or(String::new(), |san| format!(" {san} was better."));
-        parts.push(format!("{}.{better}", judged.text()));
+        parts.push(format!("{}.{better}", judgement.text()));
     }
     if let Some(moment) = reviewed.trap {
         parts.push(trap_comment(reviewed, moment));

@@ -103,7 +103,7 @@ fn game(review: &GameReview) -> Value {
 
 /// Keys are short, because there are many moves.
 fn reviewed_move(reviewed: &ReviewedMove) -> Value {
-    let judged = reviewed.judgement.map(|judged| match judged {
+    let judgement = reviewed.judgement.map(|judgement| match judgement {
         Judgement::Inaccuracy => 1,
         Judgement::Mistake => 2,
         Judgement::Blunder => 3,
@@ -120,8 +120,8 @@ fn reviewed_move(reviewed: &ReviewedMove) -> Value {
         "f": reviewed.fen_after,
         "l": lines(&reviewed.record, reviewed.turn),
     });
-    if let Some(judged) = judged {
-        value["j"] = judged.into();
+    if let Some(judgement) = judgement {
+        value["j"] = judgement.into();
     }
     if let Some(trap) = trap {
         value["t"] = trap.into();
@@ -169,8 +169,8 @@ mod tests {
         }
         assert_eq!(page.matches("</script>").count(), 4);
         assert!(page.contains("default-src 'none'"));
-        for asked in ["src=\"http", "href=\"http", "@import", "url(http"] {
-            assert!(!page.contains(asked), "{asked}");
+        for reference in ["src=\"http", "href=\"http", "@import", "url(http"] {
+            assert!(!page.contains(reference), "{reference}");
         }
         assert!(page.len() < 250_000);
     }

@@ -69,14 +69,14 @@ impl ResultFile {
         self.met += 1;
         if record.name != item.name || record.fen != item.fen() {
             bail!(
-                "the output file holds an analysis of other positions ({} instead of {}); name another file",
+                "the output file contains an analysis of other positions ({} instead of {}); use another file",
                 record.name,
                 item.name
             );
         }
         ensure!(
             record.settings == self.settings,
-            "the output file was begun with other limits or options; go on with the same ones, or name another file"
+            "the output file was written with other limits or options; use the same ones or another file"
         );
         let best = record.best.as_deref();
         let best = best.and_then(|best| setup::parse_move(item.history.position(), best).ok());

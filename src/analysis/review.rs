@@ -370,7 +370,7 @@ mod tests {
 
     #[test]
     fn a_move_is_compared_only_with_other_moves() {
-        let judged = |before: Vec<LineRecord>| {
+        let judge_first = |before: Vec<LineRecord>| {
             let mut reply = line("e7e5", [1000, 0, 0], [1000, 0, 0]);
             reply.mate = Some(2);
             let mut review = review(vec![before, vec![reply]]);
@@ -380,12 +380,12 @@ mod tests {
         };
         let hoped = || line("e2e4", [400, 300, 300], [400, 300, 300]);
         // The only legal move, and one of two that both lose.
-        assert_eq!(judged(vec![hoped()]), (None, None));
+        assert_eq!(judge_first(vec![hoped()]), (None, None));
         let lost = line("d2d4", [0, 20, 980], [0, 20, 980]);
-        assert_eq!(judged(vec![hoped(), lost]).0, None);
+        assert_eq!(judge_first(vec![hoped(), lost]).0, None);
         let worse = line("d2d4", [300, 300, 400], [300, 300, 400]);
         let expected = (Some(Judgement::Blunder), Some("d2d4".to_owned()));
-        assert_eq!(judged(vec![hoped(), worse]), expected);
+        assert_eq!(judge_first(vec![hoped(), worse]), expected);
     }
 
     #[test]
@@ -455,9 +455,9 @@ mod tests {
                 None
             ]
         );
-        let judged: Vec<_> = moves.iter().map(|reviewed| reviewed.judgement).collect();
+        let judge_first: Vec<_> = moves.iter().map(|reviewed| reviewed.judgement).collect();
         let blunder = Some(Judgement::Blunder);
-        assert_eq!(judged, [None, blunder, None, blunder]);
+        assert_eq!(judge_first, [None, blunder, None, blunder]);
         assert!((moves[1].loss.unwrap() - 0.6).abs() < 1e-5);
         assert!((moves[3].loss.unwrap() - 0.8).abs() < 1e-5);
         assert_eq!(moves[0].san, "e4");

@@ -427,13 +427,13 @@ mod tests {
         clock.press(17 * second);
         assert_eq!(clock.left, second);
         let other = PlayerClock::new(Limit::Nodes(5));
-        let asked = go(&[clock, other], 0);
+        let command = go(&[clock, other], 0);
         let expected = GoLimits::Clock {
             left: [second; 2],
             increment: [second; 2],
             moves: Some(1),
         };
-        assert_eq!(asked, expected);
+        assert_eq!(command, expected);
         assert_eq!(go(&[clock, other], 1), GoLimits::Nodes(5));
     }
 

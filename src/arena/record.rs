@@ -169,7 +169,7 @@ fn check_settings(path: &Path, is_begun: bool, settings: &MatchSettings) -> Resu
         return Ok(());
     }
     let text = files::read_text(&beside).with_context(|| {
-        format!("{name} holds games, but nothing tells of which match: name another file")
+        format!("{name} contains games without the settings of their match: use another file")
     })?;
     let earlier: Option<MatchSettings> = serde_json::from_str(&text).ok();
     let earlier = earlier.filter(|earlier| earlier.contains_key("first"));
@@ -189,7 +189,7 @@ fn check_settings(path: &Path, is_begun: bool, settings: &MatchSettings) -> Resu
     // Without a game nothing can be mixed up.
     ensure!(
         different.is_empty() || !is_begun,
-        "{name} is of another match ({} differs): go on as it was begun, or name another file",
+        "{name} belongs to another match ({} differs): use its settings or another file",
         different.join(", ")
     );
     Ok(())
@@ -236,7 +236,7 @@ fn count(game: &Game, openings: &[Opening], tally: &mut Tally) -> Result<()> {
         ensure!(is_same, "round {} has another opening", round.text());
     } else {
         bail!(
-            "round {} is beyond the pairs that are asked for",
+            "round {} is beyond the requested number of pairs",
             round.text()
         );
     }

@@ -60,11 +60,11 @@ mod tests {
             (positive, "1e-3 5", "0 -1 nan inf x", "above 0"),
             (at_least_0, "0 5", "-1e-3 nan inf", "from 0 on"),
         ];
-        for (parser, good, bad, told) in table {
+        for (parser, good, bad, expected) in table {
             assert!(good.split(' ').all(|text| parser(text).is_ok()), "{good}");
             for text in bad.split(' ') {
                 let error = parser(text).unwrap_err();
-                assert!(error.contains(told) && error.contains(text), "{error}");
+                assert!(error.contains(expected) && error.contains(text), "{error}");
             }
         }
     }

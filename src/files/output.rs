@@ -329,9 +329,9 @@ mod tests {
         first.write_all(b"first").unwrap();
         second.write_all(b"second").unwrap();
         first.finish().unwrap();
-        let told = error(second.finish());
+        let message = error(second.finish());
         assert_eq!(fs::read(&path).unwrap(), b"first");
-        let kept = told
+        let kept = message
             .split_once("it is in ")
             .unwrap()
             .1
@@ -346,11 +346,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         let first = open_to_continue(&path, &[]).unwrap();
-        for told in [
+        for message in [
             error(open_to_continue(&path, &[])),
             error(NewFile::create(&path, true, &[])),
         ] {
-            assert!(told.contains("another program is writing"), "{told}");
+            assert!(message.contains("another program is writing"), "{message}");
         }
         drop(first);
         open_to_continue(&path, &[]).unwrap();

@@ -18,7 +18,7 @@ pub enum OddsError {
     )]
     Word(String),
     /// More pieces of a kind than there are.
-    #[error("odds '{0}': there are not so many of these pieces")]
+    #[error("odds '{0}': the start position has fewer of these pieces")]
     TooMany(String),
     /// The FEN is invalid.
     #[error(transparent)]

@@ -95,12 +95,12 @@ struct ScoredLine {
 impl ScoredLine {
     /// What a line says, if there is a score in it.
     fn of(line: &str) -> Option<ScoredLine> {
-        let said = InfoLine::parse(line)?;
+        let info = InfoLine::parse(line)?;
         Some(ScoredLine {
-            rank: said.rank,
-            score: record_score(said.score?),
-            is_bound: said.is_bound,
-            m: said.first.unwrap_or_default(),
+            rank: info.rank,
+            score: record_score(info.score?),
+            is_bound: info.is_bound,
+            m: info.first.unwrap_or_default(),
         })
     }
 }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn scores_are_as_records_hold_them() {
-        for (said, held) in [
+        for (info, held) in [
             (EngineScore::Centipawns(51), 51),
             (EngineScore::Centipawns(i32::MIN), -20_000),
             (EngineScore::Mate(2), MATE - 3),
@@ -186,7 +186,7 @@ mod tests {
             (EngineScore::Mate(i32::MAX), MATE - 1000),
             (EngineScore::Mate(i32::MIN), 1000 - MATE),
         ] {
-            assert_eq!(record_score(said), held, "{said:?}");
+            assert_eq!(record_score(info), held, "{info:?}");
         }
     }
 

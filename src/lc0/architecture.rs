@@ -329,18 +329,18 @@ fn choose<S>(
     sources: Vec<S>,
     name_of: impl Fn(&S) -> &str,
     kind: &'static str,
-    wanted: Option<&str>,
+    requested: Option<&str>,
 ) -> Result<S, NetError> {
     let available = sources.iter().map(&name_of).collect::<Vec<_>>().join(", ");
-    let wanted = match wanted {
+    let requested = match requested {
         // lc0's message and option have different names for this head.
         Some("optimistic_st") => Some("optimistic"),
         other => other,
     };
     let found = sources
         .into_iter()
-        .find(|source| wanted.is_none_or(|name| name_of(source) == name));
-    found.ok_or_else(|| match wanted {
+        .find(|source| requested.is_none_or(|name| name_of(source) == name));
+    found.ok_or_else(|| match requested {
         Some(name) if !available.is_empty() => NetError::NoSuchHead {
             kind,
             name: name.to_owned(),

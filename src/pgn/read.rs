@@ -234,7 +234,7 @@ impl Visitor for GameVisitor {
 
 /// The start position of the tags `FEN` and `Variant`.
 fn start_of(tags: &[(String, String)]) -> Result<Chess, String> {
-    let tag = |wanted: &str| tags.iter().find(|(name, _)| name == wanted);
+    let tag = |requested: &str| tags.iter().find(|(name, _)| name == requested);
     let variant = tag("Variant").map_or("", |(_, value)| value);
     let mode = castling_of_variant(variant.as_bytes())
         .ok_or_else(|| format!("{variant} is another game than chess"))?;

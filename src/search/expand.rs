@@ -167,8 +167,8 @@ impl ExpandContext<'_> {
                 Added::Fetched(value) => (value, replay.write_edges(writer)?),
                 Added::Computed(value) => (value, self.first_edges(replay, steps.len(), writer)?),
             };
-            let judged = (value, is_safe);
-            let leaf = Leaf::judged(judged, edges, steps.len(), contempt.as_ref());
+            let evaluated = (value, is_safe);
+            let leaf = Leaf::evaluated(evaluated, edges, steps.len(), contempt.as_ref());
             visit.state = VisitState::Ready(leaf);
         }
         Ok(())

@@ -102,7 +102,7 @@ impl SearchState {
         }
         let mut rng = job.rng(stream::NOISE);
         let mut choose =
-            |wanted: &[PackedMove]| RootMoves::new(&self.tree, wanted, &job.options, &mut rng);
+            |allowed: &[PackedMove]| RootMoves::new(&self.tree, allowed, &job.options, &mut rng);
         let table_moves = job.table_moves();
         let mut chosen = choose(&job.allowed_root_moves(&table_moves));
         if chosen.len() == 0 {
@@ -256,8 +256,8 @@ impl SearchState {
         use crate::options::SearchOptions;
 
         let root = self.tree.edges(self.root());
-        let wanted: Vec<PackedMove> = edges.iter().map(|&edge| root.at(edge).m()).collect();
+        let allowed: Vec<PackedMove> = edges.iter().map(|&edge| root.at(edge).m()).collect();
         let mut rng = rand::rngs::Xoshiro256PlusPlus::seed_from_u64(1);
-        self.root_moves = RootMoves::new(&self.tree, &wanted, &SearchOptions::default(), &mut rng);
+        self.root_moves = RootMoves::new(&self.tree, &allowed, &SearchOptions::default(), &mut rng);
     }
 }

@@ -53,7 +53,7 @@ fn at_least_drawn(value: Value) -> Value {
 impl Leaf {
     /// A leaf `depth` plies below the root with the network's evaluation: the one place where the network's output
     /// becomes a value. If `is_safe`, the side to move has at least a draw.
-    pub fn judged(
+    pub fn evaluated(
         (answer, is_safe): (Value, bool),
         edges: EdgeRange,
         depth: usize,
@@ -184,8 +184,9 @@ impl Visits {
             if let VisitState::Queued(index, is_safe) = visit.state {
                 let (moves, policy) = (batch.moves(index), batch.policy(index));
                 let edges = self.writer.write_moves(moves, policy)?;
-                let judged = (batch.value(index), is_safe);
-                let leaf = Leaf::judged(judged, edges, visit.steps.len(), self.contempt.as_ref());
+                let evaluated = (batch.value(index), is_safe);
+                let leaf =
+                    Leaf::evaluated(evaluated, edges, visit.steps.len(), self.contempt.as_ref());
                 visit.state = VisitState::Ready(leaf);
                 self.evaluations += 1;
             }

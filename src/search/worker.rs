@@ -79,7 +79,7 @@ impl Worker {
         if self.first == 0 {
             self.size = params.minibatch(n);
         }
-        let wanted = BatchLimits {
+        let limits = BatchLimits {
             leaves: self.size.saturating_sub(self.waiting),
             collisions: params.collisions(n, self.size),
             out_of_order: params.max_out_of_order(self.size),
@@ -89,7 +89,7 @@ impl Worker {
             params,
             rng: &mut self.rng,
         };
-        let mut selected = self.descent.select(selection, &mut self.visits, wanted);
+        let mut selected = self.descent.select(selection, &mut self.visits, limits);
         if selected.is_ok() {
             let leaves = self.visits.waiting();
             let writer = &mut self.visits.writer;

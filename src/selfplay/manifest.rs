@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn batch_dependent_rounding_is_detected() {
-        let asked = |from| {
+        let check = |from| {
             let evaluator = Rounding {
                 from,
                 largest: AtomicUsize::new(0),
@@ -245,9 +245,9 @@ mod tests {
             (is_invariant, evaluator.largest.into_inner())
         };
         for from in [2, 3, 6, 9, 20] {
-            assert!(!asked(from).0, "from {from} on");
+            assert!(!check(from).0, "from {from} on");
         }
-        assert_eq!(asked(usize::MAX), (true, 21));
+        assert_eq!(check(usize::MAX), (true, 21));
         let config = NetworkConfig {
             backend: "sparse".into(),
             ..NetworkConfig::from(&Options::default())

@@ -2,7 +2,7 @@
 //! their numbers; every file appears complete or not at all.
 //!
 //! ```text
-//! manifest.json             what the run was begun with; a run goes on with the same only
+//! manifest.json             the settings of the run; it is resumed only with the same ones
 //! games-00001.pgn           games of one part
 //! positions-00001.vis       their training positions (see [`records`](super::records)), if there are any
 //! lc0/game_000000042.gz     a game's training chunk in lc0's format
@@ -251,7 +251,7 @@ impl Store {
         let lock = lock(folder)?;
         let path = folder.join("manifest.json");
         match read(&path, MAX_JSON_BYTES)? {
-            Some(_) if !resume => bail!("{name} holds a run already: --resume goes on with it"),
+            Some(_) if !resume => bail!("{name} contains a run already: --resume continues it"),
             Some(text) => check_manifest(&path, &text, manifest)?,
             None => {
                 check_is_empty(folder)?;
@@ -543,7 +543,7 @@ fn check_manifest(path: &Path, text: &[u8], manifest: &Map<String, Value>) -> Re
     different.dedup();
     ensure!(
         different.is_empty(),
-        "{name} is of another run ({} differs): go on as it was begun, or name another folder",
+        "{name} belongs to another run ({} differs): use its settings or another folder",
         different.join(", ")
     );
     Ok(())

@@ -72,7 +72,7 @@ impl Style<'_> {
             true => ["careless", "slip"],
             false => ["practical", "trap"],
         };
-        let told = |value: Value| {
+        let format_value = |value: Value| {
             let [win, draw, loss] = wdl::per_mille(value);
             format!(
                 "{} wdl {win} {draw} {loss}",
@@ -82,8 +82,8 @@ impl Style<'_> {
         Some(format!(
             "info string {} {practical} {} objective {} {trap} {:.3} next {:.3}",
             self.moves(line.pv.get(..1)?),
-            told(line.value),
-            told(objective.value),
+            format_value(line.value),
+            format_value(objective.value),
             positive_zero(line.value.wl - objective.value.wl),
             objective.trap_mass,
         ))
@@ -486,19 +486,19 @@ mod tests {
     fn ponder_reports_start_after_the_reply() {
         let position = Chess::default();
         let reply = setup::parse_move(&position, "e2e4").unwrap();
-        let told = |score| {
+        let lines_after_reply = |score| {
             let lines = vec![
                 line(&position, Score::Open, VALUE, "d2d4 d7d5"),
                 line(&position, score, VALUE, "e2e4 e7e5 g1f3"),
             ];
             report(lines).after_reply(reply).unwrap().lines
         };
-        let lines = told(Score::Open);
+        let lines = lines_after_reply(Score::Open);
         assert_eq!((lines.len(), lines[0].pv.len()), (1, 2));
         assert_eq!(lines[0].value.wl, -0.4);
         // The opponent mates in 3, one of which is the reply; or is mated in 3 after it.
-        assert_eq!(told(Score::Mate(3))[0].score, Score::Mate(-2));
-        assert_eq!(told(Score::Mate(-3))[0].score, Score::Mate(3));
+        assert_eq!(lines_after_reply(Score::Mate(3))[0].score, Score::Mate(-2));
+        assert_eq!(lines_after_reply(Score::Mate(-3))[0].score, Score::Mate(3));
         let other = setup::parse_move(&position, "a2a3").unwrap();
         assert!(report(lines).after_reply(other).is_none());
     }

@@ -69,12 +69,12 @@ pub struct LastInfo {
 impl LastInfo {
     /// Updates the report from a line of the engine.
     pub(super) fn on_line(&mut self, line: &str) {
-        let Some(said) = InfoLine::parse(line).filter(|said| said.rank == 1) else {
+        let Some(info) = InfoLine::parse(line).filter(|info| info.rank == 1) else {
             return;
         };
-        self.depth = said.depth.or(self.depth);
-        self.nodes = said.nodes.or(self.nodes);
-        self.score = said.score.filter(|_| !said.is_bound).or(self.score);
+        self.depth = info.depth.or(self.depth);
+        self.nodes = info.nodes.or(self.nodes);
+        self.score = info.score.filter(|_| !info.is_bound).or(self.score);
     }
 }
 

@@ -260,7 +260,7 @@ fn an_interrupted_analysis_is_resumed() {
     for other in [&["--nodes", "200"][..], &["--nodes", "100", "--cpuct", "3"]] {
         let output = analyse_with(&part, other);
         assert_eq!(output.status.code(), Some(1));
-        assert!(text(&output.stderr).contains("begun with other limits or options"));
+        assert!(text(&output.stderr).contains("written with other limits or options"));
     }
     let faster = analyse_with(&part, &["--nodes", "100", "--threads", "2"]);
     assert!(faster.status.success());

@@ -459,7 +459,7 @@ fn unusable_files_and_arguments_leave_no_file() {
         ("--book", "empty.pgn", "no position"),
         ("--book", "missing.epd", "missing.epd"),
         ("--syzygy", "missing", "missing"),
-        ("--pgn", "other.pgn", "nothing tells of which match"),
+        ("--pgn", "other.pgn", "without the settings of their match"),
         ("--pgn", "a.pgn.gz", "cannot be compressed"),
         ("--html", "no/such.html", "no/such.html"),
     ] {

@@ -214,7 +214,7 @@ fn check_tensor(tensor: &TensorBounds, name: &str) -> Result<(), NetError> {
     let held = values_held(tensor, size);
     if held != size {
         let text = format!("{} and holds {held} values", shape());
-        return Err(wrong(text, "as many as its shape says"));
+        return Err(wrong(text, "as many values as its shape has"));
     }
     Ok(())
 }

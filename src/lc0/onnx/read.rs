@@ -46,8 +46,8 @@ pub fn read_onnx_as(bytes: &[u8], encoding: Option<OnnxEncoding>) -> Result<Onnx
         None => InputFormat::Classical112,
         Some(name) => input_format(&name)?,
     };
-    let told = metadata(metadata_key::ENCODING);
-    let encoding = encoding.unwrap_or(match told.as_deref() {
+    let metadata_entry = metadata(metadata_key::ENCODING);
+    let encoding = encoding.unwrap_or(match metadata_entry.as_deref() {
         Some(OnnxEncoding::ALPHAZERO) => OnnxEncoding::AlphaZero,
         _ => OnnxEncoding::Lc0,
     });
@@ -77,7 +77,7 @@ pub(crate) fn embedded_model(net: &Net, options: &ConvertOptions) -> Result<Onnx
     if let Some((option, _)) = set.into_iter().find(|&(_, set)| set) {
         return Err(NetError::Unsupported {
             field: "the conversion of an embedded ONNX model".to_owned(),
-            found: format!("asked for another {option}"),
+            found: format!("requested with another {option}"),
             expected: "none of its own options: the model is passed through as it is".to_owned(),
         });
     }
@@ -91,9 +91,10 @@ pub(crate) fn embedded_model(net: &Net, options: &ConvertOptions) -> Result<Onnx
         mlh: embedded.output_mlh.clone(),
     };
     let mut found = find_tensors(&model, names, OnnxEncoding::Lc0, net.format().input)?;
-    let told = metadata_of(&model);
+    let metadata_entry = metadata_of(&model);
     let agrees = |entry: &(&str, String)| {
-        told.iter()
+        metadata_entry
+            .iter()
             .any(|(key, value)| (key.as_str(), value) == (entry.0, &entry.1))
     };
     let silent = !found.tensor_metadata().iter().all(agrees);
@@ -302,15 +303,17 @@ fn finish(
     found.bytes = match changed {
         false => original.to_vec(),
         true => {
-            let told = found.tensor_metadata();
+            let metadata_entry = found.tensor_metadata();
             model
                 .metadata_props
-                .retain(|entry| told.iter().all(|(key, _)| *key != entry.key()));
+                .retain(|entry| metadata_entry.iter().all(|(key, _)| *key != entry.key()));
             let entry = |(key, value): (&str, String)| StringStringEntry {
                 key: Some(key.to_owned()),
                 value: Some(value),
             };
-            model.metadata_props.extend(told.into_iter().map(entry));
+            model
+                .metadata_props
+                .extend(metadata_entry.into_iter().map(entry));
             model.encode_to_vec()
         }
     };

@@ -63,7 +63,7 @@ pub fn calibration_model(
     if net.format().structure == Structure::Onnx {
         return Err(NetError::Unsupported {
             field: "calibration".to_owned(),
-            found: "asked for an embedded ONNX model".to_owned(),
+            found: "requested for an embedded ONNX model".to_owned(),
             expected: "networks with layers of their own".to_owned(),
         });
     }

@@ -32,7 +32,7 @@ fn a_folder_belongs_to_one_run() {
         assert_eq!(files(&out), before);
     };
     let same = ["--games", "2", "--nodes", "10", "--longest", "20"];
-    refused(&same, "--resume goes on");
+    refused(&same, "--resume continues it");
     let other = [
         "--games",
         "2",
@@ -42,7 +42,7 @@ fn a_folder_belongs_to_one_run() {
         "20",
         "--resume",
     ];
-    refused(&other, "is of another run (a, b differs)");
+    refused(&other, "belongs to another run (a, b differs)");
     // Another process that has the folder.
     let lock = fs::File::options()
         .write(true)
