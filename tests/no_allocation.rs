@@ -1,6 +1,6 @@
-//! Nothing is allocated per batch: buffers grow until they are large enough and are used again and again.
+//! Nothing is allocated per batch: buffers grow until they are large enough and are reused.
 //!
-//! All allocations of the process are counted, so everything is measured in one test, one thing after the other.
+//! All allocations of the process are counted, so everything is measured in one test, one after the other.
 
 mod common;
 
@@ -28,7 +28,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// How often something allocates.
+/// Counts allocations.
 fn allocations(work: impl FnOnce()) -> usize {
     let region = Region::new(ALLOCATOR);
     work();
@@ -40,7 +40,7 @@ fn allocations(work: impl FnOnce()) -> usize {
 struct Positions(Vec<(History, Vec<PackedMove>)>);
 
 impl Positions {
-    /// Those of a game with arbitrary moves.
+    /// The positions of a game with arbitrary moves.
     fn new(count: usize) -> Positions {
         let mut game = History::default();
         let mut positions = Vec::new();
@@ -53,7 +53,7 @@ impl Positions {
         Positions(positions)
     }
 
-    /// Adds so many positions to the batch.
+    /// Adds this many positions to the batch.
     fn add(&mut self, evaluator: &dyn Evaluator, count: usize, batch: &mut Batch) {
         for (game, moves) in &mut self.0[..count] {
             let mut priors = [0.0; MAX_MOVES];
@@ -123,7 +123,8 @@ fn counts(evaluator: &dyn Evaluator) -> Vec<Counts> {
 fn two_networks(of: impl Fn() -> Arc<dyn Evaluator>) -> Arc<dyn Evaluator> {
     let mut options = Options::default();
     options.set("OpponentWeights", "some network").unwrap();
-    // So many that there is no processor left to run both networks at once: that takes a thread for each batch.
+    // Enough to keep every processor busy, so that the two networks do not run at once, which takes a thread for each
+    // batch.
     options.set("Threads", "128").unwrap();
     let networks = Networks {
         opponent: Some(of()),
@@ -143,7 +144,7 @@ struct Mark {
     moves: usize,
 }
 
-/// Marks each batch of a search, and stops it in the end.
+/// Marks each batch of a search, and stops it at the end.
 struct Watched {
     inner: Arc<dyn Evaluator>,
     region: Region<'static, System>,
@@ -154,7 +155,7 @@ struct Watched {
 /// Batches at the beginning, while buffers still grow.
 const FIRST_BATCHES: usize = 200;
 
-/// Batches that are marked, with those.
+/// Number of marked batches, including those.
 const BATCHES: usize = 700;
 
 impl Evaluator for Watched {
@@ -183,7 +184,7 @@ impl Evaluator for Watched {
     }
 }
 
-/// Time stands still: then there are no reports, which allocate.
+/// A stopped clock: then there are no reports, which allocate.
 struct Still;
 
 impl Clock for Still {
@@ -219,11 +220,11 @@ fn search_marks(inner: Arc<dyn Evaluator>) -> Vec<Mark> {
 /// Edges that the tree allocates at once.
 const SEGMENT: usize = 1 << 14;
 
-/// How often the tree's other parts (nodes, lists of free blocks, the list of segments) may grow meanwhile: each time they
-/// get much larger.
+/// How often the tree's other parts (nodes, lists of free blocks, the list of segments) may grow meanwhile: each time
+/// by a large factor.
 const GROWTH: usize = 24;
 
-/// Nothing but the tree grows while a search goes on.
+/// Only the tree grows during a search.
 fn assert_only_the_tree_grows(inner: Arc<dyn Evaluator>) {
     let marks = search_marks(inner);
     let (first, last) = (marks[FIRST_BATCHES], marks[BATCHES - 1]);
@@ -244,7 +245,7 @@ fn nothing_is_allocated_per_batch() {
             assert_eq!(counts(&*evaluator), [NONE; 4], "{backend_options}");
         }
     }
-    // rten allocates a few times for each of the network's layers, whatever the size of the batch is. We do not.
+    // rten allocates a few times per layer of the network, independent of the batch size. Scorn does not.
     let rten = counts(&*network("rten", "").unwrap());
     assert!(rten.iter().all(|counts| counts.queueing == 0), "{rten:?}");
     let evaluating = rten[1..].iter().map(|counts| counts.evaluating);

@@ -1,4 +1,4 @@
-//! `scorn convert` and `scorn describe` as the library offers them.
+//! `scorn convert` and `scorn describe` through the library.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use scorn::{
 
 use crate::synth::{self, Spec};
 
-/// Is never asked: only int8 needs the ranges of values.
+/// Never called: only int8 needs calibration.
 fn unused(_: &OnnxModel, _: &[String]) -> anyhow::Result<Calibration> {
     bail!("nothing to calibrate with")
 }

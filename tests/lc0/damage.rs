@@ -1,4 +1,4 @@
-//! Damaged and unsuitable files: an error that names the place, never a panic.
+//! Damaged and unsuitable files cause an error that names the place, never a panic.
 
 use std::{fs, time::Instant};
 
@@ -43,7 +43,7 @@ fn small_networks() -> Vec<Vec<u8>> {
     vec![synth::file(&conv), synth::file(&attention)]
 }
 
-/// Parses and converts, whatever comes of it.
+/// Parses and converts, ignoring the result.
 fn exercise(bytes: &[u8]) -> bool {
     match Net::parse(bytes) {
         Err(error) => {
@@ -67,7 +67,7 @@ fn mutated_networks_never_panic() {
     let (mut converted, mut tried) = (0, 0);
     for file in small_networks() {
         assert!(exercise(&file));
-        // Field numbers and lengths lie at the beginnings of messages: find the bytes that are not weights.
+        // Field numbers and lengths are at the beginnings of messages: find the bytes that are not weights.
         let structure: Vec<usize> = (0..file.len())
             .filter(|&i| {
                 i < 200
@@ -346,12 +346,12 @@ fn half_precision_inputs_and_outputs_are_widened() {
     let outputs = crate::run::run(&model, &[planes]);
     assert_eq!(outputs.wdl.unwrap()[0], [0.0, 1.0, 2.0]);
     assert_eq!(outputs.policy[0][49], 49.0);
-    // What was changed is in the metadata: the model can be written to a file and read again.
+    // The changes are in the metadata: the model can be written to a file and read again.
     let again = read_onnx(&model.bytes).unwrap();
     assert_eq!((again.input, again.bytes), (model.input, model.bytes));
 }
 
-/// A model, and the network that it is embedded in.
+/// A model, and the network in which it is embedded.
 fn embedded() -> (OnnxModel, proto::ProtoNet) {
     let inner = Net::parse(&small_networks()[0]).unwrap();
     let inner = to_onnx(&inner, &ConvertOptions::default()).unwrap();
@@ -377,14 +377,14 @@ fn embedded() -> (OnnxModel, proto::ProtoNet) {
     (inner, outer)
 }
 
-/// An embedded model passes through with the names the file gives.
+/// An embedded model passes through with the names from the file.
 #[test]
 fn embedded_onnx_passes_through() {
     let (inner, mut outer) = embedded();
     let net = Net::parse(&outer.encode_to_vec()).unwrap();
     let model = to_onnx(&net, &ConvertOptions::default()).unwrap();
     assert_eq!(model.input_format.number(), 3);
-    // Its metadata now says so, and nothing else has changed.
+    // Its metadata contains that now, and nothing else has changed.
     assert_eq!(read_onnx(&model.bytes).unwrap().input_format.number(), 3);
     let length = model.bytes.len() as i64 - inner.bytes.len() as i64;
     assert!(length.abs() < 40, "{length}");
@@ -401,7 +401,8 @@ fn embedded_onnx_passes_through() {
     );
 }
 
-/// What would overflow a backend's stack or memory is refused before a backend sees it, wherever the model comes from.
+/// Models that would overflow a backend's stack or memory are refused before a backend loads them, wherever they come
+/// from.
 #[test]
 fn models_that_are_too_deep_or_too_large_are_refused_by_name() {
     let (model, outer) = embedded();
@@ -442,7 +443,7 @@ fn models_that_are_too_deep_or_too_large_are_refused_by_name() {
     }
 }
 
-/// Backends ask for their own precision; such a network has its own, and its own heads.
+/// Backends request their own precision; such a network has its own, and its own heads.
 #[test]
 fn an_embedded_model_keeps_its_precision_and_its_heads() {
     let (_, outer) = embedded();

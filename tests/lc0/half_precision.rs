@@ -2,7 +2,7 @@
 //! result rounded to 16 bits (infinite beyond 65504) before the next one sees it, as a GPU stores it. Sums within an operator
 //! have 32 bits, which is what ONNX defines for layer normalisation and what tensor cores do.
 //!
-//! The networks are scaled such that they compute the same with far larger numbers on the way.
+//! The networks are scaled so that they compute the same output with far larger intermediate numbers.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -19,7 +19,8 @@ use crate::{
     synthetic::positions,
 };
 
-/// A model's outputs where every result on the way is rounded to 16 bits, and the largest magnitude among these results.
+/// A model's outputs if every intermediate result is rounded to 16 bits, and the largest magnitude among these
+/// results.
 struct Rounded {
     policy: Vec<f32>,
     wdl: Vec<f32>,
@@ -103,7 +104,7 @@ fn probabilities(logits: &[f32]) -> Vec<f32> {
     logits.chunks_exact(1858).flat_map(row).collect()
 }
 
-/// How far 16 bits are from 32 (policy and W/D/L, as probabilities), and the largest number on the way.
+/// Differences between 16 and 32 bits (policy and W/D/L, as probabilities), and the largest intermediate number.
 fn error_of_rounding(network: &proto::ProtoNet) -> (f32, f32) {
     let positions = positions(4);
     let full = run(&convert(network, DataType::Float32), &positions);
@@ -142,7 +143,7 @@ fn transformer(ffn_activation: i32) -> Spec {
     }
 }
 
-/// A transformer whose numbers before the squared ReLU are `factor` times as large, and what it says is the same.
+/// A transformer with `factor` times as large numbers before the squared ReLU and the same output.
 fn loud_squares(factor: f32) -> proto::ProtoNet {
     let mut network = synth::network(&transformer(RELU_2));
     for encoder in &mut network.weights.as_mut().unwrap().encoder {
@@ -166,7 +167,8 @@ fn squares_of_large_numbers_are_correct_while_they_fit() {
     }
 }
 
-/// Cut off at 255, for the square of 256 is infinite, and one infinite number makes all of a layer normalisation NaN.
+/// Clipped at 255, because the square of 256 is infinite, and one infinite number makes a whole layer normalisation
+/// NaN.
 #[test]
 fn squares_that_do_not_fit_stay_finite() {
     let network = loud_squares(600.0);
@@ -179,7 +181,7 @@ fn squares_that_do_not_fit_stay_finite() {
     assert_eq!(rounded.largest, f32::INFINITY);
 }
 
-/// That a model whose squares are too large for 16 bits stays finite there all the same.
+/// Checks that a model whose squares are too large for 16 bits still stays finite.
 fn assert_squares_fit(model: &OnnxModel) {
     let rounded = run_rounded(model, &positions(4));
     assert_eq!(rounded.largest, 65024.0); // 255 x 255 in 11 bits of mantissa.
@@ -209,9 +211,9 @@ fn a_32_bit_model_is_limited_only_for_16_bit_runtimes() {
     assert_eq!(rounded.largest, f32::INFINITY);
 }
 
-/// The model with the largest finite number in place of the limit of what is squared.
+/// The model with the largest finite number as the limit of squared values.
 fn without_limit(model: &OnnxModel, limit: [u8; 2]) -> OnnxModel {
-    // In the file a constant's numbers stand beside its name; nodes mention the name too.
+    // In the file a constant's numbers follow its name; nodes contain the name too.
     let name = b"/relu2/most";
     let mut bytes = model.bytes.to_vec();
     let mentions = bytes.windows(name.len()).enumerate();
@@ -235,13 +237,14 @@ fn without_limit(model: &OnnxModel, limit: [u8; 2]) -> OnnxModel {
     }
 }
 
-/// A layer normalisation takes away how large its input is, so the sums of squares within it may pass 65504, and do here.
+/// A layer normalisation removes the scale of its input, so the sums of squares within it may exceed 65504, and do
+/// here.
 #[test]
 fn layer_normalisation_sums_in_32_bits() {
     for factor in [1.0, 500.0] {
         let mut network = synth::network(&transformer(0));
         let weights = network.weights.as_mut().unwrap();
-        // What an encoder adds its attention to, and what it adds: the sum is normalised.
+        // The residual sum of an encoder, which is normalised.
         scale([&mut weights.ip_emb_w, &mut weights.ip_emb_b], factor);
         let attention = weights.encoder[0].mha.as_mut().unwrap();
         scale([&mut attention.q_w, &mut attention.k_w], 1.0 / factor);
@@ -252,7 +255,7 @@ fn layer_normalisation_sums_in_32_bits() {
     }
 }
 
-/// Convolutions and ReLU: what goes through the tower may be large.
+/// Convolutions and ReLU: the numbers in the tower may be large.
 #[test]
 fn large_activations_of_convolutions_are_correct_while_they_fit() {
     for factor in [1.0, 100.0, 2000.0] {

@@ -1,5 +1,5 @@
-//! A plain evaluation of a network, step by step as lc0's formulas have it, with nothing folded or rearranged: what the
-//! converter's models are compared with where there are no recorded outputs of lc0.
+//! A plain evaluation of a network, step by step by lc0's formulas, with nothing folded or rearranged: the reference
+//! for converted models where there are no recorded outputs of lc0.
 
 use scorn::lc0::{
     policy_list::{Promotion, is_reachable, policy_list},
@@ -8,7 +8,7 @@ use scorn::lc0::{
 
 use crate::synth::decode;
 
-/// What a network says about one position.
+/// The output of a network for one position.
 pub struct Outputs {
     pub policy: Vec<f32>,
     /// Three probabilities or one value.

@@ -1,5 +1,5 @@
-//! As much of ONNX's format as the tests look into, written independently of the library. Other fields are left out when a file
-//! is read; a message appended to a file is merged with it, as Protocol Buffers define.
+//! The part of ONNX's format that the tests need, written independently of the library. Other fields are lost when a
+//! file is read; a message appended to a file is merged with it, as Protocol Buffers define.
 
 use prost::Message;
 

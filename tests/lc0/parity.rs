@@ -1,4 +1,4 @@
-//! Converted networks against lc0's own outputs, for the positions whose input planes are recorded too.
+//! Converted networks compared with lc0's own outputs, for positions with recorded input planes.
 
 use std::{collections::HashMap, fs, path::Path};
 
@@ -51,7 +51,7 @@ struct Worst {
     m: f64,
 }
 
-/// How far the converted network is from lc0's outputs; nothing if the files are not there.
+/// The differences of the converted network from lc0's outputs; `None` if the files are missing.
 fn differences(
     net: &str,
     reference: &str,

@@ -17,7 +17,7 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Win/draw/loss or the value, whichever there is.
+    /// Win/draw/loss or the value, whichever exists.
     pub fn any_value(&self) -> &Vec<Vec<f32>> {
         self.wdl.as_ref().or(self.value.as_ref()).unwrap()
     }

@@ -28,7 +28,7 @@ const CANONICAL: [InputFormat; 5] = [
     InputFormat::CanonicalV2Armageddon,
 ];
 
-/// Positions with moves that lead to what is evaluated. Rule 50 counts in some of them before the first move.
+/// Positions with the moves that lead to them. Rule 50 counts in some of them before the first move.
 const GAMES: [(&str, &str); 6] = [
     ("8/8/1k6/8/4Q3/1K6/8/7r w - - 10 70", ""),
     ("7k/8/8/3n4/8/3B4/1K6/8 w - - 0 1", "d3e4 d5f6 e4g2"),
@@ -57,7 +57,7 @@ fn turned(square: Square, symmetry: u8) -> Square {
     }
 }
 
-/// The game as it looks from another side.
+/// The game as seen from another side.
 fn game(fen: &str, moves: &str, symmetry: u8) -> History {
     let fen: Fen = fen.parse().unwrap();
     let mut setup = fen.into_setup();
@@ -82,11 +82,11 @@ fn game(fen: &str, moves: &str, symmetry: u8) -> History {
     game
 }
 
-/// What was said about a position: its value, and its moves, named as they are from the first side, by their squares.
+/// The output for a position: its value, and its moves, named as from the first side, by their squares.
 type Said = (Value, Vec<(Square, Square, f32)>);
 
 fn said(batch: &Batch, symmetry: u8) -> Said {
-    // The way back: the inverse of a symmetry is one of the eight too.
+    // The inverse of a symmetry is one of the eight, too.
     let home = |square| {
         let found = Square::ALL
             .into_iter()
@@ -113,7 +113,7 @@ fn network(folder: &Path, number: usize, format: InputFormat) -> Arc<dyn Evaluat
             filters: 16,
             squeeze_excite: Some(4),
         },
-        // The first two tell squares apart by themselves, the last by its weights.
+        // The first two encode squares by themselves, the last by its weights.
         policy: [Policy::Convolution, Policy::Classical { channels: 4 }][number % 2],
         moves_left: Some(4),
         seed: number as u64,

@@ -16,7 +16,7 @@ pub enum Encoding {
     Float32 = 4,
 }
 
-/// What tells the squares of a transformer apart.
+/// The position encoding of a transformer.
 #[derive(Clone, Copy, Debug)]
 pub enum Embedding {
     Map,
@@ -65,7 +65,7 @@ pub enum Policy {
     },
 }
 
-/// A network to make.
+/// The parameters of a network.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
     pub body: Body,
@@ -134,7 +134,7 @@ impl Rng {
 }
 
 impl Spec {
-    /// The smallest network with convolutions that has every part of one: to damage it, and read it again, often.
+    /// The smallest convolutional network with all parts, for many tests of damage.
     pub fn smallest() -> Spec {
         Spec {
             body: Body::Conv {
@@ -225,7 +225,7 @@ impl Maker {
         Some(encode(&values, self.spec.encoding))
     }
 
-    /// Weights that keep the variance of what goes through them, and biases.
+    /// Weights that keep the variance of their input, and biases.
     fn dense(&mut self, inputs: usize, outputs: usize) -> (Layer, Layer) {
         let spread = (3.0 / inputs as f32).sqrt();
         (
@@ -495,7 +495,7 @@ impl Maker {
     }
 }
 
-/// A layer that holds these numbers.
+/// A layer with these numbers.
 pub fn encode(values: &[f32], encoding: Encoding) -> proto::Layer {
     let min = values.iter().copied().fold(f32::INFINITY, f32::min);
     let max = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);

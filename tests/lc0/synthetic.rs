@@ -1,4 +1,4 @@
-//! Networks of every kind with random weights: the converted model must say what the plain evaluation says.
+//! Networks of every kind with random weights: the converted model must agree with the plain evaluation.
 
 use prost::Message;
 use scorn::lc0::{Calibration, ConvertOptions, DataType, Net, read_onnx, to_onnx};
@@ -226,7 +226,7 @@ fn every_head_of_a_multihead_network() {
     );
 }
 
-/// The same numbers in four encodings give the same outputs, as far as each can hold them.
+/// The same numbers in four encodings give the same outputs, within their precision.
 #[test]
 fn encodings_agree() {
     for body in [
@@ -265,7 +265,7 @@ fn encodings_agree() {
     }
 }
 
-/// 16-bit models are half as large and nearly as right. (rten has no bfloat16: such a model is only looked at.)
+/// 16-bit models are half as large and nearly as accurate. (rten has no bfloat16: such a model is only inspected.)
 #[test]
 fn precisions_agree() {
     let body = attention(Embedding::Dense { channels: 8 }, (true, true), SMOLGEN);
@@ -302,7 +302,7 @@ fn precisions_agree() {
     }
 }
 
-/// 8-bit models are a quarter as large where it matters, and about right.
+/// 8-bit models are a quarter as large in the body, and roughly as accurate.
 #[test]
 fn quantized_models_are_close() {
     let dense = attention(Embedding::Dense { channels: 8 }, (true, true), SMOLGEN);

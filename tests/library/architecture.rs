@@ -1,8 +1,8 @@
-//! The structure of `src`: rooms (top-level modules) lie in layers, nothing imports upwards, and no files or rooms import each
-//! other in a circle.
+//! The structure of `src`: top-level modules are in layers, nothing imports upwards, and no files or top-level
+//! modules import each other in a circle.
 //!
-//! Imports are read as text, outside of test modules. A module and those that it contains do not count: a room's `mod.rs` may
-//! know its files, and they may know it.
+//! Imports are read as text, outside of test modules. A module and its submodules do not count: a `mod.rs` may import
+//! its files, and they may import it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +10,7 @@ use std::{
     path::Path,
 };
 
-/// The rooms from top to bottom. Rooms of one layer may import each other in one direction.
+/// The top-level modules from top to bottom. Modules of one layer may import each other in one direction.
 const LAYERS: [&[&str]; 14] = [
     &["main"],
     &["cli"],
@@ -100,7 +100,7 @@ fn sources() -> BTreeMap<Module, String> {
     sources
 }
 
-/// What is wrong, a line each.
+/// The violations, one line each.
 fn findings(sources: &BTreeMap<Module, String>) -> Vec<String> {
     let imports: Imports = sources
         .iter()
@@ -140,7 +140,7 @@ fn layer(room: &str) -> Option<usize> {
     LAYERS.iter().position(|rooms| rooms.contains(&room))
 }
 
-/// Sets of modules each of which reaches all others of its set.
+/// Sets of modules that all reach each other.
 fn circles(kind: &str, imports: &Imports) -> BTreeSet<String> {
     let reach: BTreeMap<&Module, BTreeSet<&Module>> = imports
         .keys()
@@ -173,7 +173,7 @@ fn reachable<'a>(start: &Module, imports: &'a Imports) -> BTreeSet<&'a Module> {
     found
 }
 
-/// The modules that a file imports, but for those that contain it or that it contains.
+/// The modules that a file imports, except its ancestors and descendants.
 fn imports(module: &Module, text: &str, sources: &BTreeMap<Module, String>) -> BTreeSet<Module> {
     let tokens = tokens(text);
     let mut paths = Vec::new();
@@ -201,7 +201,7 @@ fn imports(module: &Module, text: &str, sources: &BTreeMap<Module, String>) -> B
         .collect()
 }
 
-/// A path from the crate's root; `None` for those of other crates.
+/// A path from the crate's root; `None` for paths of other crates.
 fn absolute(module: &Module, path: &[String]) -> Option<Module> {
     let mut base: Module = module.clone();
     let mut rest = path;
@@ -222,7 +222,7 @@ fn absolute(module: &Module, path: &[String]) -> Option<Module> {
     Some(base)
 }
 
-/// Reads a path or a tree of paths from `at` on, and returns where it ends.
+/// Parses a path or a tree of paths from `at`, and returns its end.
 fn use_tree(
     tokens: &[String],
     mut at: usize,
@@ -279,7 +279,7 @@ fn after_item(tokens: &[String], mut at: usize) -> usize {
     at
 }
 
-/// Names, `::` and punctuation; comments and literals are left out.
+/// Names, `::` and punctuation, without comments and literals.
 fn tokens(text: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     let mut rest = text;
@@ -310,7 +310,7 @@ fn tokens(text: &str) -> Vec<String> {
     tokens
 }
 
-/// The length of the string or character literal that the text begins with.
+/// The length of the string or character literal at the beginning of the text.
 fn literal(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     if let Some(hashes) = text

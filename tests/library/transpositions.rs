@@ -223,7 +223,7 @@ fn the_next_move_of_a_game_keeps_visits_and_sums() {
         let below: BTreeMap<Vec<u16>, (u32, f64)> = all
             .into_iter()
             .filter(|(line, _)| line.first() == Some(&best.bits()))
-            .map(|(line, told)| (line[1..].to_vec(), told))
+            .map(|(line, reported)| (line[1..].to_vec(), reported))
             .collect();
         let (kept, _) = below[&Vec::new()];
         assert!(kept > 1000, "{kept}");

@@ -31,17 +31,17 @@ fn line(setup: &Setup, game: &History, nodes: u64) -> PvLine {
 fn the_stronger_side_is_optimistic_and_reports_unshifted_values() {
     let game = middlegame();
     let plain = line(&setup(&[]), &game, 1);
-    let told = line(&setup(&[("Contempt", "150")]), &game, 1);
+    let reported = line(&setup(&[("Contempt", "150")]), &game, 1);
     let subjective = [("Contempt", "150"), ("WDLEvalObjectivity", "0")];
     let felt = line(&setup(&subjective), &game, 1);
     // With one node it is the network's own evaluation.
     assert!(
-        (told.value.wl - plain.value.wl).abs() < 1e-3,
-        "{told:?} {plain:?}"
+        (reported.value.wl - plain.value.wl).abs() < 1e-3,
+        "{reported:?} {plain:?}"
     );
     assert!(
-        (told.value.d - plain.value.d).abs() < 1e-3,
-        "{told:?} {plain:?}"
+        (reported.value.d - plain.value.d).abs() < 1e-3,
+        "{reported:?} {plain:?}"
     );
     assert!(felt.value.wl > plain.value.wl + 0.1, "{felt:?} {plain:?}");
     let weaker = [("Contempt", "-150"), ("WDLEvalObjectivity", "0")];
@@ -64,11 +64,11 @@ fn a_target_draw_rate_is_reached_and_reported() {
     let game = middlegame();
     let plain = line(&setup(&[]), &game, 1);
     let many = setup(&[("WDLDrawRateTarget", "0.9")]);
-    let told = line(&many, &game, 1);
+    let reported = line(&many, &game, 1);
     let tree = many.tree.lock();
     let felt = tree.node(tree.root()).d;
     assert!(felt > plain.value.d + 0.1, "{felt} {}", plain.value.d);
-    assert!((told.value.d - felt).abs() < 1e-3);
+    assert!((reported.value.d - felt).abs() < 1e-3);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn statistics_are_reported_like_lines() {
     let (best, lines) = session.go("go nodes 100");
     let of_best = |line: &&String| line.starts_with(&format!("info string {best} "));
     let stats = lines.iter().find(of_best).unwrap();
-    let told: f64 = stats.split("(WL: ").nth(1).unwrap()[..8]
+    let reported: f64 = stats.split("(WL: ").nth(1).unwrap()[..8]
         .trim()
         .parse()
         .unwrap();
@@ -100,7 +100,7 @@ fn statistics_are_reported_like_lines() {
         .map(|word| word.parse().unwrap())
         .collect();
     let of_line = (words[0] - words[2]) / 1000.0;
-    assert!((told - of_line).abs() < 2e-3, "{stats} {report}");
+    assert!((reported - of_line).abs() < 2e-3, "{stats} {report}");
 }
 
 #[test]

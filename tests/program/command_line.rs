@@ -1,4 +1,4 @@
-//! The program as it is used from a shell: what it prints, and how it ends.
+//! The program in a shell: its output and exit codes.
 
 use std::{
     fs,
@@ -37,7 +37,7 @@ fn help_and_version() {
     }
 }
 
-/// A command line that is a mistake, the exit code, and what the message holds.
+/// An invalid command line, the exit code, and a part of the message.
 const MISTAKES: [(&str, i32, &str); 23] = [
     ("--nosuch", 2, "--nosuch"),
     ("frobnicate", 2, "frobnicate"),
@@ -235,7 +235,7 @@ fn an_interrupted_analysis_is_resumed() {
     let analyse = |output: &std::path::Path| analyse_with(output, &["--nodes", "100"]);
     assert!(analyse(&whole).status.success());
     let complete = fs::read_to_string(&whole).unwrap();
-    // Cut off within the second record.
+    // Truncated within the second record.
     let first = complete.find('\n').unwrap() + 1;
     for length in [3, 40] {
         fs::write(&part, &complete[..first + length]).unwrap();
@@ -256,7 +256,7 @@ fn an_interrupted_analysis_is_resumed() {
     assert!(analyse(&part).status.success());
     assert_eq!(fs::read_to_string(&part).unwrap(), resumed);
 
-    // What was begun is not continued with other limits or options; how fast it goes is of no account.
+    // The analysis is not resumed with other limits or options; options that affect only the speed may change.
     for other in [&["--nodes", "200"][..], &["--nodes", "100", "--cpuct", "3"]] {
         let output = analyse_with(&part, other);
         assert_eq!(output.status.code(), Some(1));
@@ -266,7 +266,7 @@ fn an_interrupted_analysis_is_resumed() {
     assert!(faster.status.success());
     assert_eq!(fs::read_to_string(&part).unwrap(), resumed);
 
-    // A file about something else stays as it is.
+    // A file with other contents stays as it is.
     fs::write(&part, "my notes\n").unwrap();
     assert_eq!(analyse(&part).status.code(), Some(1));
     assert_eq!(fs::read_to_string(&part).unwrap(), "my notes\n");
@@ -294,14 +294,14 @@ fn an_analysis_is_not_appended_to_another_file() {
             path.to_str().unwrap(),
         ])
     };
-    // One line, and whole without its end.
+    // One line, and a complete one without its line end.
     let other = r#"{"name":"my-app","version":"1.0.0"}"#;
     fs::write(&path, other).unwrap();
     let output = analyse();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("is not an earlier analysis"));
     assert_eq!(fs::read_to_string(&path).unwrap(), other);
-    // A record that lacks only its end of line is written anew.
+    // A record that lacks only its line end is written again.
     fs::remove_file(&path).unwrap();
     assert!(analyse().status.success());
     let record = fs::read_to_string(&path).unwrap();
@@ -341,7 +341,7 @@ fn a_resumed_suite_uses_the_present_solutions() {
     assert!(solved_with(&format!("am {best}")).contains("solved 0 of 1"));
 }
 
-/// What can be read only once.
+/// Input that can be read only once.
 #[cfg(unix)]
 #[test]
 fn analyses_positions_from_a_pipe() {

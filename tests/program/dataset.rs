@@ -154,14 +154,14 @@ fn a_damaged_record_is_reported_with_its_file_and_number() {
             "hash",
         ],
     ];
-    let refused = |told: &str| {
+    let refused = |reported: &str| {
         for command in &commands {
             let output = dataset(command);
             let error = String::from_utf8_lossy(&output.stderr).into_owned();
             assert!(
                 output.status.code() == Some(1)
                     && error.contains("games.rec")
-                    && error.contains(told),
+                    && error.contains(reported),
                 "{command:?}: {error}"
             );
             assert!(!Path::new(&out).exists(), "{command:?}");
@@ -213,7 +213,7 @@ fn bad_input_is_reported_with_its_name() {
         !output.status.success() && error.contains("not a record file"),
         "{error}"
     );
-    for (arguments, told) in [
+    for (arguments, reported) in [
         ("label in.rec --out out.rec --nodes 0", "--nodes"),
         ("sample in.rec --out out.rec --count 0", "--count"),
         ("pgn in.pgn --out out.rec --held-out nan", "from 0 to 100"),
@@ -221,7 +221,7 @@ fn bad_input_is_reported_with_its_name() {
         let output = dataset(&arguments.split(' ').collect::<Vec<_>>());
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(
-            output.status.code() == Some(2) && error.contains(told),
+            output.status.code() == Some(2) && error.contains(reported),
             "{error}"
         );
     }

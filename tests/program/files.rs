@@ -1,5 +1,5 @@
-//! Files that are mistakes or traps, given to the real program: devices, pipes, other programs' files, texts without end.
-//! Where memory is the question, the program runs under a limit.
+//! Unsuitable files, given to the real program: devices, pipes, other programs' files, endless texts. Where memory
+//! matters, the program runs with a memory limit.
 #![cfg(unix)]
 
 use std::{
@@ -20,7 +20,7 @@ fn scorn<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Output {
     Command::new(BIN).args(arguments).output().unwrap()
 }
 
-/// Runs it with so many mebibytes of address space.
+/// Runs the program with a limit of address space, in MiB.
 fn scorn_within<S: AsRef<OsStr>>(mib: u32, arguments: impl IntoIterator<Item = S>) -> Output {
     let limited = format!("ulimit -v {} && exec \"$0\" \"$@\"", mib * 1024);
     let mut command = Command::new("sh");
@@ -32,7 +32,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// That it failed as it should, and why.
+/// The error message of a run that must fail.
 fn error(output: &Output) -> String {
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{errors}");
@@ -89,15 +89,15 @@ fn analyze(epd: &Path, output: &Path) -> Vec<PathBuf> {
 fn an_analysis_goes_to_pipes_and_devices_and_reads_nothing_from_them() {
     let folder = Folder::new();
     let epd = folder.file("a.epd", EPD);
-    let told = error(&scorn_within(1500, analyze(&epd, Path::new("/dev/full"))));
-    assert!(told.contains("cannot write the analysis"), "{told}");
+    let reported = error(&scorn_within(1500, analyze(&epd, Path::new("/dev/full"))));
+    assert!(reported.contains("cannot write the analysis"), "{reported}");
     success(&scorn_within(1500, analyze(&epd, Path::new("/dev/zero"))));
     for output in ["/dev/stdout", "-"] {
         let mut command = Command::new(BIN);
         command.args(analyze(&epd, Path::new(output)));
-        let told = success(&command.current_dir(folder.0.path()).output().unwrap());
-        assert_eq!(told.lines().count(), 2, "{output}: {told}");
-        assert!(told.lines().all(|line| line.starts_with("{\"name\":")));
+        let reported = success(&command.current_dir(folder.0.path()).output().unwrap());
+        assert_eq!(reported.lines().count(), 2, "{output}: {reported}");
+        assert!(reported.lines().all(|line| line.starts_with("{\"name\":")));
     }
     assert_eq!(folder.names(), ["a.epd"]);
     let fifo = folder.fifo("fifo");
@@ -117,12 +117,12 @@ fn invalid_input_leaves_no_file() {
     let mut command = Command::new(BIN);
     command.args(["analyze", "--fen", "startpos", "--weights", "missing.onnx"]);
     command.arg("--output").arg(&out);
-    let told = error(&command.current_dir(folder.0.path()).output().unwrap());
-    assert!(told.contains("missing.onnx"), "{told}");
+    let reported = error(&command.current_dir(folder.0.path()).output().unwrap());
+    assert!(reported.contains("missing.onnx"), "{reported}");
     assert_eq!(folder.names(), [""; 0]);
 }
 
-/// A folder that somebody else has packed may hold a library: standing in it is no reason to run that.
+/// A library in the current folder (from an unpacked archive, for example) must not be loaded.
 #[test]
 fn a_runtime_in_the_current_folder_is_not_loaded() {
     use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
@@ -143,13 +143,16 @@ fn a_runtime_in_the_current_folder_is_not_loaded() {
         command.output().unwrap()
     };
     let usual = run(&[]);
-    // Where the system has the library, that one is taken.
+    // If the system has the library, that one is used.
     if !usual.status.success() {
-        let told = error(&usual);
-        assert!(told.contains("ONNX Runtime was not found"), "{told}");
+        let reported = error(&usual);
+        assert!(
+            reported.contains("ONNX Runtime was not found"),
+            "{reported}"
+        );
     }
-    let told = error(&run(&["--onnxruntime-path", "runtime"]));
-    assert!(!told.contains("was not found"), "{told}");
+    let reported = error(&run(&["--onnxruntime-path", "runtime"]));
+    assert!(!reported.contains("was not found"), "{reported}");
 }
 
 #[test]
@@ -167,15 +170,18 @@ fn an_analysis_resumes_after_blank_lines_and_not_after_endless_ones() {
         assert_eq!(again.lines().count(), 2, "{again}");
         assert_eq!(again[..first], whole[..first]);
     }
-    // A sparse file costs nothing and has no end of line.
+    // A sparse file costs nothing and has no line end.
     let endless = File::create(folder.at("endless.jsonl")).unwrap();
     (&endless).write_all(b"{\"name\":\"").unwrap();
     endless.set_len(1 << 36).unwrap();
-    let told = error(&scorn_within(
+    let reported = error(&scorn_within(
         1500,
         analyze(&epd, &folder.at("endless.jsonl")),
     ));
-    assert!(told.contains("is not an earlier analysis"), "{told}");
+    assert!(
+        reported.contains("is not an earlier analysis"),
+        "{reported}"
+    );
     assert_eq!(endless.metadata().unwrap().len(), 1 << 36);
 }
 
@@ -200,8 +206,11 @@ fn data_sets_overwrite_only_with_force_and_never_inputs_or_devices() {
     let folder = Folder::new();
     let pgn = folder.file("games.pgn", fs::read(GAMES).unwrap());
     let out = folder.file("games.rec", "mine");
-    let told = error(&dataset(&["pgn", "--out"], &[&out, &pgn]));
-    assert!(told.contains("exists; --force overwrites it"), "{told}");
+    let reported = error(&dataset(&["pgn", "--out"], &[&out, &pgn]));
+    assert!(
+        reported.contains("exists; --force overwrites it"),
+        "{reported}"
+    );
     assert_eq!(fs::read_to_string(&out).unwrap(), "mine");
     success(&dataset(&["pgn", "--force", "--out"], &[&out, &pgn]));
     assert!(fs::metadata(&out).unwrap().len() > 48);
@@ -209,19 +218,19 @@ fn data_sets_overwrite_only_with_force_and_never_inputs_or_devices() {
     std::os::unix::fs::symlink(&pgn, folder.at("link")).unwrap();
     fs::hard_link(&pgn, folder.at("hard")).unwrap();
     for output in ["games.pgn", "link", "hard"] {
-        let told = error(&dataset(
+        let reported = error(&dataset(
             &["pgn", "--force", "--out"],
             &[&folder.at(output), &pgn],
         ));
-        assert!(told.contains("is an input too"), "{told}");
+        assert!(reported.contains("is an input too"), "{reported}");
     }
     assert_eq!(fs::read(&pgn).unwrap(), fs::read(GAMES).unwrap());
 
     let sample = &["sample", "--count", "5", "--force", "--out"];
     assert!(error(&dataset(sample, &[&out, &out])).contains("is an input too"));
     for device in ["/dev/null", "/dev/full"] {
-        let told = error(&dataset(sample, &[Path::new(device), &out]));
-        assert!(told.contains("not a regular file"), "{told}");
+        let reported = error(&dataset(sample, &[Path::new(device), &out]));
+        assert!(reported.contains("not a regular file"), "{reported}");
     }
     let fifo = folder.fifo("fifo");
     assert!(error(&dataset(sample, &[&fifo, &out])).contains("not a regular file"));
@@ -280,8 +289,8 @@ fn configurations_may_have_a_mark_but_no_devices_without_end() {
 #[test]
 fn networks_are_not_read_from_devices_without_end() {
     let fen = ["analyze", "--fen", "startpos", "-w"];
-    let told = error(&scorn_within(1500, fen.into_iter().chain(["/dev/zero"])));
-    assert!(told.contains("/dev/zero"), "{told}");
+    let reported = error(&scorn_within(1500, fen.into_iter().chain(["/dev/zero"])));
+    assert!(reported.contains("/dev/zero"), "{reported}");
     assert!(error(&scorn_within(1500, ["describe", "/dev/zero"])).contains("larger than"));
     let folder = Folder::new();
     std::os::unix::fs::symlink("/dev/zero", folder.at("x.onnx")).unwrap();
@@ -333,14 +342,17 @@ fn binary_files_are_refused_by_name() {
         let analysis = scorn([OsStr::new("analyze"), OsStr::new("--pgn"), file.as_os_str()]);
         let records = dataset(&["pgn", "--out"], &[&folder.at("x.rec"), &file]);
         for output in [analysis, records] {
-            let told = error(&output);
-            assert!(told.contains("x.pgn") && told.contains("UTF-16"), "{told}");
+            let reported = error(&output);
+            assert!(
+                reported.contains("x.pgn") && reported.contains("UTF-16"),
+                "{reported}"
+            );
         }
     }
     let empty = folder.file("empty.pgn", "");
     let words = ["-b", "hash", "analyze", "--pgn"].map(OsStr::new);
-    let told = error(&scorn(words.iter().copied().chain([empty.as_os_str()])));
-    assert!(told.contains("no positions"), "{told}");
+    let reported = error(&scorn(words.iter().copied().chain([empty.as_os_str()])));
+    assert!(reported.contains("no positions"), "{reported}");
 }
 
 #[test]
@@ -356,11 +368,11 @@ fn a_long_game_needs_no_more_memory_than_a_short_one() {
     let mut arguments: Vec<PathBuf> = words.map(PathBuf::from).into();
     arguments.extend([pgn, "--output".into(), out.clone()]);
     success(&scorn_within(700, arguments));
-    // The last position is a draw by repetition: nothing is looked at there.
+    // The last position is a draw by repetition, which is not searched.
     assert_eq!(fs::read_to_string(&out).unwrap().lines().count(), 4000);
 }
 
-/// A Zstandard frame (RFC 8878) that unpacks to so many blocks of 128 KiB, all of one byte.
+/// A Zstandard frame (RFC 8878) that unpacks to this many blocks of 128 KiB, all of one byte.
 fn bomb(blocks: usize) -> Vec<u8> {
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x38];
     for block in 1..=blocks {
@@ -380,16 +392,16 @@ fn decompression_bombs_take_little_memory() {
     let out = folder.at("x.rec");
     let words = ["dataset", "pgn"].map(PathBuf::from);
     let arguments = words.into_iter().chain([packed.clone(), "-o".into(), out]);
-    let told = error(&scorn_within(300, arguments));
+    let reported = error(&scorn_within(300, arguments));
     assert!(
-        told.contains("no game") && told.contains("1 corrupt"),
-        "{told}"
+        reported.contains("no game") && reported.contains("1 corrupt"),
+        "{reported}"
     );
     for kind in ["--epd", "--pgn"] {
         let words = ["-b", "hash", "-t", "1", "analyze", "--nodes", "20", kind];
         let arguments = words.map(PathBuf::from).into_iter().chain([packed.clone()]);
-        let told = error(&scorn_within(700, arguments));
-        assert!(told.contains("longer than"), "{told}");
+        let reported = error(&scorn_within(700, arguments));
+        assert!(reported.contains("longer than"), "{reported}");
     }
 }
 

@@ -128,7 +128,7 @@ fn a_search_with_the_network_that_stands_in_is_a_failure() {
 
 #[test]
 fn whatever_ends_with_an_error_is_a_failure_and_told() {
-    for (fault, told) in [
+    for (fault, reported) in [
         (
             "bench",
             "* **FAILED**: backendbench of small.onnx, fp16: the kernel is missing (exit code 1)",
@@ -138,7 +138,7 @@ fn whatever_ends_with_an_error_is_a_failure_and_told() {
     ] {
         let (output, said) = report(fault, &["--train", "exit 7"]);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert_says(&said, &[told]);
+        assert_says(&said, &[reported]);
     }
 }
 

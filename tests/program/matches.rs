@@ -1,5 +1,5 @@
-//! `scorn match` as a user runs it: against itself with the hash evaluator, and against engines that misbehave, which are
-//! shell scripts here.
+//! `scorn match` as a user runs it: against itself with the hash evaluator, and against misbehaving engines, which
+//! are shell scripts.
 #![cfg(unix)]
 
 use std::{
@@ -13,8 +13,8 @@ use scorn::pgn::Reader;
 
 use crate::common::{machine, script::write_script};
 
-/// Nothing here takes long; this only turns a hang into a failure.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Nothing takes this long; it only turns a hang into a failure.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 const HASH: &str = "self;Backend=hash;Threads=1;MinibatchSize=1";
 
@@ -40,12 +40,12 @@ impl Folder {
         self.path(name).to_str().unwrap().to_owned()
     }
 
-    /// An engine that does this when it is asked for a move.
+    /// An engine that runs this when a move is requested.
     fn engine(&self, name: &str, on_go: &str) -> String {
         self.script(name, "", &format!("go*) {on_go};;\n"))
     }
 
-    /// An engine with these options and these answers, which are branches of the shell's `case` for a line.
+    /// An engine with these options and answers, which are branches of the shell's `case` for a line.
     fn script(&self, name: &str, options: &str, answers: &str) -> String {
         let path = self.path(name);
         let script = format!(
@@ -57,8 +57,8 @@ impl Folder {
         path.to_str().unwrap().to_owned()
     }
 
-    /// What a scripted engine was told in all its games.
-    fn heard(&self, engine: &str) -> String {
+    /// The input of a scripted engine in all its games.
+    fn received(&self, engine: &str) -> String {
         fs::read_to_string(format!("{engine}.log")).unwrap()
     }
 
@@ -76,7 +76,7 @@ impl Folder {
             .stderr(Stdio::from(fs::File::create(self.path("stderr")).unwrap()))
             .spawn()
             .unwrap();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let status = loop {
             if let Some(status) = child.try_wait().unwrap() {
                 break status;
@@ -130,23 +130,26 @@ fn a_match_is_reproducible_and_its_games_are_whole() {
         (json(&output), fs::read_to_string(&pgn).unwrap())
     };
     let html = folder.text("report.html");
-    let (told, once) = play("once.pgn", &["--html", &html, "--sprt", "0,50,0.05,0.05"]);
-    assert_eq!((&told["games"], &told["left"]), (&6.into(), &0.into()));
-    let pairs: u64 = told["pairs"]
+    let (message, once) = play("once.pgn", &["--html", &html, "--sprt", "0,50,0.05,0.05"]);
+    assert_eq!(
+        (&message["games"], &message["left"]),
+        (&6.into(), &0.into())
+    );
+    let pairs: u64 = message["pairs"]
         .as_array()
         .unwrap()
         .iter()
         .map(|n| n.as_u64().unwrap())
         .sum();
     assert_eq!(pairs, 3);
-    assert_eq!(told["sprt"]["verdict"], "continue");
-    assert!(told["forfeits"].as_array().unwrap().is_empty());
+    assert_eq!(message["sprt"]["verdict"], "continue");
+    assert!(message["forfeits"].as_array().unwrap().is_empty());
     assert_eq!(
         fs::read_to_string(&html).unwrap().matches("<svg").count(),
         3
     );
     assert!(play("again.pgn", &[]).1 == once);
-    // Two at a time end in another order.
+    // Two concurrent games end in another order.
     let sorted = |text: &str| {
         let mut games: Vec<String> = text.split("[Event ").map(str::to_owned).collect();
         games.sort();
@@ -179,7 +182,7 @@ fn check_pairs(games: &[scorn::pgn::Game]) {
     }
 }
 
-/// A match that can be stopped and go on.
+/// A match that can be stopped and resumed.
 struct Stoppable {
     folder: Folder,
     book: String,
@@ -204,10 +207,10 @@ impl Stoppable {
         self.folder.play(HASH, HASH, &self.arguments(more))
     }
 
-    /// What is told of a match of three pairs, and its games.
+    /// The result of a match of three pairs, and its games.
     fn whole(&self) -> (serde_json::Value, Vec<u8>) {
-        let told = json(&self.play(&["--pairs", "3", "--json"]));
-        (told, self.games())
+        let message = json(&self.play(&["--pairs", "3", "--json"]));
+        (message, self.games())
     }
 
     fn games(&self) -> Vec<u8> {
@@ -232,13 +235,13 @@ fn a_match_with_a_truncated_file_resumes_to_the_same_games() {
         0,
     ] {
         fs::write(&stoppable.pgn, &games[..end]).unwrap();
-        let (told, again) = stoppable.whole();
-        assert_eq!(told, whole, "cut at {end}");
+        let (message, again) = stoppable.whole();
+        assert_eq!(message, whole, "cut at {end}");
         assert!(again == games, "cut at {end}");
     }
 }
 
-/// Nothing is lost but the game that was being played.
+/// Only the game in progress is lost.
 #[test]
 fn a_killed_match_resumes_to_the_same_games() {
     let stoppable = Stoppable::new();
@@ -252,7 +255,7 @@ fn a_killed_match_resumes_to_the_same_games() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while fs::metadata(pgn).map_or(0, |file| file.len()) == 0 && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -346,14 +349,14 @@ fn forfeits_are_reported_and_never_hang() {
         ];
         let arguments = [&arguments[..], &["--pgn", &pgn, "--json"]].concat();
         let output = folder.play(HASH, &engine, &arguments);
-        let told = json(&output);
-        assert_eq!(told["wins"], 2, "{name}: {told}");
-        let forfeits = told["forfeits"].as_array().unwrap();
-        assert_eq!(forfeits.len(), 2, "{name}: {told}");
-        assert_eq!(forfeits[1]["player"], "second", "{name}: {told}");
+        let message = json(&output);
+        assert_eq!(message["wins"], 2, "{name}: {message}");
+        let forfeits = message["forfeits"].as_array().unwrap();
+        assert_eq!(forfeits.len(), 2, "{name}: {message}");
+        assert_eq!(forfeits[1]["player"], "second", "{name}: {message}");
         assert!(
             forfeits[0]["details"].as_str().unwrap().contains(fault),
-            "{name}: {told}"
+            "{name}: {message}"
         );
         assert!(text(&output.stderr).contains(fault), "{name}");
         let games = games(&folder.path("match.pgn"));
@@ -364,11 +367,11 @@ fn forfeits_are_reported_and_never_hang() {
     }
 }
 
-/// White expects the right reply, a wrong one or one that is no move; Black would ponder, but has no option for it.
+/// White expects the right reply, a wrong one or an illegal one; Black would ponder, but has no option for it.
 #[test]
 fn engines_ponder() {
     let folder = Folder::new();
-    let told = |reply: &str, is_pondering: bool| {
+    let message = |reply: &str, is_pondering: bool| {
         let white = folder.script(
             &format!("expects-{reply}-{is_pondering}"),
             "option name Ponder type check default false",
@@ -384,13 +387,13 @@ fn engines_ponder() {
             arguments.pop();
         }
         json(&folder.play(&white, &black, &arguments));
-        assert!(!folder.heard(&black).contains("onder"));
-        let heard = folder.heard(&white);
-        let (_, game) = heard.split_once("go nodes 20\n").unwrap();
+        assert!(!folder.received(&black).contains("onder"));
+        let received = folder.received(&white);
+        let (_, game) = received.split_once("go nodes 20\n").unwrap();
         let game = game.replace("position startpos moves e2e4 ", "");
         let game = game.trim_end_matches("quit\n").trim_end();
         (
-            heard.contains("setoption name Ponder value true"),
+            received.contains("setoption name Ponder value true"),
             game.replace('\n', ", "),
         )
     };
@@ -403,16 +406,16 @@ fn engines_ponder() {
         ),
         ("d2d4", asked_again.clone()),
     ] {
-        assert_eq!(told(reply, true), (true, game));
+        assert_eq!(message(reply, true), (true, game));
     }
-    assert_eq!(told("e7e5", false), (false, asked_again));
+    assert_eq!(message("e7e5", false), (false, asked_again));
 
     let arguments = "--limit clock=2+0.02 --pairs 1 --longest 30 --strict --json --ponder";
     let arguments: Vec<&str> = arguments.split(' ').collect();
     assert_eq!(json(&folder.play(HASH, HASH, &arguments))["games"], 2);
 }
 
-/// Nobody can play this; the error says so, and there is no file of games.
+/// The match cannot be played: the error contains `message`, and there is no file of games.
 fn assert_unplayable(folder: &Folder, second: &str, arguments: &[&str], message: &str) {
     let pgn = folder.text("match.pgn");
     let mut all = vec!["--pairs", "1", "--limit", "nodes=2", "--longest", "4"];
@@ -499,9 +502,9 @@ fn odds_games_have_one_side_and_chess960_has_its_castling() {
         "--first-is-white",
     ];
     let odds = ["--book", &*book, "--pairs", "2", "--pgn", &*pgn];
-    let told = json(&folder.play(HASH, HASH, &[&usual[..], &odds].concat()));
-    assert_eq!(told["games"], 2);
-    assert!(told["pairs"].is_null());
+    let message = json(&folder.play(HASH, HASH, &[&usual[..], &odds].concat()));
+    assert_eq!(message["games"], 2);
+    assert!(message["pairs"].is_null());
     assert!(
         games(&folder.path("odds.pgn"))
             .iter()
@@ -550,14 +553,14 @@ fn on_a_full_disk_earlier_games_stay() {
     let pgn = disk.path().join("match.pgn");
     stoppable.pgn = pgn.to_str().unwrap().to_owned();
     let filler = disk.path().join("filler");
-    // What is left holds the settings and some of the games.
+    // The file contains the settings and some of the games.
     let free = games.len() / 2 + 8192;
     fs::write(&filler, vec![0; 65536 - free]).unwrap();
     let output = stoppable.play(&["--pairs", "3", "--json"]);
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{errors}");
-    let told = errors.contains("No space left") && errors.contains("match.pgn");
-    assert!(told && !errors.contains("panicked"), "{errors}");
+    let message = errors.contains("No space left") && errors.contains("match.pgn");
+    assert!(message && !errors.contains("panicked"), "{errors}");
     let kept = stoppable.games();
     assert!(!kept.is_empty() && kept.len() < games.len());
     assert!(games.starts_with(&kept));
@@ -576,9 +579,12 @@ fn a_jumping_wall_clock_forfeits_no_game() {
     command.args(["match", HASH, HASH]).env("LD_PRELOAD", clock);
     let arguments = "--limit clock=60+0.05 --pairs 1 --longest 12 --strict --json";
     let arguments: Vec<&str> = arguments.split(' ').collect();
-    let told = json(&folder.run(&mut command, &arguments));
-    assert_eq!(told["games"], 2);
-    assert!(told["forfeits"].as_array().unwrap().is_empty(), "{told}");
+    let message = json(&folder.run(&mut command, &arguments));
+    assert_eq!(message["games"], 2);
+    assert!(
+        message["forfeits"].as_array().unwrap().is_empty(),
+        "{message}"
+    );
 }
 
 #[test]
@@ -592,9 +598,9 @@ fn a_decided_test_stops_the_match() {
         let mut arguments: Vec<&str> = arguments.split(' ').collect();
         arguments.push(&book);
         let output = folder.play(first, second, &arguments);
-        let told = json(&output);
-        assert_eq!(told["sprt"]["verdict"], verdict, "{told}");
-        let played = told["games"].as_u64().unwrap();
-        assert!(played < 100 && told["left"] == 0, "{told}");
+        let message = json(&output);
+        assert_eq!(message["sprt"]["verdict"], verdict, "{message}");
+        let played = message["games"].as_u64().unwrap();
+        assert!(played < 100 && message["left"] == 0, "{message}");
     }
 }

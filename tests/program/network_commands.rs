@@ -136,10 +136,10 @@ fn tune_leaves_batches_to_searches_that_need_none_and_searches_for_threads() {
     let poem = folder.path().join("poem.txt");
     std::fs::write(&poem, "hello\n").unwrap();
     let refused = tune(&poem);
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let reported = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(
-        !refused.status.success() && told.contains("unknown option 'hello'"),
-        "{told}"
+        !refused.status.success() && reported.contains("unknown option 'hello'"),
+        "{reported}"
     );
     assert_eq!(std::fs::read_to_string(&poem).unwrap(), "hello\n");
 }
@@ -147,9 +147,12 @@ fn tune_leaves_batches_to_searches_that_need_none_and_searches_for_threads() {
 #[test]
 fn a_mixed_network_is_described_by_its_parts() {
     let refused = scorn(&["describe", "<built in human 1400>"]);
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let reported = String::from_utf8_lossy(&refused.stderr).into_owned();
     let parts = "mixed of <built in human 1100> and <built in human 1500>";
-    assert!(!refused.status.success() && told.contains(parts), "{told}");
+    assert!(
+        !refused.status.success() && reported.contains(parts),
+        "{reported}"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The odds autopilot: which options follow from a game, in the library and through the real program.
+//! The odds autopilot: the options that follow from a game, in the library and in the real program.
 
 use std::{fs, process::Command, time::Duration};
 
@@ -29,7 +29,7 @@ fn facts(fen: &str, side: Color, rating: Option<u32>) -> OddsFacts {
     }
 }
 
-/// The starts with odds that bots on lichess accept.
+/// The odds positions that bots on lichess accept.
 fn fenlist() -> Option<Vec<Value>> {
     let path = shared("books/odds-fenlist.json")?;
     let list: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
@@ -99,7 +99,7 @@ const CONDITIONS: &str = r#"
         set = { OpponentWeights = "maia-{maia}.pb.gz", SwapColors = true }
     "#;
 
-/// The profiles that hold, and the whole line about them.
+/// The profiles that apply, and the whole line about them.
 fn resolve(facts: &OddsFacts) -> (String, String) {
     let profiles = Profiles::parse(CONDITIONS, "test").unwrap();
     let resolved = profiles.resolve(facts);
@@ -248,15 +248,15 @@ fn errors_are_reported_with_line_and_column() {
             "{error}\n{expected}"
         );
     }
-    // The last of these is TOML's own complaint.
+    // The last of these is an error of the TOML parser.
     assert!(Profiles::parse("", "x.toml").is_ok());
 }
 
 fn profile_lines(lines: &[String]) -> Vec<&str> {
-    let told = lines
+    let reported = lines
         .iter()
         .filter_map(|line| line.strip_prefix("info string profile "));
-    told.collect()
+    reported.collect()
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn an_odds_game_is_recognised_and_the_next_game_is_not() {
     assert!(profile_lines(&session.send_and_sync("position startpos moves e2e4")).is_empty());
     let lines = session.send_and_sync(&format!("position fen {QUEEN}"));
     assert_eq!(profile_lines(&lines), ["odds given: ScLimit 200"]);
-    // Said once.
+    // Reported once.
     let lines = session.send_and_sync(&format!("position fen {QUEEN} moves e2e4 e7e5"));
     assert!(profile_lines(&lines).is_empty());
     // The limit is in force.
@@ -275,7 +275,7 @@ fn an_odds_game_is_recognised_and_the_next_game_is_not() {
         lines.iter().any(|line| line.contains(" trap ")),
         "{lines:?}"
     );
-    // Searches without end are analyses.
+    // Infinite searches are analyses.
     session.send("go infinite");
     session.send("stop");
     let lines = session.until("bestmove");
@@ -293,7 +293,7 @@ fn an_odds_game_is_recognised_and_the_next_game_is_not() {
         profile_lines(&lines),
         ["odds given + known opponent: OpponentWeights <built in human 1100>, ScLimit 28"]
     );
-    // A program of that rating plays like no person.
+    // A program of that rating does not play like a person.
     session.send("setoption name UCI_Opponent value none 1000 computer Something");
     let lines = session.send_and_sync(&format!("position fen {QUEEN}"));
     assert_eq!(profile_lines(&lines), ["odds given: ScLimit 200"]);
@@ -307,7 +307,7 @@ fn an_odds_game_is_recognised_and_the_next_game_is_not() {
     session.end();
 }
 
-/// What the side not to move in `fen` has more than the other, in pawns, counted from the text.
+/// The material advantage of the side not to move in `fen`, in pawns, counted from the text.
 fn ahead(fen: &str) -> i32 {
     let worth = |piece: char| match piece.to_ascii_lowercase() {
         'q' => 9,
@@ -330,7 +330,7 @@ fn ahead(fen: &str) -> i32 {
     }
 }
 
-/// What the profiles inside the program set for a side that is so many pawns behind a person of a rating.
+/// The settings of the built-in profiles for a side with this deficit in pawns against a person of a rating.
 fn expected(deficit: i32, rating: u32) -> Option<String> {
     if deficit < 2 {
         return None;
@@ -340,7 +340,7 @@ fn expected(deficit: i32, rating: u32) -> Option<String> {
         1500 => 1500,
         _ => return Some("odds given: ScLimit 200".to_owned()),
     };
-    // The last one that sets an option comes last.
+    // The last profile that sets an option comes last.
     Some(format!(
         "odds given + known opponent: OpponentWeights <built in human {person}>, ScLimit 28"
     ))
@@ -375,7 +375,7 @@ fn one_session_plays_all_published_odds_with_both_colours() {
                 let advantage = 2200 - rating as i32;
                 let before = session
                     .send_and_sync(&format!("setoption name UCI_RatingAdv value {advantage}"));
-                // What the last game has set is gone, and that is said.
+                // The settings of the last game are removed, which is reported.
                 let was_set = before.iter().any(|line| line.contains("profile"));
                 assert!(before.len() == usize::from(was_set), "{place}: {before:?}");
                 let lines = session.send_and_sync(&format!("position fen {fen}{moves}"));
@@ -395,7 +395,7 @@ fn one_session_plays_all_published_odds_with_both_colours() {
             }
         }
     }
-    // Each start is given by one of the two sides, and the normal one by none.
+    // Each odds position is given by one of the two sides, and the normal one by none.
     assert_eq!(given, 3 * 46);
     session.end();
 }
@@ -416,13 +416,13 @@ fn user_settings_stay() {
     session.send("setoption name ShowObjective value true");
     session.send_and_sync(&format!("position fen {QUEEN}"));
     let (_, lines) = session.go("go nodes 2000");
-    // Plain PUCT: nobody speaks of traps.
+    // Plain PUCT has no traps.
     assert!(
         !lines.iter().any(|line| line.contains(" trap ")),
         "{lines:?}"
     );
     session.end();
-    // Whom the user expects is expected, whoever it is by the rating.
+    // The opponent set by the user takes precedence over the rating.
     let mut session = Session::with(&["-b", "hash", "--opponent-rating", "1900"]);
     session.send("setoption name UCI_Opponent value none 1500 human Somebody");
     let lines = session.send_and_sync(&format!("position fen {QUEEN}"));
@@ -448,7 +448,7 @@ fn the_first_clock_applies_to_the_game() {
     session.send("position startpos");
     let (_, lines) = session.go("go wtime 300000 btime 300000");
     assert!(profile_lines(&lines).is_empty());
-    // Still the same game, whatever the clock says now.
+    // Still the same game, whatever the clock is.
     session.send("position startpos moves e2e4 e7e5");
     let (_, lines) = session.go("go wtime 60000 btime 60000");
     assert!(profile_lines(&lines).is_empty());
@@ -459,7 +459,7 @@ fn the_first_clock_applies_to_the_game() {
     session.send("position startpos");
     let (_, lines) = session.go("go wtime 60000 btime 60000 winc 1000 binc 1000");
     assert_eq!(profile_lines(&lines), ["bullet: NodeLimit 50"]);
-    // A file that is wrong changes nothing.
+    // An invalid file changes nothing.
     fs::write(&file, "[[profile]]\nset = { What = 1 }").unwrap();
     let other = folder.path().join("other.toml");
     fs::write(&other, "[[profile]]\nset = { What = 1 }").unwrap();

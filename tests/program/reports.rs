@@ -1,4 +1,4 @@
-//! `scorn analyze --html` and `--annotate`, through the real program. What the page does in a browser is tested by
+//! `scorn analyze --html` and `--annotate`, through the real program. The page's behaviour in a browser is tested by
 //! `tests/python/report.py`.
 
 use std::{fs, path::Path, process::Command};
@@ -31,7 +31,7 @@ fn analyze(pgn: &Path, arguments: &[&str]) -> String {
     error
 }
 
-/// What the page holds.
+/// The data of the page.
 fn data(page: &str) -> Value {
     let start =
         page.find("type=\"application/json\">").unwrap() + "type=\"application/json\">".len();
@@ -73,7 +73,7 @@ fn a_report_contains_the_whole_analysis() {
     assert_eq!(games[0]["moves"][6]["s"], "Qxf7#");
     // The mate is found, for White.
     assert_eq!(games[0]["moves"][6]["l"][0][4], 1);
-    // 3... Nf6 is the mistake that it is.
+    // 3... Nf6 is the mistake.
     assert_eq!(games[0]["moves"][5]["j"], 3);
     assert_eq!(
         games[1]["start"],
@@ -82,7 +82,7 @@ fn a_report_contains_the_whole_analysis() {
     check_ends_and_losses(games);
     games.iter().for_each(check_lines);
     check_annotated(&fs::read_to_string(&annotated).unwrap());
-    // From what is in the file already the same comes again; without --force nothing is overwritten.
+    // Resuming a complete analysis gives the same page; without --force nothing is overwritten.
     let again = Command::new(env!("CARGO_BIN_EXE_scorn"))
         .args([
             "-t",
@@ -100,7 +100,8 @@ fn a_report_contains_the_whole_analysis() {
     assert_eq!(data(&fs::read_to_string(&html).unwrap()), found);
 }
 
-/// Mate is the end of the first game; the second one is left open, and what stands there is told. Losses are short numbers.
+/// The first game ends with mate; the second one is unfinished, and its last position is evaluated. Losses are short
+/// numbers.
 fn check_ends_and_losses(games: &[Value]) {
     assert!(games[0]["end"].is_null() && !games[1]["end"][0][0].is_null());
     let moves = games
@@ -116,7 +117,7 @@ fn check_ends_and_losses(games: &[Value]) {
     );
 }
 
-/// Chances in thousandths, and what best replies would say if that differs.
+/// Probabilities in thousandths, and those against best replies if they differ.
 fn check_lines(game: &Value) {
     for reviewed in game["moves"].as_array().unwrap() {
         for line in reviewed["l"].as_array().unwrap() {
@@ -156,7 +157,7 @@ fn a_hundred_games_of_eighty_plies_stay_below_five_megabytes() {
         folder.path().join("games.pgn"),
         folder.path().join("report.html"),
     );
-    // Long names of squares in the middle of a game: every line has its full length.
+    // Long square names in the middle of a game: every line has its full length.
     let mut game = String::from("[White \"Somebody with a name\"]\n[Black \"Somebody else\"]\n\n");
     let shuffle = [
         "Nf3 Nf6", "Nc3 Nc6", "Rb1 Rb8", "Rg1 Rg8", "Ra1 Ra8", "Rh1 Rh8", "Ng1 Ng8", "Nb1 Nb8",
@@ -239,7 +240,7 @@ fn a_draw_by_the_rules_is_the_end_of_a_game() {
     let name = annotated.to_str().unwrap();
     analyze(&pgn, &["--nodes", "100", "--annotate", name]);
     let text = fs::read_to_string(&annotated).unwrap();
-    // Nothing is said about Black's last move, which holds the draw.
+    // There is no comment on Black's last move, which draws.
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.ends_with("Kg8 1/2-1/2"), "{text}");
     assert_eq!(text.matches("[%eval ").count(), 7);

@@ -32,19 +32,19 @@ fn one_file_is_one_object_and_compressed_files_read_alike() {
         let output = stats(&[path.to_str().unwrap(), "--json"]);
         assert!(output.status.success(), "{}", text(&output.stderr));
         assert_eq!(text(&output.stdout).lines().count(), 1);
-        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let reported: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         for (name, value) in [("games", 4), ("white", 1), ("draws", 2), ("black", 1)] {
-            assert_eq!(told[name], value, "{name}");
+            assert_eq!(reported[name], value, "{name}");
         }
         assert_eq!(
-            (&told["decisive_per_draw"], &told["mean_plies"]),
+            (&reported["decisive_per_draw"], &reported["mean_plies"]),
             (&1.0.into(), &3.5.into())
         );
-        assert_eq!(told["repeated"].as_object().unwrap().len(), 50);
-        assert_eq!(told["repeated"]["1"], 0.5);
-        assert_eq!(told["repeated"]["2"], 0.25);
-        assert_eq!(told["repeated"]["50"], 0.0);
-        assert_eq!(told["sc_limit"], 5);
+        assert_eq!(reported["repeated"].as_object().unwrap().len(), 50);
+        assert_eq!(reported["repeated"]["1"], 0.5);
+        assert_eq!(reported["repeated"]["2"], 0.25);
+        assert_eq!(reported["repeated"]["50"], 0.0);
+        assert_eq!(reported["sc_limit"], 5);
     }
     let people = stats(&[plain.to_str().unwrap()]);
     let people = text(&people.stdout);
@@ -67,16 +67,16 @@ fn a_folder_is_one_run() {
     fs::write(run.join("manifest.json"), "{}").unwrap();
     let output = stats(&[run.to_str().unwrap(), "--json"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(told["file"], run.to_str().unwrap());
+    let reported: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(reported["file"], run.to_str().unwrap());
     for (name, value) in [("games", 8), ("sc_limit", 5), ("broken", 0)] {
-        assert_eq!(told[name], value, "{name}");
+        assert_eq!(reported[name], value, "{name}");
     }
-    // Every game of the second file was played before.
-    assert_eq!(told["repeated"]["1"], 0.75);
+    // Every game of the second file is a repetition.
+    assert_eq!(reported["repeated"]["1"], 0.75);
 }
 
-/// Two batches of two games, whose controller moves ScLimit in between.
+/// Two batches of two games, with a controller that adjusts ScLimit in between.
 #[test]
 fn the_path_of_a_balanced_run_is_printed_and_plotted() {
     let folder = tempfile::tempdir().unwrap();
@@ -92,11 +92,11 @@ fn the_path_of_a_balanced_run_is_printed_and_plotted() {
     assert!(played.status.success(), "{}", text(&played.stderr));
     let output = stats(&[&run, "--html", &page]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    // Twenty plies decide nothing: the limit is halved as far as it goes.
-    let told = text(&output.stdout);
+    // Twenty plies decide no game: the limit is reduced as far as possible.
+    let reported = text(&output.stdout);
     assert!(
-        told.contains("ScLimit by batches: 5, 3, next 1 with 12 nodes"),
-        "{told}"
+        reported.contains("ScLimit by batches: 5, 3, next 1 with 12 nodes"),
+        "{reported}"
     );
     let page = fs::read_to_string(&page).unwrap();
     assert_eq!(page.matches("run, 12 nodes").count(), 2);
@@ -130,14 +130,14 @@ fn several_files_are_counted_alone_and_together_and_plotted() {
     let html = page.to_str().unwrap();
     let output = stats(&[a, b, "--json", "--sc-limits", "5,32", "--html", html]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(told["games"], 8);
-    assert_eq!(told["repeated"]["1"], 0.75);
-    assert_eq!(told["files"][1]["games"], 4);
-    assert_eq!(told["files"][1]["sc_limit"], 32);
+    let reported: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(reported["games"], 8);
+    assert_eq!(reported["repeated"]["1"], 0.75);
+    assert_eq!(reported["files"][1]["games"], 4);
+    assert_eq!(reported["files"][1]["sc_limit"], 32);
     let page = fs::read_to_string(page).unwrap();
     assert_eq!(page.matches("<svg").count(), 3);
-    // It works without a network.
+    // The page works offline.
     assert!(!page.contains("<script") && !page.contains("href") && !page.contains("src="));
     for word in ["figure 2", "figure 3", "figure 4", "published", "b.pgn"] {
         assert!(page.contains(word), "{word}");
@@ -155,8 +155,11 @@ fn bad_input_is_reported_and_the_rest_is_counted() {
     .unwrap();
     let output = stats(&[&path("cut.pgn"), "--json"]);
     assert_eq!(output.status.code(), Some(1));
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((&told["games"], &told["broken"]), (&4.into(), &1.into()));
+    let reported: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&reported["games"], &reported["broken"]),
+        (&4.into(), &1.into())
+    );
     assert!(text(&output.stderr).contains("breaks off after 2 plies"));
     fs::write(path("records"), [&b"SCORNREC"[..], &[0; 64]].concat()).unwrap();
     fs::write(path("empty.pgn"), "\n").unwrap();
@@ -241,8 +244,8 @@ fn records_of_self_play_are_counted_and_compared_with_a_network() {
         let all = [&["--json", file.to_str().unwrap()], arguments].concat();
         let output = stats(&all);
         assert!(output.status.success(), "{}", text(&output.stderr));
-        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        told["policy"].clone()
+        let reported: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        reported["policy"].clone()
     };
     let alone = policy(&[]);
     // 20 plies a game, of which four were random.
@@ -253,13 +256,13 @@ fn records_of_self_play_are_counted_and_compared_with_a_network() {
     let compared = policy(&["--network", "<built in>"]);
     assert_eq!(compared["entropy"], alone["entropy"]);
     let own = compared["divergence"].as_f64().unwrap();
-    // Thirty visits do not leave the policy far behind; another network knows less of it.
+    // Thirty visits do not move far from the policy; the policy of another network is further away.
     assert!((0.0..2.0).contains(&own), "{own}");
     let other = policy(&["--network", "<built in dense>", "--backend", "rten"]);
     assert_ne!(other["divergence"].as_f64().unwrap(), own);
-    // There are no games to tell of.
-    let told = stats(&[file.to_str().unwrap()]);
-    let lines: Vec<&str> = text(&told.stdout).lines().collect();
+    // There are no games.
+    let reported = stats(&[file.to_str().unwrap()]);
+    let lines: Vec<&str> = text(&reported.stdout).lines().collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines[1].starts_with("  searches: 32 positions"));
     let missing = stats(&[file.to_str().unwrap(), "--network", "/no/net.pb.gz"]);
@@ -274,10 +277,10 @@ fn undefined_statistics_are_reported_as_such() {
     fs::write(&path, "1. e4 e5 2. Nf3 *\n").unwrap();
     let output = stats(&[path.to_str().unwrap(), "--network", "<built in sparse>"]);
     assert!(output.status.success());
-    let told = text(&output.stdout);
+    let reported = text(&output.stdout);
     assert!(
-        told.contains("(w+l)/d unknown: no game is finished"),
-        "{told}"
+        reported.contains("(w+l)/d unknown: no game is finished"),
+        "{reported}"
     );
     let noted = text(&output.stderr);
     assert!(noted.contains("none of these files holds any"), "{noted}");

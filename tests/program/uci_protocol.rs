@@ -49,10 +49,11 @@ fn prints_practical_and_objective_values_on_request() {
     session.send("setoption name MultiPV value 2");
     session.send("go nodes 2500");
     let lines = session.until("bestmove");
-    let told = lines.iter().filter(|l| l.contains(" practical cp "));
-    assert_eq!(told.clone().count(), 2, "{lines:?}");
+    let reported = lines.iter().filter(|l| l.contains(" practical cp "));
+    assert_eq!(reported.clone().count(), 2, "{lines:?}");
     assert!(
-        told.clone()
+        reported
+            .clone()
             .all(|l| l.contains(" objective cp ") && l.contains(" trap "))
     );
     assert_last_info(&lines);
@@ -359,9 +360,9 @@ fn considers_only_searchmoves() {
     session.send("setoption name MultiPV value 500");
     session.send("position fen 7k/8/5KQ1/8/8/8/8/8 w - - 0 1");
     let (_, lines) = session.go("go nodes 5000");
-    let told = lines.iter().filter(|line| line.contains(" multipv "));
+    let reported = lines.iter().filter(|line| line.contains(" multipv "));
     assert!(
-        told.clone().count() > 0 && told.clone().all(|line| !line.contains(" pv g6f7")),
+        reported.clone().count() > 0 && reported.clone().all(|line| !line.contains(" pv g6f7")),
         "{lines:?}"
     );
 }
@@ -369,16 +370,17 @@ fn considers_only_searchmoves() {
 #[test]
 fn help_prints_help() {
     let mut session = Session::new();
-    let told = session.send_and_sync("help");
+    let reported = session.send_and_sync("help");
     assert!(
-        told.iter()
+        reported
+            .iter()
             .any(|line| line.contains("position startpos moves")),
-        "{told:?}"
+        "{reported:?}"
     );
-    let told = session.send_and_sync("position startpos e2e4");
+    let reported = session.send_and_sync("position startpos e2e4");
     assert!(
-        told[0].contains("'e2e4' is not understood (moves follow"),
-        "{told:?}"
+        reported[0].contains("'e2e4' is not understood (moves follow"),
+        "{reported:?}"
     );
     session.end();
 }
@@ -606,9 +608,9 @@ fn strength_limits_apply_to_games_and_not_to_analyses() {
 #[test]
 fn tablebases_are_opened_before_the_clock_runs() {
     let mut session = Session::new();
-    let told = session.send_and_sync("setoption name SyzygyPath value /no/such/folder");
+    let reported = session.send_and_sync("setoption name SyzygyPath value /no/such/folder");
     let is_about_it = |line: &String| line.contains("/no/such/folder");
-    assert!(told.iter().any(is_about_it), "{told:?}");
+    assert!(reported.iter().any(is_about_it), "{reported:?}");
     let (_, lines) = session.go("go nodes 5");
     assert!(!lines.iter().any(is_about_it), "{lines:?}");
 }

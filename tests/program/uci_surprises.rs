@@ -428,8 +428,8 @@ fn an_endless_line_is_refused_and_the_next_one_executed() {
     let mut session = Session::new();
     session.send_and_sync("position startpos moves d2d4");
     let endless = "g1f3 g8f6 f3g1 f6g8 ".repeat(60_000);
-    let told = session.send_and_sync(&format!("position startpos moves {endless}"));
-    assert_eq!(count(&told, "longer than"), 1);
+    let reported = session.send_and_sync(&format!("position startpos moves {endless}"));
+    assert_eq!(count(&reported, "longer than"), 1);
     assert_eq!(session.go("go nodes 10").0, "(none)");
     session.send_and_sync("position startpos");
     assert_ne!(session.go("go nodes 10").0, "(none)");
