@@ -1,9 +1,9 @@
 //! Speed of self-play against what the network alone can do: `cargo bench --bench selfplay`.
 //!
-//! A row plays some games, for a few plies, and says how many positions were evaluated per second, of wall time and of CPU time;
-//! before and after it the same network evaluates batches of the same size and nothing else, as
-//! `scorn backendbench` does. Rows: the built-in networks, sparse and dense, and the hash evaluator, for which nodes count: its
-//! evaluations cost nothing. With an argument only the rows of that name are measured.
+//! A row plays some games, for a few plies, and says how many positions were evaluated per second, of wall time and of
+//! CPU time; before and after it the same network evaluates batches of the same size and nothing else, as `scorn
+//! backendbench` does. Rows: the built-in networks, sparse and dense, and the hash evaluator, for which nodes count:
+//! its evaluations cost nothing. With an argument only the rows of that name are measured.
 
 #[path = "common/cpu_time.rs"]
 mod cpu_time;

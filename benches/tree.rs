@@ -1,9 +1,9 @@
 //! Speed and memory of the tree with the hash evaluator: `cargo bench --bench tree`.
 //!
 //! Times whole searches from the start position and reports visits per second, of wall time and of CPU time, and the
-//! tree's bytes per visit; then searches with a simulated accelerator, whose batches take 2 milliseconds of which the processor
-//! sees nothing, by 1 to 16 threads. With arguments `NODES THREADS BATCH [MICROSECONDS]` it makes one such search and nothing
-//! else, which suits profilers and comparisons of whole processes.
+//! tree's bytes per visit; then searches with a simulated accelerator, whose batches take 2 milliseconds of which the
+//! processor sees nothing, by 1 to 16 threads. With arguments `NODES THREADS BATCH [MICROSECONDS]` it makes one such
+//! search and nothing else, which suits profilers and comparisons of whole processes.
 
 #[path = "common/cpu_time.rs"]
 mod cpu_time;

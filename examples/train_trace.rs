@@ -1,7 +1,8 @@
-//! Twenty steps of `scorn train`'s arithmetic on one small batch, written down: `cargo run --example train_trace -- FOLDER [squared]`.
+//! Twenty steps of `scorn train`'s arithmetic on one small batch, written down: `cargo run --example train_trace --
+//! FOLDER [squared]`.
 //!
-//! The folder gets `batch.json` (sizes, where which weights lie, inputs, targets), `start.f32` and `end.f32` (all weights,
-//! little-endian) and the losses of each step. `tests/python/train_twin.py` does the same with PyTorch.
+//! The folder gets `batch.json` (sizes, where which weights lie, inputs, targets), `start.f32` and `end.f32` (all
+//! weights, little-endian) and the losses of each step. `tests/python/train_twin.py` does the same with PyTorch.
 
 use std::{env, fs, path::Path};
 

@@ -21,8 +21,8 @@ pub fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {
     })
 }
 
-/// A bijection of 64-bit numbers with good avalanche: each bit of the input changes half of the output's. The finalizer of
-/// SplitMix64.
+/// A bijection of 64-bit numbers with good avalanche: each bit of the input changes half of the output's. The finalizer
+/// of SplitMix64.
 #[inline]
 pub fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -2,9 +2,9 @@
 //! *search-contempt*, an opponent model for the tree itself. It loads the networks of Leela Chess Zero (lc0).
 //!
 //! # Reading order
-//! Follow one `go` command: [`uci`] parses it, [`engine`] owns position, tree and network, [`player`] makes a job of it,
-//! [`search`] gathers leaves into a batch (select, expand), has a [`network`] evaluate it and backs the values up; the reports
-//! come back to [`uci`] as text.
+//! Follow one `go` command: [`uci`] parses it, [`engine`] owns position, tree and network, [`player`] makes a job of
+//! it, [`search`] gathers leaves into a batch (select, expand), has a [`network`] evaluate it and backs the values up;
+//! the reports come back to [`uci`] as text.
 //!
 //! # Layers
 //! From top to bottom; nothing imports upwards, and no files or top-level modules import each other in a circle
@@ -13,7 +13,8 @@
 //! | layer | modules |
 //! |---|---|
 //! | command line | [`cli`], [`commands`]: arguments and display, one file per subcommand |
-//! | programs | [`arena`]: matches; [`selfplay`]; [`labeling`]: training labels; [`train`]; [`analysis`]: reviews of games |
+//! | programs | [`arena`]: matches; [`selfplay`]; [`labeling`]: training labels; [`train`]; [`analysis`]: reviews of
+//! games |
 //! | protocol | [`uci`]: the protocol that Scorn speaks; [`uci_client`]: the other end of it |
 //! | engine | [`engine`]: the game behind the protocol; [`player`]: the one way to start a search; [`search`] |
 //! | networks | [`network`]: evaluators, backends, inputs |
@@ -25,9 +26,9 @@
 //!
 //! # Boundaries
 //! * `network` never imports `search`; `lc0` knows neither; `search` never prints.
-//! * No global decides what is played: clock, random numbers and evaluator are passed in, and one thread with a fixed seed is
-//!   reproducible bit for bit. The only globals are the ONNX Runtime library, which can be loaded once per process, the
-//!   machine's memory, measured once, and scratch memory of threads.
+//! * No global decides what is played: clock, random numbers and evaluator are passed in, and one thread with a fixed
+//!   seed is reproducible bit for bit. The only globals are the ONNX Runtime library, which can be loaded once per
+//!   process, the machine's memory, measured once, and scratch memory of threads.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 /// Writes a line to standard output in a function that returns [`anyhow::Result`]. Unlike `println!`, which panics,

@@ -2,8 +2,8 @@
 
 use rand::{Rng, RngExt};
 
-/// Draws an index with probability proportional to its weight; weights of 0 or less are never drawn. `None` if there is no
-/// positive weight.
+/// Draws an index with probability proportional to its weight; weights of 0 or less are never drawn. `None` if there is
+/// no positive weight.
 pub fn weighted_index(
     weights: impl Iterator<Item = f64> + Clone,
     rng: &mut impl Rng,

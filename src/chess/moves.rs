@@ -1,8 +1,8 @@
 //! Moves in two bytes.
 //!
-//! The tree stores millions of moves, so an edge keeps only the squares and the promotion; what was captured or
-//! whether it is castling follows from the board. Castling is always "king takes own rook", in standard chess too, which
-//! is also how lc0's policy vector names it.
+//! The tree stores millions of moves, so an edge keeps only the squares and the promotion; what was captured or whether
+//! it is castling follows from the board. Castling is always "king takes own rook", in standard chess too, which is
+//! also how lc0's policy vector names it.
 
 use shakmaty::{
     Bitboard, CastlingMode, Chess, Move, Position, Role, Square, attacks, uci::UciMove,

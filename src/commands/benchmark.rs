@@ -1,5 +1,5 @@
-//! `scorn benchmark`: how fast a search is with the network and the backend of the options, as lc0's command of this name
-//! tells it. (`scorn bench` measures the tree alone, and prints a signature.)
+//! `scorn benchmark`: how fast a search is with the network and the backend of the options, as lc0's command of this
+//! name tells it. (`scorn bench` measures the tree alone, and prints a signature.)
 
 use std::time::Duration;
 

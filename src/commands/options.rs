@@ -25,8 +25,8 @@ Examples:
 
 /// Print the options in force, with the source of each.
 ///
-/// Every flag of "scorn uci" is accepted. The sources, from the weakest to the strongest: default, network (recommended in
-/// its metadata), profile (needs --fen), configuration file, user (a flag), strength limit, analysis mode.
+/// Every flag of "scorn uci" is accepted. The sources, from the weakest to the strongest: default, network (recommended
+/// in its metadata), profile (needs --fen), configuration file, user (a flag), strength limit, analysis mode.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct OptionsArgs {

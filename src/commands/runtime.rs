@@ -65,8 +65,8 @@ pub fn runtime(args: &RuntimeArgs, options: &Options) -> Result<()> {
     print_install_hints(&machine, &states)
 }
 
-/// Loads the network with each automatic backend: the only way to find out what works. As with `auto`, nothing is built that
-/// takes minutes.
+/// Loads the network with each automatic backend: the only way to find out what works. As with `auto`, nothing is built
+/// that takes minutes.
 fn try_backends(options: &Options) -> Vec<BackendState> {
     let try_one = |factory: &'static dyn BackendFactory| {
         let config = NetworkConfig {

@@ -1,6 +1,6 @@
 //! `scorn tune`: the best backend, threads and batch size on this machine. Where positions are evaluated one by one
-//! (`sparse`), the batch size is left to the search (larger batches would be faster there and weaker), and the threads are
-//! those of the fastest search: what they wait for is the tree.
+//! (`sparse`), the batch size is left to the search (larger batches would be faster there and weaker), and the threads
+//! are those of the fastest search: what they wait for is the tree.
 
 use std::{
     path::{Path, PathBuf},

@@ -116,7 +116,8 @@ pub const KNIGHT_MOVES: [(i32, i32); 8] = [
     (-1, 2),
 ];
 
-/// For each entry of the policy vector its index in the flattened output (plane, square) of a convolutional policy head.
+/// For each entry of the policy vector its index in the flattened output (plane, square) of a convolutional policy
+/// head.
 ///
 /// Promotions have planes 64..73: capture to the left, straight, capture to the right, each to rook, bishop, queen.
 pub fn convolution_indices() -> Vec<usize> {

@@ -1,8 +1,8 @@
 //! Proof propagation: what is certain about a node follows from what is certain about its children.
 //!
 //! This is certainty propagation (Winands' MCTS-solver, Videodr0me's extension, lc0's sticky endgames) with a lower and
-//! an upper bound per node, so that draws and "cannot lose" propagate as well. A proven node ends visits like a terminal,
-//! and its ancestors' means are corrected as if all its visits had returned the proven value.
+//! an upper bound per node, so that draws and "cannot lose" propagate as well. A proven node ends visits like a
+//! terminal, and its ancestors' means are corrected as if all its visits had returned the proven value.
 
 use super::tree::{
     Tree,

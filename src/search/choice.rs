@@ -293,7 +293,8 @@ mod tests {
         // Fewer than four fifths of the visits are too few.
         let share = ("LcbMinVisitShare", "0.8");
         assert_eq!(chosen(&state, &[lcb, ("LcbStdevs", "0.2"), share]), 0);
-        // 0.3 + ln 10 = 2.60 against 0.4 + ln 7 = 2.35; with 9 visits 2.597 would still be less, with a value of 0.7 more.
+        // 0.3 + ln 10 = 2.60 against 0.4 + ln 7 = 2.35; with 9 visits 2.597 would still be less, with a value of 0.7
+        // more.
         let cgzero = ("RootChoice", "value_log_visits");
         assert_eq!(chosen(&state, &[cgzero]), 0);
         let better = SearchState::with_children(&[node(10, 0.3, 0.3), node(7, 0.7, 0.7)]);

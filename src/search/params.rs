@@ -1,5 +1,5 @@
-//! Everything that a search reads of the options, and what follows from it for the network in use. The rest of the search
-//! does not know the table of options: it reads [`SearchOptions`], which a [`Job`](super::job::Job) has, and
+//! Everything that a search reads of the options, and what follows from it for the network in use. The rest of the
+//! search does not know the table of options: it reads [`SearchOptions`], which a [`Job`](super::job::Job) has, and
 //! [`SearchParams`].
 
 use std::ops::RangeInclusive;
@@ -168,18 +168,20 @@ pub struct SearchParams {
     threads: usize,
 }
 
-/// Where batches grow with the tree, they have one position for so many visits of the root. The visits of a batch do not know of
-/// each other's results: many of them in a small tree, or in a small part of a large one, search moves that the first results
-/// would have ruled out. Measured in `benches/RESULTS.md`.
+/// Where batches grow with the tree, they have one position for so many visits of the root. The visits of a batch do
+/// not know of each other's results: many of them in a small tree, or in a small part of a large one, search moves that
+/// the first results would have ruled out. Measured in `benches/RESULTS.md`.
 const VISITS_PER_POSITION: u32 = 32;
 
 /// For the same reason, a node has one visit in flight for so many that it has had.
 const VISITS_PER_FLIGHT: u32 = 32;
 
-/// The same where positions need no batches: those are small, and made only because visits that go down together take less time.
+/// The same where positions need no batches: those are small, and made only because visits that go down together take
+/// less time.
 const VISITS_PER_IMMEDIATE_FLIGHT: u32 = 8;
 
-/// Where positions wait for others before their priors are refined, there is one of them for so many visits of the root.
+/// Where positions wait for others before their priors are refined, there is one of them for so many visits of the
+/// root.
 const VISITS_PER_REFINED: u32 = 1024;
 
 /// And no more of them than this, for little more is gained: measured in `benches/RESULTS.md`.
@@ -192,8 +194,8 @@ impl SearchParams {
         node.n >= self.refine_at && !node.is_refined() && !node.has_record()
     }
 
-    /// How many positions are refined together in a tree of so many visits: the next one is due after some `RefineVisits`
-    /// visits of the tree, so with the default a position waits for a seventh of them at most.
+    /// How many positions are refined together in a tree of so many visits: the next one is due after some
+    /// `RefineVisits` visits of the tree, so with the default a position waits for a seventh of them at most.
     pub(super) fn refined_together(&self, n: u32) -> usize {
         (n / VISITS_PER_REFINED).clamp(1, MOST_REFINED) as usize
     }
@@ -359,9 +361,9 @@ impl SearchParams {
         self.fpu[usize::from(is_root)]
     }
 
-    /// Collisions after which gathering a batch of this size ends, in a tree of `n` visits: few while the tree is small and a full
-    /// batch would search bad moves for want of better ones. Where a batch that is not full costs nothing, it is not worth more
-    /// collisions than it has positions.
+    /// Collisions after which gathering a batch of this size ends, in a tree of `n` visits: few while the tree is small
+    /// and a full batch would search bad moves for want of better ones. Where a batch that is not full costs nothing,
+    /// it is not worth more collisions than it has positions.
     pub(super) fn collisions(&self, n: u32, minibatch: usize) -> usize {
         let most = match self.computes_at_once {
             true => minibatch,
@@ -447,7 +449,8 @@ mod tests {
         );
         assert_eq!([0, 64, 3200].map(|n| grown.max_in_flight(n)), [1, 2, 100]);
         assert!(grown.collisions(1_000_000, 8) > 100);
-        // Where a batch that is not full costs nothing, few collisions are made for it, and more visits may be in flight.
+        // Where a batch that is not full costs nothing, few collisions are made for it, and more visits may be in
+        // flight.
         let immediate = SearchParams::with_batches(1..=8, &given(0), &AtOnce);
         assert_eq!([64, 1_000_000].map(|n| immediate.minibatch(n)), [2, 8]);
         assert_eq!(

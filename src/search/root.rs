@@ -225,7 +225,8 @@ fn excluded(state: &SearchState) -> Vec<RootMove> {
         .collect()
 }
 
-/// Statistics of all root moves: first those that may not be played, then the others, worst first, the root itself last.
+/// Statistics of all root moves: first those that may not be played, then the others, worst first, the root itself
+/// last.
 pub(super) fn move_stats(state: &SearchState, params: &SearchParams) -> Vec<MoveStat> {
     let tree = &state.tree;
     let root = state.root();

@@ -147,7 +147,8 @@ pub(super) mod tests {
         /// Elo, its error, normalised Elo, its error, likelihood of superiority in per cent.
         pub of_pairs: [f64; 5],
         pub of_games: [f64; 5],
-        /// Log likelihood ratios for [0, 5], [-3, 1] and [0, 20]: logistic of pairs and games, normalised of pairs and games.
+        /// Log likelihood ratios for [0, 5], [-3, 1] and [0, 20]: logistic of pairs and games, normalised of pairs and
+        /// games.
         pub ratios: [[f64; 4]; 3],
     }
 

@@ -1,6 +1,6 @@
-//! What half precision does to a network, on any machine: the converted model is computed operator by operator, and each
-//! result rounded to 16 bits (infinite beyond 65504) before the next one sees it, as a GPU stores it. Sums within an operator
-//! have 32 bits, which is what ONNX defines for layer normalisation and what tensor cores do.
+//! What half precision does to a network, on any machine: the converted model is computed operator by operator, and
+//! each result rounded to 16 bits (infinite beyond 65504) before the next one sees it, as a GPU stores it. Sums within
+//! an operator have 32 bits, which is what ONNX defines for layer normalisation and what tensor cores do.
 //!
 //! The networks are scaled so that they compute the same output with far larger intermediate numbers.
 

@@ -1,6 +1,6 @@
-//! Positions without pawns and castling look the same from all eight sides of the board. A network with a canonical input
-//! format must therefore say the same about all of them: the same value, and the same probability for the same move.
-//! (lc0 0.32.1 does not: it maps the policy of transposed positions wrongly.)
+//! Positions without pawns and castling look the same from all eight sides of the board. A network with a canonical
+//! input format must therefore say the same about all of them: the same value, and the same probability for the same
+//! move. (lc0 0.32.1 does not: it maps the policy of transposed positions wrongly.)
 
 use std::{fs, path::Path, sync::Arc};
 

@@ -1,7 +1,7 @@
 //! Networks in 8 bits against the same in 32, on positions from real games.
 //!
-//! The network and the positions lie in the folder shared between checkouts (`SCORN_SHARED`, or `../shared`); without it
-//! the tests say so and pass.
+//! The network and the positions lie in the folder shared between checkouts (`SCORN_SHARED`, or `../shared`); without
+//! it the tests say so and pass.
 
 use std::{fs, path::Path, sync::Arc};
 

@@ -303,7 +303,8 @@ fn lc0s_backends_are_known_and_what_is_taken_is_reported() {
     session.end();
 }
 
-/// The folder into which the wheel for NVIDIA GPUs was put; what it says where there is no GPU can be seen nowhere else.
+/// The folder into which the wheel for NVIDIA GPUs was put; what it says where there is no GPU can be seen nowhere
+/// else.
 fn gpu_library() -> Option<String> {
     let folder = std::env::var("SCORN_ORT_GPU").ok();
     if folder.is_none() {

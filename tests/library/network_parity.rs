@@ -1,7 +1,7 @@
 //! Networks against lc0's recorded outputs, through the real path: history, encoder, backend, policy over legal moves.
 //!
-//! The networks and outputs lie in the folder shared between checkouts (`SCORN_SHARED`, or `../shared`); without it, and
-//! for ONNX Runtime without its library (`ORT_DYLIB_PATH`), the tests say so and pass.
+//! The networks and outputs lie in the folder shared between checkouts (`SCORN_SHARED`, or `../shared`); without it,
+//! and for ONNX Runtime without its library (`ORT_DYLIB_PATH`), the tests say so and pass.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -152,8 +152,8 @@ fn threads_share_a_backend() {
     }
 }
 
-/// OpenVINO holds the stream of each session on the first core unless it is told not to: then two threads, or two engines,
-/// are as fast as one.
+/// OpenVINO holds the stream of each session on the first core unless it is told not to: then two threads, or two
+/// engines, are as fast as one.
 #[cfg(target_os = "linux")]
 #[test]
 fn no_backend_keeps_threads_from_other_cores() {

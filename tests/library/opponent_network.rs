@@ -113,8 +113,8 @@ fn frozen_replies_are_those_of_the_second_network() {
     }
 }
 
-/// What the program says to these lines of UCI. Each search is waited for; a ponder search, which need not say anything,
-/// gets some time.
+/// What the program says to these lines of UCI. Each search is waited for; a ponder search, which need not say
+/// anything, gets some time.
 fn uci(arguments: &[&str], script: &str) -> String {
     let mut session = Session::with(arguments);
     let mut said = Vec::new();

@@ -73,7 +73,8 @@ fn run(model: &Model, input: &[f32]) -> [Vec<f32>; 3] {
     std::array::from_fn(|_| values.next().unwrap())
 }
 
-/// From the side to move: it lacks a queen, rook, knight, pawn, nothing; the opponent lacks a pawn, knight, rook, queen.
+/// From the side to move: it lacks a queen, rook, knight, pawn, nothing; the opponent lacks a pawn, knight, rook,
+/// queen.
 const ODDS: [&str; 9] = [
     "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1",
     "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/1NBQKBNR w Kkq - 0 1",
@@ -142,8 +143,8 @@ fn the_sparse_network_is_taken_by_its_own_backend_and_puts_odds_in_order() {
     assert!(last > 0.9);
 }
 
-/// How far backends that compute with floats may be from `Backend sparse`, in W - L and the probability of any move: the file
-/// rounds as the integers do.
+/// How far backends that compute with floats may be from `Backend sparse`, in W - L and the probability of any move:
+/// the file rounds as the integers do.
 const TOLERANCE: f32 = 1e-3;
 
 #[test]

@@ -1,5 +1,5 @@
-//! `benches/gpu.sh` with an engine and an `nvidia-smi` that are shell scripts: what it makes of what they say. A GPU sees it once
-//! in a long while, and then it has to count what fails.
+//! `benches/gpu.sh` with an engine and an `nvidia-smi` that are shell scripts: what it makes of what they say. A GPU
+//! sees it once in a long while, and then it has to count what fails.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -11,7 +11,8 @@ use crate::common::script::write_script;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/gpu.sh");
 
-/// An engine whose searches of one node take 900 MiB of the GPU's memory until that was seen. `FAULT` says what is wrong with it.
+/// An engine whose searches of one node take 900 MiB of the GPU's memory until that was seen. `FAULT` says what is
+/// wrong with it.
 const ENGINE: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 case "$*" in

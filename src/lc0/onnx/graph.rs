@@ -1,10 +1,10 @@
 //! A builder for ONNX graphs with the operators of lc0's networks.
 //!
-//! Every method appends nodes and returns the [`GraphValue`] they compute, so a network reads as nested function calls. Nodes
-//! are named like paths (`/block3/conv1`), and a node's output has the node's name. The precision of the computation is a
-//! property of the graph: weights are stored in it, and operators that ONNX does not define for bfloat16 are wrapped in
-//! casts. What is emitted is opset 17, restricted to operators that ONNX Runtime and rten both have and optimise
-//! (MatMul + Add rather than Gemm, Softplus and Tanh rather than Mish, Elu rather than Selu).
+//! Every method appends nodes and returns the [`GraphValue`] they compute, so a network reads as nested function calls.
+//! Nodes are named like paths (`/block3/conv1`), and a node's output has the node's name. The precision of the
+//! computation is a property of the graph: weights are stored in it, and operators that ONNX does not define for
+//! bfloat16 are wrapped in casts. What is emitted is opset 17, restricted to operators that ONNX Runtime and rten both
+//! have and optimise (MatMul + Add rather than Gemm, Softplus and Tanh rather than Mish, Elu rather than Selu).
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,8 +1,8 @@
 //! Transformer bodies: the embedding of squares, encoder layers, smolgen.
 //!
 //! Tokens are the 64 squares; between layers they are a matrix \[batch x 64, width\], so that every dense layer is one
-//! matrix product. Layers are post-norm; in the body the output of each sub-layer is multiplied by (2 L)^(-1/4), L being
-//! the number of encoders, before the shortcut is added ("DeepNet", Wang et al., 2022, in lc0's form).
+//! matrix product. Layers are post-norm; in the body the output of each sub-layer is multiplied by (2 L)^(-1/4), L
+//! being the number of encoders, before the shortcut is added ("DeepNet", Wang et al., 2022, in lc0's form).
 
 use super::Emitter;
 use crate::lc0::{
@@ -70,7 +70,8 @@ impl Emitter {
         Ok(x)
     }
 
-    /// Features of each square through the first dense layer and activation; \[.., 64, width\] or \[batch x 64, width\].
+    /// Features of each square through the first dense layer and activation; \[.., 64, width\] or \[batch x 64,
+    /// width\].
     fn embedding(
         &mut self,
         body: &AttentionBody<'_>,
@@ -212,8 +213,8 @@ impl Emitter {
         self.layer_norm(&format!("{name}/norm2"), &y, &encoder.norm2, epsilon)
     }
 
-    /// Multi-head attention without its output layer (Vaswani et al., 2017): softmax(Q K^T / sqrt(depth) + S) V, where S
-    /// comes from smolgen. The queries' weights carry the factor.
+    /// Multi-head attention without its output layer (Vaswani et al., 2017): softmax(Q K^T / sqrt(depth) + S) V, where
+    /// S comes from smolgen. The queries' weights carry the factor.
     fn attention(
         &mut self,
         name: &str,

@@ -55,7 +55,8 @@ pub fn to_onnx(net: &Net, options: &ConvertOptions) -> Result<OnnxModel, NetErro
 }
 
 /// For calibration: the float32 model with the same heads, and the names of the additional outputs whose values, on
-/// real positions, are to be given to [`Calibration::observe`](super::Calibration::observe). Their shapes are those of the layers.
+/// real positions, are to be given to [`Calibration::observe`](super::Calibration::observe). Their shapes are those of
+/// the layers.
 pub fn calibration_model(
     net: &Net,
     options: &ConvertOptions,

@@ -3,9 +3,9 @@
 //! ```text
 //!  nodes   | root | a b c . |  a1 | c1 c2 |          children of one node: neighbours in a block; slots in the
 //!             |___^             ^     ^              order in which they were first visited (that of the priors)
-//!                   a__________|  c__|
-//!  edges   | e4 d4 Nf3 ... | e5 c5 ... | ...         legal moves with priors, largest first; written once (see `edges`)
-//!  records | c: counts of c1, c2 |                   search-contempt: frozen visit counts (few nodes have one)
+//! a__________|  c__| edges   | e4 d4 Nf3 ... | e5 c5 ... | ...         legal moves with priors, largest first; written
+//! once (see `edges`) records | c: counts of c1, c2 |                   search-contempt: frozen visit counts (few nodes
+//! have one)
 //! ```
 //!
 //! A full block is copied to the next larger one and its old place is reused, so node ids are valid only while the

@@ -97,7 +97,8 @@ pub enum Origin {
     Tablebase = 3,
 }
 
-/// Flag bits: lower bound + 1 in bits 0-1, upper bound + 1 in bits 2-3, bit 4: has a record, origin in bits 5-6, refined in bit 7.
+/// Flag bits: lower bound + 1 in bits 0-1, upper bound + 1 in bits 2-3, bit 4: has a record, origin in bits 5-6,
+/// refined in bit 7.
 const HAS_RECORD: u8 = 1 << 4;
 const REFINED: u8 = 1 << 7;
 const OPEN_FLAGS: u8 = 2 << 2;

@@ -323,8 +323,8 @@ mod tests {
 
     #[test]
     fn outdated_repetitions_are_reverted_up_to_the_root() {
-        // The reply: one visit of its own (0.2, 0.4, 20 plies), 4 draws (three plies back: to the old root, 4 plies left
-        // seen from here), 5 of the other leaf (0.6, 0.1, 30 plies seen from here).
+        // The reply: one visit of its own (0.2, 0.4, 20 plies), 4 draws (three plies back: to the old root, 4 plies
+        // left seen from here), 5 of the other leaf (0.6, 0.1, 30 plies seen from here).
         let wl = (0.2 + 4.0 * 0.0 + 5.0 * 0.6) / 10.0;
         let d = (0.4 + 4.0 * 1.0 + 5.0 * 0.1) / 10.0;
         let m = (20.0 + 4.0 * 4.0 + 5.0 * 30.0) / 10.0;
