@@ -1,5 +1,7 @@
 //! The manifest of a run: everything that determines its games, so that they can be reproduced.
 
+use std::sync::Arc;
+
 use anyhow::{Result, ensure};
 use serde_json::{Map, Value, json};
 use shakmaty::{EnPassantMode, Position, fen::Fen};
@@ -10,7 +12,10 @@ use crate::{
     game::openings::Opening,
     hashing::hex,
     network::{
-        Batch, Evaluator, backend::hash::is_hash, compose::role::Role, load::identity::identities,
+        Batch, Evaluator,
+        backend::hash::is_hash,
+        compose::role::{Role, why_idle},
+        load::identity::identities,
         source::network::AUTODISCOVER,
     },
     options::{Effect, OptionRow, Options},
@@ -58,11 +63,7 @@ pub fn of(plan: &Plan) -> Result<Map<String, Value>> {
         .iter()
         .map(|evaluator| backend_of(&**evaluator));
     set("backends", backends.collect());
-    // Network by network, for what is in a cache is not evaluated again.
-    let networks = plan
-        .players
-        .iter()
-        .flat_map(|player| player.networks().all());
+    let networks = evaluating_networks(plan).into_iter();
     let invariant = networks.map(|network| is_batch_invariant(&**network));
     let invariant = invariant.collect::<Result<Vec<bool>>>()?;
     set(
@@ -70,6 +71,22 @@ pub fn of(plan: &Plan) -> Result<Map<String, Value>> {
         json!(!invariant.into_iter().all(|is| is)),
     );
     Ok(manifest)
+}
+
+/// The networks that evaluate positions of the games, each once.
+fn evaluating_networks(plan: &Plan) -> Vec<&Arc<dyn Evaluator>> {
+    let mut found: Vec<&Arc<dyn Evaluator>> = Vec::new();
+    for player in &plan.players {
+        let networks = player.networks();
+        let is_modelled = why_idle(&player.options).is_none();
+        let opponent = networks.opponent.iter().filter(|_| is_modelled);
+        for network in opponent.chain([&networks.main]) {
+            if !found.iter().any(|known| Arc::ptr_eq(known, network)) {
+                found.push(network);
+            }
+        }
+    }
+    found
 }
 
 /// The backend's name, with which its description begins.

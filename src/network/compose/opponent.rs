@@ -93,8 +93,7 @@ impl Networks {
         self.all().map(|network| network.info().cache.bytes).sum()
     }
 
-    /// Each network.
-    pub fn all(&self) -> impl Iterator<Item = &Arc<dyn Evaluator>> {
+    fn all(&self) -> impl Iterator<Item = &Arc<dyn Evaluator>> {
         let others = self.opponent.iter().chain(&self.refiner);
         std::iter::once(&self.main).chain(others)
     }
