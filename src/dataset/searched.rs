@@ -43,7 +43,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use super::record::{NO_PLIES, Record};
-use crate::network::Value;
+use crate::chess::wdl::Value;
 
 /// The first bytes of a file.
 pub const MAGIC: &[u8; 8] = b"SCORNVIS";
