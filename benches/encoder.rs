@@ -1,4 +1,4 @@
-//! What a leaf costs before the network: its key, its planes, their floats, the policy over its moves, the cache.
+//! The cost of a leaf before the network: its key, its planes, their floats, the policy over its moves, the cache.
 //!
 //! `cargo bench --bench encoder`
 

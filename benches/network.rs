@@ -1,7 +1,7 @@
-//! How fast the backends evaluate a network, by batch size, with one thread; and how fast one is loaded.
+//! Speed of the backends by batch size, with one thread, and the time to load a network.
 //!
 //! `SCORN_BENCH_WEIGHTS=net.pb.gz cargo bench --bench network`; without the variable the network of `tests/data` is
-//! used, which only measures what surrounds a network.
+//! used, which measures only the overhead around a network.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn backends(c: &mut Criterion) {
     }
 }
 
-/// From the bytes inside the program to the first evaluation.
+/// From the embedded bytes to the first evaluation.
 fn loading(c: &mut Criterion) {
     let mut config = NetworkConfig::from(&Options::default());
     config.backend = "rten".to_owned();

@@ -1,9 +1,9 @@
-//! Speed of self-play against what the network alone can do: `cargo bench --bench selfplay`.
+//! Speed of self-play compared with the network alone: `cargo bench --bench selfplay`.
 //!
-//! A row plays some games, for a few plies, and says how many positions were evaluated per second, of wall time and of
-//! CPU time; before and after it the same network evaluates batches of the same size and nothing else, as `scorn
-//! backendbench` does. Rows: the built-in networks, sparse and dense, and the hash evaluator, for which nodes count:
-//! its evaluations cost nothing. With an argument only the rows of that name are measured.
+//! A row plays some games for a few plies, and prints the evaluated positions per second of wall time and of CPU
+//! time; before and after it the same network evaluates batches of the same size and nothing else, as `scorn
+//! backendbench` does. Rows: the built-in networks, sparse and dense, and the hash evaluator, for which nodes count,
+//! because its evaluations cost nothing. With an argument only the rows of that name are measured.
 
 #[path = "common/cpu_time.rs"]
 mod cpu_time;
@@ -27,7 +27,7 @@ use scorn::{
     },
 };
 
-/// One way to play.
+/// A self-play configuration.
 struct Row {
     name: &'static str,
     settings: &'static [(&'static str, &'static str)],
@@ -97,7 +97,7 @@ fn main() {
     }
 }
 
-/// Something done so often, in so much wall time and CPU time.
+/// A rate by wall time and by CPU time.
 #[derive(Clone, Copy)]
 struct Rate {
     per_second: f64,
@@ -166,7 +166,7 @@ fn plan(options: Options, evaluator: &Arc<dyn Evaluator>, row: &Row) -> Plan {
     Plan::new([player.clone(), player], Colors::Both, starts, terms, 1)
 }
 
-/// Plays the games; how many visits they made, all but a few of which were evaluations.
+/// Plays the games; returns their visits, nearly all of which were evaluations.
 fn play(plan: &Plan, row: &Row, threads: usize) -> u64 {
     let numbers: Vec<u64> = (0..row.games).collect();
     let load = Workload {

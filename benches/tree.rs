@@ -45,7 +45,7 @@ fn main() {
     }
 }
 
-/// The hash evaluator on a device that takes its time for each batch, however many run at once.
+/// The hash evaluator on a device with a fixed time per batch, however many run at once.
 struct Delayed(Duration);
 
 impl Evaluator for Delayed {

@@ -1,7 +1,7 @@
-//! Twenty steps of `scorn train`'s arithmetic on one small batch, written down: `cargo run --example train_trace --
-//! FOLDER [squared]`.
+//! Traces twenty steps of `scorn train`'s arithmetic on one small batch: `cargo run --example train_trace -- FOLDER
+//! [squared]`.
 //!
-//! The folder gets `batch.json` (sizes, where which weights lie, inputs, targets), `start.f32` and `end.f32` (all
+//! The folder gets `batch.json` (sizes, offsets of the weights, inputs, targets), `start.f32` and `end.f32` (all
 //! weights, little-endian) and the losses of each step. `tests/python/train_twin.py` does the same with PyTorch.
 
 use std::{env, fs, path::Path};
@@ -28,7 +28,7 @@ const SHAPE: Shape = Shape {
 };
 const STEPS: u64 = 20;
 const RATE: f32 = 3e-3;
-/// Large enough that it shows in the weights at the end.
+/// Large enough to show in the final weights.
 const WEIGHT_DECAY: f32 = 0.2;
 const POSITIONS: usize = 12;
 
@@ -79,7 +79,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What the twin needs to do the same, and the losses that it is to find.
+/// The inputs of the twin, and the losses that it must reproduce.
 fn description(
     sections: &Sections,
     is_squared: bool,
@@ -124,7 +124,7 @@ fn batch() -> Chunk {
     };
     for position in 0..POSITIONS {
         chunk.policy_inputs.push(&choose(INPUTS, 20 + position));
-        // Of all stages.
+        // Positions of all stages.
         chunk.value_inputs.push(&choose(INPUTS, 8 + 2 * position));
         chunk.rows.push(&choose(ROWS, 5 + position));
     }

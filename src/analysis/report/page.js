@@ -6,7 +6,7 @@
   const JUDGED = ["", "Inaccuracy", "Mistake", "Blunder"];
   const GLYPHS = ["", "?!", "?", "??"];
 
-  /** An element with text in it: nothing from the games is ever read as HTML. */
+  /** An element with text: data of the games is never parsed as HTML. */
   const make = (name, text, className) => {
     const element = document.createElement(name);
     if (text !== undefined) element.textContent = text;
@@ -29,11 +29,11 @@
   const percent = (perMille) => (perMille / 10).toFixed(0) + " %";
   /** White's expected score from wins and losses in per mille. */
   const expected = ([win, loss]) => 50 + (win - loss) / 20;
-  /** What the side to move gains by mistakes of its opponent, in percent of a point. */
+  /** The gain of the side to move by mistakes of its opponent, in per cent of a point. */
   const trapOf = (line, isWhite) =>
     line[3] ? Math.max(0, (isWhite ? 1 : -1) * (expected(line[2]) - expected(line[3]))) : 0;
 
-  /** The lines of each position: before the moves, and after the last one if the game goes on there. */
+  /** The lines of each position: before the moves, and after the last one if the game is not over there. */
   const positions = () => [...game.moves.map((move) => move.l), ...(game.end ? [game.end] : [])];
 
   function values() {
@@ -122,7 +122,7 @@
     list.append(make("span", " " + game.result));
   }
 
-  /** What is known before the move that was played last; at the start, before the first. */
+  /** The analysis before the last played move; at the start, before the first one. */
   function drawLines() {
     const verdict = at("verdict");
     const lines = at("lines");
@@ -187,7 +187,7 @@
     show();
   }
 
-  /** The next move that is a trap's or a mistake. */
+  /** The next move with a trap or a mistake. */
   function nextMoment() {
     const marked = (move) => move.t || move.j;
     const after = game.moves.findIndex((move, index) => index >= ply && marked(move));
