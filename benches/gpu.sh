@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Everything about a GPU in one go: does it load, is it right, how fast is it, what does it say when something is wrong.
-# Writes Markdown to standard output, ready for benches/RESULTS.md, in less than ten minutes. Needs bash, awk, timeout and the
-# files it is given; nothing is built or downloaded.
+# Verifies and measures a GPU backend: does it load, is it accurate, how fast is it, which errors does it
+# report. Writes Markdown to standard output, ready for benches/RESULTS.md, in less than ten minutes. Needs
+# bash, awk, timeout and the files it is given; nothing is built or downloaded.
 #
 #   benches/gpu.sh --engine target/release/scorn --runtime runtime --backend cuda NETWORK...
 #
 #   --engine FILE     the program
-#   --runtime FOLDER  ONNX Runtime with its GPU libraries, as the README's command makes it
+#   --runtime FOLDER  ONNX Runtime with its GPU libraries, as installed by the command in docs/backends.md
 #   --backend NAME    cuda (the default), tensorrt, or onnx-cpu for a dry run
 #   --time MS         of each measurement (300)
 #   --nodes N         of each search (20000)
-#   --limit SECONDS   after which no measurement is begun (540); what is left out is said
-#   --train COMMAND   a command that trains for a while; its last line goes into the report
+#   --limit SECONDS   after which no measurement starts (540); omissions are reported
+#   --train COMMAND   a training command; its last line goes into the report
 #
-# The exit code is 1 if a network does not load, a backend differs from the CPU by more than it may, or anything that is
-# measured fails. What failed is listed at the end of its section.
+# The exit code is 1 if a network does not load, a backend differs from the CPU by more than its tolerance, or a
+# measurement fails. Failures are listed at the end of their section.
 set -uo pipefail
 
 engine= runtime= backend=cuda time=300 nodes=20000 limit=540 train=
@@ -47,12 +47,12 @@ esac
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The end of each command: a little after the limit, or ten minutes would not be enough.
+# The timeout of each command: a little after the limit, so that ten minutes are enough.
 left() { echo $((SECONDS < limit + 40 ? limit + 40 - SECONDS : 1)); }
 
 scorn() { timeout --kill-after 5 "$(left)" "$engine" --onnxruntime-path "$runtime" "$@"; }
 
-# What failed in this section, and how much did in all.
+# The failures of this section, and their total number.
 problems=()
 failures=0
 fail() { problems+=("$*"); failures=$((failures + 1)); }
@@ -63,7 +63,7 @@ tell_problems() {
     problems=()
 }
 
-# Begins a section, unless it is too late for it.
+# Starts a section, unless the time limit has passed.
 begin() {
     tell_problems
     printf '\n### %s\n\n' "$1"
@@ -71,7 +71,7 @@ begin() {
     is_time
 }
 
-# Whether there is time for another measurement; says once a section that there is not.
+# Whether there is time for another measurement; reports once a section that there is not.
 is_time() {
     [ "$SECONDS" -lt "$limit" ] && return 0
     [ -n "$has_ended" ] || cut=$((cut + 1))
@@ -81,7 +81,7 @@ is_time() {
 cut=0 has_ended=
 tell_end() { [ -z "$has_ended" ] || printf '\n**LEFT OUT**: the rest, after %s of %s seconds.\n' "$SECONDS" "$limit"; }
 
-# The most of the GPU's memory that is in use from watch_memory to end_watch, which sets `memory`.
+# The peak of the GPU's memory from watch_memory to end_watch, which sets `memory`.
 watch_memory() {
     memory=-
     : > "$work/memory"
@@ -100,7 +100,7 @@ end_watch() {
     memory=$(awk '$1 + 0 > most { most = $1 + 0 } END { print most ? most " MiB" : "-" }' "$work/memory")
 }
 
-# A search: search_with BACKEND NETWORK NODES FLAGS... sets `said` to what the engine says.
+# A search: search_with BACKEND NETWORK NODES FLAGS... sets `said` to the engine's output.
 search_with() {
     local with=$1 network=$2 count=$3
     shift 3
@@ -109,10 +109,10 @@ search_with() {
 }
 search() { search_with "$backend" "$@"; }
 
-# Whether that is a search with the network that was asked for: after an error, the built-in one answers.
+# Whether it searched with the given network: after an error, the built-in one answers.
 has_worked() { ! grep -q '^info string error' <<< "$said" && grep -q '^bestmove [a-h]' <<< "$said"; }
 
-# What was said about an error, or the given text if there was none.
+# The engine's error message, or the given text if there was none.
 error_or() {
     awk -v text="$1" '
         /^info string error/ && !e { sub(/^info string error:? */, ""); e = $0 }
@@ -121,10 +121,10 @@ error_or() {
         END { print e != "" ? e : found ? text : "no move, at last: " last }' <<< "$said"
 }
 
-# The nodes per second of the search's last line.
+# Nodes per second in the search's last line.
 nps() { awk '/^info / { for (i = 1; i < NF; i++) if ($i == "nps") n = $(i + 1) } END { print n == "" ? "-" : n }' <<< "$said"; }
 
-# A row about the speed of a search: speed LABEL NETWORK FLAGS...
+# A row with the speed of a search: speed LABEL NETWORK FLAGS...
 speed() {
     local label=$1 network=$2
     shift 2
@@ -154,8 +154,8 @@ rows() {
         }'
 }
 
-# Rows about the speed without a search: bench KEYS LABEL NETWORK OPTIONS FLAGS... The columns are the keys' and, where
-# the memory is watched, that.
+# Rows with the speed without a search: bench KEYS LABEL NETWORK OPTIONS FLAGS... The columns are those of the keys and,
+# where it is measured, the memory.
 bench() {
     local keys=$1 label=$2 network=$3 options=$4 measured code
     shift 4
@@ -326,7 +326,7 @@ if begin "Self-play"; then
         echo '```'
         case "$code" in
             0) ;;
-            # The rate is told as it goes.
+            # The rate is printed during the training.
             124) echo "Not all of them were played in that time." ;;
             *) fail "self-play ends with exit code $code" ;;
         esac

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The games of docs/reliability.md on tiny clocks: the engine against itself, more games at a time than there are cores,
-# the four time managers, pondering in half of them. memory.tsv beside the games has the memory of the engines' processes
-# in KiB, every ten seconds. Resumes where it was stopped.
+# The games of docs/reliability.md on tiny clocks: the engine against itself, more games at a time than there
+# are cores, the four time managers, pondering in half of them. memory.tsv beside the games has the memory of
+# the engines' processes in KiB, every ten seconds. Resumes where it was stopped.
 #
 # Usage: docs/experiments/clock.sh SCORN FOLDER BOOK [CONCURRENCY]
 # BOOK: openings (PGN or EPD).

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# CGZero's rules against AlphaZero's, both from random weights (docs/lab/cgzero-or-alphazero.md): the same shape of network,
-# the same games and nodes, side by side with one thread each for MINUTES. Then matches between networks that cost the
-# same number of core seconds of self-play and training (the matches for gate and ratings are not counted). Resumes where
-# it was stopped, for MINUTES more.
+# CGZero's rules against AlphaZero's, both from random weights (docs/lab/cgzero-or-alphazero.md): the same shape
+# of network, the same games and nodes, side by side with one thread each for MINUTES. Then matches between
+# networks that cost the same number of core seconds of self-play and training (the matches for gate and ratings
+# are not counted). Resumes where it was stopped, for MINUTES more.
 #
 # Usage: docs/experiments/rules.sh SCORN FOLDER BOOK MINUTES [STOCKFISH]
 # BOOK: openings; PYTHON names an interpreter that has the packages of networks/training.

@@ -34,8 +34,9 @@ games=$((2 * games)) play table3 --nodes 1000 --a-plays both \
 # Both with the low schedule: search-contempt alone against an equal opponent.
 games=$((2 * games)) play equal-tau --nodes 1000 --a-plays both \
     --a "ScLimit=5;Temperature=1;TempDecayMoves=10" --b "Temperature=1;TempDecayMoves=10"
-# Figure 5: the controller's path, the nodes doubling as it settles. The paper holds (w+l)/d at 1, which this network does not reach at
-# 1000 nodes with any limit; 5 is within reach. Then the same, started with more nodes.
+# Figure 5: the controller's path, the nodes doubling as it settles. The paper holds (w+l)/d at 1, which this
+# network does not reach at 1000 nodes with any limit; 5 is within reach. Then the same, started with more
+# nodes.
 games=1500 play figure5 --nodes 1000 --balance 5 --balance-games 100 --double-nodes 4000 --tau tau1
 games=1500 play figure5-2000 --nodes 2000 --balance 5 --balance-games 100 --tau tau1
 games=1500 play figure5-4000 --nodes 4000 --balance 5 --balance-games 100 --tau tau1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The games that calibrate UCI_Elo (docs/strength.md): each row of LEVELS, and the networks of human moves, against
-# Stockfish at the same UCI_Elo. Prints a table; the measured rating is Stockfish's plus the difference. Resumes where it
-# was stopped, and adds games when PAIRS is larger.
+# The games that calibrate UCI_Elo (docs/strength.md): each row of LEVELS, and the networks of human moves,
+# against Stockfish at the same UCI_Elo. Prints a table; the measured rating is Stockfish's plus the difference.
+# Resumes where it was stopped, and adds games when PAIRS is larger.
 #
 # Usage: docs/experiments/strength.sh SCORN STOCKFISH BOOK FOLDER [PAIRS]
 set -euo pipefail

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Two generations from zero with tiny numbers: killed in the middle and resumed they come out with the same bytes; wrong settings,
-# a second loop, damaged files and a full disk are dealt with; odds, a teacher and clocks reach the program. Usage: networks/training/loop-smoke.sh
+# Two generations from random weights with tiny settings: killed and resumed, they have the same bytes; wrong settings,
+# a second loop, damaged files and a full disk are handled; odds, a teacher and clocks reach the program.
+#
+# Usage: networks/training/loop-smoke.sh
 #   SCORN    the program (default: target/release/scorn or target/debug/scorn)
-#   PYTHON   a Python with the packages of the extra `loop` (default: python3 if it has them, else a virtual environment in
-#            target/training-venv, which downloads them once)
+#   PYTHON   a Python with the packages of the extra `loop` (default: python3 if it has them, else a virtual
+#            environment in target/training-venv, which downloads them once)
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -103,7 +105,7 @@ grep -q "${damaged#"$work/killed/"} is damaged" "$work/told" || fail "$(cat "$wo
 grep -q 'is damaged' "$work/killed/manifest.json" || fail "the manifest does not name the damaged file"
 
 step "games of which nothing is whole are played again"
-# As if it had been stopped at the end of the last generation's games.
+# The state of a loop that was stopped at the end of the last generation's games.
 "$python" - "$work/killed/manifest.json" << 'END'
 import json, sys
 with open(sys.argv[1]) as file:
@@ -161,7 +163,7 @@ diff - <(tags 2) << 'END' || fail "Black gives the odds otherwise"
 END
 
 step "a damaged summary is named, and settings can change while no generation is complete"
-# As if it had been stopped at the end of its games.
+# The state of a loop that was stopped at the end of its games.
 "$python" - "$work/odds/manifest.json" << 'END'
 import json, sys
 with open(sys.argv[1]) as file:

@@ -3,8 +3,8 @@
     python networks/training/ray-test.py --scorn target/release/scorn [--games 60] [--nodes 200]
 
 The records and the network must be those of the same loop without Ray, byte by byte, also when the loop itself is killed and
-started again; the times of self-play are told for a loop on two plain processes, on two nodes, and on two nodes of which
-one is lost. Not part of .ci/run: it takes minutes.
+started again; it prints the times of self-play for a loop on two plain processes, on two nodes, and on two nodes of
+which one is lost. Not part of .ci/run: it takes minutes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def sums(folder: Path) -> dict[str, str]:
-    """Checksums of what must be the same."""
+    """Checksums of the files that must be the same."""
     names = [path for path in folder.rglob("*") if path.suffix in (".vis", ".onnx") or path.name == "manifest.json"]
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in names}
 
@@ -36,7 +36,7 @@ def selfplay_seconds(folder: Path) -> float:
 
 
 def wait_for_games(folder: Path, process: subprocess.Popen, count: int) -> int:
-    """Waits until so many games have come back from the workers."""
+    """Waits until `count` games have come back from the workers."""
     while True:
         there = len(list(folder.glob("gen-0001/games-*/unfinished/*.game")))
         if there >= count:

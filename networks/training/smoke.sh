@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# The whole recipe on a tiny sample: games -> records -> labels -> training -> export -> a move. It shows that no step
-# has rotted; the network it makes knows next to nothing. Usage: networks/training/smoke.sh
+# The whole recipe on a tiny sample: games -> records -> labels -> training -> export -> a move. It shows that
+# every step works; the resulting network is useless.
+#
+# Usage: networks/training/smoke.sh
 #   SCORN    the program (default: target/release/scorn or target/debug/scorn, else it is built)
 #   PYTHON   a Python with the packages of pyproject.toml (default: python3 if it has them, else a virtual
 #            environment in target/training-venv, which downloads them once)

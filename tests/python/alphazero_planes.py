@@ -1,9 +1,10 @@
-"""AlphaZero's planes and moves by a program of its own, to compare Scorn's with. Writes tests/data/alphazero/planes.jsonl:
+"""AlphaZero's planes and moves by an independent encoder, for comparison with Scorn's. Writes
+tests/data/alphazero/planes.jsonl:
 
     python3 -m pip install 'chess>=1.11,<2' && python3 tests/python/alphazero_planes.py > tests/data/alphazero/planes.jsonl
 
 A line is a game: its planes (only those that are not empty) as a mask of squares (hexadecimal, bit 0 is a1) and the value on
-them, and the entry of the policy vector for each legal move (castling written as king takes rook).
+them, and the index in the policy vector of each legal move (castling written as king takes rook).
 """
 
 import json
@@ -29,13 +30,13 @@ GAMES = {
 
 
 def squares(board, colour, piece):
-    """The squares of some pieces as coordinates seen from the side to move."""
+    """The squares of some pieces as coordinates from the side to move's point of view."""
     flip = 0 if board.mover == chess.WHITE else 7
     return [(chess.square_file(s), chess.square_rank(s) ^ flip) for s in board.position.pieces(piece, colour)]
 
 
 class Seen:
-    """A position of the game, seen by the side that moves at its end."""
+    """A position of the game, from the point of view of the side to move at its end."""
 
     def __init__(self, position, mover):
         self.position, self.mover = position, mover
@@ -83,7 +84,7 @@ WAYS = (
 
 
 def entry(board, move):
-    """The place of a move in the 8 x 8 x 73 vector."""
+    """The index of a move in the 8 x 8 x 73 vector."""
     to = move.to_square
     usual = chess.square_file(move.from_square) == 4
     if board.is_castling(move) and usual:

@@ -3,8 +3,8 @@
 
 usage: bot_watch.py SCORN
 
-Needs nothing but Python. Answers are asked for in positions with few legal moves, so that they tell whether the new engine
-knows what the old one was told.
+Needs nothing but Python. The positions have few legal moves, so that the answers show whether the new engine has the
+state of the old one.
 """
 
 import os
@@ -28,7 +28,7 @@ PATIENCE = 40.0
 
 
 class Session:
-    """A conversation with the engine through the watch."""
+    """A UCI session with the engine through watch.py."""
 
     def __init__(self, engine, *flags):
         command = [sys.executable, str(WATCH), f"--engine={engine}", *flags]
@@ -48,7 +48,7 @@ class Session:
         self.process.stdin.flush()
 
     def until(self, word):
-        """The next line that begins with a word; all before it go to `heard`."""
+        """The next line that starts with a word; all lines before it go to `heard`."""
         self.heard = []
         while True:
             line = self.lines.get(timeout=PATIENCE)
@@ -62,7 +62,7 @@ class Session:
         return self.until("bestmove").split()[1]
 
     def engine(self):
-        """The engine's process of the moment."""
+        """The current engine process."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         children += [child for task in Path(f"/proc/{self.process.pid}/task").iterdir()
                      for child in (task / "children").read_text().split()]
@@ -85,7 +85,7 @@ def check(condition, message):
 
 
 def took_over(session, old, reason):
-    """Another engine has taken over for this reason, and that was said once."""
+    """Another engine has taken over for this reason, and that was reported once."""
     said = [line for line in session.heard if "watch:" in line]
     check(len(said) == 1 and reason in said[0], f"{reason}: {session.heard}")
     check(not Path(f"/proc/{old}").exists() or session.engine() != old, "the old engine is still there")
@@ -93,7 +93,7 @@ def took_over(session, old, reason):
 
 
 def searches(scorn):
-    """An engine is stopped (it hangs) or killed in every state that there is."""
+    """An engine is stopped (it hangs) or killed in every state."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         session = Session(scorn, "--backend", "hash", "--threads", "1")
@@ -108,7 +108,7 @@ def searches(scorn):
         check(session.ask(PLACE, "go wtime 60000 btime 60000") == FORCED, "the only move was not played")
         check(not any("watch:" in line for line in session.heard), f"{session.heard}")
 
-        # It takes as much of its clock as it may when the increment is large.
+        # It uses as much of its clock as it may when the increment is large.
         session.ask(LATER, "go wtime 6000 btime 6000 winc 3000 binc 3000")
         check(not any("watch:" in line for line in session.heard), f"{session.heard}")
 
@@ -118,7 +118,7 @@ def searches(scorn):
         took_over(session, old, "does not answer")
         check(3.2 <= time.monotonic() - begun < 20.0, f"after {time.monotonic() - begun} s")
 
-        # It dies while it searches, while it ponders, and while nothing is asked of it.
+        # It crashes while it searches, while it ponders, and while it is idle.
         session.send(LATER, "go movetime 1500")
         time.sleep(0.3)
         old = session.hurt(signal.SIGKILL)
@@ -143,7 +143,7 @@ def searches(scorn):
         check(session.ask("stop") == FORCED, "another position")
         took_over(session, old, "does not answer")
 
-        # Every new one was told the last value of each option.
+        # Every new one received the last value of each option.
         told = [line for line in log.read_text().splitlines() if "setoption name CPuct" in line]
         check(sum("value 3" in line for line in told) == 6, f"{told}")
         check(sum("value 2" in line for line in told) == 1, f"{told}")
@@ -151,7 +151,7 @@ def searches(scorn):
 
 
 def endings(scorn):
-    """An engine that never works is given up, and the end of the watch is the end of the engine."""
+    """An engine that never works is given up, and the engine ends with watch.py."""
     with tempfile.TemporaryDirectory() as folder:
         broken = Path(folder) / "broken"
         broken.write_text("#!/bin/sh\nread line\nexit 3\n")

@@ -1,7 +1,7 @@
-"""Compares lc0's training chunks with the games that they are from, by python-chess and what is published about the format:
-board, rights, clocks, moves, visits, results, evaluations.
+"""Compares lc0's training chunks with their games, by python-chess and the published format: board, castling rights,
+clocks, moves, visits, results, evaluations.
 
-Usage: check_chunks.py FOLDER, which `scorn selfplay --chunks --out FOLDER` has made with samples of both sides
+Usage: check_chunks.py FOLDER, written by `scorn selfplay --chunks --out FOLDER` with samples of both sides
 """
 
 import glob
@@ -18,7 +18,7 @@ PIECES = [chess.PAWN, chess.KNIGHT, chess.BISHOP, chess.ROOK, chess.QUEEN, chess
 
 
 def policy_moves() -> list[str]:
-    """lc0's 1858 moves: all of a queen or a knight on an empty board, then what a pawn can become besides a knight."""
+    """lc0's 1858 moves: queen and knight moves on an empty board, then promotions to other pieces than a knight."""
     moves = []
     for start in chess.SQUARES:
         reach = chess.SquareSet()
@@ -41,7 +41,7 @@ assert len(MOVES) == 1858
 
 
 def seen(board: chess.Board, move: chess.Move) -> int:
-    """The move's place in the policy: the side to move plays up the board, a knight is what a pawn becomes without a word,
+    """The move's index in the policy: the side to move plays up the board, a promotion without a piece is to a knight,
     and castling is the king taking its rook."""
     start, end = move.from_square, move.to_square
     if board.is_castling(move):
@@ -53,7 +53,7 @@ def seen(board: chess.Board, move: chess.Move) -> int:
 
 
 def planes(board: chess.Board) -> list[int]:
-    """The twelve planes of the current position: own pieces, then the other side's, as the side to move sees them."""
+    """The twelve planes of the current position from the side to move's view: own pieces, then the other side's."""
     found = []
     for color in (board.turn, not board.turn):
         for piece in PIECES:
@@ -89,14 +89,14 @@ def check(name: str, game: chess.pgn.Game, chunk: bytes) -> int:
         counts = [p * (visits - 1) for p in probabilities if p >= 0]
         assert all(abs(count - round(count)) < 0.02 for count in counts), where
         if game.headers["Termination"] == "normal":
-            # In a game that was broken off it is what the network expects.
+            # In an unfinished game it is the network's estimate.
             assert values["plies_left"] == len(nodes) - ply, where
         result = score if own else -score
         assert (values["result_q"], values["result_d"]) == (result, int(result == 0)), where
         for kind in ("root", "best", "played"):
             q, d = values[f"{kind}_q"], values[f"{kind}_d"]
             assert d >= 0 and abs(q) + d <= 1.0001, where
-        # The evaluation is that of the move that was played, in hundredths of a pawn.
+        # The evaluation of the move played, in centipawns.
         told = node.eval().pov(own)
         if not told.is_mate():
             expected = math.atan(told.score() / 90) / 1.5637541897

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plays games through the real lichess-bot against a server on this machine that speaks lichess's bot API.
+"""Plays games through the real lichess-bot against a local server that implements lichess's bot API.
 
 usage: lichess_bridge.py SCORN [--games 20]
 
@@ -9,7 +9,7 @@ docs/lichess-bot/config.yml with watch.py beside it; only the address, the progr
 shortest clock and the thinking time are replaced.
 
 First the games: from the normal start and at odds, each position with both colours, ended by mate, resignation or the clock.
-Then what goes wrong: challenges that are refused, games that are aborted by either side, an opponent who leaves, streams that
+Then failures: challenges that are refused, games that are aborted by either side, an opponent who leaves, streams that
 break off, an engine that hangs or is killed, also together with its watch. Anything unexpected ends it with an error.
 """
 
@@ -42,11 +42,11 @@ ODDS = {
     "queen and rook": "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/1NB1KBNR w Kkq - 0 1",
 }
 PATIENCE = 60.0
-"""Seconds after which something has hung."""
+"""Seconds after which a test has hung."""
 
 
 class Game:
-    """A game as lichess sees it, with an opponent who plays whatever is legal."""
+    """A game on the server, with an opponent who plays random legal moves."""
 
     def __init__(self, server, number, fen, bot_is_white, rating, ending, clock):
         import chess
@@ -110,7 +110,7 @@ class Game:
             self.over.set()
 
     def play(self, text, is_bot):
-        """Plays a move; what is wrong with it."""
+        """Plays a move; returns the error, if any."""
         import chess
 
         with self.lock:
@@ -178,7 +178,7 @@ class Game:
 
 
 class Server:
-    """lichess, as far as a bot sees it."""
+    """The part of lichess that a bot uses."""
 
     def __init__(self):
         self.games, self.challenges = {}, {}
@@ -195,7 +195,7 @@ class Server:
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}/"
 
     def challenge(self, fen=None, bot_is_white=True, rating=1500, ending=("resign", 8), clock=(60, 1), **changes):
-        """Challenges the bot; the game that follows if it accepts."""
+        """Challenges the bot; returns the game if it accepts."""
         self.number += 1
         game = Game(self, self.number, fen, bot_is_white, rating, ending, clock)
         key = "fromPosition" if fen else "standard"
@@ -229,7 +229,7 @@ class Server:
         return [game for game in self.games.values() if game.status == "started"]
 
     def drop_streams(self):
-        """The connection is gone."""
+        """Drops the connection."""
         for stream in self.events + [stream for game in self.games.values() for stream in game.streams]:
             stream.put(ConnectionError)
 
@@ -417,7 +417,7 @@ def wait_for(bridge, what, happened):
 
 
 def play_games(server, bridge, count):
-    """Normal games and odds, every start with both colours: the second is the rematch."""
+    """Normal games and odds, every start position with both colours: the second game is the rematch."""
     endings = [("resign", 6), ("resign", 14), ("time", 7), ("resign", 9)]
     games = []
     starts = list(ODDS.items())
@@ -425,7 +425,7 @@ def play_games(server, bridge, count):
         name, fen = starts[number // 2 % len(starts)]
         rating = 900 + 1900 * number // count
         games.append(server.challenge(fen, number % 2 == 0, rating, endings[number % len(endings)]))
-        # One after the other: lichess-bot 2026.8 takes two games that begin in the same instant for one.
+        # One after the other: lichess-bot 2026.8 mistakes two games that start in the same instant for one.
         wait_for(bridge, f"game {number + 1}, {name}", lambda: games[-1].times_streamed)
         wait_for(bridge, "a free place", lambda: sum(game.status == "started" for game in games) < 3)
     for game in games:
@@ -438,7 +438,7 @@ def play_games(server, bridge, count):
 
 
 def refuse(server, bridge):
-    """What the configuration does not allow is declined, with the reason."""
+    """Challenges that the configuration does not allow are declined, with the reason."""
     for reason, changes in {
         "variant": {"variant": {"key": "atomic", "name": "Atomic"}},
         "casual": {"rated": True},
@@ -450,7 +450,7 @@ def refuse(server, bridge):
 
 
 def trouble(server, bridge):
-    """Everything that can happen to a game."""
+    """All failures of a game."""
     queen = ODDS["queen"]
     for name, bot_is_white, ending, status in [
         ("the opponent aborts", True, ("abort", 1), "aborted"),
@@ -471,7 +471,7 @@ def trouble(server, bridge):
         game = server.challenge(queen, True, ending=ending, clock=clock)
         wait_for(bridge, f"the end of a game in which {name}", game.over.is_set)
         check(game.status == "resign" and game.winner == "white", f"{name}: {game.status}, {game.winner}")
-        # The bridge takes the game up again, or sees nothing but a move that takes long.
+        # The bridge resumes the game, or only notices a slow move.
         check((game.times_streamed > 1) == notices, f"{name}: the game was taken up {game.times_streamed} times")
         check(game.bot_moves >= 6, f"{name}: the bot made {game.bot_moves} moves")
     check(server.reconnected >= 1, "the stream of events was not taken up again")
@@ -480,7 +480,7 @@ def trouble(server, bridge):
 
 
 def check_engine(bridge, games):
-    """What was said to the engine, and what it said."""
+    """The lines sent to the engine, and its answers."""
     log = bridge.engine_log.read_text(errors="replace")
     check("error" not in log.lower(), "the engine has told an error")
     check(log.count("ucinewgame") >= games, "not every game was announced")

@@ -1,4 +1,4 @@
-"""Reads training chunks with nothing but their layout, and prints each position as a line of JSON.
+"""Reads training chunks by their layout only, and prints each position as a line of JSON.
 
 lc0's training data, version 6: 8356 bytes a position, packed, little-endian.
 """
@@ -31,7 +31,7 @@ def position(chunk):
     out = {}
     out["version"], out["input_format"] = take(2)
     out["probabilities"] = take(1858)
-    # In the file the bits of each byte stand the other way round.
+    # The file has the bits of each byte in reverse order.
     out["planes"] = [
         str(int.from_bytes(bytes(int(f"{byte:08b}"[::-1], 2) for byte in plane.to_bytes(8, "little")), "little"))
         for plane in take(104)

@@ -1,4 +1,4 @@
-"""Reads PGN files as an independent reader: every game must be legal, whole and end as its result says.
+"""Reads PGN files as an independent reader: every game must be legal and complete, and its end must match its result.
 
 Usage: read_games.py FILE... [--evals] (every move after the opening has an evaluation)
 """

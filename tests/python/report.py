@@ -44,7 +44,7 @@ def check(condition, message):
 
 
 def placed(page):
-    """The pieces on the board: kind and colour, and where they are drawn."""
+    """The pieces on the board: kind, colour and position on the screen."""
     return page.eval_on_selector_all(
         "#board cg-board piece", "all => all.map(p => p.className + ' ' + p.style.transform).sort().join(';')")
 

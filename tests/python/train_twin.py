@@ -1,8 +1,9 @@
-"""Does with PyTorch what `scorn train` does, and compares: losses of each of 20 steps, and all weights at the end.
+"""Repeats the steps of `scorn train` with PyTorch, and compares the losses of 20 steps and the final weights.
 
-The network is that of scorn_training.sparse, which trains on GPUs. Steps are made twice: by the optimizer there, and by PyTorch's own.
+The network is that of scorn_training.sparse, which trains on GPUs. Each step is computed twice: by its optimizer, and by
+PyTorch's own.
 
-Usage: train_twin.py FOLDER, which `cargo run --example train_trace -- FOLDER [squared]` has made; PYTHONPATH=networks/training
+Usage: train_twin.py FOLDER, written by `cargo run --example train_trace -- FOLDER [squared]`; PYTHONPATH=networks/training
 """
 
 import itertools
@@ -22,7 +23,7 @@ def untouched(gradient: torch.Tensor) -> torch.Tensor:
 
 
 def step(optimizer: torch.optim.AdamW, weights: list[torch.Tensor], limits: list[float | None]) -> None:
-    """A step of the optimizer that leaves those alone, which AdamW as published does not, and keeps weights within their limits."""
+    """A step of the optimizer that skips these weights, unlike the published AdamW, and clamps weights to their limits."""
     before = [(w.detach().clone(), {k: v.clone() for k, v in optimizer.state[w].items()}) for w in weights]
     optimizer.step()
     with torch.no_grad():
@@ -36,7 +37,7 @@ def step(optimizer: torch.optim.AdamW, weights: list[torch.Tensor], limits: list
 
 
 def flat(lists: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """The items of all lists, and the list that each is from."""
+    """The items of all lists, each with the index of its list."""
     numbers = torch.arange(len(lists)).repeat_interleave(torch.tensor([len(items) for items in lists]))
     return torch.tensor(list(itertools.chain(*lists))), numbers
 

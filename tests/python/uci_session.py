@@ -1,4 +1,4 @@
-"""A real UCI session through python-chess, which checks every move and every line that the engine says.
+"""A real UCI session through python-chess, which checks every move and every line of the engine.
 
 usage: uci_session.py PROGRAM [FLAG...]
 """
@@ -35,7 +35,7 @@ def main() -> None:
         moves = [m for m in castle.legal_moves if castle.is_castling(m)]
         assert engine.play(castle, chess.engine.Limit(nodes=20), root_moves=moves).move in moves
 
-        # An endless analysis that is broken off.
+        # An infinite analysis that is stopped.
         with engine.analysis(chess.Board(), multipv=2) as analysis:
             for count, _ in enumerate(analysis):
                 if count >= 5:

@@ -1,4 +1,4 @@
-"""Makes the tiny ONNX networks of this folder: they know nothing, but have lc0's inputs and outputs (or nearly).
+"""Makes the tiny ONNX networks of this folder: meaningless outputs, with lc0's tensors (or defects in them).
 
     python3 -m pip install onnx && python3 make.py
 """
@@ -62,15 +62,15 @@ def network(
 
 network("tiny.onnx")
 network("nan.onnx", nan="always")
-# It works for White.
+# Works for White only.
 network("late-nan.onnx", nan="black")
 network("narrow.onnx", policy_width=1800)
-# What it says of itself is not what it does.
+# Its metadata do not match its outputs.
 network("liar.onnx", policy_width=1800, declared="classes")
-# Others' inputs and outputs.
+# Foreign inputs and outputs.
 network("planes.onnx", planes=119)
 network("outputs.onnx", policy="moves")
 network("inputs.onnx", extra="temperature")
-# AlphaZero's planes and moves; one says so, the other does not.
+# AlphaZero's planes and moves, with and without the metadata entry.
 network("alphazero.onnx", planes=119, policy_width=4672, told={"scorn.encoding": "alphazero"})
 network("alphazero-planes.onnx", planes=119, policy_width=4672, shape=[73, 8, 8])
