@@ -48,7 +48,7 @@ use crate::{
     player::{self, Load},
     search::{
         self, Clock, Limits, StopSignal, SystemClock, time::ClockState,
-        wdl_contempt::is_left_out_in_analysis,
+        wdl_contempt::is_ignored_in_analysis,
     },
     syzygy::Tables,
 };
@@ -333,7 +333,7 @@ impl Engine {
             silent: Arc::clone(&silent),
         };
         let ponder = go.ponder.then_some(asked);
-        let endless = endless || task.limits.are_only_a_mate();
+        let endless = endless || task.limits.is_mate_only();
         self.start(stop, silent, ponder, endless, move || task.run());
     }
 
@@ -491,7 +491,7 @@ impl Engine {
     }
 
     fn note_if_contempt_is_off(&self) {
-        if is_left_out_in_analysis(&self.settings.in_force().search()) {
+        if is_ignored_in_analysis(&self.settings.in_force().search()) {
             self.listener.note(
                 "Contempt is off in an analysis without end: for whom? Say so with ContemptMode white_side_analysis \
                  or black_side_analysis",

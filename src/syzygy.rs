@@ -21,7 +21,7 @@ use crate::chess::{History, PackedMove};
 const SEPARATOR: char = if cfg!(windows) { ';' } else { ':' };
 
 /// Rank of a root move with a certain win; negative for a certain loss.
-const SURE: i32 = 1000;
+const CERTAIN: i32 = 1000;
 
 /// The last ply at which a win is not a draw by the 50-move rule.
 const LAST_PLY: u32 = 99;
@@ -112,7 +112,7 @@ pub fn best_moves(mut moves: Vec<TableMove>, fastest: bool) -> Option<Vec<Packed
     Some(moves.into_iter().map(|m| m.m).collect())
 }
 
-fn sure_result(wdl: Wdl) -> i8 {
+fn certain_result(wdl: Wdl) -> i8 {
     match wdl {
         Wdl::Win => 1,
         Wdl::Loss => -1,
@@ -198,7 +198,7 @@ impl Tables {
             return None;
         }
         let probed = self.tables.probe_wdl_after_zeroing(position);
-        Some(sure_result(self.checked(probed)?))
+        Some(certain_result(self.checked(probed)?))
     }
 
     /// The result of any position, with the plies to the next capture or pawn move of the winning side: from DTZ
@@ -264,18 +264,18 @@ impl Tables {
     fn by_wdl(&self, after: &Chess, is_zeroing: bool, rule50: i32) -> Option<TableResult> {
         if after.is_checkmate() {
             return Some(TableResult {
-                rank: SURE,
+                rank: CERTAIN,
                 distance: 1,
                 result: Some(1),
             });
         }
         let wdl = -self.checked(self.tables.probe_wdl_after_zeroing(after))?;
         let (rank, sign) = match wdl {
-            Wdl::Win => (SURE, 1),
+            Wdl::Win => (CERTAIN, 1),
             Wdl::CursedWin => (1, 0),
             Wdl::Draw => (0, 0),
             Wdl::BlessedLoss => (-1, 0),
-            Wdl::Loss => (-SURE, -1),
+            Wdl::Loss => (-CERTAIN, -1),
         };
         // With some of the fifty moves used, a win may come too late.
         let is_sure = sign != 0 && (is_zeroing || rule50 == 0);
@@ -324,10 +324,10 @@ impl Tables {
 fn rank(distance: i32, rule50: i32, is_zeroing: bool) -> i32 {
     let plies = distance.abs() + rule50;
     match distance.signum() {
-        1 if plies <= 99 || (is_zeroing && distance == 1) => SURE,
-        1 => (SURE - plies).max(1),
-        -1 if 2 * distance.abs() + rule50 < 100 => -SURE,
-        -1 => (plies - SURE).min(-1),
+        1 if plies <= 99 || (is_zeroing && distance == 1) => CERTAIN,
+        1 => (CERTAIN - plies).max(1),
+        -1 if 2 * distance.abs() + rule50 < 100 => -CERTAIN,
+        -1 => (plies - CERTAIN).min(-1),
         _ => 0,
     }
 }

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The PGN of a reviewed game.
-pub fn annotated(review: &GameReview) -> String {
+pub fn annotated_pgn(review: &GameReview) -> String {
     let game = &review.game;
     let mut tags: Vec<(&str, String)> = Vec::new();
     // The start position is written separately.

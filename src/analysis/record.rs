@@ -150,7 +150,7 @@ impl PositionRecord {
         let position = item.history.position();
         let report = &outcome.report;
         // Moves of a Chess960 game are written in its notation: otherwise castling would read as a king's move.
-        let chess960 = options.chess960 || !setup::castles_as_usual(&item.history);
+        let chess960 = options.chess960 || !setup::has_standard_castling(&item.history);
         let options = &Options {
             chess960,
             ..options.clone()

@@ -159,14 +159,14 @@ fn read_records(file: &mut File, path: &Path, keep: bool) -> Result<Vec<EarlierR
         });
         good = read;
     }
-    ensure!(is_cut_record(&line), context());
+    ensure!(is_truncated_record(&line), context());
     file.set_len(good).with_context(context)?;
     file.seek(SeekFrom::Start(good)).with_context(context)?;
     Ok(records)
 }
 
 /// Whether the last line is an incomplete record. Other text would begin differently, or be complete.
-fn is_cut_record(line: &[u8]) -> bool {
+fn is_truncated_record(line: &[u8]) -> bool {
     let begin = b"{\"name\":";
     let rest = line.trim_ascii();
     let is_other = serde_json::from_slice::<IgnoredAny>(rest).is_ok()

@@ -34,7 +34,7 @@ pub struct MatchTerms {
 
 /// The reason of a forfeit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ForfeitReason {
     /// The process has ended.
     Crash,
     /// It does not answer.
@@ -45,29 +45,29 @@ pub enum Fault {
     Time,
 }
 
-impl Fault {
+impl ForfeitReason {
     /// The reason as text.
-    pub fn words(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
-            Fault::Crash => "crash",
-            Fault::Stall => "no answer",
-            Fault::IllegalMove => "illegal move",
-            Fault::Time => "time",
+            ForfeitReason::Crash => "crash",
+            ForfeitReason::Stall => "no answer",
+            ForfeitReason::IllegalMove => "illegal move",
+            ForfeitReason::Time => "time",
         }
     }
 
     /// The value of PGN's tag `Termination`.
     fn tag(self) -> &'static str {
         match self {
-            Fault::Crash | Fault::Stall => "abandoned",
-            Fault::IllegalMove => "rules infraction",
-            Fault::Time => "time forfeit",
+            ForfeitReason::Crash | ForfeitReason::Stall => "abandoned",
+            ForfeitReason::IllegalMove => "rules infraction",
+            ForfeitReason::Time => "time forfeit",
         }
     }
 
     /// Whether the engine cannot be used any more.
     pub fn is_fatal(self) -> bool {
-        matches!(self, Fault::Crash | Fault::Stall)
+        matches!(self, ForfeitReason::Crash | ForfeitReason::Stall)
     }
 }
 
@@ -81,7 +81,7 @@ pub enum Termination {
         /// The side that forfeited.
         side: Color,
         /// The reason.
-        fault: Fault,
+        reason: ForfeitReason,
         /// The engine's error, or the excess time.
         details: String,
     },
@@ -93,19 +93,19 @@ impl Termination {
         match self {
             Termination::Ended(ending) if ending.is_by_rules() => "normal",
             Termination::Ended(_) => "adjudication",
-            Termination::Forfeit { fault, .. } => fault.tag(),
+            Termination::Forfeit { reason, .. } => reason.tag(),
         }
     }
 
     /// The reason as text.
     pub fn details(&self) -> String {
         match self {
-            Termination::Ended(ending) => ending.words().to_owned(),
+            Termination::Ended(ending) => ending.text().to_owned(),
             Termination::Forfeit {
                 side,
-                fault,
+                reason,
                 details,
-            } => format!("{side} forfeits ({}): {details}", fault.words()),
+            } => format!("{side} forfeits ({}): {details}", reason.text()),
         }
     }
 }
@@ -128,14 +128,14 @@ pub fn play(
     opening: &Opening,
     terms: &MatchTerms,
 ) -> MatchGame {
-    let mut board = Board::new(opening, limits, terms);
+    let mut board = GameInProgress::new(opening, limits, terms);
     let ended = board.play(&mut engines);
     let (outcome, termination) = match ended {
         Ok(Verdict { outcome, ending }) => (outcome, Termination::Ended(ending)),
-        Err((side, fault, details)) => {
+        Err((side, reason, details)) => {
             let termination = Termination::Forfeit {
                 side,
-                fault,
+                reason,
                 details,
             };
             (KnownOutcome::Decisive { winner: !side }, termination)
@@ -149,10 +149,10 @@ pub fn play(
 }
 
 /// The side that forfeits, the reason and the details.
-type Forfeit = (Color, Fault, String);
+type Forfeit = (Color, ForfeitReason, String);
 
 /// A game in progress.
-struct Board<'a> {
+struct GameInProgress<'a> {
     terms: &'a MatchTerms,
     history: History,
     adjudicator: Adjudicator<'a>,
@@ -162,10 +162,10 @@ struct Board<'a> {
     moves: Vec<(PackedMove, String)>,
 }
 
-impl<'a> Board<'a> {
-    fn new(opening: &Opening, limits: [Limit; 2], terms: &'a MatchTerms) -> Board<'a> {
+impl<'a> GameInProgress<'a> {
+    fn new(opening: &Opening, limits: [Limit; 2], terms: &'a MatchTerms) -> GameInProgress<'a> {
         let moves = opening.moves.iter().map(|&m| (m, String::new()));
-        Board {
+        GameInProgress {
             terms,
             history: opening.history(),
             adjudicator: Adjudicator::new(&terms.rules),
@@ -177,7 +177,9 @@ impl<'a> Board<'a> {
 
     fn play(&mut self, engines: &mut [&mut Client; 2]) -> Result<Verdict, Forfeit> {
         for (engine, side) in engines.iter_mut().zip([Color::White, Color::Black]) {
-            engine.new_game().map_err(|error| fault_of(side, &error))?;
+            engine
+                .new_game()
+                .map_err(|error| forfeit_of(side, &error))?;
         }
         let mut verdict = by_rules(&self.history);
         loop {
@@ -195,16 +197,16 @@ impl<'a> Board<'a> {
         let max_time = clock.max_time(self.terms);
         let answer = engine
             .go(&self.position, &go(&self.clocks, index(side)), max_time)
-            .map_err(|error| fault_of(side, &error))?;
+            .map_err(|error| forfeit_of(side, &error))?;
         if answer.time > max_time {
             let late = (answer.time - max_time).as_secs_f64();
             let details = format!("{late:.3} s beyond what is allowed");
-            return Err((side, clock.fault(), details));
+            return Err((side, clock.reason(), details));
         }
         let position = self.history.position();
         let Ok(m) = setup::parse_move(position, &answer.best) else {
             let details = format!("'{}' in {}", answer.best, fen_text(position));
-            return Err((side, Fault::IllegalMove, details));
+            return Err((side, ForfeitReason::IllegalMove, details));
         };
         self.position += if self.moves.is_empty() {
             " moves "
@@ -220,7 +222,7 @@ impl<'a> Board<'a> {
         let verdict = self.adjudicator.after_move(&self.history, value);
         if self.terms.ponder && verdict.is_none() {
             self.ponder(side, engine, answer.expected.as_deref())
-                .map_err(|error| fault_of(side, &error))?;
+                .map_err(|error| forfeit_of(side, &error))?;
         }
         Ok(verdict)
     }
@@ -250,12 +252,12 @@ fn index(side: Color) -> usize {
     side.fold_wb(0, 1)
 }
 
-fn fault_of(side: Color, error: &ClientError) -> Forfeit {
-    let fault = match error {
-        ClientError::Silent { .. } => Fault::Stall,
-        _ => Fault::Crash,
+fn forfeit_of(side: Color, error: &ClientError) -> Forfeit {
+    let reason = match error {
+        ClientError::Silent { .. } => ForfeitReason::Stall,
+        _ => ForfeitReason::Crash,
     };
-    (side, fault, error.to_string())
+    (side, reason, error.to_string())
 }
 
 fn fen_text(position: &Chess) -> String {
@@ -311,10 +313,10 @@ impl PlayerClock {
     }
 
     /// The forfeit if that time is exceeded.
-    fn fault(&self) -> Fault {
+    fn reason(&self) -> ForfeitReason {
         match self.limit {
-            Limit::Nodes(_) => Fault::Stall,
-            Limit::Time(_) | Limit::Clock { .. } => Fault::Time,
+            Limit::Nodes(_) => ForfeitReason::Stall,
+            Limit::Time(_) | Limit::Clock { .. } => ForfeitReason::Time,
         }
     }
 

@@ -331,11 +331,11 @@ mod tests {
         for pair in 0..10 {
             let winner = Color::White;
             let won = KnownOutcome::Decisive { winner };
-            let fault = "White forfeits (time): 0.300 s";
+            let reason = "White forfeits (time): 0.300 s";
             tally.add(Round { pair, half: 0 }, won, "checkmate", false);
             if is_paired {
                 let is_forfeit = pair == 3;
-                let ending = if is_forfeit { fault } else { "stalemate" };
+                let ending = if is_forfeit { reason } else { "stalemate" };
                 tally.add(
                     Round { pair, half: 1 },
                     KnownOutcome::Draw,

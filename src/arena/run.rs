@@ -166,8 +166,8 @@ impl Match {
         };
         let opening = &self.openings[round.pair];
         let played = game::play(clients, limits, opening, &self.terms);
-        if let Termination::Forfeit { side, fault, .. } = &played.termination
-            && fault.is_fatal()
+        if let Termination::Forfeit { side, reason, .. } = &played.termination
+            && reason.is_fatal()
         {
             engines[seats[side.fold_wb(0, 1)]] = None;
         }

@@ -11,7 +11,7 @@ pub struct Checks<'a> {
     /// The squares from which a piece of each role would attack the king.
     from: ByRole<Bitboard>,
     /// Own pieces between the king and an own rook, bishop or queen.
-    screens: Bitboard,
+    blockers: Bitboard,
 }
 
 impl<'a> Checks<'a> {
@@ -33,7 +33,7 @@ impl<'a> Checks<'a> {
                 queen: bishop | rook,
                 king: Bitboard::EMPTY,
             },
-            screens: screens(position, king, turn),
+            blockers: blockers(position, king, turn),
         })
     }
 
@@ -43,7 +43,7 @@ impl<'a> Checks<'a> {
     }
 
     /// Whether this legal move of the position gives check.
-    pub fn are_given_by(&self, m: PackedMove) -> bool {
+    pub fn gives_check(&self, m: PackedMove) -> bool {
         match m.unpack(self.position) {
             Move::Normal {
                 role,
@@ -52,7 +52,7 @@ impl<'a> Checks<'a> {
                 promotion: None,
                 ..
             } => {
-                let leaves = self.screens.contains(from) && !attacks::aligned(self.king, from, to);
+                let leaves = self.blockers.contains(from) && !attacks::aligned(self.king, from, to);
                 leaves || self.from.get(role).contains(to)
             }
             m => {
@@ -70,7 +70,7 @@ impl<'a> Checks<'a> {
         let (us, them) = (self.position.us(), self.position.them());
         let mut find = |role: Role, from: Square, reach: Bitboard| {
             let mut checks = self.from[role];
-            if self.screens.contains(from) {
+            if self.blockers.contains(from) {
                 checks |= !attacks::ray(self.king, from);
             }
             (reach & checks & !us).into_iter().find_map(|to| {
@@ -92,7 +92,7 @@ impl<'a> Checks<'a> {
                 }
             }
         }
-        for from in us & self.screens & board.kings() {
+        for from in us & self.blockers & board.kings() {
             let found = find(Role::King, from, attacks::king_attacks(from));
             if found.is_some() {
                 return found;
@@ -137,26 +137,26 @@ impl<'a> Checks<'a> {
         let home = Bitboard::from(turn.fold_wb(Rank::First, Rank::Eighth));
         let rook_to = home & (Bitboard::from(File::D) | Bitboard::from(File::F));
         (self.from.rook & rook_to).any()
-            || (self.screens & (board.kings() | board.rooks())).any()
+            || (self.blockers & (board.kings() | board.rooks())).any()
             || home.contains(self.king)
     }
 }
 
 /// The pieces of `turn` that are the only piece between `king` and an attacker of their side.
-fn screens(position: &Chess, king: Square, turn: Color) -> Bitboard {
+fn blockers(position: &Chess, king: Square, turn: Color) -> Bitboard {
     let board = position.board();
     let us = board.by_color(turn);
     let straight = attacks::rook_attacks(king, Bitboard::EMPTY) & (board.rooks() | board.queens());
     let diagonal =
         attacks::bishop_attacks(king, Bitboard::EMPTY) & (board.bishops() | board.queens());
-    let mut screens = Bitboard::EMPTY;
+    let mut blockers = Bitboard::EMPTY;
     for slider in (straight | diagonal) & us {
         let between = attacks::between(king, slider) & board.occupied();
         if between.count() == 1 {
-            screens |= between & us;
+            blockers |= between & us;
         }
     }
-    screens
+    blockers
 }
 
 #[cfg(test)]
@@ -178,7 +178,7 @@ mod tests {
             let mut after = position.clone();
             after.play_unchecked(m.unpack(position));
             assert_eq!(
-                checks.are_given_by(m),
+                checks.gives_check(m),
                 after.is_check(),
                 "{position:?} {m:?}"
             );

@@ -108,7 +108,7 @@ pub fn history_from_text(text: &str) -> Result<History, SetupError> {
 }
 
 /// Whether castling is possible only from the e file with rooks from the corners, as in all games but Chess960.
-pub fn castles_as_usual(game: &History) -> bool {
+pub fn has_standard_castling(game: &History) -> bool {
     let start = &game.plies()[0].position;
     let is_standard = |color: Color| {
         let rank = color.fold_wb(Rank::First, Rank::Eighth);
@@ -127,7 +127,7 @@ pub fn castles_as_usual(game: &History) -> bool {
 /// # Errors
 /// When the game began with Chess960's castling rights and `chess960` is off.
 pub fn check_castling(game: History, chess960: bool) -> Result<History, SetupError> {
-    if chess960 || castles_as_usual(&game) {
+    if chess960 || has_standard_castling(&game) {
         return Ok(game);
     }
     let start = &game.plies()[0].position;

@@ -47,7 +47,7 @@ pub struct BenchArgs {
 
 /// The results of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Measured {
+pub struct BenchResult {
     /// Nodes of all searches.
     pub nodes: u64,
     /// Time of all searches.
@@ -71,7 +71,7 @@ pub fn command(args: &BenchArgs) -> Result<()> {
 ///
 /// # Errors
 /// When a search fails, which the hash evaluator never causes.
-pub fn run(nodes: u64) -> Result<Measured> {
+pub fn run(nodes: u64) -> Result<BenchResult> {
     let mut visits = VisitHash::default();
     let mut total = Duration::ZERO;
     let clock = SystemClock::default();
@@ -102,7 +102,7 @@ pub fn run(nodes: u64) -> Result<Measured> {
             }
         }
     }
-    Ok(Measured {
+    Ok(BenchResult {
         nodes: visits.nodes,
         time: total,
         signature: visits.hash,

@@ -38,7 +38,7 @@ pub(super) fn positive(text: &str) -> Result<f64, String> {
 }
 
 /// A number of at least 0.
-pub(super) fn at_least_0(text: &str) -> Result<f64, String> {
+pub(super) fn non_negative(text: &str) -> Result<f64, String> {
     let value = finite(text).filter(|&value| value >= 0.0);
     value.ok_or_else(|| format!("'{text}' is not a number from 0 on"))
 }
@@ -58,7 +58,7 @@ mod tests {
             (share, "0 0.5 1", "-0.1 1.1 nan inf x", "from 0 to 1"),
             (percent, "0 100", "-1 101 nan", "from 0 to 100"),
             (positive, "1e-3 5", "0 -1 nan inf x", "above 0"),
-            (at_least_0, "0 5", "-1e-3 nan inf", "from 0 on"),
+            (non_negative, "0 5", "-1e-3 nan inf", "from 0 on"),
         ];
         for (parser, good, bad, expected) in table {
             assert!(good.split(' ').all(|text| parser(text).is_ok()), "{good}");

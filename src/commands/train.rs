@@ -5,7 +5,7 @@ use std::{io::BufWriter, path::PathBuf, slice};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
-use crate::commands::numbers::{at_least_0, count, positive, share};
+use crate::commands::numbers::{count, non_negative, positive, share};
 use crate::files::{
     self,
     output::{self, NewFile},
@@ -76,7 +76,7 @@ struct RunArgs {
     #[arg(long, default_value_t = 200, value_name = "N")]
     warmup: u64,
     /// Weight decay of the weights that a batch uses, multiplied by the learning rate; higher values reduce overfitting
-    #[arg(long, default_value_t = WEIGHT_DECAY, value_name = "X", value_parser = at_least_0)]
+    #[arg(long, default_value_t = WEIGHT_DECAY, value_name = "X", value_parser = non_negative)]
     weight_decay: f64,
     /// Step at which the run ends [default: no limit]
     #[arg(long, default_value_t = u64::MAX, hide_default_value = true, value_name = "N")]
@@ -98,7 +98,7 @@ struct RunArgs {
     #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
     value_loss: ValueLoss,
     /// Weight of the plies-left loss relative to the value loss
-    #[arg(long, default_value_t = 0.02, value_name = "X", value_parser = at_least_0)]
+    #[arg(long, default_value_t = 0.02, value_name = "X", value_parser = non_negative)]
     plies_weight: f64,
     /// Give each thread the same positions in every run, so that the result is reproducible; slightly slower
     #[arg(long)]

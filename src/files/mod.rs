@@ -30,14 +30,14 @@ const MAX_LINE_BYTES: usize = 1 << 16;
 /// # Errors
 /// When it cannot be opened, is a damaged compressed file, or is not text.
 pub fn open(path: &Path) -> Result<Box<dyn BufRead + Send>> {
-    open_watched(path, |raw| raw)
+    open_with(path, |raw| raw)
 }
 
 /// As [`open`], with a wrapper between the file and the decompression, for example to count bytes.
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_watched<F, R>(path: &Path, watch: F) -> Result<Box<dyn BufRead + Send>>
+pub fn open_with<F, R>(path: &Path, wrap: F) -> Result<Box<dyn BufRead + Send>>
 where
     F: FnOnce(Box<dyn Read + Send>) -> R,
     R: Read + Send + 'static,
@@ -48,7 +48,7 @@ where
     } else {
         Box::new(File::open(path).with_context(name)?)
     };
-    let mut raw = BufReader::with_capacity(1 << 17, watch(raw));
+    let mut raw = BufReader::with_capacity(1 << 17, wrap(raw));
     let start = raw.fill_buf().with_context(name)?;
     let mut text: Box<dyn BufRead + Send> = if start.starts_with(&[0x1f, 0x8b]) {
         Box::new(BufReader::new(MultiGzDecoder::new(raw)))

@@ -26,7 +26,7 @@ impl NewFile {
     /// # Errors
     /// When a file is in its place that must not be replaced, or the folder cannot be written.
     pub fn create(path: &Path, force: bool, inputs: &[PathBuf]) -> Result<NewFile> {
-        let (place, found) = look_at(path, inputs)?;
+        let (place, found) = inspect(path, inputs)?;
         if let Some(found) = found {
             check_replaceable(path, &place, &found, force)?;
         }
@@ -125,7 +125,7 @@ pub fn write(path: &Path, bytes: &[u8], force: bool, inputs: &[PathBuf]) -> Resu
 /// # Errors
 /// When it cannot be opened, is not a regular file, is an input, or is being written by another program.
 pub fn open_to_continue(path: &Path, inputs: &[PathBuf]) -> Result<File> {
-    let (place, found) = look_at(path, inputs)?;
+    let (place, found) = inspect(path, inputs)?;
     ensure!(
         found.is_none_or(|found| found.is_file()),
         "{} is not a regular file",
@@ -208,7 +208,7 @@ pub fn open_log(path: &Path) -> io::Result<File> {
 }
 
 /// The place that a path refers to, and the file there.
-fn look_at(path: &Path, inputs: &[PathBuf]) -> Result<(PathBuf, Option<Metadata>)> {
+fn inspect(path: &Path, inputs: &[PathBuf]) -> Result<(PathBuf, Option<Metadata>)> {
     ensure!(
         path != Path::new("-"),
         "standard output will not do here: name a file"
@@ -259,12 +259,12 @@ fn is_same(place: &Path, _: &Metadata, other: &Path) -> bool {
 pub fn is_same_place(one: &Path, other: &Path) -> bool {
     match fs::metadata(one) {
         Ok(found) => is_same(one, &found, other),
-        Err(_) => whole_name(one) == whole_name(other),
+        Err(_) => absolute_path(one) == absolute_path(other),
     }
 }
 
 /// The absolute path of a file, with links resolved if its folder exists.
-fn whole_name(path: &Path) -> PathBuf {
+fn absolute_path(path: &Path) -> PathBuf {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),

@@ -35,7 +35,7 @@ pub enum Ending {
 
 impl Ending {
     /// The reason as text.
-    pub fn words(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             Ending::Checkmate => "checkmate",
             Ending::Stalemate => "stalemate",

@@ -39,7 +39,7 @@ pub fn start(text: &str, giver: Color) -> Result<Opening, OddsError> {
     let mut setup = if text.contains('/') {
         setup::position_from_fen(text)?.to_setup(EnPassantMode::Legal)
     } else {
-        without(&pieces(text)?, text)?
+        start_without(&pieces(text)?, text)?
     };
     if giver.is_black() {
         setup.mirror();
@@ -83,7 +83,7 @@ fn pieces(text: &str) -> Result<Vec<Role>, OddsError> {
 }
 
 /// The normal start position without these pieces of White.
-fn without(roles: &[Role], text: &str) -> Result<Setup, OddsError> {
+fn start_without(roles: &[Role], text: &str) -> Result<Setup, OddsError> {
     let mut setup = Setup::initial();
     for &role in roles {
         let file = if role == Role::Pawn { File::F } else { File::A };

@@ -117,7 +117,7 @@ impl Book {
     pub fn ordered(&self, seed: Option<u64>, count: usize) -> impl Iterator<Item = &Opening> {
         let mut order: Vec<usize> = (0..self.openings.len()).collect();
         if let Some(seed) = seed {
-            order.sort_by_cached_key(|&index| (mixed(seed ^ mixed(index as u64)), index));
+            order.sort_by_cached_key(|&index| (splitmix64(seed ^ splitmix64(index as u64)), index));
         }
         let openings = (0..count).map(move |index| order[index % order.len()]);
         openings.map(|index| &self.openings[index])
@@ -125,7 +125,7 @@ impl Book {
 }
 
 /// The output of SplitMix64 (G. Steele, D. Lea, C. Flood, 2014) in this state, which mixes the bits of a number.
-fn mixed(x: u64) -> u64 {
+fn splitmix64(x: u64) -> u64 {
     mix(x.wrapping_add(0x9e37_79b9_7f4a_7c15))
 }
 

@@ -55,7 +55,7 @@ impl Net {
     }
 
     /// Whether uncompressed bytes begin like a network.
-    pub fn is_begun_by(bytes: &[u8]) -> bool {
+    pub fn is_network(bytes: &[u8]) -> bool {
         bytes.starts_with(&RAW_PREFIX)
     }
 

@@ -33,7 +33,7 @@ impl Limits {
     }
 
     /// Whether only a mate ends the search, so that it may never end.
-    pub fn are_only_a_mate(&self) -> bool {
+    pub fn is_mate_only(&self) -> bool {
         let mate = Limits {
             mate: self.mate,
             ..Limits::default()

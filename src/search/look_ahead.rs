@@ -102,7 +102,7 @@ pub(super) fn mates(position: &Chess, m: PackedMove) -> bool {
 
 /// The same, where the position's checks are known.
 fn is_mate(position: &Chess, checks: Option<&Checks<'_>>, m: PackedMove) -> bool {
-    checks.is_some_and(|checks| checks.are_given_by(m)) && {
+    checks.is_some_and(|checks| checks.gives_check(m)) && {
         let mut after = position.clone();
         after.play_unchecked(m.unpack(position));
         !has_legal_move(&after)

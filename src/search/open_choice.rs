@@ -49,7 +49,7 @@ impl OpenChoice {
     }
 
     /// Records the root's visits; called after each batch.
-    pub fn look(&mut self, state: &SearchState, elapsed: Duration) {
+    pub fn observe(&mut self, state: &SearchState, elapsed: Duration) {
         let visits = state.contenders().map(|child| (child.edge, child.n));
         self.now.at = elapsed;
         self.now.visits.clear();
@@ -63,11 +63,11 @@ impl OpenChoice {
     /// Whether a search that has used up its budget should use the bank, which lasts until `end`.
     pub fn is_open(&self, state: &SearchState, elapsed: Duration, end: Duration) -> bool {
         elapsed < self.bank.forced
-            || self.is_best_in_doubt(state)
+            || self.has_better_value(state)
             || self.is_overtaken(elapsed, end)
     }
 
-    fn is_best_in_doubt(&self, state: &SearchState) -> bool {
+    fn has_better_value(&self, state: &SearchState) -> bool {
         let most = state.contenders().max_by_key(|child| child.n);
         let Some(most) = most else { return false };
         let q = most.q(self.draw_score);
@@ -124,10 +124,10 @@ mod tests {
 
     fn is_open(before: &[Node], now: &[Node]) -> bool {
         let mut watch = watch();
-        watch.look(&SearchState::with_children(before), 4 * SECOND);
+        watch.observe(&SearchState::with_children(before), 4 * SECOND);
         let state = SearchState::with_children(now);
-        watch.look(&state, 8 * SECOND);
-        watch.look(&state, 9 * SECOND);
+        watch.observe(&state, 8 * SECOND);
+        watch.observe(&state, 9 * SECOND);
         watch.is_open(&state, 9 * SECOND, 14 * SECOND)
     }
 

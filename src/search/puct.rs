@@ -127,7 +127,7 @@ impl Ranking {
         self.ranks.clear();
     }
 
-    fn work_out(
+    fn compute_scores(
         &mut self,
         state: &SearchState,
         params: &SearchParams,
@@ -153,7 +153,7 @@ impl Ranking {
         rules: PlyRules,
     ) -> Result<u8, Full> {
         if self.candidates.is_empty() {
-            self.work_out(state, params, id, rules);
+            self.compute_scores(state, params, id, rules);
         }
         let tree = &mut state.tree;
         let best = index_of_best(&self.ranks);

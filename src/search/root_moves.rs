@@ -42,7 +42,7 @@ impl RootMoves {
     }
 
     /// Adds `change` to the prior of each edge after a refinement; the noise stays.
-    pub fn follow(&mut self, change: impl Fn(u8) -> f32) {
+    pub fn add_to_priors(&mut self, change: impl Fn(u8) -> f32) {
         for (edge, p) in &mut self.moves {
             *p += (1.0 - self.noise) * change(*edge);
         }
@@ -117,7 +117,7 @@ mod tests {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
         let mut moves = RootMoves::new(&tree, &[], &options.search(), &mut rng);
         let before: Vec<f32> = moves.allowed().map(|(_, p)| p).collect();
-        moves.follow(|edge| if edge == 3 { 0.4 } else { -0.1 });
+        moves.add_to_priors(|edge| if edge == 3 { 0.4 } else { -0.1 });
         for ((edge, p), before) in moves.allowed().zip(before) {
             let change = if edge == 3 { 0.3 } else { -0.075 };
             assert!((p - before - change).abs() < 1e-6);

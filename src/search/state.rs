@@ -130,7 +130,7 @@ impl SearchState {
         tree.refine(id, edges);
         let after = priors(tree);
         let change = |edge: u8| after[usize::from(edge)] - before[usize::from(edge)];
-        self.root_moves.follow(change);
+        self.root_moves.add_to_priors(change);
     }
 
     /// The tree, for the next search. Positions that still wait for refinement are unmarked.
@@ -232,7 +232,7 @@ impl SearchState {
 fn is_same_contempt(one: Option<&WdlContempt>, other: Option<&WdlContempt>) -> bool {
     match (one, other) {
         (None, None) => true,
-        (Some(one), Some(other)) => one.is_same_but_for_root(other),
+        (Some(one), Some(other)) => one.equals_except_root(other),
         _ => false,
     }
 }

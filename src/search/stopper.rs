@@ -14,7 +14,7 @@ use crate::options::{RootChoice, SearchOptions};
 const SETTLING_TIME: Duration = Duration::from_millis(200);
 
 /// Minimum visits of the root before information gain is measured.
-const KLD_MINIMUM_VISITS: u32 = 10;
+const KLD_MIN_VISITS: u32 = 10;
 
 /// Decides after each batch whether the search continues.
 #[derive(Debug)]
@@ -73,8 +73,8 @@ impl Stopper {
         if playouts != self.batches.1 {
             self.batches = (self.batches.0 + 1, playouts);
         }
-        if let Some(watch) = &mut self.open_choice {
-            watch.look(state, elapsed);
+        if let Some(open_choice) = &mut self.open_choice {
+            open_choice.observe(state, elapsed);
         }
         if self.is_limit_reached(state, elapsed) {
             return true;
@@ -84,7 +84,7 @@ impl Stopper {
         }
         self.is_decided(state)
             || self.is_choice_settled(state, elapsed, first)
-            || self.gains_nothing(state)
+            || self.has_no_information_gain(state)
     }
 
     fn is_limit_reached(&self, state: &SearchState, elapsed: Duration) -> bool {
@@ -110,7 +110,7 @@ impl Stopper {
     fn deadline(&self, elapsed: Duration) -> Option<Duration> {
         let budget = self.limits.budget?;
         Some(match &self.open_choice {
-            Some(watch) if elapsed >= budget => budget + watch.bank(),
+            Some(open_choice) if elapsed >= budget => budget + open_choice.bank(),
             _ => budget,
         })
     }
@@ -121,7 +121,7 @@ impl Stopper {
             && self
                 .open_choice
                 .as_ref()
-                .is_none_or(|watch| !watch.is_open(state, elapsed, end))
+                .is_none_or(|open_choice| !open_choice.is_open(state, elapsed, end))
     }
 
     /// Whether the result of the allowed moves is certain, or (in a game) only one move can be played.
@@ -191,10 +191,10 @@ impl Stopper {
     }
 
     /// Whether the distribution of root visits has (nearly) stopped changing.
-    fn gains_nothing(&mut self, state: &SearchState) -> bool {
+    fn has_no_information_gain(&mut self, state: &SearchState) -> bool {
         let root = state.root();
         let due = u64::from(root.n) >= u64::from(self.kld_visits) + self.kld_interval;
-        if self.minimum_kld_gain <= 0.0 || !due || root.n < KLD_MINIMUM_VISITS {
+        if self.minimum_kld_gain <= 0.0 || !due || root.n < KLD_MIN_VISITS {
             return false;
         }
         let now: Vec<(u8, u32)> = state
@@ -412,11 +412,13 @@ mod tests {
             let mut state = SearchState::with_children(&children);
             state.progress = Progress::new(&limits);
             let mut stopper = Stopper::new(&job);
-            let mut look = |playouts: u64| {
+            let mut observe = |playouts: u64| {
                 state.progress.playouts = playouts;
                 stopper.is_over(&mut state, Duration::from_millis(playouts))
             };
-            (1..=3).map(|batch| look(batch * 100)).collect::<Vec<_>>()
+            (1..=3)
+                .map(|batch| observe(batch * 100))
+                .collect::<Vec<_>>()
         };
         let on = ("SmartPruningNodes", "true");
         let root_visits = 1001;
@@ -437,7 +439,7 @@ mod tests {
             movetime: Some(seconds),
             ..Limits::default()
         };
-        let look = |visits: u32, show_objective: bool, at: Duration| {
+        let observe = |visits: u32, show_objective: bool, at: Duration| {
             let options = Options {
                 show_objective,
                 sc_limit: 10,
@@ -450,10 +452,13 @@ mod tests {
             Stopper::new(&job).is_over(&mut state, at)
         };
         let (half, before_the_end) = (seconds / 2, seconds - Duration::from_millis(500));
-        assert!(look(800_000, true, before_the_end));
-        assert!(!look(800_000, true, half));
-        assert!(!look(800_000, false, before_the_end));
-        assert!(!look(2_000_000, true, before_the_end), "too many for that");
+        assert!(observe(800_000, true, before_the_end));
+        assert!(!observe(800_000, true, half));
+        assert!(!observe(800_000, false, before_the_end));
+        assert!(
+            !observe(2_000_000, true, before_the_end),
+            "too many for that"
+        );
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl WdlContempt {
     }
 
     /// Whether a tree with these values can be used for `other`: only the roots may differ.
-    pub fn is_same_but_for_root(&self, other: &WdlContempt) -> bool {
+    pub fn equals_except_root(&self, other: &WdlContempt) -> bool {
         *self
             == WdlContempt {
                 root_turn: self.root_turn,
@@ -114,7 +114,7 @@ fn is_infinite_play(job: &Job) -> bool {
 }
 
 /// Whether the options configure a contempt that an infinite analysis in `ContemptMode play` ignores.
-pub fn is_left_out_in_analysis(options: &SearchOptions) -> bool {
+pub fn is_ignored_in_analysis(options: &SearchOptions) -> bool {
     options.contempt_mode() == ContemptMode::Play && Scale::new(options).shift != 0.0
 }
 

@@ -15,7 +15,7 @@ use shakmaty::{
 };
 
 use super::{
-    played::{MoveSource, Played, Reason, SearchResult},
+    played::{MoveSource, PlayedGame, Reason, SearchResult},
     records::{Sample, Sides, for_each_sample},
 };
 use crate::{
@@ -341,7 +341,7 @@ impl Fields<'_> {
 ///
 /// # Errors
 /// When compression fails.
-pub fn of_game(game: &Played, sides: Sides, fill: [HistoryFill; 2]) -> Result<Option<Vec<u8>>> {
+pub fn of_game(game: &PlayedGame, sides: Sides, fill: [HistoryFill; 2]) -> Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     let castles = game.start.castles();
     let format = if castles.mode().is_chess960() && castles.any() {
@@ -363,7 +363,7 @@ pub fn of_game(game: &Played, sides: Sides, fill: [HistoryFill; 2]) -> Result<Op
     Ok(Some(packer.finish()?))
 }
 
-fn position(game: &Played, sample: &Sample<'_>, format: InputFormat, fill: HistoryFill) -> V6 {
+fn position(game: &PlayedGame, sample: &Sample<'_>, format: InputFormat, fill: HistoryFill) -> V6 {
     let position = sample.history.position();
     let turn = position.turn();
     let black = turn.is_black();
@@ -440,7 +440,7 @@ fn learned_policy(position: &Chess, search_result: &SearchResult) -> (Vec<f32>, 
 }
 
 /// Number of plies that the last search of a game expected after the played move.
-fn last_estimate(game: &Played) -> f32 {
+fn last_estimate(game: &PlayedGame) -> f32 {
     let last = game.moves.last();
     match last.map(|last| (&last.source, last.m)) {
         Some((MoveSource::Search(search_result), m)) => (search_result.value(m).m - 1.0).max(0.0),
@@ -464,7 +464,7 @@ fn castling(position: &Chess, format: InputFormat) -> [u8; 4] {
     })
 }
 
-fn flags(game: &Played, sample: &Sample<'_>) -> u8 {
+fn flags(game: &PlayedGame, sample: &Sample<'_>) -> u8 {
     let best = sample.search_result.stat(sample.search_result.best);
     let is_proven = best.and_then(|stat| stat.proven()) == Some(Proven::Win);
     let mut flags = if is_proven { PROVEN } else { 0 };

@@ -9,12 +9,12 @@ use std::sync::{
 
 use anyhow::{Context, Result, anyhow};
 
-use super::{game::GameInPlay, plan::Plan, played::Played};
+use super::{game::GameInPlay, plan::Plan, played::PlayedGame};
 use crate::network::{Batch, Evaluator};
 
 /// Consecutive visits of a game while all leaves are evaluated at once: enough to keep its tree in the processor's
 /// caches, and few enough to stop quickly.
-const VISITS_IN_A_ROW: usize = 512;
+const CONSECUTIVE_VISITS: usize = 512;
 
 /// The amount of parallel work. It affects only the speed, not the games.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ pub fn play(
     numbers: &[u64],
     load: Workload,
     progress: &GamesProgress,
-    mut done: impl FnMut(Played) -> Result<()>,
+    mut done: impl FnMut(PlayedGame) -> Result<()>,
 ) -> Result<()> {
     let queue = GameQueue {
         numbers,
@@ -107,9 +107,9 @@ pub fn play(
 
 /// Passes the games to `done` until the workers are finished. After an error the workers are stopped.
 fn receive(
-    games: &Receiver<Played>,
+    games: &Receiver<PlayedGame>,
     queue: &GameQueue<'_>,
-    done: &mut impl FnMut(Played) -> Result<()>,
+    done: &mut impl FnMut(PlayedGame) -> Result<()>,
 ) -> Result<()> {
     for game in games {
         if let Err(error) = done(game) {
@@ -131,7 +131,7 @@ struct GamesWorker<'a> {
 }
 
 impl GamesWorker<'_> {
-    fn run(&self, sender: &Sender<Played>) -> Result<()> {
+    fn run(&self, sender: &Sender<PlayedGame>) -> Result<()> {
         let mut games = Vec::with_capacity(self.share);
         let mut batch = Batch::default();
         while !self.queue.is_stopped.load(Ordering::Relaxed) {
@@ -200,7 +200,7 @@ impl GamesWorker<'_> {
         batch: &mut Batch,
     ) -> Result<bool> {
         let others = batch.len();
-        for _ in 0..VISITS_IN_A_ROW {
+        for _ in 0..CONSECUTIVE_VISITS {
             game.gather(evaluator, batch)?;
             if batch.len() > others {
                 return Ok(true);

@@ -11,7 +11,7 @@ use shakmaty::{Color, KnownOutcome, Position};
 
 use super::{
     plan::{Contestant, Plan},
-    played::{MoveSource, Played, PlayedMove, Raw, Reason, SearchResult},
+    played::{MoveSource, PlayedGame, PlayedMove, Raw, Reason, SearchResult},
 };
 use crate::{
     chess::{History, PackedMove, moves::legal_moves},
@@ -141,9 +141,9 @@ impl<'p> GameInPlay<'p> {
     }
 
     /// The game, if it is over.
-    pub fn finish(self) -> Option<Played> {
+    pub fn finish(self) -> Option<PlayedGame> {
         let (outcome, reason) = self.end?;
-        Some(Played {
+        Some(PlayedGame {
             number: self.number,
             seed: self.seed,
             white: self.white,

@@ -85,9 +85,9 @@ pub enum Reason {
 
 impl Reason {
     /// The reason as text.
-    pub fn words(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
-            Reason::Ended(ending) => ending.words(),
+            Reason::Ended(ending) => ending.text(),
             Reason::Resignation => "resignation",
         }
     }
@@ -114,7 +114,7 @@ pub struct Seat<'a> {
 
 /// A finished game.
 #[derive(Clone, Debug)]
-pub struct Played {
+pub struct PlayedGame {
     /// Its number within the run, from 0.
     pub number: u64,
     /// The seed of its random numbers.
@@ -135,7 +135,7 @@ pub struct Played {
     pub nodes: u64,
 }
 
-impl Played {
+impl PlayedGame {
     /// Whether a resignation would have been a mistake: the side did not lose in the end.
     pub fn is_false_resignation(&self) -> bool {
         let lost = |side: Color| self.outcome == KnownOutcome::Decisive { winner: !side };
@@ -165,7 +165,7 @@ impl Played {
             ("BlackScLimit", black.sc_limit.to_string()),
             ("Seed", self.seed.to_string()),
             ("Termination", termination.to_owned()),
-            ("TerminationDetails", self.reason.words().to_owned()),
+            ("TerminationDetails", self.reason.text().to_owned()),
         ];
         if white.sc_limit == black.sc_limit {
             tags.push((LIMIT_TAG, white.sc_limit.to_string()));

@@ -4,7 +4,7 @@
 
 use shakmaty::{KnownOutcome, Position};
 
-use super::played::{MoveSource, Played, PlayedMove, SearchResult};
+use super::played::{MoveSource, PlayedGame, PlayedMove, SearchResult};
 use crate::{
     chess::{History, PackedMove, setup, wdl},
     dataset::{
@@ -48,7 +48,7 @@ impl Sample<'_> {
 }
 
 /// Calls `show` with the samples of a game in order.
-pub fn for_each_sample(game: &Played, sides: Sides, mut show: impl FnMut(&Sample<'_>)) {
+pub fn for_each_sample(game: &PlayedGame, sides: Sides, mut show: impl FnMut(&Sample<'_>)) {
     let mut history = History::new(game.start.clone());
     for (ply, played) in game.moves.iter().enumerate() {
         let turn = history.position().turn();
@@ -69,7 +69,7 @@ pub fn for_each_sample(game: &Played, sides: Sides, mut show: impl FnMut(&Sample
 }
 
 /// The training positions of a game.
-pub fn samples_of(game: &Played, sides: Sides, target: MoveTarget) -> Samples {
+pub fn samples_of(game: &PlayedGame, sides: Sides, target: MoveTarget) -> Samples {
     let mut samples = Samples::default();
     for_each_sample(game, sides, |sample| {
         push(&mut samples, game, sample, target);
@@ -77,11 +77,11 @@ pub fn samples_of(game: &Played, sides: Sides, target: MoveTarget) -> Samples {
     samples
 }
 
-fn push(samples: &mut Samples, game: &Played, sample: &Sample<'_>, target: MoveTarget) {
+fn push(samples: &mut Samples, game: &PlayedGame, sample: &Sample<'_>, target: MoveTarget) {
     let position = sample.history.position();
     let turn = position.turn();
     let search_result = sample.search_result;
-    let source = match setup::castles_as_usual(sample.history) {
+    let source = match setup::has_standard_castling(sample.history) {
         true => Source::EngineGame,
         false => Source::Chess960EngineGame,
     };
@@ -155,7 +155,7 @@ mod tests {
     };
 
     /// A game of one searched move.
-    fn game(fen: &str, m: &str) -> Played {
+    fn game(fen: &str, m: &str) -> PlayedGame {
         let start = setup::position_from_fen(fen).unwrap();
         let m = setup::parse_move(&start, m).unwrap();
         let root = Value {
@@ -176,7 +176,7 @@ mod tests {
             depth: 1,
             is_full: true,
         };
-        Played {
+        PlayedGame {
             number: 0,
             seed: 0,
             white: 0,
@@ -193,7 +193,7 @@ mod tests {
     }
 
     /// Reads the first training position of a game.
-    fn first_sample(game: &Played, target: MoveTarget) -> Searched {
+    fn first_sample(game: &PlayedGame, target: MoveTarget) -> Searched {
         let samples = samples_of(game, Sides([true; 2]), target);
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), samples.to_file()).unwrap();

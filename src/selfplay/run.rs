@@ -9,7 +9,7 @@ use super::{
     controller::Controller,
     driver::{self, GamesProgress, Workload},
     plan::Plan,
-    played::{MoveSource, Played, PlayedMove, Seat},
+    played::{MoveSource, PlayedGame, PlayedMove, Seat},
     records::{MoveTarget, Sides, for_each_sample, samples_of},
     store::{BALANCE, GameFacts, GameTally, Store, StoredGame},
 };
@@ -96,7 +96,7 @@ impl<O: RunObserver> SelfplayRun<O> {
 fn stored(
     output: TrainingOutput,
     plan: &Plan,
-    played: &Played,
+    played: &PlayedGame,
 ) -> Result<(StoredGame, Option<Vec<u8>>)> {
     let sides = output.sides;
     let fill = [0, 1].map(|player: usize| plan.players[player].options.history_fill);

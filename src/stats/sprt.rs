@@ -13,7 +13,7 @@ use thiserror::Error;
 use super::elo::{self, Counts, NELO, mean_and_variance};
 
 /// Count of a result that never occurred, so that its logarithm exists.
-const UNSEEN: f64 = 1e-3;
+const UNSEEN_COUNT: f64 = 1e-3;
 
 /// The unit of the hypotheses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]
@@ -115,7 +115,9 @@ impl Sprt {
         if counts.total() == 0 {
             return 0.0;
         }
-        let seen = counts.0.map(|n| if n == 0 { UNSEEN } else { n as f64 });
+        let seen = counts
+            .0
+            .map(|n| if n == 0 { UNSEEN_COUNT } else { n as f64 });
         let total: f64 = seen.iter().sum();
         let share = seen.map(|n| n / total);
         let of = |difference: f64| match self.model {

@@ -155,7 +155,7 @@ fn position(words: &[&str]) -> Result<Command, CommandError> {
 }
 
 /// The keywords of `go`; every word after `searchmoves` up to the next keyword is taken as a move, legal or not.
-const GO_WORDS: [&str; 13] = [
+const GO_KEYWORDS: [&str; 13] = [
     "wtime",
     "btime",
     "winc",
@@ -182,7 +182,7 @@ fn go(words: &[&str]) -> Go {
     while let Some((&word, after)) = rest.split_first() {
         rest = after;
         let mut number = || {
-            let is_value = |next: &&str| !GO_WORDS.contains(next);
+            let is_value = |next: &&str| !GO_KEYWORDS.contains(next);
             let count = usize::from(after.first().is_some_and(is_value));
             let (value, after) = after.split_at(count);
             rest = after;
@@ -199,16 +199,16 @@ fn go(words: &[&str]) -> Go {
             "winc" => go.winc = number().map(millis).unwrap_or_default(),
             "binc" => go.binc = number().map(millis).unwrap_or_default(),
             // Some GUIs send 0 for "none".
-            "movestogo" => go.moves_to_go = number().map(small).filter(|&n| n > 0),
-            "depth" => go.depth = number().map(small),
+            "movestogo" => go.moves_to_go = number().map(saturating_u32).filter(|&n| n > 0),
+            "depth" => go.depth = number().map(saturating_u32),
             "nodes" => go.nodes = number().map(|n| n as u64),
-            "mate" => go.mate = number().map(small),
+            "mate" => go.mate = number().map(saturating_u32),
             "movetime" => go.movetime = number().map(millis),
-            "perft" => go.perft = number().map(small),
+            "perft" => go.perft = number().map(saturating_u32),
             "infinite" => go.infinite = true,
             "ponder" => go.ponder = true,
             "searchmoves" => {
-                let count = rest.iter().take_while(|w| !GO_WORDS.contains(w)).count();
+                let count = rest.iter().take_while(|w| !GO_KEYWORDS.contains(w)).count();
                 let (moves, after) = rest.split_at(count);
                 go.search_moves
                     .extend(moves.iter().map(|m| (*m).to_owned()));
@@ -241,7 +241,7 @@ fn millis(number: i64) -> Duration {
     Duration::from_millis(number.max(0) as u64)
 }
 
-fn small(number: i64) -> u32 {
+fn saturating_u32(number: i64) -> u32 {
     number.clamp(0, i64::from(u32::MAX)) as u32
 }
 

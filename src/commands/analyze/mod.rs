@@ -261,7 +261,7 @@ fn search_settings(limits: &Limits, options: &Options) -> String {
 /// The files with reviews of whole games.
 struct Pages {
     html: Option<NewFile>,
-    annotated: Option<NewFile>,
+    annotated_pgn: Option<NewFile>,
 }
 
 impl Pages {
@@ -287,7 +287,7 @@ impl Pages {
         };
         Ok(Pages {
             html: create(&args.html)?,
-            annotated: create(&args.annotate)?,
+            annotated_pgn: create(&args.annotate)?,
         })
     }
 
@@ -297,10 +297,13 @@ impl Pages {
         if let Some(file) = self.html {
             put(file, &report::page(games, source, search_settings)?)?;
         }
-        if let Some(file) = self.annotated {
+        if let Some(file) = self.annotated_pgn {
             put(
                 file,
-                &games.iter().map(annotate::annotated).collect::<String>(),
+                &games
+                    .iter()
+                    .map(annotate::annotated_pgn)
+                    .collect::<String>(),
             )?;
         }
         Ok(())

@@ -99,7 +99,7 @@ fn convert(
     // Nothing is known about the length of a pipe.
     let length = fs::metadata(path).map_or(0, |file| file.len());
     let bar = progress_bytes(length, &printable(&path.display().to_string()));
-    let input = files::open_watched(path, |raw| bar.wrap_read(raw))?;
+    let input = files::open_with(path, |raw| bar.wrap_read(raw))?;
     let mut games = Texts::new(input);
     while let Some(text) = games.next_text().with_context(name)? {
         let offset = text.offset;

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Time between two progress lines without a terminal, so that logs stay short.
-const BETWEEN_LINES: Duration = Duration::from_secs(30);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The progress display.
 pub(super) struct Display {
@@ -85,7 +85,7 @@ impl RunObserver for Display {
         );
         self.bar.inc(1);
         let (games, elapsed) = (self.bar.position(), self.bar.elapsed());
-        if self.bar.is_hidden() && elapsed - self.last_line >= BETWEEN_LINES {
+        if self.bar.is_hidden() && elapsed - self.last_line >= PROGRESS_INTERVAL {
             self.last_line = elapsed;
             eprint_line(format_args!("{}, {text}", counted(games, "game")));
         }

@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// Maximum number of broken games of a file that are listed.
-const NAMED_ERRORS: u64 = 20;
+const MAX_LISTED_ERRORS: u64 = 20;
 
 /// Printed below the options.
 const EXAMPLES: &str = "\
@@ -236,7 +236,7 @@ fn count_games(path: &Path, counted: &mut Counted, limits: &mut BTreeSet<u64>) -
             }
             Err(error @ ReadError::Game { .. }) => {
                 counted.broken += 1;
-                if counted.broken <= NAMED_ERRORS {
+                if counted.broken <= MAX_LISTED_ERRORS {
                     terminal::eprint_line(format_args!("scorn: {name}: {error}"));
                 }
             }

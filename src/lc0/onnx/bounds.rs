@@ -13,14 +13,14 @@ use crate::lc0::error::NetError;
 
 /// Maximum length of a chain of nodes. The deepest networks of chess have less than 2000; `rten` overflows a thread's
 /// stack of 2 MiB beyond about 10 000.
-const DEEPEST: usize = 4000;
+const MAX_DEPTH: usize = 4000;
 /// Maximum nesting of graphs; exporters use two levels.
 const MAX_NESTING: usize = 4;
 /// Maximum number of elements that a node may create from a constant shape.
 const MAX_ELEMENTS: f64 = (1u64 << 28) as f64;
 
 /// Operators whose result size is given by the values of some inputs, and the indices of those inputs.
-const GROWING: &[(&str, &[usize])] = &[
+const SIZE_INPUTS: &[(&str, &[usize])] = &[
     ("ConstantOfShape", &[0]),
     ("Expand", &[1]),
     ("OneHot", &[1]),
@@ -340,7 +340,7 @@ fn check_growth(node: &NodeBounds, constants: &Constants) -> Result<(), NetError
             return Err(too_large(name_of(node), &[start, limit, step]));
         }
     }
-    let growing = GROWING.iter().find(|(op, _)| *op == node.op_type());
+    let growing = SIZE_INPUTS.iter().find(|(op, _)| *op == node.op_type());
     let inputs = growing.map_or(&[][..], |(_, inputs)| inputs);
     let names = inputs.iter().filter_map(|&index| node.input.get(index));
     for (name, numbers) in names.filter_map(|name| constants.get_key_value(name)) {
@@ -380,11 +380,11 @@ fn check_depth(nodes: &[NodeBounds]) -> Result<(), NetError> {
     let mut done = 0;
     while let Some(index) = ready.pop() {
         done += 1;
-        if depths[index] > DEEPEST {
+        if depths[index] > MAX_DEPTH {
             return Err(too_deep(
                 &nodes[index],
                 "nodes one after the other",
-                DEEPEST,
+                MAX_DEPTH,
             ));
         }
         for &user in &users[index] {
@@ -471,10 +471,10 @@ mod tests {
 
     #[test]
     fn graphs_have_a_depth_in_any_order_and_no_circles() {
-        let mut deep = chain(DEEPEST + 1);
+        let mut deep = chain(MAX_DEPTH + 1);
         assert!(check(&graph(&deep[1..], &[])).is_ok());
         deep.reverse();
-        let last = format!("'t{}'", DEEPEST + 1);
+        let last = format!("'t{}'", MAX_DEPTH + 1);
         assert!(
             refused(&deep, &[]).contains(&last),
             "{}",

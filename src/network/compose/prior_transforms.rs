@@ -59,7 +59,7 @@ impl<'a> CheckingMoves<'a> {
         match self {
             CheckingMoves::Unknown => false,
             CheckingMoves::Marked(marks) => marks[index],
-            CheckingMoves::Of(checks, moves) => checks.are_given_by(moves[index]),
+            CheckingMoves::Of(checks, moves) => checks.gives_check(moves[index]),
         }
     }
 }
@@ -70,7 +70,7 @@ impl PriorTransform {
         if let PriorTransform::CheckBonus(_) = self
             && let Some(checks) = Checks::after(line)
         {
-            batch.mark_checks(index, |m| checks.are_given_by(m));
+            batch.mark_checks(index, |m| checks.gives_check(m));
         }
     }
 
@@ -175,7 +175,7 @@ mod tests {
         let mut plain = vec![0.0; moves.len()];
         rising(&mut plain);
         let checks = Checks::of(game.position()).unwrap();
-        let gets_bonus = |index: usize| plain[index] < BONUS && checks.are_given_by(moves[index]);
+        let gets_bonus = |index: usize| plain[index] < BONUS && checks.gives_check(moves[index]);
         let raised = (0..moves.len()).filter(|&index| gets_bonus(index)).count();
         assert!(raised > 0 && raised < moves.len(), "{raised}");
         let sum = 1.0 + BONUS * raised as f32;

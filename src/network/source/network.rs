@@ -301,7 +301,7 @@ fn candidates(folder: &Path) -> Vec<(SystemTime, PathBuf)> {
 fn is_begun(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = files::open(path).map(|file| file.take(16).read_to_end(&mut start));
-    matches!(read, Ok(Ok(_))) && Net::is_begun_by(&start)
+    matches!(read, Ok(Ok(_))) && Net::is_network(&start)
 }
 
 #[cfg(test)]

@@ -8,13 +8,13 @@ const MEAN_RATE: f64 = 0.2;
 /// Learning rate of the slow mean, which single outliers hardly change.
 const SLOW_RATE: f64 = 0.05;
 /// Decay per move of the highest slow mean.
-const SLOW_MEMORY: f64 = 0.99;
+const PEAK_DECAY: f64 = 0.99;
 /// Decay per move of the worst lag.
-const MEMORY: f64 = 0.95;
+const WORST_DECAY: f64 = 0.95;
 /// The reserve is this multiple of the worst lag.
 const RESERVE: f64 = 2.0;
 /// A larger difference is not lag: the clock was set by hand, or time was taken away.
-const IMPLAUSIBLE: Duration = Duration::from_secs(10);
+const MAX_LAG: Duration = Duration::from_secs(10);
 
 /// The lag of one game.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,15 +35,15 @@ impl Lag {
             return;
         };
         let lag = charged.saturating_sub(used);
-        if lag > IMPLAUSIBLE {
+        if lag > MAX_LAG {
             return;
         }
         let lag = lag.as_secs_f64();
         let mean = self.mean.unwrap_or(lag);
         self.mean = Some(mean + (lag - mean) * MEAN_RATE);
         self.slow += (lag - self.slow) * SLOW_RATE;
-        self.peak = self.slow.max(self.peak * SLOW_MEMORY);
-        self.worst = lag.max(self.worst * MEMORY);
+        self.peak = self.slow.max(self.peak * PEAK_DECAY);
+        self.worst = lag.max(self.worst * WORST_DECAY);
     }
 
     /// The mean lag per move, now or when the machine was busier; `None` before the first measurement. If it exceeds

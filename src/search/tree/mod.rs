@@ -266,7 +266,7 @@ impl Tree {
     }
 
     /// Frees the memory of all nodes; afterwards only edges may be read.
-    pub(super) fn forget_nodes(&mut self) {
+    pub(super) fn free_nodes(&mut self) {
         self.nodes = vec![Node::EMPTY];
         self.root = 0;
     }

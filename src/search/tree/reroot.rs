@@ -165,7 +165,7 @@ fn copy(
         }
     }
     if source_tree == SourceTree::Consumed {
-        tree.forget_nodes();
+        tree.free_nodes();
     }
     copy_edges(tree, edges, fresh, source_tree)?;
     if !reverted.is_empty() {

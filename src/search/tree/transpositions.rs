@@ -15,7 +15,7 @@ use super::node::Node;
 use crate::{chess::Ply, hashing::mix, network::Value};
 
 /// Up to this rule-50 counter, positions that differ only in it are equal.
-const HARMLESS_RULE50: u32 = 40;
+const MAX_SHARED_RULE50: u32 = 40;
 
 /// Minimum visits to be shared: a single visit is just the network's value.
 const MIN_SHARED_VISITS: u32 = 2;
@@ -28,7 +28,7 @@ pub fn key(ply: &Ply) -> u64 {
     if ply.repetitions > 0 {
         return 0;
     }
-    let rule50 = ply.rule50().max(HARMLESS_RULE50) - HARMLESS_RULE50;
+    let rule50 = ply.rule50().max(MAX_SHARED_RULE50) - MAX_SHARED_RULE50;
     mix(ply.key ^ u64::from(rule50)) | 1
 }
 
