@@ -18,11 +18,11 @@ pub const SELF: &str = "self";
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum PlayerError {
     /// Not a valid command line.
-    #[error("'{0}' is not a command line: quotation marks are open, or nothing is there")]
+    #[error("'{0}' is not a command line: it is empty, or a quotation mark is not closed")]
     Command(String),
     /// Not a valid limit.
     #[error(
-        "limit '{0}': nodes=800, time=0.5 (seconds a move) or clock=60+0.6 (clock=40/60+0.6 for 40 moves) expected"
+        "limit '{0}' is not of the form nodes=800, time=0.5 (seconds per move), clock=60+0.6 or clock=40/60+0.6 (for 40 moves)"
     )]
     Limit(String),
 }

@@ -236,8 +236,8 @@ pub fn elo_text(estimate: &Estimate, of_pairs: bool) -> String {
 
 fn sprt_text(sprt: &SprtReport) -> String {
     let verdict = match sprt.verdict {
-        SprtVerdict::H0 => "H0 is taken",
-        SprtVerdict::H1 => "H1 is taken",
+        SprtVerdict::H0 => "H0 is accepted",
+        SprtVerdict::H1 => "H1 is accepted",
         SprtVerdict::Continue => "not decided",
     };
     format!(

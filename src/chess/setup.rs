@@ -24,7 +24,7 @@ pub enum SetupError {
     Fen(String, String),
     /// A line of EPD with fewer fields than a position has.
     #[error(
-        "a position has four fields (board, side to move, castling, en passant), this line {0}: {1}"
+        "a position has four fields (board, side to move, castling, en passant), this line has {0}: {1}"
     )]
     Fields(usize, String),
     /// A position that is not possible in chess.

@@ -40,7 +40,7 @@ fn describe_file(path: &Path, json: bool) -> Result<String> {
         if let (None, Some(mixture)) = (bytes, mixture) {
             let [low, high] = mixture.networks;
             bail!(
-                "{} is mixed of {low} and {high}: describe those",
+                "{} is a mixture of {low} and {high}: describe these networks",
                 path.display()
             );
         }

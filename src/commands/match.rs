@@ -159,7 +159,7 @@ impl MatchArgs {
                 None => "without --book there is one opening".to_owned(),
             };
             terminal::eprint_line(format_args!(
-                "scorn: {openings} for {} pairs: games that are repeated are no new evidence",
+                "scorn: {openings} for {} pairs: repeated games are not new evidence",
                 self.pairs
             ));
         }

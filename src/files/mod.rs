@@ -64,13 +64,13 @@ where
 /// Refuses UTF-16 and bytes of 0, which do not occur in ASCII, Latin-1 or UTF-8 text.
 fn refuse_binary(start: &[u8]) -> Result<()> {
     if start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]) {
-        bail!("this is UTF-16 text; save it as UTF-8");
+        bail!("this is UTF-16 text: save it as UTF-8");
     }
     if start.starts_with(b"SCORNREC") {
         bail!("these are training records of single positions: `scorn dataset stats` counts them");
     }
     if start.contains(&0) {
-        bail!("this is no text (or UTF-16; then save it as UTF-8)");
+        bail!("this is not text (or it is UTF-16: save it as UTF-8)");
     }
     Ok(())
 }

@@ -211,13 +211,13 @@ pub fn open_log(path: &Path) -> io::Result<File> {
 fn inspect(path: &Path, inputs: &[PathBuf]) -> Result<(PathBuf, Option<Metadata>)> {
     ensure!(
         path != Path::new("-"),
-        "standard output will not do here: name a file"
+        "cannot write this to standard output: name a file"
     );
     let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
     let place = match is_link {
         // The target of a link is written; the link stays.
         true => fs::canonicalize(path)
-            .with_context(|| format!("{} is a link that leads nowhere", path.display()))?,
+            .with_context(|| format!("{} is a broken link", path.display()))?,
         false => path.to_owned(),
     };
     let found = metadata_of(&place)?;
@@ -370,7 +370,7 @@ mod tests {
             assert!(error(write(&at(name), b"x", true, &inputs)).contains("is an input too"));
             assert!(error(open_to_continue(&at(name), &inputs)).contains("is an input too"));
         }
-        assert!(error(write(&at("dangling"), b"x", true, &[])).contains("leads nowhere"));
+        assert!(error(write(&at("dangling"), b"x", true, &[])).contains("is a broken link"));
         assert_eq!(fs::read(at("in")).unwrap(), b"input");
         // A link stays a link, and its target is replaced.
         write(&at("link"), b"new", true, &[]).unwrap();

@@ -67,7 +67,7 @@ impl<R: BufRead> ZstdReader<R> {
         self.is_between_frames = true;
         let expected = self.frame.get_checksum_from_data();
         if expected.is_some() && expected != self.frame.get_calculated_checksum() {
-            return Err(bad("the checksum is another one"));
+            return Err(bad("the checksum is wrong"));
         }
         Ok(())
     }

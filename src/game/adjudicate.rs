@@ -127,10 +127,12 @@ pub struct WinRule {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum RuleError {
     /// In a rule for wins.
-    #[error("'{0}' is not as in 6,0.95: at least one ply, and a value above 0")]
+    #[error("'{0}' is not PLIES,VALUE as in 6,0.95: at least one ply, and a value above 0")]
     Win(String),
     /// In a rule for draws.
-    #[error("'{0}' is not as in 35,16,0.05: a move number, at least one ply, and a value")]
+    #[error(
+        "'{0}' is not MOVE,PLIES,VALUE as in 35,16,0.05: at least one ply, and a value of at least 0"
+    )]
     Draw(String),
 }
 

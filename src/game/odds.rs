@@ -14,7 +14,7 @@ use crate::chess::setup::{self, SetupError};
 pub enum OddsError {
     /// A word that is not a piece.
     #[error(
-        "odds '{0}': pieces as in queen, rook+knight or QRN, or a FEN in which White gives odds, expected"
+        "odds '{0}' are neither pieces (queen, rook+knight, QRN) nor a FEN in which White gives odds"
     )]
     Word(String),
     /// More pieces of a kind than there are.

@@ -64,7 +64,7 @@ pub enum BookError {
         reason: String,
     },
     /// The book is empty.
-    #[error("{0}: there is no position in it")]
+    #[error("{0}: it contains no position")]
     Empty(String),
 }
 
@@ -248,8 +248,8 @@ mod tests {
                 "line 2",
             ),
             ("a.epd", "4k3/8/8/8/8/8/4P3/4K3", "four fields"),
-            ("a.epd", "4k3/8/8/8/8/8/4P3/4K3 b", "this line 2"),
-            ("a.epd", "4k3/8/8/8/8/8/4P3/4K3 b -", "this line 3"),
+            ("a.epd", "4k3/8/8/8/8/8/4P3/4K3 b", "this line has 2"),
+            ("a.epd", "4k3/8/8/8/8/8/4P3/4K3 b -", "this line has 3"),
             ("a.epd", "R5k1/5ppp/8/8/8/8/8/6K1 b - -", "over there"),
             (
                 "a.pgn",

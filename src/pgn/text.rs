@@ -199,7 +199,7 @@ fn error_in_moves(text: &[u8]) -> Option<String> {
                 let word = String::from_utf8_lossy(&word[..word.len().min(40)]);
                 return Some(match is_last {
                     true => format!("it breaks off after {plies} plies with '{word}'"),
-                    false => format!("'{word}' at ply {} is no move", plies + 1),
+                    false => format!("'{word}' at ply {} is not a move", plies + 1),
                 });
             }
         }
@@ -369,7 +369,7 @@ mod tests {
         ] {
             assert_eq!(
                 error(unreadable),
-                Some(format!("'{word}' at ply {ply} is no move"))
+                Some(format!("'{word}' at ply {ply} is not a move"))
             );
         }
         assert!(error(&"Nf3 ".repeat(12_001)).unwrap().contains("plies"));

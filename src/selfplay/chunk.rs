@@ -124,7 +124,7 @@ impl V6 {
     pub fn read(bytes: &[u8; BYTES]) -> Result<V6> {
         let mut from = Fields { bytes, at: 0 };
         let version = from.u32();
-        ensure!(version == 6, "version {version} where 6 is expected");
+        ensure!(version == 6, "version {version}, expected 6");
         let input_format = from.u32();
         let probabilities = (0..POLICY_SIZE).map(|_| from.f32()).collect();
         let planes = std::array::from_fn(|_| reversed(from.u64()));
@@ -493,7 +493,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<V6>> {
     let (positions, rest) = unpacked.as_chunks::<BYTES>();
     if !rest.is_empty() || positions.is_empty() || positions.len() as u64 > MAX_POSITIONS {
         bail!(
-            "{} bytes are no chunk of positions of {BYTES} bytes",
+            "{} bytes are not a chunk of positions of {BYTES} bytes",
             unpacked.len()
         );
     }

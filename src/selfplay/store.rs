@@ -389,7 +389,7 @@ impl Store {
             let found = part.games.iter().map(|game| game.number);
             ensure!(
                 found.eq(numbers.iter().copied()),
-                "{name} has other games than it should"
+                "{name} lists other games than the run has in this part"
             );
             for (file, sum) in &part.files {
                 let found = digest(&self.folder.join(file))?;
@@ -508,7 +508,7 @@ fn chunk_name(number: u64) -> String {
 /// Locks the folder for this process.
 fn lock(folder: &Path) -> Result<File> {
     output::open_to_continue(&folder.join(".lock"), &[])
-        .with_context(|| format!("cannot take the folder {}", folder.display()))
+        .with_context(|| format!("cannot lock the folder {}", folder.display()))
 }
 
 /// A folder without a manifest must not contain files that a run would write.

@@ -411,7 +411,7 @@ fn an_unreadable_move_is_reported_by_game_and_ply() {
     let pgn = folder.file("x.pgn", "1. e4 *\n\n1. e4 e5 2. Sf3 Nc6 *\n\n1. d4 *\n");
     let words = ["-b", "hash", "analyze", "--nodes", "20", "--pgn"].map(OsStr::new);
     let output = scorn(words.into_iter().chain([pgn.as_os_str()]));
-    assert!(error(&output).contains("game 2: the game at byte 9: 'Sf3' at ply 3 is no move"));
+    assert!(error(&output).contains("game 2: the game at byte 9: 'Sf3' at ply 3 is not a move"));
     assert_eq!(text(&output.stdout).matches("played: ").count(), 2);
     let output = dataset(
         &["pgn", "--min-plies", "1", "-o"],

@@ -148,7 +148,7 @@ fn tune_leaves_batches_to_searches_that_need_none_and_searches_for_threads() {
 fn a_mixed_network_is_described_by_its_parts() {
     let refused = scorn(&["describe", "<built in human 1400>"]);
     let reported = String::from_utf8_lossy(&refused.stderr).into_owned();
-    let parts = "mixed of <built in human 1100> and <built in human 1500>";
+    let parts = "a mixture of <built in human 1100> and <built in human 1500>";
     assert!(
         !refused.status.success() && reported.contains(parts),
         "{reported}"

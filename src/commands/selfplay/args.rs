@@ -221,7 +221,7 @@ pub struct Shard {
 }
 
 fn shard(text: &str) -> Result<Shard, String> {
-    let error = || format!("'{text}' is not as in 2/8");
+    let error = || format!("'{text}' is not of the form I/N, as in 2/8");
     let (index, count) = text.split_once('/').ok_or_else(error)?;
     let index: u64 = index.parse().map_err(|_| error())?;
     let count: u64 = count.parse().map_err(|_| error())?;

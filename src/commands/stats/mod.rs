@@ -244,7 +244,7 @@ fn count_games(path: &Path, counted: &mut Counted, limits: &mut BTreeSet<u64>) -
         }
     }
     let found = counted.stats.games() + counted.broken;
-    ensure!(found > before, "{name}: there is no game in it");
+    ensure!(found > before, "{name}: it contains no game");
     Ok(())
 }
 
