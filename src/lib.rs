@@ -70,6 +70,7 @@ pub mod sparse;
 pub mod stats;
 pub mod syzygy;
 pub mod terminal;
+pub mod threads;
 pub mod train;
 pub mod uci;
 pub mod uci_client;

@@ -66,6 +66,12 @@ pub enum EvaluateError {
         /// The tensor's name.
         output: String,
     },
+    /// The backend, or the code around it, panicked.
+    #[error("evaluating positions failed with a panic: {message}; please report this")]
+    Panicked {
+        /// The panic's message.
+        message: String,
+    },
 }
 
 /// The threads and batch sizes that an evaluator works best with.

@@ -3,6 +3,8 @@
 //! separate reporting thread would cost milliseconds on a busy machine.
 
 use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
@@ -24,6 +26,7 @@ use super::{
 use crate::{
     chess::PackedMove,
     network::{Batch, EvaluateError, Evaluator},
+    threads,
 };
 
 /// Maximum time between two reports.
@@ -44,7 +47,7 @@ const TRIES_BEFORE_SLEEP: u32 = 1000;
 /// one it was built for, and dropped otherwise.
 ///
 /// # Errors
-/// When the evaluator fails; the tree stays usable.
+/// When the evaluator fails or panics; the error carries the best move found by then, and the tree stays usable.
 pub fn run(
     tree: &mut Tree,
     evaluator: &dyn Evaluator,
@@ -59,12 +62,16 @@ pub fn run(
         reporter,
         last: None,
         has_noted_memory_limit: false,
+        has_noted_missing_threads: false,
     };
     let interval = progress_reporter.reporter.interval();
     search.work_in_threads(interval, &mut || progress_reporter.report_progress());
     let error = search.error.lock().take();
-    let has_moves = job.is_game_over() || search.shared.lock().state.is_root_expanded();
-    let outcome = has_moves.then(|| progress_reporter.conclude());
+    let is_damaged = search.is_damaged.load(Ordering::Relaxed);
+    let outcome = match is_damaged {
+        true => catch_unwind(AssertUnwindSafe(|| progress_reporter.conclude())).unwrap_or_default(),
+        false => progress_reporter.conclude(),
+    };
     let result = match (error, outcome) {
         (None, Some(outcome)) => Ok(outcome),
         (None, None) => Ok(Outcome::without_move(Report::default())),
@@ -73,7 +80,9 @@ pub fn run(
             found: found.map(Box::new),
         }),
     };
-    *tree = search.shared.into_inner().state.into_tree();
+    if !is_damaged {
+        *tree = search.shared.into_inner().state.into_tree();
+    }
     result
 }
 
@@ -91,7 +100,12 @@ struct Search<'a> {
     stop: &'a StopSignal,
     /// Set once, by the first thread that finds that the search is over.
     is_over: AtomicBool,
+    /// Whether a thread panicked while it may have been changing the tree: a move is chosen from the tree, but it is not
+    /// kept for the next search.
+    is_damaged: AtomicBool,
     error: Mutex<Option<EvaluateError>>,
+    /// Why there are fewer threads than wanted.
+    missing_threads: Mutex<Option<String>>,
 }
 
 impl<'a> Search<'a> {
@@ -126,7 +140,9 @@ impl<'a> Search<'a> {
             clock,
             started,
             stop,
+            is_damaged: AtomicBool::new(false),
             error: Mutex::new(None),
+            missing_threads: Mutex::new(None),
         }
     }
 
@@ -135,11 +151,19 @@ impl<'a> Search<'a> {
         self.clock.now().saturating_sub(self.started)
     }
 
-    /// Runs the workers; the calling thread is the first of them and calls `report_progress` every `interval`.
+    /// Runs the workers; the calling thread is the first of them and calls `report_progress` every `interval`. If the
+    /// system refuses threads, the search runs with those that could be started.
     fn work_in_threads(&self, interval: Duration, report_progress: &mut (dyn FnMut() + Send)) {
         thread::scope(|scope| {
-            for number in 1..self.threads as u64 {
-                scope.spawn(move || self.run_worker(&mut || self.work(number, &mut |_| {})));
+            for number in 1..self.threads {
+                let work = move || self.run_worker(&mut || self.work(number as u64, &mut |_| {}));
+                if let Err(error) = threads::spawn_scoped(scope, "search", work) {
+                    *self.missing_threads.lock() = Some(format!(
+                        "only {number} of {} search threads could be started: {error}",
+                        self.threads
+                    ));
+                    break;
+                }
             }
             self.run_worker(&mut || {
                 let mut due = interval;
@@ -153,11 +177,21 @@ impl<'a> Search<'a> {
         });
     }
 
-    /// Runs a worker on the thread that the evaluator prefers, unless the search is too light to benefit from it.
+    /// Runs a worker on the thread that the evaluator prefers, unless the search is too light to benefit from it. If the
+    /// evaluator panics before it has such a thread, the worker runs on the current one.
     fn run_worker(&self, work: &mut (dyn FnMut() + Send)) {
-        match self.is_light {
-            true => work(),
-            false => self.evaluator.run_on_worker_thread(work),
+        if self.is_light {
+            return work();
+        }
+        let mut has_begun = false;
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            self.evaluator.run_on_worker_thread(&mut || {
+                has_begun = true;
+                work();
+            });
+        }));
+        if result.is_err() && !has_begun {
+            work();
         }
     }
 
@@ -177,8 +211,19 @@ impl<'a> Search<'a> {
         self.shared.lock()
     }
 
-    /// The loop of one thread, until the search is over. Calls `pause` with the elapsed time between batches.
+    /// Runs one thread until the search is over. A panic ends the search like a failed evaluation.
     fn work(&self, number: u64, pause: &mut dyn FnMut(Duration)) {
+        let work = AssertUnwindSafe(|| self.work_until_over(number, pause));
+        if let Err(panic) = catch_unwind(work) {
+            self.is_damaged.store(true, Ordering::Relaxed);
+            self.lock().is_over = true;
+            self.error.lock().get_or_insert(panic_error(&*panic));
+            self.is_over.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The loop of one thread, until the search is over. Calls `pause` with the elapsed time between batches.
+    fn work_until_over(&self, number: u64, pause: &mut dyn FnMut(Duration)) {
         let writer = self.lock().state.tree.edges.take_writer();
         let mut worker = Worker::new(self.job, number, writer);
         let mut batch = Batch::default();
@@ -203,7 +248,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Fills the batch and has it evaluated: selects under the lock, does everything else without it.
+    /// Fills the batch and has it evaluated: selects under the lock, does everything else without it. So a panic in everything
+    /// else, networks and their libraries above all, leaves the tree whole.
     fn make_batch<'s>(
         &'s self,
         mut shared: MutexGuard<'s, Shared>,
@@ -220,15 +266,17 @@ impl<'a> Search<'a> {
             let selected = worker.select(&mut shared.state, &self.params);
             drop(shared);
             selected?;
-            if !worker.expand(&context, batch)? || self.should_stop() {
+            if !catch_panic(|| worker.expand(&context, batch))? || self.should_stop() {
                 break;
             }
             shared = self.lock();
         }
-        if !batch.is_empty() {
-            self.evaluator.evaluate(batch)?;
-        }
-        Ok(worker.receive(batch)?)
+        catch_panic(|| {
+            if !batch.is_empty() {
+                self.evaluator.evaluate(batch)?;
+            }
+            Ok(worker.receive(batch)?)
+        })
     }
 
     /// Whether the search has ended, or should end; never before there is a move to return.
@@ -302,6 +350,21 @@ impl<'a> Search<'a> {
     }
 }
 
+/// Runs `work`, which holds no lock; a panic becomes an evaluation error.
+fn catch_panic<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|panic| Err(Failure::Evaluate(panic_error(&*panic))))
+}
+
+/// The error for a panic with this payload.
+fn panic_error(panic: &(dyn Any + Send)) -> EvaluateError {
+    let text = panic.downcast_ref::<&str>().copied();
+    let message = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    EvaluateError::Panicked {
+        message: message.unwrap_or("no message").to_owned(),
+    }
+}
+
 /// Sends reports to the reporter when something has changed.
 struct ProgressReporter<'a, 'b> {
     search: &'a Search<'b>,
@@ -310,10 +373,13 @@ struct ProgressReporter<'a, 'b> {
     last: Option<(u32, u32, Option<PackedMove>, Duration)>,
     /// Whether the reporter was notified that the memory limit is reached.
     has_noted_memory_limit: bool,
+    /// Whether the reporter was notified that threads could not be started.
+    has_noted_missing_threads: bool,
 }
 
 impl ProgressReporter<'_, '_> {
     fn report_progress(&mut self) {
+        self.note_missing_threads();
         let (report, stats) = {
             let shared = self.search.shared.lock();
             // Only the root has been evaluated: there is no line to report yet.
@@ -342,6 +408,16 @@ impl ProgressReporter<'_, '_> {
                 self.reporter.move_stats(&stats);
             }
             self.reporter.report(&report);
+        }
+    }
+
+    /// Notes once that threads could not be started.
+    fn note_missing_threads(&mut self) {
+        if !self.has_noted_missing_threads
+            && let Some(text) = &*self.search.missing_threads.lock()
+        {
+            self.reporter.note_missing_threads(text);
+            self.has_noted_missing_threads = true;
         }
     }
 
@@ -376,10 +452,16 @@ impl ProgressReporter<'_, '_> {
         }
     }
 
-    /// The final report and the choice of the move.
-    fn conclude(mut self) -> Outcome {
+    /// Sends the final report and chooses the move. `None` if the root was not expanded although the game is not over.
+    fn conclude(mut self) -> Option<Outcome> {
+        self.note_missing_threads();
         let (is_full, (outcome, stats)) = {
             let mut shared = self.search.shared.lock();
+            // The worker that expanded the root may have panicked before its moves were chosen.
+            shared.state.choose_root_moves(self.search.job);
+            if !(self.search.job.is_game_over() || shared.state.is_root_expanded()) {
+                return None;
+            }
             self.note_memory_limit(&shared);
             shared.state.progress.claimed = 0;
             let best = self.choose(&mut shared);
@@ -399,6 +481,6 @@ impl ProgressReporter<'_, '_> {
             self.reporter.move_stats(&stats);
         }
         self.reporter.report(&outcome.report);
-        outcome
+        Some(outcome)
     }
 }

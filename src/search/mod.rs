@@ -18,6 +18,8 @@ mod choice;
 mod driver;
 mod error;
 mod expand;
+#[cfg(test)]
+mod faults;
 mod job;
 pub mod limits;
 mod look_ahead;

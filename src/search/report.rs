@@ -204,6 +204,10 @@ pub trait Reporter: Send {
     fn move_stats(&mut self, _stats: &[MoveStat]) {}
     /// A message for the user.
     fn note(&mut self, _text: &str) {}
+    /// A message that the system refused threads, which may be so in many searches in a row.
+    fn note_missing_threads(&mut self, text: &str) {
+        self.note(text);
+    }
     /// Minimum time between two checks for something new to report.
     fn interval(&self) -> Duration {
         REPORT_INTERVAL

@@ -25,7 +25,7 @@ const LAYERS: [&[&str]; 14] = [
     &["dataset", "lc0", "sparse"],
     &["chess", "pgn", "stats", "syzygy"],
     &["config_file", "memory", "options"],
-    &["files", "hashing", "random", "terminal"],
+    &["files", "hashing", "random", "terminal", "threads"],
 ];
 
 /// A module by the names on its path: `["search", "tree"]`. The crate's root is empty.

@@ -8,6 +8,8 @@ pub mod auto;
 pub mod combine;
 pub mod error;
 pub mod factory;
+#[cfg(test)]
+pub(crate) mod faulty;
 pub mod hash;
 pub mod options;
 pub mod pool;

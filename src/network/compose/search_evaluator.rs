@@ -13,6 +13,7 @@
 
 use std::{panic, sync::Arc, thread};
 
+use parking_lot::Mutex;
 use shakmaty::{Color, Position};
 
 use super::prior_transforms::{PriorContext, PriorTransform};
@@ -22,6 +23,7 @@ use crate::{
         Added, Batch, EvalPosition, EvaluateError, Evaluator, Info, Refiner, batch::SubBatch,
         evaluator::add_with_priors, input::View,
     },
+    threads,
 };
 
 /// The evaluator of one search.
@@ -173,11 +175,16 @@ impl SearchEvaluator {
             evaluate_part(&*self.main, mains)?;
             return evaluate_part(&*opponent.network, opponents);
         }
+        let opponents = Mutex::new(opponents);
+        let evaluate = || evaluate_part(&*opponent.network, &mut opponents.lock());
         let (mains, opponents) = thread::scope(|scope| {
-            let beside = scope.spawn(|| evaluate_part(&*opponent.network, opponents));
+            let beside = threads::spawn_scoped(scope, "opponent", &evaluate);
             let mains = evaluate_part(&*self.main, mains);
-            // A crash over there is a crash here, as it would be without a second thread.
-            let opponents = beside.join().unwrap_or_else(|it| panic::resume_unwind(it));
+            let opponents = match beside {
+                // A crash over there is a crash here, as it would be without a second thread.
+                Ok(beside) => beside.join().unwrap_or_else(|it| panic::resume_unwind(it)),
+                Err(_) => evaluate(),
+            };
             (mains, opponents)
         });
         mains.and(opponents)
