@@ -7,6 +7,7 @@ mod go;
 mod kept_tree;
 mod listener;
 pub mod loader;
+mod search_thread;
 pub mod settings;
 pub mod strength;
 mod think;
@@ -16,11 +17,12 @@ mod timing;
 mod tests;
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    thread::{self, JoinHandle},
+    thread,
     time::Duration,
 };
 
@@ -34,6 +36,7 @@ pub use self::{
 use self::{
     kept_tree::KeptTree,
     loader::{Loader, Retry},
+    search_thread::SearchThread,
     settings::Settings,
     think::Task,
     timing::Timing,
@@ -73,9 +76,10 @@ pub struct Engine {
     /// Why the opponent's network is idle, if that was said.
     idle: Option<&'static str>,
     on_finished: Arc<dyn Fn(Ended) + Send + Sync>,
+    search_thread: SearchThread,
     running: Option<Running>,
-    /// Who says that it is ready once the network is.
-    heralds: Vec<JoinHandle<()>>,
+    /// Whether it was said that search threads are missing.
+    has_noted_threads: Arc<AtomicBool>,
 }
 
 /// A search that was asked for: `go`, and the game it is about.
@@ -106,7 +110,6 @@ struct Running {
     /// The search that a `ponderhit` turns this one into.
     ponder: Option<Asked>,
     endless: bool,
-    thread: JoinHandle<()>,
 }
 
 impl Engine {
@@ -132,8 +135,9 @@ impl Engine {
             announcement: Arc::default(),
             idle: None,
             on_finished: Arc::new(on_finished),
+            search_thread: SearchThread::new(),
             running: None,
-            heralds: Vec::new(),
+            has_noted_threads: Arc::default(),
         }
     }
 
@@ -231,21 +235,14 @@ impl Engine {
         if self.running.is_some() || !self.loader.is_loading() {
             return tell();
         }
-        let loader = self.loader.clone();
-        self.heralds.retain(|herald| !herald.is_finished());
-        self.heralds.push(thread::spawn(move || {
-            // Ready or broken: the GUI gets its answer, and the reason was told before.
-            let _ = loader.wait(&StopSignal::default(), None);
-            tell();
-        }));
+        // Ready or broken: the GUI gets its answer, and the reason was told before.
+        self.loader.when_loaded(Arc::new(tell));
     }
 
     /// Waits until everybody who asked has been told that it is ready, or nobody listens any more.
-    pub fn wait_until_ready(&mut self) {
-        for herald in self.heralds.drain(..) {
-            while !herald.is_finished() && !self.listener.is_gone() {
-                thread::sleep(GLANCE);
-            }
+    pub fn wait_until_ready(&self) {
+        while self.loader.has_waiting() && !self.listener.is_gone() {
+            thread::sleep(GLANCE);
         }
     }
 
@@ -331,6 +328,7 @@ impl Engine {
             listener: Arc::clone(&self.listener),
             stop: stop.clone(),
             silent: Arc::clone(&silent),
+            has_noted_threads: Arc::clone(&self.has_noted_threads),
         };
         let ponder = go.ponder.then_some(asked);
         let endless = endless || task.limits.is_mate_only();
@@ -400,9 +398,9 @@ impl Engine {
 
     /// Cleans up after a search thread that has said that it is at its end.
     pub fn search_ended(&mut self, ended: Ended) {
-        let Some(running) = self.running.take() else {
+        if self.running.take().is_none() {
             return;
-        };
+        }
         self.loader.set_searching(false);
         if let Ended::With(..) = ended {
             let nodes = self.tree.lock().root_visits();
@@ -417,8 +415,6 @@ impl Engine {
                 self.refuse("error: the search crashed; please report this");
             }
         }
-        // How it ended is known already; the answer does not wait for the thread's last steps.
-        let _ = running.thread.join();
     }
 
     /// Answers a `go` that comes to nothing.
@@ -444,17 +440,25 @@ impl Engine {
             ended: Ended::ByPanic,
             tell: Arc::clone(&self.on_finished),
         };
-        let thread = thread::spawn(move || {
+        let work = Box::new(move || {
             let mut guard = guard;
             guard.ended = work();
         });
+        let to_stop = stop.clone();
         self.running = Some(Running {
             stop,
             silent,
             ponder,
             endless,
-            thread,
         });
+        if let Err((work, error)) = self.search_thread.run(work) {
+            self.listener.note(&format!(
+                "no thread can be started to search on ({error}): a single batch decides"
+            ));
+            // Nobody could stop it later.
+            to_stop.stop();
+            let _ = catch_unwind(AssertUnwindSafe(work));
+        }
     }
 
     fn perft(&mut self, game: &History, depth: u32) {

@@ -1,6 +1,6 @@
 //! The tree that is kept from search to search, and when it is of no use any more.
 
-use std::{sync::Arc, thread};
+use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 use shakmaty::Color;
@@ -11,6 +11,7 @@ use crate::{
     network::opponent,
     options::{Invalidates, Options},
     search::Tree,
+    threads,
 };
 
 /// A tree, and what it was searched with. Searches share it.
@@ -71,7 +72,8 @@ impl KeptTree {
         };
         if !self.made_with.as_ref().is_some_and(|old| new.goes_on(old)) {
             let old = std::mem::take(&mut *self.tree.lock());
-            thread::spawn(move || drop(old));
+            // Where there is no thread, it is dropped here.
+            let _ = threads::spawn("drop tree", move || drop(old));
         }
         self.made_with = Some(new);
     }

@@ -1,4 +1,5 @@
-//! Loads the networks on a thread of its own, so that the engine answers the GUI meanwhile. What was loaded is kept until
+//! Loads the networks on a thread of its own, so that the engine answers the GUI meanwhile. There is one such thread at most: of
+//! the requests that come while it is at work the latest waits, and those before it are dropped. What was loaded is kept until
 //! the options ask for something else: another opponent's network leaves the main one where it is, and another temperature
 //! or cache changes only what stands in front of a network's backend. In a game that is analysed in between, what one of
 //! the two needs is put aside while the other is at work.
@@ -7,13 +8,13 @@
 //! waits for that, a search interrupts it, and it ends when other networks are wanted or the program ends.
 
 use std::{
+    io,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use parking_lot::{Condvar, Mutex};
 
 use super::strength;
@@ -28,6 +29,7 @@ use crate::{
     options::{Invalidates, Options},
     player::Load,
     search::StopSignal,
+    threads,
 };
 
 /// How long one wait for the loader may take before a stop signal is looked at.
@@ -75,12 +77,37 @@ struct LoaderState {
     aside: Vec<SetAside>,
     /// The built-in network, once something had to stand in for those.
     stand_in: Option<Networks>,
-    /// Threads that load or warm up.
-    busy: usize,
+    /// The number of the latest request: earlier ones are superseded.
+    latest: u64,
+    /// What is loaded next. A newer request takes its place.
+    next: Option<Request>,
+    /// Whether the thread runs that loads and warms up.
+    is_busy: bool,
+    /// Backends that are of no use any more, for that thread to drop.
+    unused: Vec<SetAside>,
+    /// Who is called when loading has ended.
+    waiting: Waiting,
     /// Whether warming up has to rest because a search runs.
     is_searching: bool,
     /// Whether the program is about to end.
     is_closed: bool,
+}
+
+/// Options whose networks are to be loaded, and what is told how that ended.
+struct Request {
+    /// Larger than those of earlier requests.
+    number: u64,
+    options: Options,
+    done: Box<dyn Fn(Result<String, String>) + Send>,
+}
+
+/// Calls that are due when loading has ended: all do the same.
+#[derive(Default)]
+struct Waiting {
+    count: usize,
+    call: Option<Arc<dyn Fn() + Send + Sync>>,
+    /// Whether they are being made.
+    is_calling: bool,
 }
 
 /// A network that was loaded.
@@ -109,6 +136,10 @@ fn is_usable(made_for: &Options, options: &Options, role: Role) -> bool {
 }
 
 impl LoaderState {
+    fn is_loading(&self) -> bool {
+        self.wanted.is_some() && matches!(self.result, Err(NotLoaded::NotYet))
+    }
+
     fn loaded(&mut self, role: Role) -> &mut Option<Loaded> {
         &mut self.loaded[role as usize]
     }
@@ -151,7 +182,11 @@ impl Loader {
             loaded: Default::default(),
             aside: Vec::new(),
             stand_in: None,
-            busy: 0,
+            latest: 0,
+            next: None,
+            is_busy: false,
+            unused: Vec::new(),
+            waiting: Waiting::default(),
             is_searching: false,
             is_closed: false,
         });
@@ -187,19 +222,75 @@ impl Loader {
         }
         state.wanted = Some(options.clone());
         state.result = Err(NotLoaded::NotYet);
-        state.busy += 1;
+        state.unused.extend(unused);
+        state.latest += 1;
+        state.next = Some(Request {
+            number: state.latest,
+            options: options.clone(),
+            done: Box::new(done),
+        });
+        let is_idle = !std::mem::replace(&mut state.is_busy, true);
         drop(state);
         // Who warms up what is no longer wanted must hear of it.
         self.slot.changed.notify_all();
-        let (busy, options) = (Busy(self.clone()), options.clone());
-        thread::spawn(move || {
-            drop(unused);
-            busy.0.work(&options, done);
-        });
+        if is_idle {
+            let loader = self.clone();
+            if let Err(error) = threads::spawn("loader", move || loader.work()) {
+                self.give_up(&error);
+            }
+        }
     }
 
-    fn work(&self, options: &Options, done: impl Fn(Result<String, String>)) {
-        let result = self.load(options);
+    /// The loading thread: works until nothing waits.
+    fn work(&self) {
+        loop {
+            let mut state = self.slot.state.lock();
+            let unused = std::mem::take(&mut state.unused);
+            let next = state.next.take();
+            drop(state);
+            let number = next.as_ref().map(|request| request.number);
+            let work = || {
+                drop(unused);
+                next.map(|request| self.load_and_warm_up(&request));
+            };
+            if catch_unwind(AssertUnwindSafe(work)).is_err() {
+                self.fail(number, "loading the network crashed".into());
+            }
+            let mut state = self.slot.state.lock();
+            if state.next.is_none() {
+                state.is_busy = false;
+                self.slot.changed.notify_all();
+                return;
+            }
+        }
+    }
+
+    /// There is no thread to load on.
+    fn give_up(&self, error: &io::Error) {
+        let mut state = self.slot.state.lock();
+        state.is_busy = false;
+        let Some(request) = state.next.take() else {
+            return;
+        };
+        drop(state);
+        let text = format!("no thread can be started to load the network: {error}");
+        (request.done)(Err(text.clone()));
+        self.fail(Some(request.number), text);
+    }
+
+    /// Ends the request of this number, if it is the latest and has not ended, without networks.
+    fn fail(&self, number: Option<u64>, text: String) {
+        let mut state = self.slot.state.lock();
+        if number == Some(state.latest) && state.is_loading() {
+            state.result = Err(NotLoaded::Failed(text));
+            drop(state);
+            self.loading_ended();
+        }
+    }
+
+    fn load_and_warm_up(&self, request: &Request) {
+        let done = &request.done;
+        let result = self.load(request);
         let loaded = result.as_ref().ok().map(|(networks, _)| networks.clone());
         let tell = || match &result {
             Ok((networks, problem)) => {
@@ -210,9 +301,9 @@ impl Loader {
             }
             Err(error) => done(Err(format!("{error:#}"))),
         };
-        self.finish(options, &result, tell);
+        self.finish(request, &result, tell);
         let Some(networks) = loaded else { return };
-        let warm_up = || networks.warm_up(&|| self.may_warm_up(options));
+        let warm_up = || networks.warm_up(&|| self.may_warm_up(request));
         match catch_unwind(AssertUnwindSafe(warm_up)) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => done(Err(error.to_string())),
@@ -221,10 +312,10 @@ impl Loader {
     }
 
     /// Waits while a search runs. Whether these are still the networks that are wanted.
-    fn may_warm_up(&self, options: &Options) -> bool {
+    fn may_warm_up(&self, request: &Request) -> bool {
         let mut state = self.slot.state.lock();
         loop {
-            if state.is_closed || state.wanted.as_ref() != Some(options) {
+            if state.is_closed || state.latest != request.number {
                 return false;
             }
             if !state.is_searching {
@@ -247,7 +338,7 @@ impl Loader {
         let mut state = self.slot.state.lock();
         state.is_closed = true;
         self.slot.changed.notify_all();
-        while state.busy > 0 {
+        while state.is_busy {
             if self
                 .slot
                 .changed
@@ -280,8 +371,26 @@ impl Loader {
 
     /// Whether something is being loaded.
     pub fn is_loading(&self) -> bool {
+        self.slot.state.lock().is_loading()
+    }
+
+    /// Calls `call` once the networks are loaded or have failed to: at once, if nothing is being loaded. All such calls must do the
+    /// same.
+    pub fn when_loaded(&self, call: Arc<dyn Fn() + Send + Sync>) {
+        let mut state = self.slot.state.lock();
+        if state.is_loading() {
+            state.waiting.count += 1;
+            state.waiting.call = Some(call);
+            return;
+        }
+        drop(state);
+        call();
+    }
+
+    /// Whether such calls are still to be made.
+    pub fn has_waiting(&self) -> bool {
         let state = self.slot.state.lock();
-        state.wanted.is_some() && matches!(state.result, Err(NotLoaded::NotYet))
+        state.waiting.count > 0 || state.waiting.is_calling
     }
 
     /// The built-in network on the backend that needs no library and is there in milliseconds: what plays while the wanted one
@@ -325,8 +434,9 @@ impl Loader {
 
     /// The networks, of which some may be there already. One beside the main one that cannot be had is done without: a game is not
     /// lost for it. What is wrong with it comes along.
-    fn load(&self, options: &Options) -> anyhow::Result<(Networks, Option<String>)> {
-        let main = self.network(options, Role::Main);
+    fn load(&self, request: &Request) -> anyhow::Result<(Networks, Option<String>)> {
+        let options = &request.options;
+        let main = self.network(request, Role::Main);
         let main = match strength::human_network(options) {
             // Nobody has set the file's name.
             Some(_) => main.context("HumanWeights")?,
@@ -336,7 +446,7 @@ impl Loader {
         let [opponent, refiner] = [Role::Opponent, Role::Refiner].map(|role| {
             let network = role
                 .is_wanted(options)
-                .then(|| self.network(options, role))?;
+                .then(|| self.network(request, role))?;
             let problem = |error| format!("{}: {error:#}; playing without it", role.option());
             network.map_err(|error| problems.push(problem(error))).ok()
         });
@@ -350,7 +460,8 @@ impl Loader {
     }
 
     /// A network, whose backend is loaded if it is not there, with the settings that the options name.
-    fn network(&self, options: &Options, role: Role) -> anyhow::Result<Arc<dyn Evaluator>> {
+    fn network(&self, request: &Request, role: Role) -> anyhow::Result<Arc<dyn Evaluator>> {
+        let options = &request.options;
         let settings = NetworkSettings::of(options, role);
         let mut state = self.slot.state.lock();
         let kept = match state.loaded(role) {
@@ -365,12 +476,16 @@ impl Loader {
         drop(state);
         let backend = match kept {
             Some(backend) => backend,
-            None => self.load_one(options, role)?,
+            None => {
+                let latest = self.slot.state.lock().latest;
+                ensure!(latest == request.number, "other networks are wanted by now");
+                self.load_one(options, role)?
+            }
         };
         let evaluator = settings.over(Arc::clone(&backend));
         let mut state = self.slot.state.lock();
         // Who comes too late keeps out of the way of what is wanted by now.
-        if state.wanted.as_ref() == Some(options) {
+        if state.latest == request.number {
             let is_it = |aside: &SetAside| Arc::ptr_eq(&aside.backend, &backend);
             state.aside.retain(|aside| !is_it(aside));
             *state.loaded(role) = Some(Loaded {
@@ -392,30 +507,35 @@ impl Loader {
     /// Keeps the result, unless something else has been asked for meanwhile.
     fn finish(
         &self,
-        options: &Options,
+        request: &Request,
         result: &anyhow::Result<(Networks, Option<String>)>,
         tell: impl FnOnce(),
     ) {
         let mut state = self.slot.state.lock();
-        if state.wanted.as_ref() == Some(options) {
+        if state.latest == request.number {
             // Told first: who waits for the network should read about it before anything else.
             tell();
             (state.result, state.is_incomplete) = match result {
                 Ok((networks, problem)) => (Ok(networks.clone()), problem.is_some()),
                 Err(error) => (Err(NotLoaded::Failed(format!("{error:#}"))), false),
             };
-            self.slot.changed.notify_all();
+            drop(state);
+            self.loading_ended();
         }
     }
-}
 
-/// Counts as a busy thread until it is dropped.
-struct Busy(Loader);
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.slot.state.lock().busy -= 1;
-        self.0.slot.changed.notify_all();
+    /// Wakes everybody who has waited for the end of loading, and makes the calls that were due then.
+    fn loading_ended(&self) {
+        let mut state = self.slot.state.lock();
+        let count = std::mem::take(&mut state.waiting.count);
+        let call = state.waiting.call.take();
+        state.waiting.is_calling = call.is_some();
+        drop(state);
+        self.slot.changed.notify_all();
+        if let Some(call) = call {
+            (0..count).for_each(|_| call());
+            self.slot.state.lock().waiting.is_calling = false;
+        }
     }
 }
 
@@ -426,10 +546,11 @@ mod tests {
         mpsc::{Receiver, Sender, channel},
     };
 
-    use anyhow::ensure;
-
     use super::*;
-    use crate::network::{Batch, EvaluateError, Info, hash::HashEvaluator};
+    use crate::{
+        network::{Batch, EvaluateError, Info, hash::HashEvaluator},
+        threads::faults,
+    };
 
     /// How often each network was loaded.
     #[derive(Default)]
@@ -645,6 +766,129 @@ mod tests {
         (loader, begins, end)
     }
 
+    /// Loads each main network when it may, and notes which and in how many threads at most.
+    struct Gate {
+        loader: Loader,
+        begun: Receiver<String>,
+        may_end: Sender<()>,
+        most: Arc<AtomicUsize>,
+    }
+
+    fn gate() -> Gate {
+        let (begin, begun) = channel();
+        let (may_end, ends) = channel::<()>();
+        let (begin, ends) = (Mutex::new(begin), Mutex::new(ends));
+        let (most, now) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
+        let counted = Arc::clone(&most);
+        let load = move |options: &Options, _: Role| {
+            let threads = now.fetch_add(1, Ordering::SeqCst) + 1;
+            counted.fetch_max(threads, Ordering::SeqCst);
+            let _ = begin.lock().send(options.weights_file.clone());
+            let _ = ends.lock().recv();
+            now.fetch_sub(1, Ordering::SeqCst);
+            Ok(Arc::new(HashEvaluator) as Arc<dyn Evaluator>)
+        };
+        Gate {
+            loader: Loader::new(Arc::new(load)),
+            begun,
+            may_end,
+            most,
+        }
+    }
+
+    fn weights(name: &str) -> Options {
+        Options {
+            weights_file: name.into(),
+            refine_weights: String::new(),
+            ..Options::default()
+        }
+    }
+
+    #[test]
+    fn of_many_changes_while_a_network_loads_only_the_last_is_loaded() {
+        let gate = gate();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        for number in 0..300 {
+            let told = Arc::clone(&told);
+            let done = move |result: Result<String, String>| {
+                told.lock().push((number, result.is_ok()));
+            };
+            let options = weights(&number.to_string());
+            gate.loader.request(&options, &[], Retry::No, done);
+            if number == 0 {
+                assert_eq!(gate.begun.recv().as_deref(), Ok("0"));
+            }
+        }
+        drop(gate.may_end);
+        assert!(gate.loader.wait(&StopSignal::default(), None).is_ok());
+        gate.loader.close(Duration::from_secs(60));
+        assert_eq!(gate.begun.try_iter().collect::<Vec<_>>(), ["299"]);
+        assert_eq!(gate.most.load(Ordering::SeqCst), 1);
+        assert_eq!(*told.lock(), [(299, true)]);
+    }
+
+    #[test]
+    fn a_change_back_to_what_is_being_loaded_loads_it_again() {
+        let gate = gate();
+        for (number, name) in ["a", "b", "a"].into_iter().enumerate() {
+            gate.loader.request(&weights(name), &[], Retry::No, |_| {});
+            if number == 0 {
+                assert_eq!(gate.begun.recv().as_deref(), Ok("a"));
+            }
+        }
+        drop(gate.may_end);
+        assert!(gate.loader.wait(&StopSignal::default(), None).is_ok());
+        assert_eq!(gate.begun.try_iter().collect::<Vec<_>>(), ["a"]);
+    }
+
+    #[test]
+    fn all_who_wait_are_called_once_when_loading_ends_and_no_thread_is_started_for_them() {
+        let gate = gate();
+        let calls = Arc::new(AtomicUsize::new(0));
+        let ((), started) = faults::during(
+            |_| false,
+            || {
+                gate.loader.request(&weights("a"), &[], Retry::No, |_| {});
+                for _ in 0..30_000 {
+                    let calls = Arc::clone(&calls);
+                    let call = move || {
+                        calls.fetch_add(1, Ordering::SeqCst);
+                    };
+                    gate.loader.when_loaded(Arc::new(call));
+                }
+            },
+        );
+        assert_eq!((started, calls.load(Ordering::SeqCst)), (1, 0));
+        drop(gate.may_end);
+        gate.loader.close(Duration::from_secs(60));
+        assert!(!gate.loader.has_waiting());
+        assert_eq!(calls.load(Ordering::SeqCst), 30_000);
+        // Nothing is being loaded: at once.
+        let call = Arc::clone(&calls);
+        gate.loader.when_loaded(Arc::new(move || {
+            call.fetch_add(1, Ordering::SeqCst);
+        }));
+        assert_eq!(calls.load(Ordering::SeqCst), 30_001);
+    }
+
+    #[test]
+    fn a_loading_thread_that_cannot_be_started_is_an_error_and_the_next_request_tries_again() {
+        let (loader, counts) = loader();
+        let options = Options::default();
+        let ((), _) = faults::during(
+            |_| true,
+            || {
+                let failed = request(&loader, &options).err().unwrap();
+                let NotLoaded::Failed(text) = failed else {
+                    panic!("it waits");
+                };
+                assert!(text.contains("no thread can be started"), "{text}");
+            },
+        );
+        assert!(request(&loader, &options).is_ok());
+        assert_eq!(counts.get(), (1, 0));
+    }
+
     #[test]
     fn nobody_waits_for_the_warm_up_and_what_is_wrong_is_reported() {
         let (loader, begins, end) = cold();
@@ -669,10 +913,10 @@ mod tests {
         loader.set_searching(true);
         end.send(()).unwrap();
         // Nothing can begin before the search has ended: whatever begins sees that it has.
-        let ended = thread::spawn({
+        let ended = std::thread::spawn({
             let loader = loader.clone();
             move || {
-                thread::sleep(2 * GLANCE);
+                std::thread::sleep(2 * GLANCE);
                 let before = begins.try_iter().count();
                 loader.set_searching(false);
                 (before, begins.recv())
@@ -696,6 +940,6 @@ mod tests {
         loader.close(GLANCE);
         drop(end);
         loader.close(Duration::from_secs(60));
-        assert_eq!(loader.slot.state.lock().busy, 0);
+        assert!(!loader.slot.state.lock().is_busy);
     }
 }

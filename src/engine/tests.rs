@@ -1,5 +1,7 @@
 //! The engine with networks that come late, fail or crash, and with none of these.
 
+mod faults;
+
 use std::sync::{
     atomic::AtomicUsize,
     mpsc::{Receiver, channel},
@@ -449,7 +451,7 @@ fn a_search_that_crashes_is_answered_once_with_a_legal_move() {
         answer_to(&mut engine, &told, &memory, go.clone()).best,
         Some(only)
     );
-    assert!(memory.has_noted("crashed"));
+    assert!(memory.has_noted("failed with a panic: this crash is part of a test"));
     // While pondering nobody is answered before the hit, and then by the search that follows.
     engine.go(Go { ponder: true, ..go });
     let asked = engine.ponder_hit().unwrap();

@@ -70,6 +70,8 @@ pub(super) struct Task {
     pub stop: StopSignal,
     /// Set before stopping when no answer is wanted.
     pub silent: Arc<AtomicBool>,
+    /// Whether it was said that search threads are missing.
+    pub has_noted_threads: Arc<AtomicBool>,
 }
 
 impl Task {
@@ -110,7 +112,9 @@ impl Task {
                     self.listener.note(&text);
                 }
                 let outcome = self.search_root(&networks, &mut self.tree.lock());
-                self.answer_from(outcome)
+                self.answer_from(outcome).unwrap_or_else(|| {
+                    self.think_with_stand_in("the network failed before it had a move")
+                })
             }
             // A ponder search that was hit before it could begin: the search that follows it answers.
             Err(NotLoaded::NotYet) if self.silent.load(Ordering::Relaxed) => Answer::default(),
@@ -138,6 +142,7 @@ impl Task {
             .note(&format!("{reason}: the built-in network finds this move"));
         let outcome = self.search_root(&networks, &mut Tree::default());
         self.answer_from(outcome)
+            .unwrap_or_else(|| self.any_legal_move())
     }
 
     /// Searches the position that was asked about, or, when pondering, the one before.
@@ -187,22 +192,14 @@ impl Task {
         player.search(tree, &job, stop, &*self.clock, &mut reporter)
     }
 
-    /// A search that was cut short by an error answers with the best that it had found.
-    fn answer_from(&self, outcome: Result<Outcome, SearchError>) -> Answer {
-        let outcome = match outcome {
-            Ok(outcome) => outcome,
-            Err(error) => {
-                self.listener.note(&format!("error: {error}"));
-                match error.found() {
-                    Some(outcome) => outcome,
-                    None => return self.any_legal_move(),
-                }
-            }
-        };
-        Answer {
-            best: outcome.best,
-            ponder: outcome.ponder,
-        }
+    /// A search that was cut short by an error answers with the best that it had found, if it had found anything.
+    fn answer_from(&self, outcome: Result<Outcome, SearchError>) -> Option<Answer> {
+        let outcome = outcome.or_else(|error| {
+            self.listener.note(&format!("error: {error}"));
+            error.found().ok_or(())
+        });
+        let Outcome { best, ponder, .. } = outcome.ok()?;
+        best.map(|_| Answer { best, ponder })
     }
 
     /// UCI forbids an answer to `go infinite` and `go ponder` before the GUI asks for it.
@@ -243,6 +240,7 @@ impl Task {
         let history = self.history.clone();
         let outcome = self.search(&networks, &mut tree, history, limits, None, &stop);
         self.answer_from(outcome)
+            .unwrap_or_else(|| self.any_legal_move())
     }
 
     fn any_legal_move(&self) -> Answer {
@@ -296,6 +294,12 @@ impl Reporter for Told<'_> {
 
     fn note(&mut self, text: &str) {
         self.task.listener.note(text);
+    }
+
+    fn note_missing_threads(&mut self, text: &str) {
+        if !self.task.has_noted_threads.swap(true, Ordering::Relaxed) {
+            self.note(text);
+        }
     }
 }
 
