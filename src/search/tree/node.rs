@@ -214,6 +214,7 @@ impl Node {
     /// Adds one visit to the means; `share` gives the weight of the visit with this number.
     #[inline]
     pub fn add_visit(&mut self, wl: f64, d: f32, m: f32, share: impl Fn(u32) -> f64) {
+        debug_assert!(wl.is_finite() && d.is_finite() && m.is_finite());
         self.n += 1;
         let share = share(self.n);
         self.wl += (wl - self.wl) * share;

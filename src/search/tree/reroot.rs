@@ -24,15 +24,17 @@ pub(in crate::search) fn reroot(tree: &mut Tree, history: &History, rule: Option
             let mut old = std::mem::take(tree);
             fresh.shared_values = std::mem::take(&mut old.shared_values);
             // The copy is never larger than the original, which fitted.
-            if copy(&mut old, id, &mut fresh, SourceTree::Consumed).is_err() {
-                fresh = Tree::new(history.clone(), fresh.rule.take());
-            }
-            *tree = fresh;
+            let is_copied = copy(&mut old, id, &mut fresh, SourceTree::Consumed).is_ok();
+            *tree = match is_copied && has_visits(&fresh) {
+                true => fresh,
+                false => Tree::new(history.clone(), fresh.rule.take()),
+            };
         }
         None => *tree = Tree::new(history.clone(), rule),
     }
     tree.tree_cache = Vec::new();
     tree.history = Some(history.clone());
+    check(tree);
     tree.node(tree.root).n
 }
 
@@ -59,9 +61,10 @@ pub(in crate::search) fn reroot_in_analysis(
             let known = &mut tree_cache[place];
             let mut fresh = Tree::new(history.clone(), rule.clone());
             fresh.records = ReplyRecords::following(&known.records);
-            match copy(known, id, &mut fresh, SourceTree::Kept) {
-                Ok(()) => fresh,
-                Err(Full) => Tree::new(history.clone(), rule),
+            let is_copied = copy(known, id, &mut fresh, SourceTree::Kept).is_ok();
+            match is_copied && has_visits(&fresh) {
+                true => fresh,
+                false => Tree::new(history.clone(), rule),
             }
         }
         None => Tree::new(history.clone(), rule),
@@ -75,7 +78,20 @@ pub(in crate::search) fn reroot_in_analysis(
     });
     tree.tree_cache = tree_cache;
     tree.history = Some(history.clone());
+    check(tree);
     tree.node(tree.root).n
+}
+
+/// Whether the root has visits left: those of outdated draws were removed.
+fn has_visits(tree: &Tree) -> bool {
+    tree.node(tree.root).n > 0
+}
+
+/// Builds with debug assertions check that the tree is consistent and holds no NaN.
+fn check(tree: &Tree) {
+    if cfg!(debug_assertions) {
+        tree.assert_adds_up(true);
+    }
 }
 
 /// What happens to a tree that is copied from.
@@ -231,6 +247,18 @@ fn revert(tree: &mut Tree, parents: &[(NodeId, NodeId)], id: NodeId, source: &No
             // Its value, and its ancestors' values, do not depend on these visits.
             return;
         }
+        if node.n == visits {
+            // It was passed through only (`AutoExtend`), and is to be again.
+            *node = Node {
+                wl: Node::EMPTY.wl,
+                d: Node::EMPTY.d,
+                m: Node::EMPTY.m,
+                v: Node::EMPTY.v,
+                n: 0,
+                ..*node
+            };
+            continue;
+        }
         let (before, after) = (f64::from(node.n), f64::from(node.n - visits));
         // Drawn visits: W-L 0, D 1, moves left the distance to the repetition.
         node.wl = (node.wl * before / after).clamp(-1.0, 1.0);
@@ -245,7 +273,7 @@ fn revert(tree: &mut Tree, parents: &[(NodeId, NodeId)], id: NodeId, source: &No
 mod tests {
     use super::super::node::{Bounds, tests::node};
     use super::*;
-    use crate::chess::moves::legal_moves;
+    use crate::chess::{moves::legal_moves, setup::position_from_fen};
 
     /// A draw by repetition, `plies` after the first occurrence.
     fn repetition(n: u32, plies: f32) -> Node {
@@ -354,6 +382,44 @@ mod tests {
         assert!(!leaves[0].is_proven() && leaves[0].origin() != Origin::TwoFold);
         assert_eq!((leaves[0].edge, leaves[1].edge), (0, 1));
         assert_is(&leaves[1], 5, -0.6, 0.1, 29.0);
+    }
+
+    /// A position in which White has one move: the king takes the queen.
+    const ONE_MOVE: &str = "7k/8/8/8/8/8/1q6/K7 w - - 0 1";
+
+    #[test]
+    fn positions_that_were_passed_through_only_are_as_new_without_their_draws() {
+        let one_move = History::new(position_from_fen(ONE_MOVE).unwrap());
+        assert_eq!(legal_moves(one_move.position()).count(), 1);
+        let game = History::default();
+        let second = after_first_move(&game);
+        // With a reply that was searched, and without.
+        for others in [1, 0] {
+            let mut tree = Tree::new(game.clone(), None);
+            let (root, n) = (tree.root, 4 + others + u32::from(others > 0));
+            *tree.node_mut(root) = node(n + 1, 0.0, 0.9, 8.0);
+            let next = tree.grow(root, &game, &[node(n, 0.0, 0.9, 7.0)])[0];
+            let mut replies = vec![node(4, 0.0, 1.0, 4.0)];
+            if others > 0 {
+                replies.push(node(others, 0.5, 0.25, 9.0));
+            }
+            let position = if others > 0 { &second } else { &one_move };
+            let reply = tree.grow(next, position, &replies)[0];
+            tree.grow(reply, &one_move, &[repetition(4, 3.0)]);
+            tree.assert_consistent();
+            assert_eq!(reroot(&mut tree, &second, None), n - 4);
+            tree.assert_consistent();
+            let root = *tree.node(tree.root);
+            if others == 0 {
+                assert_eq!((root.n_edges, root.n_children), (0, 0), "begins anew");
+                continue;
+            }
+            let replies = tree.children(&root).to_vec();
+            assert_is(&replies[0], 0, 0.0, 0.0, 0.0);
+            assert_eq!((replies[0].n_edges, replies[0].n_children), (1, 1));
+            assert_is(&tree.children(&replies[0])[0], 0, 0.0, 0.0, 0.0);
+            assert_is(&replies[1], others, 0.5, 0.25, 9.0);
+        }
     }
 
     #[test]
