@@ -19,6 +19,7 @@ use super::{
     outcome::SearchView,
     params::SearchParams,
     report::{Outcome, Report, Reporter},
+    root,
     tree::{Full, Tree},
     tree_search::Shared,
     worker::Worker,
@@ -435,21 +436,28 @@ impl ProgressReporter<'_, '_> {
     }
 
     /// Chooses the move to play. A mate in one is played even if no visit has reached it, and a move that allows a
-    /// mate in one is avoided if there is another.
+    /// mate in one is avoided if there is another. A draw by rule that no visit has reached is preferred to a move
+    /// with a lower value.
     fn choose(&self, shared: &mut Shared) -> Option<u8> {
-        let (job, looks_ahead) = (self.search.job, self.search.params.propagates_proofs());
-        if looks_ahead {
-            shared.state.prove_mates_at_root(job);
-        }
-        loop {
+        let (job, params) = (self.search.job, &self.search.params);
+        let choice = |shared: &Shared| {
             let mut rng = job.rng(stream::CHOICE);
-            let chosen = self.search.view(shared).choice(&mut rng);
-            // Each iteration proves another move, so the loop ends.
-            match chosen {
-                Some(edge) if looks_ahead && shared.state.prove_mate_after(edge, job) => {}
-                _ => return chosen,
-            }
+            self.search.view(shared).choice(&mut rng)
+        };
+        if !params.propagates_proofs() {
+            return choice(shared);
         }
+        shared.state.prove_mates_at_root(job);
+        let chosen = loop {
+            let chosen = choice(shared)?;
+            // Each iteration proves another move, so the loop ends.
+            if !shared.state.prove_end_after(chosen, job) {
+                break chosen;
+            }
+        };
+        let is_worse = root::is_worse_than_a_draw(&shared.state, params, chosen);
+        let draw = is_worse.then(|| shared.state.prove_unvisited_draw(job));
+        Some(draw.flatten().unwrap_or(chosen))
     }
 
     /// Sends the final report and chooses the move. `None` if the root was not expanded although the game is not over.

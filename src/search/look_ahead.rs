@@ -100,7 +100,12 @@ pub(super) fn mates(position: &Chess, m: PackedMove) -> bool {
     is_mate(position, Checks::of(position).as_ref(), m)
 }
 
-/// The same, where the position's checks are known.
+/// Whether the rules end the game in a draw after this legal move from the end of `history`.
+pub(super) fn draws(history: &History, m: PackedMove) -> bool {
+    !mates(history.position(), m) && Probe::new(history).is_draw_after(m)
+}
+
+/// The same as [`mates`], where the position's checks are known.
 fn is_mate(position: &Chess, checks: Option<&Checks<'_>>, m: PackedMove) -> bool {
     checks.is_some_and(|checks| checks.gives_check(m)) && {
         let mut after = position.clone();

@@ -177,16 +177,41 @@ impl SearchState {
         true
     }
 
-    /// Marks a root move as lost if the opponent mates after it and that was not known. Visits may not have reached
-    /// the reply: with search-contempt an opponent that is expected to overlook it rarely gets there.
-    pub fn prove_mate_after(&mut self, edge: u8, job: &Job) -> bool {
-        let (tree, root) = (&self.tree, self.root());
-        let slot = tree.slot_of_edge(root, edge);
-        let is_known = slot.is_some_and(|slot| tree.children(root)[usize::from(slot)].is_proven());
+    /// Marks a root move as drawn if the rules draw the game after it, or as lost if the opponent mates after it. Returns
+    /// whether something new was proven. Visits may not have reached the reply: with search-contempt an opponent that is
+    /// expected to overlook it rarely gets there.
+    pub fn prove_end_after(&mut self, edge: u8, job: &Job) -> bool {
+        if self.root_child(edge).is_some_and(Node::is_proven) {
+            return false;
+        }
+        let m = self.tree.edges(self.root()).at(edge).m();
+        if look_ahead::draws(&job.history, m) {
+            return self.prove_root_move(edge, 0, 0.0, Origin::Rules);
+        }
         let mut after = job.history.position().clone();
-        after.play_unchecked(tree.edges(root).at(edge).m().unpack(&after));
-        let is_mate = !is_known && legal_moves(&after).any(|m| look_ahead::mates(&after, m));
+        after.play_unchecked(m.unpack(&after));
+        let is_mate = legal_moves(&after).any(|m| look_ahead::mates(&after, m));
         is_mate && self.prove_root_move(edge, -1, 1.0, Origin::Children)
+    }
+
+    /// Marks the first unvisited root move after which the rules draw the game as drawn, and returns its edge.
+    pub fn prove_unvisited_draw(&mut self, job: &Job) -> Option<u8> {
+        let is_unvisited = |edge: &u8| self.root_child(*edge).is_none_or(|child| child.n == 0);
+        let edges = self.tree.edges(self.root());
+        let found = self
+            .root_moves
+            .allowed()
+            .map(|(edge, _)| edge)
+            .filter(is_unvisited)
+            .find(|&edge| look_ahead::draws(&job.history, edges.at(edge).m()))?;
+        self.prove_root_move(found, 0, 0.0, Origin::Rules)
+            .then_some(found)
+    }
+
+    /// The node that an edge of the root leads to, if it was added to the tree.
+    pub fn root_child(&self, edge: u8) -> Option<&Node> {
+        let slot = self.tree.slot_of_edge(self.root(), edge)?;
+        self.tree.children(self.root()).get(usize::from(slot))
     }
 
     /// The root's children that may be played.
