@@ -205,7 +205,7 @@ fn two_outputs_cannot_be_one_file() {
             .unwrap();
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{error}");
-        assert!(error.contains("is to be written twice"), "{error}");
+        assert!(error.contains("would be written twice"), "{error}");
         assert!(!out.exists());
     }
 }
