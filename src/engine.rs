@@ -1,6 +1,5 @@
-//! The engine behind the protocol: the game, the options, the tree, the network, and the search that is running. Its
-//! methods return at once; searching and loading happen on threads of their own. What it has to say goes to a
-//! [`Listener`], which finds the words.
+//! The engine behind the protocol: game, options, tree, network and the running search. Its methods return at once:
+//! searching and loading happen on other threads. Its output goes to a [`Listener`], which knows the protocol.
 
 mod autopilot;
 mod go;
@@ -56,51 +55,51 @@ use crate::{
     syzygy::Tables,
 };
 
-/// How long one wait for the last words may take before it looks again whether they have been said.
-const GLANCE: Duration = Duration::from_millis(1);
+/// Interval at which the end of the program checks whether the last `readyok` was sent.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The state of the engine between commands.
 pub struct Engine {
     settings: Settings,
-    /// The game, or why there is none: the last one that was sent is not understood.
+    /// The game, or why there is none: the last position was not valid.
     game: Result<History, String>,
     tree: KeptTree,
     loader: Loader,
-    /// The tablebases that are open, and the path that they were opened from.
+    /// The open tablebases, and the path that they were opened from.
     tables: (String, Option<Arc<Tables>>),
     clock: Arc<dyn Clock>,
     timing: Timing,
     listener: Arc<dyn Listener>,
-    /// What the loader has said and nobody has been told yet: GUIs expect such lines during a search only.
+    /// A message of the loader that waits for the next search: GUIs expect such lines during a search only.
     announcement: Arc<Mutex<Option<String>>>,
-    /// Why the opponent's network is idle, if that was said.
+    /// Why the opponent's network is not used, if that was reported.
     idle: Option<&'static str>,
     on_finished: Arc<dyn Fn(Ended) + Send + Sync>,
     search_thread: SearchThread,
     running: Option<Running>,
-    /// Whether it was said that search threads are missing.
+    /// Whether missing search threads were reported.
     has_noted_threads: Arc<AtomicBool>,
 }
 
-/// A search that was asked for: `go`, and the game it is about.
+/// A requested search: `go`, and the game that it refers to.
 #[derive(Clone, Debug)]
-pub struct Asked {
-    /// What was asked.
+pub struct SearchRequest {
+    /// The command.
     pub go: Go,
     game: History,
 }
 
-/// How a search thread ended. What it found is told when the end is noticed, so that whatever is sent in reply meets an
-/// engine that knows that it is idle.
+/// How a search ended. The result is reported when the engine handles the end, so that commands sent in reply find it
+/// idle.
 #[derive(Clone, Debug)]
 pub enum Ended {
-    /// Nobody wants an answer.
+    /// No answer is wanted.
     Silently,
     /// With the answer to a search.
     With(Subject, Answer),
     /// With a count of positions.
     Counted(u64),
-    /// It panicked, and somebody still waits for an answer.
+    /// It panicked, and the GUI still waits for an answer.
     ByPanic,
 }
 
@@ -108,13 +107,14 @@ struct Running {
     stop: StopSignal,
     silent: Arc<AtomicBool>,
     /// The search that a `ponderhit` turns this one into.
-    ponder: Option<Asked>,
+    ponder: Option<SearchRequest>,
     endless: bool,
 }
 
 impl Engine {
-    /// An engine in the starting position. `layers` are the options as user and configuration file have set them; `load` makes networks;
-    /// `on_finished` is called by each search thread at its end, after which [`Engine::search_ended`] must be called.
+    /// An engine in the starting position. `layers` has what user and configuration file have set; `load` creates
+    /// networks; `on_finished` is called by each search thread at its end, after which [`Engine::search_ended`] must be
+    /// called.
     pub fn new(
         layers: Layers,
         load: Load,
@@ -146,7 +146,7 @@ impl Engine {
         self.settings.as_set()
     }
 
-    /// Sets an option; it counts from the next search on.
+    /// Sets an option for the next search.
     ///
     /// # Errors
     /// When there is no such option or the value does not fit.
@@ -156,24 +156,24 @@ impl Engine {
 
     /// Drops the tree before the next search.
     pub fn clear_tree(&mut self) {
-        self.tree.forget();
+        self.tree.drop_later();
     }
 
-    /// Forgets all that was searched and evaluated.
+    /// Drops the tree and all cached evaluations.
     pub fn clear_hash(&mut self) {
         self.clear_tree();
         self.loader.clear_caches();
         self.prepare(Retry::No);
     }
 
-    /// What follows has nothing to do with what was before.
+    /// The next position belongs to another game.
     pub fn new_game(&mut self) {
         self.timing.new_game();
         self.settings.new_game();
         self.clear_hash();
     }
 
-    /// Sets the position. If anything is wrong there is none until the next one comes: the game before is over.
+    /// Sets the position. If it is not valid, there is none until the next one is set: the previous game is over.
     ///
     /// # Errors
     /// When the FEN, the position or a move is not legal.
@@ -188,7 +188,7 @@ impl Engine {
         game.map(|_| ())
     }
 
-    /// There is no position to search until the next one is set, because of this.
+    /// No position can be searched until the next one is set, for this reason.
     pub fn refuse_position(&mut self, reason: String) {
         self.game = Err(reason);
     }
@@ -201,7 +201,7 @@ impl Engine {
         }
     }
 
-    /// Begins to load the network, if it is not there yet.
+    /// Starts loading the networks that are not loaded yet.
     pub fn prepare(&self, retry: Retry) {
         let listener = Arc::clone(&self.listener);
         let announcement = Arc::clone(&self.announcement);
@@ -210,18 +210,18 @@ impl Engine {
             Ok(description) => *announcement.lock() = Some(description + &recommendations),
             Err(error) => listener.note(&format!("error: {error}")),
         };
-        let (wanted, soon) = (self.settings.in_force(), self.settings.soon());
-        self.loader.request(wanted, &soon, retry, tell);
+        let (options, soon) = (self.settings.in_force(), self.settings.soon());
+        self.loader.request(options, &soon, retry, tell);
     }
 
-    /// Begins to load everything that a search will need, before it is asked for.
+    /// Starts loading everything that a search will need.
     pub fn preload(&mut self) {
         self.prepare(Retry::No);
         let _opened = self.tables();
     }
 
-    /// Says that it is ready: at once during a search, otherwise when the tablebases are open and the network is loaded or has
-    /// failed.
+    /// Reports readiness: at once during a search, otherwise when the tablebases are open and the networks are loaded
+    /// or have failed to load.
     pub fn answer_when_ready(&mut self) {
         if self.running.is_none() {
             let _opened = self.tables();
@@ -235,39 +235,39 @@ impl Engine {
         if self.running.is_some() || !self.loader.is_loading() {
             return tell();
         }
-        // Ready or broken: the GUI gets its answer, and the reason was told before.
+        // The GUI gets its answer in both cases; an error was reported before.
         self.loader.when_loaded(Arc::new(tell));
     }
 
-    /// Waits until everybody who asked has been told that it is ready, or nobody listens any more.
+    /// Waits until every `isready` is answered, or the output is closed.
     pub fn wait_until_ready(&self) {
         while self.loader.has_waiting() && !self.listener.is_gone() {
-            thread::sleep(GLANCE);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 
-    /// Ends what is done in the background, if that is possible within `patience`.
-    pub fn close(&mut self, patience: Duration) {
-        self.loader.close(patience);
+    /// Ends background work, and waits for that at most `timeout`.
+    pub fn close(&mut self, timeout: Duration) {
+        self.loader.close(timeout);
         if !self.loader.is_loading() {
             self.wait_until_ready();
         }
     }
 
-    /// Whether a search is running (or its end has not been noticed yet).
+    /// Whether a search is running, or has ended but was not handled yet.
     pub fn is_searching(&self) -> bool {
         self.running.is_some()
     }
 
-    /// Whether the search that is running may end only when it is told to.
+    /// Whether the running search ends only when the GUI stops it.
     pub fn is_endless(&self) -> bool {
         self.running.as_ref().is_some_and(|r| r.endless)
     }
 
-    /// Starts a search of the position that was set. Nothing may be running.
+    /// Starts a search of the current position. No other may be running.
     pub fn go(&mut self, go: Go) {
         match self.game.clone() {
-            Ok(game) => self.search(Asked { go, game }),
+            Ok(game) => self.search(SearchRequest { go, game }),
             Err(error) => {
                 let text = format!("no search: the last position was refused ({error})");
                 match go.perft {
@@ -278,9 +278,9 @@ impl Engine {
         }
     }
 
-    /// Starts a search. Nothing may be running.
-    pub fn search(&mut self, asked: Asked) {
-        let Asked { go, game } = &asked;
+    /// Starts a search. No other may be running.
+    pub fn search(&mut self, request: SearchRequest) {
+        let SearchRequest { go, game } = &request;
         if let Some(depth) = go.perft {
             return self.perft(game, depth);
         }
@@ -293,12 +293,12 @@ impl Engine {
         self.settings.begin(go, game, is_analysis);
         self.prepare(Retry::Yes);
         let options = self.settings.in_force();
-        // Also right when the position before this one is searched to ponder: it is the side the engine plays.
+        // While pondering the position before this one is searched, but the side is the engine's own.
         let contempt_side = player::contempt_side(options, game.position().turn());
         self.tree.begin(options, game, contempt_side, &root_moves);
         self.note_if_idle();
         if is_analysis {
-            self.note_whose_replies(game);
+            self.note_modelled_side(game);
         }
         let limits = self.limits(go, game, received);
         if limits.infinite && !go.ponder {
@@ -330,12 +330,12 @@ impl Engine {
             silent: Arc::clone(&silent),
             has_noted_threads: Arc::clone(&self.has_noted_threads),
         };
-        let ponder = go.ponder.then_some(asked);
+        let ponder = go.ponder.then_some(request);
         let endless = endless || task.limits.is_mate_only();
         self.start(stop, silent, ponder, endless, move || task.run());
     }
 
-    /// When the time that a search has began to run: that of a clock perhaps before `go`, any other with it.
+    /// When the time of a search started: a game clock possibly before `go`, any other with it.
     fn received(&self, go: &Go) -> Duration {
         let now = self.clock.now();
         let started = self
@@ -345,7 +345,7 @@ impl Engine {
         go.received.unwrap_or(usual)
     }
 
-    /// When the search ends: by what was asked for, and by the clock.
+    /// The limits of a search, by its command and by the clock.
     fn limits(&mut self, go: &Go, game: &History, received: Duration) -> Limits {
         let clock = go.clock_state(self.settings.in_force(), game);
         let by_clock = clock.map(|clock| {
@@ -359,13 +359,13 @@ impl Engine {
         let mut limits = go.limits(self.settings.in_force(), by_clock);
         let (remaining, _) = go.clock(game.position().turn());
         if let Some(remaining) = remaining.filter(|_| go.ponder) {
-            let asked = Duration::from_millis(self.settings.in_force().move_overhead_ms);
-            limits.movetime = self.timing.pondering(remaining, asked);
+            let reserve = Duration::from_millis(self.settings.in_force().move_overhead_ms);
+            limits.movetime = self.timing.pondering(remaining, reserve);
         }
         limits
     }
 
-    /// Tells the search that is running to answer.
+    /// Stops the running search, which then answers.
     pub fn stop(&mut self) {
         if let Some(running) = &mut self.running {
             running.ponder = None;
@@ -373,12 +373,12 @@ impl Engine {
         }
     }
 
-    /// The expected reply was played: ends the ponder search silently. What must be started instead, once the search has
-    /// ended, is returned; nothing, if the clock is so near its end that the answer is what pondering has found.
-    pub fn ponder_hit(&mut self) -> Option<Asked> {
+    /// The expected reply was played: ends the ponder search silently. Returns the search to start once that has ended,
+    /// or `None` if so little time is left that the result of pondering is the answer.
+    pub fn ponder_hit(&mut self) -> Option<SearchRequest> {
         let running = self.running.as_mut()?;
-        let mut asked = running.ponder.take()?;
-        let (remaining, _) = asked.go.clock(asked.game.position().turn());
+        let mut request = running.ponder.take()?;
+        let (remaining, _) = request.go.clock(request.game.position().turn());
         let reserve = Duration::from_millis(self.settings.in_force().move_overhead_ms);
         if remaining.is_some_and(|left| self.timing.is_at_the_end(left, reserve)) {
             running.stop.stop();
@@ -386,17 +386,17 @@ impl Engine {
         }
         running.silent.store(true, Ordering::Relaxed);
         running.stop.stop();
-        self.begin_clock(&mut asked.go);
-        Some(asked)
+        self.begin_clock(&mut request.go);
+        Some(request)
     }
 
-    /// The expected reply was played before pondering could begin: makes a normal search of it, whose clock runs now.
+    /// The expected reply was played before pondering could start: makes it a normal search whose clock runs now.
     pub fn begin_clock(&self, go: &mut Go) {
         go.ponder = false;
         go.received = Some(self.clock.now());
     }
 
-    /// Cleans up after a search thread that has said that it is at its end.
+    /// Handles the end of a search, which its thread has announced.
     pub fn search_ended(&mut self, ended: Ended) {
         if self.running.take().is_none() {
             return;
@@ -417,21 +417,21 @@ impl Engine {
         }
     }
 
-    /// Answers a `go` that comes to nothing.
+    /// Answers a `go` that cannot be searched.
     fn refuse(&self, reason: &str) {
         self.listener.note(reason);
-        let nowhere = Subject {
+        let subject = Subject {
             position: History::default().position().clone(),
             options: Arc::new(self.options().clone()),
         };
-        self.listener.answer(&nowhere, Answer::default());
+        self.listener.answer(&subject, Answer::default());
     }
 
     fn start(
         &mut self,
         stop: StopSignal,
         silent: Arc<AtomicBool>,
-        ponder: Option<Asked>,
+        ponder: Option<SearchRequest>,
         endless: bool,
         work: impl FnOnce() -> Ended + Send + 'static,
     ) {
@@ -455,7 +455,7 @@ impl Engine {
             self.listener.note(&format!(
                 "no thread can be started to search on ({error}): a single batch decides"
             ));
-            // Nobody could stop it later.
+            // It could not be stopped later.
             to_stop.stop();
             let _ = catch_unwind(AssertUnwindSafe(work));
         }
@@ -482,8 +482,8 @@ impl Engine {
         });
     }
 
-    /// In an analysis it is not plain who is who: `ContemptMode play` goes by the side to move.
-    fn note_whose_replies(&self, game: &History) {
+    /// In an analysis, `ContemptMode play` depends on the side to move: reports which side is modelled.
+    fn note_modelled_side(&self, game: &History) {
         let options = self.settings.in_force();
         if !options.is_plain_puct() && options.contempt_mode == ContemptMode::Play {
             let turn = game.position().turn();
@@ -497,13 +497,13 @@ impl Engine {
     fn note_if_contempt_is_off(&self) {
         if is_ignored_in_analysis(&self.settings.in_force().search()) {
             self.listener.note(
-                "Contempt is off in an analysis without end: for whom? Say so with ContemptMode white_side_analysis \
-                 or black_side_analysis",
+                "Contempt is off in an infinite analysis; ContemptMode white_side_analysis or \
+                 black_side_analysis names the side that it favours",
             );
         }
     }
 
-    /// The seed of the next search: a new one each time, unless one is given.
+    /// The seed of the next search: the option's, or a new one for each search.
     fn seed(&self) -> u64 {
         match self.settings.in_force().seed {
             0 => rand::random(),
@@ -511,7 +511,7 @@ impl Engine {
         }
     }
 
-    /// Says once that a network which the user asked for plays no part.
+    /// Reports once that a network which the user has set is not used.
     fn note_if_idle(&mut self) {
         let idle = opponent::why_idle(self.settings.in_force());
         if let Some(reason) = idle.filter(|_| idle != self.idle) {
@@ -520,7 +520,7 @@ impl Engine {
         self.idle = idle;
     }
 
-    /// The tablebases that SyzygyPath asks for, opened when it changes. What is wrong with them is said once.
+    /// The tablebases of SyzygyPath, opened when it changes. Errors are reported once.
     fn tables(&mut self) -> Option<Arc<Tables>> {
         let path = &self.settings.in_force().syzygy_path;
         if *path != self.tables.0 {
@@ -555,7 +555,7 @@ impl Engine {
     }
 }
 
-/// Tells, when the thread that owns it ends, how.
+/// Reports how a search ended when it is dropped.
 struct Guard {
     ended: Ended,
     tell: Arc<dyn Fn(Ended) + Send + Sync>,

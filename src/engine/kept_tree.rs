@@ -1,4 +1,4 @@
-//! The tree that is kept from search to search, and when it is of no use any more.
+//! The search tree that is kept between searches, and when it is dropped.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
     threads,
 };
 
-/// A tree, and what it was searched with. Searches share it.
+/// A tree and what it was searched with. Searches share it.
 #[derive(Default)]
 pub(super) struct KeptTree {
     tree: Arc<Mutex<Tree>>,
@@ -27,7 +27,7 @@ struct MadeWith {
     options: Options,
     /// The side whose priors are a second network's.
     opponent: Option<Color>,
-    /// The root moves that were considered, if not all were.
+    /// The root moves that were considered; empty means all.
     root_moves: Vec<PackedMove>,
     /// Where in the game it was searched.
     place: Place,
@@ -39,24 +39,24 @@ impl KeptTree {
         Arc::clone(&self.tree)
     }
 
-    /// The tree. Who searches holds it: this waits.
+    /// The tree; waits while a search holds it.
     pub fn lock(&self) -> MutexGuard<'_, Tree> {
         self.tree.lock()
     }
 
     /// The next search begins with an empty tree.
-    pub fn forget(&mut self) {
+    pub fn drop_later(&mut self) {
         self.made_with = None;
     }
 
-    /// Takes another tree at once; whoever holds this one keeps it.
+    /// Replaces the tree by an empty one; a search that holds the old one keeps it.
     pub fn replace(&mut self) {
         *self = KeptTree::default();
     }
 
-    /// Makes it ready for a search. A tree that the options have outdated is dropped, on another thread because that takes
-    /// time; so is one in which other moves were left out, for its visits are no fair start. Who is asked again about a
-    /// position while its strength is limited begins anew, too: it would be stronger each time.
+    /// Prepares the tree for a search. It is dropped, on another thread because that takes time, if the options
+    /// invalidate it, or if other root moves were excluded, which biases its visits. With a strength limit it is also
+    /// dropped if the same position is searched again: the engine would become stronger each time.
     pub fn begin(
         &mut self,
         options: &Options,
@@ -70,9 +70,13 @@ impl KeptTree {
             root_moves: root_moves.to_vec(),
             place: game.place(),
         };
-        if !self.made_with.as_ref().is_some_and(|old| new.goes_on(old)) {
+        if !self
+            .made_with
+            .as_ref()
+            .is_some_and(|old| new.can_reuse(old))
+        {
             let old = std::mem::take(&mut *self.tree.lock());
-            // Where there is no thread, it is dropped here.
+            // Without a thread, it is dropped here.
             let _ = threads::spawn("drop tree", move || drop(old));
         }
         self.made_with = Some(new);
@@ -80,8 +84,8 @@ impl KeptTree {
 }
 
 impl MadeWith {
-    /// Whether a search with this may go on with the tree of the `old` one.
-    fn goes_on(&self, old: &MadeWith) -> bool {
+    /// Whether a search with this may reuse the tree of the `old` one.
+    fn can_reuse(&self, old: &MadeWith) -> bool {
         self.options.invalidated_since(&old.options) < Invalidates::Tree
             && self.opponent == old.opponent
             && self.root_moves == old.root_moves

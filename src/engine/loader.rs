@@ -1,11 +1,11 @@
-//! Loads the networks on a thread of its own, so that the engine answers the GUI meanwhile. There is one such thread at most: of
-//! the requests that come while it is at work the latest waits, and those before it are dropped. What was loaded is kept until
-//! the options ask for something else: another opponent's network leaves the main one where it is, and another temperature
-//! or cache changes only what stands in front of a network's backend. In a game that is analysed in between, what one of
-//! the two needs is put aside while the other is at work.
+//! Loads the networks on a thread of its own, so that the engine answers the GUI meanwhile. There is at most one such
+//! thread: while it works, the latest request waits, and earlier ones are dropped. Loaded networks are kept until the options
+//! need other ones: another opponent's network leaves the main one in place, and another temperature or cache size changes
+//! only what is in front of a network's backend. When the user changes between a game and its analysis, the backends that only
+//! one of them needs are on standby during the other.
 //!
-//! Once the networks can be used, the same thread warms them up (on GPUs the first run of each batch size is slow): nobody
-//! waits for that, a search interrupts it, and it ends when other networks are wanted or the program ends.
+//! The same thread then warms the networks up (on GPUs the first run of each batch size is slow): searches do not wait for
+//! that but interrupt it, and it ends when other networks are requested or the program ends.
 
 use std::{
     io,
@@ -32,24 +32,24 @@ use crate::{
     threads,
 };
 
-/// How long one wait for the loader may take before a stop signal is looked at.
-const GLANCE: Duration = Duration::from_millis(10);
+/// Interval at which a wait for the loader checks the stop signal.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Whether to try again what has failed before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// The file may be there now.
+    /// The file may exist now.
     Yes,
     /// It was reported already.
     No,
 }
 
-/// Why there is no evaluator.
+/// Why there are no networks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NotLoaded {
-    /// Loading failed; this is what is wrong.
+    /// Loading failed, with this error.
     Failed(String),
-    /// It is not ready yet, and the wait is over.
+    /// They are not loaded yet, and the wait is over.
     NotYet,
 }
 
@@ -67,33 +67,33 @@ struct Slot {
 
 struct LoaderState {
     /// The options that the result belongs to; `None` before the first request.
-    wanted: Option<Options>,
+    requested: Option<Options>,
     result: Result<Networks, NotLoaded>,
-    /// Whether the opponent's network could not be had.
+    /// Whether a network beside the main one failed to load.
     is_incomplete: bool,
     /// The networks that were loaded last.
     loaded: [Option<Loaded>; Role::ALL.len()],
-    /// Backends that nobody wants now, but soon again.
-    aside: Vec<SetAside>,
-    /// The built-in network, once something had to stand in for those.
+    /// Backends that are not in use, but will be soon.
+    standby: Vec<Standby>,
+    /// The built-in network, once it had to replace the others.
     stand_in: Option<Networks>,
     /// The number of the latest request: earlier ones are superseded.
     latest: u64,
     /// What is loaded next. A newer request takes its place.
     next: Option<Request>,
-    /// Whether the thread runs that loads and warms up.
+    /// Whether the loading thread runs.
     is_busy: bool,
-    /// Backends that are of no use any more, for that thread to drop.
-    unused: Vec<SetAside>,
-    /// Who is called when loading has ended.
+    /// Evicted backends, for that thread to drop.
+    unused: Vec<Standby>,
+    /// Calls to make when loading has ended.
     waiting: Waiting,
-    /// Whether warming up has to rest because a search runs.
+    /// Whether a search runs, during which the warm-up pauses.
     is_searching: bool,
-    /// Whether the program is about to end.
+    /// Whether the program is ending.
     is_closed: bool,
 }
 
-/// Options whose networks are to be loaded, and what is told how that ended.
+/// Options whose networks are to be loaded, and the receiver of the result.
 struct Request {
     /// Larger than those of earlier requests.
     number: u64,
@@ -101,7 +101,7 @@ struct Request {
     done: Box<dyn Fn(Result<String, String>) + Send>,
 }
 
-/// Calls that are due when loading has ended: all do the same.
+/// Calls that are due when loading has ended; all are the same.
 #[derive(Default)]
 struct Waiting {
     count: usize,
@@ -110,7 +110,7 @@ struct Waiting {
     is_calling: bool,
 }
 
-/// A network that was loaded.
+/// A loaded network.
 struct Loaded {
     /// The options that the backend was loaded for.
     options: Options,
@@ -120,15 +120,15 @@ struct Loaded {
     evaluator: Arc<dyn Evaluator>,
 }
 
-/// A backend without what stands in front of it, whose cache would take memory for nothing.
-struct SetAside {
+/// A backend that is not in use, without its cache, which would waste memory.
+struct Standby {
     role: Role,
     /// The options that it was loaded for.
     options: Options,
     backend: Arc<dyn Evaluator>,
 }
 
-/// Whether a backend that was loaded for the options `made_for` is what `options` ask for.
+/// Whether a backend that was loaded for the options `made_for` is the one that `options` need.
 fn is_usable(made_for: &Options, options: &Options, role: Role) -> bool {
     role.is_wanted(options)
         && role.weights(options) == role.weights(made_for)
@@ -137,38 +137,39 @@ fn is_usable(made_for: &Options, options: &Options, role: Role) -> bool {
 
 impl LoaderState {
     fn is_loading(&self) -> bool {
-        self.wanted.is_some() && matches!(self.result, Err(NotLoaded::NotYet))
+        self.requested.is_some() && matches!(self.result, Err(NotLoaded::NotYet))
     }
 
     fn loaded(&mut self, role: Role) -> &mut Option<Loaded> {
         &mut self.loaded[role as usize]
     }
 
-    /// Takes away what `options` do not ask for: aside, if one of `soon` does, otherwise out, so that not both the old and the
-    /// new are in memory. What is out is returned, for it may take time to drop it.
-    fn let_go(&mut self, options: &Options, soon: &[&Options]) -> Vec<SetAside> {
+    /// Removes the backends that `options` do not need: those that one of `soon` needs become standbys, the others are
+    /// evicted, so that the old and the new ones are not in memory together. Returns the evicted ones, because dropping
+    /// them may take time.
+    fn evict(&mut self, options: &Options, soon: &[&Options]) -> Vec<Standby> {
         for role in Role::ALL {
             let unused = self
                 .loaded(role)
                 .take_if(|loaded| !is_usable(&loaded.options, options, role));
-            self.aside.extend(unused.map(|loaded| SetAside {
+            self.standby.extend(unused.map(|loaded| Standby {
                 role,
                 options: loaded.options,
                 backend: loaded.backend,
             }));
         }
-        let is_out = |aside: &mut SetAside| {
-            let mut asking = std::iter::once(options).chain(soon.iter().copied());
-            !asking.any(|options| is_usable(&aside.options, options, aside.role))
+        let is_unneeded = |standby: &mut Standby| {
+            let mut needed_by = std::iter::once(options).chain(soon.iter().copied());
+            !needed_by.any(|options| is_usable(&standby.options, options, standby.role))
         };
-        self.aside.extract_if(.., is_out).collect()
+        self.standby.extract_if(.., is_unneeded).collect()
     }
 
-    /// The backend that `options` ask for, if it was put aside.
-    fn set_aside(&self, options: &Options, role: Role) -> Option<Arc<dyn Evaluator>> {
-        let mut those = self.aside.iter().filter(|aside| aside.role == role);
-        let found = those.find(|aside| is_usable(&aside.options, options, role));
-        found.map(|aside| Arc::clone(&aside.backend))
+    /// The standby that `options` need, if there is one.
+    fn find_standby(&self, options: &Options, role: Role) -> Option<Arc<dyn Evaluator>> {
+        let mut standbys = self.standby.iter().filter(|standby| standby.role == role);
+        let found = standbys.find(|standby| is_usable(&standby.options, options, role));
+        found.map(|standby| Arc::clone(&standby.backend))
     }
 }
 
@@ -176,11 +177,11 @@ impl Loader {
     /// Nothing is loaded before the first [`Loader::request`].
     pub fn new(load: Load) -> Loader {
         let state = Mutex::new(LoaderState {
-            wanted: None,
+            requested: None,
             result: Err(NotLoaded::NotYet),
             is_incomplete: false,
             loaded: Default::default(),
-            aside: Vec::new(),
+            standby: Vec::new(),
             stand_in: None,
             latest: 0,
             next: None,
@@ -197,9 +198,9 @@ impl Loader {
         }
     }
 
-    /// Begins to load what `options` ask for, unless that is already there or on its way, and to warm it up afterwards.
-    /// What only one of `soon` asks for stays loaded if it is. `done` is told how loading ended: the networks' description or what
-    /// is wrong; and what goes wrong later.
+    /// Starts loading the networks that `options` need, unless they are loaded or being loaded, and warms them up
+    /// afterwards. Networks that only one of `soon` needs stay loaded if they are. `done` receives the result, which is
+    /// the networks' description or the error, and later errors.
     pub fn request(
         &self,
         options: &Options,
@@ -209,18 +210,18 @@ impl Loader {
     ) {
         let mut state = self.slot.state.lock();
         let same = state
-            .wanted
+            .requested
             .as_ref()
             .is_some_and(|old| are_same(old, options));
         let failed = matches!(state.result, Err(NotLoaded::Failed(_)));
-        let unused = state.let_go(options, soon);
+        let unused = state.evict(options, soon);
         if same && !(failed && retry == Retry::Yes) {
             // Without the lock.
             drop(state);
             drop(unused);
             return;
         }
-        state.wanted = Some(options.clone());
+        state.requested = Some(options.clone());
         state.result = Err(NotLoaded::NotYet);
         state.unused.extend(unused);
         state.latest += 1;
@@ -231,7 +232,7 @@ impl Loader {
         });
         let is_idle = !std::mem::replace(&mut state.is_busy, true);
         drop(state);
-        // Who warms up what is no longer wanted must hear of it.
+        // The warm-up of networks that are not needed any more ends.
         self.slot.changed.notify_all();
         if is_idle {
             let loader = self.clone();
@@ -241,7 +242,7 @@ impl Loader {
         }
     }
 
-    /// The loading thread: works until nothing waits.
+    /// The loading thread: works until no request waits.
     fn work(&self) {
         loop {
             let mut state = self.slot.state.lock();
@@ -265,7 +266,7 @@ impl Loader {
         }
     }
 
-    /// There is no thread to load on.
+    /// No loading thread could be started.
     fn give_up(&self, error: &io::Error) {
         let mut state = self.slot.state.lock();
         state.is_busy = false;
@@ -311,7 +312,7 @@ impl Loader {
         }
     }
 
-    /// Waits while a search runs. Whether these are still the networks that are wanted.
+    /// Waits while a search runs. Returns whether the request is still the latest one.
     fn may_warm_up(&self, request: &Request) -> bool {
         let mut state = self.slot.state.lock();
         loop {
@@ -325,16 +326,16 @@ impl Loader {
         }
     }
 
-    /// Tells whether a search runs: it should not have to share the device with a warm-up.
+    /// A search starts or has ended: it should not share the device with a warm-up.
     pub fn set_searching(&self, is_searching: bool) {
         self.slot.state.lock().is_searching = is_searching;
         self.slot.changed.notify_all();
     }
 
-    /// Ends the warm-up and waits, but not for longer than `patience`, until no library is at work any more: a library
-    /// that still computes while the process ends may crash.
-    pub fn close(&self, patience: Duration) {
-        let deadline = Instant::now() + patience;
+    /// Ends the warm-up and waits, at most `timeout`, until no library computes any more: one that still does while the
+    /// process ends may crash.
+    pub fn close(&self, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
         let mut state = self.slot.state.lock();
         state.is_closed = true;
         self.slot.changed.notify_all();
@@ -365,7 +366,7 @@ impl Loader {
             if over || !matches!(state.result, Err(NotLoaded::NotYet)) {
                 return state.result.clone();
             }
-            self.slot.changed.wait_for(&mut state, GLANCE);
+            self.slot.changed.wait_for(&mut state, POLL_INTERVAL);
         }
     }
 
@@ -374,8 +375,8 @@ impl Loader {
         self.slot.state.lock().is_loading()
     }
 
-    /// Calls `call` once the networks are loaded or have failed to: at once, if nothing is being loaded. All such calls must do the
-    /// same.
+    /// Calls `call` when the networks are loaded or have failed to load: at once if nothing is being loaded. All such
+    /// calls must be the same.
     pub fn when_loaded(&self, call: Arc<dyn Fn() + Send + Sync>) {
         let mut state = self.slot.state.lock();
         if state.is_loading() {
@@ -393,8 +394,8 @@ impl Loader {
         state.waiting.count > 0 || state.waiting.is_calling
     }
 
-    /// The built-in network on the backend that needs no library and is there in milliseconds: what plays while the wanted one
-    /// is not there. `None` if this program has none.
+    /// The built-in network on a backend that needs no library and loads in milliseconds: it plays until the others are
+    /// loaded. `None` if this program has none.
     pub fn stand_in(&self) -> Option<Networks> {
         if let Some(networks) = self.slot.state.lock().stand_in.clone() {
             return Some(networks);
@@ -413,11 +414,11 @@ impl Loader {
         Some(networks)
     }
 
-    /// Before a new game: forgets all evaluations, not the networks. One that could not be had may be there now.
+    /// Before a new game: clears the caches. A network that failed to load may exist now.
     pub fn clear_caches(&self) {
         let mut state = self.slot.state.lock();
         if std::mem::take(&mut state.is_incomplete) {
-            state.wanted = None;
+            state.requested = None;
         }
         let [main, opponent, refiner] = Role::ALL.map(|role| {
             let loaded = state.loaded(role).as_mut()?;
@@ -432,13 +433,13 @@ impl Loader {
         }
     }
 
-    /// The networks, of which some may be there already. One beside the main one that cannot be had is done without: a game is not
-    /// lost for it. What is wrong with it comes along.
+    /// The networks, of which some may be loaded already. If one beside the main one fails to load, the game goes on
+    /// without it, and the error is returned, too.
     fn load(&self, request: &Request) -> anyhow::Result<(Networks, Option<String>)> {
         let options = &request.options;
         let main = self.network(request, Role::Main);
         let main = match strength::human_network(options) {
-            // Nobody has set the file's name.
+            // The name of the file in the error is not one that the user has set.
             Some(_) => main.context("HumanWeights")?,
             None => main?,
         };
@@ -459,35 +460,35 @@ impl Loader {
         Ok((networks, problem))
     }
 
-    /// A network, whose backend is loaded if it is not there, with the settings that the options name.
+    /// A network with the settings of the options. Its backend is loaded if it is not yet.
     fn network(&self, request: &Request, role: Role) -> anyhow::Result<Arc<dyn Evaluator>> {
         let options = &request.options;
         let settings = NetworkSettings::of(options, role);
         let mut state = self.slot.state.lock();
         let kept = match state.loaded(role) {
-            // What somebody else wants by now.
+            // Loaded for a newer request.
             Some(loaded) if !is_usable(&loaded.options, options, role) => None,
             Some(loaded) if loaded.settings == settings => {
                 return Ok(Arc::clone(&loaded.evaluator));
             }
             Some(loaded) => Some(Arc::clone(&loaded.backend)),
-            None => state.set_aside(options, role),
+            None => state.find_standby(options, role),
         };
         drop(state);
         let backend = match kept {
             Some(backend) => backend,
             None => {
                 let latest = self.slot.state.lock().latest;
-                ensure!(latest == request.number, "other networks are wanted by now");
+                ensure!(latest == request.number, "superseded by a newer request");
                 self.load_one(options, role)?
             }
         };
         let evaluator = settings.over(Arc::clone(&backend));
         let mut state = self.slot.state.lock();
-        // Who comes too late keeps out of the way of what is wanted by now.
+        // A superseded request does not replace what a newer one has loaded.
         if state.latest == request.number {
-            let is_it = |aside: &SetAside| Arc::ptr_eq(&aside.backend, &backend);
-            state.aside.retain(|aside| !is_it(aside));
+            let is_it = |standby: &Standby| Arc::ptr_eq(&standby.backend, &backend);
+            state.standby.retain(|standby| !is_it(standby));
             *state.loaded(role) = Some(Loaded {
                 options: options.clone(),
                 backend,
@@ -498,7 +499,7 @@ impl Loader {
         Ok(evaluator)
     }
 
-    /// Libraries of other people are called here: what they do wrong becomes an error.
+    /// Third-party libraries are called here: their panics become errors.
     fn load_one(&self, options: &Options, role: Role) -> anyhow::Result<Arc<dyn Evaluator>> {
         catch_unwind(AssertUnwindSafe(|| (self.load)(options, role)))
             .unwrap_or_else(|_| Err(anyhow!("the backend crashed while loading the network")))
@@ -603,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_soon_again_stays_loaded_until_it_is_not() {
+    fn backends_that_are_needed_soon_stay_loaded() {
         let (loader, counts) = loader();
         let ask = |options: &Options, soon: Option<&Options>| {
             loader.request(options, soon.as_slice(), Retry::Yes, |_| {});
@@ -620,17 +621,17 @@ mod tests {
         }
         assert_eq!(counts.get(), (2, 1));
         ask(&analysis, Some(&play));
-        // Nobody wants it any more, though all that is wanted is there.
+        // Not needed any more, though nothing has to be loaded.
         ask(&analysis, None);
-        assert!(loader.slot.state.lock().aside.is_empty());
+        assert!(loader.slot.state.lock().standby.is_empty());
         assert_eq!(counts.get(), (2, 1));
         ask(&play, Some(&analysis));
         assert_eq!(counts.get(), (3, 2));
-        // What is aside gives way to what else is wanted soon.
+        // A standby is evicted if other networks are needed soon.
         let mut other = analysis.clone();
         other.set("WeightsFile", "another").unwrap();
         ask(&play, Some(&other));
-        assert!(loader.slot.state.lock().aside.is_empty());
+        assert!(loader.slot.state.lock().standby.is_empty());
     }
 
     #[test]
@@ -702,7 +703,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_that_comes_too_late_takes_nobodys_place() {
+    fn a_superseded_network_is_not_kept() {
         let (release, released) = channel::<()>();
         let released = Mutex::new(released);
         let load = move |options: &Options, _| {
@@ -890,7 +891,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_the_warm_up_and_what_is_wrong_is_reported() {
+    fn searches_do_not_wait_for_the_warm_up_and_its_errors_are_reported() {
         let (loader, begins, end) = cold();
         let (tell, told) = channel();
         let done = move |result| tell.send(result).unwrap();
@@ -916,7 +917,7 @@ mod tests {
         let ended = std::thread::spawn({
             let loader = loader.clone();
             move || {
-                std::thread::sleep(2 * GLANCE);
+                std::thread::sleep(2 * POLL_INTERVAL);
                 let before = begins.try_iter().count();
                 loader.set_searching(false);
                 (before, begins.recv())
@@ -936,8 +937,8 @@ mod tests {
         // The first warm-up ends here, the second begins.
         end.send(()).unwrap();
         assert_eq!(begins.recv(), Ok(0));
-        // Not even the end of the program waits for longer than it wants to.
-        loader.close(GLANCE);
+        // The end of the program waits at most its timeout.
+        loader.close(POLL_INTERVAL);
         drop(end);
         loader.close(Duration::from_secs(60));
         assert!(!loader.slot.state.lock().is_busy);

@@ -1,5 +1,5 @@
-//! The thread that searches. It starts with the engine and stays, so that a system without room for further threads cannot stop
-//! the next search from beginning.
+//! The thread that searches. It starts with the engine and stays, so that a system without room for further threads
+//! cannot stop the next search from beginning.
 
 use std::{
     io,

@@ -130,7 +130,7 @@ fn pondering_that_ends_before_the_network_is_there_is_answered_by_the_built_in_o
     };
     engine.go(ponder.clone());
     thread::sleep(Duration::from_millis(100));
-    assert!(!memory.has_noted("time runs out"), "nobody's clock runs");
+    assert!(!memory.has_noted("time runs out"), "no clock runs");
     engine.stop();
     engine.search_ended(told.recv().unwrap());
     let stopped = memory.answers.lock().pop().unwrap().best;
@@ -182,7 +182,7 @@ fn pondering_rests_when_the_own_clock_is_nearly_empty() {
     while !has_rest(&engine) {
         thread::sleep(Duration::from_millis(1));
     }
-    assert!(memory.answers.lock().is_empty(), "nobody asked yet");
+    assert!(memory.answers.lock().is_empty(), "no answer is due yet");
     let asked = engine.ponder_hit().unwrap();
     engine.search_ended(told.recv().unwrap());
     engine.search(asked);
@@ -241,7 +241,7 @@ fn noting_load() -> (Load, impl Fn() -> Vec<String>) {
 /// White without its queen.
 const QUEEN_ODDS: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1";
 
-/// What the network of the default options asks for beside itself.
+/// The second network that the default one recommends.
 const REFINER: &str = "<built in dense>";
 
 /// Analyses the position until the network is there.
@@ -261,7 +261,7 @@ fn the_mode_of_analysis_and_back_loads_nothing_twice() {
     let (load, loaded) = noting_load();
     let (mut engine, _, _) = engine(load);
     let own = engine.options().weights_file.clone();
-    // Against whom the autopilot wants an opponent's network.
+    // Against this opponent a profile sets an opponent's network.
     engine
         .set_option("UCI_Opponent", "none 1200 human Somebody")
         .unwrap();
@@ -312,7 +312,7 @@ fn an_analysis_in_the_middle_of_a_game_loads_nothing_twice() {
     let (load, loaded) = noting_load();
     let (mut engine, memory, told) = engine(load);
     let own = engine.options().weights_file.clone();
-    // At odds the autopilot wants an opponent's network, and at this strength a person plays.
+    // At odds a profile sets an opponent's network, and at this strength a human network plays.
     for (option, value) in [
         ("UCI_Opponent", "none 1200 human Somebody"),
         ("UCI_LimitStrength", "true"),
@@ -452,7 +452,7 @@ fn a_search_that_crashes_is_answered_once_with_a_legal_move() {
         Some(only)
     );
     assert!(memory.has_noted("failed with a panic: this crash is part of a test"));
-    // While pondering nobody is answered before the hit, and then by the search that follows.
+    // A ponder search is not answered before `ponderhit`, and then by the search that follows.
     engine.go(Go { ponder: true, ..go });
     let asked = engine.ponder_hit().unwrap();
     engine.search_ended(told.recv().unwrap());

@@ -1,5 +1,5 @@
-//! One `go`, on a thread of its own: wait for the network, search, answer. What is to be heard meanwhile is told here; the
-//! result is exactly one answer per search (none for a ponder search that a hit ends).
+//! One `go`: wait for the network, search, answer. Progress is reported meanwhile; the result is exactly one answer per
+//! search (none for a ponder search that `ponderhit` ends).
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -29,12 +29,12 @@ use crate::{
     syzygy::Tables,
 };
 
-/// How often a search that has nothing left to do looks whether anybody is there to hear the answer.
-const IDLE: Duration = Duration::from_millis(100);
+/// Interval at which a search that waits for `stop` checks whether the output is closed.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Everything that one search needs.
 pub(super) struct Task {
-    /// What the answer is about.
+    /// The position and options of the answer.
     pub subject: Subject,
     /// The game up to the position that the answer is for.
     pub history: History,
@@ -42,15 +42,15 @@ pub(super) struct Task {
     pub pondering: bool,
     /// The root moves to consider; empty means all.
     pub root_moves: Vec<PackedMove>,
-    /// Whose opponent search-contempt models.
+    /// The side whose opponent search-contempt models.
     pub contempt_side: Option<Color>,
-    /// When to stop, counted from `received`.
+    /// The limits; times count from `received`.
     pub limits: Limits,
-    /// Whether the answer must wait until the GUI asks for it.
+    /// Whether the answer must wait until the GUI stops the search.
     pub endless: bool,
-    /// When the GUI asked.
+    /// When the search was requested.
     pub received: Duration,
-    /// How long the answer may wait for a network that is still being loaded; `None` is as long as it takes.
+    /// Maximum wait for a network that is being loaded; `None` is no limit.
     pub patience: Option<Duration>,
     /// Seed of all random choices.
     pub seed: u64,
@@ -58,27 +58,27 @@ pub(super) struct Task {
     pub tables: Option<Arc<Tables>>,
     /// The tree, kept from search to search.
     pub tree: Arc<Mutex<Tree>>,
-    /// Where the network comes from.
+    /// Provides the networks.
     pub loader: Loader,
-    /// What is to be said about it first.
+    /// A message about them that is still to be sent.
     pub announcement: Arc<Mutex<Option<String>>>,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Who hears about it.
+    /// Receives the reports.
     pub listener: Arc<dyn Listener>,
-    /// Ends the search.
+    /// Stops the search.
     pub stop: StopSignal,
-    /// Set before stopping when no answer is wanted.
+    /// Set before the search is stopped if no answer is wanted.
     pub silent: Arc<AtomicBool>,
-    /// Whether it was said that search threads are missing.
+    /// Whether missing search threads were reported.
     pub has_noted_threads: Arc<AtomicBool>,
 }
 
 impl Task {
-    /// Searches; ends with the answer, if one is wanted.
+    /// Searches, and returns the answer if one is wanted.
     pub fn run(&self) -> Ended {
         let answer = self.or_any_move(|| self.think());
-        self.wait_for_permission();
+        self.wait_for_stop();
         if self.silent.load(Ordering::Relaxed) {
             return Ended::Silently;
         }
@@ -89,7 +89,7 @@ impl Task {
         Ended::With(self.subject.clone(), answer)
     }
 
-    /// A crash is a mistake in this program, but no reason to lose a game. Nobody knows what it has left of the tree.
+    /// A crash is a bug, but no reason to forfeit a game. The tree may be damaged and is replaced.
     fn or_any_move(&self, think: impl FnOnce() -> Answer) -> Answer {
         catch_unwind(AssertUnwindSafe(think)).unwrap_or_else(|_| {
             self.listener
@@ -99,7 +99,7 @@ impl Task {
         })
     }
 
-    /// The move to answer with, without waiting for the permission to do so.
+    /// The answer, before the wait for `stop`.
     fn think(&self) -> Answer {
         if legal_moves(self.history.position()).next().is_none() {
             self.report_end_of_game();
@@ -116,22 +116,22 @@ impl Task {
                     self.think_with_stand_in("the network failed before it had a move")
                 })
             }
-            // A ponder search that was hit before it could begin: the search that follows it answers.
+            // `ponderhit` came before the ponder search could start: the search that follows answers.
             Err(NotLoaded::NotYet) if self.silent.load(Ordering::Relaxed) => Answer::default(),
             Err(NotLoaded::NotYet) => self.think_with_stand_in(if self.stop.is_stopped() {
                 "stopped before the network was loaded"
             } else {
                 "the network is still being loaded and time runs out"
             }),
-            // The loader has said what is wrong.
+            // The loader has reported the error.
             Err(NotLoaded::Failed(_)) => {
                 self.think_with_stand_in("there is no usable network (see above)")
             }
         }
     }
 
-    /// A network that is not there is no reason to lose a game: the built-in one, which needs no library, finds the move.
-    /// What it thinks has no place in the tree of the other.
+    /// A missing network is no reason to forfeit a game: the built-in one, which needs no library, finds the move, in a
+    /// tree of its own.
     fn think_with_stand_in(&self, reason: &str) -> Answer {
         let Some(networks) = self.loader.stand_in() else {
             self.listener
@@ -145,7 +145,7 @@ impl Task {
             .unwrap_or_else(|| self.any_legal_move())
     }
 
-    /// Searches the position that was asked about, or, when pondering, the one before.
+    /// Searches the position, or while pondering the one before.
     fn search_root(&self, networks: &Networks, tree: &mut Tree) -> Result<Outcome, SearchError> {
         let mut root = self.history.clone();
         let reply = self.guessed_reply();
@@ -173,7 +173,7 @@ impl Task {
         stop: &StopSignal,
     ) -> Result<Outcome, SearchError> {
         let root_moves = match reply {
-            // `searchmoves` is about the position after the reply.
+            // `searchmoves` refers to the position after the reply.
             Some(_) => Vec::new(),
             None => self.root_moves.clone(),
         };
@@ -188,11 +188,11 @@ impl Task {
             seed: self.seed,
             ..player.job(history, limits)
         };
-        let mut reporter = Told { task: self, reply };
+        let mut reporter = PonderFilter { task: self, reply };
         player.search(tree, &job, stop, &*self.clock, &mut reporter)
     }
 
-    /// A search that was cut short by an error answers with the best that it had found, if it had found anything.
+    /// After an error the answer is the best move found so far, if there is one.
     fn answer_from(&self, outcome: Result<Outcome, SearchError>) -> Option<Answer> {
         let outcome = outcome.or_else(|error| {
             self.listener.note(&format!("error: {error}"));
@@ -202,14 +202,14 @@ impl Task {
         best.map(|_| Answer { best, ponder })
     }
 
-    /// UCI forbids an answer to `go infinite` and `go ponder` before the GUI asks for it.
-    fn wait_for_permission(&self) {
-        while self.endless && !self.stop.wait(IDLE) && !self.listener.is_gone() {}
+    /// UCI forbids an answer to `go infinite` and `go ponder` before `stop` or `ponderhit`.
+    fn wait_for_stop(&self) {
+        while self.endless && !self.stop.wait(POLL_INTERVAL) && !self.listener.is_gone() {}
     }
 
-    /// Pondering was about the position before the expected reply, but a GUI that stops it expects a move in the position
-    /// after it. The tree usually knows; one node of another tree decides if it does not. What was searched stays as it
-    /// is, for it is worth most now that another reply was played.
+    /// Pondering searches the position before the expected reply, but a GUI that stops it expects a move in the
+    /// position after it. The tree usually has one; otherwise one node of another tree decides. The tree itself is
+    /// kept, because another reply was played.
     fn answer_after_pondering(&self) -> Answer {
         let known = search::line_after(
             &self.tree.lock(),
@@ -226,7 +226,7 @@ impl Task {
             };
         }
         let over = legal_moves(self.history.position()).next().is_none();
-        // That the built-in network stands in for one that is not there was said before.
+        // That the built-in network replaces a missing one was reported before.
         let loaded = self.loader.wait(&self.stop, None).ok();
         let usable = || loaded.or_else(|| self.loader.stand_in());
         let Some(networks) = (!over).then(usable).flatten() else {
@@ -261,13 +261,13 @@ impl Task {
     }
 }
 
-/// Passes reports on. While pondering, only lines through the expected reply, from there on.
-struct Told<'a> {
+/// Forwards reports. While pondering, only lines through the expected reply are forwarded, from there on.
+struct PonderFilter<'a> {
     task: &'a Task,
     reply: Option<PackedMove>,
 }
 
-impl Reporter for Told<'_> {
+impl Reporter for PonderFilter<'_> {
     fn report(&mut self, report: &Report) {
         let (task, subject) = (self.task, &self.task.subject);
         if !task.silent.load(Ordering::Relaxed) {
@@ -303,10 +303,10 @@ impl Reporter for Told<'_> {
     }
 }
 
-/// Takes time that has already passed from the time limits.
+/// Subtracts time that has already passed from the time limits.
 fn start_later(limits: &mut Limits, passed: Duration) {
-    const LEAST: Duration = Duration::from_millis(1);
+    const MIN: Duration = Duration::from_millis(1);
     for limit in [&mut limits.movetime, &mut limits.budget] {
-        *limit = limit.map(|time| time.saturating_sub(passed).max(LEAST));
+        *limit = limit.map(|time| time.saturating_sub(passed).max(MIN));
     }
 }

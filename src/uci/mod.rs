@@ -30,7 +30,7 @@ use std::{
 use self::{command::Command, output::Output};
 use crate::{
     config_file,
-    engine::{Asked, Ended, Engine, loader::Retry},
+    engine::{Ended, Engine, SearchRequest, loader::Retry},
     files::{LineEnd, read_line, skip_line},
     options::{BUTTONS, CONFIG_FILE, layers::Layers},
     player::Load,
@@ -58,7 +58,7 @@ enum Event {
 enum Deferred {
     Command(Command),
     /// The search that a `ponderhit` has made of a ponder search.
-    Search(Asked),
+    Search(SearchRequest),
     /// An invalid `position`, and the reason: searches before it are not affected.
     InvalidPosition(String),
 }
