@@ -1,11 +1,11 @@
 //! Loads the networks on a thread of its own, so that the engine answers the GUI meanwhile. There is at most one such
-//! thread: while it works, the latest request waits, and earlier ones are dropped. Loaded networks are kept until the options
-//! need other ones: another opponent's network leaves the main one in place, and another temperature or cache size changes
-//! only what is in front of a network's backend. When the user changes between a game and its analysis, the backends that only
-//! one of them needs are on standby during the other.
+//! thread: while it works, the latest request waits, and earlier ones are dropped. Loaded networks are kept until the
+//! options need other ones: another opponent's network leaves the main one in place, and another temperature or cache
+//! size changes only what is in front of a network's backend. When the user changes between a game and its analysis,
+//! the backends that only one of them needs are on standby during the other.
 //!
-//! The same thread then warms the networks up (on GPUs the first run of each batch size is slow): searches do not wait for
-//! that but interrupt it, and it ends when other networks are requested or the program ends.
+//! The same thread then warms the networks up (on GPUs the first run of each batch size is slow): searches do not wait
+//! for that but interrupt it, and it ends when other networks are requested or the program ends.
 
 use std::{
     io,
