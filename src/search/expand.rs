@@ -119,7 +119,7 @@ impl ExpandContext<'_> {
         let Visits {
             tb_hits,
             evaluations,
-            contempt,
+            values,
             list,
             steps,
             keys,
@@ -168,7 +168,7 @@ impl ExpandContext<'_> {
                 Added::Computed(value) => (value, self.first_edges(replay, steps.len(), writer)?),
             };
             let evaluated = (value, is_safe);
-            let leaf = Leaf::evaluated(evaluated, edges, steps.len(), contempt.as_ref());
+            let leaf = Leaf::evaluated(evaluated, edges, steps.len(), values);
             visit.state = VisitState::Ready(leaf);
         }
         Ok(())

@@ -21,6 +21,7 @@ mod expand;
 #[cfg(test)]
 mod faults;
 mod job;
+mod leaf_values;
 pub mod limits;
 mod look_ahead;
 mod objective;

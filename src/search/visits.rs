@@ -1,12 +1,12 @@
 //! The current visits of one worker: their paths and their states.
 
 use super::{
+    leaf_values::LeafValues,
     tree::{
         Full,
         edges::{EdgeRange, EdgeWriter},
         node::Origin,
     },
-    wdl_contempt::WdlContempt,
 };
 use crate::{
     chess::PackedMove,
@@ -51,15 +51,15 @@ fn at_least_drawn(value: Value) -> Value {
 }
 
 impl Leaf {
-    /// A leaf `depth` plies below the root with the network's evaluation: the one place where the network's output
-    /// becomes a value. If `is_safe`, the side to move has at least a draw.
+    /// A leaf `depth` plies below the root with the network's evaluation. If `is_safe`, the side to move has at least a
+    /// draw.
     pub fn evaluated(
         (answer, is_safe): (Value, bool),
         edges: EdgeRange,
         depth: usize,
-        contempt: Option<&WdlContempt>,
+        values: &LeafValues,
     ) -> Leaf {
-        let value = contempt.map_or(answer, |contempt| contempt.of_leaf(answer, depth));
+        let value = values.of(answer, depth);
         Leaf {
             value: match is_safe {
                 true => at_least_drawn(value),
@@ -127,8 +127,8 @@ pub(super) struct Visits {
     pub tb_hits: u64,
     /// Positions that the network evaluated, not yet counted in the tree.
     pub evaluations: u64,
-    /// The WDL contempt applied to the network's values.
-    pub contempt: Option<WdlContempt>,
+    /// How the network's output becomes the values of leaves.
+    pub values: LeafValues,
     /// Visits backed up while gathering.
     pub out_of_order: usize,
     /// Writes the edges of the leaves.
@@ -136,11 +136,11 @@ pub(super) struct Visits {
 }
 
 impl Visits {
-    /// No visits; edges are written by `writer`, and `contempt` is applied to values.
-    pub fn new(writer: EdgeWriter, contempt: Option<WdlContempt>) -> Visits {
+    /// No visits; edges are written by `writer`, and `values` are those of leaves.
+    pub fn new(writer: EdgeWriter, values: LeafValues) -> Visits {
         Visits {
             writer,
-            contempt,
+            values,
             ..Visits::default()
         }
     }
@@ -185,8 +185,7 @@ impl Visits {
                 let (moves, policy) = (batch.moves(index), batch.policy(index));
                 let edges = self.writer.write_moves(moves, policy)?;
                 let evaluated = (batch.value(index), is_safe);
-                let leaf =
-                    Leaf::evaluated(evaluated, edges, visit.steps.len(), self.contempt.as_ref());
+                let leaf = Leaf::evaluated(evaluated, edges, visit.steps.len(), &self.values);
                 visit.state = VisitState::Ready(leaf);
                 self.evaluations += 1;
             }

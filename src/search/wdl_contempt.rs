@@ -9,8 +9,8 @@
 //! s'  = s * ratio
 //! ```
 //!
-//! It is applied to the network's output in one place, [`WdlContempt::of_leaf`]; proven results, tablebases and the
-//! evaluation cache are not affected. [`WdlContempt::reported`] removes it from reported values.
+//! It is applied to the network's output only ([`WdlContempt::of_leaf`], by `leaf_values`); proven results, tablebases
+//! and the evaluation cache are not affected. [`WdlContempt::reported`] removes it from reported values.
 
 use shakmaty::{Color, Position};
 

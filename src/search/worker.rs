@@ -8,13 +8,13 @@ use super::{
     error::Failure,
     expand::{ExpandContext, Replay},
     job::Job,
+    leaf_values::LeafValues,
     params::SearchParams,
     refine::Refinement,
     select::{BatchLimits, Descent, Selection},
     state::SearchState,
     tree::{Full, edges::EdgeWriter},
     visits::Visits,
-    wdl_contempt::WdlContempt,
 };
 use crate::network::Batch;
 
@@ -40,7 +40,7 @@ impl Worker {
         Worker {
             rng: job.rng(number),
             replay: Replay::new(&job.history),
-            visits: Visits::new(writer, WdlContempt::new(job)),
+            visits: Visits::new(writer, LeafValues::new(job)),
             refinement: Refinement::default(),
             descent: Descent::default(),
             paths: Paths::default(),
