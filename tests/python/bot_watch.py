@@ -89,7 +89,7 @@ def took_over(session, old, reason):
     said = [line for line in session.heard if "watch:" in line]
     check(len(said) == 1 and reason in said[0], f"{reason}: {session.heard}")
     check(not Path(f"/proc/{old}").exists() or session.engine() != old, "the old engine is still there")
-    check(not any(line.startswith(("id ", "option ", "uciok")) for line in session.heard), "the introduction came twice")
+    check(not any(line.startswith(("id ", "option ", "uciok")) for line in session.heard), "the engine identified itself twice")
 
 
 def searches(scorn):

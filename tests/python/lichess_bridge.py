@@ -434,7 +434,7 @@ def play_games(server, bridge, count):
         bot = "white" if game.bot_is_white else "black"
         check(game.status == "draw" or game.winner == bot, f"{game.id}: the bot has lost by {game.status}")
         check(game.bot_moves >= 4, f"{game.id} has {game.bot_moves} moves of the bot")
-    check("Traceback" not in bridge.text(), "lichess-bot has told an error")
+    check("Traceback" not in bridge.text(), "lichess-bot has reported an error")
 
 
 def refuse(server, bridge):
@@ -460,7 +460,7 @@ def trouble(server, bridge):
         game = server.challenge(queen, bot_is_white, ending=ending)
         wait_for(bridge, f"the end of a game in which {name}", game.over.is_set)
         check(game.status == status, f"{name}: ended by {game.status}")
-    check("Traceback" not in bridge.text(), "lichess-bot has told an error")
+    check("Traceback" not in bridge.text(), "lichess-bot has reported an error")
     for name, ending, clock, notices in [
         ("the streams break off", ("drop", 3), (60, 1), True),
         ("the engine is killed", ("kill", 3), (60, 1), False),
@@ -482,10 +482,10 @@ def trouble(server, bridge):
 def check_engine(bridge, games):
     """The lines sent to the engine, and its answers."""
     log = bridge.engine_log.read_text(errors="replace")
-    check("error" not in log.lower(), "the engine has told an error")
+    check("error" not in log.lower(), "the engine has reported an error")
     check(log.count("ucinewgame") >= games, "not every game was announced")
     check("info string profile odds given" in log, "no profile for odds that are given")
-    check("setoption name UCI_Opponent value none 900 human Somebody" in log, "the opponent's rating was not told")
+    check("setoption name UCI_Opponent value none 900 human Somebody" in log, "the opponent's rating was not sent")
     check("info string profile odds given + known opponent" in log, "the rating selected no profile")
     check("go ponder" in log and "ponderhit" in log, "no pondering")
 

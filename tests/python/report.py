@@ -63,7 +63,7 @@ def click_through(page, screenshots):
     page.wait_for_timeout(250)
     check(page.locator("#moves button.here").inner_text().startswith("e4"), "the first move is marked")
     check(placed(page) != start, "a piece has moved")
-    check("1. e4" in page.locator("#verdict").inner_text(), "the move is told")
+    check("1. e4" in page.locator("#verdict").inner_text(), "the move is shown")
     page.click("#on")
     check(page.locator("#moves button.here").inner_text().startswith("e5"), "the second move is marked")
     page.click("#back")
@@ -99,7 +99,7 @@ def click_through(page, screenshots):
     page.keyboard.press("t")
     check(page.locator("#moves button.here").count() == 1, "t leads to a moment")
     page.keyboard.press("End")
-    check("#1" in page.locator("#lines").inner_text(), "a mate is told")
+    check("#1" in page.locator("#lines").inner_text(), "a mate is shown")
     page.select_option("#games", "0")
     check(buttons.count() == 40, "back to the first game")
 
@@ -148,7 +148,7 @@ def main():
             test(page, args.screenshots)
             check(not problems, f"errors in the page: {problems}")
             asked = [url for url in requests if not url.startswith(("file:", "data:"))]
-            check(not asked, f"the page asks the network: {asked}")
+            check(not asked, f"the page makes network requests: {asked}")
             page.close()
         browser.close()
     print("the report works in a browser, large and small")
