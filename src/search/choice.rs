@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variance_is_that_of_what_the_visits_returned() {
+    fn the_variance_is_that_of_the_returned_values() {
         let state = state();
         let tree = &state.tree;
         let child = |slot| tree.child_id(tree.node(tree.root()), slot);

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn visits_left_count_what_is_claimed() {
+    fn claimed_leaves_reduce_the_visits_left() {
         let mut progress = Progress::new(&Limits {
             nodes: Some(10),
             playouts: Some(5),

@@ -40,7 +40,7 @@ fn nothing_imports_upwards_and_there_are_no_circles() {
 }
 
 #[test]
-fn the_check_finds_what_is_put_in_on_purpose() {
+fn the_check_finds_deliberate_violations() {
     let names = |lines: &[&str]| -> Vec<String> {
         let mut sources = sources();
         for line in lines {

@@ -179,7 +179,7 @@ fn a_damaged_file_is_named() {
 }
 
 #[test]
-fn a_network_of_people_that_cannot_be_had_is_named_with_its_option() {
+fn a_missing_human_network_is_reported_with_its_option() {
     let folder = tempfile::tempdir().unwrap();
     let wanted = folder.path().join("maia-{maia}.onnx");
     let file = folder.path().join("maia-1500.onnx");
@@ -277,7 +277,7 @@ const OF_LC0: [(&str, &str); 36] = [
 ];
 
 #[test]
-fn lc0s_backends_are_known_and_what_is_taken_is_reported() {
+fn names_of_lc0s_backends_are_mapped_and_reported() {
     let known = BACKENDS.map(|factory| factory.info().name);
     let mut session = Session::with(&["--threads", "1"]);
     let mut expected = Vec::new();
@@ -316,7 +316,7 @@ fn gpu_library() -> Option<String> {
 }
 
 #[test]
-fn a_gpu_that_is_not_there_is_missed_clearly_and_never_replaced() {
+fn a_missing_gpu_is_an_error_and_never_replaced() {
     let Some(library) = gpu_library() else { return };
     let tiny = format!("{NETWORKS}/tiny.onnx");
     let arguments = [
@@ -387,7 +387,7 @@ fn an_unreasonable_batch_size_is_refused() {
 }
 
 #[test]
-fn what_auto_does_not_use_fits_a_screen() {
+fn the_reasons_against_other_backends_fit_a_screen() {
     let tiny = format!("{NETWORKS}/tiny.onnx");
     let mut session = Session::with(&["--weights", &tiny, "--threads", "1"]);
     let lines = assert_searches(&mut session);

@@ -313,7 +313,7 @@ fn the_cache_gives_back_what_the_network_said() {
 }
 
 #[test]
-fn what_is_asked_for_by_name_is_refused_by_name() {
+fn a_named_backend_that_is_missing_is_an_error() {
     let Some(config) = config("rten", "maia-1900") else {
         return;
     };
@@ -356,7 +356,7 @@ fn what_is_asked_for_by_name_is_refused_by_name() {
 }
 
 #[test]
-fn automatic_choice_says_why() {
+fn the_automatic_choice_prints_its_reasons() {
     let Some(config) = config("auto", "maia-1900") else {
         return;
     };

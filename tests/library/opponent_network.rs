@@ -44,7 +44,7 @@ fn setup(sc_limit: i32) -> Setup {
 }
 
 #[test]
-fn every_node_of_a_tree_has_the_priors_of_whoever_moves_there() {
+fn every_node_has_the_priors_of_its_side_to_move() {
     for (threads, minibatch_size) in [(1, 1), (1, 32), (2, 16)] {
         let mut setup = setup(1_000_000_000);
         setup.options.threads = threads;
@@ -235,7 +235,7 @@ fn maia_networks_play_the_opponent() {
 }
 
 #[test]
-fn a_network_that_is_missing_or_broken_is_named_with_its_option_and_nothing_else_breaks() {
+fn a_missing_or_broken_opponent_network_is_reported_with_its_option() {
     for (file, reason) in [("/no/maia.pb.gz", "/no/maia.pb.gz"), (NAN, "nan.onnx")] {
         let script = format!(
             "setoption name OpponentWeights value {file}\n\
@@ -284,7 +284,7 @@ fn told_nodes<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<u64
 }
 
 #[test]
-fn what_was_searched_under_other_priors_is_dropped() {
+fn trees_searched_with_other_priors_are_dropped() {
     // A move that is surely in the tree: both networks search some moves.
     let step = "position startpos moves c2c3";
     let with = ["--opponent-weights", DEFAULT];
@@ -310,7 +310,7 @@ fn what_was_searched_under_other_priors_is_dropped() {
 }
 
 #[test]
-fn pondering_is_about_the_same_opponent_as_the_move_that_follows() {
+fn pondering_models_the_same_opponent_as_the_next_move() {
     let main = ["-b", "rten", "-w", TINY, "--threads", "1"];
     let mut session = Session::with(&[&main[..], &["--opponent-weights", DEFAULT]].concat());
     // However slow the machine is, some time it comes to the expected move more than twice.
@@ -326,7 +326,7 @@ fn pondering_is_about_the_same_opponent_as_the_move_that_follows() {
 }
 
 #[test]
-fn the_user_is_reported_once_when_the_network_plays_no_part() {
+fn an_unused_opponent_network_is_reported_once() {
     let go = "go nodes 1\n";
     let disable = "setoption name ContemptMode value disable\n";
     let text = uci(
@@ -380,7 +380,7 @@ fn replies(options: &[(&str, &str)]) -> Vec<f32> {
 }
 
 #[test]
-fn a_rating_is_a_player_inside_the_program() {
+fn a_rating_selects_a_built_in_human_network() {
     let at = |rating: &str| replies(&[("OpponentRating", rating)]);
     let (nobody, low, middle, high) = (at("0"), at("1100"), at("1300"), at("1500"));
     assert!((low.iter().sum::<f32>() - 1.0).abs() < 1e-3);
@@ -413,7 +413,7 @@ fn a_rating_is_a_player_inside_the_program() {
 }
 
 #[test]
-fn an_opponent_of_a_rating_is_reported_and_played_against() {
+fn an_opponent_of_a_rating_is_reported_and_modelled() {
     let text = uci(
         &["--sc-limit", "20", "--threads", "1"],
         "setoption name OpponentRating value 1500\ngo nodes 2000\n",

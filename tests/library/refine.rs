@@ -110,7 +110,7 @@ impl Evaluator for Counting {
 }
 
 #[test]
-fn positions_are_asked_about_together_where_the_tree_is_large() {
+fn positions_are_refined_in_batches_in_large_trees() {
     // In between, what waits at the end of a search is asked about in the next one.
     for (visits, largest) in [(&[2000][..], 1), (&[20_000], 8), (&[5000, 20_000], 8)] {
         let counting = Arc::new(Counting::default());
@@ -180,7 +180,7 @@ fn priors_of_a_modelled_opponent_are_not_refined() {
 }
 
 #[test]
-fn a_tree_that_goes_on_with_the_game_keeps_its_refined_priors() {
+fn a_reused_tree_keeps_its_refined_priors() {
     let setup = setup(&refined(), &[("Threads", "1")]);
     let mut game = position("startpos");
     for _ in 0..2 {
@@ -208,7 +208,7 @@ impl Evaluator for Broken {
 }
 
 #[test]
-fn one_that_fails_says_so_and_the_tree_stays_whole() {
+fn a_failing_refiner_is_reported_and_the_tree_stays_valid() {
     let networks = Networks {
         refiner: Some(Arc::new(Broken)),
         ..refined()

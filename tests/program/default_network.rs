@@ -148,7 +148,7 @@ fn the_sparse_network_is_taken_by_its_own_backend_and_puts_odds_in_order() {
 const TOLERANCE: f32 = 1e-3;
 
 #[test]
-fn the_sparse_network_says_the_same_on_the_backends_of_dense_ones() {
+fn the_sparse_network_agrees_on_the_backends_of_dense_ones() {
     let mut options = Options::default();
     options.set("WeightsFile", "<built in sparse>").unwrap();
     let sparse = crate::common::evaluator(&options).unwrap();

@@ -88,7 +88,7 @@ fn assert_says(said: &str, parts: &[&str]) {
 }
 
 #[test]
-fn what_works_is_measured_with_the_memory_it_took() {
+fn working_configurations_are_measured_with_their_memory() {
     let (output, said) = report("none", &["--train", "echo learning; echo step 20"]);
     assert!(output.status.success(), "{said}");
     assert_says(
@@ -128,7 +128,7 @@ fn a_search_with_the_network_that_stands_in_is_a_failure() {
 }
 
 #[test]
-fn whatever_ends_with_an_error_is_a_failure_and_told() {
+fn commands_that_fail_are_counted_and_reported() {
     for (fault, reported) in [
         (
             "bench",
@@ -151,7 +151,7 @@ fn want_of_memory_is_shown_when_it_comes() {
 }
 
 #[test]
-fn what_there_is_no_time_for_is_left_out_and_that_is_said() {
+fn steps_without_time_are_skipped_and_reported() {
     let (output, said) = report("search", &["--limit", "0", "--train", "exit 7"]);
     assert!(output.status.success(), "{said}");
     assert_says(

@@ -75,7 +75,7 @@ fn a_backend_that_is_not_there_is_one_line_and_exit_code_1() {
 }
 
 #[test]
-fn runtime_tells_what_auto_takes_and_how_to_install_more() {
+fn runtime_prints_the_automatic_choice_and_install_hints() {
     let arguments = ["-w", TINY, "--onnxruntime-path", "/nowhere", "runtime"];
     let text = stdout(&scorn(&arguments));
     for part in [
@@ -101,7 +101,7 @@ fn runtime_tells_what_auto_takes_and_how_to_install_more() {
 }
 
 #[test]
-fn runtime_asks_each_backend_as_auto_does() {
+fn runtime_tries_each_backend_as_auto_does() {
     // `sparse` has no threads; a user who names it is told so, `auto` takes it all the same.
     let arguments = ["--backend-opts", "threads=2", "runtime", "--json"];
     let report = stdout(&scorn(

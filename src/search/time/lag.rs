@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lag_is_what_the_clock_lost_beyond_the_search() {
+    fn lag_is_the_loss_of_the_clock_beyond_the_search() {
         let ms = Duration::from_millis;
         let mut lag = Lag::default();
         assert_eq!((lag.mean(), lag.overhead(ms(200))), (None, ms(200)));

@@ -62,7 +62,7 @@ mod tests {
     use super::{super::simulation::quiet, *};
 
     #[test]
-    fn a_percentage_that_grows_and_what_was_left_over() {
+    fn the_percentage_grows_and_unused_time_is_added() {
         let mut manager = SimpleManager::new(Simple {
             opening_bonus_pct: 100.0,
             ..Simple::default()

@@ -174,7 +174,7 @@ fn no_game_is_lost_on_time_and_the_clock_is_used() {
 }
 
 #[test]
-fn who_ponders_does_not_overdraw_the_increments() {
+fn pondering_does_not_overdraw_the_increments() {
     for name in MANAGERS {
         let left = [false, true].map(|ponders| {
             let mut machine = Machine {

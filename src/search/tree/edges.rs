@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_comes_back_goes_on_where_it_was() {
+    fn a_returned_writer_continues_its_segment() {
         let mut arena = EdgeArena::default();
         for round in 0..100 {
             let mut writer = arena.take_writer();
