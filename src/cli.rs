@@ -156,10 +156,12 @@ fn dispatch(command: Option<CliCommand>, layers: Layers) -> Result<()> {
             Ok(())
         }
         Some(CliCommand::Options(args)) => options::command(&args, layers),
-        Some(CliCommand::Analyze(args)) => analyze::command(&args, in_force(), &load(tell_aside)),
+        Some(CliCommand::Analyze(args)) => {
+            analyze::command(&args, in_force(), &load(print_message))
+        }
         Some(CliCommand::Bench(args)) => bench::command(&args),
         Some(CliCommand::Benchmark(args)) => {
-            benchmark::benchmark(&args, &in_force().into_options(), &load(tell_aside))
+            benchmark::benchmark(&args, &in_force().into_options(), &load(print_message))
         }
         Some(CliCommand::Backendbench(args)) => {
             backendbench::backendbench(&args, &in_force().into_options())
@@ -169,26 +171,26 @@ fn dispatch(command: Option<CliCommand>, layers: Layers) -> Result<()> {
         Some(CliCommand::Convert(args)) => convert::convert(&args, &calibrate),
         Some(CliCommand::Describe(args)) => describe::describe(&args),
         Some(CliCommand::Dataset(args)) => {
-            dataset::run(&args, &in_force().into_options(), &load(tell_aside))
+            dataset::run(&args, &in_force().into_options(), &load(print_message))
         }
         Some(CliCommand::Chunk(args)) => chunk::command(&args),
-        Some(CliCommand::Selfplay(args)) => selfplay::command(&args, &layers, &load(tell_aside)),
-        Some(CliCommand::Stats(args)) => stats::command(&args, &layers, &load(tell_aside)),
+        Some(CliCommand::Selfplay(args)) => selfplay::command(&args, &layers, &load(print_message)),
+        Some(CliCommand::Stats(args)) => stats::command(&args, &layers, &load(print_message)),
         Some(CliCommand::Match(args)) => r#match::command(&args),
         Some(CliCommand::Train(args)) => train::run(&args),
     }
 }
 
-/// Creates backends; `tell` receives messages about slow steps.
-fn load(tell: impl Fn(&str) + Send + Sync + 'static) -> Load {
+/// Creates backends; `note` receives messages about slow steps.
+fn load(note: impl Fn(&str) + Send + Sync + 'static) -> Load {
     Arc::new(move |options, role| {
         let config = NetworkConfig::of(options, role);
-        Ok(load::load_backend(&config, &tell)?)
+        Ok(load::load_backend(&config, &note)?)
     })
 }
 
 /// Messages of commands whose standard output is read by programs.
-fn tell_aside(text: &str) {
+fn print_message(text: &str) {
     eprint_line(format_args!("scorn: {text}"));
 }
 

@@ -206,12 +206,12 @@ impl Engine {
         let listener = Arc::clone(&self.listener);
         let announcement = Arc::clone(&self.announcement);
         let recommendations = self.settings.recommendations();
-        let tell = move |result: Result<String, String>| match result {
+        let report = move |result: Result<String, String>| match result {
             Ok(description) => *announcement.lock() = Some(description + &recommendations),
             Err(error) => listener.note(&format!("error: {error}")),
         };
         let (options, soon) = (self.settings.in_force(), self.settings.soon());
-        self.loader.request(options, &soon, retry, tell);
+        self.loader.request(options, &soon, retry, report);
     }
 
     /// Starts loading everything that a search will need.
@@ -228,15 +228,15 @@ impl Engine {
         }
         let (listener, clock) = (Arc::clone(&self.listener), Arc::clone(&self.clock));
         let mark = self.timing.ready_mark();
-        let tell = move || {
+        let report_ready = move || {
             mark.set(clock.now());
             listener.ready();
         };
         if self.running.is_some() || !self.loader.is_loading() {
-            return tell();
+            return report_ready();
         }
         // The GUI gets its answer in both cases; an error was reported before.
-        self.loader.when_loaded(Arc::new(tell));
+        self.loader.when_loaded(Arc::new(report_ready));
     }
 
     /// Waits until every `isready` is answered, or the output is closed.
@@ -438,7 +438,7 @@ impl Engine {
         self.loader.set_searching(true);
         let guard = Guard {
             ended: Ended::ByPanic,
-            tell: Arc::clone(&self.on_finished),
+            on_finished: Arc::clone(&self.on_finished),
         };
         let work = Box::new(move || {
             let mut guard = guard;
@@ -558,11 +558,11 @@ impl Engine {
 /// Reports how a search ended when it is dropped.
 struct Guard {
     ended: Ended,
-    tell: Arc<dyn Fn(Ended) + Send + Sync>,
+    on_finished: Arc<dyn Fn(Ended) + Send + Sync>,
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        (self.tell)(self.ended.clone());
+        (self.on_finished)(self.ended.clone());
     }
 }

@@ -1,6 +1,6 @@
 //! The one table of everything that can be set: UCI options, command-line flags and search parameters.
 //!
-//! A row gives an option's UCI name (and other names that GUIs know it by), its command-line flag, and in brackets who
+//! A row gives an option's UCI name (and its other names in GUIs), its command-line flag, and in brackets who
 //! reads it, what it changes and what a change invalidates; on the next line its field in [`Options`], type, range and
 //! default. The help stands above. The table generates the struct, its defaults, the checked assignment from text, what
 //! the search reads ([`SearchOptions`]), the `option` lines of the UCI handshake, the command-line flags and the table

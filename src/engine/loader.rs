@@ -293,7 +293,7 @@ impl Loader {
         let done = &request.done;
         let result = self.load(request);
         let loaded = result.as_ref().ok().map(|(networks, _)| networks.clone());
-        let tell = || match &result {
+        let report = || match &result {
             Ok((networks, problem)) => {
                 if let Some(problem) = problem {
                     done(Err(problem.clone()));
@@ -302,7 +302,7 @@ impl Loader {
             }
             Err(error) => done(Err(format!("{error:#}"))),
         };
-        self.finish(request, &result, tell);
+        self.finish(request, &result, report);
         let Some(networks) = loaded else { return };
         let warm_up = || networks.warm_up(&|| self.may_warm_up(request));
         match catch_unwind(AssertUnwindSafe(warm_up)) {
@@ -505,17 +505,17 @@ impl Loader {
             .unwrap_or_else(|_| Err(anyhow!("the backend crashed while loading the network")))
     }
 
-    /// Keeps the result, unless something else has been asked for meanwhile.
+    /// Stores the result, unless a newer request supersedes it.
     fn finish(
         &self,
         request: &Request,
         result: &anyhow::Result<(Networks, Option<String>)>,
-        tell: impl FnOnce(),
+        report: impl FnOnce(),
     ) {
         let mut state = self.slot.state.lock();
         if state.latest == request.number {
-            // Told first: who waits for the network should read about it before anything else.
-            tell();
+            // Reported first: the message must precede those of searches that wait for the network.
+            report();
             (state.result, state.is_incomplete) = match result {
                 Ok((networks, problem)) => (Ok(networks.clone()), problem.is_some()),
                 Err(error) => (Err(NotLoaded::Failed(format!("{error:#}"))), false),
@@ -606,7 +606,7 @@ mod tests {
     #[test]
     fn backends_that_are_needed_soon_stay_loaded() {
         let (loader, counts) = loader();
-        let ask = |options: &Options, soon: Option<&Options>| {
+        let request_networks = |options: &Options, soon: Option<&Options>| {
             loader.request(options, soon.as_slice(), Retry::Yes, |_| {});
             loader.wait(&StopSignal::default(), None).unwrap()
         };
@@ -614,23 +614,23 @@ mod tests {
         let mut play = analysis.clone();
         play.set("WeightsFile", "for odds").unwrap();
         play.set("OpponentWeights", "maia-1100").unwrap();
-        ask(&play, None);
+        request_networks(&play, None);
         for _ in 0..3 {
-            assert!(ask(&analysis, Some(&play)).opponent.is_none());
-            assert!(ask(&play, Some(&analysis)).opponent.is_some());
+            assert!(request_networks(&analysis, Some(&play)).opponent.is_none());
+            assert!(request_networks(&play, Some(&analysis)).opponent.is_some());
         }
         assert_eq!(counts.get(), (2, 1));
-        ask(&analysis, Some(&play));
+        request_networks(&analysis, Some(&play));
         // Not needed any more, though nothing has to be loaded.
-        ask(&analysis, None);
+        request_networks(&analysis, None);
         assert!(loader.slot.state.lock().standby.is_empty());
         assert_eq!(counts.get(), (2, 1));
-        ask(&play, Some(&analysis));
+        request_networks(&play, Some(&analysis));
         assert_eq!(counts.get(), (3, 2));
         // A standby is evicted if other networks are needed soon.
         let mut other = analysis.clone();
         other.set("WeightsFile", "another").unwrap();
-        ask(&play, Some(&other));
+        request_networks(&play, Some(&other));
         assert!(loader.slot.state.lock().standby.is_empty());
     }
 
@@ -668,14 +668,14 @@ mod tests {
         let mut options = Options::default();
         request(&loader, &options).unwrap();
         options.set("OpponentWeights", "missing").unwrap();
-        let (tell, told) = channel();
-        let done = move |result| tell.send(result).unwrap();
+        let (sender, results) = channel();
+        let done = move |result| sender.send(result).unwrap();
         loader.request(&options, &[], Retry::Yes, done.clone());
         let networks = loader.wait(&StopSignal::default(), None).unwrap();
         assert!(networks.opponent.is_none());
         let problem = "OpponentWeights: it is missing; playing without it";
-        assert_eq!(told.recv().unwrap(), Err(problem.into()));
-        assert!(told.recv().unwrap().is_ok());
+        assert_eq!(results.recv().unwrap(), Err(problem.into()));
+        assert!(results.recv().unwrap().is_ok());
         // Not with every move, but once a game.
         loader.request(&options, &[], Retry::Yes, done.clone());
         assert_eq!(counts.get(), (1, 1));
@@ -808,11 +808,11 @@ mod tests {
     #[test]
     fn of_many_changes_while_a_network_loads_only_the_last_is_loaded() {
         let gate = gate();
-        let told = Arc::new(Mutex::new(Vec::new()));
+        let results = Arc::new(Mutex::new(Vec::new()));
         for number in 0..300 {
-            let told = Arc::clone(&told);
+            let results = Arc::clone(&results);
             let done = move |result: Result<String, String>| {
-                told.lock().push((number, result.is_ok()));
+                results.lock().push((number, result.is_ok()));
             };
             let options = weights(&number.to_string());
             gate.loader.request(&options, &[], Retry::No, done);
@@ -825,7 +825,7 @@ mod tests {
         gate.loader.close(Duration::from_secs(60));
         assert_eq!(gate.begun.try_iter().collect::<Vec<_>>(), ["299"]);
         assert_eq!(gate.most.load(Ordering::SeqCst), 1);
-        assert_eq!(*told.lock(), [(299, true)]);
+        assert_eq!(*results.lock(), [(299, true)]);
     }
 
     #[test]
@@ -893,17 +893,17 @@ mod tests {
     #[test]
     fn searches_do_not_wait_for_the_warm_up_and_its_errors_are_reported() {
         let (loader, begins, end) = cold();
-        let (tell, told) = channel();
-        let done = move |result| tell.send(result).unwrap();
+        let (sender, results) = channel();
+        let done = move |result| sender.send(result).unwrap();
         loader.request(&Options::default(), &[], Retry::No, done);
         assert_eq!(begins.recv(), Ok(0));
         // It is warming up, and can be used.
         assert!(!loader.is_loading());
         assert!(loader.wait(&StopSignal::default(), None).is_ok());
-        assert_eq!(told.recv(), Ok(Ok("cold".into())));
+        assert_eq!(results.recv(), Ok(Ok("cold".into())));
         drop(end);
         assert_eq!(begins.iter().take(2).collect::<Vec<_>>(), [1, 2]);
-        assert!(told.recv().unwrap().unwrap_err().contains("cold"));
+        assert!(results.recv().unwrap().unwrap_err().contains("cold"));
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl SearchThread {
     /// Has the thread do this, after what it was given before. A panic in it ends nothing else.
     ///
     /// # Errors
-    /// When there is no thread and none can be started; the work comes back.
+    /// When there is no thread and none can be started; the work is returned.
     pub fn run(&mut self, work: Work) -> Result<(), (Work, io::Error)> {
         let sender = match self.work.take().map_or_else(start, Ok) {
             Ok(sender) => self.work.insert(sender),

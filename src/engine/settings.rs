@@ -128,7 +128,7 @@ impl Settings {
         }
         self.apply_for_game();
         if self.as_set.invalidated_since(&before) >= Invalidates::OtherNetworks {
-            // Neither would come back to what was taken away.
+            // Networks that were replaced are not needed again.
             (self.game, self.analysis) = (None, None);
         }
         Ok(())

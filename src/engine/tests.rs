@@ -1,4 +1,4 @@
-//! The engine with networks that come late, fail or crash, and with none of these.
+//! The engine with networks that load slowly, fail or crash, and without a network.
 
 mod faults;
 
@@ -51,28 +51,28 @@ impl Memory {
 
 fn engine(load: Load) -> (Engine, Arc<Memory>, Receiver<Ended>) {
     let memory = Arc::new(Memory::default());
-    let (tell, told) = channel();
+    let (sender, ended) = channel();
     let engine = Engine::new(Layers::default(), load, memory.clone(), move |ended| {
-        let _ = tell.send(ended);
+        let _ = sender.send(ended);
     });
-    (engine, memory, told)
+    (engine, memory, ended)
 }
 
 /// Searches; the answer.
-fn answer_to(engine: &mut Engine, told: &Receiver<Ended>, memory: &Memory, go: Go) -> Answer {
+fn answer_to(engine: &mut Engine, ended: &Receiver<Ended>, memory: &Memory, go: Go) -> Answer {
     engine.go(go);
-    engine.search_ended(told.recv().unwrap());
+    engine.search_ended(ended.recv().unwrap());
     memory.answers.lock().pop().unwrap()
 }
 
 /// Chooses a move where White gives its queen, by one node.
-fn play_at_odds(engine: &mut Engine, told: &Receiver<Ended>, memory: &Memory) {
+fn play_at_odds(engine: &mut Engine, ended: &Receiver<Ended>, memory: &Memory) {
     engine.set_position(Some(QUEEN_ODDS), &[]).unwrap();
     let nodes = Go {
         nodes: Some(1),
         ..Go::default()
     };
-    assert!(answer_to(engine, told, memory, nodes).best.is_some());
+    assert!(answer_to(engine, ended, memory, nodes).best.is_some());
 }
 
 /// Loads the built-in network at once, any other never before it is released.
@@ -92,7 +92,7 @@ fn slow_load() -> (Load, Arc<AtomicBool>) {
 #[test]
 fn on_a_short_clock_the_built_in_network_stands_in_for_one_that_is_being_loaded() {
     let (load, is_released) = slow_load();
-    let (mut engine, memory, told) = engine(load);
+    let (mut engine, memory, ended) = engine(load);
     for go in [
         Go {
             wtime: Some(Duration::from_millis(400)),
@@ -103,7 +103,7 @@ fn on_a_short_clock_the_built_in_network_stands_in_for_one_that_is_being_loaded(
             ..Go::default()
         },
     ] {
-        let answer = answer_to(&mut engine, &told, &memory, go);
+        let answer = answer_to(&mut engine, &ended, &memory, go);
         assert!(answer.best.is_some());
         assert!(memory.has_noted("still being loaded and time runs out: the built-in network"));
         memory.notes.lock().clear();
@@ -113,14 +113,14 @@ fn on_a_short_clock_the_built_in_network_stands_in_for_one_that_is_being_loaded(
         nodes: Some(10),
         ..Go::default()
     };
-    assert!(answer_to(&mut engine, &told, &memory, go).best.is_some());
+    assert!(answer_to(&mut engine, &ended, &memory, go).best.is_some());
     assert!(!memory.has_noted("built-in"));
 }
 
 #[test]
 fn pondering_that_ends_before_the_network_is_there_is_answered_by_the_built_in_one() {
     let (load, is_released) = slow_load();
-    let (mut engine, memory, told) = engine(load);
+    let (mut engine, memory, ended) = engine(load);
     let moves = ["e2e4", "e7e5"].map(String::from);
     engine.set_position(None, &moves).unwrap();
     let ponder = Go {
@@ -132,16 +132,16 @@ fn pondering_that_ends_before_the_network_is_there_is_answered_by_the_built_in_o
     thread::sleep(Duration::from_millis(100));
     assert!(!memory.has_noted("time runs out"), "no clock runs");
     engine.stop();
-    engine.search_ended(told.recv().unwrap());
+    engine.search_ended(ended.recv().unwrap());
     let stopped = memory.answers.lock().pop().unwrap().best;
     // After a hit the search that follows says what there is to say.
     memory.notes.lock().clear();
     engine.go(ponder);
-    let asked = engine.ponder_hit().unwrap();
-    engine.search_ended(told.recv().unwrap());
+    let request = engine.ponder_hit().unwrap();
+    engine.search_ended(ended.recv().unwrap());
     assert!(memory.answers.lock().is_empty() && memory.notes.lock().is_empty());
-    engine.search(asked);
-    engine.search_ended(told.recv().unwrap());
+    engine.search(request);
+    engine.search_ended(ended.recv().unwrap());
     assert!(memory.answers.lock().pop().unwrap().best.is_some());
     assert!(memory.has_noted("time runs out"));
     is_released.store(true, Ordering::Relaxed);
@@ -151,7 +151,7 @@ fn pondering_that_ends_before_the_network_is_there_is_answered_by_the_built_in_o
     };
     assert_eq!(
         stopped,
-        answer_to(&mut engine, &told, &memory, one).best,
+        answer_to(&mut engine, &ended, &memory, one).best,
         "the first choice of a network, not just any move"
     );
     let position = setup::history_from(None, &moves).unwrap();
@@ -162,7 +162,7 @@ fn pondering_that_ends_before_the_network_is_there_is_answered_by_the_built_in_o
 #[test]
 fn pondering_rests_when_the_own_clock_is_nearly_empty() {
     let load: Load = Arc::new(|_: &Options, _: Role| Ok(Arc::new(HashEvaluator) as _));
-    let (mut engine, memory, told) = engine(load);
+    let (mut engine, memory, ended) = engine(load);
     let moves = ["e2e4", "e7e5"].map(String::from);
     let game = setup::history_from(None, &moves).unwrap();
     engine.set_position(None, &moves).unwrap();
@@ -183,10 +183,10 @@ fn pondering_rests_when_the_own_clock_is_nearly_empty() {
         thread::sleep(Duration::from_millis(1));
     }
     assert!(memory.answers.lock().is_empty(), "no answer is due yet");
-    let asked = engine.ponder_hit().unwrap();
-    engine.search_ended(told.recv().unwrap());
-    engine.search(asked);
-    engine.search_ended(told.recv().unwrap());
+    let request = engine.ponder_hit().unwrap();
+    engine.search_ended(ended.recv().unwrap());
+    engine.search(request);
+    engine.search_ended(ended.recv().unwrap());
     assert!(memory.answers.lock().pop().unwrap().best.is_some());
     // Nearer to the end the answer is what pondering has found: there is no other search.
     engine.clear_tree();
@@ -195,10 +195,10 @@ fn pondering_rests_when_the_own_clock_is_nearly_empty() {
         thread::sleep(Duration::from_millis(1));
     }
     assert!(engine.ponder_hit().is_none());
-    engine.search_ended(told.recv().unwrap());
+    engine.search_ended(ended.recv().unwrap());
     let answer = memory.answers.lock().pop().unwrap().best;
     assert!(answer.is_some());
-    // On a busy machine it may not have come to the reply.
+    // On a busy machine the search may not have reached the reply.
     let known = search::line_after(&engine.tree.lock(), &engine.options().search(), &game);
     assert!(known.first().is_none_or(|&first| answer == Some(first)));
 }
@@ -245,7 +245,7 @@ const QUEEN_ODDS: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0
 const REFINER: &str = "<built in dense>";
 
 /// Analyses the position until the network is there.
-fn analyse(engine: &mut Engine, told: &Receiver<Ended>) {
+fn analyse(engine: &mut Engine, ended: &Receiver<Ended>) {
     engine.go(Go {
         infinite: true,
         ..Go::default()
@@ -253,7 +253,7 @@ fn analyse(engine: &mut Engine, told: &Receiver<Ended>) {
     // A search that is stopped before the network is there has a move from the built-in one.
     let _ = engine.loader.wait(&StopSignal::default(), None);
     engine.stop();
-    engine.search_ended(told.recv().unwrap());
+    engine.search_ended(ended.recv().unwrap());
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn the_mode_of_analysis_and_back_loads_nothing_twice() {
         assert!(show(&mut engine).opponent.is_some());
     }
     assert_eq!(loaded(), [""; 0]);
-    // What the user takes away by hand goes, also if it was only for play.
+    // What the user replaces is evicted, even if it was for games only.
     engine.set_option("UCI_AnalyseMode", "true").unwrap();
     engine.set_option("WeightsFile", "another").unwrap();
     show(&mut engine);
@@ -291,26 +291,26 @@ fn the_mode_of_analysis_and_back_loads_nothing_twice() {
 #[test]
 fn an_analysis_from_both_sides_keeps_what_the_game_needs() {
     let (load, loaded) = noting_load();
-    let (mut engine, memory, told) = engine(load);
+    let (mut engine, memory, ended) = engine(load);
     engine
         .set_option("UCI_Opponent", "none 1200 human Somebody")
         .unwrap();
-    play_at_odds(&mut engine, &told, &memory);
+    play_at_odds(&mut engine, &ended, &memory);
     assert_eq!(loaded().len(), 3);
     for moves in [&["e2e4"][..], &["e2e4", "e7e5"]] {
         let moves: Vec<String> = moves.iter().map(ToString::to_string).collect();
         engine.set_position(Some(QUEEN_ODDS), &moves).unwrap();
         engine.prepare(Retry::No);
-        analyse(&mut engine, &told);
+        analyse(&mut engine, &ended);
     }
-    play_at_odds(&mut engine, &told, &memory);
+    play_at_odds(&mut engine, &ended, &memory);
     assert_eq!(loaded(), [""; 0]);
 }
 
 #[test]
 fn an_analysis_in_the_middle_of_a_game_loads_nothing_twice() {
     let (load, loaded) = noting_load();
-    let (mut engine, memory, told) = engine(load);
+    let (mut engine, memory, ended) = engine(load);
     let own = engine.options().weights_file.clone();
     // At odds a profile sets an opponent's network, and at this strength a human network plays.
     for (option, value) in [
@@ -322,9 +322,9 @@ fn an_analysis_in_the_middle_of_a_game_loads_nothing_twice() {
         engine.set_option(option, value).unwrap();
     }
     let both = |engine: &mut Engine| {
-        play_at_odds(engine, &told, &memory);
+        play_at_odds(engine, &ended, &memory);
         for _ in 0..2 {
-            analyse(engine, &told);
+            analyse(engine, &ended);
         }
     };
     both(&mut engine);
@@ -402,18 +402,18 @@ fn an_error_in_mid_search_answers_with_the_best_found_so_far() {
     let load: Load = Arc::new(|_: &Options, _: Role| {
         Ok(Arc::new(Dying(AtomicUsize::new(0))) as Arc<dyn Evaluator>)
     });
-    let (mut engine, memory, told) = engine(load);
+    let (mut engine, memory, ended) = engine(load);
     let go = Go {
         nodes: Some(10_000),
         ..Go::default()
     };
-    let answer = answer_to(&mut engine, &told, &memory, go.clone());
+    let answer = answer_to(&mut engine, &ended, &memory, go.clone());
     assert!(answer.best.is_some() && answer.ponder.is_some());
     assert!(memory.has_noted("error: dying"));
     // Nothing works any more, not even the root: still a legal move.
     engine.set_position(None, &["e2e4".into()]).unwrap();
     engine.clear_tree();
-    let best = answer_to(&mut engine, &told, &memory, go).best.unwrap();
+    let best = answer_to(&mut engine, &ended, &memory, go).best.unwrap();
     let mut after = Chess::default();
     after.play_unchecked(setup::parse_move(&after, "e2e4").unwrap().unpack(&after));
     assert!(after.is_legal(best.unpack(&after)));
@@ -437,7 +437,7 @@ impl Evaluator for Crashing {
 #[test]
 fn a_search_that_crashes_is_answered_once_with_a_legal_move() {
     let load: Load = Arc::new(|_: &Options, _: Role| Ok(Arc::new(Crashing) as _));
-    let (mut engine, memory, told) = engine(load);
+    let (mut engine, memory, ended) = engine(load);
     let moves = ["e2e4", "e7e5"].map(String::from);
     engine.set_position(None, &moves).unwrap();
     let go = Go {
@@ -448,16 +448,16 @@ fn a_search_that_crashes_is_answered_once_with_a_legal_move() {
     let position = setup::history_from(None, &moves).unwrap();
     let only = setup::parse_move(position.position(), "d2d4").unwrap();
     assert_eq!(
-        answer_to(&mut engine, &told, &memory, go.clone()).best,
+        answer_to(&mut engine, &ended, &memory, go.clone()).best,
         Some(only)
     );
     assert!(memory.has_noted("failed with a panic: this crash is part of a test"));
     // A ponder search is not answered before `ponderhit`, and then by the search that follows.
     engine.go(Go { ponder: true, ..go });
-    let asked = engine.ponder_hit().unwrap();
-    engine.search_ended(told.recv().unwrap());
+    let request = engine.ponder_hit().unwrap();
+    engine.search_ended(ended.recv().unwrap());
     assert!(memory.answers.lock().is_empty());
-    engine.search(asked);
-    engine.search_ended(told.recv().unwrap());
+    engine.search(request);
+    engine.search_ended(ended.recv().unwrap());
     assert_eq!(memory.answers.lock().pop().unwrap().best, Some(only));
 }
