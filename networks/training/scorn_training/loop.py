@@ -1,17 +1,17 @@
-"""Learning from itself: games, training, a gate, and again.
+"""Learning from self-play: games, training, a gate, and again.
 
     python -m scorn_training.loop FOLDER --preset cgzero --generations 30
-    python -m scorn_training.loop FOLDER                  goes on with what is there
+    python -m scorn_training.loop FOLDER                  resumes it
     python -m scorn_training.loop FOLDER --ray auto       the same on a Ray cluster
 
 A generation: the best network plays itself (`scorn selfplay`), a network learns from the last generations' games
-(`scorn train`), plays against others (`scorn match`), and plays on if the gate says so. Everything is in the folder, the
-state in manifest.json; a loop that was killed goes on where it was and loses at most games that were not over. With the
-same seed and settings the same networks come out, byte by byte (matches against Stockfish and what hangs on the clock apart).
+(`scorn train`), plays against others (`scorn match`), and becomes the best one if it passes the gate. Everything is in
+the folder, the state in manifest.json; a loop that was killed resumes and loses at most unfinished games. The same seed
+and settings give the same networks, byte by byte (except for matches against Stockfish and limits of time).
 
-    manifest.json      settings and what came of every generation
+    manifest.json      settings and results of every generation
     openings.epd       balanced openings for matches
-    gen-0007/games-*/  self-play       gen-0007/train/  checkpoint, log       gen-0007/network.onnx       gen-0007/*.pgn matches
+    gen-0007/          games-*/ self-play, train/ checkpoint and log, network.onnx, *.pgn matches
     tensorboard/, report.html, times.jsonl
 """
 
@@ -35,24 +35,24 @@ from .settings import add_arguments, given
 
 
 class Loop:
-    """A loop in its folder: the phases of its generations one after another, and what is told of them."""
+    """A loop in its folder: runs the phases of its generations one after another, and reports them."""
 
     def __init__(self, folder: Path, program: Program, named: dict, version: str, preset: str = "") -> None:
-        """Opens a loop, or begins one: see `open_folder`.
+        """Opens a loop, or starts one: see `open_folder`.
 
         Raises:
             LoopError: the folder cannot be opened, or the settings do not work.
-            ValueError: the settings make no sense.
+            ValueError: the settings are invalid.
         """
         self.program = program
         self.folder = open_folder(folder, named, preset, version, lambda settings: rehearse(settings, program))
         self.executor: Executor = Local(program, self.folder.settings.shards)
 
     def run(self, until: int, minutes: float) -> None:
-        """Goes on to this generation, or until the time is over (at the end of a generation).
+        """Runs up to this generation, or until the time is over (at the end of a generation).
 
         Raises:
-            LoopError: it cannot go on; everything that was done is on disk.
+            LoopError: it cannot continue; all results are on disk.
         """
         began, folder = time.monotonic(), self.folder
         if not folder.generations:
@@ -92,7 +92,7 @@ class Loop:
                 folder.save()
 
     def _phase(self, name: str, work: Callable):
-        """Does it, and notes what it cost."""
+        """Runs a phase, and records its cost."""
         began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
         found = work()
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -167,17 +167,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="scorn_training.loop", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folder", type=Path, help="the loop's folder")
-    parser.add_argument("--scorn", default="", metavar="FILE", help="the program [scorn, or target/release/scorn]")
-    parser.add_argument("--generations", type=int, default=1_000_000, metavar="N", help="go on to this generation")
+    parser.add_argument("folder", type=Path, help="Folder of the loop.")
+    parser.add_argument("--scorn", default="", metavar="FILE", help="The program. [scorn, or target/release/scorn]")
+    parser.add_argument("--generations", type=int, default=1_000_000, metavar="N", help="Last generation to complete.")
     parser.add_argument(
-        "--minutes", type=float, default=math.inf, metavar="X", help="stop after the generation in which they are over"
+        "--minutes", type=float, default=math.inf, metavar="X", help="Stop after the generation in which it is over."
     )
     parser.add_argument(
-        "--ray", default="", metavar="ADDRESS", help="play on this Ray cluster (auto: the one that is running)"
+        "--ray", default="", metavar="ADDRESS", help="Play on this Ray cluster (auto: the running one)."
     )
     add_arguments(
-        parser.add_argument_group("settings (kept in the manifest; they cannot change once a generation is complete)")
+        parser.add_argument_group("settings (stored in the manifest; they cannot change once a generation is complete)")
     )
     args = parser.parse_args(arguments)
     program = None

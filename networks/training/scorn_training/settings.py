@@ -1,4 +1,4 @@
-"""What a loop is told, and the presets. The settings stand in the loop's manifest and cannot change once a generation is made."""
+"""The settings of a loop, which cannot change once a generation is complete, and the presets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
-# What can be given as odds.
+# The pieces that odds may name.
 PIECES = {"queen", "rook", "bishop", "knight", "pawn"}
 
 
@@ -18,80 +18,86 @@ def _of(default: object, text: str):
 
 @dataclass(frozen=True)
 class Settings:
-    """Every field is a flag of the command line. They stand in the order of the phases that look at them: see `first_use`."""
+    """Every field is a command-line flag. Their order is that of the phases that use them: see `first_use`."""
 
-    start: str = _of("random", "where to begin: random, or the file of a sparse network")
-    teacher: str = _of("", "a network of any kind that plays the first generation's games instead")
-    shape: str = _of("512,512,32", "sizes of a new network: columns of policy and value, hidden units")
-    seed: int = _of(1, "decides everything that is random")
+    start: str = _of("random", "Start: random weights, or the file of a sparse network.")
+    teacher: str = _of("", "Network of any kind that plays the first generation's games.")
+    shape: str = _of("512,512,32", "Sizes of a new network: columns of policy and value, hidden units.")
+    seed: int = _of(1, "Seed of all random choices.")
 
-    games: int = _of(500, "games of a generation")
-    nodes: int = _of(100, "nodes a move in them")
-    longest: int = _of(450, "games that get longer are drawn (plies)")
-    engine: str = _of("", "flags of the search in self-play, as in '--noise-epsilon 0.25 --temperature 1'")
+    games: int = _of(500, "Games per generation.")
+    nodes: int = _of(100, "Nodes per move in self-play.")
+    longest: int = _of(450, "Plies after which a game counts as a draw.")
+    engine: str = _of("", "Search flags in self-play, as in '--noise-epsilon 0.25 --temperature 1'.")
     random_plies: int = _of(
-        0, "plies at the start of a game in which a move may be random; such positions are no samples"
+        0, "Plies at the start of a game in which a move may be random. Such positions are not learned from."
     )
-    random_share: float = _of(1.0, "with which probability each of them is")
-    value_choice: bool = _of(False, "play the move of the highest value + log(visits), if the program can (RootChoice)")
-    rivals: bool = _of(False, "Best1 plays itself, Best2 (the less it was beaten the more) and 10 %% older networks")
-    odds: str = _of("", "odds in self-play, as scorn selfplay --odds")
-    shards: int = _of(2, "parts of a generation's games: so many processes play at a time")
+    random_share: float = _of(1.0, "Probability of a random move in each of these plies.")
+    value_choice: bool = _of(
+        False, "Play the move of the highest value + log(visits), if the program supports it (RootChoice)."
+    )
+    rivals: bool = _of(False, "Best1 plays itself, Best2 (more games the stronger it is) and 10 %% older networks.")
+    odds: str = _of("", "Odds in self-play, as for scorn selfplay --odds.")
+    shards: int = _of(2, "Processes that share a generation's games.")
 
-    sc_limit: int = _of(0, "ScLimit of self-play; 0: plain PUCT")
+    sc_limit: int = _of(0, "ScLimit of self-play. 0 is plain PUCT.")
     balance: float = _of(
-        0.0, "hold (w+l)/d of self-play at this by moving ScLimit from generation to generation; 0: do not"
+        0.0, "Ratio (w+l)/d of self-play that ScLimit is adjusted to, from generation to generation. 0: no adjustment."
     )
-    most_nodes: int = _of(0, "with --balance: double the nodes, up to so many, whenever ScLimit has settled")
+    most_nodes: int = _of(
+        0, "With --balance: maximum of the nodes, which double whenever ScLimit has settled. 0: no doubling."
+    )
 
-    window: int = _of(20, "generations to learn from")
-    unique: bool = _of(False, "merge positions that are the same input: the means of policy and value")
-    fade: float = _of(0.0, "with --unique: how much less each generation weighs than the next one")
-    fade_least: float = _of(0.7, "with --fade: what none weighs less than")
+    window: int = _of(20, "Generations in the replay window.")
+    unique: bool = _of(False, "Merge positions with equal network inputs to the means of policy and value.")
+    fade: float = _of(0.0, "With --unique: loss of weight per generation of age.")
+    fade_least: float = _of(0.7, "With --fade: minimum weight of a generation.")
     subset: int = _of(
-        0, "with --unique: learn from so many positions, the more often they were there the rather; 0: all"
+        0, "With --unique: number of positions to learn from, preferring frequent ones. 0: all."
     )
-    result_share: str = _of("1", "share of the result in the value's target, as scorn train --result-share")
+    result_share: str = _of("1", "Share of the result in the value target, as for scorn train --result-share.")
     value_loss: str = _of(
-        "cross-entropy", "of win, draw and loss; or squared, as AlphaZero has it, as scorn train --value-loss"
+        "cross-entropy", "Value loss, as for scorn train --value-loss: cross-entropy of W/D/L, or squared."
     )
     reuse: float = _of(
-        2.0, "how many positions are learned from for each new one; more, and results are learned by heart"
+        2.0, "Positions learned from for each new one. High values overfit the results."
     )
-    passes: float = _of(0.0, "instead: how often each position of the subset is, in every generation")
-    batch: int = _of(1024, "positions of a training step")
-    rate: float = _of(1e-3, "learning rate")
-    train_threads: int = _of(2, "threads of training")
+    passes: float = _of(0.0, "In place of --reuse: passes over the subset in every generation.")
+    batch: int = _of(1024, "Positions per training step.")
+    rate: float = _of(1e-3, "Learning rate.")
+    train_threads: int = _of(2, "Training threads.")
 
     gate: str = _of(
-        "none", "who plays on: none (the newest), score (who scores more than --gate-score), sprt (who passes it)"
+        "none", "Gate for new networks: none (all pass), score (at least --gate-score of the points), sprt."
     )
-    gate_score: float = _of(0.55, "with --gate score: the share of points that is needed")
-    gate_sprt: str = _of("0,30,0.05,0.05", "with --gate sprt: as scorn match --sprt")
+    gate_score: float = _of(0.55, "With --gate score: share of points that passes.")
+    gate_sprt: str = _of("0,30,0.05,0.05", "With --gate sprt: parameters, as for scorn match --sprt.")
     gate_pairs: int = _of(
-        20, "openings of a match against the best, each with both colours; with sprt the most of them"
+        20, "Openings of the gate's match, each with both colours. With sprt: their maximum."
     )
-    gate_nodes: int = _of(100, "nodes a move in matches")
-    match_limit: str = _of("", "what a move may cost in matches instead, as scorn match --limit, such as clock=10+0.1")
-    match_options: str = _of("", "options of the program in matches, such as 'TimeManager=alphazero;CPuct=2'")
-    pool_pairs: int = _of(10, "openings of a match against an older network by lot, for the ratings")
-    yardstick: str = _of("", "Stockfish, which plays against the best one now and then; empty: no such match")
-    yardstick_every: int = _of(5, "generations between such matches")
-    yardstick_pairs: int = _of(10, "openings of such a match")
-    yardstick_nodes: int = _of(20_000, "its nodes a move: enough for the strength that UCI_Elo asks for")
+    gate_nodes: int = _of(100, "Nodes per move in matches.")
+    match_limit: str = _of(
+        "", "In place of --gate-nodes: limit of matches, as for scorn match --limit, such as clock=10+0.1."
+    )
+    match_options: str = _of("", "Options of the program in matches, such as 'TimeManager=alphazero;CPuct=2'.")
+    pool_pairs: int = _of(10, "Openings of a match against a random older network, for the ratings.")
+    yardstick: str = _of("", "Stockfish, which anchors the ratings in matches against the best network. Empty: none.")
+    yardstick_every: int = _of(5, "Generations between matches against Stockfish.")
+    yardstick_pairs: int = _of(10, "Openings of a match against Stockfish.")
+    yardstick_nodes: int = _of(20_000, "Stockfish's nodes per move, enough to reach its UCI_Elo.")
 
     def derived(self, *parts: object) -> int:
-        """A seed for a part of the work, in the range that the program takes: another one for other parts."""
+        """A seed for a part of the work, different for other parts, in the program's range."""
         digest = hashlib.sha256(repr((self.seed, *parts)).encode()).digest()
         return int.from_bytes(digest[:4], "little") >> 1 or 1
 
 
-# Noise at the root as AlphaZero had it; and the policy as it is, since it learns visits: flattened in every generation (the
-# engine's default is a temperature of 1.359, which suits networks that learned from single moves) it would never get sharp.
+# Noise at the root as in AlphaZero; a policy temperature of 1, because the policy learns visits and would otherwise be
+# flattened in every generation (the engine's default of 1.359 suits networks that learned from single moves).
 NOISE = "--noise-epsilon 0.25 --noise-alpha 0.3 --policy-softmax-temp 1"
 
-# The rules of published programs, as far as they fit. Sizes (games, nodes, window) are those of a small machine. Each names
-# all that the default preset does: what it left out would be taken from there.
+# The rules of published programs, as far as they apply. Sizes (games, nodes, window) suit a small machine. Each preset
+# sets everything that the default preset sets: what it omitted would come from there.
 PRESETS: dict[str, dict] = {
     # Silver et al. 2018: noise at the root, moves of the first 30 plies in proportion to visits, visits and result as
     # targets, the squared error of the value as its loss, always the newest network.
@@ -102,8 +108,9 @@ PRESETS: dict[str, dict] = {
         "gate": "none",
         "match_options": "PolicyTemperature=1",
     },
-    # Marchete, "Differences between CGZero and AlphaZero": rivals, unique samples that fade, k z + (1 - k) q with k
-    # growing, a subset by Count, several passes, 55 % to be promoted, random moves in the first 11 turns.
+    # Marchete, "Differences between CGZero and AlphaZero": reference opponents, unique samples that fade,
+    # k z + (1 - k) q with k growing, a subset by Count, several passes, 55 % to be promoted, random moves in the first
+    # 11 turns.
     "cgzero": {
         "engine": f"{NOISE} --temperature 0",
         "random_plies": 22,
@@ -121,7 +128,8 @@ PRESETS: dict[str, dict] = {
         "match_options": "PolicyTemperature=1",
         "gate_score": 0.55,
     },
-    # Joshi, "Search-contempt" (figure 5): ScLimit holds (w+l)/d near 1 while networks and nodes grow; a low temperature.
+    # Joshi, "Search-contempt" (figure 5): ScLimit holds (w+l)/d near 1 while networks and nodes grow, at a low
+    # temperature.
     "paper": {
         "engine": f"{NOISE} --temperature 1 --tempdecay-moves 10",
         "sc_limit": 5,
@@ -136,7 +144,7 @@ PRESETS: dict[str, dict] = {
 }
 
 
-# What numbers may be, the ends among them. The program has wider ones, and tells of its own when it is asked for the first time.
+# Ranges of the numbers, inclusive. The program reports violations of its own limits when it runs first.
 MOST = 2**31 - 1
 RANGES: dict[str, tuple[float, float]] = {
     **dict.fromkeys(["games", "nodes", "longest", "shards", "window", "batch", "train_threads"], (1, MOST)),
@@ -146,14 +154,16 @@ RANGES: dict[str, tuple[float, float]] = {
     **dict.fromkeys(["random_share", "fade", "fade_least", "gate_score"], (0, 1)),
 }
 
-# What a loop begins with if nobody says otherwise: without noise and temperature all games would be the same.
+# The preset of a new loop: without noise and temperature all games would be the same.
 DEFAULT_PRESET = "alphazero"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """A flag for every setting; those that are not given stay absent."""
+    """Adds a flag for every setting; the namespace lacks those that are not given."""
     parser.add_argument(
-        "--preset", choices=sorted(PRESETS), help=f"whose rules to follow; other flags change them [{DEFAULT_PRESET}]"
+        "--preset",
+        choices=sorted(PRESETS),
+        help=f"Published rules to follow; other flags change them. [{DEFAULT_PRESET}]",
     )
     for item in fields(Settings):
         flag = "--" + item.name.replace("_", "-")
@@ -166,12 +176,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def given(args: argparse.Namespace) -> dict:
-    """The settings that were named one by one; the preset's are not among them."""
+    """The settings given by flags, without those of the preset."""
     return {item.name: getattr(args, item.name) for item in fields(Settings) if hasattr(args, item.name)}
 
 
 def check(settings: Settings) -> Settings:
-    """The settings if they make sense.
+    """Returns the settings if they are valid.
 
     Raises:
         ValueError: they do not.
@@ -215,7 +225,7 @@ def check(settings: Settings) -> Settings:
 
 
 def check_named(named: dict, settings: Settings) -> str:
-    """Looks whether what was named one by one counts beside the rest of the settings. What to tell of it; empty: it does.
+    """Checks whether the settings given by flags have an effect beside the others. Returns a warning, or nothing.
 
     Raises:
         ValueError: two of the names exclude each other, or one lacks what it belongs to.
@@ -243,7 +253,7 @@ def check_named(named: dict, settings: Settings) -> str:
 
 
 def check_files(settings: Settings) -> None:
-    """Looks for the networks that the first generation needs; later ones do without.
+    """Checks that the networks for the first generation exist; later ones do not need them.
 
     Raises:
         ValueError: one is not there.
@@ -255,7 +265,7 @@ def check_files(settings: Settings) -> None:
 
 
 def first_use(name: str) -> str:
-    """The phase of a loop in which a setting counts first: what was done before hangs on others alone."""
+    """The phase of a loop in which a setting is first used: earlier phases do not depend on it."""
     order = [item.name for item in fields(Settings)]
     for phase, first in (("matches", "gate"), ("training", "window"), ("games", "games")):
         if order.index(name) >= order.index(first):
