@@ -20,7 +20,7 @@ PYTHONPATH=$(dirname "$0")/../../networks/training
 for preset in alphazero cgzero; do
     "$python" -m scorn_training.loop "$folder/$preset" --scorn "$scorn" --preset "$preset" --minutes "$minutes" \
         --shape 256,256,32 --games 400 --nodes 60 --batch 512 --rate 2e-3 --reuse 4 --shards 1 --train-threads 1 \
-        --gate-nodes 60 --gate-pairs 20 --pool-pairs 5 --yardstick "$stockfish" --yardstick-every 10 --seed 17 \
+        --gate-nodes 60 --gate-pairs 20 --pool-pairs 5 --anchor-opponent "$stockfish" --anchor-every 10 --seed 17 \
         >> "$folder/$preset.log" 2>&1 &
 done
 wait

@@ -16,7 +16,7 @@ from .files import write_whole
 from .manifest import FORMAT, read_manifest
 from .settings import DEFAULT_PRESET, PRESETS, Settings, as_dict, check, check_files, check_named, first_use
 
-# An older network for the ratings and for rivals is one of so many before the best.
+# An older network, for the ratings and as a reference opponent, is one of this many before the best.
 RECENT = 10
 # Phases, and what each of them makes of the first generation: what is done anew when a setting changes before it is
 # complete.

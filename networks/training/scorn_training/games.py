@@ -14,7 +14,7 @@ from .folder import Folder
 from .settings import Settings
 
 PLAIN_PUCT = 1_000_000_000
-RIVALS_SHARE = 0.1
+OLDER_SHARE = 0.1
 # Choice by value + log(visits), in programs that know it.
 VALUE_CHOICE = ["--root-choice", "value_log_visits"]
 
@@ -64,11 +64,12 @@ def pairings(folder: Folder, number: int) -> list[tuple[str, int, Path, Path]]:
     best = folder.network(first)
     if number == 1 and settings.teacher:
         best = Path(settings.teacher)
-    if not settings.rivals or second is None:
+    if not settings.reference_opponents or second is None:
         return [("best", games, best, best)]
+    # The name in the seed stays as in earlier runs, so that these can be repeated.
     rng = random.Random(settings.derived(number, "rivals"))
     older = folder.older(number, rng)
-    strange = round(RIVALS_SHARE * games) if older is not None else 0
+    strange = round(OLDER_SHARE * games) if older is not None else 0
     # Each of the two the more games, the less the newest network won against it.
     need = [1 - rate + 1e-3 for rate in win_rates(folder)]
     against_second = round((games - strange) * need[1] / sum(need))

@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from .execution import LoopError
-from .settings import Settings, check
+from .settings import RENAMED, Settings, check
 
 FORMAT = 1
 
@@ -55,7 +55,8 @@ def read_manifest(folder: Path) -> dict | None:
     if found["format"] != FORMAT:
         raise LoopError(f"{path} is of another version of this program: its format is {found['format']}, not {FORMAT}")
     kinds = {item.name: type(item.default) for item in fields(Settings)}
-    settings = found["settings"]
+    settings = {RENAMED.get(name, name): value for name, value in found["settings"].items()}
+    found["settings"] = settings
     unknown = sorted(settings.keys() - kinds.keys())
     if unknown:
         raise LoopError(f"{path} is of another version of this program: there is no setting {', '.join(unknown)}")

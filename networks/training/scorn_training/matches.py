@@ -1,4 +1,4 @@
-"""Matches of the new network, for the gate, the ratings and against the yardstick, and the verdict on it."""
+"""Matches of the new network, for the gate, the ratings and against the anchor opponent, and the verdict on it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from .settings import Settings
 
 # Openings in the book of matches, at least; taken by seed.
 BOOK = 200
-# Between the levels of UCI_Elo at which Stockfish is asked to play.
-YARDSTICK_STEP = 100
+# The name of matches against the anchor opponent, in file names and seeds; it stays as in earlier runs.
+ANCHOR_MATCH = "match-yardstick"
+# The distance of the levels of UCI_Elo at which Stockfish plays.
+ANCHOR_STEP = 100
 
 
 def measure(folder: Folder, number: int, program: Program, executor: Executor) -> list[dict]:
-    """Plays the matches of the new network: for the gate, for the ratings, and against the yardstick.
+    """Plays the matches of the new network: for the gate, for the ratings, and against the anchor opponent.
 
     Raises:
-        LoopError: a match failed, or the yardstick cannot be asked for its levels.
+        LoopError: a match failed, or the levels of the anchor opponent cannot be determined.
     """
     settings = folder.settings
     make_book(folder, program)
     first, second = folder.best()
     opponents: list[tuple[int, int, list[str]]] = [(first, settings.gate_pairs, sprt(settings))]
-    if settings.rivals and second is not None:
+    if settings.reference_opponents and second is not None:
         opponents.append((second, settings.gate_pairs, []))
     older = folder.older(number, random.Random(settings.derived(number, "pool")))
     if settings.pool_pairs and older is not None:
@@ -37,11 +39,11 @@ def measure(folder: Folder, number: int, program: Program, executor: Executor) -
         job = match(folder, number, f"match-gen-{opponent}", player(settings, "{other}"), pairs, more)
         jobs.append(Job(job.arguments, {**job.files, "other": folder.network(opponent)}, job.out))
         names.append(f"gen-{opponent}")
-    if settings.yardstick and number % settings.yardstick_every == 0:
-        elo = yardstick_level(folder)
-        limit = ["--second-limit", f"nodes={settings.yardstick_nodes}"]
-        other = yardstick(settings, elo)
-        jobs.append(match(folder, number, "match-yardstick", other, settings.yardstick_pairs, limit))
+    if settings.anchor_opponent and number % settings.anchor_every == 0:
+        elo = anchor_level(folder)
+        limit = ["--second-limit", f"nodes={settings.anchor_nodes}"]
+        other = anchor(settings, elo)
+        jobs.append(match(folder, number, ANCHOR_MATCH, other, settings.anchor_pairs, limit))
         names.append(f"Stockfish {elo}")
     reports = executor.run(jobs)
     return [facts(f"gen-{number}", name, report) for name, report in zip(names, reports)]
@@ -55,7 +57,7 @@ def make_book(folder: Folder, program: Program) -> None:
     """
     settings = folder.settings
     # A pair of players that leave nothing to chance would repeat the games of an opening that comes again.
-    pairs = (settings.gate_pairs, settings.pool_pairs, settings.yardstick_pairs)
+    pairs = (settings.gate_pairs, settings.pool_pairs, settings.anchor_pairs)
     openings.make(folder.book, program, max(BOOK, *pairs), settings.derived("openings"))
 
 
@@ -78,9 +80,9 @@ def player(settings: Settings, network: str) -> str:
     return ";".join(["self", "Threads=1", *options, f"WeightsFile={network}"])
 
 
-def yardstick(settings: Settings, elo: int) -> str:
-    """The yardstick at this level."""
-    return f"{settings.yardstick};Threads=1;Hash=16;UCI_LimitStrength=true;UCI_Elo={elo}"
+def anchor(settings: Settings, elo: int) -> str:
+    """The anchor opponent at this level."""
+    return f"{settings.anchor_opponent};Threads=1;Hash=16;UCI_LimitStrength=true;UCI_Elo={elo}"
 
 
 def limit_of(settings: Settings) -> str:
@@ -93,16 +95,16 @@ def sprt(settings: Settings) -> list[str]:
     return ["--sprt", settings.gate_sprt] if settings.gate == "sprt" else []
 
 
-# The yardstick's levels.
+# The levels of the anchor opponent.
 
 
-def yardstick_level(folder: Folder) -> int:
+def anchor_level(folder: Folder) -> int:
     """The UCI_Elo nearest to the best network's rating, as far as it is known; the weakest before.
 
     Raises:
-        LoopError: the yardstick cannot be asked for its levels.
+        LoopError: the levels of the anchor opponent cannot be determined.
     """
-    levels = yardstick_levels(folder.settings.yardstick)
+    levels = anchor_levels(folder.settings.anchor_opponent)
     rated = charts.ratings(folder.learned())
     mine = rated.get(f"gen-{folder.best()[0]}")
     if mine is None or not charts.fixed(folder.learned()):
@@ -110,7 +112,7 @@ def yardstick_level(folder: Folder) -> int:
     return min(levels, key=lambda elo: abs(elo - mine.elo))
 
 
-def yardstick_levels(command: str) -> range:
+def anchor_levels(command: str) -> range:
     """The levels of UCI_Elo that an engine knows, which differ from version to version.
 
     Raises:
@@ -121,7 +123,7 @@ def yardstick_levels(command: str) -> range:
             [command], input="uci\nquit\n", capture_output=True, text=True, timeout=60, check=True
         ).stdout
     except (OSError, subprocess.SubprocessError) as error:
-        raise LoopError(f"the yardstick cannot be started: {error}") from error
+        raise LoopError(f"the anchor opponent cannot be started: {error}") from error
     return parse_levels(said)
 
 
@@ -133,8 +135,8 @@ def parse_levels(said: str) -> range:
     """
     found = re.search(r"name UCI_Elo .*\bmin (\d+) .*\bmax (\d+)", said)
     if found is None:
-        raise LoopError("the yardstick has no option UCI_Elo")
-    return range(int(found[1]), int(found[2]) + 1, YARDSTICK_STEP)
+        raise LoopError("the anchor opponent has no option UCI_Elo")
+    return range(int(found[1]), int(found[2]) + 1, ANCHOR_STEP)
 
 
 # What came of it.
@@ -151,7 +153,7 @@ def judge(folder: Folder, number: int, current: dict) -> dict:
         "sprt": gate.get("verdict") == "h1",
     }[settings.gate]
     rates = [score]
-    if settings.rivals and folder.best()[1] is not None:
+    if settings.reference_opponents and folder.best()[1] is not None:
         rates.append(points(current["matches"][1]))
     else:
         rates.append(0.5)

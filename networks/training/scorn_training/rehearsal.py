@@ -29,7 +29,7 @@ def rehearse(settings: Settings, program: Program) -> None:
 
 
 def _rehearse(settings: Settings, program: Program, folder: Path) -> None:
-    levels = matches.yardstick_levels(settings.yardstick) if settings.yardstick else None
+    levels = matches.anchor_levels(settings.anchor_opponent) if settings.anchor_opponent else None
     network, training = folder / "network.onnx", folder / "train"
     training.mkdir()
     checkpoint = training / "checkpoint"
@@ -39,7 +39,7 @@ def _rehearse(settings: Settings, program: Program, folder: Path) -> None:
     for player in [Path(settings.teacher), network] if settings.teacher else [network]:
         out = folder / f"games-{player.name}"
         longest = min(settings.longest, settings.random_plies + 2)
-        flags = games.flags(settings, program, 1, 2, settings.sc_limit, longest, settings.rivals)
+        flags = games.flags(settings, program, 1, 2, settings.sc_limit, longest, settings.reference_opponents)
         job = Job([*flags, "--seed", "1"], {"first": player, "second": player}, out)
         program.run(job.command({name: str(path) for name, path in job.files.items()}, str(out)))
     files = selfplay.whole_files(out, print)
@@ -52,4 +52,4 @@ def _rehearse(settings: Settings, program: Program, folder: Path) -> None:
     program.run(["match", new, new, *few, *matches.sprt(settings), "--json"])
     if levels:
         second = ["--second-limit", "nodes=2"]
-        program.run(["match", new, matches.yardstick(settings, levels[0]), *few, *second, "--json"])
+        program.run(["match", new, matches.anchor(settings, levels[0]), *few, *second, "--json"])

@@ -36,7 +36,9 @@ class Settings:
     value_choice: bool = _of(
         False, "Play the move of the highest value + log(visits), if the program supports it (RootChoice)."
     )
-    rivals: bool = _of(False, "Best1 plays itself, Best2 (more games the stronger it is) and 10 %% older networks.")
+    reference_opponents: bool = _of(
+        False, "Best1 plays itself, Best2 (more games the stronger it is) and 10 %% older networks."
+    )
     odds: str = _of("", "Odds in self-play, as for scorn selfplay --odds.")
     shards: int = _of(2, "Processes that share a generation's games.")
 
@@ -81,16 +83,25 @@ class Settings:
     )
     match_options: str = _of("", "Options of the program in matches, such as 'TimeManager=alphazero;CPuct=2'.")
     pool_pairs: int = _of(10, "Openings of a match against a random older network, for the ratings.")
-    yardstick: str = _of("", "Stockfish, which anchors the ratings in matches against the best network. Empty: none.")
-    yardstick_every: int = _of(5, "Generations between matches against Stockfish.")
-    yardstick_pairs: int = _of(10, "Openings of a match against Stockfish.")
-    yardstick_nodes: int = _of(20_000, "Stockfish's nodes per move, enough to reach its UCI_Elo.")
+    anchor_opponent: str = _of("", "Stockfish, which anchors the ratings by matches against the best. Empty: none.")
+    anchor_every: int = _of(5, "Generations between matches against Stockfish.")
+    anchor_pairs: int = _of(10, "Openings of a match against Stockfish.")
+    anchor_nodes: int = _of(20_000, "Stockfish's nodes per move, enough to reach its UCI_Elo.")
 
     def derived(self, *parts: object) -> int:
         """A seed for a part of the work, different for other parts, in the program's range."""
         digest = hashlib.sha256(repr((self.seed, *parts)).encode()).digest()
         return int.from_bytes(digest[:4], "little") >> 1 or 1
 
+
+# Former names of settings, in manifests and as flags.
+RENAMED = {
+    "rivals": "reference_opponents",
+    "yardstick": "anchor_opponent",
+    "yardstick_every": "anchor_every",
+    "yardstick_pairs": "anchor_pairs",
+    "yardstick_nodes": "anchor_nodes",
+}
 
 # Noise at the root as in AlphaZero; a policy temperature of 1, because the policy learns visits and would otherwise be
 # flattened in every generation (the engine's default of 1.359 suits networks that learned from single moves).
@@ -116,7 +127,7 @@ PRESETS: dict[str, dict] = {
         "random_plies": 22,
         "random_share": 0.1,
         "value_choice": True,
-        "rivals": True,
+        "reference_opponents": True,
         "unique": True,
         "fade": 0.02,
         "fade_least": 0.7,
@@ -148,7 +159,7 @@ PRESETS: dict[str, dict] = {
 MOST = 2**31 - 1
 RANGES: dict[str, tuple[float, float]] = {
     **dict.fromkeys(["games", "nodes", "longest", "shards", "window", "batch", "train_threads"], (1, MOST)),
-    **dict.fromkeys(["gate_pairs", "gate_nodes", "yardstick_every", "yardstick_pairs", "yardstick_nodes"], (1, MOST)),
+    **dict.fromkeys(["gate_pairs", "gate_nodes", "anchor_every", "anchor_pairs", "anchor_nodes"], (1, MOST)),
     **dict.fromkeys(["random_plies", "sc_limit", "balance", "most_nodes", "subset", "pool_pairs"], (0, MOST)),
     **dict.fromkeys(["reuse", "passes", "rate"], (0, MOST)),
     **dict.fromkeys(["random_share", "fade", "fade_least", "gate_score"], (0, 1)),
@@ -166,13 +177,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"Published rules to follow; other flags change them. [{DEFAULT_PRESET}]",
     )
     for item in fields(Settings):
-        flag = "--" + item.name.replace("_", "-")
+        former = [old for old, new in RENAMED.items() if new == item.name]
+        flags = ["--" + name.replace("_", "-") for name in (item.name, *former)]
         default = "" if item.default in ("", False) else f" [{item.default}]"
-        common = {"default": argparse.SUPPRESS, "help": item.metadata["help"] + default}
+        common = {"dest": item.name, "default": argparse.SUPPRESS, "help": item.metadata["help"] + default}
         if isinstance(item.default, bool):
-            parser.add_argument(flag, action=argparse.BooleanOptionalAction, **common)
+            parser.add_argument(*flags, action=argparse.BooleanOptionalAction, **common)
         else:
-            parser.add_argument(flag, type=type(item.default), metavar="X", **common)
+            parser.add_argument(*flags, type=type(item.default), metavar="X", **common)
 
 
 def given(args: argparse.Namespace) -> dict:
@@ -215,9 +227,10 @@ def check(settings: Settings) -> Settings:
         raise ValueError(f"--gate is none, score or sprt, not {settings.gate}")
     if (settings.fade or settings.subset) and not settings.unique:
         raise ValueError("--fade and --subset belong to --unique")
-    if ";" in settings.yardstick:
+    if ";" in settings.anchor_opponent:
         raise ValueError(
-            f"--yardstick: scorn match parts options by ';', which the path {settings.yardstick} has: rename it"
+            "--anchor-opponent: scorn match parts options by ';', which the path "
+            f"{settings.anchor_opponent} has: rename it"
         )
     if settings.balance and settings.sc_limit < 1:
         return replace(settings, sc_limit=5)
@@ -237,7 +250,7 @@ def check_named(named: dict, settings: Settings) -> str:
         ("fade_least", "--fade", settings.fade),
         ("gate_score", "--gate score", settings.gate == "score"),
         ("gate_sprt", "--gate sprt", settings.gate == "sprt"),
-        *((f"yardstick_{name}", "--yardstick", settings.yardstick) for name in ("every", "pairs", "nodes")),
+        *((f"anchor_{name}", "--anchor-opponent", settings.anchor_opponent) for name in ("every", "pairs", "nodes")),
     ):
         if name in named and not is_there:
             raise ValueError(f"--{name.replace('_', '-')} belongs to {needed}: without it it counts for nothing")

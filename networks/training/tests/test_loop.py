@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import math
@@ -185,7 +186,7 @@ def test_presets_are_settings_and_nonsense_is_refused():
     }
     assert set(numbers) == {"seed", *settings.RANGES}
     nan, inf = math.nan, math.inf
-    out_of_range = [("pool_pairs", -1), ("sc_limit", -5), ("subset", -5), ("yardstick_every", 0), ("random_share", 1.1)]
+    out_of_range = [("pool_pairs", -1), ("sc_limit", -5), ("subset", -5), ("anchor_every", 0), ("random_share", 1.1)]
     out_of_range += [
         ("fade", -0.1),
         ("balance", -1.0),
@@ -392,15 +393,15 @@ def test_settings_that_count_for_nothing_are_not_taken_in_silence(tmp_path, caps
         ({"gate_score": 0.6, "gate": "sprt"}, "cgzero", "--gate score", {"gate": "score"}),
         ({"gate_sprt": "0,10,0.05,0.05"}, "", "--gate sprt", {"gate": "sprt"}),
         ({"gate_sprt": "0,10,0.05,0.05"}, "cgzero", "--gate sprt", {"gate": "sprt"}),
-        ({"yardstick_every": 2}, "", "--yardstick", {"yardstick": "stockfish"}),
-        ({"yardstick_pairs": 2}, "", "--yardstick", {"yardstick": "stockfish"}),
-        ({"yardstick_nodes": 2}, "", "--yardstick", {"yardstick": "stockfish"}),
+        ({"anchor_every": 2}, "", "--anchor-opponent", {"anchor_opponent": "stockfish"}),
+        ({"anchor_pairs": 2}, "", "--anchor-opponent", {"anchor_opponent": "stockfish"}),
+        ({"anchor_nodes": 2}, "", "--anchor-opponent", {"anchor_opponent": "stockfish"}),
     ],
 )
 def test_what_counts_for_nothing_without_another_setting_is_refused(
     tmp_path, monkeypatch, named, preset, needed, missing
 ):
-    monkeypatch.setattr(matches, "yardstick_levels", lambda command: range(1320, 3191, 100))
+    monkeypatch.setattr(matches, "anchor_levels", lambda command: range(1320, 3191, 100))
     folder, name = tmp_path / "loop", next(iter(named))
     told = f"--{name.replace('_', '-')} belongs to {needed}: without it it counts for nothing"
     with pytest.raises(ValueError, match=f"^{told}$"):
@@ -428,9 +429,9 @@ def test_a_path_that_scorn_match_cannot_read_is_refused(tmp_path):
         loop.Loop(folder, FakeProgram(), {}, "1")
     assert not folder.exists()
     with pytest.raises(
-        ValueError, match="^--yardstick: scorn match parts options by ';', which the path /opt/stock;fish has"
+        ValueError, match="^--anchor-opponent: scorn match parts options by ';', which the path /opt/stock;fish has"
     ):
-        loop.Loop(tmp_path / "loop", FakeProgram(), {"yardstick": "/opt/stock;fish"}, "1")
+        loop.Loop(tmp_path / "loop", FakeProgram(), {"anchor_opponent": "/opt/stock;fish"}, "1")
 
 
 def test_another_version_of_the_program_is_told_of(tmp_path, capsys):
@@ -470,7 +471,7 @@ def test_settings_are_in_the_order_of_the_phases():
         "window": "training",
         "train_threads": "training",
     }
-    known |= {"gate": "matches", "match_limit": "matches", "yardstick_nodes": "matches", "seed": "start"}
+    known |= {"gate": "matches", "match_limit": "matches", "anchor_nodes": "matches", "seed": "start"}
     assert {name: settings.first_use(name) for name in known} == known
 
 
@@ -599,11 +600,11 @@ def shares(made: Folder, number: int) -> dict[str, tuple[int, str, str]]:
     return {name: (count, a.parent.name, b.parent.name) for name, count, a, b in games.pairings(made, number)}
 
 
-def test_rivals_share_the_games_by_the_last_scores(tmp_path):
-    made = loop_of(tmp_path, [], games=100, rivals=True)
+def test_reference_opponents_share_the_games_by_the_last_scores(tmp_path):
+    made = loop_of(tmp_path, [], games=100, reference_opponents=True)
     assert shares(made, 1) == {"best": (100, "gen-0000", "gen-0000")}
     # Promoted, with 0.6 against the Best1 of then, which is Best2 now: it has to learn the more against itself.
-    made = loop_of(tmp_path, [judged(1, True, [0.7, 0.5])], games=100, rivals=True)
+    made = loop_of(tmp_path, [judged(1, True, [0.7, 0.5])], games=100, reference_opponents=True)
     assert games.win_rates(made) == [0.5, 0.7]
     need = [0.501, 0.301]
     expected = round(100 * need[1] / sum(need))
@@ -612,7 +613,8 @@ def test_rivals_share_the_games_by_the_last_scores(tmp_path):
         "second": (expected, "gen-0001", "gen-0000"),
     }
     # What it barely beat is not left out for what it beat always: that one plays no more, but as one of the older.
-    made = loop_of(tmp_path, [judged(1, True, [0.7, 0.5]), judged(2, True, [0.6, 0.99])], games=100, rivals=True)
+    generations = [judged(1, True, [0.7, 0.5]), judged(2, True, [0.6, 0.99])]
+    made = loop_of(tmp_path, generations, games=100, reference_opponents=True)
     found = shares(made, 3)
     assert made.best() == (2, 1) and games.win_rates(made) == [0.5, 0.6]
     expected = round(90 * 0.401 / (0.501 + 0.401))
@@ -628,7 +630,7 @@ def test_rivals_share_the_games_by_the_last_scores(tmp_path):
     assert {made.older(4, random.Random(seed)) for seed in range(50)} == {0}
     made.generations.append(judged(4, True, [0.8, 0.8]))
     assert {made.older(5, random.Random(seed)) for seed in range(50)} == {0, 1, 3}
-    # Without rivals the best plays itself; a teacher plays the first generation alone.
+    # Without reference opponents the best plays itself; a teacher plays the first generation alone.
     assert list(shares(loop_of(tmp_path, made.generations[1:], games=7), 5).values()) == [(7, "gen-0004", "gen-0004")]
     taught = loop_of(tmp_path, [], games=7, teacher="nets/teacher.onnx")
     assert shares(taught, 1) == {"best": (7, "nets", "nets")}
@@ -645,7 +647,7 @@ def test_the_gate_promotes_best1_to_best2(tmp_path):
         made.generations.append(found)
         return found
 
-    made = loop_of(tmp_path, [], gate="score", gate_score=0.55, rivals=True)
+    made = loop_of(tmp_path, [], gate="score", gate_score=0.55, reference_opponents=True)
     assert made.best() == (0, None)
     # 55 per cent are not enough, more are.
     assert not verdict(made, (50, 10, 40))["promoted"] and made.best() == (0, None)
@@ -701,26 +703,26 @@ def test_older_samples_weigh_less(tmp_path, monkeypatch):
     assert learning.training_set(made, number, files) == ([(path, 2) for path, _ in files], 2 * len(files), "0.3,0.9")
 
 
-def test_the_yardstick_is_the_level_nearest_to_the_best(tmp_path, monkeypatch):
-    monkeypatch.setattr(matches, "yardstick_levels", lambda command: {"sf": range(1320, 3191, 100)}[command])
+def test_the_anchor_is_the_level_nearest_to_the_best(tmp_path, monkeypatch):
+    monkeypatch.setattr(matches, "anchor_levels", lambda command: {"sf": range(1320, 3191, 100)}[command])
     # Without a point against it there is no scale, however much better than generation 0 the best one is: the weakest.
     first = generation(1, (10**6, 0, 0), "gen-0")
-    made = loop_of(tmp_path, [first], yardstick="sf")
-    assert matches.yardstick_level(made) == 1320
+    made = loop_of(tmp_path, [first], anchor_opponent="sf")
+    assert matches.anchor_level(made) == 1320
     first["matches"].append({"first": "gen-1", "second": "Stockfish 1320", "wins": 0, "draws": 0, "losses": 20})
-    assert matches.yardstick_level(made) == 1320
+    assert matches.anchor_level(made) == 1320
     # A score of 3 to 1 is 191 Elo more: 1511, nearest to 1520. The best counts, not the newest.
     first["matches"][1] |= {"wins": 750, "losses": 250}
-    assert matches.yardstick_level(made) == 1520
+    assert matches.anchor_level(made) == 1520
     second = generation(2, (990, 0, 10), "gen-1") | {"promoted": False}
     made.generations.append(second)
-    assert matches.yardstick_level(made) == 1520
+    assert matches.anchor_level(made) == 1520
     second["promoted"] = True
     rated = charts.ratings(made.learned())["gen-2"].elo
-    assert rated > 2000 and abs(matches.yardstick_level(made) - rated) <= 50
+    assert rated > 2000 and abs(matches.anchor_level(made) - rated) <= 50
     # No level is higher than its highest.
     second["matches"].append({"first": "gen-2", "second": "Stockfish 3120", "wins": 999, "draws": 0, "losses": 1})
-    assert matches.yardstick_level(made) == 3120
+    assert matches.anchor_level(made) == 3120
 
 
 @pytest.mark.parametrize("preset", settings.PRESETS)
@@ -740,7 +742,8 @@ def test_the_manifest_of_alphazeros_rules_has_them(tmp_path, monkeypatch):
     assert (value_of(flags, "--noise-epsilon"), value_of(flags, "--noise-alpha")) == ("0.25", "0.3")
     assert (value_of(flags, "--temperature"), value_of(flags, "--temp-cutoff-move")) == ("1", "16")
     # The result alone is the value's target, every sample counts for itself, and the newest network plays on.
-    assert (kept["result_share"], kept["unique"], kept["rivals"], kept["gate"]) == ("1", False, False, "none")
+    assert (kept["result_share"], kept["unique"], kept["gate"]) == ("1", False, "none")
+    assert not kept["reference_opponents"]
     # Matches have neither noise nor temperature.
     assert kept["match_options"] == "PolicyTemperature=1"
     # What is begun without a preset is the same.
@@ -1023,6 +1026,25 @@ def test_a_whole_manifest_is_taken_and_that_of_another_version_is_not(tmp_path):
     path.write_text('{"format": 2, "rest": "unknown"}')
     with pytest.raises(LoopError, match="another version of this program: its format is 2, not 1$"):
         loop.Loop(tmp_path, FakeProgram(), {}, "1")
+
+
+def test_former_names_of_settings_are_read(tmp_path):
+    def with_former_names(made: dict) -> None:
+        kept = made["settings"]
+        for former, name in settings.RENAMED.items():
+            kept[former] = kept.pop(name)
+        kept.update(rivals=True, yardstick_every=7)
+
+    path = tmp_path / "manifest.json"
+    path.write_text(edited(with_former_names))
+    made = loop.Loop(tmp_path, FakeProgram(), {}, "1").folder
+    assert (made.settings.reference_opponents, made.settings.anchor_every) == (True, 7)
+    made.close()
+    parser = argparse.ArgumentParser()
+    settings.add_arguments(parser)
+    arguments = ["--no-rivals", "--yardstick", "stockfish", "--yardstick-every", "3"]
+    named = settings.given(parser.parse_args(arguments))
+    assert named == {"reference_opponents": False, "anchor_opponent": "stockfish", "anchor_every": 3}
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path):
