@@ -313,7 +313,7 @@ fn the_cache_gives_back_what_the_network_said() {
 }
 
 #[test]
-fn a_named_backend_that_is_missing_is_an_error() {
+fn unusable_settings_are_refused_by_name() {
     let Some(config) = config("rten", "maia-1900") else {
         return;
     };

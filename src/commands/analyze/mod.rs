@@ -229,11 +229,8 @@ pub fn command(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()
         eprint_line(format_args!("{text}"));
     }
     ensure!(all > 0, "there are no positions in this input");
-    pages.write(
-        args,
-        &reviewer.finish(),
-        &search_settings(&limits, &player.options),
-    )?;
+    let about = search_settings(&limits, &player.options);
+    pages.write(args, &reviewer.finish(), &about)?;
     for path in args.html.iter().chain(&args.annotate) {
         eprint_line(format_args!("scorn: written to {}", path.display()));
     }
