@@ -18,7 +18,7 @@ pub fn eprint_line(text: impl Display) {
 
 /// Writes to standard output.
 ///
-/// Writes to standard output.
+/// # Errors
 /// When the reader is gone.
 pub fn print(text: impl Display) -> io::Result<()> {
     let text = text.to_string();

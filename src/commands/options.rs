@@ -80,20 +80,12 @@ fn print(args: &OptionsArgs, resolved: &Resolved) -> Result<()> {
         match args.json {
             true => print_line!("{}", as_json(row, &source, &default.default)),
             false => {
-                let (value, default) = (shown(&row.default), shown(&default.default));
+                let (value, default) = (row.shown(), default.shown());
                 print_line!("{}", line(row.name, value, &source, default));
             }
         }
     }
     Ok(())
-}
-
-/// The value as printed; empty text is printed as in UCI, so that it is visible.
-fn shown(value: &str) -> &str {
-    match value {
-        "" => "<empty>",
-        value => value,
-    }
 }
 
 fn line(name: &str, value: &str, source: &str, default: &str) -> String {

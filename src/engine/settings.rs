@@ -9,7 +9,7 @@ use crate::{
     chess::History,
     network::{backend::from_lc0, source::recommended::recommended_options},
     options::{
-        Invalidates, OptionError, Options,
+        Invalidates, OptionError, OptionRow, Options,
         layers::{Layer, Layers, Resolved, Source},
     },
 };
@@ -89,14 +89,14 @@ impl Settings {
 
     /// What the network recommends, and who else decides: to append to a message, empty if nothing is recommended.
     pub(super) fn recommendations(&self) -> String {
-        let in_force = |name| self.in_force().row(name).map(|row| row.default);
         let recommended = self.layers.network.settings();
         let parts: Vec<String> = recommended
             .iter()
             .map(|(name, value)| match self.in_force.source_of(name) {
                 Source::Network => format!("{name} {value}"),
                 source => {
-                    let other = in_force(name).unwrap_or_default();
+                    let row = self.in_force().row(name);
+                    let other = row.as_ref().map_or("", OptionRow::shown);
                     format!("{name} {value} ({source}: {other})")
                 }
             })

@@ -4,6 +4,8 @@ use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
+use super::kinds::EMPTY;
+
 /// Elo advantages, for all opponents or for those whose name contains a text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContemptList {
@@ -36,7 +38,7 @@ impl FromStr for ContemptList {
     type Err = ContemptError;
 
     fn from_str(text: &str) -> Result<ContemptList, ContemptError> {
-        let text = if text == "<empty>" { "" } else { text };
+        let text = if text == EMPTY { "" } else { text };
         let entries = text.split(',').filter(|entry| !entry.trim().is_empty());
         let entry = |entry: &str| {
             let (name, elo) = match entry.split_once('=') {

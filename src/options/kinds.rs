@@ -5,6 +5,9 @@ use super::{
     time_manager::{TimeManagerChoice, TimeManagerError},
 };
 
+/// How UCI writes an empty text.
+pub(super) const EMPTY: &str = "<empty>";
+
 /// The type of an option's values, with their range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OptionKind {
@@ -99,8 +102,7 @@ impl Setting for f32 {
 
 impl Setting for String {
     fn parse(text: &str, _: OptionKind) -> Option<String> {
-        // UCI writes an empty string as "<empty>".
-        Some(if text == "<empty>" {
+        Some(if text == EMPTY {
             String::new()
         } else {
             text.to_owned()

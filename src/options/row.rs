@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::kinds::OptionKind;
+use super::kinds::{EMPTY, OptionKind};
 
 /// The part of the program that reads an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,11 +121,7 @@ impl Invalidates {
 impl OptionRow {
     /// The lines that announce this option, and its aliases, to a GUI.
     pub fn uci_lines(&self) -> Vec<String> {
-        let default = if self.default.is_empty() {
-            "<empty>"
-        } else {
-            &self.default
-        };
+        let default = self.shown();
         let rest = match self.kind {
             OptionKind::Check => format!("check default {default}"),
             OptionKind::Spin { min, max } => format!("spin default {default} min {min} max {max}"),
@@ -138,6 +134,14 @@ impl OptionRow {
             .chain(self.aliases)
             .map(|name| format!("option name {name} type {rest}"))
             .collect()
+    }
+
+    /// The value as UCI writes it: an empty text is `<empty>`.
+    pub fn shown(&self) -> &str {
+        match &*self.default {
+            "" => EMPTY,
+            value => value,
+        }
     }
 
     /// The range or the choices, for listings; empty for text.
