@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, fs, process::Command};
 
 use serde_json::Value;
 
+use crate::common::session::Session;
+
 const QUEEN: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1";
 
 fn run(arguments: &[&str]) -> (String, String) {
@@ -100,4 +102,16 @@ fn the_table_has_all_options_or_those_that_are_changed() {
     let with_clock = |seconds| options(&[&profiles[..], &["--clock", seconds]].concat());
     assert_eq!(with_clock("60")["NodeLimit"].1, "profile");
     assert_eq!(with_clock("300")["NodeLimit"].1, "default");
+}
+
+#[test]
+fn the_strength_limit_overrides_the_networks_recommendations_and_says_so() {
+    let mut session = Session::with(&["--config", "", "--limit-strength", "--elo", "2000"]);
+    session.send_and_sync("position startpos");
+    let (_, lines) = session.go("go nodes 2");
+    let report = lines.iter().find(|line| line.contains("recommends"));
+    let report = report.unwrap_or_else(|| panic!("{lines:?}"));
+    let overridden = "RefineWeights <built in dense> (strength limit: <empty>)";
+    assert!(report.contains(overridden), "{report}");
+    assert!(!report.contains("refined priors"), "{report}");
 }
