@@ -1,8 +1,8 @@
 //! From a backend's sessions to an [`Evaluator`].
 //!
-//! A backend knows how to run one network on packed planes ([`DeviceSession`]); everything else is common and lives here: a
-//! pool of sessions so that search threads evaluate side by side, encoding, splitting into batches that fit, the policy
-//! over legal moves, and the check that what came out are numbers.
+//! A backend knows how to run one network on packed planes ([`DeviceSession`]); everything else is common and lives
+//! here: a pool of sessions so that search threads evaluate side by side, encoding, splitting into batches that fit,
+//! the policy over legal moves, and the check that what came out are numbers.
 
 use std::time::{Duration, Instant};
 
@@ -94,8 +94,8 @@ pub fn session_counts(threads: usize, advice: Advice, limit: usize) -> (usize, u
     (threads.min(cores()).min(limit), limit)
 }
 
-/// Does work on a thread from which sessions run without handing over to another (see [`Evaluator::host`]).
-pub type Host = fn(&mut (dyn FnMut() + Send));
+/// Runs work on a thread in which sessions compute themselves (see [`Evaluator::run_on_worker_thread`]).
+pub type RunOnWorkerThread = fn(&mut (dyn FnMut() + Send));
 
 /// Makes another session for the same network.
 pub type SessionFactory = Box<dyn Fn() -> Result<Box<dyn DeviceSession>, String> + Send + Sync>;
@@ -107,7 +107,7 @@ pub struct NetworkEvaluator {
     view: View,
     advice: Advice,
     factory: SessionFactory,
-    host: Host,
+    run_on_worker_thread: RunOnWorkerThread,
     /// The most sessions there may be.
     limit: usize,
     pool: Mutex<Pool>,
@@ -200,7 +200,7 @@ impl NetworkEvaluator {
             },
             advice,
             factory,
-            host: |work| work(),
+            run_on_worker_thread: |work| work(),
             limit,
             pool: Mutex::new(pool),
             returned: Condvar::new(),
@@ -237,9 +237,9 @@ impl NetworkEvaluator {
         Ok(time)
     }
 
-    /// The sessions run best in what this hosts.
-    pub fn set_host(&mut self, host: Host) {
-        self.host = host;
+    /// Sets how work is run on the threads that suit the sessions best; by default it is run on the calling thread.
+    pub fn set_worker_thread(&mut self, run: RunOnWorkerThread) {
+        self.run_on_worker_thread = run;
     }
 
     /// Changes the advice.
@@ -397,7 +397,7 @@ impl Evaluator for NetworkEvaluator {
     }
 
     fn run_on_worker_thread(&self, work: &mut (dyn FnMut() + Send)) {
-        (self.host)(work);
+        (self.run_on_worker_thread)(work);
     }
 
     fn warm_up(&self, may_continue: &dyn Fn() -> bool) -> Result<(), EvaluateError> {

@@ -2,7 +2,7 @@
 //!
 //! Slower than ONNX Runtime, but always there. The weights are shared between sessions; each session has a thread pool
 //! of its own, by default of one thread, so that search threads do not compete for a common pool, or computes in the
-//! search thread itself ([`host`]).
+//! search thread itself ([`run_on_worker_thread`]).
 
 use std::{
     cell::{OnceCell, RefCell},
@@ -71,7 +71,7 @@ impl BackendFactory for Rten {
         );
         let mut evaluator = evaluator.map_err(refused)?;
         if threads == 1 {
-            evaluator.set_host(host);
+            evaluator.set_worker_thread(run_on_worker_thread);
         }
         evaluate_start(&evaluator).map_err(|error| match error {
             EvaluateError::Backend { message, .. } => refused(message),
@@ -150,22 +150,22 @@ impl RtenModel {
 }
 
 thread_local! {
-    /// The pool whose only thread this one is, if it was made by [`host`].
+    /// The pool whose only thread this one is, if it was made by [`run_on_worker_thread`].
     static OWN_POOL: RefCell<Option<Arc<ThreadPool>>> = const { RefCell::new(None) };
 }
 
-/// Forgets the thread's pool at the end, also of a panic.
-struct Hosted;
+/// Removes the thread's pool from [`OWN_POOL`] at the end, also of a panic.
+struct OwnPoolGuard;
 
-impl Drop for Hosted {
+impl Drop for OwnPoolGuard {
     fn drop(&mut self) {
         OWN_POOL.take();
     }
 }
 
-/// Does `work` on a thread that is a pool of its own, so that sessions of one thread compute right there: rten computes in pools only, and
-/// one that sleeps between batches has to be woken for each.
-pub fn host(work: &mut (dyn FnMut() + Send)) {
+/// Runs `work` on a thread that is a pool of its own, so that sessions of one thread compute in it: rten computes in
+/// pools only, and a pool that sleeps between batches has to be woken for each.
+pub fn run_on_worker_thread(work: &mut (dyn FnMut() + Send)) {
     if OWN_POOL.with_borrow(Option::is_some) {
         return work();
     }
@@ -173,7 +173,7 @@ pub fn host(work: &mut (dyn FnMut() + Send)) {
     let own = Arc::clone(&pool);
     pool.run(move || {
         OWN_POOL.set(Some(own));
-        let _hosted = Hosted;
+        let _guard = OwnPoolGuard;
         work();
     });
 }
@@ -181,7 +181,7 @@ pub fn host(work: &mut (dyn FnMut() + Send)) {
 /// One thread's use of an [`RtenModel`].
 pub struct RtenSession {
     model: RtenModel,
-    /// Its own, from the first batch on that no thread computes which is a pool itself.
+    /// Its own pool, made for the first batch that is not computed in a worker thread.
     pool: OnceCell<Arc<ThreadPool>>,
     threads: usize,
     input: Vec<f32>,
@@ -190,8 +190,8 @@ pub struct RtenSession {
 impl RtenSession {
     /// The pool to compute in: the calling thread, if one thread is to compute and this can be it.
     fn pool(&self) -> Arc<ThreadPool> {
-        let hosts = OWN_POOL.with_borrow(Clone::clone);
-        hosts.filter(|_| self.threads == 1).unwrap_or_else(|| {
+        let own = OWN_POOL.with_borrow(Clone::clone);
+        own.filter(|_| self.threads == 1).unwrap_or_else(|| {
             let make = || Arc::new(ThreadPool::with_num_threads(self.threads));
             Arc::clone(self.pool.get_or_init(make))
         })
@@ -258,20 +258,22 @@ mod tests {
 
     use super::*;
 
-    fn thread_of_host() -> (ThreadId, Option<Arc<ThreadPool>>) {
+    fn worker_thread() -> (ThreadId, Option<Arc<ThreadPool>>) {
         let mut found = None;
-        host(&mut || found = Some((thread::current().id(), OWN_POOL.with_borrow(Clone::clone))));
+        run_on_worker_thread(&mut || {
+            found = Some((thread::current().id(), OWN_POOL.with_borrow(Clone::clone)));
+        });
         found.unwrap()
     }
 
     #[test]
-    fn hosted_work_runs_in_the_pool_of_its_own_thread() {
-        let (id, pool) = thread_of_host();
+    fn work_runs_in_the_pool_of_its_own_thread() {
+        let (id, pool) = worker_thread();
         assert_ne!(id, thread::current().id());
         assert!(pool.is_some() && OWN_POOL.with_borrow(Option::is_none));
-        host(&mut || {
-            // Whatever asks for a host in there is hosted already.
-            let (inner, own) = thread_of_host();
+        run_on_worker_thread(&mut || {
+            // A worker thread needs no other one.
+            let (inner, own) = worker_thread();
             assert_eq!(inner, thread::current().id());
             let mut computed = None;
             own.unwrap().run(|| computed = Some(thread::current().id()));

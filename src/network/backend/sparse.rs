@@ -292,7 +292,7 @@ mod tests {
         SparseEvaluator::new(label, network, view, level)
     }
 
-    /// Values and policies of these games, asked for in one batch.
+    /// Values and policies of these games, evaluated in one batch.
     fn answers(evaluator: &SparseEvaluator, games: &[&str]) -> Vec<(Value, Vec<f32>)> {
         let mut batch = Batch::default();
         for moves in games {

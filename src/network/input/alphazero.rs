@@ -40,8 +40,8 @@ const CASTLING: usize = COLOR + 2;
 pub const SCALAR_PLANES: &[usize] = &[COLOR + 1, CASTLING + 4];
 
 /// Moves of a piece by direction and distance.
-const WAYS: usize = 73;
-const KNIGHT_WAYS: usize = 56;
+const MOVE_KINDS: usize = 73;
+const FIRST_KNIGHT_MOVE: usize = 56;
 const UNDERPROMOTIONS: usize = 64;
 
 /// The input of one position: a mask for each plane, and the numbers of the scalar planes.
@@ -118,8 +118,8 @@ pub fn row(position: &Chess, m: Move, order: AlphaZeroMoves) -> u16 {
     let to = seen(target(m));
     let files = i32::from(to.file()) - i32::from(from.file());
     let ranks = i32::from(to.rank()) - i32::from(from.rank());
-    let way = match m.promotion() {
-        Some(Role::Queen) | None => way(files, ranks),
+    let kind = match m.promotion() {
+        Some(Role::Queen) | None => move_kind(files, ranks),
         Some(role) => {
             let kind = match role {
                 Role::Knight => 0,
@@ -131,8 +131,8 @@ pub fn row(position: &Chess, m: Move, order: AlphaZeroMoves) -> u16 {
     };
     let square = usize::from(from);
     let row = match order {
-        AlphaZeroMoves::SquareMajor => square * WAYS + way,
-        AlphaZeroMoves::PlaneMajor => way * 64 + square,
+        AlphaZeroMoves::SquareMajor => square * MOVE_KINDS + kind,
+        AlphaZeroMoves::PlaneMajor => kind * 64 + square,
     };
     row as u16
 }
@@ -156,12 +156,14 @@ fn is_usual(king: Square, rook: Square) -> bool {
 }
 
 /// The index of a move, 0..64, by its files to the right and ranks up.
-fn way(files: i32, ranks: i32) -> usize {
+fn move_kind(files: i32, ranks: i32) -> usize {
     if let Some(jump) = KNIGHT_MOVES.iter().position(|&jump| jump == (files, ranks)) {
-        return KNIGHT_WAYS + jump;
+        return FIRST_KNIGHT_MOVE + jump;
     }
     let step = (files.signum(), ranks.signum());
-    let direction = QUEEN_DIRECTIONS.iter().position(|&way| way == step);
+    let direction = QUEEN_DIRECTIONS
+        .iter()
+        .position(|&direction| direction == step);
     let distance = files.abs().max(ranks.abs()).clamp(1, 7) as usize;
     direction.unwrap_or_default() * 7 + distance - 1
 }

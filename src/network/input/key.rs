@@ -361,7 +361,7 @@ mod tests {
     fn equal_keys_mean_equal_planes_as_far_as_they_are_read() {
         let read: Vec<usize> = (0..12).chain([19, 104, 105, 106, 107, 109]).collect();
         let mut seen: HashMap<u64, (Vec<u64>, u64)> = HashMap::new();
-        let mut several_ways = 0;
+        let mut transpositions = 0;
         for game in random_games(4000) {
             let planes = encode(
                 game.plies(),
@@ -373,10 +373,10 @@ mod tests {
             masks.push(planes.black_to_move.into());
             let full = position_key(game.plies(), HistoryFill::FenOnly, &HistoryRead::ALL);
             let short = position_key(game.plies(), HistoryFill::FenOnly, &little_read());
-            let (known, way) = seen.entry(short).or_insert((masks.clone(), full));
+            let (known, first) = seen.entry(short).or_insert((masks.clone(), full));
             assert_eq!(*known, masks);
-            several_ways += usize::from(*way != full);
+            transpositions += usize::from(*first != full);
         }
-        assert!(several_ways > 100, "{several_ways}");
+        assert!(transpositions > 100, "{transpositions}");
     }
 }
