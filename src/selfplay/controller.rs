@@ -21,9 +21,9 @@ const MAX_RATIO_ERROR: f64 = 1.25;
 /// Maximum limit: beyond it hardly anything is frozen.
 const MAX_SC_LIMIT: f64 = 1_000_000.0;
 
-/// The target of the controller.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Aim {
+/// The goal of the controller.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Goal {
     /// Decisive games per draw.
     pub target: f64,
     /// Games per batch.
@@ -60,7 +60,7 @@ pub struct Step {
 /// Adjusts `ScLimit` between batches.
 #[derive(Clone, Debug)]
 pub struct Controller {
-    aim: Aim,
+    goal: Goal,
     /// Logarithm of the limit.
     log_limit: f64,
     nodes: u64,
@@ -71,9 +71,9 @@ pub struct Controller {
 
 impl Controller {
     /// A controller that starts with this limit and these nodes.
-    pub fn new(aim: Aim, sc_limit: u32, nodes: u64) -> Controller {
+    pub fn new(goal: Goal, sc_limit: u32, nodes: u64) -> Controller {
         Controller {
-            aim,
+            goal,
             log_limit: libm::log(f64::from(sc_limit.max(1)).min(MAX_SC_LIMIT)),
             nodes,
             since_doubling: 0,
@@ -100,7 +100,7 @@ impl Controller {
     pub fn update(&mut self, decisive: u64, draws: u64) {
         let (sc_limit, nodes) = (self.sc_limit(), self.nodes);
         let ratio = (decisive as f64 + 0.5) / (draws as f64 + 0.5);
-        let error = libm::log(ratio / self.aim.target);
+        let error = libm::log(ratio / self.goal.target);
         let bound = std::f64::consts::LN_2;
         let is_balanced = error.abs() < bound;
         let gain = if is_balanced { DAMPING } else { 1.0 };
@@ -120,7 +120,7 @@ impl Controller {
             next_nodes: nodes,
         });
         let is_settled = self.is_settled();
-        let most = self.aim.max_nodes.unwrap_or(0);
+        let most = self.goal.max_nodes.unwrap_or(0);
         if is_settled && self.nodes.saturating_mul(2) <= most {
             self.nodes *= 2;
             self.since_doubling = 0;
@@ -135,7 +135,7 @@ impl Controller {
         let is_near = |limit: u32| (now / MAX_DRIFT..=now * MAX_DRIFT).contains(&f64::from(limit));
         let recent = &self.path[self.path.len().saturating_sub(SETTLED_BATCHES)..];
         let sum = |of: fn(&Step) -> u64| recent.iter().map(of).sum::<u64>() as f64 + 0.5;
-        let ratio = sum(|step| step.decisive) / sum(|step| step.draws) / self.aim.target;
+        let ratio = sum(|step| step.decisive) / sum(|step| step.draws) / self.goal.target;
         self.since_doubling >= SETTLED_BATCHES
             && (1.0 / MAX_RATIO_ERROR..=MAX_RATIO_ERROR).contains(&ratio)
             && recent
@@ -191,15 +191,15 @@ mod tests {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         for _ in 0..batches {
             let ratio = response(controller.sc_limit(), controller.nodes());
-            let games = controller.aim.games;
+            let games = controller.goal.games;
             let is_decisive = |_: &u64| rng.random::<f64>() < ratio / (1.0 + ratio);
             let decisive = (0..games).filter(is_decisive).count() as u64;
             controller.update(decisive, games - decisive);
         }
     }
 
-    fn aim(target: f64, max_nodes: Option<u64>) -> Aim {
-        Aim {
+    fn goal(target: f64, max_nodes: Option<u64>) -> Goal {
+        Goal {
             target,
             games: 100,
             max_nodes,
@@ -216,7 +216,7 @@ mod tests {
             (0.5, 5, 15.0, 27.0),
         ] {
             for seed in 0..10 {
-                let mut controller = Controller::new(aim(target, None), start, 1000);
+                let mut controller = Controller::new(goal(target, None), start, 1000);
                 simulate(&mut controller, 60, seed);
                 let late = &controller.path()[20..];
                 let mean: f64 =
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn nodes_double_when_the_limit_has_settled() {
-        let mut controller = Controller::new(aim(1.0, Some(4000)), 5, 1000);
+        let mut controller = Controller::new(goal(1.0, Some(4000)), 5, 1000);
         simulate(&mut controller, 80, 3);
         let nodes: Vec<u64> = controller.path().iter().map(|step| step.nodes).collect();
         assert!(nodes.is_sorted());
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn extreme_results_stay_in_range_and_a_path_can_be_read() {
-        let mut controller = Controller::new(aim(1.0, None), 0, 10);
+        let mut controller = Controller::new(goal(1.0, None), 0, 10);
         for _ in 0..5 {
             controller.update(0, 100);
         }

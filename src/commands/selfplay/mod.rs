@@ -18,7 +18,7 @@ use crate::{
     options::{PLAIN_PUCT, layers::Layers},
     player::Load,
     selfplay::{
-        controller::{Aim, Controller},
+        controller::{Controller, Goal},
         manifest,
         plan::Plan,
         run::SelfplayRun,
@@ -137,12 +137,12 @@ fn balance(args: &SelfplayArgs, plan: &mut Plan) -> Result<Option<Controller>> {
         true => FIRST_LIMIT,
         false => limit as u32,
     };
-    let aim = Aim {
+    let goal = Goal {
         target,
         games: args.balance_games,
         max_nodes: args.double_nodes,
     };
-    let controller = Controller::new(aim, start, first.nodes);
+    let controller = Controller::new(goal, start, first.nodes);
     set_limits(plan, &controller, args.odds.is_some());
     Ok(Some(controller))
 }
