@@ -585,6 +585,11 @@ mod tests {
         options.set("move overhead", "50").unwrap();
         options.set("hash", " 256 ").unwrap();
         options.set("sclimit", "-5").unwrap();
+        options.set("Contempt", "50").unwrap();
+        options.set("Contempt", "<empty>").unwrap();
+        options.set("LogFile", "<empty>").unwrap();
+        assert_eq!(options.contempt, ContemptList::default());
+        assert!(options.log_file.is_empty());
         assert_eq!((options.move_overhead_ms, options.ram_limit_mb), (50, 256));
         assert_eq!(options.sc_limit, -5);
         let before = options.clone();

@@ -252,7 +252,9 @@ impl Loader {
             let number = next.as_ref().map(|request| request.number);
             let work = || {
                 drop(unused);
-                next.map(|request| self.load_and_warm_up(&request));
+                if let Some(request) = next {
+                    self.load_and_warm_up(&request);
+                }
             };
             if catch_unwind(AssertUnwindSafe(work)).is_err() {
                 self.fail(number, "loading the network crashed".into());

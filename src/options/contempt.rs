@@ -4,8 +4,6 @@ use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-use super::kinds::EMPTY;
-
 /// Elo advantages, for all opponents or for those whose name contains a text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContemptList {
@@ -38,7 +36,6 @@ impl FromStr for ContemptList {
     type Err = ContemptError;
 
     fn from_str(text: &str) -> Result<ContemptList, ContemptError> {
-        let text = if text == EMPTY { "" } else { text };
         let entries = text.split(',').filter(|entry| !entry.trim().is_empty());
         let entry = |entry: &str| {
             let (name, elo) = match entry.split_once('=') {
@@ -93,7 +90,6 @@ mod tests {
         }
         assert_eq!(list("Stockfish=-80").against("human X", 7.0), 7.0);
         assert_eq!(list("").against("human X", 7.0), 7.0);
-        assert_eq!(list("<empty>"), ContemptList::default());
     }
 
     #[test]

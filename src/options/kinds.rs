@@ -8,6 +8,14 @@ use super::{
 /// How UCI writes an empty text.
 pub(super) const EMPTY: &str = "<empty>";
 
+/// A text as UCI writes it, without the word for an empty one.
+fn unless_empty(text: &str) -> &str {
+    match text {
+        EMPTY => "",
+        text => text,
+    }
+}
+
 /// The type of an option's values, with their range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OptionKind {
@@ -102,11 +110,7 @@ impl Setting for f32 {
 
 impl Setting for String {
     fn parse(text: &str, _: OptionKind) -> Option<String> {
-        Some(if text == EMPTY {
-            String::new()
-        } else {
-            text.to_owned()
-        })
+        Some(unless_empty(text).to_owned())
     }
     fn show(&self) -> String {
         self.clone()
@@ -128,7 +132,7 @@ impl Setting for TimeManagerChoice {
 
 impl Setting for ContemptList {
     fn parse(text: &str, _: OptionKind) -> Option<ContemptList> {
-        text.parse().ok()
+        unless_empty(text).parse().ok()
     }
     fn show(&self) -> String {
         self.to_string()

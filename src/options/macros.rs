@@ -96,6 +96,15 @@ macro_rules! invalidates {
     };
 }
 
+/// Accepts the marks of a row that exist; any other does not compile.
+macro_rules! check_marks {
+    () => {};
+    (, drops $what:ident $($rest:tt)*) => { check_marks!($($rest)*); };
+    (, only uci $($rest:tt)*) => { check_marks!($($rest)*); };
+    (, recommended $($rest:tt)*) => { check_marks!($($rest)*); };
+    (, no profile $($rest:tt)*) => { check_marks!($($rest)*); };
+}
+
 /// Whether a mark is among those of a row.
 macro_rules! is_marked {
     (only_uci:) => { false };
@@ -150,6 +159,8 @@ macro_rules! options {
             [$scope:ident $effect:ident $($mark:tt)*]
             $field:ident: $t:ident $([$min:literal, $max:literal])? = $default:expr;
     )*) => {
+        $(check_marks!($($mark)*);)*
+
         /// The value of every option.
         #[derive(Clone, Debug, PartialEq)]
         pub struct Options {
