@@ -1,5 +1,5 @@
-"""The curves of a loop: for TensorBoard, and a page with plots. Both are made anew from the manifest, so nothing is lost or
-there twice after a restart."""
+"""The curves of a loop, for TensorBoard and as a page with plots. Both are regenerated from the manifest, so nothing is
+lost or duplicated by a restart."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def results(generations: list[dict]) -> list[Result]:
 
 
 def fixed(generations: list[dict]) -> dict[str, float]:
-    """The players whose rating is known: Stockfish at a UCI_Elo, where it neither won nor lost everything.
+    """The players with a known rating: Stockfish at a UCI_Elo, where it neither won nor lost everything.
 
     A match without a point for one side says that the distance is large, not how large: no scale can hang on it.
     """
@@ -45,7 +45,7 @@ def ratings(generations: list[dict]) -> dict[str, Rating]:
 
 
 def series(generations: list[dict]) -> dict[str, list[tuple[int, float]]]:
-    """Name to points (generation, value); what is not known is left out."""
+    """Name to points (generation, value); unknown values are left out."""
     curves: dict[str, list[tuple[int, float]]] = {}
 
     def add(name: str, at: int, value: float | None) -> None:
@@ -72,7 +72,7 @@ def series(generations: list[dict]) -> dict[str, list[tuple[int, float]]]:
 
 
 def write_cost(path: Path, cost: dict) -> None:
-    """Adds a line to times.jsonl; one that a full disk has cut short is ended first."""
+    """Adds a line to times.jsonl, after terminating a line that a full disk has cut short."""
     with open(path, "a+b") as file:
         size = file.seek(0, 2)
         file.seek(max(size - 1, 0))
@@ -81,7 +81,7 @@ def write_cost(path: Path, cost: dict) -> None:
 
 
 def costs(path: Path) -> list[dict]:
-    """The lines of times.jsonl that are whole."""
+    """The complete lines of times.jsonl."""
     found = []
     for line in path.read_text().splitlines() if path.exists() else []:
         try:
@@ -149,7 +149,7 @@ def _figure(generations: list[dict]) -> str:
 
 
 def rows(generations: list[dict]) -> tuple[list[str], list[list[str]]]:
-    """Heads and cells of the table of generations."""
+    """Headings and cells of the table of generations."""
     rated = ratings(generations)
     heads = ["network", "Elo", "games", "w", "d", "l", "(w+l)/d", "ScLimit", "nodes", "positions"]
     heads += ["KL fresh", "KL", "value fresh", "value", "plays on"]

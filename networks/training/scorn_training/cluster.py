@@ -29,14 +29,14 @@ import ray
 from .execution import Job, LoopError, Program, complaint, side_by_side
 from .files import write_whole
 
-# Times that a part is given to another worker before the loop gives up.
+# Workers that a part is given to before the loop gives up.
 ATTEMPTS = 20
-# Seconds between two looks at what a worker has finished, and between two lines of progress.
+# Seconds between two polls of a worker's files, and between two lines of progress.
 LOOK, TELL = 0.5, 15.0
 
 
 def _place(data: bytes, name: str) -> str:
-    """On a worker: the path of a file with this content, which was packed to spare the object stores."""
+    """On a worker: writes a file with this content, which is compressed in the object store, and returns its path."""
     folder = Path(tempfile.gettempdir()) / f"scorn-ray-{os.getuid()}" / hashlib.sha256(data).hexdigest()[:24]
     path = folder / name
     if not path.exists():
@@ -55,7 +55,7 @@ def _pack(path: Path) -> bytes:
 def _work(
     program: bytes, arguments: list[str], files: dict[str, tuple[str, bytes]], out: str, done: dict[str, bytes]
 ) -> Iterator[dict]:
-    """On a worker: runs a job in a folder of its own, which begins with what is done already. Yields new files, at last the report."""
+    """On a worker: runs a job in a folder, starting from the finished files. Yields new files, then its report."""
     guard = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
     with tempfile.TemporaryDirectory(prefix="scorn-") as folder:
         root = Path(folder)
@@ -66,7 +66,7 @@ def _work(
             arguments = [argument.replace("{" + token + "}", _place(data, name)) for argument in arguments]
         arguments = [argument.replace("{out}", str(root / out)) for argument in arguments]
         command = [*guard, _place(program, "scorn"), *arguments]
-        # Output goes to files: a pipe that nobody reads would block the program.
+        # Output goes to files: an unread pipe would block the program.
         with open(root / ".stdout", "w+") as said, open(root / ".stderr", "w+") as errors:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=errors)
             known = {name: len(data) for name, data in done.items()}
@@ -87,7 +87,7 @@ def _work(
 
 
 def _fresh(root: Path, known: dict[str, int]) -> dict[str, bytes]:
-    """Files that are new or have grown. They are whole or can be continued, as the program writes them."""
+    """Files that are new or have grown. They are complete or can be continued, as the program writes them."""
     found = {}
     for path in sorted(root.rglob("*")):
         name = str(path.relative_to(root))
@@ -106,7 +106,7 @@ class Cluster:
     """Runs jobs on a Ray cluster, as `execution.Local` does on this machine."""
 
     def __init__(self, address: str, program: Program) -> None:
-        # Ray itself tries for many minutes, in silence.
+        # Ray itself retries silently for many minutes.
         place = re.fullmatch(r"(?:ray://)?([^:/]+):(\d+)", address)
         if place:
             try:
@@ -117,7 +117,7 @@ class Cluster:
             ray.init(address=None if address == "local" else address, log_to_driver=False, logging_level="ERROR")
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise LoopError(f"no Ray cluster at {address}: {error}") from error
-        # Workers need not have this package.
+        # Workers do not need this package.
         ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
         self.program = ray.put(_pack(Path(program.path)))
         self.work = ray.remote(num_cpus=1, max_retries=0, num_returns="streaming")(_work)
@@ -128,12 +128,12 @@ class Cluster:
         self._is_stopping = False
 
     def run(self, jobs: list[Job]) -> list[dict]:
-        """What each job reports, in their order."""
+        """The report of each job, in order."""
         self._games = {}
         return side_by_side(self._one, jobs, max(1, len(jobs)), self.stop)
 
     def stop(self) -> None:
-        """Ends everything that runs on workers; the games that have come back stay."""
+        """Ends all work on the cluster; games that have come back stay."""
         with self._lock:
             self._is_stopping = True
             for results in self._running.values():
@@ -159,7 +159,7 @@ class Cluster:
         raise LoopError(f"{job.out.name}: {ATTEMPTS} workers were lost")
 
     def _attempt(self, job: Job, files: dict) -> dict:
-        # Its own arguments name no files but the job's; the paths are the worker's.
+        # The arguments name the job's files only, by the worker's paths.
         arguments = job.command({}, "{out}")
         done = self._done(job)
         with self._lock:
@@ -174,7 +174,7 @@ class Cluster:
                 del self._running[job.out]
 
     def _follow(self, job: Job, results: Iterator) -> dict:
-        """Keeps what a worker finishes, until it reports."""
+        """Stores the files that a worker finishes, until it reports."""
         for result in results:
             update = ray.get(result)
             if "code" not in update:
@@ -189,7 +189,7 @@ class Cluster:
         raise ray.exceptions.WorkerCrashedError
 
     def _done(self, job: Job) -> dict[str, bytes]:
-        """What is there of a job, by the names that it has on the worker."""
+        """The finished files of a job, by their names on the worker."""
         if job.is_selfplay:
             found = [path for path in job.out.rglob("*") if path.is_file()] if job.out.is_dir() else []
         else:
@@ -198,7 +198,7 @@ class Cluster:
         return {str(path.relative_to(job.out.parent)): path.read_bytes() for path in found}
 
     def _keep(self, job: Job, files: dict[str, bytes]) -> None:
-        """Puts what a worker has finished into the loop's folder; what says that a part is complete comes last."""
+        """Moves a worker's finished files into the loop's folder; the file that marks a part as complete comes last."""
         for name in sorted(files, key=lambda name: (name.endswith("summary.json"), "/part-" in name, name)):
             path = job.out.parent / name
             path.parent.mkdir(parents=True, exist_ok=True)

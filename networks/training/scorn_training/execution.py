@@ -1,4 +1,4 @@
-"""Runs the program: parts of self-play and matches side by side on this machine. `cluster.py` does the same on a Ray cluster."""
+"""Runs the program: parts of self-play and matches in parallel on this machine; `cluster.py` does so on Ray."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-# Has a child killed when the loop is, however that happens, so that no orphan holds its files (util-linux). Without it an
-# orphan ends by itself when its part is played.
+# Kills a child when the loop ends, however that happens, so that no orphan holds its files (util-linux). Without it an
+# orphan ends when its part is played.
 GUARD = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
 
 
 class LoopError(Exception):
-    """What stops a loop, in words for people. Everything that was done is on disk, and the same command goes on."""
+    """An error that stops a loop, as text for the user. All results are on disk, and the same command resumes."""
 
 
 def say(text: str) -> None:
-    """A line of the loop for people, if there is something to say."""
+    """Prints a line of the loop, unless it is empty."""
     if text:
         print(f"scorn loop: {text}", file=sys.stderr, flush=True)
 
 
 def complaint(errors: str) -> str:
-    """What the program says is wrong, of all that it wrote to its standard error, as one line.
+    """The program's error message, of all that it wrote to standard error, as one line.
 
-    A wrong flag is told first and followed by tips and usage; a panic, and what another program says, is told last.
+    A wrong flag comes first, followed by tips and usage; a panic, and the message of another program, comes last.
     """
     lines = errors.strip().splitlines()
     told: list[str] = []
     is_told = False
     for line in lines:
-        # What belongs to a complaint is indented and follows at once, such as the flags that are missing.
+        # The details of a message are indented and follow at once, such as the missing flags.
         is_told = line.startswith(("error:", "scorn:")) or (is_told and line[:1] == " " and line.strip() != "")
         if is_told:
             told.append(line.strip())
@@ -49,11 +49,11 @@ def complaint(errors: str) -> str:
 
 @dataclass(frozen=True)
 class Job:
-    """A call of the program. In the arguments `{name}` stands for a file that it reads."""
+    """A call of the program. `{name}` in the arguments stands for a file that it reads."""
 
     arguments: list[str]
     files: dict[str, Path]
-    # The folder of a run of self-play, or the games of a match: what makes it go on where it was stopped.
+    # The folder of a self-play run, or the games of a match, from which it resumes.
     out: Path
 
     @property
@@ -74,10 +74,10 @@ class Job:
 
 
 class Executor(Protocol):
-    """What runs jobs, wherever that is."""
+    """Runs jobs, locally or elsewhere."""
 
     def run(self, jobs: list[Job]) -> list[dict]:
-        """What each job reports, in their order.
+        """The report of each job, in order.
 
         Raises:
             LoopError: one of them failed.
@@ -85,7 +85,7 @@ class Executor(Protocol):
 
 
 class Program:
-    """The program, and its processes that run."""
+    """The program, and its running processes."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -94,10 +94,10 @@ class Program:
         self._is_stopping = False
 
     def run(self, arguments: list[str]) -> str:
-        """What a call prints.
+        """The output of a call.
 
         Raises:
-            LoopError: it failed; what it said is in the message.
+            LoopError: it failed; the message has its error.
         """
         with self._lock:
             if self._is_stopping:
@@ -117,7 +117,7 @@ class Program:
         return out.decode()
 
     def stop(self) -> None:
-        """Ends everything that runs: at most games that are not over are lost."""
+        """Ends all processes; at most unfinished games are lost."""
         with self._lock:
             self._is_stopping = True
             for process in self._running:
@@ -125,7 +125,7 @@ class Program:
 
 
 def side_by_side(work: Callable[[Job], dict], jobs: list[Job], at_a_time: int, stop: Callable[[], None]) -> list[dict]:
-    """What the work on each job returns, in their order. The first that fails has the others stopped, and is told at once."""
+    """The result of each job, in order. The first failure stops the others and is raised at once."""
     with ThreadPoolExecutor(at_a_time) as threads:
         futures = [threads.submit(work, job) for job in jobs]
         try:
@@ -138,14 +138,14 @@ def side_by_side(work: Callable[[Job], dict], jobs: list[Job], at_a_time: int, s
 
 
 class Local:
-    """Runs jobs on this machine, so many at a time."""
+    """Runs jobs on this machine, a fixed number at a time."""
 
     def __init__(self, program: Program, at_a_time: int) -> None:
         self.program = program
         self.at_a_time = max(1, min(at_a_time, os.cpu_count() or 1))
 
     def run(self, jobs: list[Job]) -> list[dict]:
-        """What each job reports, in their order."""
+        """The report of each job, in order."""
         return side_by_side(self._one, jobs, self.at_a_time, self.program.stop)
 
     def _one(self, job: Job) -> dict:

@@ -1,4 +1,4 @@
-"""A loop's folder and its manifest: opening, changing settings, where things are and which networks are the best."""
+"""A loop's folder and its manifest: opening, changing settings, paths, and which networks are the best."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .settings import DEFAULT_PRESET, PRESETS, Settings, as_dict, check, check_f
 
 # An older network, for the ratings and as a reference opponent, is one of this many before the best.
 RECENT = 10
-# Phases, and what each of them makes of the first generation: what is done anew when a setting changes before it is
-# complete.
+# Phases, and the files that each of them makes in the first generation: they are made again when a setting changes
+# before it is complete.
 MADE_BY = {
     "start": ["gen-0000"],
     "games": ["gen-0001/games-*", "gen-0001/damaged-*"],
@@ -29,7 +29,7 @@ MADE_BY = {
 
 
 class Folder:
-    """A loop's folder, which no other process can have while the lock is held, its manifest and its settings."""
+    """A loop's folder, locked against other processes, with its manifest and settings."""
 
     def __init__(self, path: Path, manifest: dict, lock: IO | None = None) -> None:
         self.path, self.manifest, self._lock = path, manifest, lock
@@ -41,20 +41,20 @@ class Folder:
         write_whole(self.path / "manifest.json", lambda partial: partial.write_text(text))
 
     def close(self) -> None:
-        """Lets others open it."""
+        """Releases the lock."""
         if self._lock:
             self._lock.close()
 
-    # What the manifest tells of.
+    # The contents of the manifest.
 
     @property
     def generations(self) -> list[dict]:
-        """Those that are complete; the first has number 0 and no games."""
+        """The complete generations; the first has number 0 and no games."""
         return self.manifest["generations"]
 
     @property
     def current(self) -> dict:
-        """What came of the phases that are complete in a generation that is not."""
+        """The results of the complete phases of an incomplete generation."""
         return self.manifest["current"]
 
     def learned(self) -> list[dict]:
@@ -62,16 +62,16 @@ class Folder:
         return self.generations[1:]
 
     def best(self) -> tuple[int, int | None]:
-        """The numbers of Best1 and Best2; there is no Best2 before somebody was promoted."""
+        """The numbers of Best1 and Best2; there is no Best2 before the first promotion."""
         promoted = [0] + [generation["generation"] for generation in self.learned() if generation["promoted"]]
         return promoted[-1], promoted[-2] if len(promoted) > 1 else None
 
     def older(self, number: int, rng: random.Random) -> int | None:
-        """A network by lot that is neither the newest, nor one of the best."""
+        """A random network that is neither the newest nor one of the best."""
         among = [n for n in range(max(0, number - RECENT), number - 1) if n not in self.best()]
         return rng.choice(among) if among else None
 
-    # Where things are.
+    # Paths.
 
     def of(self, generation: int) -> Path:
         """The folder of a generation."""
@@ -94,21 +94,21 @@ class Folder:
 
     @property
     def times(self) -> Path:
-        """What the phases cost."""
+        """The file of the phases' costs."""
         return self.path / "times.jsonl"
 
     def inside(self, text: str) -> str:
-        """A text about files of the folder, with their paths in it."""
+        """A text with the full paths of the folder's files."""
         return text.replace(f"{self.path}/", "")
 
-    # Whether the networks are the right ones.
+    # The networks' checksums.
 
     def checksum(self, generation: int) -> str:
         """The checksum of a generation's network."""
         return hashlib.sha256(self.network(generation).read_bytes()).hexdigest()
 
     def verify(self) -> None:
-        """Looks whether the networks that are still there are those that the manifest tells of.
+        """Checks that the networks in the folder are those of the manifest.
 
         Raises:
             LoopError: one is not.
@@ -121,19 +121,19 @@ class Folder:
 
 
 def open_folder(path: Path, named: dict, preset: str, version: str, rehearse: Callable[[Settings], None]) -> Folder:
-    """Opens a loop, or begins one: with the settings that are named, and the preset's for the rest.
+    """Opens a loop, or starts one, with the given settings and the preset's for the rest.
 
     `rehearse` tries settings before they are kept; `version` is the program's.
 
     Raises:
         LoopError: the folder is not a loop's, in use, or cannot be gone on with in this way; or the rehearsal failed.
-        ValueError: the settings make no sense.
+        ValueError: the settings are invalid.
     """
     if ";" in str(path):
         raise LoopError(
             f"scorn match parts options by ';', which the path {path} has: take another folder, or rename it"
         )
-    # What is no loop's stays as it is, without a lock in it.
+    # A folder that is not a loop's stays unchanged, without a lock in it.
     read_manifest(path)
     path.mkdir(parents=True, exist_ok=True)
     lock = _lock(path)
@@ -158,7 +158,7 @@ def _begin(
     settings = check(Settings(**{**PRESETS[preset or DEFAULT_PRESET], **named}))
     check_files(settings)
     say(check_named(named, settings))
-    # Who mistyped the folder of a loop that is to go on should know.
+    # Makes a mistyped folder of an existing loop visible.
     say(f"a new loop begins in {path}: {settings.games} games a generation, {settings.nodes} nodes a move")
     rehearse(settings)
     manifest = {"format": FORMAT, "program": version, "settings": as_dict(settings), "generations": [], "current": {}}
@@ -171,14 +171,14 @@ def _go_on(folder: Folder, named: dict, preset: str, version: str, rehearse: Cal
     path, found = folder.path / "manifest.json", folder.manifest["settings"]
     is_made = len(folder.generations) > 1
     settings = check(Settings(**{**found, **PRESETS.get(preset, {}), **named}))
-    # The defaults are for settings that the program that began did not know.
+    # The defaults apply to settings that did not exist when the loop was started.
     wanted, defaults = as_dict(settings), as_dict(Settings())
     different = sorted(name for name in wanted if wanted[name] != found.get(name, defaults[name]))
     if different and is_made:
         raise LoopError(f"{path} was begun with other settings ({', '.join(different)}): go on as it was begun")
     rules = [name for name in different if name in PRESETS.get(preset, {}) and name not in named]
     if rules:
-        # What this preset does not speak of would stay as another one has it: the rules of nobody.
+        # Settings that this preset does not name would keep the values of another one: a mixture of both.
         told = f"{path} was begun with other rules than those of --preset {preset} ({', '.join(rules)})"
         raise LoopError(f"{told}: go on without --preset, or begin in another folder")
     if not is_made:
@@ -194,9 +194,9 @@ def _go_on(folder: Folder, named: dict, preset: str, version: str, rehearse: Cal
 
 
 def _change(folder: Folder, settings: Settings, different: list[str]) -> None:
-    """Takes these settings for those with which nothing was completed yet, and removes what the old ones have made.
+    """Changes settings before a generation is complete, and removes the files that the old ones made.
 
-    Killed on the way it has the old settings still, and the manifest tells of nothing that is not there.
+    If it is killed, the folder still has the old settings, and the manifest names no missing file.
     """
     phases = list(MADE_BY)
     phases = phases[min(phases.index(first_use(name)) for name in different) :]

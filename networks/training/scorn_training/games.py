@@ -1,4 +1,4 @@
-"""The games of a generation: who plays whom with which search, in how many parts, which files are whole."""
+"""The games of a generation: players, search flags, parts, and which files are complete."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .settings import Settings
 
 PLAIN_PUCT = 1_000_000_000
 OLDER_SHARE = 0.1
-# Choice by value + log(visits), in programs that know it.
+# Choice by value + log(visits), in programs that support it.
 VALUE_CHOICE = ["--root-choice", "value_log_visits"]
 
 
 def play(folder: Folder, number: int, program: Program, executor: Executor) -> dict:
-    """Plays the games of a generation, and returns what they are together.
+    """Plays the games of a generation, and returns their summary.
 
     Raises:
         LoopError: a part failed, or its summary is damaged.
@@ -39,11 +39,11 @@ def play(folder: Folder, number: int, program: Program, executor: Executor) -> d
     return count([job.out for job in jobs], limit, nodes)
 
 
-# Who plays whom.
+# Players.
 
 
 def limits(folder: Folder) -> tuple[float, int]:
-    """ScLimit (0: plain PUCT) and nodes of the generation to come."""
+    """ScLimit (0: plain PUCT) and nodes of the next generation."""
     settings = folder.settings
     if not settings.balance:
         return settings.sc_limit, settings.nodes
@@ -57,7 +57,7 @@ def limits(folder: Folder) -> tuple[float, int]:
 
 
 def pairings(folder: Folder, number: int) -> list[tuple[str, int, Path, Path]]:
-    """Who plays how many games against whom: name, games, networks."""
+    """The pairings: name, number of games, networks."""
     settings = folder.settings
     games = settings.games
     first, second = folder.best()
@@ -70,7 +70,7 @@ def pairings(folder: Folder, number: int) -> list[tuple[str, int, Path, Path]]:
     rng = random.Random(settings.derived(number, "rivals"))
     older = folder.older(number, rng)
     strange = round(OLDER_SHARE * games) if older is not None else 0
-    # Each of the two the more games, the less the newest network won against it.
+    # The fewer points the newest network scored against one of the two, the more games it gets.
     need = [1 - rate + 1e-3 for rate in win_rates(folder)]
     against_second = round((games - strange) * need[1] / sum(need))
     found = [("best", games - strange - against_second, best, best)]
@@ -81,20 +81,20 @@ def pairings(folder: Folder, number: int) -> list[tuple[str, int, Path, Path]]:
 
 
 def win_rates(folder: Folder) -> list[float]:
-    """The newest network's scores against those that are Best1 and Best2 now."""
+    """The newest network's scores against the current Best1 and Best2."""
     last = folder.generations[-1]
-    # It was measured against the best two of then. If it is Best1 itself now, then Best2 is the Best1 of then; itself
-    # it neither beats nor loses to.
+    # It was measured against the best two before it. If it is Best1 now, then Best2 is the former Best1; against itself
+    # it scores one half.
     return [0.5, last["win_rates"][0]] if last["promoted"] else last["win_rates"]
 
 
-# With which search.
+# Search flags.
 
 
 def flags(
     settings: Settings, program: Program, games: int, nodes: int, limit: float, longest: int, are_different: bool
 ) -> list[str]:
-    """A call of self-play, but for its seed and its part."""
+    """The arguments of self-play, without its seed and part."""
     arguments = ["selfplay", "--games", str(games), "--nodes", str(nodes), "--records", "--threads", "1"]
     arguments += ["--weights", "{first}", "--longest", str(longest), *settings.engine.split()]
     arguments += value_choice(program) if settings.value_choice else []
@@ -104,7 +104,7 @@ def flags(
 
 
 def sides(settings: Settings, limit: int, are_different: bool) -> list[str]:
-    """What distinguishes the players: networks, search-contempt, odds."""
+    """The flags in which the players differ: networks, search-contempt, odds."""
     second = ["WeightsFile={second}"] if are_different else []
     arguments = ["--sc-limit", str(limit)] if limit else []
     if settings.odds:
@@ -116,26 +116,26 @@ def sides(settings: Settings, limit: int, are_different: bool) -> list[str]:
     return arguments + (["--b", ";".join(second)] if second else [])
 
 
-# A program is asked once, and what it lacks is told once.
+# A program is queried once, and missing support is reported once.
 @functools.cache
 def value_choice(program: Program) -> list[str]:
-    """The flags of choice by value + log(visits), if the program knows them.
+    """The flags of choice by value + log(visits), if the program supports them.
 
     Raises:
         LoopError: its help cannot be read.
     """
-    # The help names the flag, not its words; who knows the one knows the other.
+    # The help names the flag, not its values; a program that has the one has the other.
     if VALUE_CHOICE[0] in program.run(["selfplay", "--help"]):
         return VALUE_CHOICE
     say("this program cannot choose moves by value + log(visits): it takes the most visited")
     return []
 
 
-# What came of it.
+# Results.
 
 
 def count(parts: list[Path], limit: float, nodes: int) -> dict:
-    """What the games of these folders are together.
+    """The summary of the games in these folders.
 
     Raises:
         LoopError: the summary of one is damaged.
@@ -159,7 +159,7 @@ def count(parts: list[Path], limit: float, nodes: int) -> dict:
 
 
 def whole_files(folder: Folder, number: int, generations: range) -> tuple[list[tuple[Path, int]], list[str]]:
-    """Whole files of visits with their generation, and what was left out; `number` is the generation in progress."""
+    """Complete files of visits with their generation, and the files left out; `number` is the current generation."""
     files, left_out = [], []
 
     def complain(text: str) -> None:
@@ -176,16 +176,16 @@ def whole_files(folder: Folder, number: int, generations: range) -> tuple[list[t
 
 
 def set_aside_damaged(folder: Folder, number: int) -> None:
-    """Has the games of this generation played again, if nothing is left of them to learn from.
+    """Sets this generation's games aside, so that they are played again, if none of their records is usable.
 
-    What is there is kept in a folder of its own.
+    The damaged files are kept in a folder of their own.
     """
     games = folder.current["games"]
     parts = [folder.of(number) / name for name in games["folders"]]
     told: list[str] = []
     if not games["samples"]:
         return
-    # Of every part, so that all that is damaged is told of.
+    # All parts, so that all damage is reported.
     if [path for part in parts for path in selfplay.whole_files(part, told.append)]:
         return
     for text in told:
@@ -193,7 +193,7 @@ def set_aside_damaged(folder: Folder, number: int) -> None:
     names = (folder.of(number) / f"damaged-{at}" for at in itertools.count(1))
     aside = next(path for path in names if not path.exists())
     aside.mkdir(parents=True)
-    # What was learned from a part of them would not be what is learned from all.
+    # Training on a part of them would give other results than training on all.
     for part in [*parts, folder.training(number)]:
         if part.exists():
             part.rename(aside / part.name)

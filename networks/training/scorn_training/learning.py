@@ -1,4 +1,4 @@
-"""The networks: the first one, and what each generation learns from the games of the last ones by `scorn train`."""
+"""The networks: the first one, and the training of each generation on the games of the last ones by `scorn train`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .settings import Settings
 
 
 def begin(folder: Folder, program: Program) -> None:
-    """Makes network 0: random weights, or those of a file.
+    """Creates network 0: random weights, or those of a file.
 
     Raises:
         LoopError: the program failed.
@@ -27,7 +27,7 @@ def begin(folder: Folder, program: Program) -> None:
 
 
 def start_flags(settings: Settings) -> list[str]:
-    """What the first network is made from."""
+    """The arguments that create the first network."""
     if settings.start != "random":
         return ["--network", settings.start]
     policy, value, hidden = settings.shape.split(",")
@@ -49,7 +49,7 @@ def export(folder: Folder, number: int, program: Program) -> None:
 
 
 def train(folder: Folder, number: int, program: Program) -> dict:
-    """Learns from the window, beginning with the network of the generation before. Returns what came of it.
+    """Trains on the window, starting with the network of the previous generation. Returns the figures.
 
     Raises:
         LoopError: there is nothing to learn from, the checkpoint before is damaged, or the program failed.
@@ -99,31 +99,31 @@ def training_set(folder: Folder, number: int, files: list[tuple[Path, int]]) -> 
         chosen = selfplay.subset(pooled, settings.subset, settings.derived(number, "subset"))
     path = _set_of(folder, number)
     chosen.write(path)
-    # The mean values stand in the file, results in none.
+    # The file has the mean values, and no results.
     return [(path, 1)], len(chosen), "0"
 
 
 def steps_for(settings: Settings, positions: int, new: int) -> int:
-    """Steps of a generation with so many positions to learn from, of which so many are new."""
+    """Training steps of a generation, from the number of positions and of new ones."""
     if settings.passes:
         return max(1, math.ceil(settings.passes * positions / settings.batch))
     return max(1, math.ceil(settings.reuse * new / settings.batch))
 
 
 def flags(settings: Settings, training: Path, steps: int, share: str, data: list[tuple[Path, int]]) -> list[str]:
-    """A call of training in this folder up to this step, but for how often it tells and saves."""
+    """The arguments of training in this folder up to this step, without the intervals of reports and checkpoints."""
     arguments = ["train", "run", "--folder", str(training), "--steps", str(steps), "--result-share", share]
     arguments += ["--value-loss", settings.value_loss]
     for path, part in data:
         arguments += ["--data", f"{path}:{part}"]
-    # Each thread has something to do.
+    # At least one chunk for each thread.
     chunk = max(1, min(128, settings.batch // settings.train_threads))
     arguments += ["--batch", str(settings.batch), "--chunk", str(chunk), "--rate", str(settings.rate), "--fixed-order"]
     return [*arguments, "--threads", str(settings.train_threads), "--seed", str(settings.derived("training"))]
 
 
 def quality(settings: Settings, program: Program, checkpoint: Path, files: list[Path]) -> dict:
-    """How well a network foretells games: those of this generation, before (fresh) or after it has learned from them.
+    """The losses of a network on this generation's games, before (fresh) or after learning from them.
 
     Raises:
         LoopError: the program failed.
@@ -136,7 +136,7 @@ def quality(settings: Settings, program: Program, checkpoint: Path, files: list[
 
 
 def clean(folder: Folder, number: int) -> None:
-    """Removes what is not needed any more: the training set, and the checkpoint before the last."""
+    """Removes the training set and the checkpoint before the last, which are no longer needed."""
     _set_of(folder, number).unlink(missing_ok=True)
     if number >= 2:
         folder.checkpoint(number - 2).unlink(missing_ok=True)
@@ -154,7 +154,7 @@ def losses(line: str) -> dict:
 
 
 def steps_of(checkpoint: Path) -> int:
-    """How many steps a checkpoint of `scorn train` has behind it.
+    """The number of steps of a checkpoint of `scorn train`.
 
     Raises:
         LoopError: its first line does not say so.

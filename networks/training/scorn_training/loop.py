@@ -77,7 +77,7 @@ class Loop:
         matches.make_book(self.folder, self.program)
 
     def _make(self, number: int) -> None:
-        """The phases of a generation that are not complete yet."""
+        """Runs the incomplete phases of a generation."""
         folder, program = self.folder, self.program
         if "games" in folder.current and "training" not in folder.current:
             games.set_aside_damaged(folder, number)
@@ -107,7 +107,7 @@ class Loop:
         return found
 
     def publish(self) -> None:
-        """Curves for TensorBoard, and the page."""
+        """Writes the curves for TensorBoard, and the page."""
         path, learned = self.folder.path, self.folder.learned()
         charts.write_tensorboard(path / "tensorboard", learned)
         seconds = sum(cost["core_seconds"] for cost in charts.costs(self.folder.times))
@@ -116,7 +116,7 @@ class Loop:
         charts.write_page(path / "report.html", f"Loop {path.resolve().name}", summary, learned)
 
     def tell(self) -> None:
-        """A line about the last generation."""
+        """Prints a line about the last generation."""
         last = self.folder.learned()[-1]
         play, training, gate = last["games"], last["training"], last["matches"][0]
         rated = charts.ratings(self.folder.learned()).get(f"gen-{last['generation']}")
@@ -151,7 +151,7 @@ def find_program(given: str) -> str:
 
 
 def ray_cluster(address: str, program: Program):
-    """What runs jobs on a Ray cluster.
+    """The executor of jobs on a Ray cluster.
 
     Raises:
         LoopError: there is none, or no Ray to reach it with.

@@ -1,4 +1,4 @@
-"""Reads manifest.json of a loop. People edit it and other programs have one, too: what is not as it must be is named."""
+"""Reads and validates manifest.json of a loop. Users edit it and other programs have one, too: faults are named."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .settings import RENAMED, Settings, check
 
 FORMAT = 1
 
-# What is read again of what a loop has written. A list says what each of its items is and how many it has at least; the key
-# `str` stands for all there are.
+# The parts of a manifest that are validated. A list gives the type of its items and their minimum number; the key `str`
+# stands for all keys.
 GAMES: dict = {
     **dict.fromkeys(["games", "white", "draws", "black", "decisive", "plies", "nodes", "samples"], int),
     "sc_limit": float,
@@ -21,7 +21,7 @@ GAMES: dict = {
 }
 TRAINING: dict = {"positions": int, "steps": int, "learned": {str: float}, "fresh": {str: float}, "network": str}
 MATCH: dict = dict.fromkeys(["first", "second"], str) | dict.fromkeys(["wins", "draws", "losses"], int)
-# Ratings hang on these names.
+# Ratings depend on these names.
 PLAYER = re.compile(r"gen-[0-9]+|Stockfish [0-9]+")
 PHASES: dict = {"games": GAMES, "training": TRAINING, "matches": [MATCH, 1]}
 BEGUN: dict = {"generation": int, "network": str}
@@ -32,10 +32,10 @@ WORDS = {int: "a whole number", float: "a number", str: "a string", bool: "true 
 
 
 def read_manifest(folder: Path) -> dict | None:
-    """The manifest of a loop's folder; None where one can begin. Nothing is written.
+    """The manifest of a loop's folder; None where a new loop can start. Nothing is written.
 
     Raises:
-        LoopError: the folder is not a loop's, or its manifest cannot be gone on with.
+        LoopError: the folder is not a loop's, or its manifest is invalid.
     """
     path = folder / "manifest.json"
     if not path.exists():
@@ -48,7 +48,7 @@ def read_manifest(folder: Path) -> dict | None:
         found = json.loads(path.read_text())
     except ValueError as error:
         raise _damaged(path, f"it is not JSON: {error}") from error
-    # What another format holds is not known here.
+    # The contents of other formats are unknown.
     wrong = fault(found, {"format": int}) or (fault(found, WHOLE) if found["format"] == FORMAT else "")
     if wrong:
         raise _damaged(path, wrong)
@@ -60,7 +60,7 @@ def read_manifest(folder: Path) -> dict | None:
     unknown = sorted(settings.keys() - kinds.keys())
     if unknown:
         raise LoopError(f"{path} is of another version of this program: there is no setting {', '.join(unknown)}")
-    # Those that are missing the program that began did not know.
+    # Missing settings did not exist when the loop was started.
     wrong = fault(settings, {name: kinds[name] for name in settings}, "settings") or _fault_of_generations(found)
     if wrong:
         raise _damaged(path, wrong)
@@ -72,7 +72,7 @@ def read_manifest(folder: Path) -> dict | None:
 
 
 def fault(found: object, shape: type | dict | list, name: str = "") -> str:
-    """What is wrong with a value, and where; empty: nothing is."""
+    """The fault of a value, and its place; empty: none."""
     kind = shape if isinstance(shape, type) else type(shape)
     is_right = type(found) is kind or (kind is float and type(found) is int)
     if isinstance(shape, list):

@@ -1,4 +1,4 @@
-"""Matches of the new network, for the gate, the ratings and against the anchor opponent, and the verdict on it."""
+"""Matches of the new network, for the gate, the ratings and against the anchor opponent, and the gate's verdict."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .execution import Executor, Job, LoopError, Program
 from .folder import Folder
 from .settings import Settings
 
-# Openings in the book of matches, at least; taken by seed.
+# Minimum number of openings in the book of matches.
 BOOK = 200
 # The name of matches against the anchor opponent, in file names and seeds; it stays as in earlier runs.
 ANCHOR_MATCH = "match-yardstick"
@@ -50,22 +50,22 @@ def measure(folder: Folder, number: int, program: Program, executor: Executor) -
 
 
 def make_book(folder: Folder, program: Program) -> None:
-    """Makes the openings of matches, if they are not there.
+    """Creates the openings of matches, unless they exist.
 
     Raises:
         LoopError: the program failed.
     """
     settings = folder.settings
-    # A pair of players that leave nothing to chance would repeat the games of an opening that comes again.
+    # Deterministic players would repeat the games of an opening that recurs.
     pairs = (settings.gate_pairs, settings.pool_pairs, settings.anchor_pairs)
     openings.make(folder.book, program, max(BOOK, *pairs), settings.derived("openings"))
 
 
-# Who plays, as `scorn match` takes it.
+# Players, in the form of `scorn match`.
 
 
 def match(folder: Folder, number: int, name: str, other: str, pairs: int, more: list[str]) -> Job:
-    """The new network against another, which is an engine as `scorn match` takes it."""
+    """The new network against another engine, in the form of `scorn match`."""
     settings = folder.settings
     seed = settings.derived(number, "match", name)
     arguments = ["match", player(settings, "{new}"), other, "--pairs", str(pairs), "--seed", str(seed)]
@@ -75,7 +75,7 @@ def match(folder: Folder, number: int, name: str, other: str, pairs: int, more: 
 
 
 def player(settings: Settings, network: str) -> str:
-    """The program with a network: a `;` parts options."""
+    """The program with a network; `;` separates options."""
     options = [option for option in settings.match_options.split(";") if option]
     return ";".join(["self", "Threads=1", *options, f"WeightsFile={network}"])
 
@@ -86,12 +86,12 @@ def anchor(settings: Settings, elo: int) -> str:
 
 
 def limit_of(settings: Settings) -> str:
-    """What a move may cost in matches."""
+    """The limit of a move in matches."""
     return settings.match_limit or f"nodes={settings.gate_nodes}"
 
 
 def sprt(settings: Settings) -> list[str]:
-    """The flags of the match that is the gate."""
+    """The flags of the gate's match."""
     return ["--sprt", settings.gate_sprt] if settings.gate == "sprt" else []
 
 
@@ -99,7 +99,7 @@ def sprt(settings: Settings) -> list[str]:
 
 
 def anchor_level(folder: Folder) -> int:
-    """The UCI_Elo nearest to the best network's rating, as far as it is known; the weakest before.
+    """The UCI_Elo nearest to the best network's rating if that is known, otherwise the weakest.
 
     Raises:
         LoopError: the levels of the anchor opponent cannot be determined.
@@ -113,7 +113,7 @@ def anchor_level(folder: Folder) -> int:
 
 
 def anchor_levels(command: str) -> range:
-    """The levels of UCI_Elo that an engine knows, which differ from version to version.
+    """The levels of UCI_Elo of an engine, which differ between versions.
 
     Raises:
         LoopError: it cannot be started, or does not know the option.
@@ -139,11 +139,11 @@ def parse_levels(said: str) -> range:
     return range(int(found[1]), int(found[2]) + 1, ANCHOR_STEP)
 
 
-# What came of it.
+# Results.
 
 
 def judge(folder: Folder, number: int, current: dict) -> dict:
-    """The generation, of which all phases are complete, with its verdict."""
+    """The entry of a generation whose phases are complete, with the gate's verdict."""
     settings = folder.settings
     gate = current["matches"][0]
     score = points(gate)
@@ -162,7 +162,7 @@ def judge(folder: Folder, number: int, current: dict) -> dict:
 
 
 def facts(first: str, second: str, report: dict) -> dict:
-    """What is kept of a match; nothing in it hangs on the clock."""
+    """The stored part of a match, independent of the time it took."""
     kept = {"first": first, "second": second}
     kept |= {key: report[key] for key in ("wins", "draws", "losses", "pairs")}
     if report.get("sprt"):

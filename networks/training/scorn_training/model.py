@@ -109,8 +109,8 @@ class Block(nn.Module):
 
 
 class ResidualBlock(nn.Module):
-    """Two 3x3 convolutions with squeeze-and-excite, added to their input (Hu et al., 2018). No normalisation: the second
-    convolution begins at zero instead."""
+    """Two 3x3 convolutions with squeeze-and-excite, added to their input (Hu et al., 2018). No normalisation: the
+    second convolution is initialised with zeros instead."""
 
     SQUEEZE = 8
 

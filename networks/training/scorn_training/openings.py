@@ -1,4 +1,4 @@
-"""Openings to measure with: a few random moves, and only those after which the chances are about equal.
+"""Openings for matches: a few random moves, kept if the position is balanced.
 
 Nothing is learned from them: the built-in network judges them, and games that are played from them are gates and ratings.
 """
@@ -15,13 +15,13 @@ import chess
 from .execution import Program
 from .files import write_whole
 
-# Centipawns that a balanced position may be away from 0, by a short search.
+# Largest absolute score of a balanced position in centipawns, by a short search.
 BALANCED = 50
 NODES = 100
 
 
 def random_positions(count: int, seed: int) -> list[str]:
-    """Different positions after 4 to 8 random moves (EPD), with pieces to play with: no captures but by chance."""
+    """Distinct positions after 4 to 8 random moves (EPD), with most of the pieces: captures are rare."""
     rng = random.Random(seed)
     found: dict[str, None] = {}
     while len(found) < count:
@@ -36,7 +36,7 @@ def random_positions(count: int, seed: int) -> list[str]:
 
 
 def make(path: Path, program: Program, count: int, seed: int) -> None:
-    """Writes a book of so many balanced positions, if it is not there."""
+    """Writes a book of balanced positions, unless it exists."""
     if path.exists():
         return
     balanced: list[str] = []

@@ -1,4 +1,4 @@
-"""Ratings of everything that ever played, from all matches at once.
+"""Ratings of all players from all matches at once.
 
 The Bradley-Terry model in its maximum-likelihood form, as Ordo and BayesElo have it: a win is 1, a draw 1/2, and the expected
 score is 1 / (1 + 10^(-difference / 400)). Fixed players (Stockfish at a UCI_Elo) hold the scale; without them the first
@@ -29,14 +29,14 @@ class Result:
 
 @dataclass(frozen=True)
 class Rating:
-    """Elo, and 1.96 standard errors (draws are taken as if they varied like wins and losses: a little too wide)."""
+    """Elo, and 1.96 standard errors (draws count with the variance of wins and losses: slightly too wide)."""
 
     elo: float
     error: float
 
 
 def rate(results: list[Result], fixed: dict[str, float]) -> dict[str, Rating]:
-    """Ratings of all players; those that no chain of games ties to a fixed one are left out."""
+    """Ratings of all players that a chain of games connects to a fixed one."""
     played = [result for result in results if result.wins + result.draws + result.losses > 0]
     names = list(dict.fromkeys(name for result in played for name in (result.first, result.second)))
     anchors = {name: elo for name, elo in fixed.items() if name in names}
@@ -84,7 +84,7 @@ def rate(results: list[Result], fixed: dict[str, float]) -> dict[str, Rating]:
 
 
 def _tied(names: list[str], played: list[Result], start: set[str]) -> list[str]:
-    """Those that games tie to the start, in order."""
+    """The players that games connect to the start, in order."""
     reached = set(start)
     while True:
         more = {n for r in played if {r.first, r.second} & reached for n in (r.first, r.second)} - reached

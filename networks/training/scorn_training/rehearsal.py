@@ -1,4 +1,4 @@
-"""A little of everything that settings say, before a loop keeps them.
+"""A short trial of settings before a loop stores them.
 
 What the program refuses would else be told in the matches, when hours of games have been played.
 """
@@ -14,7 +14,7 @@ from .settings import Settings
 
 
 def rehearse(settings: Settings, program: Program) -> None:
-    """Makes a network, plays, learns and plays matches in another folder, a few moves each.
+    """Creates a network, plays, trains and plays matches in another folder, a few moves each.
 
     Raises:
         LoopError: something does not work.
@@ -35,7 +35,7 @@ def _rehearse(settings: Settings, program: Program, folder: Path) -> None:
     checkpoint = training / "checkpoint"
     program.run(["train", "start", str(checkpoint), *learning.start_flags(settings)])
     program.run(["train", "export", str(checkpoint), str(network), "--name", "rehearsal", "--data", "none"])
-    # Flags may suit the one who plays the first generation, but not the network that plays the others.
+    # Flags may suit the player of the first generation, but not the network that plays the others.
     for player in [Path(settings.teacher), network] if settings.teacher else [network]:
         out = folder / f"games-{player.name}"
         longest = min(settings.longest, settings.random_plies + 2)
@@ -46,7 +46,7 @@ def _rehearse(settings: Settings, program: Program, folder: Path) -> None:
     if selfplay.positions_of(files):
         data = [(path, 1) for path in files]
         program.run(learning.flags(settings, training, 1, settings.result_share, data))
-    # So that a generous limit of time costs none, and a short one is not overstepped where the machine is busy.
+    # So that a long time limit costs no time, and a short one is not exceeded on a busy machine.
     few = ["--pairs", "1", "--longest", "2", "--strict", "--margin", "60000", "--limit", matches.limit_of(settings)]
     new = matches.player(settings, str(network)) + ";NodeLimit=2"
     program.run(["match", new, new, *few, *matches.sprt(settings), "--json"])

@@ -1,6 +1,6 @@
-"""The paper's schedule (figure 5): ScLimit moves between generations so that (w+l)/d stays near a target, and the nodes of a
-move are doubled when it has settled. The rule is that of `scorn selfplay --balance` (src/selfplay/controller.rs), with a
-generation for a batch.
+"""The paper's schedule (figure 5): ScLimit moves between generations so that (w+l)/d stays near a target, and the nodes
+double when it has settled. The rule is that of `scorn selfplay --balance` (src/selfplay/controller.rs), with generations
+as batches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LARGEST = 1_000_000
 
 @dataclass(frozen=True)
 class Step:
-    """A generation on the path."""
+    """A generation in the history."""
 
     nodes: int
     sc_limit: float
@@ -36,7 +36,7 @@ def _error(step: Step, target: float) -> float:
 
 
 def next_limits(path: list[Step], target: float, most_nodes: int) -> tuple[float, int]:
-    """The limit (round it to use it) and the nodes that follow a path, which is not empty."""
+    """The limit (to be rounded) and the nodes that follow a history, which is not empty."""
     last = path[-1]
     error = _error(last, target)
     gain = DAMPING if is_balanced(last, target) else 1.0

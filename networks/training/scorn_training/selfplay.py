@@ -1,7 +1,8 @@
-"""Positions with all visits, written by `scorn selfplay` (layout: src/dataset/searched.rs), and what is made of them to train on.
+"""Positions with all visits, written by `scorn selfplay` (layout: src/dataset/searched.rs), and training sets
+made of them.
 
-A folder of self-play says in its part-*.json which files it has and their checksums: what is damaged is named and left out.
-`pool` merges equal inputs as CGZero does: policies and values are summed, older generations count less, and a mean comes out.
+part-*.json in a self-play folder has its files and their checksums: damaged files are reported and left out. `pool` merges
+equal inputs as in CGZero: weighted means of policies and values, in which older generations count less.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ FROZEN = 1 << 15
 ENGINE_GAME = 1 << 4  # the source, in flags
 CASTLING = 15  # bits of state
 CHESS960 = 1 << 5
-# Of the 50-move rule the network sees how many of these have been reached (src/sparse/features.rs).
+# The network's input for the 50-move rule is how many of these have been reached (src/sparse/features.rs).
 RULE50_STEPS = [8, 16, 24, 32, 48, 64, 80, 90]
 assert (POSITION.itemsize, ENTRY.itemsize) == (64, 6)
 
-# What a mean policy is multiplied by when it becomes visits.
+# The factor that turns a mean policy into visits.
 POLICY_ONE = 1 << 20
 
 
@@ -65,7 +66,7 @@ class Searched:
 
 
 def parse(data: bytes, name: object) -> Searched:
-    """The contents of a file.
+    """Reads a file.
 
     Raises:
         ValueError: it is no such file or damaged; `name` is in the message.
@@ -88,7 +89,7 @@ def parse(data: bytes, name: object) -> Searched:
 
 
 def whole_files(folder: Path, complain: Callable[[str], None]) -> list[Path]:
-    """The files of visits of a folder of self-play whose checksums are right; the others are named to `complain`."""
+    """The files of visits in a self-play folder with valid checksums; the others are reported to `complain`."""
     files, known = [], set()
     for part in sorted(folder.glob("part-*.json")):
         try:
@@ -113,7 +114,7 @@ def whole_files(folder: Path, complain: Callable[[str], None]) -> list[Path]:
 
 
 def positions_of(files: list[Path]) -> int:
-    """How many positions files of visits have, from their headers."""
+    """The number of positions in files of visits, from their headers."""
     total = 0
     for path in files:
         with open(path, "rb") as file:
@@ -122,7 +123,7 @@ def positions_of(files: list[Path]) -> int:
 
 
 def result_share(positions: np.ndarray, share: tuple[float, float]) -> np.ndarray:
-    """k of each position: from the first of a game to its end in a straight line, as `--result-share` of `scorn train`."""
+    """k of each position: linear from the first of a game to its end, as `--result-share` of `scorn train`."""
     games, index = np.unique(positions["game"], return_inverse=True)
     left = positions["plies_left"].astype(np.float64)
     longest = np.zeros(len(games))
@@ -131,7 +132,7 @@ def result_share(positions: np.ndarray, share: tuple[float, float]) -> np.ndarra
 
 
 def targets(positions: np.ndarray, share: tuple[float, float]) -> np.ndarray:
-    """W/D/L [n, 3] that the value should have: k z + (1 - k) q."""
+    """The W/D/L targets [n, 3] of the value: k z + (1 - k) q."""
     q = np.clip(positions["q"] / 32767, -1, 1)
     d = np.minimum(positions["d"] / 65535, 1 - np.abs(q))
     searched = np.stack([(1 - d + q) / 2, d, (1 - d - q) / 2], axis=1)
@@ -143,7 +144,7 @@ def targets(positions: np.ndarray, share: tuple[float, float]) -> np.ndarray:
 
 
 def _keys(positions: np.ndarray) -> np.ndarray:
-    """What a network sees of a position, as one item each: whose turn it is in truth does not matter."""
+    """The network's input for each position as one item, independent of the actual side to move."""
     keys = np.zeros(len(positions), [("board", "u1", 32), ("state", "u1"), ("ep", "u1"), ("rule50", "u1")])
     keys["board"], keys["ep"] = positions["board"], positions["ep"]
     keys["state"] = positions["state"] & (CASTLING | CHESS960)
@@ -153,14 +154,14 @@ def _keys(positions: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Pool:
-    """Positions, each input once, their means, and how often each was there."""
+    """Unique positions, their means, and how often each occurred."""
 
     searched: Searched
     count: np.ndarray
 
 
 def pool(files: list[tuple[Path, float]], share: tuple[float, float]) -> Pool:
-    """Merges equal inputs of files, each with its weight: SumPolicy and SumValue, divided by the sum of the weights.
+    """Merges equal inputs of weighted files: SumPolicy and SumValue, divided by the sum of the weights.
 
     The mean value of a position stands in its q and d, and its result is unknown: train with it alone.
     """
@@ -189,7 +190,7 @@ def pool(files: list[tuple[Path, float]], share: tuple[float, float]) -> Pool:
 
 
 def _policies(parts: list, index: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of all entries: the position they belong to (in the pool), the move, and its weighted part of the policy."""
+    """For all entries: their position (in the pool), the move, and its weighted share of the policy."""
     owners, moves, policies, start = [], [], [], 0
     for part, _ in parts:
         lengths = part.positions["moves"].astype(np.int64)
@@ -205,7 +206,7 @@ def _policies(parts: list, index: np.ndarray, weight: np.ndarray) -> tuple[np.nd
 
 
 def subset(pooled: Pool, size: int, seed: int) -> Searched:
-    """So many positions, by Count: a fifth from the fifth that was there most often, a fifth from the first two fifths, ...
+    """A subset of the positions by Count: a fifth from the most frequent fifth, a fifth from the first two fifths, ...
 
     None is taken twice: a fifth that is used up gives way to the next. All, if there are not more.
     """

@@ -54,16 +54,12 @@ class Settings:
     unique: bool = _of(False, "Merge positions with equal network inputs to the means of policy and value.")
     fade: float = _of(0.0, "With --unique: loss of weight per generation of age.")
     fade_least: float = _of(0.7, "With --fade: minimum weight of a generation.")
-    subset: int = _of(
-        0, "With --unique: number of positions to learn from, preferring frequent ones. 0: all."
-    )
+    subset: int = _of(0, "With --unique: number of positions to learn from, preferring frequent ones. 0: all.")
     result_share: str = _of("1", "Share of the result in the value target, as for scorn train --result-share.")
     value_loss: str = _of(
         "cross-entropy", "Value loss, as for scorn train --value-loss: cross-entropy of W/D/L, or squared."
     )
-    reuse: float = _of(
-        2.0, "Positions learned from for each new one. High values overfit the results."
-    )
+    reuse: float = _of(2.0, "Positions learned from for each new one. High values overfit the results.")
     passes: float = _of(0.0, "In place of --reuse: passes over the subset in every generation.")
     batch: int = _of(1024, "Positions per training step.")
     rate: float = _of(1e-3, "Learning rate.")
@@ -74,9 +70,7 @@ class Settings:
     )
     gate_score: float = _of(0.55, "With --gate score: share of points that passes.")
     gate_sprt: str = _of("0,30,0.05,0.05", "With --gate sprt: parameters, as for scorn match --sprt.")
-    gate_pairs: int = _of(
-        20, "Openings of the gate's match, each with both colours. With sprt: their maximum."
-    )
+    gate_pairs: int = _of(20, "Openings of the gate's match, each with both colours. With sprt: their maximum.")
     gate_nodes: int = _of(100, "Nodes per move in matches.")
     match_limit: str = _of(
         "", "In place of --gate-nodes: limit of matches, as for scorn match --limit, such as clock=10+0.1."

@@ -123,7 +123,7 @@ def _header(file: BinaryIO, path: Path) -> dict:
 
 @dataclass
 class Batch:
-    """Positions to learn from, on some device. Lists are flat; `*_of` says for each item which position it belongs to."""
+    """Training positions, on some device. Lists are flat; `*_of` has the position of each item."""
 
     policy_count: int
     policy_inputs: torch.Tensor
@@ -150,7 +150,7 @@ def read_header(stream: BinaryIO, batch: int, first: int) -> None:
 
 
 def read_batches(stream: BinaryIO, pinned: bool) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
-    """Counts and bytes of each batch. Ends where the stream ends; raises ValueError if that is in the middle of a batch."""
+    """Counts and bytes of each batch. Ends with the stream; raises ValueError if that is within a batch."""
     cut = "the batches end in the middle of one"
     while head := stream.read(HEAD):
         if len(head) < HEAD:
@@ -198,7 +198,7 @@ class Network:
         self.parts = {name: part.detach().requires_grad_() for name, part in zip(sections, parts)}
 
     def losses(self, batch: Batch, squared: bool = False) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Sums over the positions: the policy's cross-entropy, the value's cross-entropy or square, Huber's loss of the plies."""
+        """Sums over the positions: policy cross-entropy, value cross-entropy or square, Huber loss of the plies."""
         zero = batch.targets.new_zeros(())
         policy = self._policy(batch) if batch.policy_count else zero
         value, plies = self._value(batch, squared) if batch.value_count else (zero, zero)

@@ -193,7 +193,7 @@ class Training:
                 self.log(f"held out {name}: {summary(result)}")
 
     def share_gradients(self) -> None:
-        """Averages gradients over the processes, and the clock, on which the rate depends: they must not drift apart."""
+        """Averages gradients over the processes, and the clock, on which the rate depends."""
         if self.world > 1:
             gradients = [p.grad for p in self.network.parameters()]
             flat = torch.cat([*(gradient.flatten() for gradient in gradients), torch.tensor([self.seconds])])

@@ -225,7 +225,7 @@ class Training:
 
 
 def check_is_decay_of(origin: Path, own: Path, progress: dict) -> None:
-    """Raises ValueError if a folder's run is no decay of this checkpoint, which may have gone, or gone on, since that began."""
+    """Raises ValueError if a folder's run is no decay of this checkpoint, which may be gone or newer by now."""
     other = "for the decay name another --folder"
     began = progress["decay_step"]
     # Files of older versions say by the step alone that they are of a decay.
