@@ -1,4 +1,4 @@
-//! Backup: values go from the leaves to the root, proofs with them.
+//! Backup: adds values and proofs to the nodes from the leaves to the root.
 
 use super::{
     bounds::{self, Correction},
@@ -12,14 +12,14 @@ use super::{
     visits::{Leaf, PathStep, VisitState, Visits},
 };
 
-/// The node ids on the paths of visits, valid until the tree grows; scratch of backup.
+/// The node ids on the paths of visits, valid until the tree grows; scratch memory of backup.
 #[derive(Default)]
 pub(super) struct Paths {
     ids: Vec<NodeId>,
     list: Vec<Path>,
 }
 
-/// Which visit, and where its ids are.
+/// The visit, and the range of its ids.
 struct Path {
     visit: usize,
     ids: std::ops::Range<usize>,
@@ -85,8 +85,8 @@ impl Paths {
         }
     }
 
-    /// Follows the steps of the visits that are `due`. All paths grow together, ply by ply, so that the memory for
-    /// one need not be waited for before that for the next is asked for.
+    /// Follows the steps of the visits that are `due`. All paths grow together, ply by ply, so that their memory
+    /// accesses overlap.
     fn follow(&mut self, tree: &Tree, visits: &Visits, due: impl Fn(&VisitState) -> bool) {
         self.ids.clear();
         self.list.clear();
@@ -121,7 +121,7 @@ impl Paths {
     }
 }
 
-/// Takes a visit's in-flight marks back.
+/// Removes the in-flight marks of a visit.
 fn cancel(tree: &mut Tree, path: &[NodeId], steps: &[PathStep]) {
     for &id in path {
         tree.node_mut(id).in_flight -= 1;
@@ -129,13 +129,13 @@ fn cancel(tree: &mut Tree, path: &[NodeId], steps: &[PathStep]) {
     for (&id, step) in path.iter().zip(steps) {
         tree.settle_reply(id, step.slot, step.drawn, VisitEnd::Cancelled);
     }
-    // A visit of another thread may have been the last that a node waited for, but for this one.
+    // This visit may have been the last one in flight, so that the node freezes now.
     for (depth, &id) in path.iter().enumerate() {
         tree.freeze_if_due(id, depth);
     }
 }
 
-/// Backs up one more visit to a node whose value is taken as it is.
+/// Backs up one more visit to a node whose value is used as it is.
 pub(super) fn revisit(
     state: &mut SearchState,
     params: &SearchParams,
@@ -164,7 +164,7 @@ fn back_up_leaf(
     if let Some((result, origin)) = leaf.terminal {
         bounds::prove(node, -result, leaf.value.m, origin);
     }
-    // Positions that were passed through on the way here are judged as this one.
+    // Positions that were passed through get the same evaluation.
     for &id in path[..path.len() - 1].iter().rev() {
         let node = tree.node_mut(id);
         if node.n > 0 {
@@ -186,7 +186,7 @@ fn back_up_leaf(
     back_up(state, params, path, steps, value, leaf.terminal.is_some());
 }
 
-/// A value on its way up, seen by the side that moved into the node at hand.
+/// A value on its way to the root, seen by the side that moved into the current node.
 #[derive(Clone, Copy)]
 struct BackupValue {
     wl: f64,
@@ -203,7 +203,7 @@ impl BackupValue {
         }
     }
 
-    /// The same one ply up, seen by the other side.
+    /// The value one ply closer to the root, seen by the other side.
     fn flipped(self) -> BackupValue {
         BackupValue {
             wl: -self.wl,
@@ -227,7 +227,8 @@ fn back_up(
     let mean = |n| 1.0 / f64::from(n);
     match params.moving_average {
         None => back_up_by(state, path, steps, value, (is_proof, true), mean),
-        // What share a proven node's visits have in the averages above it is not known: those learn of it by visits.
+        // The weight of a proven node's visits in a moving average above it is unknown, so there a proof acts only
+        // through later visits.
         Some(average) => {
             let share = |n| average.share(n);
             back_up_by(state, path, steps, value, (is_proof, false), share);
@@ -235,8 +236,8 @@ fn back_up(
     }
 }
 
-/// The same, where `share` says what part of a node's mean its latest visit is. The means of ancestors are corrected
-/// for proofs if `corrects` says so.
+/// Backs up a value, where `share` is the weight of a node's latest visit in its mean. With `corrects` the means of
+/// ancestors are corrected for proofs.
 #[inline(always)]
 fn back_up_by(
     state: &mut SearchState,
@@ -297,8 +298,8 @@ mod tests {
         },
     };
 
-    /// A root with one visit of its own and two children, of which the first has two replies; a visit is in flight to
-    /// a third reply of it, and one more to the same.
+    /// A root with one visit of its own and two children, of which the first has two replies; two visits are in
+    /// flight to a third reply of it.
     struct Line {
         state: SearchState,
         visits: Visits,
@@ -359,7 +360,7 @@ mod tests {
             Line::new([node(4, 0.2, 0.3, 12.0), node(5, -0.1, 0.2, 15.0)])
         }
 
-        /// The leaf turns out to be worth this to its side to move.
+        /// Sets the evaluation of the leaf, for its side to move.
         fn evaluated(&mut self, value: Value, terminal: Option<(i8, Origin)>) {
             self.visits.list[0].state = VisitState::Ready(Leaf {
                 value,
@@ -368,8 +369,9 @@ mod tests {
             });
         }
 
-        /// Another node has searched the leaf's position; keys are 11 for the child's and 13 for it.
-        fn know_leaf_from_elsewhere(&mut self) {
+        /// Shares a value for the leaf's position, as if another node had searched it; the keys are 11 for the
+        /// child's position and 13 for the leaf's.
+        fn share_value_of_leaf(&mut self) {
             self.visits.keys = vec![11, 13, 11, 13];
             let elsewhere = node(40, 0.2, 0.5, 8.0);
             self.state.tree.shared_values.store(13, &elsewhere);
@@ -399,7 +401,7 @@ mod tests {
     };
 
     #[test]
-    fn a_value_changes_sides_and_gets_a_ply_longer_on_its_way_up() {
+    fn a_value_changes_sides_and_length_on_its_way_up() {
         let mut line = Line::open();
         line.evaluated(VALUE, None);
         line.back_up(false);
@@ -418,7 +420,7 @@ mod tests {
             (0, 1)
         );
         assert_eq!(line.state.progress.seldepth, 2);
-        // The collision is still in flight; it leaves nothing behind.
+        // The collision is still in flight; it leaves no trace.
         assert_eq!(line.in_flight(), [1, 1, 1]);
         line.back_up(true);
         assert_eq!(line.in_flight(), [0, 0, 0]);
@@ -428,12 +430,12 @@ mod tests {
     }
 
     #[test]
-    fn a_position_that_is_known_from_elsewhere_begins_with_what_is_known() {
+    fn a_shared_value_initialises_a_leaf() {
         let mut line = Line::open();
         line.evaluated(VALUE, None);
-        line.know_leaf_from_elsewhere();
+        line.share_value_of_leaf();
         line.back_up(true);
-        // The other side is worth 0.2 to the one that moved into the leaf, whatever the network says at a glance.
+        // The leaf is worth -0.2 to its side to move, whatever the network's value is.
         line.assert_is(2, 1, 0.2, 0.5, 8.0);
         assert_eq!(line.state.tree.node(line.path[2]).v, -0.6);
         line.assert_is(
@@ -443,13 +445,13 @@ mod tests {
             (4.0 * 0.3 + 0.5) / 5.0,
             (48.0 + 9.0) / 5.0,
         );
-        // And what its parent knows now is known of its position, for its side to move.
+        // The parent's statistics are shared as well, for its side to move.
         let known = line.state.tree.shared_values.value(11).unwrap();
         assert!((known.wl + 0.12).abs() < 1e-6 && (known.d - 0.34).abs() < 1e-6);
     }
 
     #[test]
-    fn a_result_needs_no_knowledge_from_elsewhere() {
+    fn a_result_needs_no_shared_value() {
         let mut line = Line::open();
         let drawn = Value {
             wl: 0.0,
@@ -457,13 +459,13 @@ mod tests {
             m: 0.0,
         };
         line.evaluated(drawn, Some((0, Origin::TwoFold)));
-        line.know_leaf_from_elsewhere();
+        line.share_value_of_leaf();
         line.back_up(true);
         line.assert_is(2, 1, 0.0, 1.0, 0.0);
     }
 
     #[test]
-    fn what_is_not_evaluated_waits_and_can_be_undone() {
+    fn unevaluated_visits_wait_and_can_be_undone() {
         let mut line = Line::open();
         line.back_up(true);
         assert_eq!(line.in_flight(), [1, 1, 1]);
@@ -498,8 +500,8 @@ mod tests {
         );
         line.assert_is(2, 1, 1.0, 0.0, 0.0);
         line.assert_is(1, 5, -1.0, 0.0, 1.0);
-        // As if all five visits of the child had been lost in two plies: its four were worth -0.2 each to the other
-        // side.
+        // As if all five visits of the child had been lost in two plies: its four visits were worth -0.2 each to the
+        // other side.
         line.assert_is(
             0,
             11,
@@ -530,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn below_a_proven_node_only_its_own_value_goes_up() {
+    fn below_a_proven_node_only_its_value_is_backed_up() {
         let mut child = node(4, 1.0, 0.0, 7.0);
         child.set_bounds(Bounds::exact(1), Origin::Children);
         let mut line = Line::new([child, node(5, -0.1, 0.2, 15.0)]);

@@ -1,5 +1,5 @@
-//! Expansion: what position is this leaf? Replays its line, applies the rules of the game, and evaluates what they
-//! leave open or queues it for the network. Needs no lock.
+//! Expansion: replays the line of a leaf, applies the rules of the game, and evaluates the position or queues it for
+//! the network. Needs no lock.
 
 use shakmaty::{Color, Position};
 
@@ -259,9 +259,9 @@ enum RuleVerdict {
     Open,
 }
 
-/// The verdict of the tables where the opponent of `side` is taken to err: only results that are certain for that
-/// side count. A win is one; a draw with fewer than `pieces` pieces is a lower bound; all else is left to the
-/// network, which knows what is hard to play.
+/// The verdict of the tables if the opponent of `side` is fallible: only results that are certain for that side
+/// count. A win is certain; a draw with fewer than `pieces` pieces is a lower bound; everything else is left to the
+/// network, which has learned what is difficult to play.
 fn contempt_verdict(tables: &Tables, history: &History, side: Color, pieces: usize) -> RuleVerdict {
     let position = history.position();
     if position.turn() != side {

@@ -1,5 +1,5 @@
-//! Fault injection: whatever evaluation fails or panics and whatever threads cannot be started, a search comes to its end with what it
-//! had found, and the tree serves the next one.
+//! Fault injection: if evaluations fail or panic, or threads cannot be started, a search still ends with its result
+//! so far, and the tree can be used by the next one.
 
 use std::{
     sync::{Arc, mpsc::channel},
@@ -20,7 +20,7 @@ use crate::{
     threads::faults,
 };
 
-/// A search takes milliseconds; one that takes so long hangs.
+/// A search takes milliseconds; after this time it hangs.
 const HANGS: Duration = Duration::from_secs(120);
 
 /// Collects notes, and may panic at its first report.
@@ -53,7 +53,7 @@ struct Run {
     notes: Vec<String>,
 }
 
-/// Searches so many nodes of the start position on `tree`, in batches of four positions.
+/// Searches `nodes` nodes of the start position on `tree`, in batches of four positions.
 fn run(tree: Tree, evaluator: &dyn Evaluator, threads: usize, nodes: u64, panics: bool) -> Run {
     let options = Options {
         threads,
@@ -78,7 +78,7 @@ fn run(tree: Tree, evaluator: &dyn Evaluator, threads: usize, nodes: u64, panics
     }
 }
 
-/// The same on a thread of its own, so that a search that hangs fails the test.
+/// Searches on a separate thread, so that a hanging search fails the test.
 fn run_watched(evaluator: &Arc<Faulty>, threads: usize, nodes: u64) -> Run {
     let (send, receive) = channel();
     let evaluator = Arc::clone(evaluator);
@@ -120,7 +120,7 @@ fn an_evaluation_that_fails_or_panics_ends_the_search_with_what_was_found() {
                         }
                     }
                 }
-                // The tree is there for the next search.
+                // The tree can be used by the next search.
                 let Run { result, tree, .. } = run(tree, &HashEvaluator, threads, NODES, false);
                 assert_is_legal(&result.unwrap());
                 assert_eq!(tree.root_visits(), NODES, "{case}");
@@ -132,7 +132,7 @@ fn an_evaluation_that_fails_or_panics_ends_the_search_with_what_was_found() {
 }
 
 #[test]
-fn a_search_goes_on_with_the_threads_that_could_be_started_and_says_so_once() {
+fn a_search_continues_with_fewer_threads_and_reports_it_once() {
     for threads in [2, 3, 8] {
         for first in 0..threads {
             let search = || run(Tree::default(), &HashEvaluator, threads, 500, false);
@@ -165,16 +165,12 @@ fn a_panic_beside_the_evaluation_ends_the_search_with_a_move() {
         let Run { result, tree, .. } = run(Tree::default(), &HashEvaluator, threads, 5000, true);
         let found = result.err().and_then(SearchError::found).expect("a move");
         assert_is_legal(&found);
-        assert_eq!(
-            tree.root_visits(),
-            0,
-            "nobody knows what state it was left in"
-        );
+        assert_eq!(tree.root_visits(), 0, "its state is unknown");
     }
 }
 
 #[test]
-fn what_a_panic_said_is_reported() {
+fn the_message_of_a_panic_is_reported() {
     let evaluator = Faulty::new(Fault::Panic, 1);
     let error = run(Tree::default(), &evaluator, 1, 60, false)
         .result

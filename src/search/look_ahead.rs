@@ -1,4 +1,4 @@
-//! Look-ahead: which moves of a new position end the game?
+//! Look-ahead: finds moves of a new position that end the game.
 //!
 //! Videodr0me's certainty propagation tests the moves of a position as soon as it is reached, instead of waiting
 //! until a visit tries them. A move that mates proves the position won; if every move draws (stalemate, dead
@@ -21,12 +21,12 @@ use crate::{
     network::Value,
 };
 
-/// What a position's moves say about it.
+/// What the moves of a position prove.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Ahead {
     /// This move mates.
     Mates(PackedMove),
-    /// Every move draws at once, this one too.
+    /// Every move draws at once, including this one.
     Draws(PackedMove),
 }
 
@@ -52,13 +52,13 @@ impl Ahead {
     }
 }
 
-/// Looks at the legal moves, at least one, of the position at the end of `history`.
+/// Examines the legal moves, at least one, of the position at the end of `history`.
 pub(super) fn look_ahead(history: &History) -> Option<Ahead> {
     let mate = mating_move(history.position()).map(Ahead::Mates);
     mate.or_else(|| last_draw(history).map(Ahead::Draws))
 }
 
-/// A move that mates. Only those that give check are tried, and they are found without a list of all moves.
+/// A move that mates. Only moves that give check are tried, and they are found without generating all moves.
 fn mating_move(position: &Chess) -> Option<PackedMove> {
     let checks = Checks::of(position)?;
     let found = checks.find(|m| {
@@ -74,7 +74,7 @@ fn mating_move(position: &Chess) -> Option<PackedMove> {
     rare.as_mut().and_then(|moves| moves.find(is_mate))
 }
 
-/// Whether the move that was made was not legal, because its side's king can be captured.
+/// Whether the last move was illegal, because its side's king can be captured.
 fn leaves_king(after: &Chess) -> bool {
     let (board, turn) = (after.board(), after.turn());
     let king = board.king_of(turn.other());
@@ -105,7 +105,7 @@ pub(super) fn draws(history: &History, m: PackedMove) -> bool {
     !mates(history.position(), m) && Probe::new(history).is_draw_after(m)
 }
 
-/// The same as [`mates`], where the position's checks are known.
+/// Like [`mates`], with the position's checks.
 fn is_mate(position: &Chess, checks: Option<&Checks<'_>>, m: PackedMove) -> bool {
     checks.is_some_and(|checks| checks.gives_check(m)) && {
         let mut after = position.clone();
@@ -114,7 +114,7 @@ fn is_mate(position: &Chess, checks: Option<&Checks<'_>>, m: PackedMove) -> bool
     }
 }
 
-/// A game in which moves are tried, copied only if one is.
+/// A game in which moves are tried; it is copied when the first one is.
 struct Probe<'a> {
     history: &'a History,
     copy: Option<History>,
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_mating_move_is_seen() {
+    fn every_kind_of_mating_move_is_found() {
         for (fen, expected) in [
             // Rook, queen, smothering knight, bishop, pawn.
             ("6k1/5ppp/8/8/8/8/8/R3K3 w Q - 0 1", "a1a8"),
@@ -225,7 +225,7 @@ mod tests {
             };
             legal_moves(game.position()).find(is_it).unwrap()
         };
-        // White's only move is to and fro.
+        // White's only move is back and forth.
         for name in [
             "a1b1", "h2g2", "b1a1", "g2h2", "a1b1", "h2g2", "b1a1", "g2h2",
         ] {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn random_games_have_the_ends_that_playing_shows() {
+    fn random_games_have_the_same_ends_as_played() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(11);
         let (mut mates, mut draws) = (0, 0);
         for start in 0..400 {

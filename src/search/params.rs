@@ -1,6 +1,6 @@
-//! Everything that a search reads of the options, and what follows from it for the network in use. The rest of the
-//! search does not know the table of options: it reads [`SearchOptions`], which a [`Job`](super::job::Job) has, and
-//! [`SearchParams`].
+//! Everything that a search reads from the options, and what follows from it for the network in use. The rest of the
+//! search does not depend on the table of options: it reads [`SearchOptions`], which are part of a
+//! [`Job`](super::job::Job), and [`SearchParams`].
 
 use std::ops::RangeInclusive;
 
@@ -18,12 +18,13 @@ pub(super) struct Cpuct {
     init: f32,
     base: f32,
     factor: f32,
-    /// What U is multiplied with in small nodes, which are most: logarithm and root cost as much as all the rest.
+    /// The factors of U in small nodes, which are the most frequent: a logarithm and a root would dominate the
+    /// computation.
     small: Vec<f32>,
 }
 
 impl Cpuct {
-    /// Nodes with fewer visits than this are looked up.
+    /// Nodes with fewer visits than this use the table.
     const SMALL: u32 = 1024;
 
     fn new(init: f32, base: f32, factor: f32) -> Cpuct {
@@ -47,7 +48,7 @@ impl Cpuct {
         self.at(n) * (visits_of_children as f32).sqrt()
     }
 
-    /// What U is multiplied with in a node of `n` visits: c(N) times the root of its children's visits (at least 1).
+    /// The factor of U in a node of `n` visits: c(N) times the root of its children's visits (at least 1).
     #[inline]
     pub fn exploration(&self, n: u32) -> f32 {
         match self.small.get(n as usize) {
@@ -57,12 +58,12 @@ impl Cpuct {
     }
 }
 
-/// First-play urgency: what an unvisited move is worth.
+/// First-play urgency: the value of an unvisited move.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fpu {
     /// The parent's Q, reduced by this times the root of the visited moves' prior mass.
     Reduction(f32),
-    /// This.
+    /// A fixed value.
     Absolute(f32),
 }
 
@@ -100,7 +101,7 @@ impl MovesLeft {
         }
     }
 
-    /// Whether it matters at a node whose value for the side to move is `parent_q`.
+    /// Whether it applies at a node whose value for the side to move is `parent_q`.
     #[inline]
     pub fn is_active(&self, parent_q: f32) -> bool {
         parent_q.abs() > self.threshold
@@ -117,7 +118,7 @@ impl MovesLeft {
     }
 }
 
-/// Moving-average Q (Videodr0me, after Gudmundsson and Bjornsson 2011): how much a visit changes Q.
+/// Moving-average Q (Videodr0me, after Gudmundsson and Bjornsson 2011).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MovingAverage {
     beta: f64,
@@ -125,7 +126,7 @@ pub(super) struct MovingAverage {
 }
 
 impl MovingAverage {
-    /// As the options say; `None` if Q is the plain mean.
+    /// From the options; `None` if Q is the plain mean.
     fn new(options: &SearchOptions) -> Option<MovingAverage> {
         let (beta, gamma) = (options.backpropagate_beta(), options.backpropagate_gamma());
         (beta != 1.0 || gamma != 1.0).then(|| MovingAverage {
@@ -134,7 +135,7 @@ impl MovingAverage {
         })
     }
 
-    /// The share of the difference that the `n`-th visit (from 1 on) closes. The first one always sets Q.
+    /// The weight of the `n`-th visit (from 1). The first one always sets Q.
     pub fn share(self, n: u32) -> f64 {
         let before = f64::from(n - 1);
         if before == 0.0 {
@@ -144,68 +145,67 @@ impl MovingAverage {
     }
 }
 
-/// Everything that the search reads for one network. Made once for as long as the options stay the same, and shared by
-/// many searches.
+/// The parameters of a search with one network. Created once for a set of options, and shared by many searches.
 #[derive(Clone, Debug)]
 pub struct SearchParams {
-    /// What needs no preparation.
+    /// Options that are used directly.
     pub(super) options: SearchOptions,
     cpuct: [Cpuct; 2],
     fpu: [Fpu; 2],
-    /// `None` for networks that predict no moves left.
+    /// `None` for networks without a moves-left head.
     pub(super) moves_left: Option<MovesLeft>,
     /// Minimum visits before a node's priors are refined; the maximum if no network refines them.
     refine_at: u32,
     /// How Q follows the visits, unless it is their mean.
     pub(super) moving_average: Option<MovingAverage>,
-    /// What selection adds to the priors at the root, and an eighth of it a ply below, and so on (optimal selection).
+    /// Added to the priors at the root; an eighth of it one ply below, and so on (optimal selection).
     pub(super) root_prior_bonus: f32,
     /// Positions per batch, in a small tree and in a large one.
     minibatch: RangeInclusive<usize>,
-    /// Whether the network judges positions at once, so that nothing is lost if a batch is not full.
+    /// Whether the network evaluates positions one by one, so that a batch need not be full.
     computes_at_once: bool,
     /// Search threads, each with a batch of its own.
     threads: usize,
 }
 
-/// Where batches grow with the tree, they have one position for so many visits of the root. The visits of a batch do
-/// not know of each other's results: many of them in a small tree, or in a small part of a large one, search moves that
-/// the first results would have ruled out. Measured in `benches/RESULTS.md`.
+/// Growing batches have one position per this many visits of the root. The visits of a batch are selected without
+/// each other's results: in a small tree, or in a small part of a large one, many of them would go to moves that the
+/// first results rule out. Measured in `benches/RESULTS.md`.
 const VISITS_PER_POSITION: u32 = 32;
 
-/// For the same reason, a node has one visit in flight for so many that it has had.
+/// For the same reason, a node may have one visit in flight per this many visits.
 const VISITS_PER_FLIGHT: u32 = 32;
 
-/// The same where positions need no batches: those are small, and made only because visits that go down together take
-/// less time.
+/// The same limit where positions need no batches: batches are small then, and exist only because visits that descend
+/// together take less time.
 const VISITS_PER_IMMEDIATE_FLIGHT: u32 = 8;
 
-/// Where positions wait for others before their priors are refined, there is one of them for so many visits of the
-/// root.
+/// Number of visits of the root per position that waits to be refined together with others.
 const VISITS_PER_REFINED: u32 = 1024;
 
-/// And no more of them than this, for little more is gained: measured in `benches/RESULTS.md`.
-const MOST_REFINED: u32 = 8;
+/// Maximum number of positions that are refined together; more gain little. Measured in `benches/RESULTS.md`.
+const MAX_REFINED: u32 = 8;
 
 impl SearchParams {
-    /// Whether a node's priors are to be asked again. Those of replies that are frozen decide nothing any more.
+    /// Whether a node's priors are to be refined. Those of frozen replies have no effect any more.
     #[inline]
     pub(super) fn needs_refinement(&self, node: &Node) -> bool {
         node.n >= self.refine_at && !node.is_refined() && !node.has_record()
     }
 
-    /// How many positions are refined together in a tree of so many visits: the next one is due after some
-    /// `RefineVisits` visits of the tree, so with the default a position waits for a seventh of them at most.
+    /// How many positions are refined together in a tree of `n` visits: the next one is due after about
+    /// `RefineVisits` visits of the tree, so with the default a position waits for at most a seventh of them.
     pub(super) fn refined_together(&self, n: u32) -> usize {
-        (n / VISITS_PER_REFINED).clamp(1, MOST_REFINED) as usize
+        (n / VISITS_PER_REFINED).clamp(1, MAX_REFINED) as usize
     }
 
-    /// Whether a tree of so many visits can have nodes whose priors are to be asked again.
+    /// Whether a tree of this many visits can have nodes whose priors are to be refined.
     pub(super) fn may_refine(&self, visits: u64) -> bool {
         visits >= u64::from(self.refine_at)
     }
 
-    /// From the options. If they name no batch size, batches grow with the tree as the evaluator advises.
+    /// Parameters from the options. If these set no batch size, batches grow with the tree as the evaluator
+    /// recommends.
     pub fn for_evaluator(options: &SearchOptions, evaluator: &dyn Evaluator) -> SearchParams {
         let Advice {
             threads,
@@ -222,7 +222,7 @@ impl SearchParams {
         }
     }
 
-    /// The same for one thread, but if the options name no batch size, batches have these.
+    /// Parameters for one thread. If the options set no batch size, these sizes are used.
     pub fn with_batches(
         sizes: RangeInclusive<usize>,
         options: &SearchOptions,
@@ -243,7 +243,7 @@ impl SearchParams {
         }
     }
 
-    /// From the options, for batches of always this size; `predicts_moves_left` describes the network.
+    /// Parameters for batches of a fixed size; `predicts_moves_left` describes the network.
     pub fn new(
         options: &SearchOptions,
         minibatch: usize,
@@ -286,7 +286,7 @@ impl SearchParams {
         }
     }
 
-    /// With tablebases that consider who errs: draws of fewer pieces than this are certain.
+    /// With tablebases for a fallible opponent: draws with fewer pieces than this are certain.
     pub(super) fn contempt_pieces(&self) -> Option<usize> {
         Some(self.options.contempt_mode_tb()).filter(|&pieces| pieces > 0)
     }
@@ -297,7 +297,7 @@ impl SearchParams {
         self.options.sticky_endgames() || self.looks_ahead()
     }
 
-    /// Whether a new position's moves are examined for mates and draws.
+    /// Whether a new position's moves are checked for mates and draws.
     #[inline]
     pub(super) fn looks_ahead(&self) -> bool {
         self.options.certainty_prop() > 0
@@ -309,7 +309,7 @@ impl SearchParams {
         self.options.certainty_prop() >= 2
     }
 
-    /// Visits that may be in flight through a node of `n` visits; no limit where the size of batches is fixed.
+    /// Maximum number of visits in flight through a node of `n` visits; unlimited if the batch size is fixed.
     #[inline]
     pub(super) fn max_in_flight(&self, n: u32) -> u32 {
         if !self.batches_grow() {
@@ -322,7 +322,7 @@ impl SearchParams {
         (n / visits).max((self.minibatch.start() * self.threads) as u32)
     }
 
-    /// Search threads, by the options or as the evaluator advises.
+    /// Search threads, from the options or as the evaluator recommends.
     pub(super) fn threads(&self) -> usize {
         self.threads
     }
@@ -361,9 +361,9 @@ impl SearchParams {
         self.fpu[usize::from(is_root)]
     }
 
-    /// Collisions after which gathering a batch of this size ends, in a tree of `n` visits: few while the tree is small
-    /// and a full batch would search bad moves for want of better ones. Where a batch that is not full costs nothing,
-    /// it is not worth more collisions than it has positions.
+    /// Collisions after which gathering a batch of this size ends, in a tree of `n` visits: few while the tree is
+    /// small and a full batch would search bad moves. If a batch need not be full, at most as many as it has
+    /// positions.
     pub(super) fn collisions(&self, n: u32, minibatch: usize) -> usize {
         let most = match self.computes_at_once {
             true => minibatch,
@@ -371,7 +371,7 @@ impl SearchParams {
         };
         let events = self.options.max_collision_events();
         if most == 1 {
-            // Whatever the rest comes to: this is asked for every single visit then.
+            // An early exit, because this is called for every visit.
             return events.min(1);
         }
         let start = f64::from(self.options.max_collision_visits_scaling_start());
@@ -449,8 +449,7 @@ mod tests {
         );
         assert_eq!([0, 64, 3200].map(|n| grown.max_in_flight(n)), [1, 2, 100]);
         assert!(grown.collisions(1_000_000, 8) > 100);
-        // Where a batch that is not full costs nothing, few collisions are made for it, and more visits may be in
-        // flight.
+        // If a batch need not be full, few collisions are allowed, and more visits may be in flight.
         let immediate = SearchParams::with_batches(1..=8, &given(0), &AtOnce);
         assert_eq!([64, 1_000_000].map(|n| immediate.minibatch(n)), [2, 8]);
         assert_eq!(
@@ -466,7 +465,7 @@ mod tests {
         let fixed = SearchParams::with_batches(1..=8, &given(32), &HashEvaluator);
         assert_eq!([0, 1000].map(|n| fixed.minibatch(n)), [32, 32]);
         assert_eq!(fixed.max_in_flight(0), u32::MAX);
-        // The hash evaluator has no reason to begin with small ones.
+        // The hash evaluator does not need to begin with small batches.
         let usual = SearchParams::for_evaluator(&given(0), &HashEvaluator);
         assert_eq!([0, 1000].map(|n| usual.minibatch(n)), [256, 256]);
         assert_eq!([1, 8].map(|size| fixed.max_out_of_order(size)), [2, 19]);

@@ -179,7 +179,7 @@ impl TreeSearch {
         self.view().report(None)
     }
 
-    /// The move to play and what is known about it, with the statistics of all root moves.
+    /// The move to play with its report, and the statistics of all root moves.
     pub fn outcome(&self) -> (Outcome, Vec<MoveStat>) {
         let mut rng = self.job.rng(stream::CHOICE);
         let view = self.view();

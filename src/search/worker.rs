@@ -157,7 +157,7 @@ impl Worker {
         self.refinement.give_back(state);
     }
 
-    /// Whether nothing but collisions came of gathering.
+    /// Whether gathering resulted only in collisions.
     pub fn is_idle(&self) -> bool {
         self.visits.is_idle()
     }
