@@ -99,7 +99,7 @@ impl Stopper {
             || is_past(limits.movetime)
             || self
                 .deadline(elapsed)
-                .is_some_and(|end| elapsed >= end || self.is_budget_enough(state, elapsed, end))
+                .is_some_and(|end| elapsed >= end || self.is_time_used_up(state, elapsed, end))
             || limits
                 .depth
                 .is_some_and(|depth| progress.playouts > 1 && progress.mean_depth() >= depth)
@@ -116,7 +116,7 @@ impl Stopper {
     }
 
     /// Whether the budget is used up and the bank, which lasts until `end`, is not to be used.
-    fn is_budget_enough(&self, state: &SearchState, elapsed: Duration, end: Duration) -> bool {
+    fn is_time_used_up(&self, state: &SearchState, elapsed: Duration, end: Duration) -> bool {
         self.limits.budget.is_some_and(|budget| elapsed >= budget)
             && self
                 .open_choice

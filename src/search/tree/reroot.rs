@@ -48,20 +48,20 @@ pub(in crate::search) fn reroot_in_analysis(
 ) -> u32 {
     let mut tree_cache = std::mem::take(&mut tree.tree_cache);
     tree_cache.push(std::mem::take(tree));
-    tree_cache.retain(|known| known.history.is_some() && known.rule == rule);
+    tree_cache.retain(|cached| cached.history.is_some() && cached.rule == rule);
     let places = tree_cache.iter().enumerate();
-    let found = places.filter_map(|(place, known)| {
-        let id = find(known, history)?;
-        Some((known.node(id).n, place, id))
+    let found = places.filter_map(|(place, cached)| {
+        let id = find(cached, history)?;
+        Some((cached.node(id).n, place, id))
     });
     let found = found.max();
     *tree = match found {
         Some((_, place, id)) if id == tree_cache[place].root => tree_cache.remove(place),
         Some((_, place, id)) => {
-            let known = &mut tree_cache[place];
+            let cached = &mut tree_cache[place];
             let mut fresh = Tree::new(history.clone(), rule.clone());
-            fresh.records = ReplyRecords::following(&known.records);
-            let is_copied = copy(known, id, &mut fresh, SourceTree::Kept).is_ok();
+            fresh.records = ReplyRecords::following(&cached.records);
+            let is_copied = copy(cached, id, &mut fresh, SourceTree::Kept).is_ok();
             match is_copied && has_visits(&fresh) {
                 true => fresh,
                 false => Tree::new(history.clone(), rule),
@@ -71,9 +71,9 @@ pub(in crate::search) fn reroot_in_analysis(
     };
     // The oldest are dropped first.
     let mut taken: usize = tree_cache.iter().map(Tree::memory).sum();
-    tree_cache.retain(|known| {
+    tree_cache.retain(|cached| {
         let fits = taken <= room;
-        taken -= if fits { 0 } else { known.memory() };
+        taken -= if fits { 0 } else { cached.memory() };
         fits
     });
     tree.tree_cache = tree_cache;
