@@ -274,7 +274,7 @@ fn games_are_reused_by_a_longer_match_and_no_other() {
     assert!(before.starts_with(&games));
     for (more, message) in [
         (&["--pairs", "4", "--seed", "9"][..], "seed"),
-        (&["--pairs", "2"], "beyond the pairs"),
+        (&["--pairs", "2"], "beyond the requested number of pairs"),
         (
             &["--pairs", "4", "--second-limit", "nodes=21"],
             "second limit",
