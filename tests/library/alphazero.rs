@@ -1,4 +1,4 @@
-//! Networks with AlphaZero's planes and moves, on every backend that is here, and games in that encoding.
+//! Networks with AlphaZero's planes and moves, on every available backend, and games with that encoding.
 
 use std::process::Command;
 

@@ -1,7 +1,7 @@
-//! Networks in 8 bits against the same in 32, on positions from real games.
+//! 8-bit networks compared with the same networks in 32 bits, on positions from real games.
 //!
-//! The network and the positions lie in the folder shared between checkouts (`SCORN_SHARED`, or `../shared`); without
-//! it the tests say so and pass.
+//! The network and the positions are in the folder shared between checkouts (`SCORN_SHARED`, or `../shared`); without
+//! it the tests print a message and pass.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -17,7 +17,7 @@ use scorn::{
     options::Options,
 };
 
-/// Positions of games between people, at all phases.
+/// Positions of human games, in all phases.
 fn positions() -> Option<Vec<History>> {
     let puzzles = fs::read_to_string(shared("suites/lichess-puzzles-1000.csv")?).unwrap();
     let fens = puzzles
@@ -27,7 +27,8 @@ fn positions() -> Option<Vec<History>> {
     Some(fens.map(position).collect())
 }
 
-/// How a backend with these options evaluates the positions, and what it calls itself; `None` if it is not installed.
+/// The evaluations of the positions by a backend with these options, and its description; `None` if it is not
+/// installed.
 fn evaluate(
     backend: &str,
     backend_options: &str,
@@ -56,7 +57,7 @@ fn evaluate(
     Some((batch, evaluator.info().description))
 }
 
-/// How far one evaluation is from another.
+/// The differences between two evaluations.
 #[derive(Debug, Default)]
 struct Distance {
     /// Share of positions with the same most probable move.

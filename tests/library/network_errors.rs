@@ -1,5 +1,5 @@
-//! Networks and backends that do not work, in conversations with the real program: what is wrong is said clearly, and
-//! the engine lives on and takes the next network or backend.
+//! Networks and backends that do not work, in sessions with the real program: errors are clear, and the engine
+//! survives and uses the next network or backend.
 
 use std::{fs, io::Write, path::PathBuf};
 
@@ -14,7 +14,7 @@ fn set(session: &mut Session, name: &str, value: &str) {
     session.send(&format!("setoption name {name} value {value}"));
 }
 
-/// The error that this leads to, which is the only thing said until the engine is ready.
+/// The error that this causes, which is the only output until the engine is ready.
 fn error_before_ready(session: &mut Session) -> String {
     let lines = session.send_and_sync("position startpos");
     assert_eq!(lines.len(), 1, "{lines:?}");
@@ -22,7 +22,7 @@ fn error_before_ready(session: &mut Session) -> String {
     error.unwrap_or_else(|| panic!("{lines:?}")).to_owned()
 }
 
-/// The built-in network finds a move meanwhile, which is said; and another network is taken.
+/// The built-in network finds a move meanwhile, which is reported; then another network is used.
 fn assert_recovers(session: &mut Session) {
     assert_stands_in(session);
     set(session, "WeightsFile", &format!("{NETWORKS}/tiny.onnx"));
@@ -43,7 +43,7 @@ fn assert_searches(session: &mut Session) -> Vec<String> {
     lines
 }
 
-/// Sessions with the backends that are there.
+/// Sessions with the available backends.
 fn sessions() -> Vec<Session> {
     ["rten", "onnx-cpu"]
         .into_iter()
@@ -94,10 +94,10 @@ fn a_network_that_breaks_during_the_search_ends_only_the_search() {
             "WeightsFile",
             &format!("{NETWORKS}/late-nan.onnx"),
         );
-        // All is well in the starting position.
+        // The starting position works.
         assert_eq!(session.send_and_sync("position startpos"), [""; 0]);
         let (best, lines) = session.go("go nodes 100");
-        // What was found by then is played; what is wrong is said once, and so is every other line.
+        // The move found so far is played; the error is reported once, and so is every other line.
         assert_ne!(best, "(none)", "{lines:?}");
         let errors = lines.iter().filter(|line| line.contains("error"));
         let [error] = errors.collect::<Vec<_>>()[..] else {
@@ -119,7 +119,7 @@ fn a_network_that_breaks_during_the_search_ends_only_the_search() {
     }
 }
 
-/// Files that are no networks any more, or never were, and what the message must say about each.
+/// Files that are damaged or not networks, and the required part of the message about each.
 fn broken_files(folder: &std::path::Path) -> Vec<(PathBuf, &'static str)> {
     let write = |name: &str, bytes: &[u8]| {
         let path = folder.join(name);
@@ -128,7 +128,7 @@ fn broken_files(folder: &std::path::Path) -> Vec<(PathBuf, &'static str)> {
     };
     let tiny = fs::read(format!("{NETWORKS}/tiny.onnx")).unwrap();
     let mut nonsense = GzEncoder::new(Vec::new(), Compression::fast());
-    // It begins as an lc0 network does.
+    // It begins like an lc0 network.
     nonsense.write_all(&[0x0d, 0xc0, 0x01, 0, 0]).unwrap();
     nonsense.write_all(&[0xff; 1000]).unwrap();
     let mut files = vec![
@@ -190,7 +190,7 @@ fn a_missing_human_network_is_reported_with_its_option() {
     }
     set(&mut session, "HumanWeights", wanted);
     let game = crate::common::game("startpos", ["e2e4", "e7e5"]);
-    // Said once before the game, and again with each move: the file may be there by then.
+    // Reported once before the game, and again with each move: the file may have been added by then.
     for (bytes, what, asked) in [
         (None, "os error", &["isready", "go nodes 3"][..]),
         (
@@ -224,7 +224,7 @@ fn a_missing_human_network_is_reported_with_its_option() {
             }
         }
     }
-    // Above the ratings of people nobody asks for the file.
+    // Above human ratings the file is not needed.
     set(&mut session, "UCI_Elo", "2100");
     assert_eq!(session.send_and_sync("position startpos"), [""; 0]);
     let (best, lines) = session.go("go nodes 3");
@@ -236,7 +236,7 @@ fn a_missing_human_network_is_reported_with_its_option() {
     session.end();
 }
 
-/// The backends that lc0 names, and what they are here.
+/// The names of lc0's backends, and Scorn's backends for them.
 const OF_LC0: [(&str, &str); 36] = [
     ("cuda", "cuda"),
     ("cuda-auto", "cuda"),
@@ -303,8 +303,8 @@ fn names_of_lc0s_backends_are_mapped_and_reported() {
     session.end();
 }
 
-/// The folder into which the wheel for NVIDIA GPUs was put; what it says where there is no GPU can be seen nowhere
-/// else.
+/// The folder with the installed wheel for NVIDIA GPUs; its output on a machine without a GPU cannot be tested
+/// otherwise.
 fn gpu_library() -> Option<String> {
     let folder = std::env::var("SCORN_ORT_GPU").ok();
     if folder.is_none() {
@@ -341,7 +341,7 @@ fn a_missing_gpu_is_an_error_and_never_replaced() {
         let next = ["install", "Backend auto"];
         assert!(next.iter().any(|step| said[0].contains(step)), "{said:?}");
         assert_stands_in(&mut session);
-        // The library that is loaded serves the CPU as well.
+        // The loaded library serves the CPU as well.
         set(&mut session, "Backend", "onnx-cpu");
         let lines = assert_searches(&mut session);
         assert!(lines[0].starts_with("info string onnx-cpu ("), "{lines:?}");
@@ -349,7 +349,7 @@ fn a_missing_gpu_is_an_error_and_never_replaced() {
     }
     let mut session = Session::with(&arguments);
     let lines = assert_searches(&mut session);
-    // One line that fits a screen; the reasons are in `scorn runtime`.
+    // One line that fits a screen; the reasons are printed by `scorn runtime`.
     assert!(lines[0].contains("not used: tensorrt"), "{lines:?}");
     assert!(lines[0].contains("(see scorn runtime)"), "{lines:?}");
     assert!(!lines[0].contains("install"), "{lines:?}");
@@ -392,7 +392,7 @@ fn the_reasons_against_other_backends_fit_a_screen() {
     let mut session = Session::with(&["--weights", &tiny, "--threads", "1"]);
     let lines = assert_searches(&mut session);
     let line = lines[0].strip_prefix("info string ").unwrap();
-    // What is used, and where that lies, is as long as it is; of all that is not there are names only.
+    // The used backend is described with its paths; the others only by name.
     let (used, skipped) = line.split_once("; not used: ").unwrap();
     let skipped = skipped.strip_suffix(" (see scorn runtime)").unwrap();
     let before = ["tensorrt", "cuda", "openvino", "onnx-cpu", "rten"];

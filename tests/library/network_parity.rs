@@ -1,7 +1,8 @@
-//! Networks against lc0's recorded outputs, through the real path: history, encoder, backend, policy over legal moves.
+//! Networks compared with lc0's recorded outputs, through the real path: history, encoder, backend, policy over legal
+//! moves.
 //!
-//! The networks and outputs lie in the folder shared between checkouts (`SCORN_SHARED`, or `../shared`); without it,
-//! and for ONNX Runtime without its library (`ORT_DYLIB_PATH`), the tests say so and pass.
+//! The networks and outputs are in the folder shared between checkouts (`SCORN_SHARED`, or `../shared`). Without it,
+//! and for ONNX Runtime without its library (`ORT_DYLIB_PATH`), the tests print a message and pass.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -20,7 +21,7 @@ use scorn::{
     options::Options,
 };
 
-/// What the issue asks for is 1e-3; what we hold is this.
+/// The requirement is 1e-3; the measured accuracy is better.
 const TOLERANCE: f64 = 2e-4;
 
 const NETWORKS: [(&str, &str); 6] = [
@@ -45,7 +46,7 @@ fn load(config: &NetworkConfig) -> Result<Arc<dyn Evaluator>, LoadError> {
     load_backend(config, &|_| {})
 }
 
-/// The evaluator, unless what it needs is not installed here.
+/// The evaluator, unless its requirements are not installed.
 fn installed(config: &NetworkConfig) -> Option<Arc<dyn Evaluator>> {
     match load(config) {
         Ok(evaluator) => Some(evaluator),
@@ -152,7 +153,7 @@ fn threads_share_a_backend() {
     }
 }
 
-/// OpenVINO holds the stream of each session on the first core unless it is told not to: then two threads, or two
+/// OpenVINO runs the stream of each session on the first core unless configured otherwise: then two threads, or two
 /// engines, are as fast as one.
 #[cfg(target_os = "linux")]
 #[test]
@@ -181,7 +182,7 @@ fn no_backend_keeps_threads_from_other_cores() {
             });
             while !asking.is_finished() {
                 for task in std::fs::read_dir("/proc/self/task").unwrap() {
-                    // A thread that has ended since has no status.
+                    // A thread that has ended has no status.
                     if let Some(now) = cores(&task.unwrap().path()) {
                         assert_eq!(now, allowed, "{backend}");
                     }
@@ -275,14 +276,15 @@ fn the_built_in_network_answers_once_for_all_ways_to_a_position() {
     let other_way = played("b1c3 b8c6 g1f3 g8f6");
     let fetched = fetch(&*evaluator, &other_way);
     assert_eq!(fetched.map(|(value, _)| value), Some(answer.0));
-    // And rightly so: asked again, the network says the same.
+    // The network gives the same again.
     assert_eq!(evaluate(&other_way), answer);
-    // Another rule-50 counter is another question, and so is a pawn that can be captured en passant.
+    // A position with another rule-50 counter, or with a pawn that can be captured en passant, is another one for the
+    // cache.
     let fetch_after = |moves: &str| fetch(&*evaluator, &played(moves));
     assert_eq!(fetch_after("g1f3 g8f6 b1c3 b8c6 f3g1 f6g8 g1f3 g8f6"), None);
     evaluate(&played("e2e3 d7d6 e3e4 d6d5 e4e5 a7a6"));
     assert_eq!(fetch_after("e2e4 a7a6 e4e5 d7d5"), None);
-    // A network that reads the history is asked about each way.
+    // A network that reads the history is evaluated for each path.
     if let Some(config) = self::config("rten", "maia-1900") {
         let evaluator = cached(&config);
         let mut batch = Batch::default();

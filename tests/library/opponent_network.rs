@@ -1,4 +1,4 @@
-//! The second network, the opponent's: in the tree, with search-contempt, and through the real program.
+//! The opponent's network: in the tree, with search-contempt, and in the real program.
 
 use std::{collections::BTreeMap, process::Command, sync::Arc, thread, time::Duration};
 
@@ -27,7 +27,7 @@ const OPPONENTS: Ordered = Ordered {
     wl: -0.9,
 };
 
-/// A search for White whose opponent thinks of moves in the other order.
+/// A search for White whose opponent has its priors in reverse order.
 fn setup(sc_limit: i32) -> Setup {
     let options = Options {
         sc_limit,
@@ -63,7 +63,7 @@ fn every_node_has_the_priors_of_its_side_to_move() {
                     "{p}, not {expected}, at depth {depth}"
                 );
             }
-            // The value is the main network's everywhere, whose positions are all equal.
+            // The value is the main network's everywhere, and it is the same in all positions.
             assert!(node.wl.abs() < 1e-6 || node.is_proven());
             seen[whose] += usize::from(!edges.is_empty());
         });
@@ -71,7 +71,7 @@ fn every_node_has_the_priors_of_its_side_to_move() {
     }
 }
 
-/// Mean share of frozen replies that went to the move with the lowest and with the highest code.
+/// Mean share of frozen replies that were the move with the lowest and with the highest code.
 fn frozen_shares(setup: &Setup, limit: u32) -> (f64, f64) {
     let tree = setup.tree.lock();
     let (mut lowest, mut highest, mut records) = (0.0, 0.0, 0.0);
@@ -113,8 +113,8 @@ fn frozen_replies_are_those_of_the_second_network() {
     }
 }
 
-/// What the program says to these lines of UCI. Each search is waited for; a ponder search, which need not say
-/// anything, gets some time.
+/// The program's output for these lines of UCI. Each search is waited for; a ponder search, which may print nothing,
+/// gets some time.
 fn uci(arguments: &[&str], script: &str) -> String {
     let mut session = Session::with(arguments);
     let mut said = Vec::new();
@@ -150,8 +150,8 @@ fn analyzed(fen: &str, arguments: &[&str]) -> (BTreeMap<String, f64>, f64) {
     (priors.collect(), record["white"].as_f64().unwrap())
 }
 
-/// The main network's options and the second one's, in a search in which White is the opponent, must give the second
-/// one's priors, the first one's value, and half way with half a mixture.
+/// Checks, with the main network's options and the second one's and White as the opponent, that a search has the
+/// second network's priors, the first one's value, and the mean of the priors with half a mixture.
 fn assert_priors_are_the_seconds(main: &str, second: &str) {
     const WHITES: &str = "r1bqkbnr/pppp1ppp/2n5/4p3/4P3/5N2/PPPP1PPP/RNBQKB1R w KQkq - 2 3";
     let main = ["--weights", main];
@@ -175,7 +175,7 @@ fn assert_priors_are_the_seconds(main: &str, second: &str) {
             assert!((p - (own[&m] + expected[&m]) / 2.0).abs() < 1e-3, "{m} {p}");
         }
     }
-    // Where the engine's own side moves there are its own priors.
+    // Where the engine's own side moves, the priors are its own.
     let playing = [&main[..], &opponent].concat();
     assert_eq!(analyzed(WHITES, &playing), (own, value));
 }
@@ -228,7 +228,7 @@ fn maia_networks_play_the_opponent() {
     };
     let (main, human) = (main.to_str().unwrap(), human.to_str().unwrap());
     assert_priors_are_the_seconds(main, human);
-    // Another input format beside the main network's.
+    // Another input format than the main network's.
     if let Some(canonical) = shared("nets/synth-bt-multihead.pb.gz") {
         assert_priors_are_the_seconds(main, canonical.to_str().unwrap());
     }
@@ -248,7 +248,7 @@ fn a_missing_or_broken_opponent_network_is_reported_with_its_option() {
         let is_named = |l: &&str| l.contains("OpponentWeights: ") && l.contains(reason);
         assert!(!errors.is_empty() && errors.iter().all(is_named), "{text}");
         let answers: Vec<_> = text.lines().filter(|l| l.starts_with("bestmove")).collect();
-        // The main network plays, and that is said.
+        // The main network plays, which is reported.
         assert_eq!(answers.len(), 3, "{text}");
         assert!(answers.iter().all(|l| !l.contains("none")), "{text}");
         assert!(text.contains("; playing without it"), "{text}");
@@ -264,16 +264,16 @@ fn a_missing_or_broken_opponent_network_is_reported_with_its_option() {
     assert!(errors.contains("OpponentWeights: ") && errors.contains("/no/maia.pb.gz"));
 }
 
-/// The nodes that the second search reports, after a first one of 1000: a tree that was kept has more than asked for.
+/// The nodes that the second search reports, after a first one of 1000: more than requested if the tree was kept.
 fn nodes_after(arguments: &[&str], between: &str) -> u64 {
     let script = format!("position startpos\ngo nodes 1000\n{between}\ngo nodes 1\n");
-    // One thread: a second one that is put to sleep with a leaf in its hands keeps the first from that move.
+    // One thread: a second one that is preempted while it holds a leaf would block the first from that move.
     let main = ["-b", "rten", "-w", TINY, "--threads", "1"];
     let text = uci(&[&main, arguments].concat(), &script);
     told_nodes(text.lines()).unwrap()
 }
 
-/// The nodes that the last of these lines tells that tells any.
+/// The nodes in the last of these lines that contains them.
 fn told_nodes<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<u64> {
     let mut reports = lines.rev().filter(|line| line.starts_with("info depth"));
     let mut words = reports
@@ -285,12 +285,12 @@ fn told_nodes<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<u64
 
 #[test]
 fn trees_searched_with_other_priors_are_dropped() {
-    // A move that is surely in the tree: both networks search some moves.
+    // A move that is certainly in the tree: both networks search some moves.
     let step = "position startpos moves c2c3";
     let with = ["--opponent-weights", DEFAULT];
     assert!(nodes_after(&[], step) > 2);
     assert!(nodes_after(&with, "") >= 200);
-    // The side to move is the other one now, and with it the opponent.
+    // The side to move is the other one now, and so is the opponent.
     assert_eq!(nodes_after(&with, step), 1);
     let white = ["--contempt-mode", "white_side_analysis"];
     assert!(nodes_after(&[&with[..], &white].concat(), step) > 2);
@@ -304,7 +304,7 @@ fn trees_searched_with_other_priors_are_dropped() {
         let nodes = nodes_after(&with, &format!("setoption name {change}"));
         assert_eq!(nodes, 1, "{change}");
     }
-    // Without a second network, whose opponent it is matters to search-contempt only.
+    // Without a second network, the opponent's side matters only to search-contempt.
     let disable = "setoption name ContemptMode value disable";
     assert!(nodes_after(&[], disable) >= 200);
 }
@@ -313,7 +313,7 @@ fn trees_searched_with_other_priors_are_dropped() {
 fn pondering_models_the_same_opponent_as_the_next_move() {
     let main = ["-b", "rten", "-w", TINY, "--threads", "1"];
     let mut session = Session::with(&[&main[..], &["--opponent-weights", DEFAULT]].concat());
-    // However slow the machine is, some time it comes to the expected move more than twice.
+    // However slow the machine is, it eventually visits the expected move more than twice.
     let is_kept = (0..8).any(|attempt| {
         session.send("ucinewgame\nposition startpos moves c2c3\ngo ponder");
         thread::sleep(Duration::from_millis(100 << attempt));
@@ -389,10 +389,10 @@ fn a_rating_selects_a_built_in_human_network() {
     for ((low, middle), high) in low.iter().zip(&middle).zip(&high) {
         assert!((middle - (low + high) / 2.0).abs() < 1e-3);
     }
-    // Beyond the ratings that there are, the nearest one counts.
+    // Outside of the available ratings the nearest one is used.
     assert_eq!(at("600"), low);
     assert_eq!(at("3000"), at("1900"));
-    // The same by name; a dense network of one's own has the same opponent.
+    // The same by name; a dense network has the same opponent.
     assert_eq!(
         replies(&[("OpponentWeights", "<built in human 1300>")]),
         middle

@@ -1,4 +1,4 @@
-//! Priors that are asked again of a network that knows more.
+//! Priors refined by a stronger network (`RefineWeights`).
 
 use std::sync::{
     Arc,
@@ -51,7 +51,7 @@ fn refined() -> Networks {
     }
 }
 
-/// Whether these are the priors that a network gives.
+/// Whether these are the priors of a network.
 fn are_those_of(network: &Ordered, edges: &[(PackedMove, f32)]) -> bool {
     let moves: Vec<PackedMove> = edges.iter().map(|edge| edge.0).collect();
     let expected = network.policy(&moves);
@@ -71,7 +71,7 @@ fn positions_with_many_visits_have_refined_priors_and_no_others_do() {
         tree.for_each(|node, depth| {
             let edges: Vec<_> = tree.edges(node).iter().map(|e| (e.m(), e.p())).collect();
             assert!(node.n >= VISITS || !node.is_refined(), "{node:?}");
-            // One who came last may have been in the same batch as the one that asks.
+            // The last visit may have been in the same batch as the one that triggered the refinement.
             let latest = VISITS + 64;
             waiting += u32::from(node.n >= latest && !node.is_refined());
             let network = [&USUAL, &BETTER][usize::from(node.is_refined())];
@@ -84,7 +84,7 @@ fn positions_with_many_visits_have_refined_priors_and_no_others_do() {
             }
         });
         assert!(seen[0] > 1000 && seen[1] > 20, "{seen:?}");
-        // Of so many visits eight are asked about together.
+        // With this many visits eight positions are refined together.
         assert!(waiting < 8, "{waiting}");
     }
 }
@@ -111,7 +111,7 @@ impl Evaluator for Counting {
 
 #[test]
 fn positions_are_refined_in_batches_in_large_trees() {
-    // In between, what waits at the end of a search is asked about in the next one.
+    // Between searches: positions that wait at the end of a search are refined in the next one.
     for (visits, largest) in [(&[2000][..], 1), (&[20_000], 8), (&[5000, 20_000], 8)] {
         let counting = Arc::new(Counting::default());
         let networks = Networks {
@@ -129,7 +129,7 @@ fn positions_are_refined_in_batches_in_large_trees() {
             .for_each(|node, _| refined += usize::from(node.is_refined()));
         let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
         assert_eq!(count(&counting.largest), largest, "{visits:?}");
-        // Nobody is asked twice.
+        // No position is refined twice.
         assert_eq!(count(&counting.positions), refined, "{visits:?}");
         assert!(
             count(&counting.batches) < refined || largest == 1,
@@ -195,7 +195,7 @@ fn a_reused_tree_keeps_its_refined_priors() {
     assert!(are_those_of(&BETTER, &edges));
 }
 
-/// Cannot evaluate anything.
+/// An evaluator that always fails.
 struct Broken;
 
 impl Evaluator for Broken {

@@ -1,4 +1,4 @@
-//! The network that is shipped: it loads in rten, has the heads it promises, and knows what a queen is worth.
+//! The built-in network: it loads in rten, has the expected heads, and values material.
 
 use std::{path::Path, process::Command};
 
@@ -73,8 +73,8 @@ fn run(model: &Model, input: &[f32]) -> [Vec<f32>; 3] {
     std::array::from_fn(|_| values.next().unwrap())
 }
 
-/// From the side to move: it lacks a queen, rook, knight, pawn, nothing; the opponent lacks a pawn, knight, rook,
-/// queen.
+/// For the side to move, which lacks a queen, rook, knight, pawn, or nothing; or its opponent lacks a pawn, knight,
+/// rook, queen.
 const ODDS: [&str; 9] = [
     "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1",
     "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/1NBQKBNR w Kkq - 0 1",
@@ -108,7 +108,7 @@ fn the_default_network_loads_and_puts_odds_in_order() {
     assert!(q.is_sorted_by(|a, b| a < b), "{q:?}");
     assert!(q[0] < -0.9 && q[4].abs() < 0.3 && q[8] > 0.9, "{q:?}");
 
-    // A batch is its positions.
+    // A batch gives the same as single positions.
     for (index, fen) in positions.iter().enumerate() {
         let [one, _, _] = run(&model, &planes(fen));
         let same = one
@@ -143,8 +143,8 @@ fn the_sparse_network_is_taken_by_its_own_backend_and_puts_odds_in_order() {
     assert!(last > 0.9);
 }
 
-/// How far backends that compute with floats may be from `Backend sparse`, in W - L and the probability of any move:
-/// the file rounds as the integers do.
+/// Maximum difference of floating-point backends from `Backend sparse`, in W - L and the probability of any move: the
+/// file rounds like the integers.
 const TOLERANCE: f32 = 1e-3;
 
 #[test]
@@ -213,7 +213,7 @@ fn a_limit_on_the_speed_does_not_end_a_search_at_its_root() {
     assert!(nodes >= 300, "{last}");
 }
 
-/// Ends that games between strong players do not reach; each is a mate within 16 moves.
+/// Endings that do not occur in games between strong players; each is a mate within 16 moves.
 const BARE_KINGS: [&str; 4] = [
     "8/8/8/8/3k4/8/8/R3K3 w - - 0 1",
     "8/8/3k4/8/8/8/8/Q3K3 b - - 0 1",

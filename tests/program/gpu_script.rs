@@ -1,5 +1,5 @@
-//! `benches/gpu.sh` with an engine and an `nvidia-smi` that are shell scripts: what it makes of what they say. A GPU
-//! sees it once in a long while, and then it has to count what fails.
+//! `benches/gpu.sh` with shell scripts as the engine and `nvidia-smi`: its results for their output. It rarely runs
+//! on a GPU, and then its failure counts must be right.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -11,8 +11,8 @@ use crate::common::script::write_script;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/gpu.sh");
 
-/// An engine whose searches of one node take 900 MiB of the GPU's memory until that was seen. `FAULT` says what is
-/// wrong with it.
+/// An engine whose searches of one node take 900 MiB of the GPU's memory until that was measured. `FAULT` selects an
+/// error.
 const ENGINE: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 case "$*" in
@@ -94,7 +94,7 @@ fn working_configurations_are_measured_with_their_memory() {
     assert_says(
         &said,
         &[
-            // The engine is gone, and its memory free, when the row is written.
+            // The engine has exited and freed its memory when the row is written.
             "| 900 MiB | cuda (GPU 0) |",
             "| small.onnx, fp16 | 8 | 1234 | 6.50 |",
             "| small.onnx | 2 | 1234 | 6.50 | 100 MiB |",

@@ -102,7 +102,7 @@ fn runtime_prints_the_automatic_choice_and_install_hints() {
 
 #[test]
 fn runtime_tries_each_backend_as_auto_does() {
-    // `sparse` has no threads; a user who names it is told so, `auto` takes it all the same.
+    // `sparse` has no threads; if the user selects it this is reported, `auto` selects it in any case.
     let arguments = ["--backend-opts", "threads=2", "runtime", "--json"];
     let report = stdout(&scorn(
         &[&["--onnxruntime-path", "/nowhere"], &arguments[..]].concat(),

@@ -1,5 +1,5 @@
-//! docs/options.md lists every option of the program, and compares it with every option of lc0. The tables between its
-//! markers are generated: `SCORN_WRITE_DOCS=1 cargo test --test program options_doc` renews them.
+//! docs/options.md lists every option of the program, and compares it with every option of lc0. The tables between
+//! its markers are generated: `SCORN_WRITE_DOCS=1 cargo test --test program options_doc` rewrites them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,7 @@ const END: &str = "<!-- end of options -->\n";
 const BEGIN_OWN: &str = "<!-- own options: written by tests/program/options_doc.rs -->\n";
 const END_OWN: &str = "<!-- end of own options -->\n";
 
-/// The number of lc0's options, so that none disappears from the page unnoticed.
+/// The number of lc0's options, so that a missing row is noticed.
 const LC0_OPTIONS: usize = 96;
 
 fn page_path() -> PathBuf {
@@ -27,7 +27,7 @@ fn page() -> String {
         .replace("\r\n", "\n")
 }
 
-/// The text of a table cell: Markdown shows everything between backticks as it is.
+/// The text of a table cell: Markdown shows text between backticks unchanged.
 fn cell(text: &str) -> String {
     let escape = |(index, part): (usize, &str)| match index % 2 {
         0 => part.replace('<', "&lt;"),
@@ -37,7 +37,7 @@ fn cell(text: &str) -> String {
     parts.join("`").replace('|', "\\|")
 }
 
-/// The table of all options, a row each.
+/// The table of all options, one row each.
 fn table() -> String {
     let mut text =
         String::from("| Option | Flag | Values | Default | Meaning |\n|---|---|---|---|---|\n");
@@ -116,7 +116,7 @@ fn the_generated_tables_are_current() {
     let expected = renewed(&page, BEGIN, END, &table());
     let expected = renewed(&expected, BEGIN_OWN, END_OWN, &own_options(&page));
     if env::var_os("SCORN_WRITE_DOCS").is_some() {
-        // In one step, because the other test may be reading the page.
+        // In one step, because the other test may read the page at the same time.
         let part = page_path().with_extension("part");
         fs::write(&part, expected).unwrap();
         fs::rename(part, page_path()).unwrap();
