@@ -50,7 +50,7 @@ refused() {
     [ "$(ls -A "$work/whole")" = .lock ] || fail "$* left something: $(ls -A "$work/whole")"
 }
 refused "nothing was written.*invalid value 'foo' for '--limit" --match-limit foo
-refused "--gate-nodes and --match-limit are two ways" --gate-nodes 8 --match-limit nodes=9
+refused "--gate-nodes and --match-limit exclude each other" --gate-nodes 8 --match-limit nodes=9
 refused "nothing was written.*error: unexpected argument '--nosuch'" --engine '--nosuch 1'
 refused "nothing was written.*there is no option 'Nosuch'" --match-options Nosuch=1
 refused "nothing was written.*not a sparse network" --start "$root/networks/scorn-default.onnx"

@@ -2,7 +2,7 @@
 
 A worker needs Ray and nothing else: program, networks and openings travel through Ray's object store, and games come back as
 they end, to the loop's own folder. A worker or a node that is lost costs the games that it was playing; what is left of its
-part goes on elsewhere. When the loop itself is killed, Ray ends its workers, and the next start sends them what is there.
+part continues elsewhere. When the loop itself is killed, Ray ends its workers, and the next start sends them what is there.
 
 Training stays where the loop runs, since the records are there and `scorn train` needs no GPU.
 """
@@ -152,7 +152,7 @@ class Cluster:
                 if self._is_stopping:
                     raise LoopError("stopped") from error
                 print(
-                    f"scorn loop: a worker was lost ({type(error).__name__}): {job.out.name} goes on elsewhere",
+                    f"scorn loop: a worker was lost ({type(error).__name__}): {job.out.name} continues elsewhere",
                     file=sys.stderr,
                 )
                 time.sleep(min(attempt, 10))

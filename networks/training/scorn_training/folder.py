@@ -117,7 +117,7 @@ class Folder:
             number = generation["generation"]
             path = self.network(number)
             if path.exists() and self.checksum(number) != generation["network"]:
-                raise LoopError(f"{path} is not the network that manifest.json tells of: it was changed or damaged")
+                raise LoopError(f"{path} is not the network in manifest.json: it was changed or damaged")
 
 
 def open_folder(path: Path, named: dict, preset: str, version: str, rehearse: Callable[[Settings], None]) -> Folder:
@@ -131,7 +131,7 @@ def open_folder(path: Path, named: dict, preset: str, version: str, rehearse: Ca
     """
     if ";" in str(path):
         raise LoopError(
-            f"scorn match parts options by ';', which the path {path} has: take another folder, or rename it"
+            f"scorn match separates options by ';', which the path {path} has: take another folder, or rename it"
         )
     # A folder that is not a loop's stays unchanged, without a lock in it.
     read_manifest(path)
@@ -159,7 +159,7 @@ def _begin(
     check_files(settings)
     say(check_named(named, settings))
     # Makes a mistyped folder of an existing loop visible.
-    say(f"a new loop begins in {path}: {settings.games} games a generation, {settings.nodes} nodes a move")
+    say(f"a new loop starts in {path}: {settings.games} games a generation, {settings.nodes} nodes a move")
     rehearse(settings)
     manifest = {"format": FORMAT, "program": version, "settings": as_dict(settings), "generations": [], "current": {}}
     folder = Folder(path, manifest, lock)
@@ -175,17 +175,17 @@ def _go_on(folder: Folder, named: dict, preset: str, version: str, rehearse: Cal
     wanted, defaults = as_dict(settings), as_dict(Settings())
     different = sorted(name for name in wanted if wanted[name] != found.get(name, defaults[name]))
     if different and is_made:
-        raise LoopError(f"{path} was begun with other settings ({', '.join(different)}): go on as it was begun")
+        raise LoopError(f"{path} was started with other settings ({', '.join(different)}): resume it without changes")
     rules = [name for name in different if name in PRESETS.get(preset, {}) and name not in named]
     if rules:
         # Settings that this preset does not name would keep the values of another one: a mixture of both.
-        told = f"{path} was begun with other rules than those of --preset {preset} ({', '.join(rules)})"
-        raise LoopError(f"{told}: go on without --preset, or begin in another folder")
+        told = f"{path} was started with other rules than those of --preset {preset} ({', '.join(rules)})"
+        raise LoopError(f"{told}: resume without --preset, or start in another folder")
     if not is_made:
         check_files(settings)
     if folder.manifest["program"] != version:
-        told = f"{folder.path} was begun with {folder.manifest['program']} and goes on with {version}"
-        say(f"{told}: it need not come out as with either alone")
+        told = f"{folder.path} was started with {folder.manifest['program']} and resumes with {version}"
+        say(f"{told}: results may differ from those of either alone")
     if different:
         say(check_named(named, settings))
         rehearse(settings)
@@ -211,4 +211,4 @@ def _change(folder: Folder, settings: Settings, different: list[str]) -> None:
     folder.manifest["settings"] = as_dict(settings)
     folder.save()
     lost = ", ".join(str(path.relative_to(folder.path)) for path in made) or "nothing"
-    say(f"other settings ({', '.join(different)}) before a generation was complete; removed, to be made anew: {lost}")
+    say(f"other settings ({', '.join(different)}) before a generation was complete; removed, to be made again: {lost}")

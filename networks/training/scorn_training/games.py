@@ -148,9 +148,7 @@ def count(parts: list[Path], limit: float, nodes: int) -> dict:
             for name in total:
                 total[name] += summary[name]
         except (ValueError, KeyError, TypeError) as error:
-            told = (
-                f"{path} is damaged ({error}): delete it, and the same command writes it anew from the games beside it"
-            )
+            told = f"{path} is damaged ({error}): delete it, and the same command rewrites it from the games beside it"
             raise LoopError(told) from error
     visits = total.pop("nodes")
     decisive = total["white"] + total["black"]
@@ -199,6 +197,4 @@ def set_aside_damaged(folder: Folder, number: int) -> None:
             part.rename(aside / part.name)
     del folder.current["games"]
     folder.save()
-    say(
-        f"nothing to learn from is left of generation {number}: its games are played again ({aside} has what was there)"
-    )
+    say(f"no usable positions are left of generation {number}: its games are played again ({aside} has the old files)")

@@ -60,10 +60,10 @@ def train(folder: Folder, number: int, program: Program) -> dict:
     files, left_out = games.whole_files(folder, number, range(max(1, number - settings.window + 1), number + 1))
     new = [path for path, generation in files if generation == number]
     if not new and current["samples"]:
-        raise LoopError(f"no games of generation {number} are whole any more: the same command plays them again")
+        raise LoopError(f"no complete games of generation {number} are left: the same command plays them again")
     if not new:
         why = f"no position in the games of generation {number} is one to learn from (see --random-plies and --longest)"
-        raise LoopError(f"{why}: {'name other settings' if number == 1 else 'begin in another folder'}")
+        raise LoopError(f"{why}: {'change the settings' if number == 1 else 'start in another folder'}")
     data, positions, share = training_set(folder, number, files)
     steps = steps_for(settings, positions, current["samples"])
     start = steps_of(before)

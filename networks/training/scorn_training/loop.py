@@ -159,7 +159,7 @@ def ray_cluster(address: str, program: Program):
     try:
         from .cluster import Cluster
     except ModuleNotFoundError as error:
-        raise LoopError(f"--ray needs what `pip install 'networks/training[ray]'` brings: {error}") from error
+        raise LoopError(f"--ray requires `pip install 'networks/training[ray]'`: {error}") from error
     return Cluster(address, program)
 
 
@@ -193,7 +193,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"scorn loop: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("scorn loop: stopped; the same command goes on", file=sys.stderr)
+        print("scorn loop: stopped; the same command resumes", file=sys.stderr)
         return 130
     finally:
         if program:

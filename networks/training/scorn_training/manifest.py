@@ -121,5 +121,5 @@ def _fault_of_players(matches: list[dict], name: str) -> str:
 
 def _damaged(path: Path, wrong: str) -> LoopError:
     return LoopError(
-        f"{path} is damaged, or not that of a loop ({wrong}): mend it, put a copy back, or begin in another folder"
+        f"{path} is damaged, or not that of a loop ({wrong}): repair it, restore a copy, or start in another folder"
     )

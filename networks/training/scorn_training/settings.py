@@ -220,10 +220,10 @@ def check(settings: Settings) -> Settings:
     if settings.gate not in ("none", "score", "sprt"):
         raise ValueError(f"--gate is none, score or sprt, not {settings.gate}")
     if (settings.fade or settings.subset) and not settings.unique:
-        raise ValueError("--fade and --subset belong to --unique")
+        raise ValueError("--fade and --subset require --unique")
     if ";" in settings.anchor_opponent:
         raise ValueError(
-            "--anchor-opponent: scorn match parts options by ';', which the path "
+            "--anchor-opponent: scorn match separates options by ';', which the path "
             f"{settings.anchor_opponent} has: rename it"
         )
     if settings.balance and settings.sc_limit < 1:
@@ -238,7 +238,7 @@ def check_named(named: dict, settings: Settings) -> str:
         ValueError: two of the names exclude each other, or one lacks what it belongs to.
     """
     if named.get("most_nodes") and not settings.balance:
-        raise ValueError("--most-nodes belongs to --balance: without it the nodes stay as they are")
+        raise ValueError("--most-nodes requires --balance: it has no effect without it")
     for name, needed, is_there in (
         ("random_share", "--random-plies", settings.random_plies),
         ("fade_least", "--fade", settings.fade),
@@ -247,15 +247,13 @@ def check_named(named: dict, settings: Settings) -> str:
         *((f"anchor_{name}", "--anchor-opponent", settings.anchor_opponent) for name in ("every", "pairs", "nodes")),
     ):
         if name in named and not is_there:
-            raise ValueError(f"--{name.replace('_', '-')} belongs to {needed}: without it it counts for nothing")
+            raise ValueError(f"--{name.replace('_', '-')} requires {needed}: it has no effect without it")
     if "gate_nodes" in named and settings.match_limit:
-        raise ValueError(
-            "--gate-nodes and --match-limit are two ways to say what a move may cost in matches: name one of them"
-        )
+        raise ValueError("--gate-nodes and --match-limit exclude each other: give one of them")
     if named.get("reuse") and settings.passes:
         if "passes" in named:
-            raise ValueError("--reuse and --passes are two ways to say how much is learned: name one of them")
-        return f"--reuse counts for nothing beside --passes {settings.passes:g}, which the rules have (--passes 0 ends that)"
+            raise ValueError("--reuse and --passes exclude each other: give one of them")
+        return f"--reuse has no effect beside the preset's --passes {settings.passes:g} (--passes 0 turns that off)"
     return ""
 
 

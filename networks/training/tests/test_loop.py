@@ -249,7 +249,7 @@ def test_settings_are_tried_before_they_are_kept(tmp_path, wrong, said):
 
 def test_a_new_loop_is_told_of(tmp_path, capsys):
     loop.Loop(tmp_path / "mistyped", FakeProgram(), {"games": 9}, "1").folder.close()
-    told = f"scorn loop: a new loop begins in {tmp_path}/mistyped: 9 games a generation, 100 nodes a move\n"
+    told = f"scorn loop: a new loop starts in {tmp_path}/mistyped: 9 games a generation, 100 nodes a move\n"
     assert capsys.readouterr().err == told
     loop.Loop(tmp_path / "mistyped", FakeProgram(), {}, "1")
     assert capsys.readouterr().err == ""
@@ -316,7 +316,7 @@ def test_settings_can_change_before_a_generation_is_complete(tmp_path, changed, 
     other.manifest["generations"] = [{"generation": 0, "network": "x"}, generation(1, (1, 0, 1), "gen-0")]
     other.save()
     other.close()
-    with pytest.raises(LoopError, match=r"begun with other settings \(nodes\)"):
+    with pytest.raises(LoopError, match=r"started with other settings \(nodes\)"):
         loop.Loop(folder, FakeProgram(), {"nodes": 5}, "1")
 
 
@@ -337,15 +337,16 @@ def test_the_rules_of_two_presets_are_not_mixed(tmp_path, monkeypatch, capsys):
     assert kept == settings.as_dict(settings.Settings(**settings.PRESETS["cgzero"] | {"games": 9, "fade": 0.05}))
     for preset, more in (("alphazero", {}), ("paper", {"games": 9}), ("cgzero", {})):
         with pytest.raises(
-            LoopError, match=rf"begun with other rules than those of --preset {preset} \(.*\): go on without --preset"
+            LoopError,
+            match=rf"started with other rules than those of --preset {preset} \(.*\): resume without --preset",
         ):
             loop.Loop(folder, FakeProgram(), more, "1", preset)
         assert (folder / "manifest.json").read_text() == manifest
     capsys.readouterr()
     assert called(monkeypatch, folder, "--preset", "alphazero") == 1
     rules = "engine, gate, result_share, value_loss"
-    told = f"{folder}/manifest.json was begun with other rules than those of --preset alphazero ({rules})"
-    assert capsys.readouterr().err == f"scorn loop: {told}: go on without --preset, or begin in another folder\n"
+    told = f"{folder}/manifest.json was started with other rules than those of --preset alphazero ({rules})"
+    assert capsys.readouterr().err == f"scorn loop: {told}: resume without --preset, or start in another folder\n"
     # The one it was begun with can be named again, and single settings can change beside it.
     loop.Loop(folder, FakeProgram(), {"fade": 0.05}, "1", "cgzero").folder.close()
     assert (folder / "manifest.json").read_text() == manifest
@@ -356,9 +357,9 @@ def test_the_rules_of_two_presets_are_not_mixed(tmp_path, monkeypatch, capsys):
 def test_settings_that_count_for_nothing_are_not_taken_in_silence(tmp_path, capsys):
     folder = tmp_path / "loop"
     excluded = [
-        ({"most_nodes": 800}, "--most-nodes belongs to --balance"),
-        ({"reuse": 3.0, "passes": 2.0}, "--reuse and --passes are two"),
-        ({"gate_nodes": 50, "match_limit": "clock=10+0.1"}, "--gate-nodes and --match-limit are two"),
+        ({"most_nodes": 800}, "--most-nodes requires --balance"),
+        ({"reuse": 3.0, "passes": 2.0}, "--reuse and --passes exclude each other"),
+        ({"gate_nodes": 50, "match_limit": "clock=10+0.1"}, "--gate-nodes and --match-limit exclude each other"),
     ]
     for named, told in excluded:
         with pytest.raises(ValueError, match=f"^{told}"):
@@ -369,15 +370,15 @@ def test_settings_that_count_for_nothing_are_not_taken_in_silence(tmp_path, caps
         [({"reuse": 3.0, "passes": 0.0}, "cgzero"), ({"balance": 0.0}, "paper"), ({"most_nodes": 0}, "")]
     ):
         loop.Loop(tmp_path / str(at), FakeProgram(), named, "1", preset).folder.close()
-    assert "counts for nothing" not in capsys.readouterr().err
+    assert "has no effect" not in capsys.readouterr().err
     # The passes are not named, but of the preset.
     loop.Loop(folder, FakeProgram(), {"reuse": 4.0}, "1", "cgzero").folder.close()
-    told = "scorn loop: --reuse counts for nothing beside --passes 5, which the rules have (--passes 0 ends that)\n"
+    told = "scorn loop: --reuse has no effect beside the preset's --passes 5 (--passes 0 turns that off)\n"
     assert told in capsys.readouterr().err
     # Nothing changes for a loop that goes on, and it is looked at again when something does.
     loop.Loop(folder, FakeProgram(), {"reuse": 4.0}, "1", "cgzero").folder.close()
     assert capsys.readouterr().err == ""
-    with pytest.raises(ValueError, match="^--most-nodes belongs to --balance"):
+    with pytest.raises(ValueError, match="^--most-nodes requires --balance"):
         loop.Loop(folder, FakeProgram(), {"most_nodes": 800}, "1")
     assert loop.Loop(folder, FakeProgram(), {"most_nodes": 800, "balance": 1.0}, "1").folder.settings.most_nodes == 800
 
@@ -403,7 +404,7 @@ def test_what_counts_for_nothing_without_another_setting_is_refused(
 ):
     monkeypatch.setattr(matches, "anchor_levels", lambda command: range(1320, 3191, 100))
     folder, name = tmp_path / "loop", next(iter(named))
-    told = f"--{name.replace('_', '-')} belongs to {needed}: without it it counts for nothing"
+    told = f"--{name.replace('_', '-')} requires {needed}: it has no effect without it"
     with pytest.raises(ValueError, match=f"^{told}$"):
         loop.Loop(folder, FakeProgram(), named, "1", preset)
     assert [path.name for path in folder.iterdir()] == [".lock"]
@@ -425,11 +426,11 @@ def test_what_the_rules_bring_need_not_be_named(tmp_path):
 
 def test_a_path_that_scorn_match_cannot_read_is_refused(tmp_path):
     folder = tmp_path / "my;loop"
-    with pytest.raises(LoopError, match=f"^scorn match parts options by ';', which the path {folder} has"):
+    with pytest.raises(LoopError, match=f"^scorn match separates options by ';', which the path {folder} has"):
         loop.Loop(folder, FakeProgram(), {}, "1")
     assert not folder.exists()
     with pytest.raises(
-        ValueError, match="^--anchor-opponent: scorn match parts options by ';', which the path /opt/stock;fish has"
+        ValueError, match="^--anchor-opponent: scorn match separates options by ';', which the path /opt/stock;fish has"
     ):
         loop.Loop(tmp_path / "loop", FakeProgram(), {"anchor_opponent": "/opt/stock;fish"}, "1")
 
@@ -441,7 +442,7 @@ def test_another_version_of_the_program_is_told_of(tmp_path, capsys):
     loop.Loop(folder, FakeProgram(), {}, "scorn 1").folder.close()
     assert capsys.readouterr().err == ""
     loop.Loop(folder, FakeProgram(), {}, "scorn 2").folder.close()
-    told = f"scorn loop: {folder} was begun with scorn 1 and goes on with scorn 2: it need not come out as with either alone\n"
+    told = f"scorn loop: {folder} was started with scorn 1 and resumes with scorn 2: results may differ from those of either alone\n"
     assert capsys.readouterr().err == told
 
 
@@ -581,7 +582,7 @@ def test_a_worker_tells_the_same_complaint(tmp_path, monkeypatch):
 def test_who_asks_for_ray_without_having_it_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "scorn_training.cluster", raising=False)
-    with pytest.raises(LoopError, match=r"--ray needs what `pip install 'networks/training\[ray\]'` brings: .*ray"):
+    with pytest.raises(LoopError, match=r"--ray requires `pip install 'networks/training\[ray\]'`: .*ray"):
         loop.ray_cluster("auto", FakeProgram())
 
 
@@ -849,7 +850,7 @@ def test_games_of_which_nothing_is_whole_are_played_again(tmp_path, monkeypatch,
         assert line == f"scorn loop: {path.relative_to(folder)} is damaged (its checksum is another): left out"
     aside = folder / "gen-0001/damaged-1"
     assert told[2:] == [
-        f"scorn loop: nothing to learn from is left of generation 1: its games are played again ({aside} has what was there)"
+        f"scorn loop: no usable positions are left of generation 1: its games are played again ({aside} has the old files)"
     ]
     # Nothing is lost, and it comes out as if nothing had been damaged.
     assert sorted(path.name for path in aside.glob("games-best-*/positions-*.vis")) == [path.name for path in files]
@@ -878,7 +879,7 @@ def test_damage_that_comes_while_the_loop_runs_is_told(tmp_path, monkeypatch, ca
     for path in files:
         damage(path)
     with pytest.raises(
-        LoopError, match="^no games of generation 1 are whole any more: the same command plays them again$"
+        LoopError, match="^no complete games of generation 1 are left: the same command plays them again$"
     ):
         learning.train(made.folder, 1, made.program)
 
@@ -887,7 +888,7 @@ def test_games_without_a_position_to_learn_from_are_not_played_for_ever(tmp_path
     folder, _ = stopped_loop(tmp_path / "loop", monkeypatch, samples=0)
     program = TinyProgram()
     with pytest.raises(
-        LoopError, match="^no position in the games of generation 1 .*--random-plies.*: name other settings$"
+        LoopError, match="^no position in the games of generation 1 .*--random-plies.*: change the settings$"
     ):
         loop.Loop(folder, program, {}, "1").run(1, math.inf)
     assert program.asked == []
@@ -1008,7 +1009,7 @@ def test_what_is_wrong_with_an_edited_manifest_is_named(tmp_path, monkeypatch, c
     path.write_text(edited(change))
     with pytest.raises(LoopError) as error:
         loop.Loop(tmp_path, FakeProgram(), {}, "1")
-    mend = "mend it, put a copy back, or begin in another folder"
+    mend = "repair it, restore a copy, or start in another folder"
     assert str(error.value) == f"{path} is damaged, or not that of a loop ({told}): {mend}"
     assert said_by_charts(tmp_path, monkeypatch, capsys) == f"scorn charts: {error.value}\n"
 
