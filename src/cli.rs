@@ -36,7 +36,7 @@ use crate::{
     },
     config_file,
     network::{
-        backend::from_lc0,
+        backend::{from_lc0, help_of},
         load::{self, NetworkConfig},
         source::{calibrate::calibrate, recommended},
     },
@@ -265,7 +265,7 @@ fn argument_of_lc0((name, flag): (&'static str, &'static str)) -> Arg {
 
 /// The flags of one row: `--flag VALUE`, or `--flag` and `--no-flag`.
 fn arguments_of(row: &OptionRow) -> Vec<Arg> {
-    let mut help = row.help.to_owned();
+    let mut help = help_of(row);
     if !row.default.is_empty() {
         help += &format!(" [default: {}]", row.default);
     }

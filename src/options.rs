@@ -134,9 +134,7 @@ options! {
     /// program, `<autodiscover>` is the newest network file found.
     "WeightsFile"                         "weights" 'w'                   [network weights, drops Network]
         weights_file:                       String                        = "<built in>";
-    /// What evaluates the network: auto (the first that works of these), sparse (for sparse networks, and what they
-    /// are made for), tensorrt, cuda, openvino, onnx-cpu, rten (needs no library); directml (Windows), coreml
-    /// (macOS), hash (for tests).
+    /// Backend that evaluates the network: {backends}.
     "Backend"                             "backend" 'b'                   [network play, drops Network]
         backend:                            String                        = "auto";
     /// Settings of the backend, in the form key=value,name(key=value). docs/backends.md lists the keys.

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod backends_doc;
 mod command_line;
 mod dataset;
 mod default_network;

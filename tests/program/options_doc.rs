@@ -7,7 +7,10 @@ use std::{
     path::PathBuf,
 };
 
-use scorn::options::{BUTTONS, CONFIG_FILE, OptionKind, Options, lc0::only_in_lc0};
+use scorn::{
+    network::backend::help_of,
+    options::{BUTTONS, CONFIG_FILE, OptionKind, Options, lc0::only_in_lc0},
+};
 
 const BEGIN: &str = "<!-- options: written by tests/program/options_doc.rs -->\n";
 const END: &str = "<!-- end of options -->\n";
@@ -50,7 +53,8 @@ fn table() -> String {
             OptionKind::Check => format!("`--{0}`, `--no-{0}`", row.flag),
             _ => format!("`--{}`", row.flag),
         };
-        let (values, default, help) = (cell(&row.range()), cell(&row.default), cell(row.help));
+        let (values, default, help) =
+            (cell(&row.range()), cell(&row.default), cell(&help_of(&row)));
         text += &format!("| {name} | {flag} | {values} | {default} | {help} |\n");
     }
     text += &format!(

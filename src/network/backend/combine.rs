@@ -22,7 +22,7 @@ pub static MULTIPLEXING: BackendInfo = BackendInfo {
     lc0_names: &["demux"],
     kind: BackendKind::Combination,
     summary: "several backends at once",
-    documentation: "several of the above at once; each batch goes to the least busy",
+    documentation: "several backends at once; each batch goes to the least busy",
     requirements: "`BackendOptions`",
     install_command: None,
     settings: &[BACKEND],
@@ -33,7 +33,7 @@ pub static ROUNDROBIN: BackendInfo = BackendInfo {
     name: "roundrobin",
     lc0_names: &[],
     summary: "several backends in turn",
-    documentation: "the same, in turn",
+    documentation: "several backends in turn",
     ..MULTIPLEXING
 };
 
@@ -41,21 +41,21 @@ pub static ROUNDROBIN: BackendInfo = BackendInfo {
 pub static CHECK: BackendInfo = BackendInfo {
     name: "check",
     lc0_names: &[],
-    summary: "two backends against each other",
-    documentation: "two of the above; the search stops with an error when they differ",
+    summary: "two backends, compared",
+    documentation: "two backends; the search stops with an error when they differ",
     settings: &[BACKEND, TOLERANCE],
     ..MULTIPLEXING
 };
 
 const BACKEND: Setting = Setting {
     key: "backend",
-    meaning: "the backend of each group that is not called like one",
-    default: "the group's name",
+    meaning: "the backend of the groups that are not named after one",
+    default: "the name of the group",
 };
 
 const TOLERANCE: Setting = Setting {
     key: "tolerance",
-    meaning: "largest difference of a probability or value",
+    meaning: "largest accepted difference of a probability or value",
     default: "0.001",
 };
 

@@ -41,6 +41,7 @@ use self::{
     error::LoadError,
     factory::{BackendFactory, BackendInfo, unknown_backend},
 };
+use crate::options::OptionRow;
 
 /// All backends. `auto` tries the automatic ones in this order, from fast to slow; listings and documentation follow it, too.
 pub static BACKENDS: [&dyn BackendFactory; 13] = [
@@ -80,6 +81,13 @@ pub fn automatic() -> impl DoubleEndedIterator<Item = &'static dyn BackendFactor
         .filter(|factory| factory.info().is_automatic())
 }
 
+/// The help of an option, with the list of backends in the place of `{backends}`.
+pub fn help_of(row: &OptionRow) -> String {
+    let choice = |info: &BackendInfo| format!("{} ({})", info.name, info.summary);
+    let choices = BACKENDS.map(|factory| choice(factory.info()));
+    row.help.replace("{backends}", &choices.join(", "))
+}
+
 /// The value for an option that a user or a configuration sets to `value`: where that is lc0's name of a backend, the name of
 /// the nearest one here, and the message about it.
 pub fn from_lc0<'a>(option: &str, value: &'a str) -> (&'a str, Option<String>) {
@@ -90,5 +98,85 @@ pub fn from_lc0<'a>(option: &str, value: &'a str) -> (&'a str, Option<String>) {
             (info.name, Some(info.replaces_lc0(value)))
         }
         _ => (value, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::options::Options;
+
+    #[test]
+    fn names_are_unique_and_everything_is_described() {
+        let mut names = HashSet::new();
+        for factory in BACKENDS {
+            let info = factory.info();
+            for name in std::iter::once(&info.name).chain(info.lc0_names) {
+                assert!(names.insert(name.to_ascii_lowercase()), "{name}");
+            }
+            assert!(!info.summary.is_empty() && !info.documentation.is_empty());
+            assert_eq!(
+                find(&info.name.to_uppercase()).unwrap().info().name,
+                info.name
+            );
+            let mut keys = HashSet::new();
+            for setting in info.settings {
+                assert!(keys.insert(setting.key), "{}: {}", info.name, setting.key);
+                assert_eq!(setting.key, setting.key.to_ascii_lowercase());
+            }
+        }
+        assert_eq!(find("").unwrap().info().name, "auto");
+        let Err(error) = find("cudnn") else {
+            panic!("only users' values are translated");
+        };
+        assert!(
+            error.to_string().contains("there are: auto, sparse, "),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn auto_goes_from_fast_to_slow() {
+        let names: Vec<&str> = automatic().map(|factory| factory.info().name).collect();
+        let expected = ["sparse", "tensorrt", "cuda", "openvino", "onnx-cpu", "rten"];
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn the_help_of_the_option_lists_all_backends() {
+        let options = Options::default();
+        for row in options.rows() {
+            let help = help_of(&row);
+            assert!(!help.contains("{backends}"), "{help}");
+            let is_list = BACKENDS
+                .iter()
+                .all(|factory| help.contains(factory.info().name));
+            assert_eq!(is_list, row.name == "Backend", "{help}");
+        }
+    }
+
+    /// The message of a missing library has to say how to get it.
+    #[test]
+    fn each_backend_installs_the_library_that_it_needs() {
+        for (backend, package) in [
+            ("onnx-cpu", "runtime onnxruntime"),
+            ("openvino", "onnxruntime-ep-openvino"),
+            ("cuda", "onnxruntime-gpu"),
+            ("tensorrt", "tensorrt-cu13"),
+            ("directml", "onnxruntime-directml"),
+        ] {
+            let info = find(backend).unwrap().info();
+            let error = ort::runtime::RuntimeError::NotFound {
+                searched: "nowhere".to_owned(),
+            };
+            let error = LoadError::Runtime {
+                backend: info.name,
+                error,
+                install_command: info.install_command.unwrap(),
+            };
+            assert!(error.to_string().contains(package), "{error}");
+        }
     }
 }

@@ -20,7 +20,7 @@ pub struct Setting {
 /// Threads of backends that compute on the processor.
 pub const THREADS: Setting = Setting {
     key: "threads",
-    meaning: "threads inside one evaluation (the search threads are in addition)",
+    meaning: "threads inside one evaluation, in addition to the search threads",
     default: "1",
 };
 

@@ -33,7 +33,7 @@ pub static INFO: BackendInfo = BackendInfo {
     name: "rten",
     lc0_names: &[],
     kind: BackendKind::Device { is_automatic: true },
-    summary: "needs no library",
+    summary: "any CPU, needs no library",
     documentation: "pure Rust, part of the program",
     requirements: "",
     install_command: None,

@@ -39,10 +39,11 @@ pub static INFO: BackendInfo = BackendInfo {
     name: "sparse",
     lc0_names: &[],
     kind: BackendKind::Device { is_automatic: true },
-    summary: "for sparse networks, and the fastest for them",
-    documentation: "sparse networks (`scorn train`) in 8- and 16-bit integers: AVX-512 VNNI, AVX2, NEON or plain, whichever \
-        the processor has; the answers are the same with all of them, alone and in batches. `rten` and `onnx-cpu` run the same \
-        file in floats and agree within 1e-6 (allowed: 1e-3). Other networks it refuses, and `auto` passes it over for them",
+    summary: "sparse networks, such as the built-in one",
+    documentation: "sparse networks (`scorn train`, the built-in network) in 8- and 16-bit integers with AVX-512 VNNI, AVX2, NEON or \
+        portable code; the results are identical with all of them, and do not depend on the batch. `rten` and `onnx-cpu` run the \
+        same file in floats and agree within 1e-6 (tolerance of the tests: 1e-3). It refuses other networks, and `auto` skips it \
+        for them",
     requirements: "",
     install_command: None,
     settings: &[],

@@ -39,8 +39,8 @@ pub static INFO: BackendInfo = BackendInfo {
         is_automatic: false,
     },
     summary: "macOS",
-    documentation: "GPU and neural engine of Apple's machines, on macOS; what Core ML has no operator for runs on the CPU. \
-        Compiled, but not tried by us yet, so `auto` leaves it alone",
+    documentation: "GPU and neural engine on macOS; operators that Core ML lacks run on the CPU. Compiled but never run, so `auto` does \
+        not select it",
     requirements: "`onnxruntime` for macOS",
     install_command: Some(INSTALL_COMMAND),
     settings: &[
@@ -50,7 +50,7 @@ pub static INFO: BackendInfo = BackendInfo {
         },
         Setting {
             key: "device",
-            meaning: "what Core ML may use: `all`, `gpu`, `npu` (each with the CPU), `cpu`",
+            meaning: "devices that Core ML may use: `all`, `gpu`, `npu` (each with the CPU), `cpu`",
             default: "all",
         },
     ],

@@ -34,9 +34,9 @@ pub static INFO: BackendInfo = BackendInfo {
     name: "onnx-cpu",
     lc0_names: &[],
     kind: BackendKind::Device { is_automatic: true },
-    summary: "any processor",
+    summary: "any CPU",
     documentation: "ONNX Runtime's own CPU kernels",
-    requirements: "`onnxruntime`",
+    requirements: "`onnxruntime` 1.24 or newer",
     install_command: Some(INSTALL_COMMAND),
     settings: &[
         THREADS,

@@ -39,8 +39,8 @@ pub static INFO: BackendInfo = BackendInfo {
     kind: BackendKind::Device {
         is_automatic: false,
     },
-    summary: "Windows",
-    documentation: "GPUs with DirectX 12 on Windows, fp16 or fp32. Compiled, but not tried by us yet, so `auto` leaves it alone",
+    summary: "GPUs on Windows",
+    documentation: "DirectX 12 GPUs on Windows, fp16 or fp32. Compiled but never run, so `auto` does not select it",
     requirements: "`onnxruntime-directml`",
     install_command: Some(INSTALL_COMMAND),
     settings: &[

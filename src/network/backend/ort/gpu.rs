@@ -31,7 +31,7 @@ pub(super) const GPU: Setting = Setting {
 /// The number of sessions.
 pub(super) const SESSIONS: Setting = Setting {
     key: "sessions",
-    meaning: "sessions, 1 to 4; each has its own copy of the network in the GPU's memory",
+    meaning: "sessions, 1 to 4; each has its own copy of the network in GPU memory",
     default: "2",
 };
 

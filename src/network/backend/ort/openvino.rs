@@ -41,9 +41,8 @@ pub static INFO: BackendInfo = BackendInfo {
     name: "openvino",
     lc0_names: &["onnx-openvino"],
     kind: BackendKind::Device { is_automatic: true },
-    summary: "Intel",
-    documentation: "Intel CPUs, GPUs and NPUs (on an AMD EPYC its package for ONNX Runtime offers no device); bf16 on CPUs \
-        with AMX, otherwise 32 bits",
+    summary: "Intel CPUs, GPUs and NPUs",
+    documentation: "Intel CPUs, GPUs and NPUs; bf16 on CPUs with AMX, fp32 otherwise. On an AMD EPYC the plugin offers no device",
     requirements: "`onnxruntime` and `onnxruntime-ep-openvino`",
     install_command: Some(OPENVINO_AND_RUNTIME_INSTALL_COMMAND),
     settings: &[
@@ -55,7 +54,7 @@ pub static INFO: BackendInfo = BackendInfo {
         Setting {
             key: "precision",
             meaning: "`fp32`, `bf16`, `fp16`, `int8`",
-            default: "bf16 with AMX, else fp32; on GPU and NPU the device's choice",
+            default: "bf16 with AMX, otherwise fp32; on GPU and NPU the device's choice",
         },
         Setting {
             key: "device",

@@ -36,8 +36,8 @@ pub static INFO: BackendInfo = BackendInfo {
     name: "tensorrt",
     lc0_names: &["onnx-trt"],
     kind: BackendKind::Device { is_automatic: true },
-    summary: "NVIDIA",
-    documentation: "NVIDIA GPUs, engines built for the card; `auto` takes it once there is an engine for the network. Not run on \
+    summary: "NVIDIA GPUs, with engines built for the card",
+    documentation: "NVIDIA GPUs, with engines built for the card; `auto` selects it once an engine for the network exists. Not run on \
         a GPU yet",
     requirements: "`onnxruntime-gpu` with CUDA, cuDNN and TensorRT 10",
     install_command: Some(TENSORRT_INSTALL_COMMAND),
