@@ -15,7 +15,7 @@ pub enum LoadError {
     #[error(transparent)]
     Weights(#[from] WeightsError),
     /// There is no such backend.
-    #[error("no backend '{name}'; there are: {known}")]
+    #[error("no backend '{name}'; choose one of: {known}")]
     UnknownBackend {
         /// The name that was given.
         name: String,
@@ -57,7 +57,9 @@ pub enum LoadError {
     #[error(transparent)]
     Evaluate(#[from] EvaluateError),
     /// A backend that combines others was not given any.
-    #[error("backend {backend} needs to know what it combines, such as BackendOptions {example}")]
+    #[error(
+        "backend {backend} needs groups that name what it combines, such as BackendOptions {example}"
+    )]
     GroupsNeeded {
         /// The backend.
         backend: &'static str,

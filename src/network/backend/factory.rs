@@ -32,12 +32,12 @@ pub trait BackendFactory: Sync {
     /// Name, documentation and settings.
     fn info(&self) -> &BackendInfo;
 
-    /// Makes an evaluator for the network of the request, and lets it evaluate one position, so that a network or a device
-    /// that does not work is found before a game.
+    /// Makes an evaluator for the network of the request, and lets it evaluate one position, so that a network or a
+    /// device that does not work is found before a game.
     ///
     /// # Errors
-    /// When the settings are wrong, the machine lacks what the backend needs, or the backend cannot run the network; the
-    /// message says what to do.
+    /// When the settings are wrong, the machine lacks what the backend needs, or the backend cannot run the network;
+    /// the message says what to do.
     fn create(&self, request: &BackendRequest<'_>) -> Result<Arc<dyn Evaluator>, LoadError>;
 
     /// Whether `auto` tries this backend for a network; it need not be read to the end for that.
@@ -50,13 +50,14 @@ pub trait BackendFactory: Sync {
         Vec::new()
     }
 
-    /// What could be installed so that the backend works, if that is missing; `works` says whether it does.
+    /// What to install so that the backend works, if something is missing. `works` is whether the backend works
+    /// already.
     fn install_hint(&self, _machine: &Machine, _works: bool) -> Option<InstallHint> {
         None
     }
 }
 
-/// What is known of a backend without a network and a machine.
+/// What holds for a backend whatever the network and the machine.
 #[derive(Debug)]
 pub struct BackendInfo {
     /// The value of the option `Backend`, in lower case.
@@ -135,7 +136,7 @@ pub struct BackendRequest<'a> {
 }
 
 impl BackendRequest<'_> {
-    /// The network with weights of this type. `limits_squares` says whether squares have to fit into 16 bits.
+    /// The network with weights of this type. `limits_squares` is whether squares have to fit into 16 bits.
     ///
     /// # Errors
     /// When there is no such network, or it lacks what the options name.
@@ -219,7 +220,7 @@ impl BackendInfo {
         options.only(self.name, &keys)
     }
 
-    /// A device or something else that the backend needs is missing: `reason` says what, and how to get it.
+    /// The error that the backend lacks a device or a library: `reason` is what, and how to get it.
     pub fn unavailable(&self, reason: String) -> LoadError {
         LoadError::Unavailable {
             backend: self.name,
@@ -227,7 +228,7 @@ impl BackendInfo {
         }
     }
 
-    /// The backend cannot run the network, for which its library gives `message`.
+    /// The error that the backend cannot run the network, with the message of its library.
     pub fn refused(&self, network: &str, message: &str) -> LoadError {
         LoadError::Refused {
             backend: self.name,
@@ -246,7 +247,7 @@ impl Machine {
     }
 }
 
-/// There is no backend of this name among `known`.
+/// The error that there is no backend of this name; `known` are those that exist.
 pub fn unknown_backend<'a>(
     name: &str,
     known: impl IntoIterator<Item = &'a dyn BackendFactory>,

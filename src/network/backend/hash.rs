@@ -1,5 +1,5 @@
-//! The `hash` backend: values and priors computed from the position's key. They say nothing about chess, but they are fast
-//! and the same on every machine, which is what tests, tree benchmarks and the bench signature need.
+//! The `hash` backend: values and priors computed from the position's key. They mean nothing in chess, but they are
+//! fast and the same on every machine, which is what tests, tree benchmarks and the bench signature need.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
-//! What computes: the list of backends ([`BACKENDS`]), one file each. Most evaluate with a pool of sessions of one network
-//! on one device ([`pool`]), through ONNX Runtime ([`ort`]) or in pure Rust ([`rten`]); sparse networks are evaluated in
-//! integers ([`sparse`]).
+//! What computes: the list of backends ([`BACKENDS`]), one file each. Most evaluate with a pool of sessions of one
+//! network on one device ([`pool`]), through ONNX Runtime ([`ort`]) or in pure Rust ([`rten`]); sparse networks are
+//! evaluated in integers ([`sparse`]).
 //!
-//! A new backend is a file with a [`BackendFactory`](factory::BackendFactory), its `mod` line and its entry in the list.
+//! A new backend is a file with a [`BackendFactory`](factory::BackendFactory), its `mod` line and its entry in the
+//! list.
 
 pub mod auto;
 pub mod combine;
@@ -16,10 +17,12 @@ pub mod pool;
 pub mod rten;
 pub mod sparse;
 
-/// ONNX Runtime: finding and loading the library ([`runtime`]), the way from a request to an evaluator ([`create`]), the plan
-/// of the sessions ([`plan`]) and the sessions themselves ([`session`]); what the backends for GPUs share ([`gpu`]),
-/// NVIDIA's libraries ([`nvidia`], [`preload`]), the engines of TensorRT ([`engine_cache`]); and one file for each backend.
 pub mod ort {
+    //! ONNX Runtime: finding and loading the library ([`runtime`]), the steps from a request to an evaluator
+    //! ([`create`]), the plan of the sessions ([`plan`]) and the sessions themselves ([`session`]); what the backends
+    //! for GPUs share ([`gpu`]), NVIDIA's libraries ([`nvidia`], [`preload`]), the engines of TensorRT
+    //! ([`engine_cache`]); and one file for each backend.
+
     pub mod coreml;
     pub mod cpu;
     pub mod create;
@@ -43,7 +46,8 @@ use self::{
 };
 use crate::options::OptionRow;
 
-/// All backends. `auto` tries the automatic ones in this order, from fast to slow; listings and documentation follow it, too.
+/// All backends. `auto` tries the automatic ones in this order, from fast to slow; listings and documentation follow
+/// it, too.
 pub static BACKENDS: [&dyn BackendFactory; 13] = [
     &auto::Auto,
     &sparse::Sparse,
@@ -88,8 +92,8 @@ pub fn help_of(row: &OptionRow) -> String {
     row.help.replace("{backends}", &choices.join(", "))
 }
 
-/// The value for an option that a user or a configuration sets to `value`: where that is lc0's name of a backend, the name of
-/// the nearest one here, and the message about it.
+/// The value for an option that a user or a configuration sets to `value`: where that is lc0's name of a backend, the
+/// name of the nearest one here, and the message about it.
 pub fn from_lc0<'a>(option: &str, value: &'a str) -> (&'a str, Option<String>) {
     let is_nearest = |info: &&BackendInfo| info.is_named_by_lc0(value);
     let mut infos = BACKENDS.into_iter().map(BackendFactory::info);
@@ -132,7 +136,7 @@ mod tests {
             panic!("only users' values are translated");
         };
         assert!(
-            error.to_string().contains("there are: auto, sparse, "),
+            error.to_string().contains("choose one of: auto, sparse, "),
             "{error}"
         );
     }
@@ -157,7 +161,7 @@ mod tests {
         }
     }
 
-    /// The message of a missing library has to say how to get it.
+    /// The message about a missing library contains the command that installs it.
     #[test]
     fn each_backend_installs_the_library_that_it_needs() {
         for (backend, package) in [

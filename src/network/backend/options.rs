@@ -1,8 +1,8 @@
 //! The syntax of the `BackendOptions` option: `key=value,name(key=value,...)`.
 //!
-//! Values without braces are settings; a name with braces (or braces alone) is a group of settings of its own, which the
-//! backends that combine others (`multiplexing`, `roundrobin`, `check`) take as one child each. A group inherits what
-//! stands beside it. A key without value means `key=true`.
+//! Values without braces are settings; a name with braces (or braces alone) is a group of settings of its own, which
+//! the backends that combine others (`multiplexing`, `roundrobin`, `check`) take as one child each. A group inherits
+//! what stands beside it. A key without value means `key=true`.
 
 use thiserror::Error;
 
@@ -58,13 +58,13 @@ pub enum OptionsError {
         group: String,
     },
     /// A setting that the backend does not have.
-    #[error("BackendOptions: {backend} has no setting '{key}'; it has {known}")]
+    #[error("BackendOptions: {backend} has no setting '{key}'; its settings are: {known}")]
     Unknown {
         /// The backend.
         backend: String,
         /// The setting.
         key: String,
-        /// Those it has.
+        /// Those that it has.
         known: String,
     },
 }

@@ -1,8 +1,8 @@
 //! From a backend's sessions to an [`Evaluator`].
 //!
-//! A backend knows how to run one network on packed planes ([`DeviceSession`]); everything else is common and lives
-//! here: a pool of sessions so that search threads evaluate side by side, encoding, splitting into batches that fit,
-//! the policy over legal moves, and the check that what came out are numbers.
+//! A backend runs one network on packed planes ([`DeviceSession`]); everything else is common and lives here: a
+//! pool of sessions so that search threads evaluate side by side, encoding, splitting into batches that fit, the policy
+//! over legal moves, and the check that the outputs are finite.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::network::{
     input::{Encoding, InputRows, Inputs, View},
 };
 
-/// What a network put out for a batch, one row per position. Heads that it lacks stay empty.
+/// A network's outputs for a batch, one row per position. Heads that it lacks stay empty.
 #[derive(Clone, Debug, Default)]
 pub struct Outputs {
     /// Policy logits, as many a position as the encoding's policy has.
@@ -53,7 +53,7 @@ pub trait DeviceSession: Send {
     /// Evaluates at most [`max_batch`](DeviceSession::max_batch) positions and replaces the contents of `outputs`.
     ///
     /// # Errors
-    /// What the library said.
+    /// The library's message.
     fn run(&mut self, inputs: InputRows<'_>, outputs: &mut Outputs) -> Result<(), String>;
 
     /// How many of `rows` positions the next run should take, if more are to be evaluated than it can, or than it can
@@ -69,7 +69,7 @@ pub trait DeviceSession: Send {
     }
 }
 
-/// What a backend is called and does, for people.
+/// The description of an evaluator, for messages.
 #[derive(Clone, Debug)]
 pub struct Label {
     /// The backend's name, as in the `Backend` option.
@@ -85,7 +85,7 @@ pub struct Label {
 /// The most sessions of one network, where each serves a search thread.
 pub const MAX_SESSIONS: usize = 128;
 
-/// How many sessions to make at once, and at most, for so many search threads (0: as `advice` says).
+/// The number of sessions to make at once, and at most, for this many search threads (0: the number in `advice`).
 pub fn session_counts(threads: usize, advice: Advice, limit: usize) -> (usize, usize) {
     let threads = match threads {
         0 => advice.threads,
@@ -177,7 +177,7 @@ impl NetworkEvaluator {
     /// calls wait for each other.
     ///
     /// # Errors
-    /// What the library says if a session cannot be made.
+    /// The library's message if a session cannot be made.
     pub fn new(
         label: Label,
         encoding: Encoding,
@@ -449,7 +449,7 @@ mod tests {
         options::HistoryFill,
     };
 
-    /// What happens in a device that runs when it is told to.
+    /// A device whose runs end when the test lets them.
     struct Slow {
         sizes: Vec<(usize, bool)>,
         fails: bool,
@@ -520,7 +520,7 @@ mod tests {
         NetworkEvaluator::new(label, encoding, view, advice, (sessions, 9), factory).unwrap()
     }
 
-    /// Panics once if it is told to; otherwise this is what it says about plies left.
+    /// A device that panics once when `panics` is set; `mlh` is its output for the plies left.
     struct Odd {
         panics: Arc<AtomicBool>,
         is_cold: bool,
@@ -534,7 +534,10 @@ mod tests {
 
         fn run(&mut self, inputs: InputRows<'_>, outputs: &mut Outputs) -> Result<(), String> {
             self.is_cold = false;
-            assert!(!self.panics.swap(false, Ordering::Relaxed), "as wanted");
+            assert!(
+                !self.panics.swap(false, Ordering::Relaxed),
+                "a panic on purpose"
+            );
             outputs.policy = vec![0.0; inputs.len() * POLICY_SIZE];
             outputs.value = vec![0.0; inputs.len()];
             outputs.mlh = vec![self.mlh; inputs.len()];
@@ -548,10 +551,10 @@ mod tests {
 
     fn odd(mlh: f32) -> (NetworkEvaluator, Arc<AtomicBool>) {
         let panics = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&panics);
+        let shared = Arc::clone(&panics);
         let factory: SessionFactory = Box::new(move || {
             Ok(Box::new(Odd {
-                panics: Arc::clone(&told),
+                panics: Arc::clone(&shared),
                 is_cold: true,
                 mlh,
             }))
@@ -700,7 +703,7 @@ mod tests {
             "{error}"
         );
         assert!(error.contains("MinibatchSize"), "{error}");
-        // The search says the same, and the session is still there.
+        // A search reports the same, and the session is still there.
         let error = evaluator.evaluate(&mut batch(&evaluator, 8)).unwrap_err();
         assert!(error.to_string().contains("a batch of 8 failed"), "{error}");
         assert_eq!(begins.try_iter().count(), 2);

@@ -108,7 +108,7 @@ impl RtenModel {
     /// Loads a model.
     ///
     /// # Errors
-    /// What rten says: an operator that it does not know, for example.
+    /// rten's message, for example about an operator that it does not support.
     pub fn load(onnx: &OnnxModel) -> Result<RtenModel, String> {
         let mut options = ModelOptions::with_all_ops();
         options.prepack_weights(true);

@@ -111,7 +111,7 @@ thread_local! {
 }
 
 impl SparseEvaluator {
-    /// An evaluator that uses these instructions, and sees what the view says.
+    /// An evaluator that uses these instructions, for positions encoded according to `view`.
     pub fn new(
         label: Label,
         network: Arc<IntegerNetwork>,

@@ -56,10 +56,11 @@ impl From<&Options> for NetworkConfig {
 }
 
 impl NetworkConfig {
-    /// What the options say about one of the networks. The opponent's network and the refiner have their default heads and
-    /// encoding; the rest is as for the main network, with two exceptions. Where `Backend` is `auto` or `sparse`, the refiner is
-    /// evaluated by `rten`, which needs no library, takes no memory of a GPU and gives the same result on every call. And a human
-    /// model inside the program, which is a sparse network, is evaluated by `sparse` if it is the opponent.
+    /// What the options say about one of the networks. The opponent's network and the refiner have their default
+    /// heads and encoding; the rest is as for the main network, with two exceptions. Where `Backend` is `auto` or
+    /// `sparse`, the refiner is evaluated by `rten`, which needs no library, takes no memory of a GPU and gives the
+    /// same result on every call. And a human model inside the program, which is a sparse network, is evaluated by
+    /// `sparse` if it is the opponent.
     pub fn of(options: &Options, role: Role) -> NetworkConfig {
         let main = NetworkConfig::from(options);
         if role == Role::Main {

@@ -27,8 +27,8 @@ fn identity(weights: &str) -> Result<String, WeightsError> {
     Ok(format!("{low} and, for {share} of the policy, {high}"))
 }
 
-/// The identities of the networks that the options name, one for each of [`Role::ALL`]; `None` for networks that are not
-/// used.
+/// The identities of the networks that the options name, one for each of [`Role::ALL`]; `None` for networks that are
+/// not used.
 ///
 /// # Errors
 /// When there is no such file.

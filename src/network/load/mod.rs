@@ -1,7 +1,6 @@
-//! From the options to an evaluator, in a straight line: the value of `WeightsFile` is a
-//! [`NetworkSource`], the value of `Backend` names a factory in the list
-//! of [`BACKENDS`](crate::network::backend::BACKENDS), and the factory makes the evaluator. A backend that the user names is
-//! used or refused, never replaced.
+//! From the options to an evaluator, in a straight line: the value of `WeightsFile` is a [`NetworkSource`], the value
+//! of `Backend` names a factory in the list of [`BACKENDS`](crate::network::backend::BACKENDS), and the factory makes
+//! the evaluator. A backend that the user names is used or refused, never replaced.
 //!
 //! What the options say is in [`config`], which files the networks are in [`identity`].
 
@@ -29,8 +28,8 @@ use crate::{
     },
 };
 
-/// The backend alone, at temperature 1 and without cache: the part that takes long to load. `report_progress` gets what takes
-/// minutes, before it begins.
+/// The backend alone, at temperature 1 and without cache: the part that takes long to load. `report_progress` gets
+/// what takes minutes, before it begins.
 ///
 /// # Errors
 /// When the network or the backend does not work; the message says what to do.
@@ -157,7 +156,7 @@ mod tests {
             reported,
             ["blas", "Eigen"].map(|name| format!("backend {name} is one of lc0: taking auto"))
         );
-        // Whether this machine has one or not, it is known.
+        // The name is valid, whether or not this machine has one.
         for name in ["cudnn", "onnx-trt"] {
             let (loaded, reported) = load("multiplexing", &format!("(backend={name},gpu=77)"));
             assert!(!matches!(loaded, Err(LoadError::UnknownBackend { .. })));

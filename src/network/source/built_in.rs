@@ -1,8 +1,8 @@
 //! The networks inside the program, and the values of `WeightsFile` and `OpponentWeights` that name them.
 //!
-//! Models of human players are named by a rating. There are sparse networks for a few ratings; a rating in between mixes
-//! the two next to it. They were distilled from the networks of the Maia project (McIlroy-Young et al., KDD 2020), see
-//! `networks/README.md`.
+//! Models of human players are named by a rating. There are sparse networks for a few ratings; a rating in between
+//! mixes the two next to it. They were distilled from the networks of the Maia project (McIlroy-Young et al., KDD
+//! 2020), see `networks/README.md`.
 
 /// The value of `WeightsFile` that means the default network inside the program.
 pub const BUILT_IN: &str = "<built in>";
@@ -120,8 +120,8 @@ pub fn human_mixture(weights: &str) -> Option<HumanMixture> {
     })
 }
 
-/// The indices of the two ratings between which `rating` lies, and the share of the second. A rating beyond the first or
-/// the last counts as that one.
+/// The indices of the two ratings between which `rating` lies, and the share of the second. A rating beyond the first
+/// or the last counts as that one.
 fn neighbours(ratings: &[u32], rating: u32) -> Option<(usize, usize, f32)> {
     let last = ratings.len().checked_sub(1)?;
     let above = ratings

@@ -1,5 +1,5 @@
 //! Finds the ranges of a network's activations, which 8-bit models need: the network plays games against itself and the
-//! tensors in question are watched while it does. Its own games hold the positions it will be asked about, from the
+//! tensors in question are watched while it does. Its own games contain the positions that it will evaluate, from the
 //! opening to the endgame, and no file of positions has to be shipped.
 
 use anyhow::{Context, Result, anyhow};

@@ -1,6 +1,6 @@
-//! From the value of `WeightsFile` to a model that a backend can run: the networks inside the program ([`built_in`]), network
-//! files ([`network`]), the activation ranges that 8 bits need ([`calibrate`]), and the options that a network recommends
-//! ([`recommended`]).
+//! From the value of `WeightsFile` to a model that a backend can run: the networks inside the program ([`built_in`]),
+//! network files ([`network`]), the activation ranges that 8 bits need ([`calibrate`]), and the options that a
+//! network recommends ([`recommended`]).
 
 pub mod built_in;
 pub mod calibrate;

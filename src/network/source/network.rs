@@ -106,7 +106,8 @@ impl NetworkSource {
         }
     }
 
-    /// Whether this is a sparse network. A file that cannot be read is none: [`convert`](NetworkSource::convert) says why.
+    /// Whether this is a sparse network. A file that cannot be read is none: [`convert`](NetworkSource::convert) says
+    /// why.
     pub fn is_sparse(&self) -> bool {
         let parsed = self.parsed().ok();
         parsed.is_some_and(|parsed| match &parsed.contents {

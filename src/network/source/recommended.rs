@@ -1,5 +1,5 @@
-//! The options that a network recommends: search constants that suit it better than lc0's, in the metadata entry [`KEY`] of
-//! its ONNX file as `Option=value;...`. Every other source of options takes precedence.
+//! The options that a network recommends: search constants that suit it better than lc0's, in the metadata entry
+//! [`KEY`] of its ONNX file as `Option=value;...`. Every other source of options takes precedence.
 
 use std::path::Path;
 
@@ -47,8 +47,8 @@ fn parse(text: &str) -> Layer {
     layer
 }
 
-/// The options in force for programs that neither look at profiles nor limit the strength: what user and configuration file
-/// have set, and what the network recommends.
+/// The options in force for programs that neither look at profiles nor limit the strength: what user and
+/// configuration file have set, and what the network recommends.
 pub fn resolve(layers: &Layers) -> Resolved {
     let layers = Layers {
         network: recommended_options(&layers.as_set().weights_file),

@@ -25,7 +25,7 @@ use crate::{
 
 /// What distinguishes one backend of ONNX Runtime from the others.
 pub(super) trait OrtBackend: BackendFactory {
-    /// Refuses systems on which the backend cannot work, whatever is installed; the text says why.
+    /// Refuses systems on which the backend cannot work, whatever is installed; the text gives the reason.
     fn check_platform(&self) -> Result<(), String> {
         Ok(())
     }
@@ -37,7 +37,7 @@ pub(super) trait OrtBackend: BackendFactory {
         options: &BackendOptions,
     ) -> Result<SessionPlan, BackendSetupError>;
 
-    /// Fits the plan to the network, when that is known.
+    /// Fits the plan to the network, once that is read.
     fn fit(
         &self,
         _plan: &mut SessionPlan,
@@ -107,7 +107,7 @@ fn setup_failed(info: &BackendInfo, error: BackendSetupError) -> LoadError {
     }
 }
 
-/// The network as the plan wants it: its numeric type, and whether its planes are bits.
+/// The network in the numeric type of the plan, and with its planes as bits if the plan has them so.
 fn convert(plan: &SessionPlan, request: &BackendRequest<'_>) -> Result<Network, LoadError> {
     let mut network = request.network_as(plan.data_type, plan.limits_squares)?;
     if plan.packed {
@@ -131,7 +131,7 @@ fn packed(model: &OnnxModel) -> Result<OnnxModel, LoadError> {
     Ok(packed.map_err(WeightsError::from)?)
 }
 
-/// The evaluator, or within what ONNX Runtime says about the network.
+/// The evaluator, or within the message of ONNX Runtime about the network.
 fn make_evaluator(
     info: &BackendInfo,
     plan: SessionPlan,

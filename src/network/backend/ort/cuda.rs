@@ -172,8 +172,8 @@ fn precision(options: &BackendOptions) -> Result<GpuPrecision, BackendSetupError
     GpuPrecision::of(options, &supported, "fp16, bf16, tf32 or fp32")
 }
 
-/// Fits a plan to the model: with convolutions it gets fewer sizes (unless the user gave some), each with a session of its
-/// own.
+/// Fits a plan to the model: with convolutions it gets fewer sizes (unless the user gave some), each with a session
+/// of its own.
 fn fit(
     plan: &mut SessionPlan,
     model: &OnnxModel,
@@ -216,9 +216,9 @@ impl CudaProvider {
         })
     }
 
-    /// The provider's settings. cuDNN's heuristic chooses the algorithm of a convolution; measuring all of them would have to
-    /// be done for each batch size. Layer normalisation sums in 32 bits also where it is fused with an addition. Convolutions
-    /// are not fused with their bias: the fused ones cache no plans at all.
+    /// The provider's settings. cuDNN's heuristic chooses the algorithm of a convolution; measuring all of them would
+    /// have to be done for each batch size. Layer normalisation sums in 32 bits also where it is fused with an
+    /// addition. Convolutions are not fused with their bias: the fused ones cache no plans at all.
     pub(super) fn build(self) -> ep::CUDA {
         ep::CUDA::default()
             .with_device_id(self.device)

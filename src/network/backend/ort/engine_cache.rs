@@ -1,8 +1,8 @@
 //! Where TensorRT keeps the engines that it has built: building one takes minutes, reading one a second.
 //!
-//! Each network has a folder for each combination of what an engine depends on, so that none is ever used for something
-//! else. TensorRT itself distinguishes GPUs of different kinds. An engine that cannot be read all the same (another patch of
-//! TensorRT, a damaged file) is removed and built again, once.
+//! Each network has a folder for each combination of what an engine depends on, so that none is ever used for
+//! something else. TensorRT itself distinguishes GPUs of different kinds. An engine that cannot be read all the same
+//! (another patch of TensorRT, a damaged file) is removed and built again, once.
 
 use std::{
     fs,
@@ -21,8 +21,8 @@ pub struct EngineCache {
 }
 
 impl EngineCache {
-    /// For a model and these settings (whatever else an engine depends on), in the folder `base`, or in the user's cache
-    /// folder if that is empty.
+    /// For a model and these settings (whatever else an engine depends on), in the folder `base`, or in the user's
+    /// cache folder if that is empty.
     ///
     /// # Errors
     /// When the user has no such folder.
@@ -98,8 +98,8 @@ fn is_unreadable_engine(message: &str) -> bool {
     PHRASES.iter().any(|phrase| message.contains(phrase))
 }
 
-/// The version of the TensorRT that was loaded: that of the wheel in `root`, else the name of the loaded library's file.
-/// `maps` lists the files in the process's memory, as in `/proc/self/maps`.
+/// The version of the TensorRT that was loaded: that of the wheel in `root`, else the name of the loaded library's
+/// file. `maps` lists the files in the process's memory, as in `/proc/self/maps`.
 pub fn tensorrt_version(root: Option<&Path>, maps: &str) -> String {
     let entries = root.and_then(|root| fs::read_dir(root).ok());
     let names = entries

@@ -1,9 +1,9 @@
 //! What the backends for NVIDIA's GPUs have in common: precision, number of sessions, how batches are cut, and what the
 //! search is advised.
 //!
-//! The choices here follow from how ONNX Runtime's providers work, and are measured by `benches/gpu.sh`. A session has its
-//! own weights, memory, stream and pinned buffers. Two keep a GPU busy, one batch being prepared while another is computed;
-//! the search may have any number of threads.
+//! The choices here follow from how ONNX Runtime's providers work, and are measured by `benches/gpu.sh`. A session
+//! has its own weights, memory, stream and pinned buffers. Two keep a GPU busy, one batch being prepared while
+//! another is computed; the search may have any number of threads.
 
 use std::{sync::Arc, time::Duration};
 
@@ -190,8 +190,8 @@ fn minibatch(time: Duration) -> usize {
 /// Seconds that a search's own work takes for a position (selection, moves, priors, backup: benches/RESULTS.md).
 const SEARCH_TIME: f64 = 2e-6;
 
-/// The search threads that suit such a card: while it computes the positions of one thread, the others must find as many
-/// new ones.
+/// The search threads that suit such a card: while it computes the positions of one thread, the others must find as
+/// many new ones.
 fn threads(time: Duration) -> usize {
     let on_card = time.as_secs_f64() / TIMED_BATCH as f64;
     // A cast from float saturates.
@@ -199,8 +199,8 @@ fn threads(time: Duration) -> usize {
     1 + searching.clamp(1, 3)
 }
 
-/// The part of a batch of this size that costs hardly more than one position: most of a small batch's time goes into starting
-/// its kernels.
+/// The part of a batch of this size that costs hardly more than one position: most of a small batch's time goes into
+/// starting its kernels.
 pub(super) fn least_of(minibatch: usize) -> usize {
     minibatch / 4
 }

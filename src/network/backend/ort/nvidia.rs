@@ -1,5 +1,5 @@
-//! What NVIDIA's GPUs need besides ONNX Runtime: a driver, the CUDA libraries, TensorRT. Loads what came as Python wheels,
-//! and says what is missing and how to get it, because the messages of the libraries themselves do not.
+//! What NVIDIA's GPUs need besides ONNX Runtime: a driver, the CUDA libraries, TensorRT. Loads what came as Python
+//! wheels, and explains what is missing and how to get it, because the messages of the libraries themselves do not.
 
 use std::{fs, path::Path};
 
@@ -49,7 +49,7 @@ pub fn require(runtime: &Runtime, provider: &str) -> Result<(), BackendSetupErro
     Ok(())
 }
 
-/// The version of TensorRT that is loaded, as far as it can be told.
+/// The version of TensorRT that is loaded, or "unknown".
 pub fn tensorrt_version(runtime: &Runtime) -> String {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     engine_cache::tensorrt_version(runtime.library().ancestors().nth(3), &maps)
@@ -98,7 +98,7 @@ pub fn what_is_missing(message: &str) -> Option<String> {
 /// Libraries that CUDA's provider opens by name when it needs them.
 const OPENED_LATE: [&str; 2] = ["cuDNN", "cuFFT"];
 
-/// Whether the provider says that it has not found one of those.
+/// Whether the provider reports that it has not found one of those.
 fn lacks(message: &str, what: &str) -> bool {
     let has_status = |status| message.contains(&format!("{what} is {status}"));
     has_status("not available") || has_status("unavailable")
@@ -113,8 +113,8 @@ fn missing_library(message: &str) -> Option<&str> {
     }
 }
 
-/// Loads the CUDA and TensorRT libraries that came as wheels beside the package, so that the provider finds them. What does
-/// not load is not needed, or reported by the provider itself.
+/// Loads the CUDA and TensorRT libraries that came as wheels beside the package, so that the provider finds them.
+/// What does not load is not needed, or reported by the provider itself.
 fn preload(library: &Path, provider: &str) {
     if let Some(root) = library.ancestors().nth(3) {
         for path in preload::libraries(root, provider) {
@@ -190,7 +190,8 @@ mod tests {
         assert_eq!(what_is_missing("Invalid graph"), None);
     }
 
-    /// Any library will do to see that one is loaded from where the wheels put theirs: a copy of one that this program uses.
+    /// Any library will do to see that one is loaded from where the wheels put theirs: a copy of one that this
+    /// program uses.
     #[cfg(target_os = "linux")]
     #[test]
     fn libraries_of_the_wheels_are_in_memory_before_the_provider_is() {

@@ -202,7 +202,7 @@ impl OpenVinoProvider {
 /// Registers the plug-in, if it is there and not registered yet.
 ///
 /// # Errors
-/// Says what is missing, and the command that installs it.
+/// Names what is missing, and the command that installs it.
 fn register(runtime: &Runtime) -> Result<(), String> {
     // Held during the registration, so that two threads do not register twice.
     let mut is_registered = IS_REGISTERED.lock();
@@ -257,8 +257,8 @@ fn require_device(runtime: &Runtime, device: &str) -> Result<(), BackendSetupErr
     Err(BackendSetupError::Unavailable(reason))
 }
 
-/// The vendor of this machine's processor, if ONNX Runtime names it and it is not Intel, whose processors alone OpenVINO's
-/// plug-in runs on.
+/// The vendor of this machine's processor, if ONNX Runtime names it and it is not Intel, whose processors alone
+/// OpenVINO's plug-in runs on.
 fn vendor_other_than_intel(runtime: &Runtime) -> Option<String> {
     let processor = devices(runtime, "CPUExecutionProvider", None).pop()?;
     let vendor = processor.hardware_device().vendor().ok()?;

@@ -78,8 +78,8 @@ pub struct SessionSettings {
     pub batch_sizes: Vec<usize>,
     /// Whether each of those has a session of its own, in which no other size is run.
     pub session_per_size: bool,
-    /// Whether what a batch size needs is made when it is first used: for devices where that is large and some sizes may never
-    /// be used.
+    /// Whether what a batch size needs is made when it is first used: for devices where that is large and some sizes
+    /// may never be used.
     pub is_lazy: bool,
 }
 

@@ -27,23 +27,23 @@ const TENSORRT: [&str; 3] = ["nvinfer", "nvinfer_plugin", "nvonnxparser"];
 /// TensorRT opens these by name when it builds an engine; there may be one for each kind of GPU.
 const BUILDER_RESOURCES: &str = "nvinfer_builder_resource";
 
-/// The libraries for a provider, `cuda` or `tensorrt`, that came as wheels into the folder `root`, in the order in which
-/// they are to be loaded.
+/// The libraries for a provider, `cuda` or `tensorrt`, that came as wheels into the folder `root`, in the order in
+/// which they are to be loaded.
 pub fn libraries(root: &Path, provider: &str) -> Vec<PathBuf> {
     let files: Vec<PathBuf> = folders(root)
         .iter()
         .flat_map(|folder| list(folder))
         .collect();
     let named = |stem: &'static str| files.iter().filter(move |path| is_library(path, stem));
-    let mut wanted: Vec<PathBuf> = CUDA.into_iter().flat_map(named).cloned().collect();
+    let mut paths: Vec<PathBuf> = CUDA.into_iter().flat_map(named).cloned().collect();
     if provider == "tensorrt" {
         let resources = files
             .iter()
             .filter(|path| stem_of(path).is_some_and(|name| name.starts_with(BUILDER_RESOURCES)));
-        wanted.extend(resources.cloned());
-        wanted.extend(TENSORRT.into_iter().flat_map(named).cloned());
+        paths.extend(resources.cloned());
+        paths.extend(TENSORRT.into_iter().flat_map(named).cloned());
     }
-    wanted
+    paths
 }
 
 /// Where the wheels put libraries: up to CUDA 12 each package has its folder in `nvidia`, since CUDA 13 they share one,

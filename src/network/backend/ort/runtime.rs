@@ -1,13 +1,14 @@
 //! Finding and loading the ONNX Runtime library.
 //!
-//! The library is not part of the program: it is looked up when a backend needs it, in the `OnnxRuntimePath` option, the
-//! `ORT_DYLIB_PATH` variable, beside the executable, in the user's data folder and on the system's own path, in this order;
-//! in the current folder only if that is the checkout which the program was built from, for a library in any other would be
-//! somebody else's code. Each place may be the library's file, a folder with it, or the folder into which `pip install --target` put the Python
-//! wheel. What the user names explicitly is used or refused, never skipped.
+//! The library is not part of the program: it is searched for when a backend needs it, in the `OnnxRuntimePath`
+//! option, the `ORT_DYLIB_PATH` variable, beside the executable, in the user's data folder and on the system's own
+//! path, in this order; in the current folder only if that is the checkout which the program was built from: a
+//! library in any other folder may be foreign code. Each place may be the library's file, a folder with it, or the
+//! folder into which `pip install --target` put the Python wheel. What the user names explicitly is used or refused,
+//! never skipped.
 //!
-//! The runtime allows one environment per process, so this module holds a global: the library that was loaded. Nothing of `ort`
-//! may be called before it is there, or `ort` panics.
+//! The runtime allows one environment per process, so this module holds a global: the library that was loaded.
+//! Nothing of `ort` may be called before it is there, or `ort` panics.
 
 use std::{
     env, fs,
@@ -45,15 +46,15 @@ pub const OPENVINO_INSTALL_COMMAND: &str = install_command!("onnxruntime-ep-open
 pub const OPENVINO_AND_RUNTIME_INSTALL_COMMAND: &str =
     install_command!("onnxruntime onnxruntime-ep-openvino");
 
-/// The command that installs the library for NVIDIA GPUs. It takes the place of the first, which pip would otherwise leave
-/// where it is.
+/// The command that installs the library for NVIDIA GPUs. It takes the place of the first, which pip would otherwise
+/// leave where it is.
 pub const GPU_INSTALL_COMMAND: &str = install_command!(
     "--upgrade \"onnxruntime-gpu[cuda,cudnn]\"",
     "--upgrade 'onnxruntime-gpu[cuda,cudnn]'"
 );
 
-/// The command that installs TensorRT with all that it needs. The provider wants TensorRT 10, and pip does not add packages
-/// to folders that others share (`nvidia`), so everything comes in one go.
+/// The command that installs TensorRT with all that it needs. The provider needs TensorRT 10, and pip does not add
+/// packages to folders that others share (`nvidia`), so everything comes in one go.
 pub const TENSORRT_INSTALL_COMMAND: &str = install_command!(
     "--upgrade \"onnxruntime-gpu[cuda,cudnn]\" \"tensorrt-cu13<11\"",
     "--upgrade 'onnxruntime-gpu[cuda,cudnn]' 'tensorrt-cu13<11'"
@@ -84,7 +85,7 @@ pub enum RuntimeError {
     /// A place that was named holds no library.
     #[error("{origin}: there is no ONNX Runtime library ({LIBRARY}...) at {}", path.display())]
     NotThere {
-        /// Who named the place.
+        /// The option or variable that names the place.
         origin: &'static str,
         /// The place.
         path: PathBuf,
@@ -104,13 +105,13 @@ pub enum RuntimeError {
     /// Another library is in use already.
     #[error(
         "ONNX Runtime was already loaded from {}; restart the program to use {}",
-        loaded.display(), wanted.display()
+        loaded.display(), requested.display()
     )]
     OtherLoaded {
         /// The one in use.
         loaded: PathBuf,
-        /// The one asked for.
-        wanted: PathBuf,
+        /// The requested one.
+        requested: PathBuf,
     },
 }
 
@@ -124,8 +125,8 @@ pub struct Runtime {
 static LOADED: Mutex<Option<Runtime>> = Mutex::new(None);
 
 impl Runtime {
-    /// Loads the library, from `explicit` if that is not empty, else from wherever it is found first. Later calls return
-    /// the library that is loaded already.
+    /// Loads the library, from `explicit` if that is not empty, else from wherever it is found first. Later calls
+    /// return the library that is loaded already.
     ///
     /// # Errors
     /// When there is no library or it does not work, with the command that installs one.
@@ -155,10 +156,10 @@ impl Runtime {
             return Ok(self);
         }
         match find(explicit)? {
-            wanted if wanted == self.library => Ok(self),
-            wanted => Err(RuntimeError::OtherLoaded {
+            requested if requested == self.library => Ok(self),
+            requested => Err(RuntimeError::OtherLoaded {
                 loaded: self.library,
-                wanted,
+                requested,
             }),
         }
     }
@@ -222,8 +223,8 @@ fn is_own_checkout(folder: &Path) -> bool {
     built_in.is_some() && built_in == fs::canonicalize(folder).ok()
 }
 
-/// The folder in which the install commands put `runtime` to a place where it is found: the program's among the user's data.
-/// `None` in a checkout, where the current one will do, and where there is no such thing.
+/// The folder in which the install commands put `runtime` to a place where it is found: the program's among the
+/// user's data. `None` in a checkout, where the current one will do, and where there is no such thing.
 pub fn install_folder() -> Option<PathBuf> {
     match is_own_checkout(Path::new(".")) {
         true => None,
@@ -282,8 +283,8 @@ fn newest_library(folder: &Path) -> Option<PathBuf> {
     named.max_by_key(|path| (path.as_os_str().len(), path.clone()))
 }
 
-/// Whether the system has a library of its own: asked by looking where loaders look, because a failed load cannot be
-/// told from a broken library.
+/// The system's own library. The folders of the loader are searched, because a failed load does not show whether a
+/// library is missing or broken.
 fn system_library() -> Option<PathBuf> {
     let variable = if cfg!(windows) {
         "PATH"

@@ -37,7 +37,7 @@ const CPU_MAX_BATCH: usize = 256;
 /// Creates a session. What each batch size needs is made at once, or, if the settings say so, when it is first used.
 ///
 /// # Errors
-/// What ONNX Runtime says.
+/// The message of ONNX Runtime.
 pub fn create(
     runtime: &Runtime,
     model: &Arc<OnnxModel>,
@@ -232,9 +232,10 @@ pub struct OnnxSession {
     memory: HostMemory,
 }
 
-/// Where input and output of a GPU lie on the processor's side. Copies from and to pinned memory are fast, but not every version of
-/// ONNX Runtime takes all of it: with 1.31.1 each run fails, outside of any node, with "dst_data != src_data was false" (H200,
-/// 26 November 2026; its issue 29713 has that message of a copy between one host buffer and itself).
+/// Where input and output of a GPU lie on the processor's side. Copies from and to pinned memory are fast, but not
+/// every version of ONNX Runtime takes all of it: with 1.31.1 each run fails, outside of any node, with "dst_data !=
+/// src_data was false" (H200, 26 November 2026; its issue 29713 has that message of a copy between one host buffer
+/// and itself).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HostMemory {
     /// All of it in pinned memory.
@@ -463,8 +464,9 @@ fn text(error: ort::Error) -> String {
 /// A message without ONNX Runtime's account of where in its source it comes from.
 fn without_origin(message: &str) -> &str {
     // "FILE:LINE FUNCTION [ONNXRuntimeError] : CODE : NAME : what it is about"
-    let told = message.split_once("[ONNXRuntimeError] : ");
-    told.and_then(|(_, rest)| rest.splitn(3, " : ").nth(2))
+    let located = message.split_once("[ONNXRuntimeError] : ");
+    located
+        .and_then(|(_, rest)| rest.splitn(3, " : ").nth(2))
         .unwrap_or(message)
 }
 

@@ -150,15 +150,15 @@ fn precision(options: &BackendOptions) -> Result<GpuPrecision, BackendSetupError
     GpuPrecision::of(options, &[Fp16, Tf32, Fp32], "fp16, tf32 or fp32")
 }
 
-/// Everything that an engine depends on besides the network: the versions of ONNX Runtime and TensorRT, and of the plan the
-/// GPU, the precision and the batch sizes.
+/// Everything that an engine depends on besides the network: the versions of ONNX Runtime and TensorRT, and of the
+/// plan the GPU, the precision and the batch sizes.
 fn engine_key(runtime: &str, tensorrt: &str, plan: &SessionPlan) -> String {
     let sizes = &plan.settings.batch_sizes;
     format!("{runtime} TensorRT {tensorrt} {} {sizes:?}", plan.device)
 }
 
-/// Finds the folder of the network's engines, and reports if they have to be built, which takes minutes. `auto` does not do
-/// that: it passes TensorRT over until there is an engine.
+/// Finds the folder of the network's engines, and reports if they have to be built, which takes minutes. `auto` does
+/// not do that: it passes TensorRT over until there is an engine.
 fn find_engines(
     key: &str,
     network: &Network,
@@ -191,7 +191,7 @@ struct TensorRtProvider {
     cuda: CudaProvider,
     /// Whether it computes in 16 bits.
     fp16: bool,
-    /// The engines of the network, when that is known.
+    /// The engines of the network; `None` before that is read.
     engines: Option<EngineCache>,
 }
 
