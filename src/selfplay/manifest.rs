@@ -13,7 +13,7 @@ use crate::{
     hashing::hex,
     network::{
         Batch, Evaluator,
-        backend::hash::is_hash,
+        backend::needs_network,
         compose::role::{Role, why_idle},
         load::identity::identities,
         source::network::AUTODISCOVER,
@@ -123,7 +123,7 @@ fn networks(options: &Options) -> Result<[Option<String>; 3]> {
         named.is_some_and(|weights| weights.trim() == AUTODISCOVER)
     };
     ensure!(
-        is_hash(&options.backend) || !Role::ALL.into_iter().any(is_found),
+        !needs_network(&options.backend) || !Role::ALL.into_iter().any(is_found),
         "a run must name its network: {AUTODISCOVER} may find another one next time"
     );
     Ok(identities(options)?)

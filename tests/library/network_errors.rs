@@ -278,7 +278,8 @@ const OF_LC0: [(&str, &str); 36] = [
 
 #[test]
 fn names_of_lc0s_backends_are_mapped_and_reported() {
-    let known = BACKENDS.map(|factory| factory.info().name);
+    let known = BACKENDS.iter().map(|factory| factory.info().name);
+    let known: Vec<&str> = known.collect();
     let mut session = Session::with(&["--threads", "1"]);
     let mut expected = Vec::new();
     for (theirs, ours) in OF_LC0 {

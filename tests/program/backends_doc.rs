@@ -3,14 +3,10 @@
 
 use std::{collections::BTreeSet, env, fs, path::PathBuf};
 
-use scorn::network::backend::{
-    BACKENDS,
-    factory::{BackendFactory, BackendInfo},
-    options::Setting,
-};
+use scorn::network::backend::{BACKENDS, factory::BackendInfo, options::Setting};
 
 fn infos() -> impl Iterator<Item = &'static BackendInfo> {
-    BACKENDS.into_iter().map(BackendFactory::info)
+    BACKENDS.iter().map(|factory| factory.info())
 }
 
 /// The table of the backends.

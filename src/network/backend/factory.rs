@@ -206,6 +206,11 @@ impl BackendInfo {
         self.kind == BackendKind::Device { is_automatic: true }
     }
 
+    /// Whether this backend evaluates a network.
+    pub fn needs_network(&self) -> bool {
+        self.kind != BackendKind::WithoutNetwork
+    }
+
     /// Whether several of this backend can be combined.
     pub fn is_combinable(&self) -> bool {
         matches!(self.kind, BackendKind::Device { .. } | BackendKind::Choice)

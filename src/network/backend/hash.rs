@@ -24,11 +24,6 @@ pub static INFO: BackendInfo = BackendInfo {
     settings: &[],
 };
 
-/// Whether this value of the option `Backend` means `hash`, which needs no network.
-pub fn is_hash(backend: &str) -> bool {
-    INFO.is_named(backend)
-}
-
 /// The backend `hash`.
 pub struct Hash;
 

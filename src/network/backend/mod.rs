@@ -48,7 +48,7 @@ use crate::options::OptionRow;
 
 /// All backends. `auto` tries the automatic ones in this order, from fast to slow; listings and documentation follow
 /// it, too.
-pub static BACKENDS: [&dyn BackendFactory; 13] = [
+pub static BACKENDS: &[&dyn BackendFactory] = &[
     &auto::Auto,
     &sparse::Sparse,
     &ort::tensorrt::TensorRt,
@@ -73,22 +73,28 @@ pub fn find(name: &str) -> Result<&'static dyn BackendFactory, LoadError> {
         "" => auto::INFO.name,
         name => name,
     };
-    let mut backends = BACKENDS.into_iter();
+    let mut backends = BACKENDS.iter().copied();
     let found = backends.find(|factory| factory.info().is_named(name));
-    found.ok_or_else(|| unknown_backend(name, BACKENDS))
+    found.ok_or_else(|| unknown_backend(name, BACKENDS.iter().copied()))
+}
+
+/// Whether the backend that the option `Backend` calls `name` evaluates a network. A name that does not exist counts as
+/// one that does: loading it reports the error.
+pub fn needs_network(name: &str) -> bool {
+    find(name).map_or(true, |factory| factory.info().needs_network())
 }
 
 /// The backends that `auto` tries, in its order.
 pub fn automatic() -> impl DoubleEndedIterator<Item = &'static dyn BackendFactory> {
-    BACKENDS
-        .into_iter()
-        .filter(|factory| factory.info().is_automatic())
+    let backends = BACKENDS.iter().copied();
+    backends.filter(|factory| factory.info().is_automatic())
 }
 
 /// The help of an option, with the list of backends in the place of `{backends}`.
 pub fn help_of(row: &OptionRow) -> String {
     let choice = |info: &BackendInfo| format!("{} ({})", info.name, info.summary);
-    let choices = BACKENDS.map(|factory| choice(factory.info()));
+    let choices = BACKENDS.iter().map(|factory| choice(factory.info()));
+    let choices: Vec<String> = choices.collect();
     row.help.replace("{backends}", &choices.join(", "))
 }
 
@@ -96,7 +102,7 @@ pub fn help_of(row: &OptionRow) -> String {
 /// name of the nearest one here, and the message about it.
 pub fn from_lc0<'a>(option: &str, value: &'a str) -> (&'a str, Option<String>) {
     let is_nearest = |info: &&BackendInfo| info.is_named_by_lc0(value);
-    let mut infos = BACKENDS.into_iter().map(BackendFactory::info);
+    let mut infos = BACKENDS.iter().map(|factory| factory.info());
     match infos.find(is_nearest) {
         Some(info) if option.eq_ignore_ascii_case("Backend") => {
             (info.name, Some(info.replaces_lc0(value)))

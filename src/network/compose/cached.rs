@@ -12,7 +12,7 @@ use crate::{
     memory,
     network::{
         Added, Batch, EvalPosition, EvaluateError, Evaluator, Info,
-        backend::hash::is_hash,
+        backend::needs_network,
         input::{Encoding, View},
     },
     options::Options,
@@ -54,7 +54,7 @@ impl NetworkSettings {
 
     /// By the options. The hash evaluator's answers stay as they are.
     pub fn of(options: &Options, role: Role) -> NetworkSettings {
-        if is_hash(&options.backend) {
+        if !needs_network(&options.backend) {
             return NetworkSettings::NONE;
         }
         NetworkSettings {

@@ -3,7 +3,7 @@
 use shakmaty::Color;
 
 use crate::{
-    network::{backend::hash::is_hash, source::built_in::human_name},
+    network::{backend::needs_network, source::built_in::human_name},
     options::{ContemptMode, Options},
 };
 
@@ -27,7 +27,7 @@ impl Role {
         match self {
             Role::Main => true,
             Role::Opponent | Role::Refiner => {
-                self.weights(options).is_some() && !is_hash(&options.backend)
+                self.weights(options).is_some() && needs_network(&options.backend)
             }
         }
     }
@@ -84,7 +84,7 @@ fn opponent_weights(options: &Options) -> Option<String> {
 pub fn why_idle(options: &Options) -> Option<&'static str> {
     if opponent_weights(options).is_none() {
         None
-    } else if is_hash(&options.backend) {
+    } else if !needs_network(&options.backend) {
         Some("an opponent's network has no effect: Backend hash evaluates no networks")
     } else if options.contempt_mode == ContemptMode::Disable {
         Some(

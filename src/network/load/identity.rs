@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::{
     network::{
-        backend::hash::is_hash,
+        backend::needs_network,
         compose::role::Role,
         source::{
             WeightsError, built_in,
@@ -34,7 +34,7 @@ fn identity(weights: &str) -> Result<String, WeightsError> {
 /// When there is no such file.
 pub fn identities(options: &Options) -> Result<[Option<String>; 3], WeightsError> {
     let [main, opponent, refiner] = Role::ALL.map(|role| {
-        let is_used = role.is_wanted(options) && !is_hash(&options.backend);
+        let is_used = role.is_wanted(options) && needs_network(&options.backend);
         let named = role.weights(options).filter(|_| is_used);
         named.map(|weights| identity(&weights)).transpose()
     });

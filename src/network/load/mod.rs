@@ -17,7 +17,7 @@ use crate::{
         Evaluator,
         backend::{
             self,
-            factory::{BackendFactory, BackendKind, BackendRequest},
+            factory::{BackendFactory, BackendRequest},
             options::BackendOptions,
         },
         compose::between::Between,
@@ -58,8 +58,7 @@ fn load(
         let network = NetworkSource::new(weights);
         create(factory, &network, config, is_automatic, report_progress)
     };
-    let needs_network = factory.info().kind != BackendKind::WithoutNetwork;
-    if !needs_network || human_rating(&config.weights).is_none() {
+    if !factory.info().needs_network() || human_rating(&config.weights).is_none() {
         return evaluator_of(&config.weights);
     }
     let mixture = human_mixture(&config.weights).ok_or(WeightsError::NoBuiltIn)?;
@@ -88,7 +87,7 @@ fn create(
         threads: config.threads,
         is_automatic,
         note: String::new(),
-        backends: &backend::BACKENDS,
+        backends: backend::BACKENDS,
         report_progress,
     })
 }
