@@ -21,7 +21,7 @@ use super::strength;
 use crate::{
     network::{
         Evaluator,
-        backend::{rten, sparse},
+        backend::without_library,
         compose::cached::NetworkSettings,
         opponent::{Networks, Role, are_same},
         source::{NetworkSource, built_in::BUILT_IN},
@@ -402,10 +402,7 @@ impl Loader {
         if let Some(networks) = self.slot.state.lock().stand_in.clone() {
             return Some(networks);
         }
-        let backend = match NetworkSource::new(BUILT_IN).is_sparse() {
-            true => sparse::INFO.name,
-            false => rten::INFO.name,
-        };
+        let backend = without_library(&NetworkSource::new(BUILT_IN))?.name;
         let options = Options {
             backend: backend.into(),
             ..Options::default()

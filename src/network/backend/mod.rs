@@ -44,7 +44,7 @@ use self::{
     error::LoadError,
     factory::{BackendFactory, BackendInfo, unknown_backend},
 };
-use crate::options::OptionRow;
+use crate::{network::source::NetworkSource, options::OptionRow};
 
 /// All backends. `auto` tries the automatic ones in this order, from fast to slow; listings and documentation follow
 /// it, too.
@@ -88,6 +88,14 @@ pub fn needs_network(name: &str) -> bool {
 pub fn automatic() -> impl DoubleEndedIterator<Item = &'static dyn BackendFactory> {
     let backends = BACKENDS.iter().copied();
     backends.filter(|factory| factory.info().is_automatic())
+}
+
+/// The first automatic backend for this network that needs no library, and so works on every machine.
+pub fn without_library(network: &NetworkSource) -> Option<&'static BackendInfo> {
+    let suits = |factory: &&dyn BackendFactory| {
+        factory.info().install_command.is_none() && factory.is_meant_for(network)
+    };
+    automatic().find(suits).map(|factory| factory.info())
 }
 
 /// The help of an option, with the list of backends in the place of `{backends}`.
@@ -152,6 +160,14 @@ mod tests {
         let names: Vec<&str> = automatic().map(|factory| factory.info().name).collect();
         let expected = ["sparse", "tensorrt", "cuda", "openvino", "onnx-cpu", "rten"];
         assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn every_network_has_a_backend_that_needs_no_library() {
+        for (weights, expected) in [("<built in sparse>", "sparse"), ("/no/such/file", "rten")] {
+            let backend = without_library(&NetworkSource::new(weights)).unwrap();
+            assert_eq!(backend.name, expected);
+        }
     }
 
     #[test]
