@@ -40,7 +40,7 @@ step "games to records"
 "$scorn" dataset pgn "$root/tests/data/training-smoke.pgn" --out "$work/games.rec" --held-out 20
 step "positions for the teacher"
 "$scorn" dataset sample "$work/games.rec" --out "$work/sample.rec" --count 600 --sample-seed 7
-step "positions that our own search visits"
+step "positions from our own search trees"
 "$scorn" dataset visit "$work/games.rec" --out "$work/visited.rec" --count 160 --nodes 50 --backend rten
 step "labels"
 teacher=${TEACHER:-$(command -v stockfish || ls /usr/games/stockfish 2>/dev/null || true)}
@@ -58,16 +58,16 @@ step "labels by a deeper search of our own, with the next best moves"
 
 sizes='{"channels": 32, "hidden": 32, "blocks": 2, "value_channels": 4, "value_hidden": 32, "policy": 16}'
 train() {
-    "$python" -m scorn_training.train --data "$work/games.rec:0.4" --data "$work/labels.rec:0.4" \
+    "$python" -m scorn_training.train --scorn "$scorn" --data "$work/games.rec:0.4" --data "$work/labels.rec:0.4" \
         --data "$work/deeper.rec:0.2" --config "$sizes" --batch 64 \
         --test "$work/games.rec" --test "$work/labels.rec" "$@"
 }
-step "training, in two runs of one, and the end with a falling rate"
+step "training, interrupted and continued, then a decay"
 train --folder "$work/run" --steps 60 --warmup 20
 train --folder "$work/run" --steps 100 --warmup 20
 train --folder "$work/final" --decay "$work/run/checkpoint.pt" --steps 200
 step "held-out figures"
-"$python" -m scorn_training.evaluate "$work/final/checkpoint.pt" "$work/games.rec" --count 500
+"$python" -m scorn_training.evaluate --scorn "$scorn" "$work/final/checkpoint.pt" "$work/games.rec" --count 500
 step "export and check"
 "$python" -m scorn_training.export "$work/final/checkpoint.pt" "$work/net.onnx" --name smoke --data "smoke test"
 "$python" -m scorn_training.verify "$work/final/checkpoint.pt" "$work/net.onnx" "$work/games.rec"
@@ -80,7 +80,7 @@ grep -Eq '^bestmove [a-h][1-8][a-h][1-8]' "$work/engine"
 step "a match"
 "$scorn" match "self;Backend=rten;WeightsFile=$work/net.onnx" "self;Backend=rten" --limit nodes=8 --pairs 1 --longest 60 \
     --strict --pgn "$work/match.pgn"
-step "a sparse network, by PyTorch as on a GPU: from random weights, on after a stop, the end with a falling rate"
+step "a sparse network with PyTorch: from random weights, interrupted and continued, then a decay"
 on_gpu() {
     "$python" -m scorn_training.train_sparse --scorn "$scorn" --device cpu --threads 2 --batch 64 --log-every 10 \
         --data "$work/games.rec:0.5" --data "$work/labels.rec:0.5" "$@"

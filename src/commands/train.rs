@@ -5,7 +5,7 @@ use std::{io::BufWriter, path::PathBuf, slice};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
-use crate::commands::numbers::{count, non_negative, positive, share};
+use crate::commands::numbers::{count, non_negative, positive};
 use crate::files::{
     self,
     output::{self, NewFile},
@@ -13,12 +13,12 @@ use crate::files::{
 use crate::network::source::recommended;
 use crate::sparse::network::Shape;
 use crate::train::adam::WEIGHT_DECAY;
-use crate::train::batches::{self, BatchSettings};
+use crate::train::batches::{self, BatchEncoding, BatchSettings};
 use crate::train::checkpoint::Checkpoint;
 use crate::train::data::{MixPart, MixtureSettings, NetworkPart};
 use crate::train::start::{Changes, random_start, start_from};
 use crate::train::step::ValueLoss;
-use crate::train::targets::ResultShare;
+use crate::train::targets::{ResultShare, TargetSettings};
 use crate::train::{self, TrainingSettings, measure_file};
 
 /// Limit of the size of a sparse network's file, in bytes.
@@ -43,6 +43,8 @@ enum TrainCommand {
     Export(ExportArgs),
     /// Write training batches to standard output for the PyTorch trainers (networks/training/README.md)
     Batches(BatchesArgs),
+    /// Write the held-out positions of a record file to standard output, as batches of dense networks
+    HeldOut(HeldOutArgs),
 }
 
 #[derive(Args, Debug)]
@@ -123,13 +125,8 @@ struct MixtureArgs {
     /// Positions per step
     #[arg(long, default_value_t = 4096, value_name = "N", value_parser = count::<usize>())]
     batch: usize,
-    /// Weight of a game's result where a position has no score
-    #[arg(long, default_value_t = 0.1, value_name = "X", value_parser = share)]
-    result_weight: f64,
-    /// Share of the game's result in the value target of self-play positions; the rest is the value of the search. Two
-    /// numbers are the shares at the first and at the last position of a game, linear in between
-    #[arg(long, default_value = "1", value_name = "X[,Y]")]
-    result_share: ResultShare,
+    #[command(flatten)]
+    targets: TargetSettings,
     /// Network to train: policy and value are separate networks, and the other one stays unchanged
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     only: NetworkPart,
@@ -145,12 +142,27 @@ struct MixtureArgs {
 struct BatchesArgs {
     #[command(flatten)]
     mixture: MixtureArgs,
+    /// Network for which the batches are made
+    #[arg(long, value_enum, default_value_t, value_name = "NETWORK")]
+    encoding: BatchEncoding,
     /// First step
     #[arg(long, default_value_t = 0, value_name = "N")]
     from: u64,
     /// Number of steps [default: no limit]
     #[arg(long, default_value_t = u64::MAX, hide_default_value = true, value_name = "N")]
     steps: u64,
+}
+
+#[derive(Args, Debug)]
+struct HeldOutArgs {
+    /// Record file
+    file: PathBuf,
+    /// Maximum number of positions
+    #[arg(long, default_value_t = 50_000, value_name = "N", value_parser = count::<usize>())]
+    count: usize,
+    /// Share of the game's result in the value target of self-play positions, as in train run
+    #[arg(long, default_value = "1", value_name = "X[,Y]")]
+    result_share: ResultShare,
 }
 
 #[derive(Args, Debug)]
@@ -248,6 +260,10 @@ pub fn run(args: &TrainArgs) -> Result<()> {
             let out = std::io::stdout().lock();
             batches::stream(&batch_settings(args), &mut BufWriter::new(out))?;
         }
+        TrainCommand::HeldOut(args) => {
+            let out = &mut BufWriter::new(std::io::stdout().lock());
+            batches::stream_held_out(&args.file, args.count, args.result_share, out)?;
+        }
     }
     Ok(())
 }
@@ -334,8 +350,7 @@ fn mixture_settings(args: &MixtureArgs) -> MixtureSettings {
     MixtureSettings {
         data: args.data.clone(),
         seed: args.seed,
-        result_weight: args.result_weight,
-        result_share: args.result_share,
+        targets: args.targets,
         trained_part: args.only,
     }
 }
@@ -343,6 +358,7 @@ fn mixture_settings(args: &MixtureArgs) -> MixtureSettings {
 fn batch_settings(args: &BatchesArgs) -> BatchSettings {
     BatchSettings {
         mixture: mixture_settings(&args.mixture),
+        encoding: args.encoding,
         batch: args.mixture.batch,
         from: args.from,
         steps: args.steps,

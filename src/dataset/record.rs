@@ -216,6 +216,26 @@ impl Record {
         self.flags & Record::HELD_OUT != 0
     }
 
+    /// Whether any side may still castle.
+    pub fn has_castling_rights(&self) -> bool {
+        self.state & 15 != 0
+    }
+
+    /// Mirrors the position and its moves left to right. The result is only equivalent without castling rights.
+    pub fn mirror(&mut self) {
+        for rank in self.board.as_chunks_mut::<4>().0 {
+            rank.reverse();
+            rank.iter_mut().for_each(|pair| *pair = pair.rotate_left(4));
+        }
+        if self.ep < 8 {
+            self.ep = 7 - self.ep;
+        }
+        self.best = mirror_move(self.best);
+        for alternative in &mut self.alternatives {
+            alternative.m = mirror_move(alternative.m);
+        }
+    }
+
     /// The position as the side to move sees it: White to move, whatever the real colour.
     pub fn position(&self) -> Result<Chess> {
         let mode = if self.state & Record::CHESS960 != 0 {
@@ -350,6 +370,11 @@ fn castling_order(us: Color) -> [(Color, CastlingSide); 4] {
         (!us, CastlingSide::QueenSide),
         (!us, CastlingSide::KingSide),
     ]
+}
+
+/// A packed move mirrored left to right; 0, no move, stays 0.
+pub(super) fn mirror_move(m: u16) -> u16 {
+    if m == 0 { 0 } else { m ^ (7 | 7 << 6) }
 }
 
 #[cfg(test)]

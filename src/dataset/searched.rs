@@ -42,7 +42,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use super::record::{NO_PLIES, Record};
+use super::record::{NO_PLIES, Record, mirror_move};
 use crate::chess::wdl::Value;
 
 /// The first bytes of a file.
@@ -294,6 +294,15 @@ impl SearchedFile {
 }
 
 impl Searched {
+    /// Mirrors the position and its moves left to right. The result is only equivalent without castling rights.
+    pub fn mirror(&mut self) {
+        self.record.mirror();
+        self.best = mirror_move(self.best);
+        for (m, _) in &mut self.moves {
+            *m = mirror_move(*m);
+        }
+    }
+
     fn from_bytes(position: &[u8; POSITION], entries: &[u8]) -> Searched {
         let mut record = [0; POSITION];
         record[..SHARED].copy_from_slice(&position[..SHARED]);

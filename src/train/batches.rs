@@ -1,93 +1,149 @@
-//! Batches for a trainer elsewhere: what a step learns from, as a stream of bytes.
+//! Streams of training batches for the PyTorch trainers in `networks/training`.
 //!
-//! A GPU takes positions faster than one processor core can draw them and work out their inputs. So threads make whole batches, each
-//! its own steps, and they are written in the order of the steps: the same seed and files give the same stream, whatever the number of
-//! threads. `networks/training/scorn_training/sparse.py` reads it.
+//! A GPU takes positions faster than one processor core can draw them and compute their inputs. Several threads therefore
+//! prepare whole batches, each for its own steps, which are written in the order of the steps: the same seed and files give
+//! the same stream, whatever the number of threads. `networks/training/scorn_training/batches.py` reads it.
 //!
-//! The stream begins with a line of JSON ([`StreamHeader`]). A batch is five counts as little-endian `u32` (policy positions, their
-//! inputs, their moves, value positions, their inputs), the bytes of what follows as `u32`, and then, each padded with zeros to a
-//! multiple of eight bytes:
+//! The stream begins with a line of JSON ([`StreamHeader`]). A batch consists of counts as little-endian `u32`, the number of
+//! bytes of its arrays as `u32`, and the arrays, each padded with zeros to a multiple of eight bytes.
+//!
+//! Sparse networks (`scorn-batches-1`); the counts are policy positions, their inputs, their moves, value positions, their
+//! inputs:
 //!
 //! | array | type | length |
 //! |---|---|---|
-//! | inputs of each policy position, how many | `u16` | policy positions |
-//! | those inputs, one position after the other | `u16` | their inputs |
-//! | legal moves of each, how many | `u16` | policy positions |
-//! | the moves' rows | `u16` | their moves |
-//! | what each move should have; sums to 1 over a position | `f32` | their moves |
-//! | inputs of each value position, how many | `u16` | value positions |
-//! | those inputs | `u16` | their inputs |
-//! | win, draw, loss, weight; plies left in the network's unit, weight | `f32` | 6 x value positions |
+//! | number of inputs of each policy position | `u16` | policy positions |
+//! | these inputs, one position after the other | `u16` | their inputs |
+//! | number of legal moves of each policy position | `u16` | policy positions |
+//! | policy rows of these moves | `u16` | their moves |
+//! | target share of each move; sums to 1 over a position | `f32` | their moves |
+//! | number of inputs of each value position | `u16` | value positions |
+//! | these inputs | `u16` | their inputs |
+//! | win, draw, loss, weight; plies left in units of [`PLIES_UNIT`], weight | `f32` | 6 x value positions |
+//!
+//! Dense networks (`scorn-dense-batches-1`, [`DenseBatch`]); the counts are positions and moves per position:
+//!
+//! | array | type | length |
+//! |---|---|---|
+//! | the first 36 bytes of each position's record ([`record`](crate::dataset::record)) | `u8` | 36 x positions |
+//! | indices of the policy vector, the best move first; unused ones repeat it | `u16` | moves x positions |
+//! | target share of each of these moves; sums to 1 over a position, or 0 if unknown | `f32` | moves x positions |
+//! | win, draw, loss, weight; plies left in units of [`PLIES_UNIT`], weight | `f32` | 6 x positions |
 
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use crossbeam::channel::{Receiver, Sender, bounded};
 use serde::{Deserialize, Serialize};
 
-use super::data::{Mixture, MixtureSettings, Sampler};
-use super::step::{Chunk, Lists};
+use super::data::{self, Mixture, MixtureSettings, SampleBatch, Sampler};
+use super::dense::{DenseBatch, POSITION_BYTES};
+use super::step::{Chunk, Lists, ValueTarget};
+use super::targets::ResultShare;
+use crate::lc0::policy_list::POLICY_SIZE;
+use crate::sparse::network::PLIES_UNIT;
 use crate::sparse::{features::INPUTS, moves::ROWS};
 
-/// The first word of the header.
-const FORMAT: &str = "scorn-batches-1";
-/// Arrays begin at multiples of so many bytes.
+/// Arrays are padded to a multiple of this many bytes.
 const ALIGNMENT: usize = 8;
-/// Bytes of a batch before its arrays.
-const HEAD: usize = 24;
-/// Batches that a thread makes ahead.
+/// Batches that a thread prepares in advance.
 const AHEAD: usize = 2;
 
-/// What a stream is told.
+/// The network for which batches are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum BatchEncoding {
+    /// Sparse networks: active inputs and the rows of the legal moves.
+    #[default]
+    Sparse,
+    /// Dense networks: positions and indices of the policy vector.
+    Dense,
+}
+
+/// Settings of a stream.
 #[derive(Clone, Debug)]
 pub struct BatchSettings {
-    /// What is drawn.
+    /// The training data.
     pub mixture: MixtureSettings,
-    /// Positions a step.
+    /// The network for which the batches are made.
+    pub encoding: BatchEncoding,
+    /// Positions per step.
     pub batch: usize,
-    /// The step to begin with.
+    /// First step.
     pub from: u64,
-    /// How many steps there are.
+    /// Number of steps.
     pub steps: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
 }
 
-/// What a stream says of itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The first line of a stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamHeader {
-    /// `scorn-batches-1`.
+    /// `scorn-batches-1` or `scorn-dense-batches-1`.
     pub format: String,
-    /// Numbers of inputs are below this.
+    /// Sparse networks: number of inputs. Dense networks: bytes of a position.
     pub inputs: usize,
-    /// Numbers of rows are below this.
+    /// Size of the policy: rows of a sparse network, entries of the policy vector of a dense one.
     pub rows: usize,
-    /// Positions a step.
+    /// Positions per step.
     pub batch: usize,
-    /// The step that comes first.
+    /// First step.
     pub from: u64,
+    /// Unit of the plies left; only for dense networks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plies_unit: Option<f32>,
+}
+
+/// A batch that can be written to a stream.
+trait StreamBatch: SampleBatch + Send {
+    /// The first line of a stream of such batches.
+    fn header(batch: usize, from: u64) -> StreamHeader;
+
+    /// The batch as bytes.
+    fn frame(&self) -> Vec<u8>;
 }
 
 /// Writes the batches of these steps.
 ///
 /// # Errors
-/// When a file cannot be read or holds nothing to learn from, or the stream cannot be written: also when nobody reads it any
-/// more.
+/// When a file cannot be read or has nothing to train on, or the stream cannot be written, for example because its reader has
+/// ended.
 pub fn stream(settings: &BatchSettings, out: &mut dyn Write) -> Result<()> {
+    match settings.encoding {
+        BatchEncoding::Sparse => stream_of::<Chunk>(settings, out),
+        BatchEncoding::Dense => stream_of::<DenseBatch>(settings, out),
+    }
+}
+
+/// Writes at most `count` test positions of a file (see [`data::held_out`]), as batches of dense networks.
+///
+/// # Errors
+/// When the file cannot be read or the stream cannot be written.
+pub fn stream_held_out(
+    path: &Path,
+    count: usize,
+    share: ResultShare,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let batches: Vec<DenseBatch> = data::held_out(path, count, share)?;
+    write_header(&DenseBatch::header(data::TEST_BATCH, 0), out)?;
+    for batch in batches {
+        out.write_all(&batch.frame()).context(CANNOT_WRITE)?;
+    }
+    out.flush().context(CANNOT_WRITE)
+}
+
+const CANNOT_WRITE: &str = "cannot write batches: has the program that reads them ended?";
+
+fn stream_of<B: StreamBatch>(settings: &BatchSettings, out: &mut dyn Write) -> Result<()> {
     ensure!(
         settings.batch > 0 && settings.threads > 0,
-        "sizes must be positive"
+        "batch size and number of threads must be positive"
     );
     let mixture = Mixture::new(settings.mixture.clone())?;
     let samplers = (0..settings.threads).map(|_| mixture.sampler());
     let samplers = samplers.collect::<Result<Vec<_>>>()?;
-    let header = StreamHeader {
-        format: FORMAT.into(),
-        inputs: INPUTS,
-        rows: ROWS,
-        batch: settings.batch,
-        from: settings.from,
-    };
     std::thread::scope(|scope| {
         let receivers: Vec<_> = samplers
             .into_iter()
@@ -95,92 +151,152 @@ pub fn stream(settings: &BatchSettings, out: &mut dyn Write) -> Result<()> {
             .map(|(sampler, number)| {
                 let (sender, receiver) = bounded(AHEAD);
                 let mixture = &mixture;
-                scope.spawn(move || make(settings, mixture, sampler, number, &sender));
+                scope.spawn(move || prepare::<B>(settings, mixture, sampler, number, &sender));
                 receiver
             })
             .collect();
-        // Threads end when their receivers are gone, which is before the scope waits for them.
-        write_all(settings, &header, receivers, out)
+        // Threads end when their receivers are dropped, which is before the scope joins them.
+        write_header(&B::header(settings.batch, settings.from), out)?;
+        write_batches(settings, receivers, out)
     })
 }
 
-/// A thread: its own first step and from there each that is the number of threads further.
-fn make(
+/// A thread: prepares every `threads`-th batch, beginning with its own number.
+fn prepare<B: StreamBatch>(
     settings: &BatchSettings,
     mixture: &Mixture,
     mut sampler: Sampler,
     number: u64,
     sender: &Sender<Result<Vec<u8>>>,
 ) {
-    let mut chunk = Chunk::default();
+    let mut batch = B::default();
     for index in (number..settings.steps).step_by(settings.threads) {
         let step = (settings.from + index, 0);
-        let drawn = mixture.draw(&mut sampler, step, settings.batch, &mut chunk);
+        let drawn = mixture.draw(&mut sampler, step, settings.batch, &mut batch);
         let is_last = drawn.is_err();
-        if sender.send(drawn.map(|()| frame(&chunk))).is_err() || is_last {
+        if sender.send(drawn.map(|()| batch.frame())).is_err() || is_last {
             return;
         }
     }
 }
 
-fn write_all(
+fn write_header(header: &StreamHeader, out: &mut dyn Write) -> Result<()> {
+    writeln!(out, "{}", serde_json::to_string(header)?).context(CANNOT_WRITE)
+}
+
+fn write_batches(
     settings: &BatchSettings,
-    header: &StreamHeader,
     receivers: Vec<Receiver<Result<Vec<u8>>>>,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let cannot = "cannot write batches";
-    writeln!(out, "{}", serde_json::to_string(header)?).context(cannot)?;
     for index in 0..settings.steps {
         let receiver = &receivers[(index % settings.threads as u64) as usize];
         let frame = receiver.recv().context("a thread has ended too early")??;
-        out.write_all(&frame).context(cannot)?;
+        out.write_all(&frame).context(CANNOT_WRITE)?;
     }
-    out.flush().context(cannot)
+    out.flush().context(CANNOT_WRITE)
 }
 
-/// A batch as bytes.
-fn frame(chunk: &Chunk) -> Vec<u8> {
-    let mut bytes = vec![0; HEAD];
-    for (lists, with_moves) in [(&chunk.policy_inputs, true), (&chunk.value_inputs, false)] {
-        put(&mut bytes, lengths(lists).map(u16::to_le_bytes));
-        put(&mut bytes, lists.items().iter().map(|at| at.to_le_bytes()));
-        if with_moves {
-            put(&mut bytes, lengths(&chunk.rows).map(u16::to_le_bytes));
-            let rows = chunk.rows.items().iter();
-            put(&mut bytes, rows.map(|row| row.to_le_bytes()));
-            put(&mut bytes, chunk.shares.iter().map(|x| x.to_le_bytes()));
+impl StreamBatch for Chunk {
+    fn header(batch: usize, from: u64) -> StreamHeader {
+        StreamHeader {
+            format: "scorn-batches-1".into(),
+            inputs: INPUTS,
+            rows: ROWS,
+            batch,
+            from,
+            plies_unit: None,
         }
     }
-    let values = chunk.values.iter().flat_map(|target| {
-        let [win, draw, loss] = target.wdl;
-        let plies = [target.plies, target.plies_weight];
-        [win, draw, loss, target.weight, plies[0], plies[1]]
-    });
-    put(&mut bytes, values.map(f32::to_le_bytes));
-    let counts = [
-        chunk.policy_inputs.len(),
-        chunk.policy_inputs.items().len(),
-        chunk.shares.len(),
-        chunk.value_inputs.len(),
-        chunk.value_inputs.items().len(),
-        bytes.len() - HEAD,
-    ];
-    for (place, count) in bytes.chunks_exact_mut(4).zip(counts) {
-        place.copy_from_slice(&(count as u32).to_le_bytes());
+
+    fn frame(&self) -> Vec<u8> {
+        let counts = [
+            self.policy_inputs.len(),
+            self.policy_inputs.items().len(),
+            self.shares.len(),
+            self.value_inputs.len(),
+            self.value_inputs.items().len(),
+        ];
+        let mut frame = Frame::new(&counts);
+        for (lists, with_moves) in [(&self.policy_inputs, true), (&self.value_inputs, false)] {
+            frame.push(lengths(lists).map(u16::to_le_bytes));
+            frame.push(lists.items().iter().map(|at| at.to_le_bytes()));
+            if with_moves {
+                frame.push(lengths(&self.rows).map(u16::to_le_bytes));
+                frame.push(self.rows.items().iter().map(|row| row.to_le_bytes()));
+                frame.push(self.shares.iter().map(|x| x.to_le_bytes()));
+            }
+        }
+        frame.push_values(&self.values);
+        frame.finish()
     }
-    bytes
 }
 
-/// How long the lists are.
+impl StreamBatch for DenseBatch {
+    fn header(batch: usize, from: u64) -> StreamHeader {
+        StreamHeader {
+            format: "scorn-dense-batches-1".into(),
+            inputs: POSITION_BYTES,
+            rows: POLICY_SIZE,
+            batch,
+            from,
+            plies_unit: Some(PLIES_UNIT),
+        }
+    }
+
+    fn frame(&self) -> Vec<u8> {
+        let mut frame = Frame::new(&[self.policy.len(), self.moves_per_position()]);
+        frame.push(self.positions.iter().map(|byte| [*byte]));
+        frame.push(self.policy_table().map(|(index, _)| index.to_le_bytes()));
+        frame.push(self.policy_table().map(|(_, share)| share.to_le_bytes()));
+        frame.push_values(&self.values);
+        frame.finish()
+    }
+}
+
+/// A batch as bytes, in the making.
+struct Frame {
+    bytes: Vec<u8>,
+    /// Bytes before the arrays.
+    head: usize,
+}
+
+impl Frame {
+    fn new(counts: &[usize]) -> Frame {
+        let counts = counts.iter().map(|count| *count as u32).chain([0]);
+        let bytes: Vec<u8> = counts.flat_map(u32::to_le_bytes).collect();
+        let head = bytes.len();
+        Frame { bytes, head }
+    }
+
+    /// Adds an array and its padding.
+    fn push<const N: usize>(&mut self, items: impl Iterator<Item = [u8; N]>) {
+        items.for_each(|item| self.bytes.extend_from_slice(&item));
+        let size = (self.bytes.len() - self.head).next_multiple_of(ALIGNMENT);
+        self.bytes.resize(self.head + size, 0);
+    }
+
+    /// Adds the array of value targets.
+    fn push_values(&mut self, values: &[ValueTarget]) {
+        let values = values.iter().flat_map(|target| {
+            let [win, draw, loss] = target.wdl;
+            let plies = [target.plies, target.plies_weight];
+            [win, draw, loss, target.weight, plies[0], plies[1]]
+        });
+        self.push(values.map(f32::to_le_bytes));
+    }
+
+    /// The bytes, with the size of the arrays before them.
+    fn finish(mut self) -> Vec<u8> {
+        let size = (self.bytes.len() - self.head) as u32;
+        self.bytes[self.head - 4..self.head].copy_from_slice(&size.to_le_bytes());
+        self.bytes
+    }
+}
+
+/// The lengths of the lists.
 fn lengths(lists: &Lists) -> impl Iterator<Item = u16> {
     (0..lists.len()).map(|index| lists.get(index).len() as u16)
-}
-
-/// Adds an array and what fills it up.
-fn put<const N: usize>(body: &mut Vec<u8>, items: impl Iterator<Item = [u8; N]>) {
-    items.for_each(|bytes| body.extend_from_slice(&bytes));
-    body.resize(body.len().next_multiple_of(ALIGNMENT), 0);
 }
 
 #[cfg(test)]
@@ -188,7 +304,7 @@ mod tests {
     use std::path::Path;
 
     use super::super::data::{MixPart, NetworkPart};
-    use super::super::targets::ResultShare;
+    use super::super::targets::TargetSettings;
     use super::super::tests::write;
     use super::*;
 
@@ -200,10 +316,10 @@ mod tests {
                     share: 1.0,
                 }],
                 seed: 3,
-                result_weight: 0.1,
-                result_share: ResultShare::default(),
+                targets: TargetSettings::default(),
                 trained_part: NetworkPart::Both,
             },
+            encoding: BatchEncoding::Sparse,
             batch: 20,
             from,
             steps: 7 - from,
@@ -217,17 +333,17 @@ mod tests {
         bytes
     }
 
-    /// The stream without its first line, which is checked.
+    /// The stream without its first line.
     fn batches(settings: &BatchSettings) -> Vec<u8> {
         let bytes = streamed(settings);
         let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
         let header: StreamHeader = serde_json::from_slice(&bytes[..end]).unwrap();
-        assert_eq!((header.format.as_str(), header.batch), (FORMAT, 20));
+        assert_eq!(header.batch, 20);
         assert_eq!(header.from, settings.from);
         bytes[end + 1..].to_vec()
     }
 
-    /// Takes an array of so many items off the front.
+    /// Takes an array of this many items off the front.
     fn take<const N: usize>(bytes: &mut &[u8], count: usize) -> Vec<[u8; N]> {
         let (array, rest) = bytes.split_at((count * N).next_multiple_of(ALIGNMENT));
         *bytes = rest;
@@ -245,7 +361,7 @@ mod tests {
         lists
     }
 
-    /// Takes a batch off the front, as the table above says.
+    /// Takes a batch off the front.
     fn read(bytes: &mut &[u8]) -> Chunk {
         let counts = take::<4>(bytes, 6).into_iter();
         let counts: Vec<usize> = counts.map(|b| u32::from_le_bytes(b) as usize).collect();
@@ -283,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_what_was_drawn() {
+    fn the_stream_holds_the_batches_that_were_drawn() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("x.rec");
         write(&data, 60);
@@ -304,7 +420,46 @@ mod tests {
     }
 
     #[test]
-    fn neither_threads_nor_a_stop_change_the_stream() {
+    fn dense_batches_hold_positions_and_both_targets() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("x.rec");
+        write(&data, 60);
+        let mut settings = settings(&data, 2, 0);
+        settings.encoding = BatchEncoding::Dense;
+        let bytes = batches(&settings);
+        let mut left = &bytes[..];
+        let mixture = Mixture::new(settings.mixture.clone()).unwrap();
+        let mut sampler = mixture.sampler().unwrap();
+        let mut batch = DenseBatch::default();
+        for step in 0..settings.steps {
+            mixture
+                .draw(&mut sampler, (step, 0), settings.batch, &mut batch)
+                .unwrap();
+            let (head, rest) = left.split_at(12);
+            let head = head.as_chunks::<4>().0;
+            let [positions, moves, size] =
+                [0, 1, 2].map(|at| u32::from_le_bytes(head[at]) as usize);
+            let (mut body, rest) = rest.split_at(size);
+            left = rest;
+            assert_eq!((positions, moves), (20, 5));
+            let found: Vec<[u8; POSITION_BYTES]> = take(&mut body, positions);
+            assert_eq!(found.as_flattened(), batch.positions);
+            let indices = take(&mut body, positions * moves).into_iter();
+            let shares = take(&mut body, positions * moves).into_iter();
+            let table = indices
+                .map(u16::from_le_bytes)
+                .zip(shares.map(f32::from_le_bytes));
+            assert!(table.eq(batch.policy_table()));
+            let values: Vec<[u8; 24]> = take(&mut body, positions);
+            let wdl = values[3].as_chunks::<4>().0[..3].iter();
+            assert!(wdl.map(|x| f32::from_le_bytes(*x)).eq(batch.values[3].wdl));
+            assert!(body.is_empty());
+        }
+        assert!(left.is_empty());
+    }
+
+    #[test]
+    fn threads_and_interruptions_do_not_change_the_stream() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("x.rec");
         write(&data, 60);
@@ -314,7 +469,7 @@ mod tests {
         assert!(rest.len() < whole.len() && whole.ends_with(&rest));
     }
 
-    /// Takes so many bytes, then nobody reads.
+    /// A reader that closes after this many bytes.
     struct Reader(usize);
 
     impl Write for Reader {
@@ -333,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_goes_away_ends_the_stream_and_so_does_bad_data() {
+    fn a_closed_reader_and_bad_data_end_the_stream_with_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("x.rec");
         write(&data, 60);

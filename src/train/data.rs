@@ -1,12 +1,12 @@
-//! Positions to learn from: a mixture of record files, drawn at random, the same for the same seed, step and files.
+//! The training data: a mixture of record files from which positions are drawn at random, the same for the same seed, step
+//! and files.
 //!
-//! A file has records of `scorn dataset`, or positions with all visits of `scorn selfplay`
-//! ([`searched`](crate::dataset::searched)). Of the latter nothing is held out but what is marked: to measure, take a file that
-//! is not learned from.
+//! A file holds records of `scorn dataset`, or positions of `scorn selfplay` with the visits of their searches
+//! ([`searched`](crate::dataset::searched)). The latter have no held-out positions unless marked: test on a file that is not
+//! trained on.
 //!
-//! Records are drawn with replacement and one by one: neighbours in a file come from the same game. Files may grow while they are
-//! read; [`Mixture::reopen`] looks how long they are now. Held-out positions are never drawn for training, and only they for
-//! measuring.
+//! Records are drawn one by one, with replacement, because neighbours in a file come from the same game. Files may grow while
+//! they are read; [`Mixture::reopen`] updates their lengths. Held-out positions are used for tests only, never for training.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -26,9 +26,9 @@ use crate::sparse::features::{ActiveFeatures, SquareView};
 use crate::sparse::moves::Rows;
 
 use super::step::Chunk;
-use super::targets::{self, ResultShare};
+use super::targets::{self, ResultShare, TargetSettings, Targets};
 
-/// What is learned: the policy and the value are networks of their own, so one of them can stay as it is.
+/// The networks to train. Policy and value of a sparse network are separate networks, so one of them can stay unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum NetworkPart {
     /// Policy and value.
@@ -45,7 +45,7 @@ pub enum NetworkPart {
 pub struct MixPart {
     /// The file.
     pub path: PathBuf,
-    /// Its share, in proportion to those of the others.
+    /// Its share, relative to those of the other files.
     pub share: f64,
 }
 
@@ -55,13 +55,13 @@ impl FromStr for MixPart {
     fn from_str(text: &str) -> Result<MixPart> {
         let (path, share) = text
             .rsplit_once(':')
-            .with_context(|| format!("{text}: FILE:SHARE expected"))?;
+            .with_context(|| format!("'{text}' is not of the form FILE:SHARE"))?;
         let share: f64 = share
             .parse()
-            .with_context(|| format!("{text}: the share is not a number"))?;
+            .with_context(|| format!("{text}: the share '{share}' is not a number"))?;
         ensure!(
             share > 0.0 && share.is_finite(),
-            "{text}: the share is not positive"
+            "{text}: the share must be positive"
         );
         Ok(MixPart {
             path: path.into(),
@@ -70,28 +70,49 @@ impl FromStr for MixPart {
     }
 }
 
-/// What is drawn, and what of it is learned.
+/// The data of a training run, and the targets derived from it.
 #[derive(Clone, Debug)]
 pub struct MixtureSettings {
-    /// Files to learn from.
+    /// Files to train on.
     pub data: Vec<MixPart>,
-    /// Seed of what is drawn.
+    /// Seed of the choice of positions.
     pub seed: u64,
-    /// Weight of the result as the value of a position without a score.
-    pub result_weight: f64,
-    /// Share of the result beside what the search found, for positions of self-play.
-    pub result_share: ResultShare,
-    /// What is learned; the other network stays as it is.
+    /// How targets are derived from the records.
+    pub targets: TargetSettings,
+    /// The networks that are trained; targets of the others are left out.
     pub trained_part: NetworkPart,
 }
 
-/// Why a position that was drawn is left out.
+/// Training positions in the form that a trainer takes.
+pub trait SampleBatch: Default {
+    /// What a value target with a weight below 1, a result without a score, means: true, the target is used with this
+    /// probability and full weight; false, it is always used, with this weight.
+    const SAMPLES_RESULTS: bool;
+    /// Whether half of the positions without castling rights are mirrored left to right.
+    const MIRRORS: bool;
+
+    /// Removes all positions and keeps the allocated memory.
+    fn clear(&mut self);
+
+    /// Adds a position with its targets.
+    ///
+    /// # Errors
+    /// When the position cannot be trained on; the batch is unchanged.
+    fn add(&mut self, record: &Record, targets: &Targets) -> Result<(), SkipReason>;
+}
+
+/// Why a drawn position is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum SkipReason {
+pub enum SkipReason {
+    /// It is reserved for tests.
     HeldOut,
+    /// It comes from an opening book.
     Book,
+    /// It has no target for the trained networks.
     Unlabelled,
-    ResultAlone,
+    /// It has only a result, which is used with a low probability.
+    ResultOnly,
+    /// It is not a possible chess position.
     Impossible,
 }
 
@@ -99,29 +120,31 @@ impl SkipReason {
     fn description(self) -> &'static str {
         match self {
             SkipReason::HeldOut => "held out",
-            SkipReason::Book => "a book's, without evaluations",
+            SkipReason::Book => "book moves without evaluations",
             SkipReason::Unlabelled => {
-                "without the moves or scores to learn (scorn dataset label finds them)"
+                "without a best move or score (add them with scorn dataset label)"
             }
-            SkipReason::ResultAlone => "with a result alone, which counts little (--result-weight)",
-            SkipReason::Impossible => "impossible, so the file is damaged",
+            SkipReason::ResultOnly => {
+                "with a result only, which has a low weight (--result-weight)"
+            }
+            SkipReason::Impossible => "impossible positions (the file is damaged)",
         }
     }
 }
 
-/// Record files as a stream of chunks.
+/// Record files as a stream of batches.
 #[derive(Debug)]
 pub struct Mixture {
     settings: MixtureSettings,
-    /// Records without a possible position that were drawn.
+    /// Number of impossible positions that were drawn.
     impossible: AtomicU64,
-    /// How long each file was when it was looked at last.
+    /// Number of positions in each file when it was last opened.
     counts: Vec<u64>,
-    /// How long the games of each file are; only for files of visits, and where the share grows with the plies.
+    /// Lengths of the games of each self-play file, if the share of the result depends on the ply.
     lengths: Vec<HashMap<u32, u16>>,
 }
 
-/// What a thread needs to draw from a mixture: its own file handles.
+/// The open files from which one thread draws.
 #[derive(Debug)]
 pub struct Sampler {
     files: Vec<PositionFile>,
@@ -171,17 +194,25 @@ impl DrawnPosition {
             DrawnPosition::Searched(searched) => &searched.record,
         }
     }
+
+    /// Mirrors the position and its moves left to right. Only valid without castling rights.
+    fn mirror(&mut self) {
+        match self {
+            DrawnPosition::Record(record) => record.mirror(),
+            DrawnPosition::Searched(searched) => searched.mirror(),
+        }
+    }
 }
 
 impl Mixture {
     /// The mixture of these files.
     ///
     /// # Errors
-    /// When one is missing, empty or no record file.
+    /// When a file is missing, empty or not a record file.
     pub fn new(settings: MixtureSettings) -> Result<Mixture> {
         ensure!(
             !settings.data.is_empty(),
-            "there is nothing to learn from: name --data"
+            "no training data: name a record file with --data FILE:SHARE"
         );
         let mut mixture = Mixture {
             settings,
@@ -193,22 +224,21 @@ impl Mixture {
         Ok(mixture)
     }
 
-    /// Looks at the files again.
+    /// Updates the lengths of the files, which may have grown.
     ///
     /// # Errors
-    /// When one is missing, empty or no record file.
+    /// When a file is missing, empty or not a record file.
     pub fn reopen(&mut self) -> Result<()> {
         self.counts.clear();
         for part in &self.settings.data {
             let file = PositionFile::open(&part.path)?;
             ensure!(file.count() > 0, "{} holds no records", part.path.display());
             self.counts.push(file.count());
-            // Files of visits do not grow.
+            // Self-play files do not grow.
             if self.lengths.len() < self.counts.len() {
+                let share = self.settings.targets.result_share;
                 self.lengths.push(match file {
-                    PositionFile::Searched(file) if self.settings.result_share.grows() => {
-                        file.lengths()?
-                    }
+                    PositionFile::Searched(file) if share.depends_on_ply() => file.lengths()?,
                     _ => HashMap::new(),
                 });
             }
@@ -216,17 +246,17 @@ impl Mixture {
         Ok(())
     }
 
-    /// The files' lengths, for the log.
+    /// The number of positions in each file.
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }
 
-    /// How many records without a possible position were drawn so far, and left out: some file is damaged.
+    /// Number of impossible positions that were drawn and skipped; more than 0 means a damaged file.
     pub fn impossible(&self) -> u64 {
         self.impossible.load(Ordering::Relaxed)
     }
 
-    /// File handles for a thread.
+    /// Opens the files for a thread.
     ///
     /// # Errors
     /// When a file cannot be opened.
@@ -244,23 +274,23 @@ impl Mixture {
     /// Draws `size` positions: chunk `index` of a step.
     ///
     /// # Errors
-    /// When a file cannot be read, or nearly nothing in it is fit to learn from.
-    pub fn draw(
+    /// When a file cannot be read, or almost none of its positions can be trained on.
+    pub fn draw<B: SampleBatch>(
         &self,
         sampler: &mut Sampler,
         (step, index): (u64, u64),
         size: usize,
-        chunk: &mut Chunk,
+        batch: &mut B,
     ) -> Result<()> {
         let mut rng = generator(self.settings.seed, step, index);
-        chunk.clear();
-        for (part, wanted) in self.sizes(size, &mut rng).into_iter().enumerate() {
-            let (mut left, mut skipped) = (wanted, BTreeMap::new());
-            for _ in 0..1000 + 100 * wanted {
+        batch.clear();
+        for (part, count) in self.sizes(size, &mut rng).into_iter().enumerate() {
+            let (mut left, mut skipped) = (count, BTreeMap::new());
+            for _ in 0..1000 + 100 * count {
                 if left == 0 {
                     break;
                 }
-                match self.draw_one(sampler, part, &mut rng, chunk)? {
+                match self.draw_one(sampler, part, &mut rng, batch)? {
                     Ok(()) => left -= 1,
                     Err(reason) => *skipped.entry(reason).or_insert(0_u64) += 1,
                 }
@@ -271,31 +301,35 @@ impl Mixture {
                     .iter()
                     .map(|(reason, n)| format!("{n} {}", reason.description()));
                 let reasons = reasons.collect::<Vec<_>>().join(", ");
-                bail!("{path}: nothing to train on; of the positions drawn were {reasons}");
+                bail!("{path}: nothing to train on; skipped positions: {reasons}");
             }
         }
         Ok(())
     }
 
-    /// Draws one position from a file and adds it, if it is fit to learn from.
-    fn draw_one(
+    /// Draws one position of a file and adds it to the batch, unless it has to be skipped.
+    fn draw_one<B: SampleBatch>(
         &self,
         sampler: &mut Sampler,
         part: usize,
         rng: &mut SmallRng,
-        chunk: &mut Chunk,
+        batch: &mut B,
     ) -> Result<Result<(), SkipReason>> {
         let at = rng.random_range(0..self.counts[part]);
-        let drawn = sampler.files[part].get(at)?;
+        let mut drawn = sampler.files[part].get(at)?;
         if drawn.record().held_out() {
             return Ok(Err(SkipReason::HeldOut));
         }
+        if B::MIRRORS && !drawn.record().has_castling_rights() && rng.random_bool(0.5) {
+            drawn.mirror();
+        }
         let added = match &drawn {
-            DrawnPosition::Record(record) => self.add(record, rng, chunk),
+            DrawnPosition::Record(record) => self.add_record(record, rng, batch),
             DrawnPosition::Searched(searched) => {
-                let share = self.settings.result_share;
-                let share = share.of(&searched.record, &self.lengths[part]);
-                add_searched(searched, share, self.settings.trained_part, chunk)
+                let settings = &self.settings;
+                let targets =
+                    targets::of_searched(searched, &settings.targets, &self.lengths[part]);
+                add_searched(searched, targets, settings.trained_part, batch)
             }
         };
         if added == Err(SkipReason::Impossible) {
@@ -304,15 +338,15 @@ impl Mixture {
         Ok(added)
     }
 
-    /// How many positions each file gives; fractions by lot.
+    /// How many positions each file contributes; fractions are rounded at random.
     fn sizes(&self, size: usize, rng: &mut SmallRng) -> Vec<usize> {
         let total: f64 = self.settings.data.iter().map(|part| part.share).sum();
         let mut sizes = Vec::with_capacity(self.settings.data.len());
         let (mut sum, mut given) = (0.0, 0);
-        let lot = rng.random_range(0.0..1.0);
+        let offset = rng.random_range(0.0..1.0);
         for part in &self.settings.data {
             sum += part.share / total * size as f64;
-            let until = ((sum + lot) as usize).min(size);
+            let until = ((sum + offset) as usize).min(size);
             sizes.push(until - given);
             given = until;
         }
@@ -320,94 +354,101 @@ impl Mixture {
         sizes
     }
 
-    /// Adds a record to a chunk, if it is good for something.
-    fn add(
+    /// Adds a record to a batch, unless it has to be skipped.
+    fn add_record<B: SampleBatch>(
         &self,
         record: &Record,
         rng: &mut SmallRng,
-        chunk: &mut Chunk,
+        batch: &mut B,
     ) -> Result<(), SkipReason> {
         let trained_part = self.settings.trained_part;
-        // A result alone is a noisy target: instead of counting each a little, few of them are taken.
-        let with_value = record.score != NO_SCORE || rng.random_bool(self.settings.result_weight);
-        let value = (with_value && trained_part != NetworkPart::Policy)
-            .then(|| targets::value(record, 1.0, false))
-            .flatten();
-        let added = add(record, value, trained_part != NetworkPart::Value, chunk);
-        let is_lot =
-            !with_value && trained_part != NetworkPart::Policy && record.result != NO_RESULT;
-        match added {
-            Err(SkipReason::Unlabelled) if is_lot => Err(SkipReason::ResultAlone),
+        let mut settings = self.settings.targets;
+        // A result without a score is a noisy target. Some trainers use a part of them instead of weighting all of them.
+        let mut drops_value = false;
+        if B::SAMPLES_RESULTS && record.score == NO_SCORE {
+            drops_value = !rng.random_bool(settings.result_weight);
+            settings.result_weight = 1.0;
+        }
+        if !targets::is_useful(record) {
+            return Err(SkipReason::Book);
+        }
+        let mut targets = targets::of_record(record, &settings).only(trained_part);
+        let has_result = targets.value.is_some() && record.result != NO_RESULT;
+        if drops_value {
+            targets.value = None;
+        }
+        match batch.add(record, &targets) {
+            Err(SkipReason::Unlabelled) if drops_value && has_result => Err(SkipReason::ResultOnly),
             other => other,
         }
     }
 }
 
-/// Adds a record with its policy target, if that is wanted, and the value target given, if it is good for something.
-fn add(
-    record: &Record,
-    value: Option<super::step::ValueTarget>,
-    with_policy: bool,
-    chunk: &mut Chunk,
-) -> Result<(), SkipReason> {
-    if !targets::is_useful(record) {
-        return Err(SkipReason::Book);
+impl Targets {
+    /// The targets of these networks.
+    fn only(mut self, trained_part: NetworkPart) -> Targets {
+        match trained_part {
+            NetworkPart::Both => {}
+            NetworkPart::Policy => self.value = None,
+            NetworkPart::Value => self.policy.clear(),
+        }
+        self
     }
-    if !with_policy && value.is_none() {
+}
+
+/// Adds a self-play position with its targets. Without visits there is no policy target, and the position is skipped unless
+/// only the value is trained.
+fn add_searched<B: SampleBatch>(
+    searched: &Searched,
+    targets: Targets,
+    trained_part: NetworkPart,
+    batch: &mut B,
+) -> Result<(), SkipReason> {
+    if targets.policy.is_empty() && trained_part != NetworkPart::Value {
         return Err(SkipReason::Unlabelled);
     }
-    let position = record.position().map_err(|_| SkipReason::Impossible)?;
-    let view = SquareView::of(&position);
-    let attacks = Attacks::of(&position);
-    let features = ActiveFeatures::with(&position, view, &attacks);
-    let rows = Rows::new(&position, view, &attacks);
-    let with_policy = with_policy && add_policy(&targets::policy(record), &position, rows, chunk);
-    if with_policy {
-        chunk.policy_inputs.push(features.as_slice());
-    }
-    if let Some(value) = value {
-        chunk.value_inputs.push(features.as_slice());
-        chunk.values.push(value);
-    }
-    match with_policy || value.is_some() {
-        true => Ok(()),
-        false => Err(SkipReason::Unlabelled),
-    }
+    batch.add(&searched.record, &targets.only(trained_part))
 }
 
-/// Adds a position that was searched, in whose value target the result has this share, if it is good for something.
-fn add_searched(
-    searched: &Searched,
-    result_share: f32,
-    trained_part: NetworkPart,
-    chunk: &mut Chunk,
-) -> Result<(), SkipReason> {
-    let position = searched
-        .record
-        .position()
-        .map_err(|_| SkipReason::Impossible)?;
-    let view = SquareView::of(&position);
-    let attacks = Attacks::of(&position);
-    let features = ActiveFeatures::with(&position, view, &attacks);
-    if trained_part != NetworkPart::Value {
-        let rows = Rows::new(&position, view, &attacks);
-        if !add_policy(&targets::visits(searched), &position, rows, chunk) {
+impl SampleBatch for Chunk {
+    const SAMPLES_RESULTS: bool = true;
+    const MIRRORS: bool = false;
+
+    fn clear(&mut self) {
+        self.policy_inputs.clear();
+        self.rows.clear();
+        self.shares.clear();
+        self.value_inputs.clear();
+        self.values.clear();
+    }
+
+    fn add(&mut self, record: &Record, targets: &Targets) -> Result<(), SkipReason> {
+        if targets.policy.is_empty() && targets.value.is_none() {
             return Err(SkipReason::Unlabelled);
         }
-        chunk.policy_inputs.push(features.as_slice());
+        let position = record.position().map_err(|_| SkipReason::Impossible)?;
+        let view = SquareView::of(&position);
+        let attacks = Attacks::of(&position);
+        let features = ActiveFeatures::with(&position, view, &attacks);
+        let rows = Rows::new(&position, view, &attacks);
+        let has_policy = add_policy(&targets.policy, &position, rows, self);
+        if has_policy {
+            self.policy_inputs.push(features.as_slice());
+        }
+        if let Some(value) = targets.value {
+            self.value_inputs.push(features.as_slice());
+            self.values.push(value);
+        }
+        match has_policy || targets.value.is_some() {
+            true => Ok(()),
+            false => Err(SkipReason::Unlabelled),
+        }
     }
-    if trained_part != NetworkPart::Policy {
-        chunk.value_inputs.push(features.as_slice());
-        chunk
-            .values
-            .push(targets::searched_value(searched, result_share));
-    }
-    Ok(())
 }
 
-/// Adds rows and shares of the legal moves, if one of them is wanted.
-fn add_policy(wanted: &[(u16, f32)], position: &Chess, rows: Rows<'_>, chunk: &mut Chunk) -> bool {
-    if wanted.is_empty() {
+/// Adds the rows and shares of the legal moves, unless none of them has a share.
+fn add_policy(policy: &[(u16, f32)], position: &Chess, rows: Rows<'_>, chunk: &mut Chunk) -> bool {
+    if policy.is_empty() {
         return false;
     }
     let moves = position.legal_moves();
@@ -415,7 +456,7 @@ fn add_policy(wanted: &[(u16, f32)], position: &Chess, rows: Rows<'_>, chunk: &m
     let mut list = Vec::with_capacity(moves.len());
     for &m in &moves {
         let packed = Record::pack_move(m, Color::White);
-        let share = wanted.iter().find(|(m, _)| *m == packed);
+        let share = policy.iter().find(|(m, _)| *m == packed);
         chunk.shares.push(share.map_or(0.0, |(_, share)| *share));
         list.push(rows.row(m));
     }
@@ -431,7 +472,7 @@ fn add_policy(wanted: &[(u16, f32)], position: &Chess, rows: Rows<'_>, chunk: &m
     true
 }
 
-/// Random numbers of a chunk.
+/// The random number generator of a chunk.
 fn generator(seed: u64, step: u64, index: u64) -> SmallRng {
     // Different steps and chunks must not share a seed: constants of splitmix64.
     let mixed = seed
@@ -443,41 +484,44 @@ fn generator(seed: u64, step: u64, index: u64) -> SmallRng {
     SmallRng::seed_from_u64(mixed ^ mixed >> 31)
 }
 
-/// Positions to measure on as chunks: held-out records with scores without results where there are scores, or any
-/// positions of a file of visits. At most `count`, at random; fewer if there are not so many.
+/// Positions of a test batch.
+pub(super) const TEST_BATCH: usize = 512;
+
+/// The test positions of a file: the held-out records, or any positions of a self-play file. At most `count`, at random. The
+/// value target is the score alone where there is one.
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn held_out(path: &Path, count: usize, share: ResultShare) -> Result<Vec<Chunk>> {
+pub fn held_out<B: SampleBatch>(path: &Path, count: usize, share: ResultShare) -> Result<Vec<B>> {
     match PositionFile::open(path)? {
         PositionFile::Records(mut file) => Ok(chunks(&held_out_records(&mut file, count)?)),
         PositionFile::Searched(mut file) => {
-            let lengths = file.lengths()?;
-            let mut chunks = Vec::new();
-            for some in places(file.count, count).chunks(512) {
-                let mut chunk = Chunk::default();
+            let (lengths, settings) = (file.lengths()?, TargetSettings::for_tests(share));
+            let mut batches = Vec::new();
+            for some in places(file.count, count).chunks(TEST_BATCH) {
+                let mut batch = B::default();
                 for &at in some {
                     let searched = file.get(at)?;
-                    let share = share.of(&searched.record, &lengths);
-                    // What is good for nothing is not measured.
-                    let _ = add_searched(&searched, share, NetworkPart::Both, &mut chunk);
+                    let targets = targets::of_searched(&searched, &settings, &lengths);
+                    // Positions without targets are not tested.
+                    let _ = add_searched(&searched, targets, NetworkPart::Both, &mut batch);
                 }
-                chunks.push(chunk);
+                batches.push(batch);
             }
-            Ok(chunks)
+            Ok(batches)
         }
     }
 }
 
-/// `wanted` different places of `count` at random, or all of them in order.
-fn places(count: u64, wanted: usize) -> Vec<u64> {
-    if count <= wanted as u64 {
+/// `most` different numbers below `count` at random, or all of them in order.
+fn places(count: u64, most: usize) -> Vec<u64> {
+    if count <= most as u64 {
         return (0..count).collect();
     }
     let mut rng = generator(1, 0, 0);
     let mut seen = HashSet::new();
-    let mut places = Vec::with_capacity(wanted);
-    while places.len() < wanted {
+    let mut places = Vec::with_capacity(most);
+    while places.len() < most {
         let at = rng.random_range(0..count);
         if seen.insert(at) {
             places.push(at);
@@ -486,12 +530,12 @@ fn places(count: u64, wanted: usize) -> Vec<u64> {
     places
 }
 
-/// Held-out records of a file, at random: at most `count`, fewer if there are not so many.
+/// Held-out records of a file, at random: at most `count`.
 fn held_out_records(file: &mut RecordFile, count: usize) -> Result<Vec<Record>> {
     let mut rng = generator(1, 0, 0);
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
-    let most = file.count.min(200 * count as u64);
-    for _ in 0..most {
+    let draws = file.count.min(200 * count as u64);
+    for _ in 0..draws {
         if found.len() == count {
             break;
         }
@@ -504,15 +548,18 @@ fn held_out_records(file: &mut RecordFile, count: usize) -> Result<Vec<Record>> 
     Ok(found)
 }
 
-/// Records as chunks to be measured: scores without results where there are scores, results otherwise, nothing left out.
-pub(super) fn chunks(records: &[Record]) -> Vec<Chunk> {
-    let chunks = records.chunks(512).map(|records| {
-        let mut chunk = Chunk::default();
+/// Records as test batches.
+pub(super) fn chunks<B: SampleBatch>(records: &[Record]) -> Vec<B> {
+    let settings = TargetSettings::for_tests(ResultShare::default());
+    let batches = records.chunks(TEST_BATCH).map(|records| {
+        let mut batch = B::default();
         for record in records {
-            // What is good for nothing is not measured.
-            let _ = add(record, targets::value(record, 1.0, true), true, &mut chunk);
+            // Positions without targets are not tested.
+            if targets::is_useful(record) {
+                let _ = batch.add(record, &targets::of_record(record, &settings));
+            }
         }
-        chunk
+        batch
     });
-    chunks.collect()
+    batches.collect()
 }

@@ -10,6 +10,7 @@ pub mod adam;
 pub mod batches;
 pub mod checkpoint;
 pub mod data;
+pub mod dense;
 pub mod measure;
 pub mod start;
 pub mod step;
@@ -253,7 +254,7 @@ impl<'a> TrainingRun<'a> {
             .map(|_| worker())
             .collect::<Result<_>>()?;
         let test = |path: &PathBuf| -> Result<(String, Vec<Chunk>)> {
-            let share = settings.mixture.result_share;
+            let share = settings.mixture.targets.result_share;
             let chunks = data::held_out(path, settings.test_positions, share)?;
             Ok((path.display().to_string(), chunks))
         };
@@ -522,6 +523,7 @@ mod tests {
 
     use super::data::{MixPart, NetworkPart};
     use super::start::{Changes, start_from};
+    use super::targets::TargetSettings;
     use super::*;
     use crate::dataset::record::{Record, Source};
     use crate::dataset::record_file::{Layout, RecordWriter};
@@ -564,8 +566,7 @@ mod tests {
                     share: 1.0,
                 }],
                 seed: 1,
-                result_weight: 0.1,
-                result_share: ResultShare::default(),
+                targets: TargetSettings::default(),
                 trained_part: NetworkPart::Both,
             },
             test: vec![data.into()],
@@ -851,7 +852,7 @@ mod tests {
         let message = |data: &Path, trained_part| {
             let mut settings = settings(&folder.path().join("run"), data);
             settings.mixture.trained_part = trained_part;
-            settings.mixture.result_weight = 0.0;
+            settings.mixture.targets.result_weight = 0.0;
             run(&settings, &mut |_| {}).unwrap_err().to_string()
         };
         let error = message(&data, NetworkPart::Both);

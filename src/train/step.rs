@@ -70,7 +70,7 @@ impl Lists {
         &self.items
     }
 
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.items.clear();
         self.ends.truncate(1);
     }
@@ -89,17 +89,6 @@ pub struct Chunk {
     pub value_inputs: Lists,
     /// Their value targets.
     pub values: Vec<ValueTarget>,
-}
-
-impl Chunk {
-    /// Removes all positions and keeps the allocated memory.
-    pub fn clear(&mut self) {
-        self.policy_inputs.clear();
-        self.rows.clear();
-        self.shares.clear();
-        self.value_inputs.clear();
-        self.values.clear();
-    }
 }
 
 /// Sums of losses over positions.

@@ -1,10 +1,11 @@
-//! What is to be learned from a record: shares of the moves, win/draw/loss, plies left.
-//!
-//! The same rules as those of the dense networks (`networks/training/README.md`, "Targets").
+//! Training targets: the policy, the win/draw/loss probabilities and the plies left that a network should output for a
+//! position. They are computed here for all trainers, sparse and dense, in Rust and in PyTorch
+//! (`networks/training/README.md`, "Targets").
 
 use std::{collections::HashMap, str::FromStr};
 
 use anyhow::{Context, Result, ensure};
+use clap::Args;
 
 use crate::dataset::record::{NO_PLIES, NO_RESULT, NO_SCORE, Record, Source, is_mate};
 use crate::dataset::searched::Searched;
@@ -12,48 +13,100 @@ use crate::sparse::network::PLIES_UNIT;
 
 use super::step::ValueTarget;
 
-/// W = sigmoid((c - MIDDLE) / SPREAD), L = sigmoid((-c - MIDDLE) / SPREAD) for c softened centipawns.
+/// W = sigmoid((c - MIDDLE) / SPREAD), L = sigmoid((-c - MIDDLE) / SPREAD) for c compressed centipawns.
+///
+/// A fit to the results of 60 000 grandmaster positions against Stockfish 15.1 at 200 nodes gave 144 and 155. The spread is
+/// narrower because games that were resigned, lost on time or misrecorded flatten the tails of the fit.
 const MIDDLE: f32 = 140.0;
 const SPREAD: f32 = 110.0;
-/// Up to here softened centipawns are centipawns, from here on they grow with the logarithm.
+/// Up to this evaluation, compressed centipawns equal centipawns; beyond it they grow logarithmically.
 const KNEE: f32 = 200.0;
-/// Beyond this evaluation half of what is added comes from the count of the pieces.
+/// Beyond this evaluation, in centipawns, the material count supplies half of the excess.
+///
+/// Stockfish 15.1 evaluates the start position without a knight as -500, without a rook as -600, without a queen as -660:
+/// its scale saturates there.
 const DECIDED: f32 = 400.0;
-/// Share of the result where there is an evaluation.
-const RESULT_MIX: f32 = 0.2;
-/// Second moves share the policy by exp(-loss of expected score / this).
-const POLICY_TEMPERATURE: f32 = 0.04;
-/// More plies left than these are these.
-const MOST_PLIES: u16 = 300;
-/// Centipawns of the pieces as people count them, by piece code.
-const PIECES: [f32; 13] = [
+/// More plies left than this count as this.
+const MAX_PLIES: u16 = 300;
+/// Conventional piece values in centipawns, by the piece codes of a record; the opponent's are negative.
+const PIECE_VALUES: [f32; 13] = [
     0.0, 100.0, 320.0, 330.0, 490.0, 1000.0, 0.0, -100.0, -320.0, -330.0, -490.0, -1000.0, 0.0,
 ];
 
-/// Win, draw and loss for an evaluation in centipawns.
-fn wdl(centipawns: f32) -> [f32; 3] {
-    let beyond = (centipawns.abs() / KNEE - 1.0).max(0.0);
-    let soft = centipawns.clamp(-KNEE, KNEE) + (KNEE * beyond.ln_1p()).copysign(centipawns);
-    let win = 1.0 / (1.0 + ((MIDDLE - soft) / SPREAD).exp());
-    let loss = 1.0 / (1.0 + ((MIDDLE + soft) / SPREAD).exp());
-    [win, (1.0 - win - loss).max(0.0), loss]
+/// Options of the targets, shared by all trainers.
+#[derive(Args, Clone, Copy, Debug, PartialEq)]
+pub struct TargetSettings {
+    /// Weight of the game's result as value target of a position without a score, 0 to 1
+    #[arg(long, default_value_t = 0.1, value_name = "X", value_parser = fraction::<f64>)]
+    pub result_weight: f64,
+    /// Share of the game's result in the value target of a position that has a score, 0 to 1
+    #[arg(long, default_value_t = 0.2, value_name = "X", value_parser = fraction::<f32>)]
+    pub result_mix: f32,
+    /// Temperature of the policy target where a teacher scored several moves, in expected score (0 to 1): a move that loses
+    /// this much has 1/e of the best move's share; 0 gives the best move everything
+    #[arg(long, default_value_t = 0.04, value_name = "X", value_parser = fraction::<f32>)]
+    pub policy_temperature: f32,
+    /// Share of the game's result in the value target of self-play positions; the rest is the value of the search. Two
+    /// numbers are the shares at the first and at the last position of a game, linear in between
+    #[arg(long, default_value = "1", value_name = "X[,Y]")]
+    pub result_share: ResultShare,
 }
 
-/// The evaluation, with decided positions told apart by their material.
-fn with_material(record: &Record) -> f32 {
-    let score = f32::from(record.score);
-    let decided = score.abs() > DECIDED && !is_mate(record.score);
-    if !decided {
-        return score;
+impl Default for TargetSettings {
+    fn default() -> TargetSettings {
+        TargetSettings {
+            result_weight: 0.1,
+            result_mix: 0.2,
+            policy_temperature: 0.04,
+            result_share: ResultShare::default(),
+        }
     }
-    let codes = record.board.iter().flat_map(|byte| [byte & 15, byte >> 4]);
-    let count: f32 = codes.filter_map(|code| PIECES.get(usize::from(code))).sum();
-    let material = count * score.signum();
-    let beyond = ((score.abs() - DECIDED) + (material - DECIDED).max(0.0)) / 2.0;
-    (DECIDED + beyond).copysign(score)
 }
 
-/// Whether anything can be learned: in games with evaluations, moves without one are the opening book's.
+impl TargetSettings {
+    /// Settings for tests on held-out positions: the score alone where there is one, the result otherwise, fully weighted.
+    pub fn for_tests(result_share: ResultShare) -> TargetSettings {
+        TargetSettings {
+            result_weight: 1.0,
+            result_mix: 0.0,
+            result_share,
+            ..TargetSettings::default()
+        }
+    }
+}
+
+/// The targets of a position.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Targets {
+    /// Moves as in [`Record::best`] with their shares of the policy, the best first; shares sum to 1. Empty if unknown.
+    pub policy: Vec<(u16, f32)>,
+    /// Value and plies left; `None` if neither is known.
+    pub value: Option<ValueTarget>,
+}
+
+/// The targets of a record.
+pub fn of_record(record: &Record, settings: &TargetSettings) -> Targets {
+    Targets {
+        policy: record_policy(record, settings.policy_temperature),
+        value: record_value(record, settings),
+    }
+}
+
+/// The targets of a self-play position. `lengths` holds the lengths of its file's games in plies; it is only used when the
+/// result's share changes during a game.
+pub fn of_searched(
+    searched: &Searched,
+    settings: &TargetSettings,
+    lengths: &HashMap<u32, u16>,
+) -> Targets {
+    let share = settings.result_share.at(&searched.record, lengths);
+    Targets {
+        policy: visit_shares(searched),
+        value: Some(searched_value(searched, share)),
+    }
+}
+
+/// Whether a record has targets: in games with evaluations, moves without one come from the opening book.
 pub fn is_useful(record: &Record) -> bool {
     let evaluated = matches!(
         record.source(),
@@ -62,9 +115,34 @@ pub fn is_useful(record: &Record) -> bool {
     !evaluated || record.score != NO_SCORE
 }
 
-/// The value of a record's position. Where there is a result and no score, it counts `result_weight`; where there are
-/// both, the result is a fifth of the target, unless only the score is wanted.
-pub fn value(record: &Record, result_weight: f32, score_alone: bool) -> Option<ValueTarget> {
+/// Win, draw and loss probabilities for an evaluation in centipawns.
+fn wdl(centipawns: f32) -> [f32; 3] {
+    let beyond = (centipawns.abs() / KNEE - 1.0).max(0.0);
+    let compressed = centipawns.clamp(-KNEE, KNEE) + (KNEE * beyond.ln_1p()).copysign(centipawns);
+    let win = 1.0 / (1.0 + ((MIDDLE - compressed) / SPREAD).exp());
+    let loss = 1.0 / (1.0 + ((MIDDLE + compressed) / SPREAD).exp());
+    [win, (1.0 - win - loss).max(0.0), loss]
+}
+
+/// The evaluation of a record in centipawns. In decided positions half of the excess over [`DECIDED`] comes from the
+/// material of the side that the evaluation favours.
+fn with_material(record: &Record) -> f32 {
+    let score = f32::from(record.score);
+    let decided = score.abs() > DECIDED && !is_mate(record.score);
+    if !decided {
+        return score;
+    }
+    let codes = record.board.iter().flat_map(|byte| [byte & 15, byte >> 4]);
+    let count: f32 = codes
+        .filter_map(|code| PIECE_VALUES.get(usize::from(code)))
+        .sum();
+    let material = count * score.signum();
+    let beyond = ((score.abs() - DECIDED) + (material - DECIDED).max(0.0)) / 2.0;
+    (DECIDED + beyond).copysign(score)
+}
+
+/// The value target of a record: a mixture of score and result, or the one of them that is known.
+fn record_value(record: &Record, settings: &TargetSettings) -> Option<ValueTarget> {
     let has_score = record.score != NO_SCORE;
     let has_result = record.result <= 2;
     let has_plies = record.plies_left != NO_PLIES;
@@ -76,32 +154,54 @@ pub fn value(record: &Record, result_weight: f32, score_alone: bool) -> Option<V
     if has_result {
         outcome[usize::from(2 - record.result)] = 1.0;
     }
-    let mix = match (has_score, has_result) {
-        (true, true) if !score_alone => RESULT_MIX,
-        (true, _) => 0.0,
-        (false, _) => 1.0,
+    let (mix, weight) = match (has_score, has_result) {
+        (true, true) => (settings.result_mix, 1.0),
+        (true, false) => (0.0, 1.0),
+        (false, true) => (1.0, settings.result_weight as f32),
+        (false, false) => (1.0, 0.0),
     };
     let score = if has_score {
         wdl(with_material(record))
     } else {
         [0.0; 3]
     };
-    let weight = match (has_score, has_result) {
-        (true, _) => 1.0,
-        (false, true) => result_weight,
-        (false, false) => 0.0,
-    };
     Some(ValueTarget {
         wdl: std::array::from_fn(|at| (1.0 - mix) * score[at] + mix * outcome[at]),
         weight,
-        plies: f32::from(record.plies_left.min(MOST_PLIES)) / PLIES_UNIT,
+        plies: f32::from(record.plies_left.min(MAX_PLIES)) / PLIES_UNIT,
         plies_weight: if has_plies { 1.0 } else { 0.0 },
     })
 }
 
-/// The share k of a game's result z in the value target k z + (1 - k) q of a position that was searched, q being what the
-/// search found. It goes in a straight line over the plies of a game (V. Prasad, "Lessons from AlphaZero", part 4, has z and
-/// q; CGZero has k grow).
+/// The policy target of a record: the best move, and the moves that a teacher scored besides, each in proportion to
+/// exp(-loss of expected score / temperature).
+fn record_policy(record: &Record, temperature: f32) -> Vec<(u16, f32)> {
+    if record.best == 0 {
+        return Vec::new();
+    }
+    let mut shares = vec![(record.best, 1.0)];
+    if temperature <= 0.0 {
+        return shares;
+    }
+    let expected = |score: i16| {
+        let [win, draw, _] = wdl(f32::from(score));
+        win + draw / 2.0
+    };
+    let best = expected(record.score);
+    let others = record.alternatives.iter().filter(|other| other.m != 0);
+    shares.extend(others.map(|other| {
+        // An interrupted teacher may have searched the first moves deeper: no other move counts as better than the best.
+        let loss = (best - expected(other.score)).max(0.0);
+        (other.m, (-loss / temperature).exp())
+    }));
+    let sum: f32 = shares.iter().map(|(_, share)| share).sum();
+    shares.iter_mut().for_each(|(_, share)| *share /= sum);
+    shares
+}
+
+/// The share k of the game's result z in the value target k z + (1 - k) q of a self-play position, where q is the value of
+/// its search. It changes linearly over the plies of a game (z and q: V. Prasad, "Lessons from AlphaZero", part 4; growing k:
+/// CGZero).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ResultShare {
     /// At the first position of a game, 0..=1.
@@ -111,7 +211,7 @@ pub struct ResultShare {
 }
 
 impl Default for ResultShare {
-    /// AlphaZero's: the result alone.
+    /// The result alone, as in AlphaZero.
     fn default() -> ResultShare {
         ResultShare {
             first: 1.0,
@@ -124,36 +224,44 @@ impl FromStr for ResultShare {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<ResultShare> {
-        let number = |text: &str| -> Result<f32> {
-            let share = text.trim().parse::<f32>();
-            let share = share.with_context(|| format!("'{text}' is not a number"))?;
-            ensure!((0.0..=1.0).contains(&share), "{share} is not from 0 to 1");
-            Ok(share)
-        };
         let (first, last) = text.split_once(',').unwrap_or((text, text));
         Ok(ResultShare {
-            first: number(first)?,
-            last: number(last)?,
+            first: fraction(first)?,
+            last: fraction(last)?,
         })
     }
 }
 
+/// Parses a number from 0 to 1.
+fn fraction<N>(text: &str) -> Result<N>
+where
+    N: FromStr<Err = std::num::ParseFloatError> + Into<f64> + Copy,
+{
+    let number = text.trim().parse::<N>();
+    let number = number.with_context(|| format!("'{text}' is not a number"))?;
+    ensure!(
+        (0.0..=1.0).contains(&number.into()),
+        "'{text}' is not a number from 0 to 1"
+    );
+    Ok(number)
+}
+
 impl ResultShare {
-    /// Whether it is not the same all the time, so that the lengths of games matter.
-    pub fn grows(self) -> bool {
+    /// Whether the share depends on the ply, so that the lengths of games are needed.
+    pub fn depends_on_ply(self) -> bool {
         self.first != self.last
     }
 
-    /// The share in a position of a game whose first position has so many plies left.
-    pub fn of(self, record: &Record, lengths: &HashMap<u32, u16>) -> f32 {
+    /// The share at a position. `lengths` holds the plies left at the first position of each game.
+    fn at(self, record: &Record, lengths: &HashMap<u32, u16>) -> f32 {
         let length = lengths.get(&record.game).copied().unwrap_or(0);
         let left = f32::from(record.plies_left.min(length)) / f32::from(length.max(1));
         self.last + (self.first - self.last) * left
     }
 }
 
-/// The value of a position that was searched, in which its result has this share (0 where it is not known).
-pub fn searched_value(searched: &Searched, result_share: f32) -> ValueTarget {
+/// The value target of a self-play position: the value of its search, mixed with the game's result if that is known.
+fn searched_value(searched: &Searched, result_share: f32) -> ValueTarget {
     let record = &searched.record;
     let has_result = record.result <= 2;
     let has_plies = record.plies_left != NO_PLIES;
@@ -165,13 +273,13 @@ pub fn searched_value(searched: &Searched, result_share: f32) -> ValueTarget {
     ValueTarget {
         wdl,
         weight: 1.0,
-        plies: f32::from(record.plies_left.min(MOST_PLIES)) / PLIES_UNIT,
+        plies: f32::from(record.plies_left.min(MAX_PLIES)) / PLIES_UNIT,
         plies_weight: if has_plies { 1.0 } else { 0.0 },
     }
 }
 
-/// Moves and their shares of the policy: as they were visited. Empty: none was.
-pub fn visits(searched: &Searched) -> Vec<(u16, f32)> {
+/// The policy target of a self-play position: moves with their shares of the visits. Empty if there were no visits.
+fn visit_shares(searched: &Searched) -> Vec<(u16, f32)> {
     let sum: u64 = searched.moves.iter().map(|(_, n)| u64::from(*n)).sum();
     if sum == 0 {
         return Vec::new();
@@ -181,32 +289,21 @@ pub fn visits(searched: &Searched) -> Vec<(u16, f32)> {
     moves.map(|&(m, n)| (m, share(n))).collect()
 }
 
-/// Moves and their shares of the policy: the best one, and where a teacher has scored others, those too. Empty: unknown.
-pub fn policy(record: &Record) -> Vec<(u16, f32)> {
-    if record.best == 0 {
-        return Vec::new();
-    }
-    let expected = |score: i16| {
-        let [win, draw, _] = wdl(f32::from(score));
-        win + draw / 2.0
-    };
-    let best = expected(record.score);
-    let others = record.alternatives.iter().filter(|other| other.m != 0);
-    let mut shares = vec![(record.best, 1.0)];
-    shares.extend(others.map(|other| {
-        let loss = (best - expected(other.score)).max(0.0);
-        (other.m, (-loss / POLICY_TEMPERATURE).exp())
-    }));
-    let sum: f32 = shares.iter().map(|(_, share)| share).sum();
-    shares.iter_mut().for_each(|(_, share)| *share /= sum);
-    shares
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::dataset::record::Alternative;
     use shakmaty::{CastlingMode, Chess, fen::Fen};
+
+    const DEFAULT: TargetSettings = TargetSettings {
+        result_weight: 0.1,
+        result_mix: 0.2,
+        policy_temperature: 0.04,
+        result_share: ResultShare {
+            first: 1.0,
+            last: 1.0,
+        },
+    };
 
     fn record(fen: &str, score: i16) -> Record {
         let fen: Fen = fen.parse().unwrap();
@@ -223,10 +320,10 @@ mod tests {
         for (score, expected) in [
             (0, [0.2188, 0.5624, 0.2188]),
             (140, [0.5, 0.4273, 0.0727]),
-            // Half of what is beyond 400 is material, of which there is none: 450, which count as 200 + 200 ln 2.25 = 362.2.
+            // Half of the excess over 400 is material, which is balanced: 450, compressed to 200 + 200 ln 2.25 = 362.2.
             (500, [0.8829, 0.1068, 0.0103]),
         ] {
-            let target = value(&record(START, score), 0.1, false).unwrap();
+            let target = record_value(&record(START, score), &DEFAULT).unwrap();
             for (got, expected) in target.wdl.iter().zip(expected) {
                 assert!((got - expected).abs() < 2e-3, "{score}: {:?}", target.wdl);
             }
@@ -235,8 +332,8 @@ mod tests {
     }
 
     #[test]
-    fn odds_are_told_apart_by_their_material() {
-        let win = |fen: &str, score| value(&record(fen, score), 0.1, false).unwrap().wdl[0];
+    fn material_distinguishes_odds_with_equal_scores() {
+        let win = |fen: &str, score| record_value(&record(fen, score), &DEFAULT).unwrap().wdl[0];
         let queen = win(
             "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
             660,
@@ -249,25 +346,26 @@ mod tests {
     }
 
     #[test]
-    fn results_count_little_where_there_is_no_score() {
+    fn results_have_a_low_weight_where_there_is_no_score() {
         let mut record = record(START, NO_SCORE);
-        assert_eq!(value(&record, 0.1, false), None);
+        assert_eq!(record_value(&record, &DEFAULT), None);
         record.result = 2;
         record.plies_left = 400;
-        let target = value(&record, 0.1, false).unwrap();
+        let target = record_value(&record, &DEFAULT).unwrap();
         assert_eq!((target.wdl, target.weight), ([1.0, 0.0, 0.0], 0.1));
         assert_eq!(
             (target.plies, target.plies_weight),
             (300.0 / PLIES_UNIT, 1.0)
         );
         record.score = 0;
-        let mixed = value(&record, 0.1, false).unwrap();
+        let mixed = record_value(&record, &DEFAULT).unwrap();
         assert!((mixed.wdl[0] - (0.8 * 0.2188 + 0.2)).abs() < 1e-3);
-        assert_eq!(value(&record, 0.1, true).unwrap().wdl[0], wdl(0.0)[0]);
+        let settings = TargetSettings::for_tests(ResultShare::default());
+        assert_eq!(record_value(&record, &settings).unwrap().wdl, wdl(0.0));
     }
 
     #[test]
-    fn what_was_searched_is_learned_as_visits_and_a_mixture_of_result_and_value() {
+    fn self_play_targets_are_visit_shares_and_a_mixture_of_result_and_search_value() {
         let mut searched = Searched {
             record: record(START, 30),
             best: 7,
@@ -275,7 +373,7 @@ mod tests {
             wdl: [0.5, 0.3, 0.2],
             moves: vec![(7, 60), (8, 20), (9, 0)],
         };
-        assert_eq!(visits(&searched), [(7, 0.75), (8, 0.25), (9, 0.0)]);
+        assert_eq!(visit_shares(&searched), [(7, 0.75), (8, 0.25), (9, 0.0)]);
         assert_eq!(searched_value(&searched, 1.0).wdl, [0.5, 0.3, 0.2]);
         (searched.record.result, searched.record.plies_left) = (0, 30);
         let target = searched_value(&searched, 0.5);
@@ -283,29 +381,30 @@ mod tests {
         assert_eq!(target.plies, 30.0 / PLIES_UNIT);
         let share: ResultShare = "0.2, 0.8".parse().unwrap();
         let lengths = HashMap::from([(0, 40)]);
-        assert!(share.grows());
+        assert!(share.depends_on_ply());
         for (plies, expected) in [(40, 0.2), (30, 0.35), (0, 0.8)] {
             searched.record.plies_left = plies;
-            assert!((share.of(&searched.record, &lengths) - expected).abs() < 1e-6);
+            assert!((share.at(&searched.record, &lengths) - expected).abs() < 1e-6);
         }
         let constant: ResultShare = "0.3".parse().unwrap();
-        assert!(!constant.grows());
-        assert_eq!(constant.of(&searched.record, &HashMap::new()), 0.3);
+        assert!(!constant.depends_on_ply());
+        assert_eq!(constant.at(&searched.record, &HashMap::new()), 0.3);
         for wrong in ["", "1.5", "0.1,x", "-1,1"] {
             assert!(wrong.parse::<ResultShare>().is_err(), "{wrong}");
         }
         searched.moves.clear();
-        assert!(visits(&searched).is_empty());
+        assert!(visit_shares(&searched).is_empty());
     }
 
     #[test]
-    fn second_moves_have_a_part_of_the_policy() {
+    fn scored_alternatives_share_the_policy() {
         let mut record = record(START, 30);
-        assert!(policy(&record).is_empty());
+        assert!(record_policy(&record, 0.04).is_empty());
         record.best = 7;
-        assert_eq!(policy(&record), [(7, 1.0)]);
+        assert_eq!(record_policy(&record, 0.04), [(7, 1.0)]);
         record.alternatives[0] = Alternative { m: 8, score: 0 };
-        let shares = policy(&record);
+        assert_eq!(record_policy(&record, 0.0), [(7, 1.0)]);
+        let shares = record_policy(&record, 0.04);
         assert_eq!(shares.len(), 2);
         assert!((shares[0].1 + shares[1].1 - 1.0).abs() < 1e-6);
         assert!((0.2..0.45).contains(&(shares[1].1 / shares[0].1)));

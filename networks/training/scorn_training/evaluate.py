@@ -1,4 +1,4 @@
-"""Measures a network on positions of held-out games."""
+"""Tests a network on held-out positions."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from .data import DEFAULT_WDL, held_out_sample, tensors
-from .model import Config, MoveMask, Network
-from .records import make_batch
+from .batches import Targets, held_out
+from .model import Config, MoveMask, Network, features
+
+Batches = list[tuple[torch.Tensor, Targets]]  # positions and targets
 
 
 @torch.no_grad()
-def predictions(network: Network, records: np.ndarray) -> dict[str, np.ndarray]:
-    """Per position: policy loss for the best move, right move or not, W/D/L and its target and weight."""
+def predictions(network: Network, batches: Batches) -> dict[str, np.ndarray]:
+    """Per position: policy loss for the best move, whether that is the most probable one, W/D/L, its target and weight."""
     mask = MoveMask()
     parts: dict[str, list[np.ndarray]] = {}
-    for start in range(0, len(records), 1024):
-        tokens, targets = tensors(make_batch(records[start : start + 1024], DEFAULT_WDL, None, 1.0, 0.0))
+    for positions, targets in batches:
+        tokens = features(positions)
         logits, wdl, _, open_lines = network(tokens)
         best = targets.index[:, 0]
         allowed = mask(tokens, open_lines).scatter(1, targets.index, True)
@@ -38,14 +39,14 @@ def predictions(network: Network, records: np.ndarray) -> dict[str, np.ndarray]:
     return {name: np.concatenate(values) for name, values in parts.items()}
 
 
-def measure(network: Network, records: np.ndarray) -> dict[str, float]:
-    """Mean figures over the records."""
-    p = predictions(network, records)
+def measure(network: Network, batches: Batches) -> dict[str, float]:
+    """Means over the positions."""
+    p = predictions(network, batches)
     known, weight = p["known"] > 0, p["weight"] > 0
     wdl, target = p["wdl"][weight], p["target"][weight]
     q, target_q = wdl[:, 0] - wdl[:, 2], target[:, 0] - target[:, 2]
     return {
-        "positions": len(records),
+        "positions": len(p["known"]),
         "policy": float(p["policy"][known].mean()),
         "top1": float(p["right"][known].mean()),
         "value": float(-(target * np.log(wdl + 1e-9)).sum(axis=1).mean()),
@@ -63,9 +64,9 @@ def summary(result: dict[str, float]) -> str:
     )
 
 
-def calibration(network: Network, records: np.ndarray, bins: int = 10) -> str:
+def calibration(network: Network, batches: Batches, bins: int = 10) -> str:
     """Predicted against actual expected score, in bins of the prediction, as a Markdown table."""
-    p = predictions(network, records)
+    p = predictions(network, batches)
     use = p["weight"] > 0
     wdl, target = p["wdl"][use], p["target"][use]
     score = wdl[:, 0] + wdl[:, 1] / 2
@@ -83,9 +84,10 @@ def calibration(network: Network, records: np.ndarray, bins: int = 10) -> str:
     return "\n".join(lines)
 
 
-def evaluate_files(network: Network, paths: list[Path], count: int) -> dict[str, dict[str, float]]:
-    found = {str(path): held_out_sample(path, count) for path in paths}
-    return {name: measure(network, records) for name, records in found.items() if len(records)}
+def evaluate_files(network: Network, scorn: str, paths: list[Path], count: int) -> dict[str, dict[str, float]]:
+    """Means over at most `count` held-out positions of each file that has any."""
+    found = {str(path): list(held_out(scorn, str(path), count)) for path in paths}
+    return {name: measure(network, batches) for name, batches in found.items() if batches}
 
 
 def load(path: Path, average: bool = True) -> tuple[Network, dict]:
@@ -99,20 +101,22 @@ def load(path: Path, average: bool = True) -> tuple[Network, dict]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("tests", type=Path, nargs="+", help="record files; only their held-out games are used")
-    parser.add_argument("--count", type=int, default=50_000, help="positions of each file")
+    parser.add_argument("tests", type=Path, nargs="+", help="record files; only their held-out positions are used")
+    parser.add_argument("--count", type=int, default=50_000, help="maximum number of positions of each file")
+    parser.add_argument("--scorn", default="scorn", help="the program")
     parser.add_argument("--raw", action="store_true", help="the last weights instead of their average")
     args = parser.parse_args()
     torch.set_num_threads(1)
     network, state = load(args.checkpoint, not args.raw)
     print(f"{state['positions']} positions seen, {state['seconds'] / 3600:.2f} hours")
     for path in args.tests:
-        records = held_out_sample(path, args.count)
-        if len(records) == 0:
-            print(f"\n{path.stem}: no position is held out")
+        batches = list(held_out(args.scorn, str(path), args.count))
+        if not batches:
+            print(f"\n{path.stem}: no held-out positions")
             continue
-        print(f"\n{path.stem}: {len(records)} positions, {summary(measure(network, records))}")
-        print(calibration(network, records))
+        result = measure(network, batches)
+        print(f"\n{path.stem}: {result['positions']} positions, {summary(result)}")
+        print(calibration(network, batches))
 
 
 if __name__ == "__main__":

@@ -81,13 +81,19 @@ def reach() -> np.ndarray:
     return moves
 
 
-def features(codes: torch.Tensor, extras: torch.Tensor, ep: torch.Tensor) -> torch.Tensor:
-    """Token features [n, 64, FEATURES] from piece codes [n, 64], extras [n, 5] and en passant files [n]."""
-    n = codes.shape[0]
-    pieces = (codes.unsqueeze(2) == torch.arange(1, 13, dtype=codes.dtype, device=codes.device)).float()
-    ep_plane = torch.zeros(n, 64, device=codes.device)
-    ep_plane[:, 40:48] = (ep.unsqueeze(1) == torch.arange(8, dtype=ep.dtype, device=ep.device)).float()
-    return torch.cat([pieces, extras.unsqueeze(1).expand(n, 64, 5), ep_plane.unsqueeze(2)], dim=2)
+def features(positions: torch.Tensor) -> torch.Tensor:
+    """Token features [n, 64, FEATURES] of positions, u8 [n, records.POSITION_BYTES], on their device."""
+    n, device = len(positions), positions.device
+    numbers = torch.arange(13, dtype=torch.uint8, device=device)
+    board, state, ep, rule50 = positions[:, :32], positions[:, 32:33], positions[:, 33:34], positions[:, 34]
+    # A byte holds two squares, the first one in its lower half.
+    codes = torch.stack([board & 15, board >> 4], dim=2).flatten(1)
+    tokens = torch.zeros(n, 64, FEATURES, device=device)
+    tokens[:, :, :PIECE_PLANES] = codes.unsqueeze(2) == numbers[1:]
+    tokens[:, :, PIECE_PLANES : PIECE_PLANES + 4] = ((state >> numbers[:4]) & 1).unsqueeze(1)
+    tokens[:, :, PIECE_PLANES + 4] = (rule50.clamp(max=100).float() / 100).unsqueeze(1)
+    tokens[:, 40:48, PIECE_PLANES + 5] = (ep == numbers[:8]).float()
+    return tokens
 
 
 class Block(nn.Module):

@@ -1,14 +1,13 @@
-"""Sparse networks in PyTorch: their weights, checkpoints, losses and optimizer, all as `scorn train` has them.
+"""Sparse networks in PyTorch: weights, checkpoints, losses and optimizer, all equivalent to those of `scorn train`.
 
-The network and its sections are those of src/sparse/network.rs, checkpoints those of src/train/checkpoint.rs, batches those of
-src/train/batches.rs. Inputs are 0 or 1 and few of them 1; on a GPU a product with the whole matrix is still faster than
-sums over lists, and exact but for the weights' rounding where TensorFloat-32 is allowed.
+The network and its sections are those of src/sparse/network.rs, checkpoints those of src/train/checkpoint.rs, batches
+those of src/train/batches.rs. Inputs are 0 or 1, and few are 1. On a GPU a product with the whole matrix is still faster
+than sums over lists, and exact except that TensorFloat-32, where allowed, rounds the weights.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -17,21 +16,21 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from .batches import Arrays, Format
 from .files import write_whole
 
 CHECKPOINT_FORMAT = "scorn-sparse-checkpoint-1"
-BATCHES_FORMAT = "scorn-batches-1"
 INPUTS, PIECE_INPUTS, ROWS, OUTPUTS = 5026, 3072, 7768, 4
+BATCHES = Format("scorn-batches-1", INPUTS, ROWS, counts=5)
 BLOCK = 64  # columns of a first layer that are stored together
 PAIRS = BLOCK // 2
 MOST_PIECES = 32
-# Weights that become 8 bits stay within what those hold.
+# Weights that are quantised to 8 bits are clamped to their range.
 FIRST_LIMIT, LATER_LIMIT = 127 / 255, 127 / 64
 BETAS, EPSILON = (0.9, 0.999), 1e-8
-# Groups of so many weights that have no gradient in a step are left alone, moments and all.
+# Groups of this many weights without a gradient in a step are skipped, moments included.
 GROUP = 16
-HEAD = 24  # bytes of a batch before its arrays
-# The average of the weights: moved after so many steps, over this share of the run, at most so many steps.
+# Averaged weights: updated every AVERAGE_EVERY steps, with a horizon of this share of the run, at most AVERAGE_MOST steps.
 AVERAGE_EVERY, AVERAGE_SHARE, AVERAGE_MOST = 8, 0.1, 2000.0
 
 
@@ -45,7 +44,7 @@ class Shape:
     stages: int = 1
 
     def sections(self) -> dict[str, tuple[int, float | None]]:
-        """How many weights each part has and how large they may be, in the order in which they lie."""
+        """Number of weights of each section and the limit of their absolute value, in the order of the checkpoint."""
         units = self.stages * self.hidden
         return {
             "policy_in": (INPUTS * self.policy, FIRST_LIMIT),
@@ -66,7 +65,7 @@ class Shape:
 
 @dataclass
 class Checkpoint:
-    """A run as saved: progress as the program writes it, and four vectors of all weights, 32-bit floats."""
+    """A saved run: its progress as the program writes it, and four vectors of all weights, 32-bit floats."""
 
     shape: Shape
     progress: dict
@@ -74,26 +73,26 @@ class Checkpoint:
 
     @staticmethod
     def load(path: Path) -> Checkpoint:
-        """Raises ValueError if the file is no whole checkpoint of a network with these inputs."""
+        """Raises ValueError if the file is not a complete checkpoint of a network with these inputs."""
         with open(path, "rb") as file:
             header = _header(file, path)
             if (header["inputs"], header["rows"]) != (INPUTS, ROWS):
-                raise ValueError(f"{path} holds a network with other inputs or moves")
+                raise ValueError(f"{path} holds a network with other inputs or moves: it was written by an incompatible version")
             shape = Shape(**header["shape"])
             count = sum(size for size, _ in shape.sections().values())
             vectors = [np.fromfile(file, "<f4", count) for _ in range(4)]
         if any(len(vector) < count for vector in vectors):
-            raise ValueError(f"{path} is damaged: it ends too early")
+            raise ValueError(f"{path} is damaged: incomplete weights")
         return Checkpoint(shape, header["progress"], vectors)
 
     @staticmethod
     def progress_of(path: Path) -> dict:
-        """How far the run of a checkpoint is, without its weights. Raises ValueError if the file is none."""
+        """The progress of a checkpoint, without its weights. Raises ValueError if the file is not a checkpoint."""
         with open(path, "rb") as file:
             return _header(file, path)["progress"]
 
     def save(self, path: Path) -> None:
-        """Writes it; a killed run or a full disk leaves what was there before."""
+        """Writes the checkpoint; if that fails, an existing file stays unchanged."""
         header = {
             "format": CHECKPOINT_FORMAT,
             "shape": vars(self.shape),
@@ -117,13 +116,13 @@ def _header(file: BinaryIO, path: Path) -> dict:
     except ValueError:
         header = {}
     if header.get("format") != CHECKPOINT_FORMAT:
-        raise ValueError(f"{path} is no checkpoint of scorn train")
+        raise ValueError(f"{path} is not a checkpoint of scorn train")
     return header
 
 
 @dataclass
 class Batch:
-    """Training positions, on some device. Lists are flat; `*_of` has the position of each item."""
+    """Training positions on a device. Lists are flat; `*_of` holds the position of each item."""
 
     policy_count: int
     policy_inputs: torch.Tensor
@@ -137,59 +136,27 @@ class Batch:
     targets: torch.Tensor  # [position][win, draw, loss, weight, plies left, weight]
 
 
-def read_header(stream: BinaryIO, batch: int, first: int) -> None:
-    """Reads the line that a stream of batches begins with; raises ValueError if it is not what was asked for."""
-    line = stream.readline(4096)
-    try:
-        header = json.loads(line)
-    except ValueError:
-        header = None
-    wanted = {"format": BATCHES_FORMAT, "inputs": INPUTS, "rows": ROWS, "batch": batch, "from": first}
-    if header != wanted:
-        raise ValueError(f"not the batches that were asked for, but: {line[:200]!r}")
-
-
-def read_batches(stream: BinaryIO, pinned: bool) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
-    """Counts and bytes of each batch. Ends with the stream; raises ValueError if that is within a batch."""
-    cut = "the batches end in the middle of one"
-    while head := stream.read(HEAD):
-        if len(head) < HEAD:
-            raise ValueError(cut)
-        *counts, size = np.frombuffer(head, "<u4").tolist()
-        body = torch.empty(size, dtype=torch.uint8, pin_memory=pinned)
-        if stream.readinto(memoryview(body.numpy())) < size:
-            raise ValueError(cut)
-        yield tuple(counts), body
-
-
 def unpack(counts: tuple[int, ...], body: torch.Tensor) -> Batch:
     """The arrays of a batch, on the device on which its bytes are."""
-    at = 0
-
-    def take(count: int, dtype: torch.dtype) -> torch.Tensor:
-        nonlocal at
-        size = count * dtype.itemsize
-        array = body[at : at + size].view(dtype)
-        at += -(-size // 8) * 8
-        return array if dtype == torch.float32 else array.long()
+    arrays = Arrays(body)
 
     def lists(positions: int, items: int) -> tuple[torch.Tensor, torch.Tensor]:
-        # All numbers are below 32768, so that these 16 bits are the same with and without a sign.
-        lengths, flat = take(positions, torch.int16), take(items, torch.int16)
+        # All numbers are below 32768, so a sign bit changes nothing.
+        lengths, flat = arrays.take(positions, torch.int16).long(), arrays.take(items, torch.int16).long()
         numbers = torch.arange(positions, device=body.device)
         return flat, torch.repeat_interleave(numbers, lengths, output_size=items)
 
     policies, policy_items, moves, values, value_items = counts
     policy_inputs, policy_of = lists(policies, policy_items)
     rows, rows_of = lists(policies, moves)
-    shares = take(moves, torch.float32)
+    shares = arrays.take(moves, torch.float32)
     value_inputs, value_of = lists(values, value_items)
-    targets = take(6 * values, torch.float32).view(values, 6)
+    targets = arrays.take(6 * values, torch.float32).view(values, 6)
     return Batch(policies, policy_inputs, policy_of, rows, rows_of, shares, values, value_inputs, value_of, targets)
 
 
 class Network:
-    """Weights in one vector, and what they say."""
+    """Weights in one vector, and the losses of their network."""
 
     def __init__(self, shape: Shape, weights: torch.Tensor):
         self.shape = shape
@@ -198,7 +165,7 @@ class Network:
         self.parts = {name: part.detach().requires_grad_() for name, part in zip(sections, parts)}
 
     def losses(self, batch: Batch, squared: bool = False) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Sums over the positions: policy cross-entropy, value cross-entropy or square, Huber loss of the plies."""
+        """Sums over the positions: cross-entropy of the policy, value loss, Huber loss of the plies left."""
         zero = batch.targets.new_zeros(())
         policy = self._policy(batch) if batch.policy_count else zero
         value, plies = self._value(batch, squared) if batch.value_count else (zero, zero)
@@ -207,7 +174,7 @@ class Network:
     def _policy(self, batch: Batch) -> torch.Tensor:
         parts, count = self.parts, batch.policy_count
         products = self._products("policy", _hot(batch.policy_inputs, batch.policy_of, count))
-        # Of all rows, which costs a GPU less than looking up those of the legal moves.
+        # Logits of all rows: on a GPU this is faster than gathering the rows of the legal moves.
         logits = torch.addmm(parts["rows_bias"], products, parts["rows"].view(ROWS, -1).T)
         logits = logits.flatten().gather(0, batch.rows_of * ROWS + batch.rows)
         most = logits.new_full((count,), -torch.inf).scatter_reduce(0, batch.rows_of, logits.detach(), "amax")
@@ -223,7 +190,7 @@ class Network:
         numbers = torch.arange(count, device=hot.device)
 
         def layer(x: torch.Tensor, name: str, outputs: int) -> torch.Tensor:
-            # Of all stages, then that of the position.
+            # Outputs of all stages; then the one of the position is selected.
             of_stages = self.parts[name].view(shape.stages, -1, outputs)
             found = x @ of_stages.transpose(0, 1).reshape(x.shape[1], shape.stages * outputs)
             found = found + self.parts[f"{name}_bias"]
@@ -250,13 +217,13 @@ class Network:
 
 
 def _hot(inputs: torch.Tensor, position: torch.Tensor, count: int) -> torch.Tensor:
-    """[position][input], 1 for those that are in its list."""
+    """[position][input]: 1 for the active inputs."""
     hot = torch.zeros(count * INPUTS, device=inputs.device)
     return hot.scatter_(0, position * INPUTS + inputs, 1.0).view(count, INPUTS)
 
 
 class Adam:
-    """AdamW that leaves alone what a batch did not touch, keeps weights within their limits, and averages them."""
+    """AdamW that skips weights without a gradient, clamps weights to their limits, and averages them."""
 
     def __init__(self, shape: Shape, vectors: list[torch.Tensor]):
         sizes = [size for size, _ in shape.sections().values()]
@@ -266,7 +233,7 @@ class Adam:
 
     @torch.no_grad()
     def step(self, gradients: list[torch.Tensor | None], rate: float, weight_decay: float, number: int) -> None:
-        """One step, the run's `number`th from 1 on. Sections without gradient stay as they are."""
+        """One step; `number` counts from 1. Sections without a gradient stay unchanged."""
         corrections = [1 / (1 - beta**number) for beta in BETAS]
         for (weights, first, second, limit), gradient in zip(self.sections, gradients):
             if gradient is None:
@@ -280,13 +247,13 @@ class Adam:
                 weights.clamp_(-limit, limit)
 
     def average_in(self, steps: int) -> None:
-        """Moves the average towards the weights, after so many steps of the run or of its decay."""
+        """Moves the average towards the weights, after this many steps of the run or of its decay."""
         horizon = min(max(AVERAGE_SHARE * steps, AVERAGE_EVERY), AVERAGE_MOST)
         self.average.lerp_(self.weights, AVERAGE_EVERY / horizon)
 
 
 def _touched(gradient: torch.Tensor) -> torch.Tensor:
-    """Which weights are in a group with a gradient; those after the last whole group are each by themselves."""
+    """Which weights are in a group with a gradient; weights after the last whole group count individually."""
     whole = len(gradient) // GROUP * GROUP
     groups = (gradient[:whole].view(-1, GROUP) != 0).any(1).repeat_interleave(GROUP)
     return torch.cat([groups, gradient[whole:] != 0])

@@ -1,8 +1,10 @@
-"""Trains a network; can be stopped and continued at any time.
+"""Trains a dense network; can be stopped and continued at any time.
 
-The learning rate is constant after a warm-up, so a run can be extended as long as there is time; `--decay` finishes a
-copy of it with the rate falling to zero, which is where the best network comes from. An exponential average of the
-weights is kept as well.
+The learning rate is constant after a warm-up, so a run can be extended at will. `--decay` continues a copy of a run with the
+rate falling to zero, which yields the best network. The exported weights are an exponential average.
+
+The program draws the positions and computes their targets: all options that are not listed here, such as --result-weight or
+--policy-temperature, are passed on to `scorn train batches`.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import math
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -21,16 +24,16 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from .data import Mixture, Part, Targets
+from .batches import DENSE, Feeder, Targets, unpack_dense
 from .evaluate import evaluate_files, summary
 from .files import write_whole
-from .model import PLIES_UNIT, Config, MoveMask, Network
+from .model import Config, MoveMask, Network, features
 
 
 def losses(
     network: nn.Module, mask: MoveMask, tokens: torch.Tensor, targets: Targets
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Cross-entropies of policy (over pseudo-legal moves) and value, and the error of the plies left."""
+    """Cross-entropies of policy (over pseudo-legal moves) and value, and the Huber loss of the plies left."""
     logits, wdl, plies, open_lines = network(tokens)
     with torch.no_grad():
         allowed = mask(tokens, open_lines)
@@ -40,7 +43,7 @@ def losses(
     policy = policy / targets.policy_weight.sum().clamp(min=1)
     value = -(targets.wdl * F.log_softmax(wdl, dim=1)).sum(dim=1)
     value = (value * targets.value_weight).sum() / targets.value_weight.sum().clamp(min=1)
-    error = F.huber_loss(plies, targets.plies / PLIES_UNIT, reduction="none", delta=1.0)
+    error = F.huber_loss(plies, targets.plies, reduction="none", delta=1.0)
     moves_left = (error * targets.plies_weight).sum() / targets.plies_weight.sum().clamp(min=1)
     return policy, value, moves_left
 
@@ -57,7 +60,7 @@ def optimizers(network: Network, rate: float) -> list[torch.optim.Optimizer]:
 
 
 class Average:
-    """Exponential average of the weights with a horizon that grows with the run."""
+    """Exponential average of the weights, with a horizon that grows with the run."""
 
     def __init__(self, network: Network, share: float = 0.1, longest: int = 2000):
         self.share, self.longest = share, longest
@@ -76,7 +79,7 @@ class Average:
 
 
 def keep_freed_memory() -> None:
-    """Tells glibc not to give memory back between steps: fetching it anew costs a quarter of the time on a CPU."""
+    """Stops glibc from returning memory between steps: allocating it again takes a quarter of the time on a CPU."""
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
         trim_threshold, mmap_threshold, arena_max = -1, -3, -8
         libc.mallopt(arena_max, 1)
@@ -85,29 +88,31 @@ def keep_freed_memory() -> None:
 
 
 def arguments(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--folder", type=Path, required=True, help="folder of checkpoints and the log")
-    parser.add_argument("--data", type=Part.parse, action="append", required=True, metavar="FILE:SHARE")
-    parser.add_argument("--test", type=Path, action="append", default=[], help="files whose held-out games to test on")
+    parser.add_argument("--data", action="append", required=True, metavar="FILE:SHARE", help="training data")
+    parser.add_argument("--scorn", default="scorn", help="the program")
+    parser.add_argument("--threads", type=int, default=1, help="threads of the program that prepare batches")
+    parser.add_argument("--test", type=Path, action="append", default=[], help="files whose held-out positions the network is tested on")
     parser.add_argument("--config", type=json.loads, help="network sizes as JSON, see model.Config")
-    parser.add_argument("--batch", type=int, default=512)
-    parser.add_argument("--rate", type=float, default=2e-3)
-    parser.add_argument("--warmup", type=int, default=300, help="steps")
-    parser.add_argument("--steps", type=int, default=10**9, help="stop at this step")
-    parser.add_argument("--minutes", type=float, default=1e9, help="stop after this time")
-    parser.add_argument("--decay", type=Path, help="start from this checkpoint and let the rate fall to zero")
-    parser.add_argument("--decay-power", type=float, default=1.0)
-    parser.add_argument("--value-weight", type=float, default=1.5)
-    parser.add_argument("--plies-weight", type=float, default=0.05)
-    parser.add_argument("--result-weight", type=float, default=0.1, help="of results where there is no score")
-    parser.add_argument("--result-mix", type=float, default=0.2, help="share of the result where there is a score")
-    parser.add_argument("--policy-temperature", type=float, default=0.04, help="of second moves, in expected score")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--save-every", type=int, default=500, help="steps")
-    parser.add_argument("--test-every", type=int, default=2000, help="steps")
+    parser.add_argument("--batch", type=int, default=512, help="positions per step")
+    parser.add_argument("--rate", type=float, default=2e-3, help="learning rate")
+    parser.add_argument("--warmup", type=int, default=300, help="steps over which the learning rate rises from 0")
+    parser.add_argument("--steps", type=int, default=10**9, help="step at which the run ends")
+    parser.add_argument("--minutes", type=float, default=1e9, help="minutes after which the run ends")
+    parser.add_argument("--decay", type=Path, help="checkpoint to start a decay from; use another --folder")
+    parser.add_argument("--decay-power", type=float, default=1.0, help="exponent of the falling rate")
+    parser.add_argument("--value-weight", type=float, default=1.5, help="of the value loss")
+    parser.add_argument("--plies-weight", type=float, default=0.05, help="of the plies-left loss")
+    parser.add_argument("--seed", type=int, default=1, help="of the weights and of the choice of positions")
+    parser.add_argument("--save-every", type=int, default=500, help="steps between checkpoints")
+    parser.add_argument("--test-every", type=int, default=2000, help="steps between tests")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--compile", action="store_true", help="needs a C++ compiler, pays off on a GPU")
-    return parser.parse_args(argv)
+    args, args.target_options = parser.parse_known_args(argv)
+    return args
 
 
 class Training:
@@ -115,7 +120,7 @@ class Training:
 
     def __init__(self, args: argparse.Namespace):
         self.args = args
-        # Several processes (torchrun) share the batch; each has one thread, which suits busy machines.
+        # Several processes (torchrun) share each batch. Each has one thread, which suits busy machines.
         self.world = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ.get("RANK", "0"))
         if self.world > 1:
@@ -129,7 +134,7 @@ class Training:
         wanted = Config(**args.config) if args.config else None
         self.config = Config(**state["config"]) if state else wanted or Config()
         if wanted and wanted != self.config:
-            raise ValueError(f"{start} holds a network of {self.config}, not of {wanted}")
+            raise ValueError(f"{start} holds a network of {self.config}, not of {wanted}: leave out --config")
         self.device = torch.device(args.device)
         self.network = Network(self.config).to(self.device)
         self.average = Average(self.network)
@@ -139,10 +144,10 @@ class Training:
         self.seconds = self.decay_seconds = 0.0  # of training, and when the decay began
         if state:
             is_own = start == self.checkpoint
-            # Files of older versions say by the step alone that they are of a decay.
+            # Older files have only a positive decay_start.
             is_decay = state.get("is_decay") or state["decay_start"] > 0
             if is_own and args.decay and not is_decay:
-                raise ValueError(f"{start} is of a run that is no decay: for the decay name another --folder")
+                raise ValueError(f"{start} belongs to a run that is not a decay: use another --folder for the decay")
             self.restore(state, fresh_decay=not is_own)
 
     def restore(self, state: dict, fresh_decay: bool) -> None:
@@ -171,7 +176,7 @@ class Training:
             write_whole(self.checkpoint, lambda partial: torch.save(state, partial))
 
     def rate(self) -> float:
-        """Constant after the warm-up; with --decay, falling with the steps or minutes, whichever are given."""
+        """Learning rate: constant after the warm-up; with --decay, falling over --steps or --minutes."""
         if self.args.decay:
             done = max(
                 (self.step - self.decay_start) / max(1, self.args.steps - self.decay_start),
@@ -189,11 +194,11 @@ class Training:
 
     def test(self) -> None:
         if self.rank == 0 and self.args.test:
-            for name, result in evaluate_files(self.average.network(self.config), self.args.test, 8000).items():
+            for name, result in evaluate_files(self.average.network(self.config), self.args.scorn, self.args.test, 8000).items():
                 self.log(f"held out {name}: {summary(result)}")
 
     def share_gradients(self) -> None:
-        """Averages gradients over the processes, and the clock, on which the rate depends."""
+        """Averages gradients and the clock, on which the rate depends, over the processes, so that they stay equal."""
         if self.world > 1:
             gradients = [p.grad for p in self.network.parameters()]
             flat = torch.cat([*(gradient.flatten() for gradient in gradients), torch.tensor([self.seconds])])
@@ -204,7 +209,7 @@ class Training:
                 gradient.copy_(part.view_as(gradient))
 
     def stop(self, elapsed: float) -> bool:
-        """All processes must stop at the same step: the first one decides."""
+        """Whether the time is up. The first process decides, so that all stop at the same step."""
         if self.args.decay:
             elapsed = self.seconds - self.decay_seconds
         flag = torch.tensor([float(elapsed > 60 * self.args.minutes)])
@@ -212,28 +217,38 @@ class Training:
             dist.broadcast(flag, 0)
         return bool(flag.item())
 
+    def batches(self) -> Iterator[tuple[torch.Tensor, Targets]]:
+        """Positions and targets of each step from the current one on. Data files may grow: they are opened again after
+        every checkpoint."""
+        args = self.args
+        batch = args.batch // self.world
+        command = [args.scorn, "train", "batches", "--encoding", "dense", "--config", "", "--batch", str(batch)]
+        command += ["--threads", str(args.threads), "--seed", str(args.seed + 1000 * self.rank), *args.target_options]
+        for part in args.data:
+            command += ["--data", part]
+        pinned = self.device.type == "cuda"
+        while True:
+            with Feeder([*command, "--from", str(self.step)], DENSE, batch, self.step, pinned) as feeder:
+                for counts, body in feeder:
+                    before = self.step
+                    yield unpack_dense(counts, body.to(self.device, non_blocking=True))
+                    if self.step == before:
+                        return
+                    if self.step % args.save_every == 0:
+                        break
+
     def run(self) -> None:
         args = self.args
-        mixture = Mixture(
-            args.data,
-            args.batch // self.world,
-            args.seed + 1000 * self.rank,
-            args.result_weight,
-            args.result_mix,
-            args.policy_temperature,
-        )
         mask = MoveMask().to(self.device)
         loss = torch.compile(losses) if args.compile else losses
         start, sums, since, steps = time.time(), torch.zeros(3), time.time(), 0
         before = self.seconds
-        while self.step < args.steps:
-            elapsed = time.time() - start
-            if self.step % 20 == 0 and self.stop(elapsed):
+        for positions, targets in self.batches():
+            if self.step >= args.steps or (self.step % 20 == 0 and self.stop(time.time() - start)):
                 break
             for optimizer in self.optimizers:
                 optimizer.zero_grad()
-            tokens, targets = mixture.batch(self.step, self.device)
-            policy, value, moves_left = loss(self.network, mask, tokens, targets)
+            policy, value, moves_left = loss(self.network, mask, features(positions), targets)
             (policy + args.value_weight * value + args.plies_weight * moves_left).backward()
             self.seconds = before + time.time() - start
             self.share_gradients()
@@ -248,7 +263,7 @@ class Training:
             sums += torch.tensor([policy.item(), value.item(), moves_left.item()])
             steps += 1
             if not math.isfinite(sums.sum().item()):
-                raise FloatingPointError(f"the loss is not finite at step {self.step}")
+                raise FloatingPointError(f"the loss is not finite at step {self.step}: lower --rate")
             if self.step % 100 == 0:
                 speed = steps * args.batch / (time.time() - since)
                 p, v, m = (sums / steps).tolist()
@@ -256,7 +271,6 @@ class Training:
                 sums, since, steps = torch.zeros(3), time.time(), 0
             if self.step % args.save_every == 0:
                 self.save()
-                mixture.reopen()
             if self.step % args.test_every == 0:
                 self.test()
         self.save()
@@ -265,7 +279,10 @@ class Training:
 
 def main() -> None:
     keep_freed_memory()
-    Training(arguments()).run()
+    try:
+        Training(arguments()).run()
+    except (OSError, ValueError, EOFError, FloatingPointError) as error:
+        sys.exit(f"train: {error}")
 
 
 if __name__ == "__main__":

@@ -11,9 +11,8 @@ import onnxruntime
 import torch
 
 from . import model
-from .data import DEFAULT_WDL, tensors
 from .evaluate import load
-from .records import boards, make_batch, open_records
+from .records import boards, open_records, positions
 
 
 def planes(records: np.ndarray) -> np.ndarray:
@@ -42,9 +41,8 @@ def session(path: Path) -> onnxruntime.InferenceSession:
 def differences(network: model.Network, path: Path, records: np.ndarray) -> dict[str, float]:
     """Largest difference of each output."""
     policy, wdl, mlh = session(path).run(None, {"/input/planes": planes(records)})
-    tokens, _ = tensors(make_batch(records, DEFAULT_WDL, None, 1, 0))
     with torch.no_grad():
-        logits, value, plies, _ = network(tokens)
+        logits, value, plies, _ = network(model.features(torch.from_numpy(positions(records))))
     found = {"policy": logits.numpy() - policy, "wdl": value.softmax(dim=1).numpy() - wdl}
     found["mlh"] = plies.relu().numpy() * model.PLIES_UNIT - mlh[:, 0]
     return {name: float(np.abs(value).max()) for name, value in found.items()}

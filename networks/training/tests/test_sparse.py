@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from scorn_training import sparse
-from scorn_training.train_sparse import Feeder, Training, arguments, text_of
+from scorn_training import batches, sparse
+from scorn_training.batches import Feeder
+from scorn_training.train_sparse import Training, arguments, text_of
 
 SHAPE = sparse.Shape(policy=64, value=64, hidden=4, stages=2)
 
@@ -40,7 +41,7 @@ def two_positions() -> bytes:
     )
 
 
-def test_a_checkpoint_survives_the_disk_and_damage_is_found(tmp_path: Path):
+def test_a_checkpoint_is_read_back_unchanged_and_damage_is_an_error(tmp_path: Path):
     path = tmp_path / "checkpoint"
     saved = checkpoint()
     saved.save(path)
@@ -53,7 +54,7 @@ def test_a_checkpoint_survives_the_disk_and_damage_is_found(tmp_path: Path):
     with pytest.raises(ValueError, match="checkpoint is damaged"):
         sparse.Checkpoint.load(path)
     path.write_bytes(b"something else")
-    with pytest.raises(ValueError, match="is no checkpoint"):
+    with pytest.raises(ValueError, match="is not a checkpoint"):
         sparse.Checkpoint.load(path)
     path.write_bytes(whole.replace(b'"inputs": 5026', b'"inputs": 5027', 1))
     with pytest.raises(ValueError, match="other inputs"):
@@ -62,9 +63,9 @@ def test_a_checkpoint_survives_the_disk_and_damage_is_found(tmp_path: Path):
 
 def test_a_batch_is_read_as_it_was_written():
     stream = io.BytesIO(two_positions() * 2)
-    batches = [sparse.unpack(*read) for read in sparse.read_batches(stream, pinned=False)]
-    assert len(batches) == 2
-    for batch in batches:
+    found = [sparse.unpack(*read) for read in batches.read_frames(stream, 5, pinned=False)]
+    assert len(found) == 2
+    for batch in found:
         assert (batch.policy_count, batch.value_count) == (2, 1)
         assert batch.policy_inputs.tolist() == [0, 9, 1, 2, 5025] and batch.policy_of.tolist() == [0, 0, 1, 1, 1]
         assert batch.rows.tolist() == [4, 5, 7767, 6] and batch.rows_of.tolist() == [0, 0, 0, 1]
@@ -76,16 +77,16 @@ def test_a_batch_is_read_as_it_was_written():
 @pytest.mark.parametrize("kept", [10, 40, -1])
 def test_a_stream_that_ends_in_a_batch_is_an_error(kept: int):
     stream = io.BytesIO(two_positions()[:kept])
-    with pytest.raises(ValueError, match="end in the middle"):
-        list(sparse.read_batches(stream, pinned=False))
+    with pytest.raises(ValueError, match="ends within a batch"):
+        list(batches.read_frames(stream, 5, pinned=False))
 
 
-def test_another_stream_than_was_asked_for_is_refused():
+def test_a_stream_with_another_header_is_refused():
     header = {"format": "scorn-batches-1", "inputs": 5026, "rows": 7768, "batch": 16, "from": 3}
-    sparse.read_header(io.BytesIO(json.dumps(header).encode() + b"\n"), 16, 3)
+    batches.read_header(io.BytesIO(json.dumps(header).encode() + b"\n"), sparse.BATCHES, 16, 3)
     for line in (json.dumps(header | {"rows": 7770}).encode(), b"", b"error: no such file"):
-        with pytest.raises(ValueError, match="not the batches"):
-            sparse.read_header(io.BytesIO(line + b"\n"), 16, 3)
+        with pytest.raises(ValueError, match="did not write the requested batches"):
+            batches.read_header(io.BytesIO(line + b"\n"), sparse.BATCHES, 16, 3)
 
 
 HEADER = (
@@ -98,37 +99,37 @@ def program_that_writes(path: Path, text: bytes) -> list[str]:
     return [sys.executable, "-c", "import sys; sys.stdout.buffer.write(open(sys.argv[1], 'rb').read())", str(path)]
 
 
-def test_batches_are_read_until_there_are_no_more(tmp_path: Path):
+def test_batches_are_read_until_the_stream_ends(tmp_path: Path):
     command = program_that_writes(tmp_path / "stream", HEADER + two_positions() * 9)
     found = []
-    with pytest.raises(EOFError, match="has stopped"), Feeder(command, 16, 3, pinned=False) as feeder:
+    with pytest.raises(EOFError, match="has ended"), Feeder(command, sparse.BATCHES, 16, 3, pinned=False) as feeder:
         found.extend(feeder)
     assert len(found) == 9
-    with Feeder(command, 16, 3, pinned=False) as feeder:
+    with Feeder(command, sparse.BATCHES, 16, 3, pinned=False) as feeder:
         counts, _ = next(iter(feeder))
-    # What was not asked for any more holds nobody up.
+    # Batches that were not consumed block neither the reader nor the program.
     assert counts == (2, 5, 4, 1, 3)
     assert not feeder.reader.is_alive() and feeder.program.returncode is not None
 
 
 @pytest.mark.parametrize("text", [b"", HEADER[:20], HEADER + two_positions()[:50]])
-def test_a_program_that_fails_is_told(tmp_path: Path, text: bytes):
+def test_a_failing_program_is_an_error(tmp_path: Path, text: bytes):
     command = program_that_writes(tmp_path / "stream", text)
-    with pytest.raises(ValueError, match="batches"), Feeder(command, 16, 3, pinned=False) as feeder:
+    with pytest.raises(ValueError, match="batches"), Feeder(command, sparse.BATCHES, 16, 3, pinned=False) as feeder:
         list(feeder)
 
 
-def test_what_a_batch_does_not_touch_stays():
+def test_untouched_weights_stay_unchanged():
     vectors = [torch.from_numpy(vector) for vector in checkpoint().vectors]
     network, adam = sparse.Network(SHAPE, vectors[0]), sparse.Adam(SHAPE, vectors)
-    batch = sparse.unpack(*next(sparse.read_batches(io.BytesIO(two_positions()), pinned=False)))
+    batch = sparse.unpack(*next(batches.read_frames(io.BytesIO(two_positions()), 5, pinned=False)))
     losses = network.losses(batch)
     assert all(torch.isfinite(loss) and loss > 0 for loss in losses)
     sum(losses).backward()
     adam.step([part.grad for part in network.parts.values()], 1e-2, 0.0, 1)
     moved = {name: (part != 0.5) for name, part in network.parts.items()}
     rows = moved["rows"].view(sparse.ROWS, -1).any(1)
-    # A position with one legal move has nothing to learn.
+    # A position with one legal move has no policy gradient.
     assert rows.nonzero().flatten().tolist() == [4, 5, 7767]
     direct = moved["direct"].view(sparse.INPUTS, sparse.OUTPUTS).any(1)
     assert direct.nonzero().flatten().tolist() == [8, 100, 3072]
@@ -136,7 +137,7 @@ def test_what_a_batch_does_not_touch_stays():
     assert 0.25 < vectors[3].mean() < 0.5
 
 
-def test_a_run_that_cannot_begin_says_why(tmp_path: Path):
+def test_a_run_that_cannot_start_gives_the_reason(tmp_path: Path):
     usual = ["--folder", str(tmp_path / "run"), "--data", "x.rec:1", "--device", "cpu"]
     with pytest.raises(ValueError, match="scorn train start"):
         Training(arguments(usual))
@@ -148,7 +149,7 @@ def test_a_run_that_cannot_begin_says_why(tmp_path: Path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_decay_goes_on_in_its_own_folder_and_begins_in_no_other_runs(tmp_path: Path):
+def test_a_decay_continues_in_its_own_folder_and_never_starts_in_that_of_another_run(tmp_path: Path):
     main, end, other = (tmp_path / name / "checkpoint" for name in ("main", "end", "other"))
     for path, step in [(main, 7), (other, 5)]:
         path.parent.mkdir()
@@ -160,24 +161,24 @@ def test_a_decay_goes_on_in_its_own_folder_and_begins_in_no_other_runs(tmp_path:
         usual = ["--folder", str(folder.parent), "--data", "x.rec:1", "--device", "cpu"]
         return Training(arguments([*usual, "--decay", str(origin), "--steps", str(steps)]))
 
-    with pytest.raises(ValueError, match="is to end at step 7"):
+    with pytest.raises(ValueError, match="would end at step 7"):
         decay(end, main, 7)
     assert not end.parent.exists()
     begun = decay(end, main, 9)
     assert (begun.progress["decay_step"], begun.progress["is_decay"]) == (7, True)
     begun.progress["step"] = 9
     begun.save()
-    # Also when it is finished.
+    # A finished decay is accepted, too.
     assert decay(end, main, 9).progress == begun.progress
-    for folder, origin, told in [
-        (main, main, "no decay: for the decay name another --folder"),
-        (end, end, "this decay itself"),
-        (end, other, "began at step 7, and not from"),
+    for folder, origin, message in [
+        (main, main, "not a decay: use another --folder"),
+        (end, end, "of this decay itself"),
+        (end, other, "began at step 7, so it did not start from"),
     ]:
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises(ValueError, match=message):
             decay(folder, origin, 20)
 
 
-def test_the_log_tells_means():
+def test_the_log_contains_means():
     assert text_of([6, 4, 3, 2, 2, 4, 6]) == "policy 3.0000 kl 2.0000 value 1.0000 plies 0.5000"
     assert text_of([0] * 7) == "policy 0.0000 kl 0.0000 value 0.0000 plies 0.0000"
