@@ -2,9 +2,9 @@
 
     python networks/training/ray-test.py --scorn target/release/scorn [--games 60] [--nodes 200]
 
-The records and the network must be those of the same loop without Ray, byte by byte, also when the loop itself is killed and
-started again; it prints the times of self-play for a loop on two plain processes, on two nodes, and on two nodes of
-which one is lost. Not part of .ci/run: it takes minutes.
+The records and the network must be those of the same loop without Ray, byte by byte, also when the loop itself is
+killed and started again; it prints the times of self-play for a loop on two plain processes, on two nodes, and on two
+nodes of which one is lost. Not part of .ci/run: it takes minutes.
 """
 
 from __future__ import annotations

@@ -92,11 +92,12 @@ struct RunArgs {
         value_parser = positive
     )]
     minutes: f64,
-    /// Checkpoint to copy for a decay run, whose learning rate falls to 0 over --steps or --minutes; use a separate --folder
+    /// Checkpoint to copy for a decay run, whose learning rate falls to 0 over --steps or --minutes; use a separate
+    /// --folder
     #[arg(long, value_name = "CHECKPOINT")]
     decay: Option<PathBuf>,
-    /// Value loss: the cross-entropy of win, draw and loss, or the squared error of W - L as in AlphaZero, which does not
-    /// train the draw probability
+    /// Value loss: the cross-entropy of win, draw and loss, or the squared error of W - L as in AlphaZero, which does
+    /// not train the draw probability
     #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
     value_loss: ValueLoss,
     /// Weight of the plies-left loss relative to the value loss
@@ -119,7 +120,8 @@ struct RunArgs {
 /// Options of the training data.
 #[derive(Args, Debug)]
 struct MixtureArgs {
-    /// Training data: a record file of dataset or a positions-*.vis file of selfplay, and its share of every batch; repeatable
+    /// Training data: a record file of dataset or a positions-*.vis file of selfplay, and its share of every batch;
+    /// repeatable
     #[arg(long, required = true, value_name = "FILE:SHARE")]
     data: Vec<MixPart>,
     /// Positions per step
@@ -172,8 +174,8 @@ struct StartArgs {
     /// Replace the file if it exists
     #[arg(long)]
     force: bool,
-    /// Sparse network (an ONNX file) whose weights are copied [default: random weights]. With wider layers or more stages,
-    /// the new network has the same outputs until it is trained
+    /// Sparse network (an ONNX file) whose weights are copied [default: random weights]. With wider layers or more
+    /// stages, the new network has the same outputs until it is trained
     #[arg(long, value_name = "FILE")]
     network: Option<PathBuf>,
     /// Part of the network to initialise at random instead

@@ -22,7 +22,8 @@ pub struct GameRecords {
 }
 
 impl GameRecords {
-    /// Tells the records what is known only at the end: number, source, result, and whether they are held out of training.
+    /// Tells the records what is known only at the end: number, source, result, and whether they are held out of
+    /// training.
     pub fn finish(&mut self, number: u32, held_out: bool) {
         let plies = self.records.len();
         let with_scores = self.records.iter().any(|record| record.score != NO_SCORE);
@@ -47,7 +48,8 @@ impl GameRecords {
     }
 }
 
-/// Reads the games of a text that [`Texts`](crate::pgn::text::Texts) has cut out; what is wrong with a game is told in words.
+/// Reads the games of a text that [`Texts`](crate::pgn::text::Texts) has cut out; what is wrong with a game is told in
+/// words.
 pub fn read_games(text: &[u8]) -> impl Iterator<Item = Result<GameRecords, String>> {
     let mut reader = Reader::build(text)
         .set_supported_tag_line_length(max_tag_bytes(text.len()))

@@ -1,8 +1,8 @@
-//! One training position: its fields, and their layout in 48 or 64 bytes. [`record_file`](super::record_file) is the file
-//! that holds many of them.
+//! One training position: its fields, and their layout in 48 or 64 bytes. [`record_file`](super::record_file) is the
+//! file that holds many of them.
 //!
-//! Everything is little-endian and seen from the side to move (ranks flipped for Black), which is how the network sees it;
-//! `networks/training/scorn_training/records.py` reads the same layout.
+//! Everything is little-endian and seen from the side to move (ranks flipped for Black), which is how the network sees
+//! it; `networks/training/scorn_training/records.py` reads the same layout.
 //!
 //! |---|---|---|
 //! | 0..32 | board | 64 nibbles, a1 = low nibble of byte 0; 0 empty, 1-6 own P N B R Q K, 7-12 the opponent's |
@@ -18,7 +18,8 @@
 //! | 44..48 | game | number of the game within its file |
 //! | 48..64 | alternatives | only in [`Layout::Ranked`](super::record_file::Layout::Ranked): four times a move and its score, next best first; move 0: none |
 //!
-//! The header: `SCORNREC`, the version (1 plain, 2 ranked) and the bytes of a record as `u32`, the fingerprint of the job
+//! The header: `SCORNREC`, the version (1 plain, 2 ranked) and the bytes of a record as `u32`, the fingerprint of the
+//! job
 
 use anyhow::{Context, Result, ensure};
 use shakmaty::{
@@ -40,7 +41,8 @@ pub const NO_SCORE: i16 = i16::MIN;
 pub const MATE: i16 = 32000;
 /// The longest mate that a score can tell, in plies.
 const LONGEST_MATE: i16 = 1000;
-/// The score of a win of which it is not known how long it takes, and of the longest mates. What is larger is a mate, too.
+/// The score of a win of which it is not known how long it takes, and of the longest mates. What is larger is a mate,
+/// too.
 pub const SURE_WIN: i16 = MATE - LONGEST_MATE;
 /// Number of plies left is unknown.
 pub const NO_PLIES: u16 = u16::MAX;

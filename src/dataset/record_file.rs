@@ -1,8 +1,8 @@
 //! The file that holds many [`Record`]s.
 //!
-//! It is a header as long as a record, then records, so it can be memory-mapped, indexed at random, split and appended to. The
-//! header: `SCORNREC`, the version (1 plain, 2 ranked) and the bytes of a record as `u32`, the fingerprint of the job that made
-//! a file which can be continued as `u64`, then zeros; all little-endian.
+//! It is a header as long as a record, then records, so it can be memory-mapped, indexed at random, split and appended
+//! to. The header: `SCORNREC`, the version (1 plain, 2 ranked) and the bytes of a record as `u32`, the fingerprint of
+//! the job that made a file which can be continued as `u64`, then zeros; all little-endian.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -235,7 +235,8 @@ impl FileHeader {
         let rest = &mut rest[..layout.bytes() - PLAIN_BYTES];
         reader.read_exact(rest).with_context(too_short)?;
         let header = FileHeader::parse(&start, length, path)?;
-        // Files that are continued may just be growing, or have been left in the middle of a record; others are put there whole.
+        // Files that are continued may just be growing, or have been left in the middle of a record; others are put
+        // there whole.
         ensure!(
             header.fingerprint != 0 || length.is_multiple_of(layout.bytes() as u64),
             "{} is damaged: it ends within record {}",
@@ -267,8 +268,8 @@ impl FileHeader {
     }
 }
 
-/// A job whose output can be continued: what it does, as far as that decides what it writes, and the first records of its
-/// inputs.
+/// A job whose output can be continued: what it does, as far as that decides what it writes, and the first records of
+/// its inputs.
 pub struct RecordJob {
     /// What its files keep of records.
     pub layout: Layout,
@@ -341,8 +342,8 @@ impl RecordWriter {
     /// Continues the file that an earlier run of the job left, after its last whole group; or starts it.
     ///
     /// # Errors
-    /// When the file cannot be written, is one of the inputs, is another job's or is just being written by somebody else;
-    /// then it stays as it is.
+    /// When the file cannot be written, is one of the inputs, is another job's or is just being written by somebody
+    /// else; then it stays as it is.
     pub fn append(path: &Path, job: &RecordJob) -> Result<RecordWriter> {
         let name = path.display();
         let context = || format!("cannot write {name}");

@@ -64,8 +64,8 @@ pub struct TeacherReply {
 }
 
 impl TeacherReply {
-    /// Takes a line into account. A search that ends while it widens its window tells a bound: then the move has its rank,
-    /// but the score that was exact before is nearer to the truth, if there was one.
+    /// Takes a line into account. A search that ends while it widens its window tells a bound: then the move has its
+    /// rank, but the score that was exact before is nearer to the truth, if there was one.
     fn hear(&mut self, mut line: ScoredLine) {
         if line.is_bound
             && let Some(exact) = self.lines.iter().find(|known| known.m == line.m)

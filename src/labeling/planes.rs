@@ -1,10 +1,11 @@
-//! Games to what a network sees of them: each position before a move as input planes and an entry of the policy vector, in
-//! lc0's encoding or AlphaZero's, with its history. Self-play writes lc0's chunks by itself; this is for training programs
-//! that want planes, and for games from elsewhere.
+//! Games to what a network sees of them: each position before a move as input planes and an entry of the policy vector,
+//! in lc0's encoding or AlphaZero's, with its history. Self-play writes lc0's chunks by itself; this is for training
+//! programs that want planes, and for games from elsewhere.
 //!
-//! A position is a record of fixed size, little-endian and packed: the planes as masks (u64 each, bit 0 is a1, seen from the side
-//! to move), the numbers of the scalar planes (f32 each), the entry of the move played (u16), the result for the side to move
-//! (i8: -1, 0, 1, or 2 if nobody knows it), a zero byte, and the plies to the end of the game (u16). In Python:
+//! A position is a record of fixed size, little-endian and packed: the planes as masks (u64 each, bit 0 is a1, seen
+//! from the side to move), the numbers of the scalar planes (f32 each), the entry of the move played (u16), the result
+//! for the side to move (i8: -1, 0, 1, or 2 if nobody knows it), a zero byte, and the plies to the end of the game
+//! (u16). In Python:
 //!
 //! ```text
 //! np.dtype([("masks", "<u8", PLANES), ("scalars", "<f4", SCALARS), ("move", "<u2"), ("result", "i1"), ("zero", "i1"),

@@ -1,6 +1,6 @@
 //! What a network says about recorded positions, as training data for another one: the probability of each move in the
-//! place of visits, the value in that of a search's. So a small network learns to be like a large one, or like the one that
-//! knows how people of some rating play.
+//! place of visits, the value in that of a search's. So a small network learns to be like a large one, or like the one
+//! that knows how people of some rating play.
 
 use anyhow::{Result, ensure};
 use shakmaty::{Chess, Position};

@@ -2,8 +2,8 @@
 //!
 //! A value head trained on strong games alone never sees a hanging queen, because nobody leaves one. So most positions
 //! here are spoilt on purpose: random moves (captures preferred), the usual odds for either side, pieces of both sides
-//! removed, bare endgames. And nobody plays on with nothing but a king, so those endgames that have to be won all the same are
-//! made up, too.
+//! removed, bare endgames. And nobody plays on with nothing but a king, so those endgames that have to be won all the
+//! same are made up, too.
 
 use std::path::PathBuf;
 
@@ -51,8 +51,8 @@ const KINDS: [(Source, Maker); 6] = [
 ];
 
 impl Sampler {
-    /// From these positions, with a share for each of: untouched, after random moves, with odds, with pieces of both sides
-    /// missing, made-up endgames, made-up endgames against a bare king.
+    /// From these positions, with a share for each of: untouched, after random moves, with odds, with pieces of both
+    /// sides missing, made-up endgames, made-up endgames against a bare king.
     ///
     /// # Errors
     /// When a share is negative or all of them are zero.

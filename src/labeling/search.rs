@@ -1,5 +1,6 @@
-//! What our own searches think of the positions that they visit often: for a policy that is to know at once what a search
-//! finds out. The root of a search has most visits, but each of its larger nodes was searched, too, and there are hundreds.
+//! What our own searches think of the positions that they visit often: for a policy that is to know at once what a
+//! search finds out. The root of a search has most visits, but each of its larger nodes was searched, too, and there
+//! are hundreds.
 
 use anyhow::Result;
 use rand::{SeedableRng, rngs::SmallRng};

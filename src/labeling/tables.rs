@@ -1,7 +1,7 @@
 //! Endgame tablebases as teacher: exact results, and against a bare king the way to the mate.
 //!
-//! Games between strong players end long before a king is mated by bishop and knight, and a teacher that may think for a
-//! fraction of a millisecond does not see that far. The tables know it.
+//! Games between strong players end long before a king is mated by bishop and knight, and a teacher that may think for
+//! a fraction of a millisecond does not see that far. The tables know it.
 
 use shakmaty::{Board, Chess, Color, Position};
 
@@ -11,9 +11,10 @@ use crate::{
     syzygy::{TableMove, Tables},
 };
 
-/// Labels a record with its result, and with the move that keeps it if only one does. Where nothing but the mate can be the next
-/// capture or pawn move, the tables' way there is the way to the mate: then the move is that of a shortest one, or of the longest
-/// defence, and the plies left are known. `position` is the record's. Whether the tables know it.
+/// Labels a record with its result, and with the move that keeps it if only one does. Where nothing but the mate can be
+/// the next capture or pawn move, the tables' way there is the way to the mate: then the move is that of a shortest
+/// one, or of the longest defence, and the plies left are known. `position` is the record's. Whether the tables know
+/// it.
 pub fn apply(record: &mut Record, position: &Chess, tables: &Tables) -> bool {
     let Some(moves) = tables.moves(&History::new(position.clone())) else {
         return false;
@@ -44,9 +45,9 @@ pub fn apply(record: &mut Record, position: &Chess, tables: &Tables) -> bool {
     true
 }
 
-/// Whether nothing but the mate can be the next capture or pawn move of a won game: there are no pawns, one side has nothing but
-/// its king, and the other nothing that it could lose and still win. (With more, giving a piece away may be the fastest way to
-/// a capture.)
+/// Whether nothing but the mate can be the next capture or pawn move of a won game: there are no pawns, one side has
+/// nothing but its king, and the other nothing that it could lose and still win. (With more, giving a piece away may be
+/// the fastest way to a capture.)
 fn leads_to_mate(board: &Board) -> bool {
     let has_bare_king = Color::ALL
         .into_iter()

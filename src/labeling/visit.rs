@@ -1,6 +1,6 @@
-//! Positions that our own search visits: what the network is asked about in play, the blunders that it has to refute and
-//! its own misjudgements among them. Labelled by a teacher, or by a deeper search of our own, they make the next round
-//! of training.
+//! Positions that our own search visits: what the network is asked about in play, the blunders that it has to refute
+//! and its own misjudgements among them. Labelled by a teacher, or by a deeper search of our own, they make the next
+//! round of training.
 
 use anyhow::{Context, Result, ensure};
 use rand::{SeedableRng, rngs::SmallRng, seq::IndexedRandom};
@@ -120,8 +120,8 @@ impl Root<'_> {
     }
 }
 
-/// The seed of one of a run's searches. Each has random numbers of its own, so that a run which was stopped goes on as if it had
-/// not been.
+/// The seed of one of a run's searches. Each has random numbers of its own, so that a run which was stopped goes on as
+/// if it had not been.
 pub fn seed_of_search(sample_seed: u64, number: u64) -> u64 {
     fnv1a(fnv1a(0, &sample_seed.to_le_bytes()), &number.to_le_bytes())
 }

@@ -25,7 +25,8 @@ pub struct SideAttacks {
     pub without_king: Bitboard,
     /// By role, pawns first.
     pub by_role: [Bitboard; 6],
-    /// How many squares knights, bishops, rooks and queens attack that hold no piece of their side and that no enemy pawn attacks.
+    /// How many squares knights, bishops, rooks and queens attack that hold no piece of their side and that no enemy
+    /// pawn attacks.
     pub freedom: [u8; MOVERS],
     /// How many pieces but pawns and king attack squares next to the enemy king.
     pub besiegers: u8,
@@ -183,7 +184,8 @@ mod tests {
 
     #[test]
     fn freedom_and_siege_are_counted() {
-        // The knight has f3 (its own pawn) and g4 (a pawn attacks it) against it; the rook sees f2, f1 (not f3); the queen bears on the king.
+        // The knight has f3 (its own pawn) and g4 (a pawn attacks it) against it; the rook sees f2, f1 (not f3); the
+        // queen bears on the king.
         let position = position("6k1/8/8/5p2/8/5P1Q/5R1N/6K1 w - - 0 1");
         let ours = Attacks::of(&position).ours;
         // Knight: f1. Bishops none. Rook: f1, e2, d2, c2, b2, a2, g2.

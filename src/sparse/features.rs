@@ -1,11 +1,12 @@
 //! What a sparse network sees: which of its inputs are 1 in a position.
 //!
-//! Everything is seen by the side to move (ranks flipped for Black) and mirrored so that its king stands on files e to h:
-//! left and right need not be learned twice. An input stands for a piece on a square, with whether it is attacked by the other side and
-//! whether its own side defends it (12 kinds of pieces x 64 squares x 4); a few more for castling rights, en passant and the
-//! 50-move rule. Then come signs of what is going on ([`tactics`](super::tactics)): pieces that hang, are pinned or unmask others, passed
-//! pawns, and for each side what surrounds its king, checks, threats, freedom and losses. Networks of the first version do not have those.
-//! Of history nothing is seen, so positions with equal keys and equal rule-50 counters are equal here.
+//! Everything is seen by the side to move (ranks flipped for Black) and mirrored so that its king stands on files e to
+//! h: left and right need not be learned twice. An input stands for a piece on a square, with whether it is attacked by
+//! the other side and whether its own side defends it (12 kinds of pieces x 64 squares x 4); a few more for castling
+//! rights, en passant and the 50-move rule. Then come signs of what is going on ([`tactics`](super::tactics)): pieces
+//! that hang, are pinned or unmask others, passed pawns, and for each side what surrounds its king, checks, threats,
+//! freedom and losses. Networks of the first version do not have those. Of history nothing is seen, so positions with
+//! equal keys and equal rule-50 counters are equal here.
 
 use shakmaty::{Bitboard, Board, CastlingSide, Chess, Color, File, Position, Square};
 
@@ -68,8 +69,8 @@ pub const PLANES: usize = INPUTS.div_ceil(64);
 /// The least plies without capture or pawn move for each of the rule-50 inputs; below the first none is 1.
 pub const RULE50_STEPS: [u32; 8] = [8, 16, 24, 32, 48, 64, 80, 90];
 
-/// More inputs than these cannot be 1: every square occupied, and the others; for each side's pieces three signs at most,
-/// and of itself those listed above.
+/// More inputs than these cannot be 1: every square occupied, and the others; for each side's pieces three signs at
+/// most, and of itself those listed above.
 pub const MOST_ACTIVE: usize =
     64 + 4 + 1 + 1 + 2 * 3 * 16 + 2 * (1 + 8 + 1 + 1 + 2 * MOVERS + 4 + 3 + MOVERS + 3);
 

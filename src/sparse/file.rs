@@ -1,9 +1,9 @@
 //! A sparse network as an ONNX file, and back.
 //!
-//! The file holds the integers that [`infer`] computes with, and a graph that does the same in floating point:
-//! every sum of the first layers and every product is a whole number there too, small enough for 32-bit floats to be exact, and
-//! what is dropped is dropped by `Floor`. So any runtime gives the same network, but for the last bits of the sums behind
-//! it. The graph's input is dense: 1 where an input of [`features`](super::features) is active, 0 elsewhere.
+//! The file holds the integers that [`infer`] computes with, and a graph that does the same in floating point: every
+//! sum of the first layers and every product is a whole number there too, small enough for 32-bit floats to be exact,
+//! and what is dropped is dropped by `Floor`. So any runtime gives the same network, but for the last bits of the sums
+//! behind it. The graph's input is dense: 1 where an input of [`features`](super::features) is active, 0 elsewhere.
 //!
 //! | tensor | shape | |
 //! |---|---|---|
@@ -12,8 +12,8 @@
 //! | `/output/wdl` | \[batch, 3\] | probabilities for the side to move |
 //! | `/output/mlh` | \[batch, 1\] | plies left |
 //!
-//! Files of the first version (`sparse-1`, 49 planes) have the first [`FIRST_INPUTS`] inputs only. They are read as networks in which the
-//! other inputs count for nothing, and runtimes get the graph of those.
+//! Files of the first version (`sparse-1`, 49 planes) have the first [`FIRST_INPUTS`] inputs only. They are read as
+//! networks in which the other inputs count for nothing, and runtimes get the graph of those.
 
 use std::collections::HashMap;
 

@@ -1,9 +1,9 @@
 //! Which row of the policy a move has.
 //!
-//! A row stands for a piece (by its role) going from one square to another, as seen ([`SquareView`]), once for moves that keep
-//! their material and once for those that lose more than a pawn in the exchange they begin ([`see`]): so the network need not
-//! learn to count exchanges. Promotions and castling have rows of their own. The policy of a position is the softmax over
-//! the rows of its legal moves.
+//! A row stands for a piece (by its role) going from one square to another, as seen ([`SquareView`]), once for moves
+//! that keep their material and once for those that lose more than a pawn in the exchange they begin ([`see`]): so the
+//! network need not learn to count exchanges. Promotions and castling have rows of their own. The policy of a position
+//! is the softmax over the rows of its legal moves.
 
 use shakmaty::{Chess, Move, Position, Role, Square};
 

@@ -3,17 +3,18 @@
 //! Policy and value are two networks with the same inputs and nothing else in common:
 //!
 //! ```text
-//! inputs (about 40 of 5026 are 1) -> 512, clipped to 0..1 -> products of pairs, 256 -> policy: a row for each legal move
-//! inputs -> 512, clipped to 0..1 -> products of pairs, 256 -> 32 -> 32 -> win, draw, loss, plies left (+ a sum over the inputs)
+//! inputs (about 40 of 5026 are 1) -> 512, clipped to 0..1 -> products of pairs, 256 -> policy: a row for each legal
+//! move inputs -> 512, clipped to 0..1 -> products of pairs, 256 -> 32 -> 32 -> win, draw, loss, plies left (+ a sum
+//! over the inputs)
 //! ```
 //!
-//! What follows the value's products may be there several times, for different stages of the game: how many pieces are left says
-//! which of them counts ([`Shape::stage`]).
+//! What follows the value's products may be there several times, for different stages of the game: how many pieces are
+//! left says which of them counts ([`Shape::stage`]).
 //!
-//! Weights that are stored in 8 bits later are kept within their range in training ([`Section::limit`]), so that nothing but rounding is
-//! lost. All weights lie in one vector, which makes optimizers and files simple; [`Shape::sections`] says where what is. A first
-//! layer is stored in blocks of 64 columns (32 and their partners in the products): a block of the whole table fits into a
-//! processor's cache.
+//! Weights that are stored in 8 bits later are kept within their range in training ([`Section::limit`]), so that
+//! nothing but rounding is lost. All weights lie in one vector, which makes optimizers and files simple;
+//! [`Shape::sections`] says where what is. A first layer is stored in blocks of 64 columns (32 and their partners in
+//! the products): a block of the whole table fits into a processor's cache.
 
 use std::{fmt, ops::Range};
 

@@ -1,8 +1,9 @@
 //! Static exchange evaluation: does a move keep its material, if both sides go on capturing on its square?
 //!
-//! Of a move the question is only whether the balance reaches a threshold, which needs fewer steps than the balance itself
-//! ([`at_least`]); of a piece it is what its owner would lose ([`loss`]). The method is the usual one: the least valuable attacker captures
-//! next, sliders behind it join in, and either side stops when going on would cost it. Pins are not seen.
+//! Of a move the question is only whether the balance reaches a threshold, which needs fewer steps than the balance
+//! itself ([`at_least`]); of a piece it is what its owner would lose ([`loss`]). The method is the usual one: the least
+//! valuable attacker captures next, sliders behind it join in, and either side stops when going on would cost it. Pins
+//! are not seen.
 
 use shakmaty::{Bitboard, Board, Chess, Color, Move, Position, Role, Square, attacks};
 
@@ -77,7 +78,8 @@ pub fn at_least(position: &Chess, m: Move, threshold: i32) -> bool {
     side != position.turn()
 }
 
-/// What the owner of a piece loses if the other side begins to capture on its square, or need not: 0 or more centipawns, exactly.
+/// What the owner of a piece loses if the other side begins to capture on its square, or need not: 0 or more
+/// centipawns, exactly.
 pub fn loss(board: &Board, square: Square, owner: Color, role: Role) -> i32 {
     let mut occupied = board.occupied();
     let mut attackers = attackers_of(board, square, occupied);

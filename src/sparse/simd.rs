@@ -1,12 +1,13 @@
 //! One piece of code for several instruction sets, chosen when the program runs.
 //!
-//! A [`Kernel`] is plain Rust; [`Level::run`] calls a copy of it that was compiled for the processor's wide vectors, if it has them.
-//! What compilers do not find by themselves, sums of products of bytes, is an operation of the instruction set ([`Isa::dot`]).
+//! A [`Kernel`] is plain Rust; [`Level::run`] calls a copy of it that was compiled for the processor's wide vectors, if
+//! it has them. What compilers do not find by themselves, sums of products of bytes, is an operation of the instruction
+//! set ([`Isa::dot`]).
 //!
-//! Two things here are unsafe, and nothing else about sparse networks is: entering such a copy, and calling an instruction from
-//! code that is generic over the instruction sets. Both are sound because a [`Level`] other than `PLAIN` comes from
-//! [`Level::detect`] and [`Level::available`] alone, which ask the processor, and a token (`Avx2`, `Avx512`) is only made inside
-//! a function that was entered through such a level.
+//! Two things here are unsafe, and nothing else about sparse networks is: entering such a copy, and calling an
+//! instruction from code that is generic over the instruction sets. Both are sound because a [`Level`] other than
+//! `PLAIN` comes from [`Level::detect`] and [`Level::available`] alone, which ask the processor, and a token (`Avx2`,
+//! `Avx512`) is only made inside a function that was entered through such a level.
 
 #![allow(
     unsafe_code,
@@ -26,9 +27,9 @@ enum InstructionSet {
     Avx512,
 }
 
-/// Something to compute. `run` and all that it calls in hot loops must be `#[inline(always)]`: only what becomes part of the
-/// calling function is compiled for its instructions. The same goes for what comes from the standard library: `array::map` in the
-/// innermost loop was a call in some builds, and made all of them three times as slow.
+/// Something to compute. `run` and all that it calls in hot loops must be `#[inline(always)]`: only what becomes part
+/// of the calling function is compiled for its instructions. The same goes for what comes from the standard library:
+/// `array::map` in the innermost loop was a call in some builds, and made all of them three times as slow.
 pub trait Kernel {
     /// What comes out.
     type Output;

@@ -42,8 +42,8 @@ pub struct Signs {
     pub knight_forks: u32,
     /// Enemy pieces that a piece worth less attacks.
     pub threats: u32,
-    /// Squares on which a pawn can promote with its next move: by a step where nobody captures it, by one where somebody
-    /// may, by a capture.
+    /// Squares on which a pawn can promote with its next move: by a step where nobody captures it, by one where
+    /// somebody may, by a capture.
     pub promotions: [bool; 3],
 }
 
@@ -221,7 +221,8 @@ fn pawn_forks(board: &Board, color: Color, own: &SideAttacks, enemy: &SideAttack
     (from & reached & stays).count() as u32
 }
 
-/// From how many squares that it can go to, without being lost, a knight attacks two pieces that it would like to capture.
+/// From how many squares that it can go to, without being lost, a knight attacks two pieces that it would like to
+/// capture.
 fn knight_forks(board: &Board, color: Color, own: &SideAttacks, enemy: &SideAttacks) -> u32 {
     let (side, enemies) = (board.by_color(color), board.by_color(!color));
     let reached = own.by(Role::Knight) & !side;
@@ -267,7 +268,8 @@ mod tests {
 
     #[test]
     fn hanging_pieces_and_what_they_cost() {
-        // The rook on a8 is attacked by the bishop and defended by the knight; the knight on c4 by nobody; the pawn on d5 is safe.
+        // The rook on a8 is attacked by the bishop and defended by the knight; the knight on c4 by nobody; the pawn on
+        // d5 is safe.
         let [ours, theirs] = signs("r5k1/2n5/8/3p4/2n1N3/8/1Q4B1/6K1 w - - 0 1");
         assert_eq!(ours.hanging, squares([Square::E4, Square::B2]));
         assert_eq!(ours.losses, [950, 320 - 100, 0]);

@@ -1,4 +1,5 @@
-//! The optimizer: AdamW (Loshchilov and Hutter 2019), skipping weights that a batch did not touch, and the averaged weights.
+//! The optimizer: AdamW (Loshchilov and Hutter 2019), skipping weights that a batch did not touch, and the averaged
+//! weights.
 //!
 //! Most rows of a sparse network have no gradient in a batch, so their moments would only decay. Skipping them, sixteen
 //! weights at a time, saves most of the work and memory traffic. Weights are clamped to the range of their integers.

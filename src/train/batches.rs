@@ -1,14 +1,15 @@
 //! Streams of training batches for the PyTorch trainers in `networks/training`.
 //!
-//! A GPU takes positions faster than one processor core can draw them and compute their inputs. Several threads therefore
-//! prepare whole batches, each for its own steps, which are written in the order of the steps: the same seed and files give
-//! the same stream, whatever the number of threads. `networks/training/scorn_training/batches.py` reads it.
+//! A GPU takes positions faster than one processor core can draw them and compute their inputs. Several threads
+//! therefore prepare whole batches, each for its own steps, which are written in the order of the steps: the same seed
+//! and files give the same stream, whatever the number of threads. `networks/training/scorn_training/batches.py` reads
+//! it.
 //!
-//! The stream begins with a line of JSON ([`StreamHeader`]). A batch consists of counts as little-endian `u32`, the number of
-//! bytes of its arrays as `u32`, and the arrays, each padded with zeros to a multiple of eight bytes.
+//! The stream begins with a line of JSON ([`StreamHeader`]). A batch consists of counts as little-endian `u32`, the
+//! number of bytes of its arrays as `u32`, and the arrays, each padded with zeros to a multiple of eight bytes.
 //!
-//! Sparse networks (`scorn-batches-1`); the counts are policy positions, their inputs, their moves, value positions, their
-//! inputs:
+//! Sparse networks (`scorn-batches-1`); the counts are policy positions, their inputs, their moves, value positions,
+//! their inputs:
 //!
 //! | array | type | length |
 //! |---|---|---|
@@ -107,8 +108,8 @@ trait StreamBatch: SampleBatch + Send {
 /// Writes the batches of these steps.
 ///
 /// # Errors
-/// When a file cannot be read or has nothing to train on, or the stream cannot be written, for example because its reader has
-/// ended.
+/// When a file cannot be read or has nothing to train on, or the stream cannot be written, for example because its
+/// reader has ended.
 pub fn stream(settings: &BatchSettings, out: &mut dyn Write) -> Result<()> {
     match settings.encoding {
         BatchEncoding::Sparse => stream_of::<Chunk>(settings, out),
@@ -134,7 +135,7 @@ pub fn stream_held_out(
     out.flush().context(CANNOT_WRITE)
 }
 
-const CANNOT_WRITE: &str = "cannot write batches: has the program that reads them ended?";
+const CANNOT_WRITE: &str = "cannot write batches (has the program that reads them ended?)";
 
 fn stream_of<B: StreamBatch>(settings: &BatchSettings, out: &mut dyn Write) -> Result<()> {
     ensure!(

@@ -1,12 +1,13 @@
-//! The training data: a mixture of record files from which positions are drawn at random, the same for the same seed, step
-//! and files.
+//! The training data: a mixture of record files from which positions are drawn at random, the same for the same seed,
+//! step and files.
 //!
 //! A file holds records of `scorn dataset`, or positions of `scorn selfplay` with the visits of their searches
-//! ([`searched`](crate::dataset::searched)). The latter have no held-out positions unless marked: test on a file that is not
-//! trained on.
+//! ([`searched`](crate::dataset::searched)). The latter have no held-out positions unless marked: test on a file that
+//! is not trained on.
 //!
-//! Records are drawn one by one, with replacement, because neighbours in a file come from the same game. Files may grow while
-//! they are read; [`Mixture::reopen`] updates their lengths. Held-out positions are used for tests only, never for training.
+//! Records are drawn one by one, with replacement, because neighbours in a file come from the same game. Files may grow
+//! while they are read; [`Mixture::reopen`] updates their lengths. Held-out positions are used for tests only, never
+//! for training.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -28,7 +29,8 @@ use crate::sparse::moves::Rows;
 use super::step::Chunk;
 use super::targets::{self, ResultShare, TargetSettings, Targets};
 
-/// The networks to train. Policy and value of a sparse network are separate networks, so one of them can stay unchanged.
+/// The networks to train. Policy and value of a sparse network are separate networks, so one of them can stay
+/// unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum NetworkPart {
     /// Policy and value.
@@ -363,7 +365,8 @@ impl Mixture {
     ) -> Result<(), SkipReason> {
         let trained_part = self.settings.trained_part;
         let mut settings = self.settings.targets;
-        // A result without a score is a noisy target. Some trainers use a part of them instead of weighting all of them.
+        // A result without a score is a noisy target. Some trainers use a part of them instead of weighting all of
+        // them.
         let mut drops_value = false;
         if B::SAMPLES_RESULTS && record.score == NO_SCORE {
             drops_value = !rng.random_bool(settings.result_weight);
@@ -396,8 +399,8 @@ impl Targets {
     }
 }
 
-/// Adds a self-play position with its targets. Without visits there is no policy target, and the position is skipped unless
-/// only the value is trained.
+/// Adds a self-play position with its targets. Without visits there is no policy target, and the position is skipped
+/// unless only the value is trained.
 fn add_searched<B: SampleBatch>(
     searched: &Searched,
     targets: Targets,
@@ -487,8 +490,8 @@ fn generator(seed: u64, step: u64, index: u64) -> SmallRng {
 /// Positions of a test batch.
 pub(super) const TEST_BATCH: usize = 512;
 
-/// The test positions of a file: the held-out records, or any positions of a self-play file. At most `count`, at random. The
-/// value target is the score alone where there is one.
+/// The test positions of a file: the held-out records, or any positions of a self-play file. At most `count`, at
+/// random. The value target is the score alone where there is one.
 ///
 /// # Errors
 /// When the file cannot be read.

@@ -1,8 +1,8 @@
-//! Batches of the dense networks, which `networks/training` trains with PyTorch: positions with the targets of policy and
-//! value.
+//! Batches of the dense networks, which `networks/training` trains with PyTorch: positions with the targets of policy
+//! and value.
 //!
-//! A position is sent as the first [`POSITION_BYTES`] bytes of its record; the trainer makes input planes of them on its
-//! device. Half of the positions without castling rights are mirrored left to right.
+//! A position is sent as the first [`POSITION_BYTES`] bytes of its record; the trainer makes input planes of them on
+//! its device. Half of the positions without castling rights are mirrored left to right.
 
 use shakmaty::{Color, Position};
 
@@ -24,8 +24,8 @@ const MIN_MOVES: usize = 1 + ALTERNATIVES;
 pub struct DenseBatch {
     /// The positions, [`POSITION_BYTES`] each.
     pub positions: Vec<u8>,
-    /// Policy target of each position: indices of lc0's policy vector and their shares, the largest first. Shares sum to 1;
-    /// empty if unknown.
+    /// Policy target of each position: indices of lc0's policy vector and their shares, the largest first. Shares sum
+    /// to 1; empty if unknown.
     pub policy: Vec<Vec<(u16, f32)>>,
     /// Value target of each position; weights of 0 if unknown.
     pub values: Vec<ValueTarget>,
@@ -38,8 +38,8 @@ impl DenseBatch {
         most.unwrap_or(0).max(MIN_MOVES)
     }
 
-    /// The policy targets as a table with [`DenseBatch::moves_per_position`] columns. Unused columns repeat the first move
-    /// with a share of 0.
+    /// The policy targets as a table with [`DenseBatch::moves_per_position`] columns. Unused columns repeat the first
+    /// move with a share of 0.
     pub fn policy_table(&self) -> impl Iterator<Item = (u16, f32)> {
         let columns = self.moves_per_position();
         self.policy.iter().flat_map(move |moves| {

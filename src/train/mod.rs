@@ -1,10 +1,11 @@
 //! Training: from record files to the weights of a sparse network, on a CPU.
 //!
 //! A step draws a batch ([`data`]), divides it into chunks that the threads process in turn ([`step`]: outputs, losses,
-//! gradients), and updates the weights ([`adam`]). The learning rate is constant after a warm-up, so a run can be extended at
-//! will. A decay run is a copy of a run whose rate falls to zero; it yields the best network. A run can be stopped at any
-//! time and continues from its last checkpoint, which is replaced atomically. With one thread, the same seed and files give
-//! the same network bit by bit; with several threads, the order in which gradients are added differs from run to run.
+//! gradients), and updates the weights ([`adam`]). The learning rate is constant after a warm-up, so a run can be
+//! extended at will. A decay run is a copy of a run whose rate falls to zero; it yields the best network. A run can be
+//! stopped at any time and continues from its last checkpoint, which is replaced atomically. With one thread, the same
+//! seed and files give the same network bit by bit; with several threads, the order in which gradients are added
+//! differs from run to run.
 
 pub mod adam;
 pub mod batches;
@@ -183,8 +184,8 @@ fn check_decay(
     Ok(())
 }
 
-/// Checks that the run in a folder is a decay of the checkpoint `from`. That checkpoint may have advanced or been deleted
-/// since the decay began.
+/// Checks that the run in a folder is a decay of the checkpoint `from`. That checkpoint may have advanced or been
+/// deleted since the decay began.
 fn check_is_decay_of(from: &Path, own: &Path, progress: &TrainingProgress) -> Result<()> {
     let other = "use another --folder for the decay";
     ensure!(

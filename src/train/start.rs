@@ -32,12 +32,13 @@ pub struct Changes {
     pub reinit: Option<NetworkPart>,
 }
 
-/// A checkpoint before the first step, with the weights of a network's file. New stages start as copies of the stage that
-/// they divide. New columns are random, but the weights of their products are 0, so the outputs are the same at first.
+/// A checkpoint before the first step, with the weights of a network's file. New stages start as copies of the stage
+/// that they divide. New columns are random, but the weights of their products are 0, so the outputs are the same at
+/// first.
 ///
 /// # Errors
-/// When the file is not a sparse network, the sizes are invalid, or a network that is not reinitialised does not fit into
-/// them.
+/// When the file is not a sparse network, the sizes are invalid, or a network that is not reinitialised does not fit
+/// into them.
 pub fn start_from(bytes: &[u8], changes: Changes, seed: u64) -> Result<Checkpoint> {
     let network = file::read(bytes)?;
     let old = network.shape();
@@ -101,8 +102,8 @@ pub fn start_from(bytes: &[u8], changes: Changes, seed: u64) -> Result<Checkpoin
 }
 
 /// Copies the weights of a section into one that may be larger. In a section with several groups, the weights of new
-/// products, which follow the existing ones in each group, are set to 0. In a section of one group, the new weights keep
-/// their random values.
+/// products, which follow the existing ones in each group, are set to 0. In a section of one group, the new weights
+/// keep their random values.
 fn widen(existing: &[f32], into: &mut [f32], groups: usize) {
     let sizes = [existing.len() / groups, into.len() / groups];
     let old = existing.chunks_exact(sizes[0]);

@@ -1,9 +1,9 @@
 //! One forward and backward pass over a chunk of a few hundred positions: outputs, losses, gradients.
 //!
 //! The first layers take most of the time and are bound by memory. They are computed in blocks of columns, each for all
-//! positions of the chunk, so that the block's part of the table stays in the cache. Everything else is computed position by
-//! position. The losses are the cross-entropy of the policy over the legal moves, the cross-entropy of W/D/L or the squared
-//! error of W - L ([`ValueLoss`]), and the Huber loss of the plies left.
+//! positions of the chunk, so that the block's part of the table stays in the cache. Everything else is computed
+//! position by position. The losses are the cross-entropy of the policy over the legal moves, the cross-entropy of
+//! W/D/L or the squared error of W - L ([`ValueLoss`]), and the Huber loss of the plies left.
 
 use std::ops::Range;
 
@@ -158,8 +158,8 @@ pub struct Workspace {
     gradients: Vec<f32>,
 }
 
-/// Computes the outputs and losses of a chunk. With `gradient` (as long as the weights), adds the gradient to it; without
-/// it, the value loss is the cross-entropy.
+/// Computes the outputs and losses of a chunk. With `gradient` (as long as the weights), adds the gradient to it;
+/// without it, the value loss is the cross-entropy.
 pub fn run(
     level: Level,
     shape: Shape,
@@ -455,7 +455,8 @@ impl<'a> ValueHead<'a> {
         [wdl[0] / sum, wdl[1] / sum, wdl[2] / sum, outputs[3]]
     }
 
-    /// Adds the gradient for the last position of [`ValueHead::forward`] and writes the gradients of its products to `below`.
+    /// Adds the gradient for the last position of [`ValueHead::forward`] and writes the gradients of its products to
+    /// `below`.
     #[inline(always)]
     fn backward(
         &mut self,

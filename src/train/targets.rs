@@ -15,16 +15,16 @@ use super::step::ValueTarget;
 
 /// W = sigmoid((c - MIDDLE) / SPREAD), L = sigmoid((-c - MIDDLE) / SPREAD) for c compressed centipawns.
 ///
-/// A fit to the results of 60 000 grandmaster positions against Stockfish 15.1 at 200 nodes gave 144 and 155. The spread is
-/// narrower because games that were resigned, lost on time or misrecorded flatten the tails of the fit.
+/// A fit to the results of 60 000 grandmaster positions against Stockfish 15.1 at 200 nodes gave 144 and 155. The
+/// spread is narrower because games that were resigned, lost on time or misrecorded flatten the tails of the fit.
 const MIDDLE: f32 = 140.0;
 const SPREAD: f32 = 110.0;
 /// Up to this evaluation, compressed centipawns equal centipawns; beyond it they grow logarithmically.
 const KNEE: f32 = 200.0;
 /// Beyond this evaluation, in centipawns, the material count supplies half of the excess.
 ///
-/// Stockfish 15.1 evaluates the start position without a knight as -500, without a rook as -600, without a queen as -660:
-/// its scale saturates there.
+/// Stockfish 15.1 evaluates the start position without a knight as -500, without a rook as -600, without a queen as
+/// -660: its scale saturates there.
 const DECIDED: f32 = 400.0;
 /// More plies left than this count as this.
 const MAX_PLIES: u16 = 300;
@@ -42,8 +42,8 @@ pub struct TargetSettings {
     /// Share of the game's result in the value target of a position that has a score, 0 to 1
     #[arg(long, default_value_t = 0.2, value_name = "X", value_parser = fraction::<f32>)]
     pub result_mix: f32,
-    /// Temperature of the policy target where a teacher scored several moves, in expected score (0 to 1): a move that loses
-    /// this much has 1/e of the best move's share; 0 gives the best move everything
+    /// Temperature of the policy target where a teacher scored several moves, in expected score (0 to 1): a move that
+    /// loses this much has 1/e of the best move's share; 0 gives the best move everything
     #[arg(long, default_value_t = 0.04, value_name = "X", value_parser = fraction::<f32>)]
     pub policy_temperature: f32,
     /// Share of the game's result in the value target of self-play positions; the rest is the value of the search. Two
@@ -64,7 +64,8 @@ impl Default for TargetSettings {
 }
 
 impl TargetSettings {
-    /// Settings for tests on held-out positions: the score alone where there is one, the result otherwise, fully weighted.
+    /// Settings for tests on held-out positions: the score alone where there is one, the result otherwise, fully
+    /// weighted.
     pub fn for_tests(result_share: ResultShare) -> TargetSettings {
         TargetSettings {
             result_weight: 1.0,
@@ -92,8 +93,8 @@ pub fn of_record(record: &Record, settings: &TargetSettings) -> Targets {
     }
 }
 
-/// The targets of a self-play position. `lengths` holds the lengths of its file's games in plies; it is only used when the
-/// result's share changes during a game.
+/// The targets of a self-play position. `lengths` holds the lengths of its file's games in plies; it is only used when
+/// the result's share changes during a game.
 pub fn of_searched(
     searched: &Searched,
     settings: &TargetSettings,
@@ -190,7 +191,8 @@ fn record_policy(record: &Record, temperature: f32) -> Vec<(u16, f32)> {
     let best = expected(record.score);
     let others = record.alternatives.iter().filter(|other| other.m != 0);
     shares.extend(others.map(|other| {
-        // An interrupted teacher may have searched the first moves deeper: no other move counts as better than the best.
+        // An interrupted teacher may have searched the first moves deeper: no other move counts as better than the
+        // best.
         let loss = (best - expected(other.score)).max(0.0);
         (other.m, (-loss / temperature).exp())
     }));
@@ -199,9 +201,9 @@ fn record_policy(record: &Record, temperature: f32) -> Vec<(u16, f32)> {
     shares
 }
 
-/// The share k of the game's result z in the value target k z + (1 - k) q of a self-play position, where q is the value of
-/// its search. It changes linearly over the plies of a game (z and q: V. Prasad, "Lessons from AlphaZero", part 4; growing k:
-/// CGZero).
+/// The share k of the game's result z in the value target k z + (1 - k) q of a self-play position, where q is the value
+/// of its search. It changes linearly over the plies of a game (z and q: V. Prasad, "Lessons from AlphaZero", part 4;
+/// growing k: CGZero).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ResultShare {
     /// At the first position of a game, 0..=1.

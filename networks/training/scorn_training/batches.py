@@ -47,7 +47,7 @@ HELD_OUT_BATCH = 512  # positions of a batch of `scorn train held-out`
 
 
 def read_header(stream: BinaryIO, expected: Format, batch: int, first: int) -> None:
-    """Reads the first line of a stream; raises ValueError if it does not have this format, batch size and first step."""
+    """Reads the first line of a stream; raises ValueError if format, batch size or first step differ."""
     line = stream.readline(4096)
     try:
         header = json.loads(line)
@@ -55,8 +55,8 @@ def read_header(stream: BinaryIO, expected: Format, batch: int, first: int) -> N
         header = None
     if header != expected.header(batch, first):
         raise ValueError(
-            f"the program did not write the requested batches, but {line[:200]!r}: see its error above, or use a program "
-            "of the same version"
+            f"the program did not write the requested batches, but {line[:200]!r}: see its error above, or use a "
+            "program of the same version"
         )
 
 

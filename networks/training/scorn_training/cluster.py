@@ -1,8 +1,9 @@
 """The loop's jobs on a Ray cluster: `--ray ADDRESS`.
 
-A worker needs Ray and nothing else: program, networks and openings travel through Ray's object store, and games come back as
-they end, to the loop's own folder. A worker or a node that is lost costs the games that it was playing; what is left of its
-part continues elsewhere. When the loop itself is killed, Ray ends its workers, and the next start sends them what is there.
+A worker needs Ray and nothing else: program, networks and openings travel through Ray's object store, and games come
+back as they end, to the loop's own folder. A worker or a node that is lost costs the games that it was playing; what is
+left of its part continues elsewhere. When the loop itself is killed, Ray ends its workers, and the next start sends
+them what is there.
 
 Training stays where the loop runs, since the records are there and `scorn train` needs no GPU.
 """

@@ -17,7 +17,7 @@ Batches = list[tuple[torch.Tensor, Targets]]  # positions and targets
 
 @torch.no_grad()
 def predictions(network: Network, batches: Batches) -> dict[str, np.ndarray]:
-    """Per position: policy loss for the best move, whether that is the most probable one, W/D/L, its target and weight."""
+    """Per position: policy loss for the best move, whether that is the most probable, W/D/L, its target and weight."""
     mask = MoveMask()
     parts: dict[str, list[np.ndarray]] = {}
     for positions, targets in batches:

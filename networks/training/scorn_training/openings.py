@@ -1,6 +1,7 @@
 """Openings for matches: a few random moves, kept if the position is balanced.
 
-Nothing is learned from them: the built-in network judges them, and games that are played from them are gates and ratings.
+Nothing is learned from them: the built-in network judges them, and games that are played from them are gates and
+ratings.
 """
 
 from __future__ import annotations

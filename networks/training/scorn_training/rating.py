@@ -1,8 +1,9 @@
 """Ratings of all players from all matches at once.
 
-The Bradley-Terry model in its maximum-likelihood form, as Ordo and BayesElo have it: a win is 1, a draw 1/2, and the expected
-score is 1 / (1 + 10^(-difference / 400)). Fixed players (Stockfish at a UCI_Elo) hold the scale; without them the first
-player is 0. A draw in every match that never was keeps the ratings of unbeaten players finite, as in BayesElo.
+The Bradley-Terry model in its maximum-likelihood form, as Ordo and BayesElo have it: a win is 1, a draw 1/2, and the
+expected score is 1 / (1 + 10^(-difference / 400)). Fixed players (Stockfish at a UCI_Elo) hold the scale; without them
+the first player is 0. A draw in every match that never was keeps the ratings of unbeaten players finite, as in
+BayesElo.
 """
 
 from __future__ import annotations

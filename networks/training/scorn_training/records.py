@@ -1,4 +1,6 @@
-"""Record files written by `scorn dataset` (layout: src/dataset/record.rs). Targets are computed by the program: batches.py."""
+"""Record files written by `scorn dataset` (layout: src/dataset/record.rs). Targets are computed by the program:
+batches.py.
+"""
 
 from __future__ import annotations
 

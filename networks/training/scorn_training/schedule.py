@@ -1,6 +1,6 @@
 """The paper's schedule (figure 5): ScLimit moves between generations so that (w+l)/d stays near a target, and the nodes
-double when it has settled. The rule is that of `scorn selfplay --balance` (src/selfplay/controller.rs), with generations
-as batches.
+double when it has settled. The rule is that of `scorn selfplay --balance` (src/selfplay/controller.rs), with
+generations as batches.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Positions with all visits, written by `scorn selfplay` (layout: src/dataset/searched.rs), and training sets
-made of them.
+"""Positions with all visits, written by `scorn selfplay` (layout: src/dataset/searched.rs), and training sets made of
+them.
 
-part-*.json in a self-play folder has its files and their checksums: damaged files are reported and left out. `pool` merges
-equal inputs as in CGZero: weighted means of policies and values, in which older generations count less.
+part-*.json in a self-play folder has its files and their checksums: damaged files are reported and left out. `pool`
+merges equal inputs as in CGZero: weighted means of policies and values, in which older generations count less.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Sparse networks in PyTorch: weights, checkpoints, losses and optimizer, all equivalent to those of `scorn train`.
 
 The network and its sections are those of src/sparse/network.rs, checkpoints those of src/train/checkpoint.rs, batches
-those of src/train/batches.rs. Inputs are 0 or 1, and few are 1. On a GPU a product with the whole matrix is still faster
-than sums over lists, and exact except that TensorFloat-32, where allowed, rounds the weights.
+those of src/train/batches.rs. Inputs are 0 or 1, and few are 1. On a GPU a product with the whole matrix is still
+faster than sums over lists, and exact except that TensorFloat-32, where allowed, rounds the weights.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FIRST_LIMIT, LATER_LIMIT = 127 / 255, 127 / 64
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 # Groups of this many weights without a gradient in a step are skipped, moments included.
 GROUP = 16
-# Averaged weights: updated every AVERAGE_EVERY steps, with a horizon of this share of the run, at most AVERAGE_MOST steps.
+# Averaged weights: updated every AVERAGE_EVERY steps; the horizon is this share of the run, at most AVERAGE_MOST.
 AVERAGE_EVERY, AVERAGE_SHARE, AVERAGE_MOST = 8, 0.1, 2000.0
 
 
@@ -77,7 +77,7 @@ class Checkpoint:
         with open(path, "rb") as file:
             header = _header(file, path)
             if (header["inputs"], header["rows"]) != (INPUTS, ROWS):
-                raise ValueError(f"{path} holds a network with other inputs or moves: it was written by an incompatible version")
+                raise ValueError(f"{path} holds a network with other inputs or moves: an incompatible version wrote it")
             shape = Shape(**header["shape"])
             count = sum(size for size, _ in shape.sections().values())
             vectors = [np.fromfile(file, "<f4", count) for _ in range(4)]

@@ -1,10 +1,10 @@
 """Trains a dense network; can be stopped and continued at any time.
 
-The learning rate is constant after a warm-up, so a run can be extended at will. `--decay` continues a copy of a run with the
-rate falling to zero, which yields the best network. The exported weights are an exponential average.
+The learning rate is constant after a warm-up, so a run can be extended at will. `--decay` continues a copy of a run
+with the rate falling to zero, which yields the best network. The exported weights are an exponential average.
 
-The program draws the positions and computes their targets: all options that are not listed here, such as --result-weight or
---policy-temperature, are passed on to `scorn train batches`.
+The program draws the positions and computes their targets: all options that are not listed here, such as
+--result-weight or --policy-temperature, are passed on to `scorn train batches`.
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--data", action="append", required=True, metavar="FILE:SHARE", help="training data")
     parser.add_argument("--scorn", default="scorn", help="the program")
     parser.add_argument("--threads", type=int, default=1, help="threads of the program that prepare batches")
-    parser.add_argument("--test", type=Path, action="append", default=[], help="files whose held-out positions the network is tested on")
+    parser.add_argument(
+        "--test", type=Path, action="append", default=[], help="record file with held-out test positions"
+    )
     parser.add_argument("--config", type=json.loads, help="network sizes as JSON, see model.Config")
     parser.add_argument("--batch", type=int, default=512, help="positions per step")
     parser.add_argument("--rate", type=float, default=2e-3, help="learning rate")
@@ -194,7 +196,8 @@ class Training:
 
     def test(self) -> None:
         if self.rank == 0 and self.args.test:
-            for name, result in evaluate_files(self.average.network(self.config), self.args.scorn, self.args.test, 8000).items():
+            network = self.average.network(self.config)
+            for name, result in evaluate_files(network, self.args.scorn, self.args.test, 8000).items():
                 self.log(f"held out {name}: {summary(result)}")
 
     def share_gradients(self) -> None:

@@ -1,9 +1,9 @@
 """Trains a sparse network on a GPU: `scorn train run` with the arithmetic in PyTorch.
 
-The program draws the batches and computes their inputs and targets (`scorn train batches`); options that are not listed here,
-such as --result-weight, are passed on to it. Checkpoints are those of `scorn train`, which tests and exports them and can
-continue a run. A run can be stopped at any time and continues from its last checkpoint. `--decay` starts a copy of a run whose
-learning rate falls to zero.
+The program draws the batches and computes their inputs and targets (`scorn train batches`); options that are not listed
+here, such as --result-weight, are passed on to it. Checkpoints are those of `scorn train`, which tests and exports them
+and can continue a run. A run can be stopped at any time and continues from its last checkpoint. `--decay` starts a copy
+of a run whose learning rate falls to zero.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--data", action="append", required=True, metavar="FILE:SHARE", help="as for scorn train run")
     parser.add_argument("--scorn", default="scorn", help="the program")
     parser.add_argument("--device", default="cuda", help="cuda or cpu")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of the program that prepare batches")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="that prepare batches")
     parser.add_argument("--batch", type=int, default=16384, help="positions per step")
     parser.add_argument("--rate", type=float, default=1e-3, help="learning rate")
     parser.add_argument("--warmup", type=int, default=200, help="steps over which the learning rate rises from 0")
@@ -43,7 +43,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--decay", type=Path, help="checkpoint to start a decay from; use another --folder")
     parser.add_argument("--only", choices=["both", "policy", "value"], default="both", help="network to train")
     parser.add_argument("--value-loss", choices=["cross-entropy", "squared"], default="cross-entropy")
-    parser.add_argument("--plies-weight", type=float, default=0.02, help="of the plies-left loss relative to the value loss")
+    parser.add_argument("--plies-weight", type=float, default=0.02, help="of the plies-left loss")
     parser.add_argument("--seed", type=int, default=1, help="of the choice of positions")
     parser.add_argument("--save-every", type=int, default=500, help="steps between checkpoints")
     parser.add_argument("--log-every", type=int, default=100, help="steps between lines of the log")
@@ -59,7 +59,7 @@ class Training:
         if args.decay and args.steps == sys.maxsize and args.minutes >= 1e9:
             raise ValueError("a decay needs an end, where the learning rate reaches zero: set --minutes or --steps")
         if args.device.startswith("cuda") and not torch.cuda.is_available():
-            raise ValueError("PyTorch finds no NVIDIA GPU: use --device cpu, or scorn train run, which is faster on a CPU")
+            raise ValueError("PyTorch finds no NVIDIA GPU: use --device cpu, or scorn train run (faster)")
         # TensorFloat-32: its 10 bits of mantissa are finer than the 8 bits of the quantised weights.
         torch.set_float32_matmul_precision("high")
         self.device = torch.device(args.device)
@@ -84,8 +84,8 @@ class Training:
         step, seconds = self.progress["step"], self.progress["seconds"]
         if step >= self.args.steps:
             raise ValueError(
-                f"the decay would end at step {self.args.steps}, but the checkpoint is already at step {step}: steps count "
-                "from the beginning of the run, so set --steps higher"
+                f"the decay would end at step {self.args.steps}, but the checkpoint is already at step {step}: steps "
+                "count from the beginning of the run, so set --steps higher"
             )
         self.progress |= {"decay_step": step, "decay_seconds": seconds, "is_decay": True}
 
@@ -169,7 +169,7 @@ class Training:
 
 
 def check_is_decay_of(origin: Path, own: Path, progress: dict) -> None:
-    """Raises ValueError if a folder's run is not a decay of the checkpoint `origin`, which may have advanced or been deleted."""
+    """Raises ValueError if a folder's run is not a decay of `origin`, which may have advanced or been deleted."""
     other = "use another --folder for the decay"
     began = progress["decay_step"]
     # Older files have only a positive decay_step.
@@ -182,8 +182,8 @@ def check_is_decay_of(origin: Path, own: Path, progress: dict) -> None:
         is_same = now["step"] == began and abs(now["seconds"] - progress["decay_seconds"]) < 1e-3
         if not is_same and now["step"] <= began:
             raise ValueError(
-                f"{own} belongs to a decay that began at step {began}, so it did not start from {origin}, which is at step "
-                f"{now['step']}: {other}"
+                f"{own} belongs to a decay that began at step {began}, so it did not start from {origin}, which is at "
+                f"step {now['step']}: {other}"
             )
 
 

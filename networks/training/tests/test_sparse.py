@@ -1,4 +1,6 @@
-"""Tests of sparse networks in PyTorch: checkpoints, streams of batches, the optimizer. What they compute is compared by tests/python/train_twin.py."""
+"""Tests of sparse networks in PyTorch: checkpoints, streams of batches, the optimizer. What they compute is compared by
+tests/python/train_twin.py.
+"""
 
 import io
 import json

@@ -133,13 +133,13 @@ SIZES = '{"channels": 16, "hidden": 16, "blocks": 1}'
 
 
 # A program that writes the batches of `scorn train batches`: random positions, each with one move and a value.
-PROGRAM = '''#!{python}
+PROGRAM = """#!{python}
 import json, sys
 import numpy as np
 options = dict(zip(sys.argv[3::2], sys.argv[4::2]))
 count, first = int(options["--batch"]), int(options["--from"])
-sys.stdout.write(json.dumps({{"format": "scorn-dense-batches-1", "inputs": 36, "rows": 1858, "batch": count, "from": first,
-    "plies_unit": 20.0}}) + "\\n")
+sys.stdout.write(json.dumps({{"format": "scorn-dense-batches-1", "inputs": 36, "rows": 1858, "batch": count,
+    "from": first, "plies_unit": 20.0}}) + "\\n")
 sys.stdout.flush()
 positions = np.load({positions!r})
 step = first
@@ -154,12 +154,13 @@ while True:
     for array in (drawn, np.full((count, 5), 322, "<u2"), policy, values):
         body += array.tobytes() + bytes(-array.nbytes % 8)
     sys.stdout.buffer.write(np.array([count, 5, len(body)], "<u4").tobytes() + body)
-'''
+"""
 
 
 def program(path: Path) -> list[str]:
     """Options of a run with a program that writes such batches."""
-    np.save(path / "positions.npy", records.positions(np.concatenate([record_of(board) for board in random_boards(64, 9)])))
+    packed = records.positions(np.concatenate([record_of(board) for board in random_boards(64, 9)]))
+    np.save(path / "positions.npy", packed)
     script = path / "scorn"
     script.write_text(PROGRAM.format(python=sys.executable, positions=str(path / "positions.npy")))
     script.chmod(0o755)

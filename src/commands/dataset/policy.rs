@@ -39,8 +39,8 @@ pub struct PolicyArgs {
     pub force: bool,
 }
 
-/// Writes the answers, in the order of the records, and returns how many positions the file has. The policy is that of the
-/// network itself, with a softmax temperature of 1, whatever `PolicyTemperature` says.
+/// Writes the answers, in the order of the records, and returns how many positions the file has. The policy is that of
+/// the network itself, with a softmax temperature of 1, whatever `PolicyTemperature` says.
 ///
 /// # Errors
 /// When a file or the network cannot be used.
