@@ -265,10 +265,7 @@ fn argument_of_lc0((name, flag): (&'static str, &'static str)) -> Arg {
 
 /// The flags of one row: `--flag VALUE`, or `--flag` and `--no-flag`.
 fn arguments_of(row: &OptionRow) -> Vec<Arg> {
-    let mut help = help_of(row);
-    if !row.default.is_empty() {
-        help += &format!(" [default: {}]", row.default);
-    }
+    let help = help_of(row) + &limits_of(row);
     let arg = Arg::new(row.name)
         .long(row.flag)
         .help(help)
@@ -300,6 +297,24 @@ fn arguments_of(row: &OptionRow) -> Vec<Arg> {
         .require_equals(true)
         .default_missing_value("true");
     vec![positive, negative]
+}
+
+/// Range and default of an option, to append to its help.
+fn limits_of(row: &OptionRow) -> String {
+    let range = match row.kind {
+        OptionKind::Check | OptionKind::Text => String::new(),
+        OptionKind::Spin { .. } | OptionKind::Float { .. } | OptionKind::Combo(_) => row.range(),
+    };
+    let default = match &*row.default {
+        "" => String::new(),
+        default => format!("default: {default}"),
+    };
+    let limits = [range, default];
+    let limits: Vec<String> = limits.into_iter().filter(|text| !text.is_empty()).collect();
+    match limits.is_empty() {
+        true => String::new(),
+        false => format!(" [{}]", limits.join("; ")),
+    }
 }
 
 /// The names of the subcommand that was chosen, if there is one.
@@ -379,6 +394,18 @@ mod tests {
         for line in examples.iter().flat_map(|text| text.lines()) {
             assert!(line.len() <= 100, "{line}");
         }
+    }
+
+    #[test]
+    fn help_has_range_and_default() {
+        let limits = |name| limits_of(&Options::default().row(name).unwrap());
+        assert_eq!(limits("Threads"), " [0 to 128; default: 0]");
+        assert_eq!(
+            limits("ScSampling"),
+            " [thompson, stratified; default: thompson]"
+        );
+        assert_eq!(limits("Ponder"), " [default: false]");
+        assert_eq!(limits("PolicyHead"), "");
     }
 
     #[test]
