@@ -1,5 +1,5 @@
-//! A UCI engine as teacher: best move and score for every record, and with `--multipv` the next best moves with theirs,
-//! from which training makes a soft policy.
+//! Labels by a UCI engine: best move and score of every record, and with `--multipv` the next best moves and their
+//! scores, from which training derives a soft policy.
 //!
 //! Stockfish answers queued `position`/`go` pairs in order, which saves a process switch per position.
 
@@ -18,20 +18,20 @@ use crate::dataset::record::{
 };
 use crate::uci_client::{Client, EngineScore, GoLimits, InfoLine};
 
-/// Puts a label on a record, in place of one that it may have; a mated or otherwise unanswerable position keeps what it
-/// has. Whether the answer could be one to this position: one without legal moves may be answered by anything.
+/// Sets the label of a record and replaces an existing one; positions without legal moves stay unchanged. Returns
+/// whether the answer fits the position; any answer fits a position without legal moves.
 pub fn apply(record: &mut Record, pos: &Chess, answer: &TeacherReply) -> bool {
     let Some(best) = pack(&answer.best, pos) else {
         return pos.legal_moves().is_empty();
     };
-    // A line without moves is about the position, so about the best move.
+    // A line without moves evaluates the position, and so its best move.
     let of = |line: &ScoredLine| (pack(&line.m, pos).unwrap_or(best), line.score);
     let lines: Vec<(u16, i16)> = answer.lines.iter().map(of).collect();
     let of_best = lines.iter().find(|(m, _)| *m == best).or(lines.first());
     record.best = best;
     record.score = of_best.map_or(NO_SCORE, |&(_, score)| score);
     record.alternatives = Default::default();
-    // Of a single line the last move may be another than the one played: that is no second opinion.
+    // With a single line, its last move may differ from the best move; it is not an alternative.
     if lines.len() > 1 {
         let mut known = vec![best];
         for &(m, score) in &lines {
@@ -49,30 +49,30 @@ pub fn apply(record: &mut Record, pos: &Chess, answer: &TeacherReply) -> bool {
     true
 }
 
-/// A move in UCI as records hold it, if it can be played.
+/// The packed form of a UCI move, if it is legal.
 fn pack(text: &str, pos: &Chess) -> Option<u16> {
     let m = text.parse::<UciMove>().ok()?.to_move(pos).ok()?;
     Some(Record::pack_move(m, Color::White))
 }
 
-/// What the engine said last.
+/// The engine's last output on a position.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct TeacherReply {
     best: String,
-    /// By rank.
+    /// Lines in the order of their ranks.
     lines: Vec<ScoredLine>,
 }
 
 impl TeacherReply {
-    /// Takes a line into account. A search that ends while it widens its window tells a bound: then the move has its
-    /// rank, but the score that was exact before is nearer to the truth, if there was one.
+    /// Adds a line. A search that ends while it widens its window reports a bound: then the move gets its rank, but
+    /// keeps its last exact score, if it had one.
     fn hear(&mut self, mut line: ScoredLine) {
         if line.is_bound
             && let Some(exact) = self.lines.iter().find(|known| known.m == line.m)
         {
             line.score = exact.score;
         }
-        // Ranks are told in order, so a new one is the next.
+        // Ranks are reported in order, so a new rank is the next one.
         match self.lines.get_mut(line.rank - 1) {
             Some(known) => *known = line,
             None => self.lines.push(line),
@@ -80,20 +80,20 @@ impl TeacherReply {
     }
 }
 
-/// What an engine says about one of its lines of play.
+/// An `info` line of an engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ScoredLine {
     /// Counted from 1.
     rank: usize,
     score: i16,
-    /// Whether the score is only a bound of the true one.
+    /// Whether the score is a bound.
     is_bound: bool,
     /// The first move of `pv`; empty if there is none.
     m: String,
 }
 
 impl ScoredLine {
-    /// What a line says, if there is a score in it.
+    /// Parses a line; `None` if it has no score.
     fn of(line: &str) -> Option<ScoredLine> {
         let info = InfoLine::parse(line)?;
         Some(ScoredLine {
@@ -105,7 +105,7 @@ impl ScoredLine {
     }
 }
 
-/// A score as records hold it.
+/// A score as in [`Record::score`].
 fn record_score(score: EngineScore) -> i16 {
     const LARGEST: i32 = 20_000;
     match score {
@@ -114,17 +114,17 @@ fn record_score(score: EngineScore) -> i16 {
     }
 }
 
-/// How long an engine may think about a position: nobody waits for ever for one that hangs.
+/// Time limit of an engine for a position; an engine that exceeds it is considered hung.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// A UCI engine that is asked for labels.
+/// A UCI engine that labels positions.
 pub struct Teacher(Client);
 
 impl Teacher {
     /// Starts the program and sets its options, each `NAME=VALUE`.
     ///
     /// # Errors
-    /// When it cannot be started, is no UCI engine, or has no such option or not with this value.
+    /// When it cannot be started, is not a UCI engine, or rejects an option or its value.
     pub fn start(engine: &Path, options: &[String]) -> Result<Teacher> {
         let client = Client::start(engine, &[]);
         let mut client =
@@ -140,15 +140,15 @@ impl Teacher {
         Ok(Teacher(client))
     }
 
-    /// What it calls itself.
+    /// The name that the engine reports.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Sends a position to search. Answers come in the same order.
+    /// Sends a position to search. Answers arrive in the same order.
     ///
     /// # Errors
-    /// When the program does not listen any more.
+    /// When the program has ended.
     pub fn ask(&mut self, pos: &Chess, limits: &GoLimits) -> Result<()> {
         let fen = Fen::from_position(pos, EnPassantMode::Legal);
         Ok(self.0.request_move(&format!("fen {fen}"), limits)?)
@@ -157,7 +157,7 @@ impl Teacher {
     /// Waits for the next answer.
     ///
     /// # Errors
-    /// When the program ended, or does not answer.
+    /// When the program has ended or does not answer in time.
     pub fn answer(&mut self) -> Result<TeacherReply> {
         let mut reply = TeacherReply::default();
         let mut hear = |line: &str| {
@@ -177,7 +177,7 @@ mod tests {
     use crate::dataset::record::{MATE, Source};
 
     #[test]
-    fn scores_are_as_records_hold_them() {
+    fn scores_are_packed_as_in_records() {
         for (info, held) in [
             (EngineScore::Centipawns(51), 51),
             (EngineScore::Centipawns(i32::MIN), -20_000),
@@ -209,7 +209,7 @@ mod tests {
     const D4: u16 = 11 | 27 << 6;
 
     #[test]
-    fn a_move_that_overtakes_while_the_search_ends_does_not_leave_its_rival_twice() {
+    fn a_move_that_changes_rank_as_the_search_ends_duplicates_no_other_move() {
         let known = [
             "info depth 1 multipv 1 score cp 50 pv d2d4",
             "info depth 1 multipv 2 score cp 20 pv e2e4",
@@ -225,7 +225,7 @@ mod tests {
         let nf3 = 6 | 21 << 6;
         assert_eq!((record.best, record.score), (E4, 20));
         assert_eq!(alternatives, [(D4, 50), (nf3, 10), (0, 0), (0, 0)]);
-        // An engine that tells no other ranks then.
+        // An engine that reports no other ranks afterwards.
         let record = answer(&known, "e2e4");
         let alternatives = record.alternatives.map(|other| (other.m, other.score));
         assert_eq!((record.best, record.score), (E4, 20));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_better_than_nothing() {
+    fn a_bound_is_used_if_there_is_no_exact_score() {
         let record = answer(
             &[
                 "info depth 1 score cp 50 pv d2d4",

@@ -1,4 +1,4 @@
-//! Labelling: positions to label, and who labels them.
+//! Labelling: positions to label, and the sources of labels.
 //!
 //! `scorn dataset sample` makes positions that games lack ([`sample`]), `visit` takes those that our own search visits
 //! ([`visit`]). Labels come from a UCI engine ([`label`]), endgame tablebases ([`tables`]), another network

@@ -1,6 +1,6 @@
-//! Games to what a network sees of them: each position before a move as input planes and an entry of the policy vector,
-//! in lc0's encoding or AlphaZero's, with its history. Self-play writes lc0's chunks by itself; this is for training
-//! programs that want planes, and for games from elsewhere.
+//! Games as network inputs: each position before a move as input planes with history and an index of the policy vector,
+//! in lc0's or AlphaZero's encoding. Self-play writes lc0's chunks itself; this is for other training programs and for
+//! games from other sources.
 //!
 //! A position is a record of fixed size, little-endian and packed: the planes as masks (u64 each, bit 0 is a1, seen
 //! from the side to move), the numbers of the scalar planes (f32 each), the entry of the move played (u16), the result
@@ -26,7 +26,7 @@ use crate::{
     pgn::Game,
 };
 
-/// The result of a game that nobody knows.
+/// The result of a game without a known outcome.
 const NO_RESULT: i8 = 2;
 
 /// The encodings that games can be written in.
@@ -55,7 +55,7 @@ pub fn record_size(encoding: Encoding) -> usize {
     layout.planes * 8 + layout.scalar_planes.len() * 4 + 6
 }
 
-/// Writes the positions of a game; returns how many.
+/// Writes the positions of a game and returns their number.
 ///
 /// # Errors
 /// When the output cannot be written.
@@ -94,7 +94,7 @@ pub fn write_game(
     Ok(game.moves.len() as u64)
 }
 
-/// The entry of the policy vector for the one move that was encoded.
+/// The index in the policy vector of the encoded move.
 fn policy_entry(encoding: Encoding, inputs: &Inputs, m: PackedMove) -> u16 {
     match encoding.policy() {
         PolicyLayout::Lc0Moves => {

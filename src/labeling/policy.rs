@@ -1,6 +1,6 @@
-//! What a network says about recorded positions, as training data for another one: the probability of each move in the
-//! place of visits, the value in that of a search's. So a small network learns to be like a large one, or like the one
-//! that knows how people of some rating play.
+//! Distillation: a teacher network's outputs on recorded positions, as training data for another network. The policy
+//! takes the place of visits, the value that of a search's value. This trains a small student after a large network, or
+//! after one that predicts human moves.
 
 use anyhow::{Result, ensure};
 use shakmaty::{Chess, Position};
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// What a network says about a position.
+/// A network's outputs for a position.
 pub struct NetworkAnswer {
     /// Its value, for the side to move.
     pub value: Value,
@@ -25,7 +25,7 @@ pub struct NetworkAnswer {
     pub policy: Vec<(u16, f32)>,
 }
 
-/// Asks about positions, all in one batch. None of their games may be over.
+/// Evaluates positions in one batch. Each must have a legal move.
 ///
 /// # Errors
 /// When the network fails.
@@ -43,26 +43,26 @@ pub fn ask(positions: &[History], evaluator: &dyn Evaluator) -> Result<Vec<Netwo
     Ok(positions.iter().zip(evaluations).map(answer).collect())
 }
 
-/// Positions with a network's answers, as they stand in a file (see [`searched`](crate::dataset::searched)).
+/// Positions with a network's outputs, in the layout of a file (see [`searched`](crate::dataset::searched)).
 #[derive(Default)]
 pub struct Answers {
     samples: Samples,
-    /// Records whose game is over: they are left out.
+    /// Number of skipped records, whose games are over.
     pub skipped: u64,
 }
 
 impl Answers {
-    /// How many positions there are.
+    /// Number of positions.
     pub fn len(&self) -> usize {
         self.samples.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no positions.
     pub fn is_empty(&self) -> bool {
         self.samples.is_empty()
     }
 
-    /// Asks about some records with their positions, all in one batch.
+    /// Evaluates records in one batch.
     ///
     /// # Errors
     /// When the network fails, or there are too many positions for one file.
@@ -82,7 +82,7 @@ impl Answers {
         Ok(())
     }
 
-    /// Appends other answers.
+    /// Appends positions with their outputs.
     ///
     /// # Errors
     /// When there are too many positions for one file.
@@ -98,7 +98,10 @@ impl Answers {
         let moves = answer.policy.iter();
         let moves = moves.map(|&(m, p)| (m, (p * WHOLE).round() as u32));
         let sum: u32 = moves.clone().map(|(_, visits)| visits).sum();
-        ensure!(sum > 0, "the network gives no move a chance");
+        ensure!(
+            sum > 0,
+            "the network's policy assigns zero probability to every legal move"
+        );
         let bytes = answer.policy.len() * ENTRY;
         self.samples.ensure_room_for(bytes, "--count")?;
         let best = moves.clone().map(|(m, visits)| (visits, m)).max();

@@ -1,4 +1,4 @@
-//! What the searches of recorded positions came to: self-play's files of visits, counted like games.
+//! Statistics of self-play files: results and the searches' visits.
 
 use std::{collections::HashMap, path::Path};
 
@@ -12,10 +12,10 @@ use crate::{
     stats::policy::Policies,
 };
 
-/// Positions that are put to a network together.
+/// Positions per batch of the network.
 const BATCH: u64 = 256;
 
-/// Counts the positions of a file of visits; with a network, also how far the visits moved away from its policy.
+/// Counts the positions of a self-play file; with a network, also measures how far the visits differ from its policy.
 ///
 /// # Errors
 /// When the file cannot be read or is damaged, or the network fails.
@@ -38,7 +38,7 @@ pub fn count(path: &Path, network: Option<&dyn Evaluator>) -> Result<Policies> {
     Ok(policies)
 }
 
-/// What a network gives the moves of each position, in their order.
+/// A network's probabilities of the moves of each position, in their order.
 fn priors(positions: &[Searched], network: &dyn Evaluator) -> Result<Vec<Vec<f32>>> {
     let histories = positions
         .iter()

@@ -1,9 +1,8 @@
-//! Positions for a teacher to label: those of games, and the ones that games of strong players lack.
+//! Positions for a teacher to label: those of games, and kinds that are rare in games of strong players.
 //!
-//! A value head trained on strong games alone never sees a hanging queen, because nobody leaves one. So most positions
-//! here are spoilt on purpose: random moves (captures preferred), the usual odds for either side, pieces of both sides
-//! removed, bare endgames. And nobody plays on with nothing but a king, so those endgames that have to be won all the
-//! same are made up, too.
+//! A value head trained only on strong games never sees a hanging queen. Most positions here are therefore unbalanced
+//! on purpose: random moves (captures preferred), the usual odds for either side, pieces of both sides removed,
+//! endgames with few pieces. Strong players resign before they have a bare king, so such endgames are generated, too.
 
 use std::path::PathBuf;
 
@@ -20,10 +19,10 @@ use crate::dataset::record::{Record, Source};
 use crate::dataset::record_file::RecordReader;
 use crate::random::weighted_index;
 
-/// Attempts that may come to nothing, one after the other, before that is an error.
+/// Failed attempts in a row that are an error.
 const MOST_FAILED_ATTEMPTS: u32 = 100_000;
 
-/// Makes positions out of those of games; seed and games decide them.
+/// Generates positions from those of games; the seed and the games determine them.
 #[derive(Debug)]
 pub struct Sampler {
     games: Vec<Record>,
@@ -31,10 +30,10 @@ pub struct Sampler {
     rng: SmallRng,
 }
 
-/// Makes a position out of one of a game, if that can be.
+/// Generates a position from one of a game; `None` if that is impossible.
 type Maker = fn(Chess, &mut SmallRng) -> Option<Chess>;
 
-/// What a sampler makes, in the order of its shares: what records say of it, and how a position of a game becomes it.
+/// The kinds of positions, in the order of their shares: the source in the record, and the function that generates one.
 const KINDS: [(Source, Maker); 6] = [
     (Source::Real, |start, _| Some(start)),
     (Source::RandomMoves, |start, rng| {
@@ -51,8 +50,8 @@ const KINDS: [(Source, Maker); 6] = [
 ];
 
 impl Sampler {
-    /// From these positions, with a share for each of: untouched, after random moves, with odds, with pieces of both
-    /// sides missing, made-up endgames, made-up endgames against a bare king.
+    /// Generates from these positions, with a share for each kind: unchanged, after random moves, with odds, with
+    /// pieces of both sides missing, random endgames, random endgames against a bare king.
     ///
     /// # Errors
     /// When a share is negative or all of them are zero.
@@ -62,7 +61,7 @@ impl Sampler {
                 .iter()
                 .all(|share| share.is_finite() && *share >= 0.0)
                 && shares.iter().sum::<f64>() > 0.0,
-            "shares are numbers from 0 up, and one at least is more: {shares:?}"
+            "shares must be at least 0, and one of them positive: {shares:?}"
         );
         Ok(Sampler {
             games,
@@ -74,7 +73,7 @@ impl Sampler {
     /// The next position.
     ///
     /// # Errors
-    /// When none can be made.
+    /// When too many attempts in a row fail.
     pub fn next_position(&mut self) -> Result<Record> {
         for _ in 0..MOST_FAILED_ATTEMPTS {
             let kind =
@@ -85,8 +84,8 @@ impl Sampler {
             }
         }
         bail!(
-            "{MOST_FAILED_ATTEMPTS} attempts, one after the other, came to nothing: the input files hold no positions from which such \
-             can be made"
+            "{MOST_FAILED_ATTEMPTS} attempts in a row failed: the input files hold no positions from which the requested kinds \
+             can be generated"
         )
     }
 }
@@ -112,7 +111,7 @@ pub fn read_games(inputs: &[PathBuf]) -> Result<Vec<Record>> {
     Ok(games)
 }
 
-/// A position made from `base`, unless what came out is not legal or the game is over.
+/// A position generated from `base`; `None` if it is illegal or the game is over.
 fn make(base: &Record, (source, position): (Source, Maker), rng: &mut SmallRng) -> Option<Record> {
     let pos = position(base.position().ok()?, rng)?;
     if pos.legal_moves().is_empty() || pos.is_insufficient_material() {
@@ -129,7 +128,7 @@ fn make(base: &Record, (source, position): (Source, Maker), rng: &mut SmallRng) 
     Some(record)
 }
 
-/// Plays random moves, of which many are captures: those are the exchanges a search looks at.
+/// Plays random moves, preferring captures, because a search examines many exchanges.
 fn random_moves(
     mut pos: Chess,
     plies: std::ops::RangeInclusive<u32>,
@@ -148,7 +147,7 @@ fn random_moves(
     Some(pos)
 }
 
-/// What is taken away in odds games, most often the usual ones.
+/// The pieces removed in odds games, the usual odds most often.
 const ODDS: [&[Role]; 16] = [
     &[Role::Queen],
     &[Role::Queen],
@@ -201,7 +200,7 @@ fn unbalanced(pos: Chess, rng: &mut SmallRng) -> Option<Chess> {
     with_board(&pos, board)
 }
 
-/// The same position on a board with fewer pieces.
+/// The position with another board.
 fn with_board(pos: &Chess, board: Board) -> Option<Chess> {
     let mut setup = pos.to_setup(EnPassantMode::Legal);
     setup.castling_rights &= board.rooks();
@@ -234,7 +233,7 @@ fn endgame(rng: &mut SmallRng) -> Option<Chess> {
     without_history(board)
 }
 
-/// What has to win against a bare king; the hardest ones are not the least.
+/// The pieces that have to win against a bare king; difficult endgames are as frequent as easy ones.
 const MATING: [&[Role]; 14] = [
     &[Role::Rook],
     &[Role::Rook],
@@ -252,7 +251,7 @@ const MATING: [&[Role]; 14] = [
     &[Role::Pawn, Role::Pawn],
 ];
 
-/// A king and what wins with it against a bare king, anywhere; either of them may be to move.
+/// A king and winning material against a bare king on random squares; either side may be to move.
 fn bare_king(rng: &mut SmallRng) -> Option<Chess> {
     let color = *Color::ALL.choose(rng)?;
     let mut board = Board::empty();
@@ -266,7 +265,7 @@ fn bare_king(rng: &mut SmallRng) -> Option<Chess> {
     without_history(board)
 }
 
-/// Puts a piece on a free square where such pieces can stand.
+/// Puts a piece on a random empty square that is possible for it.
 fn put(board: &mut Board, piece: Piece, rng: &mut SmallRng) -> Option<()> {
     let mut free = !board.occupied();
     if piece.role == Role::Pawn {
@@ -277,7 +276,7 @@ fn put(board: &mut Board, piece: Piece, rng: &mut SmallRng) -> Option<()> {
     Some(())
 }
 
-/// This board with White to move, if that can be.
+/// This board with White to move, if it is a legal position.
 fn without_history(board: Board) -> Option<Chess> {
     let mut setup = Setup::empty();
     setup.board = board;

@@ -1,6 +1,5 @@
-//! What our own searches think of the positions that they visit often: for a policy that is to know at once what a
-//! search finds out. The root of a search has most visits, but each of its larger nodes was searched, too, and there
-//! are hundreds.
+//! Policy targets from Scorn's own searches. Besides the root, every node with many visits was searched, too, and a
+//! tree has hundreds of them.
 
 use anyhow::Result;
 use rand::{SeedableRng, rngs::SmallRng};
@@ -15,20 +14,20 @@ use crate::{
     },
 };
 
-/// What counts as searched, and how it is written down.
+/// Which nodes become records, and how their visits are weighted.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    /// Visits that a position has had at least.
+    /// Minimum visits of a node.
     pub min_visits: u32,
-    /// A move counts as visits^(1 / this).
+    /// Temperature: a move's weight is visits^(1 / temperature).
     pub temperature: f64,
 }
 
 impl Searcher {
-    /// Searches from one of the games' positions, and adds what was found there and at the positions below it.
+    /// Searches from a position of the games and adds the records of the root and of the nodes below it.
     ///
     /// # Errors
-    /// When the search fails, or one file has no room for so much.
+    /// When the search fails, or there are too many positions for one file.
     pub fn find(
         &self,
         games: &[Record],
@@ -41,7 +40,7 @@ impl Searcher {
             let game = root.after(&line.line);
             let replies = found.replies(game.position(), &line.replies);
             samples.ensure_room_for(replies.len() * ENTRY, "--count")?;
-            // The first of those visited most.
+            // The first of the most visited moves.
             let best = replies.iter().rev().max_by_key(|(_, visits)| *visits);
             let best = best.map_or(0, |&(m, _)| m);
             let searched = SearchedRoot {
@@ -60,7 +59,7 @@ impl Searcher {
 }
 
 impl Found {
-    /// The replies (as [`Record::best`]) with what stands for their visits.
+    /// The moves (as in [`Record::best`]) with their weights.
     fn replies(self, position: &Chess, visited: &[(PackedMove, u32)]) -> Vec<(u16, u32)> {
         let code = |m: PackedMove| Record::pack_move(m.unpack(position), position.turn());
         let weight = |visits: u32| f64::from(visits).powf(1.0 / self.temperature);

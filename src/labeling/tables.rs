@@ -1,7 +1,7 @@
-//! Endgame tablebases as teacher: exact results, and against a bare king the way to the mate.
+//! Labels by endgame tablebases: exact results, and against a bare king the shortest mate.
 //!
-//! Games between strong players end long before a king is mated by bishop and knight, and a teacher that may think for
-//! a fraction of a millisecond does not see that far. The tables know it.
+//! Games between strong players end long before a mate with bishop and knight, and an engine with a fraction of a
+//! millisecond does not find it.
 
 use shakmaty::{Board, Chess, Color, Position};
 
@@ -11,15 +11,15 @@ use crate::{
     syzygy::{TableMove, Tables},
 };
 
-/// Labels a record with its result, and with the move that keeps it if only one does. Where nothing but the mate can be
-/// the next capture or pawn move, the tables' way there is the way to the mate: then the move is that of a shortest
-/// one, or of the longest defence, and the plies left are known. `position` is the record's. Whether the tables know
-/// it.
+/// Labels a record with its result, and with the best move if only one move keeps that result. Where the next zeroing
+/// move can only be the mate, the distance to zeroing is the distance to mate: then the best move is that of a shortest
+/// mate or of the longest defence, and the plies left are known. `position` is that of the record. Returns whether the
+/// tables contain the position.
 pub fn apply(record: &mut Record, position: &Chess, tables: &Tables) -> bool {
     let Some(moves) = tables.moves(&History::new(position.clone())) else {
         return false;
     };
-    // Of moves that keep the result the fastest win, or the slowest loss.
+    // Among the moves that keep the result: the fastest win, or the slowest loss.
     let worth = |it: &TableMove| (it.rank(), -it.distance);
     let Some(&best) = moves.iter().rev().max_by_key(|it| worth(it)) else {
         return false;
@@ -29,7 +29,7 @@ pub fn apply(record: &mut Record, position: &Chess, tables: &Tables) -> bool {
     let sign = i16::from(best.result.unwrap_or(0));
     record.result = (1 + sign) as u8;
     record.score = sign * SURE_WIN;
-    // WDL tables alone know the result, but no distance.
+    // WDL tables without DTZ tables give the result, but no distance.
     let verdict = tables.verdict(position);
     let is_mate_known =
         sign != 0 && leads_to_mate(position.board()) && verdict.is_some_and(|(_, plies)| plies > 0);
@@ -45,9 +45,8 @@ pub fn apply(record: &mut Record, position: &Chess, tables: &Tables) -> bool {
     true
 }
 
-/// Whether nothing but the mate can be the next capture or pawn move of a won game: there are no pawns, one side has
-/// nothing but its king, and the other nothing that it could lose and still win. (With more, giving a piece away may be
-/// the fastest way to a capture.)
+/// Whether the next zeroing move of a won game can only be the mate: there are no pawns, one side has a bare king, and
+/// the other has no piece to spare. (Otherwise, giving a piece away may be the fastest way to a capture.)
 fn leads_to_mate(board: &Board) -> bool {
     let has_bare_king = Color::ALL
         .into_iter()

@@ -1,6 +1,5 @@
-//! Positions that our own search visits: what the network is asked about in play, the blunders that it has to refute
-//! and its own misjudgements among them. Labelled by a teacher, or by a deeper search of our own, they make the next
-//! round of training.
+//! Self-search positions: positions from Scorn's own search trees, which the network has to evaluate in play, including
+//! blunders to refute and its own misjudgements. Labelled by an engine or by a deeper search, they are training data.
 
 use anyhow::{Context, Result, ensure};
 use rand::{SeedableRng, rngs::SmallRng, seq::IndexedRandom};
@@ -15,25 +14,25 @@ use crate::{
     search::{Limits, Silent, StopSignal, SystemClock, Tree},
 };
 
-/// Searches that may yield too little, one after the other, before that is an error.
+/// Searches in a row with too few positions that are an error.
 const MOST_POOR_SEARCHES: u32 = 1000;
 
-/// What every search uses.
+/// The networks, tables and options of all searches.
 pub struct Searcher {
     player: Player,
     nodes: u64,
 }
 
 impl Searcher {
-    /// Loads the networks. Searches use one thread each, so that they repeat.
+    /// Loads the networks. Searches use one thread each, so that they are reproducible.
     ///
     /// # Errors
-    /// When a network cannot be loaded, or the options ask for more threads.
+    /// When a network cannot be loaded, or the options set more than one thread.
     pub fn new(nodes: u64, options: &Options, load: &Load) -> Result<Searcher> {
         ensure!(
             options.threads <= 1,
-            "--threads {}: searches use one thread here, so that they repeat; start one process a core, each with another \
-             --sample-seed",
+            "--threads {} is not possible: searches use one thread, so that they are reproducible; start one process per \
+             core, each with another --sample-seed",
             options.threads
         );
         let options = Options {
@@ -44,10 +43,10 @@ impl Searcher {
         Ok(Searcher { player, nodes })
     }
 
-    /// This many visited positions of one search, from one of the games' positions.
+    /// Takes this many positions from the tree of one search, which starts at a random position of the games.
     ///
     /// # Errors
-    /// When a search fails, or too many of them find fewer positions than are to be taken.
+    /// When a search fails, or too many in a row have too few positions.
     pub fn draw(&self, games: &[Record], count: usize, seed: u64) -> Result<Vec<Record>> {
         let mut rng = SmallRng::seed_from_u64(seed);
         for _ in 0..MOST_POOR_SEARCHES {
@@ -64,7 +63,7 @@ impl Searcher {
         )
     }
 
-    /// The tree of a search from here.
+    /// Searches from this position and returns the tree.
     ///
     /// # Errors
     /// When the search fails.
@@ -82,24 +81,24 @@ impl Searcher {
     }
 }
 
-/// A position of the games, where a search begins.
+/// A position of the games from which a search starts.
 pub(super) struct Root<'a> {
     base: &'a Record,
     start: History,
 }
 
 impl Root<'_> {
-    /// One of the games' positions, at random.
+    /// A random position of the games.
     ///
     /// # Errors
-    /// When there is none, or it is none of chess.
+    /// When there are no games, or the record holds an impossible position.
     pub fn draw<'a>(games: &'a [Record], rng: &mut SmallRng) -> Result<Root<'a>> {
         let base = games.choose(rng).context("no positions")?;
         let start = History::new(base.position().context("a position to search")?);
         Ok(Root { base, start })
     }
 
-    /// The game to the end of a line from here.
+    /// The game after this line of moves.
     pub fn after(&self, line: &[PackedMove]) -> History {
         let mut game = self.start.clone();
         for &m in line {
@@ -120,8 +119,7 @@ impl Root<'_> {
     }
 }
 
-/// The seed of one of a run's searches. Each has random numbers of its own, so that a run which was stopped goes on as
-/// if it had not been.
+/// The seed of a search. Every search has its own seed, so that an interrupted run gives the same result.
 pub fn seed_of_search(sample_seed: u64, number: u64) -> u64 {
     fnv1a(fnv1a(0, &sample_seed.to_le_bytes()), &number.to_le_bytes())
 }

@@ -1,6 +1,6 @@
 //! `scorn dataset label`: best moves and scores from a UCI engine.
 //!
-//! The output file grows record by record in the order of the input, so its length says how far a killed run came.
+//! The output file grows record by record in the order of the input, so an interrupted run continues at its length.
 
 use std::{collections::VecDeque, path::PathBuf};
 
@@ -19,48 +19,48 @@ use crate::{
     uci_client::GoLimits,
 };
 
-/// So many answers in a row that are no moves of their positions are answers to others: one was lost or came twice.
+/// This many illegal answers in a row mean that answers and positions are out of step: one was lost or sent twice.
 const OUT_OF_STEP: u64 = 16;
 
 /// Options of `dataset label`.
 #[derive(Args, Debug)]
 pub struct LabelArgs {
-    /// Records without labels
+    /// Record file to label
     pub input: PathBuf,
-    /// The record file to write, or to continue
+    /// Record file to write; an incomplete one is continued
     #[arg(short, long)]
     pub out: PathBuf,
-    /// The engine's program
+    /// Program of the UCI engine
     #[arg(long, default_value = "stockfish")]
     pub engine: PathBuf,
     /// Nodes per position; the search may end within an iteration
     #[arg(long, default_value_t = 100, value_parser = count::<u64>())]
     pub nodes: u64,
-    /// Whole iterations per position, so that none is left unfinished, in place of nodes
+    /// Search depth per position, instead of nodes; every iteration is completed
     #[arg(long, conflicts_with = "nodes", value_parser = clap::value_parser!(u32).range(1..))]
     pub depth: Option<u32>,
-    /// Moves to score per position, the best one included; all of them share the nodes
+    /// Moves to score per position, including the best one; they share the nodes
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=1 + ALTERNATIVES as i64))]
     pub multipv: u8,
-    /// Engine options, NAME=VALUE
+    /// Option of the engine, NAME=VALUE; repeatable
     #[arg(long = "option")]
     pub options: Vec<String>,
-    /// Positions sent ahead of the answers; 1 for engines that do not answer queued ones in order
+    /// Positions sent before their answers are read; use 1 for engines that do not answer queued positions in order
     #[arg(long, default_value_t = 16, value_parser = count::<usize>())]
     pub queue: usize,
-    /// Stop after this many new labels
+    /// Maximum number of new labels
     #[arg(long, value_parser = count::<u64>())]
     pub limit: Option<u64>,
 }
 
 impl LabelArgs {
-    /// What the teacher may spend on a position.
+    /// The engine's limit per position.
     fn limits(&self) -> GoLimits {
         self.depth
             .map_or(GoLimits::Nodes(self.nodes), GoLimits::Depth)
     }
 
-    /// What a file is made of that can be continued, in words.
+    /// Description of the inputs and settings; a file is only continued with the same ones.
     fn settings(&self, options: &[String], teacher: &str) -> String {
         let limit = match self.limits() {
             GoLimits::Nodes(nodes) => nodes.to_string(),
@@ -70,7 +70,7 @@ impl LabelArgs {
     }
 }
 
-/// Labels what is not labelled yet and returns the number of records in the output.
+/// Labels the remaining records and returns the number of records in the output.
 pub fn run(args: &LabelArgs) -> Result<u64> {
     let mut reader = RecordReader::open(&args.input)?;
     let layout = match args.multipv {
@@ -81,7 +81,7 @@ pub fn run(args: &LabelArgs) -> Result<u64> {
     if args.multipv > 1 {
         options.push(format!("MultiPV={}", args.multipv));
     }
-    // Before anything is written: it may be no engine at all.
+    // The engine is started before anything is written, because it may fail.
     let mut teacher = Teacher::start(&args.engine, &options)?;
     let settings = args.settings(&options, teacher.name());
     let job = RecordJob::new(&settings, std::slice::from_ref(&args.input), layout, 1)?;
@@ -131,12 +131,12 @@ pub fn run(args: &LabelArgs) -> Result<u64> {
     writer.finish()
 }
 
-/// Whether the teacher still answers the positions that it is asked about, after so many impossible answers in a row.
+/// Checks after this many illegal answers in a row that answers and positions are still in step.
 fn check_step(impossible: u64, args: &LabelArgs, teacher: &Teacher, labels: u64) -> Result<()> {
     ensure!(
         impossible < OUT_OF_STEP,
-        "{}: the last {OUT_OF_STEP} answers of {} are no moves of their positions: it answers others, and the labels of some \
-         hundred records before number {labels} may be wrong, too. Label anew with --queue 1",
+        "{}: the last {OUT_OF_STEP} moves of {} are illegal in their positions: answers and positions are out of step, and \
+         the labels of some hundred records before number {labels} may be wrong, too. Label again with --queue 1",
         args.out.display(),
         teacher.name()
     );
@@ -151,7 +151,7 @@ mod tests {
     use crate::dataset::record::{Alternative, MATE, NO_SCORE, Source};
     use crate::dataset::record_file::read_all;
 
-    /// A teacher in shell that answers every `go` with the same lines.
+    /// A shell script as engine that answers every `go` with the same lines.
     #[cfg(unix)]
     fn teacher(dir: &Path, answer: &[&str]) -> PathBuf {
         let path = dir.join("engine.sh");
@@ -169,7 +169,7 @@ mod tests {
         path
     }
 
-    /// Three positions, of which the second knows none of the start position's moves.
+    /// Three positions; in the second, no move of the start position is legal.
     #[cfg(unix)]
     fn three_positions(dir: &Path) -> PathBuf {
         let path = dir.join("in.rec");
@@ -189,7 +189,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn labels_are_continued_and_impossible_answers_left_out() {
+    fn labelling_is_continued_and_illegal_answers_are_skipped() {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("out.rec");
         let mut args = LabelArgs {
@@ -234,7 +234,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn an_engine_that_answers_other_positions_is_stopped() {
+    fn answers_out_of_step_are_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let input = dir.path().join("in.rec");
         let mut writer = RecordWriter::create(&input, Layout::Plain).unwrap();
@@ -307,7 +307,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn an_option_that_the_teacher_does_not_have_is_refused() {
+    fn an_unknown_option_of_the_engine_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let (input, out) = (three_positions(dir.path()), dir.path().join("out.rec"));
         for (option, told) in [

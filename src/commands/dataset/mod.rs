@@ -33,23 +33,23 @@ enum DatasetCommand {
     Pgn(pgn::PgnArgs),
     /// Convert PGN games to input planes and policy entries, in AlphaZero's encoding or lc0's
     Planes(planes::PlanesArgs),
-    /// Make positions for a teacher to label: real, spoilt, odds, endgames
+    /// Generate positions to label: from games, after random moves, with odds, unbalanced, endgames
     Sample(sample::SampleArgs),
-    /// Take positions that our own search visits, for a teacher to label
+    /// Collect positions to label from Scorn's own search trees
     Visit(visit::VisitArgs),
-    /// Ask a UCI engine for the best move and score of every record
+    /// Label records with best moves and scores of a UCI engine
     Label(label::LabelArgs),
-    /// Label endgames by Syzygy tablebases
+    /// Label endgames with Syzygy tablebases
     Tables(tables::TablesArgs),
-    /// Ask a network for the policy and value of every record, for another network to learn
+    /// Record a network's policy and value of every position, to train another network (distillation)
     Policy(policy::PolicyArgs),
-    /// Take what our own search finds at the positions that it visits often, for a network to learn
+    /// Record visits and values of Scorn's own searches, at all nodes with many visits
     Search(search::SearchArgs),
-    /// Count what record files hold
+    /// Print statistics of record files
     Stats(stats::DatasetStatsArgs),
 }
 
-/// Runs one of the subcommands; the options and networks are for those that search.
+/// Runs one of the subcommands; `options` and networks are used by those that search.
 pub fn run(args: &DatasetArgs, options: &Options, load: &Load) -> Result<()> {
     match &args.command {
         DatasetCommand::Pgn(args) => {
@@ -70,9 +70,7 @@ pub fn run(args: &DatasetArgs, options: &Options, load: &Load) -> Result<()> {
         DatasetCommand::Label(args) => print_line!("{} positions labelled", label::run(args)?),
         DatasetCommand::Tables(args) => {
             let (labelled, left_out) = tables::run(args)?;
-            print_line!(
-                "{labelled} positions labelled, {left_out} left out, which the tables do not know"
-            );
+            print_line!("{labelled} positions labelled, {left_out} skipped: not in the tables");
         }
         DatasetCommand::Policy(args) => {
             print_line!("{} positions", policy::run(args, options, load)?)

@@ -21,25 +21,25 @@ use crate::{
 /// Options of `dataset pgn`.
 #[derive(Args, Debug)]
 pub struct PgnArgs {
-    /// PGN files, plain, .gz or .zst; "-" is standard input
+    /// PGN files (plain, .gz or .zst); "-" is standard input
     #[arg(required = true)]
     pub inputs: Vec<PathBuf>,
-    /// The record file to write
+    /// Record file to write
     #[arg(short, long)]
     pub out: PathBuf,
     /// Overwrite the output if it exists
     #[arg(long)]
     pub force: bool,
-    /// Leave out games with fewer plies
+    /// Minimum length of a game, in plies
     #[arg(long, default_value_t = 20)]
     pub min_plies: usize,
-    /// Per cent of the games to hold out of training, chosen by a hash of their moves
+    /// Percentage of the games held out of training, chosen by a hash of their moves
     #[arg(long, default_value_t = 2.0, value_parser = percent)]
     pub held_out: f64,
-    /// Stop after this many games
+    /// Maximum number of games
     #[arg(long, value_parser = count::<u64>())]
     pub limit: Option<u64>,
-    /// Name at most this many corrupt games
+    /// Maximum number of corrupt games to report individually
     #[arg(long, default_value_t = 20)]
     pub report: u64,
 }
@@ -50,7 +50,7 @@ impl PgnArgs {
     }
 }
 
-/// What became of the games.
+/// Counts of converted and skipped games.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ConversionCounts {
     /// Games written.
@@ -96,7 +96,7 @@ fn convert(
     counts: &mut ConversionCounts,
 ) -> Result<()> {
     let name = || format!("cannot read {}", path.display());
-    // Nothing is known about the length of a pipe.
+    // The length of a pipe is unknown.
     let length = fs::metadata(path).map_or(0, |file| file.len());
     let bar = progress_bytes(length, &printable(&path.display().to_string()));
     let input = files::open_with(path, |raw| bar.wrap_read(raw))?;
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn corrupt_games_are_skipped_and_counted_and_do_not_hurt_their_neighbours() {
+    fn corrupt_games_are_skipped_and_counted_without_affecting_others() {
         let text = "[Result \"1-0\"]\n\n1. e4 { open\n\n[White \"x\"]\n[Result \"0-1\"]\n\n1. e4 Ke5 0-1\n\n\
                     [Result \"0-1\"]\n\n1. f3 e5 2. g4 Qh4# 0-1\n\n[White \"y\"]\n\n1. d4 *\n\n\
                     [Variant \"Atomic\"]\n\n1. e4 e5 *\n\n[White \"z\"]\n\n1. e4 e5 2. Nf3 N\n";
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn games_without_tags_stand_alone_too_and_the_limit_counts_all_files() {
+    fn games_without_tags_are_separate_games_and_the_limit_covers_all_files() {
         let text = "1. e4 e5 1-0\n\n1. e4 Ke5 0-1\n\n1. d4 d5 0-1\n\n1. c4 c5 *\n";
         let dir = tempfile::tempdir().unwrap();
         let (input, out) = (dir.path().join("x.pgn"), dir.path().join("x.rec"));

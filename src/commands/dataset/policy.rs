@@ -1,4 +1,4 @@
-//! `scorn dataset policy`: what a network says about recorded positions, for another one to learn.
+//! `scorn dataset policy`: a network's outputs on recorded positions, as training data for another one.
 
 use std::{path::PathBuf, thread};
 
@@ -17,30 +17,30 @@ use crate::{
     player::Load,
 };
 
-/// Positions in a batch; each thread asks about one at a time.
+/// Positions per batch; each thread evaluates one batch at a time.
 const BATCH: usize = 256;
 
 /// Options of `dataset policy`.
 #[derive(Args, Debug)]
 pub struct PolicyArgs {
-    /// The record file of the positions
+    /// Record file of the positions
     pub input: PathBuf,
-    /// The file to write; `scorn train` reads it
+    /// File to write, training data for `scorn train`
     #[arg(short, long)]
     pub out: PathBuf,
-    /// Leave out so many records at the beginning
+    /// Number of records to skip at the beginning
     #[arg(long, default_value_t = 0)]
     pub skip: u64,
-    /// Number of records to ask about; they take some 250 bytes of memory each
+    /// Maximum number of records; each takes about 250 bytes of memory
     #[arg(long, default_value_t = 1_000_000, value_parser = count::<u64>())]
     pub count: u64,
-    /// Overwrite what is there
+    /// Overwrite the output if it exists
     #[arg(long)]
     pub force: bool,
 }
 
-/// Writes the answers, in the order of the records, and returns how many positions the file has. The policy is that of
-/// the network itself, with a softmax temperature of 1, whatever `PolicyTemperature` says.
+/// Writes the outputs in the order of the records and returns the number of positions. The policy has a softmax
+/// temperature of 1; `PolicyTemperature` is ignored.
 ///
 /// # Errors
 /// When a file or the network cannot be used.
@@ -49,7 +49,7 @@ pub fn run(args: &PolicyArgs, options: &Options, load: &Load) -> Result<u64> {
     records.skip_records(args.skip)?;
     let mut inputs = files_of(options);
     inputs.push(args.input.clone());
-    // Before anything is asked: all of it would be lost.
+    // The output is checked first, so that no evaluation is lost.
     let file = NewFile::create(&args.out, args.force, &inputs)?;
     let evaluator = load(options, Role::Main)?;
     let threads = match options.threads {
@@ -77,7 +77,7 @@ pub fn run(args: &PolicyArgs, options: &Options, load: &Load) -> Result<u64> {
     Ok(answers.len() as u64)
 }
 
-/// Asks about records in batches, each by a thread of its own. The answers to each batch.
+/// Evaluates records in batches on several threads and returns the outputs of each batch.
 fn ask(records: &[(Record, Chess)], evaluator: &dyn Evaluator) -> Result<Vec<Answers>> {
     thread::scope(|scope| {
         let ask = |batch| {
@@ -90,7 +90,7 @@ fn ask(records: &[(Record, Chess)], evaluator: &dyn Evaluator) -> Result<Vec<Ans
             .collect();
         let ended = running.into_iter().map(|thread| thread.join());
         ended
-            .map(|end| end.map_err(|_| anyhow!("a thread that asked the network has panicked"))?)
+            .map(|end| end.map_err(|_| anyhow!("a thread of the network has panicked"))?)
             .collect()
     })
 }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_takes_the_place_of_visits_and_the_value_that_of_a_search() {
+    fn the_policy_replaces_visits_and_the_value_that_of_a_search() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let mut writer = RecordWriter::create(&path("in.rec"), Layout::Plain).unwrap();
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(last.moves.len(), Chess::new().legal_moves().len());
         assert_eq!(last.moves[0], (last.best, 700_000));
         assert!((last.wdl[0] - 0.65).abs() < 1e-3 && (last.wdl[1] - 0.2).abs() < 1e-3);
-        // What cannot be written is told before the network is asked, or even loaded.
+        // An output that cannot be written is an error before the network is loaded.
         let never: Load = Arc::new(|_, _| panic!("loaded"));
         let refused = |args: &PolicyArgs, options: &Options| {
             run(args, options, &never).unwrap_err().to_string()

@@ -19,19 +19,19 @@ pub struct SampleArgs {
     /// Record files of games to start from
     #[arg(required = true)]
     pub inputs: Vec<PathBuf>,
-    /// The record file to write
+    /// Record file to write
     #[arg(short, long)]
     pub out: PathBuf,
     /// Overwrite the output if it exists
     #[arg(long)]
     pub force: bool,
-    /// Number of positions
+    /// Number of positions to generate
     #[arg(long, value_parser = count::<u64>())]
     pub count: u64,
-    /// The same seed and inputs give the same positions
+    /// Seed; the same seed and inputs give the same positions
     #[arg(long, default_value_t = 1)]
     pub sample_seed: u64,
-    /// Share of untouched positions
+    /// Share of unchanged positions
     #[arg(long, default_value_t = 0.25)]
     pub real: f64,
     /// Share of positions after random moves
@@ -43,10 +43,10 @@ pub struct SampleArgs {
     /// Share of positions with pieces of both sides missing
     #[arg(long, default_value_t = 0.10)]
     pub unbalanced: f64,
-    /// Share of endgames made up at random
+    /// Share of random endgames
     #[arg(long, default_value_t = 0.06)]
     pub endgame: f64,
-    /// Share of endgames against a bare king
+    /// Share of random endgames against a bare king
     #[arg(long, default_value_t = 0.0)]
     pub bare_king: f64,
 }
@@ -54,7 +54,7 @@ pub struct SampleArgs {
 /// Writes the positions and returns how many.
 ///
 /// # Errors
-/// When a file cannot be read or written, or no positions can be made.
+/// When a file cannot be read or written, or no positions can be generated.
 pub fn run(args: &SampleArgs) -> Result<u64> {
     let shares = [
         args.real,
@@ -85,7 +85,7 @@ mod tests {
     use crate::dataset::record_file::read_all;
 
     #[test]
-    fn what_cannot_be_made_is_an_error() {
+    fn positions_that_cannot_be_generated_are_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let bare = "8/8/4k3/8/8/4K3/4P3/8 w - - 0 1".parse::<shakmaty::fen::Fen>();
         let bare: Chess = bare.unwrap().into_position(CastlingMode::Standard).unwrap();
@@ -114,11 +114,11 @@ mod tests {
         for odds in [0.0, -1.0, f64::NAN] {
             assert!(sample(odds).contains("shares"));
         }
-        assert!(sample(1.0).contains("came to nothing"));
+        assert!(sample(1.0).contains("attempts in a row failed"));
     }
 
     #[test]
-    fn every_source_makes_legal_positions_and_the_seed_decides() {
+    fn every_source_generates_legal_positions_determined_by_the_seed() {
         let dir = tempfile::tempdir().unwrap();
         let start = Record::new(&Chess::new(), false, Source::Game);
         let input = dir.path().join("games.rec");

@@ -1,4 +1,4 @@
-//! `scorn dataset search`: what our own searches think of the positions that they visit often, for a policy to learn.
+//! `scorn dataset search`: visits and values of Scorn's own searches, as training data.
 
 use std::path::PathBuf;
 
@@ -26,25 +26,25 @@ pub struct SearchArgs {
     /// Record files of positions to search
     #[arg(required = true)]
     pub inputs: Vec<PathBuf>,
-    /// The file to write; `scorn train` reads it
+    /// File to write, training data for `scorn train`
     #[arg(short, long)]
     pub out: PathBuf,
-    /// Number of positions (the last search may give more); they take some 250 bytes of memory each
+    /// Minimum number of positions; each takes about 250 bytes of memory
     #[arg(long, default_value_t = 500_000, value_parser = count::<u64>())]
     pub count: u64,
-    /// The same seed, inputs, network and options give the same positions
+    /// Seed; the same seed, inputs, network and options give the same positions
     #[arg(long, default_value_t = 1)]
     pub sample_seed: u64,
-    /// Nodes per search: positions of one search are much alike, so many small ones teach more than few large ones
+    /// Nodes per search; many small searches give more diverse positions than few large ones
     #[arg(long, default_value_t = 800, value_parser = clap::value_parser!(u64).range(2..))]
     pub nodes: u64,
-    /// Visits that a position must have had
+    /// Minimum visits of a position
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(2..))]
     pub least_visits: u32,
-    /// A move counts as its visits to the power of 1 / this: less than 1 is surer of the best than the search was
+    /// Temperature of the policy: a move's weight is visits^(1/X), so values below 1 sharpen the search's distribution
     #[arg(long, default_value_t = 1.0, value_parser = temperature)]
     pub visits_temperature: f64,
-    /// Overwrite what is there
+    /// Overwrite the output if it exists
     #[arg(long)]
     pub force: bool,
 }
@@ -53,21 +53,21 @@ fn temperature(text: &str) -> Result<f64, String> {
     number_from(0.1..=10.0, text)
 }
 
-/// Writes the positions and returns how many the file has. Searches use one thread each, so that they repeat: start one
-/// process a core.
+/// Writes the positions and returns their number. Searches use one thread, so that they are reproducible: start one
+/// process per core.
 ///
 /// # Errors
 /// When a file or the network cannot be used.
 pub fn run(args: &SearchArgs, options: &Options, load: &Load) -> Result<u64> {
     ensure!(
         u64::from(args.least_visits) <= args.nodes,
-        "--least-visits {} is more than --nodes {} give to any position",
+        "--least-visits {} is more than the --nodes {} of a search",
         args.least_visits,
         args.nodes
     );
     let mut inputs = files_of(options);
     inputs.extend(args.inputs.iter().cloned());
-    // Before anything is searched: all of it would be lost.
+    // The output is checked first, so that no search is lost.
     let file = NewFile::create(&args.out, args.force, &inputs)?;
     let games = read_games(&args.inputs)?;
     let searcher = Searcher::new(args.nodes, options, load)?;
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_finds_the_same_at_the_root_and_below_it() {
+    fn the_same_seed_gives_the_same_records_of_root_and_inner_nodes() {
         let dir = tempfile::tempdir().unwrap();
         let one = args(dir.path(), "a.vis");
         let (found, again) = (found(&one), args(dir.path(), "b.vis"));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_low_temperature_is_surer_of_the_best_move() {
+    fn a_low_temperature_sharpens_the_policy() {
         let dir = tempfile::tempdir().unwrap();
         let plain = args(dir.path(), "a.vis");
         let sure = SearchArgs {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn frozen_replies_show_nothing() {
+    fn frozen_nodes_are_not_recorded() {
         let dir = tempfile::tempdir().unwrap();
         let args = args(dir.path(), "a.vis");
         let frozen = Options {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_reported_before_anything_is_searched() {
+    fn invalid_arguments_are_errors_before_any_search() {
         let dir = tempfile::tempdir().unwrap();
         let too_many = SearchArgs {
             least_visits: 401,

@@ -1,4 +1,4 @@
-//! `scorn dataset stats`: what record files hold.
+//! `scorn dataset stats`: statistics of record files.
 
 use std::path::PathBuf;
 

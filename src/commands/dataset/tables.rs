@@ -17,12 +17,12 @@ use crate::{
 /// Options of `dataset tables`.
 #[derive(Args, Debug)]
 pub struct TablesArgs {
-    /// Records, labelled or not
+    /// Record file; existing labels are replaced
     pub input: PathBuf,
-    /// The record file to write
+    /// Record file to write
     #[arg(short, long)]
     pub out: PathBuf,
-    /// Folders with Syzygy tablebases, separated as in SyzygyPath; without DTZ tables the mates are not known
+    /// Folders of Syzygy tablebases, separated as in SyzygyPath; without DTZ tables, mates are not labelled
     #[arg(long)]
     pub tables: String,
     /// Overwrite the output if it exists
@@ -30,10 +30,10 @@ pub struct TablesArgs {
     pub force: bool,
 }
 
-/// Labels the positions that the tables know, leaves out the others, and returns how many there are of both.
+/// Labels the positions that the tables contain, skips the others, and returns both numbers.
 ///
 /// # Errors
-/// When a file cannot be read or written, there are no tables, or they know none of the positions.
+/// When a file cannot be read or written, there are no tables, or they contain none of the positions.
 pub fn run(args: &TablesArgs) -> Result<(u64, u64)> {
     let tables = Tables::open(&args.tables)?;
     let records = RecordReader::open(&args.input)?;
@@ -53,7 +53,7 @@ pub fn run(args: &TablesArgs) -> Result<(u64, u64)> {
     let faults = tables.new_faults();
     ensure!(
         writer.count > 0,
-        "{}: the tables know none of its positions. {}",
+        "{}: the tables contain none of its positions. {}",
         args.input.display(),
         faults.join(". ")
     );

@@ -1,4 +1,4 @@
-//! `scorn dataset visit`: positions that our own searches visit, for a teacher to label.
+//! `scorn dataset visit`: positions to label from Scorn's own search trees.
 
 use std::path::PathBuf;
 
@@ -24,28 +24,28 @@ pub struct VisitArgs {
     /// Record files of positions to search
     #[arg(required = true)]
     pub inputs: Vec<PathBuf>,
-    /// The record file to write, or to continue
+    /// Record file to write; an incomplete one is continued
     #[arg(short, long)]
     pub out: PathBuf,
-    /// Number of positions; the last search may give a few more
+    /// Minimum number of positions
     #[arg(long, value_parser = count::<u64>())]
     pub count: u64,
-    /// The same seed, inputs, network and options give the same positions
+    /// Seed; the same seed, inputs, network and options give the same positions
     #[arg(long, default_value_t = 1)]
     pub sample_seed: u64,
     /// Nodes per search
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(2..))]
     pub nodes: u64,
-    /// Positions taken from each search, at random among those it visited
+    /// Positions taken from each search tree, at random
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..))]
     pub per_search: u64,
 }
 
-/// Writes the positions and returns how many the file has. Searches use one thread each, so that they repeat: start one
-/// process a core.
+/// Writes the positions and returns the number in the file. Searches use one thread, so that they are reproducible:
+/// start one process per core.
 ///
 /// # Errors
-/// When a file or the network cannot be used, or the searches are too small for what is to be taken from them.
+/// When a file or the network cannot be used, or the search trees have too few positions.
 pub fn run(args: &VisitArgs, options: &Options, load: &Load) -> Result<u64> {
     ensure!(
         args.per_search < args.nodes,
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_does_not_go_on_with_another_network_in_the_same_file() {
+    fn a_run_is_not_continued_with_another_network() {
         let dir = tempfile::tempdir().unwrap();
         let network = dir.path().join("w.pb.gz");
         let options = Options {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn visited_positions_are_near_their_game_and_undecided() {
+    fn self_search_positions_are_near_their_game_and_undecided() {
         let dir = tempfile::tempdir().unwrap();
         let args = args(dir.path(), "a.rec", 50);
         assert_eq!(visit(&args).unwrap(), 50);
@@ -151,12 +151,12 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_was_stopped_goes_on_as_if_it_had_not_been() {
+    fn an_interrupted_run_gives_the_same_result() {
         let dir = tempfile::tempdir().unwrap();
         let (whole, mut parts) = (args(dir.path(), "a.rec", 40), args(dir.path(), "b.rec", 20));
         visit(&whole).unwrap();
         visit(&parts).unwrap();
-        // Killed in the middle of a search's positions.
+        // Interrupted between two positions of one search.
         fs::OpenOptions::new()
             .write(true)
             .open(&parts.out)
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn searches_that_are_too_small_are_an_error() {
+    fn search_trees_with_too_few_positions_are_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let mut args = args(dir.path(), "a.rec", 40);
         args.per_search = 50;
