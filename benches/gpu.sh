@@ -304,7 +304,7 @@ if begin "What it says when something is wrong"; then
         text=$(error_or "not provoked")
         case "$text" in
             "not provoked" | *[Mm]emory* | *alloc* | *ALLOC*) ;;
-            *) fail "want of memory is not told as that" ;;
+            *) fail "lack of memory is not reported as such" ;;
         esac
         echo "* Out of memory ($(name "$largest"), \`${hungry[1]}\`, up to $memory): $text"
         memory=

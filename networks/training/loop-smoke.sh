@@ -43,10 +43,10 @@ step "tests of the parts"
 "$python" -m pytest -q "$here/tests/test_loop.py"
 step "wrong settings are refused at once, and right ones are taken afterwards"
 refused() {
-    local told=$1
+    local reported=$1
     shift
-    if loop "$work/whole" "${rules[@]}" --generations 2 "$@" 2> "$work/told"; then fail "$* was taken"; fi
-    grep -q -- "$told" "$work/told" || fail "$*: $(cat "$work/told")"
+    if loop "$work/whole" "${rules[@]}" --generations 2 "$@" 2> "$work/reported"; then fail "$* was taken"; fi
+    grep -q -- "$reported" "$work/reported" || fail "$*: $(cat "$work/reported")"
     [ "$(ls -A "$work/whole")" = .lock ] || fail "$* left something: $(ls -A "$work/whole")"
 }
 refused "nothing was written.*invalid value 'foo' for '--limit" --match-limit foo
@@ -89,19 +89,19 @@ same "$work/killed" > "$work/found"
 diff "$work/expected" "$work/found" || fail "the loop that was killed came out otherwise"
 
 step "other settings and a second loop are refused"
-if loop "$work/whole" --nodes 9 2> "$work/told"; then fail "other settings were taken"; fi
-grep -q 'other settings (nodes)' "$work/told" || fail "$(cat "$work/told")"
+if loop "$work/whole" --nodes 9 2> "$work/reported"; then fail "other settings were taken"; fi
+grep -q 'other settings (nodes)' "$work/reported" || fail "$(cat "$work/reported")"
 exec 9> "$work/whole/.lock"
 flock 9
-if loop "$work/whole" 2> "$work/told"; then fail "a second loop was let in"; fi
-grep -q 'in use by another loop' "$work/told" || fail "$(cat "$work/told")"
+if loop "$work/whole" 2> "$work/reported"; then fail "a second loop was let in"; fi
+grep -q 'in use by another loop' "$work/reported" || fail "$(cat "$work/reported")"
 exec 9>&-
 
 step "a damaged file is named and left out"
 damaged=$(find "$work/killed/gen-0002" -name '*.vis' | sort | sed 1q)
 printf x | dd of="$damaged" bs=1 seek=200 conv=notrunc status=none
-loop "$work/killed" --generations 3 2> "$work/told"
-grep -q "${damaged#"$work/killed/"} is damaged" "$work/told" || fail "$(cat "$work/told")"
+loop "$work/killed" --generations 3 2> "$work/reported"
+grep -q "${damaged#"$work/killed/"} is damaged" "$work/reported" || fail "$(cat "$work/reported")"
 grep -q 'is damaged' "$work/killed/manifest.json" || fail "the manifest does not name the damaged file"
 
 step "games of which nothing is whole are played again"
@@ -119,18 +119,18 @@ records > "$work/records"
 for damaged in "$work"/killed/gen-0003/games-*/*.vis; do
     printf x | dd of="$damaged" bs=1 seek=200 conv=notrunc status=none
 done
-loop "$work/killed" --generations 3 2> "$work/told" || fail "$(cat "$work/told")"
-grep -q 'gen-0003/games-.* is damaged' "$work/told" || fail "$(cat "$work/told")"
-grep -q 'generation 3: its games are played again' "$work/told" || fail "$(cat "$work/told")"
+loop "$work/killed" --generations 3 2> "$work/reported" || fail "$(cat "$work/reported")"
+grep -q 'gen-0003/games-.* is damaged' "$work/reported" || fail "$(cat "$work/reported")"
+grep -q 'generation 3: its games are played again' "$work/reported" || fail "$(cat "$work/reported")"
 records | diff "$work/records" - || fail "other games came out"
 
 step "a full disk stops the loop, and it goes on when there is room"
 mkdir "$work/small"
 if mount -t tmpfs -o size=24m tmpfs "$work/small" 2>/dev/null; then
     full=$work/small
-    if loop "$full/loop" "${settings[@]}" --generations 2 2> "$work/told"; then fail "24 MB were enough"; fi
-    cat "$work/told"
-    grep -qi 'no space left' "$work/told" || fail "it does not say why it stopped"
+    if loop "$full/loop" "${settings[@]}" --generations 2 2> "$work/reported"; then fail "24 MB were enough"; fi
+    cat "$work/reported"
+    grep -qi 'no space left' "$work/reported" || fail "it does not say why it stopped"
     mount -o remount,size=100m "$full"
     loop "$full/loop" "${settings[@]}" --generations 2
     same "$full/loop" > "$work/found"
@@ -176,11 +176,11 @@ network=$work/odds/gen-0001/network.onnx
 cp "$summary" "$work/summary.json"
 mv "$network" "$work/network.onnx"
 printf '{"games": 8' > "$summary"
-if loop "$work/odds" --generations 1 2> "$work/told"; then fail "a damaged summary was read"; fi
-grep -q "$summary is damaged.*delete it" "$work/told" || fail "$(cat "$work/told")"
+if loop "$work/odds" --generations 1 2> "$work/reported"; then fail "a damaged summary was read"; fi
+grep -q "$summary is damaged.*delete it" "$work/reported" || fail "$(cat "$work/reported")"
 rm "$summary"
-loop "$work/odds" --gate-nodes 7 --generations 1 2> "$work/told" || fail "$(cat "$work/told")"
-grep -q 'other settings (gate_nodes).*removed.*gen-0001/match-gen-0.pgn' "$work/told" || fail "$(cat "$work/told")"
+loop "$work/odds" --gate-nodes 7 --generations 1 2> "$work/reported" || fail "$(cat "$work/reported")"
+grep -q 'other settings (gate_nodes).*removed.*gen-0001/match-gen-0.pgn' "$work/reported" || fail "$(cat "$work/reported")"
 grep -q '"gate_nodes": 7' "$work/odds/manifest.json" || fail "the setting did not change"
 cmp "$summary" "$work/summary.json" || fail "the summary came out otherwise"
 cmp "$network" "$work/network.onnx" || fail "the network of the same games is another"

@@ -144,9 +144,9 @@ def searches(scorn):
         took_over(session, old, "does not answer")
 
         # Every new one received the last value of each option.
-        told = [line for line in log.read_text().splitlines() if "setoption name CPuct" in line]
-        check(sum("value 3" in line for line in told) == 6, f"{told}")
-        check(sum("value 2" in line for line in told) == 1, f"{told}")
+        reported = [line for line in log.read_text().splitlines() if "setoption name CPuct" in line]
+        check(sum("value 3" in line for line in reported) == 6, f"{reported}")
+        check(sum("value 2" in line for line in reported) == 1, f"{reported}")
         session.end()
 
 

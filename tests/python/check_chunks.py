@@ -66,9 +66,9 @@ def check(name: str, game: chess.pgn.Game, chunk: bytes) -> int:
     nodes = list(game.mainline())
     score = {"1-0": 1, "0-1": -1, "1/2-1/2": 0}[game.headers["Result"]]
     samples = [position(chunk[at : at + LAYOUT.size]) for at in range(0, len(chunk), LAYOUT.size)]
-    asked = [(ply, node) for ply, node in enumerate(nodes) if "random" not in node.comment]
-    assert len(samples) == len(asked), f"{name}: {len(samples)} positions of {len(asked)} moves"
-    for (ply, node), sample in zip(asked, samples):
+    searched = [(ply, node) for ply, node in enumerate(nodes) if "random" not in node.comment]
+    assert len(samples) == len(searched), f"{name}: {len(samples)} positions of {len(searched)} moves"
+    for (ply, node), sample in zip(searched, samples):
         board, values, where = node.parent.board(), sample["values"], f"{name}, ply {ply}"
         own, other = board.turn, not board.turn
         assert [int(plane) for plane in sample["planes"][:12]] == planes(board), where
@@ -97,10 +97,10 @@ def check(name: str, game: chess.pgn.Game, chunk: bytes) -> int:
             q, d = values[f"{kind}_q"], values[f"{kind}_d"]
             assert d >= 0 and abs(q) + d <= 1.0001, where
         # The evaluation of the move played, in centipawns.
-        told = node.eval().pov(own)
-        if not told.is_mate():
-            expected = math.atan(told.score() / 90) / 1.5637541897
-            assert abs(values["played_q"] - expected) < 0.006, f"{where}: {values} {told}"
+        reported = node.eval().pov(own)
+        if not reported.is_mate():
+            expected = math.atan(reported.score() / 90) / 1.5637541897
+            assert abs(values["played_q"] - expected) < 0.006, f"{where}: {values} {reported}"
     return len(samples)
 
 

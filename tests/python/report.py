@@ -147,8 +147,8 @@ def main():
             page.goto(html.as_uri())
             test(page, args.screenshots)
             check(not problems, f"errors in the page: {problems}")
-            asked = [url for url in requests if not url.startswith(("file:", "data:"))]
-            check(not asked, f"the page makes network requests: {asked}")
+            loaded = [url for url in requests if not url.startswith(("file:", "data:"))]
+            check(not loaded, f"the page makes network requests: {loaded}")
             page.close()
         browser.close()
     print("the report works in a browser, large and small")

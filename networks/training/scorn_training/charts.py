@@ -32,12 +32,12 @@ def fixed(generations: list[dict]) -> dict[str, float]:
 
     A match without a point for one side says that the distance is large, not how large: no scale can hang on it.
     """
-    told: dict[str, float] = {}
+    reported: dict[str, float] = {}
     for result in results(generations):
         points, games = result.wins + result.draws / 2, result.wins + result.draws + result.losses
         if result.second.startswith("Stockfish ") and 0 < points < games:
-            told[result.second] = float(result.second.rsplit(" ", 1)[1])
-    return told
+            reported[result.second] = float(result.second.rsplit(" ", 1)[1])
+    return reported
 
 
 def ratings(generations: list[dict]) -> dict[str, Rating]:

@@ -35,16 +35,16 @@ def complaint(errors: str) -> str:
     A wrong flag comes first, followed by tips and usage; a panic, and the message of another program, comes last.
     """
     lines = errors.strip().splitlines()
-    told: list[str] = []
+    reported: list[str] = []
     is_told = False
     for line in lines:
         # The details of a message are indented and follow at once, such as the missing flags.
         is_told = line.startswith(("error:", "scorn:")) or (is_told and line[:1] == " " and line.strip() != "")
         if is_told:
-            told.append(line.strip())
+            reported.append(line.strip())
     if any(" panicked at " in line for line in lines):
-        told = []
-    return "; ".join((told or lines)[-3:])
+        reported = []
+    return "; ".join((reported or lines)[-3:])
 
 
 @dataclass(frozen=True)

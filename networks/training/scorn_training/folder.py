@@ -179,13 +179,13 @@ def _go_on(folder: Folder, named: dict, preset: str, version: str, rehearse: Cal
     rules = [name for name in different if name in PRESETS.get(preset, {}) and name not in named]
     if rules:
         # Settings that this preset does not name would keep the values of another one: a mixture of both.
-        told = f"{path} was started with other rules than those of --preset {preset} ({', '.join(rules)})"
-        raise LoopError(f"{told}: resume without --preset, or start in another folder")
+        reported = f"{path} was started with other rules than those of --preset {preset} ({', '.join(rules)})"
+        raise LoopError(f"{reported}: resume without --preset, or start in another folder")
     if not is_made:
         check_files(settings)
     if folder.manifest["program"] != version:
-        told = f"{folder.path} was started with {folder.manifest['program']} and resumes with {version}"
-        say(f"{told}: results may differ from those of either alone")
+        reported = f"{folder.path} was started with {folder.manifest['program']} and resumes with {version}"
+        say(f"{reported}: results may differ from those of either alone")
     if different:
         say(check_named(named, settings))
         rehearse(settings)

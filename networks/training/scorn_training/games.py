@@ -148,8 +148,8 @@ def count(parts: list[Path], limit: float, nodes: int) -> dict:
             for name in total:
                 total[name] += summary[name]
         except (ValueError, KeyError, TypeError) as error:
-            told = f"{path} is damaged ({error}): delete it, and the same command rewrites it from the games beside it"
-            raise LoopError(told) from error
+            reported = f"{path} is damaged ({error}): delete it, and the same command rewrites it from the games beside it"
+            raise LoopError(reported) from error
     visits = total.pop("nodes")
     decisive = total["white"] + total["black"]
     names = [part.name for part in parts]
@@ -180,13 +180,13 @@ def set_aside_damaged(folder: Folder, number: int) -> None:
     """
     games = folder.current["games"]
     parts = [folder.of(number) / name for name in games["folders"]]
-    told: list[str] = []
+    reported: list[str] = []
     if not games["samples"]:
         return
     # All parts, so that all damage is reported.
-    if [path for part in parts for path in selfplay.whole_files(part, told.append)]:
+    if [path for part in parts for path in selfplay.whole_files(part, reported.append)]:
         return
-    for text in told:
+    for text in reported:
         say(folder.inside(text))
     names = (folder.of(number) / f"damaged-{at}" for at in itertools.count(1))
     aside = next(path for path in names if not path.exists())

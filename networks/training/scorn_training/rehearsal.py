@@ -1,6 +1,6 @@
 """A short trial of settings before a loop stores them.
 
-What the program refuses would else be told in the matches, when hours of games have been played.
+What the program refuses would otherwise be refused by the matches, after hours of self-play.
 """
 
 from __future__ import annotations

@@ -44,20 +44,20 @@ def test_files_are_read_back_and_damage_is_named(tmp_path):
     data.write(path)
     again = selfplay.parse(path.read_bytes(), path)
     assert (again.positions == data.positions).all() and (again.entries == data.entries).all()
-    for bytes_, told in [(path.read_bytes()[:-1], "is damaged"), (b"x" * 64, "no file of visits")]:
-        with pytest.raises(ValueError, match=told):
+    for bytes_, reported in [(path.read_bytes()[:-1], "is damaged"), (b"x" * 64, "no file of visits")]:
+        with pytest.raises(ValueError, match=reported):
             selfplay.parse(bytes_, path)
     whole = hashlib.sha256(path.read_bytes()).hexdigest()
     part = tmp_path / "part-00001.json"
     part.write_text(json.dumps({"files": {path.name: whole, "games-00001.pgn": "x"}}))
-    told: list[str] = []
-    assert selfplay.whole_files(tmp_path, told.append) == [path] and not told
+    reported: list[str] = []
+    assert selfplay.whole_files(tmp_path, reported.append) == [path] and not reported
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     (tmp_path / "positions-00002.vis").write_bytes(b"")
-    assert selfplay.whole_files(tmp_path, told.append) == []
-    assert "positions-00001.vis is damaged" in told[0] and "positions-00002.vis belongs to no part" in told[1]
+    assert selfplay.whole_files(tmp_path, reported.append) == []
+    assert "positions-00001.vis is damaged" in reported[0] and "positions-00002.vis belongs to no part" in reported[1]
     part.write_text("{")
-    assert selfplay.whole_files(tmp_path, told.append) == [] and "part-00001.json is damaged" in told[2]
+    assert selfplay.whole_files(tmp_path, reported.append) == [] and "part-00001.json is damaged" in reported[2]
 
 
 def test_the_share_of_results_grows_over_a_game_as_in_the_program():
@@ -206,21 +206,21 @@ def test_presets_are_settings_and_nonsense_is_refused():
 
 
 class FakeProgram(Program):
-    """Notes what it is asked for, and refuses whatever has this word in it."""
+    """Records its calls, and refuses whatever has this word in it."""
 
     def __init__(self, refuses: str = "") -> None:
         super().__init__("scorn")
-        self.refuses, self.asked = refuses, []
+        self.refuses, self.calls = refuses, []
 
     def run(self, arguments: list[str]) -> str:
-        self.asked.append(arguments)
+        self.calls.append(arguments)
         if self.refuses and any(self.refuses in argument for argument in arguments):
             raise LoopError(f"scorn {arguments[0]} failed (2): error: {self.refuses}")
         return ""
 
     def call(self, *start: str) -> list[str]:
-        """What it was asked for that begins with these words; once is expected."""
-        (found,) = [arguments for arguments in self.asked if arguments[: len(start)] == list(start)]
+        """The call that begins with these words; once is expected."""
+        (found,) = [arguments for arguments in self.calls if arguments[: len(start)] == list(start)]
         return found
 
 
@@ -249,8 +249,8 @@ def test_settings_are_tried_before_they_are_kept(tmp_path, wrong, said):
 
 def test_a_new_loop_is_told_of(tmp_path, capsys):
     loop.Loop(tmp_path / "mistyped", FakeProgram(), {"games": 9}, "1").folder.close()
-    told = f"scorn loop: a new loop starts in {tmp_path}/mistyped: 9 games a generation, 100 nodes a move\n"
-    assert capsys.readouterr().err == told
+    reported = f"scorn loop: a new loop starts in {tmp_path}/mistyped: 9 games a generation, 100 nodes a move\n"
+    assert capsys.readouterr().err == reported
     loop.Loop(tmp_path / "mistyped", FakeProgram(), {}, "1")
     assert capsys.readouterr().err == ""
 
@@ -263,7 +263,7 @@ def test_the_trial_asks_for_everything_but_takes_little(tmp_path):
     given = settings.PRESETS["cgzero"] | {"nodes": 800, "longest": 450, "start": str(start), "teacher": str(teacher)}
     loop.Loop(tmp_path / "loop", program, given | {"match_limit": "time=60"}, "1")
     assert value_of(program.call("train", "start"), "--network") == str(start)
-    games = [arguments for arguments in program.asked if arguments[0] == "selfplay" and "--out" in arguments]
+    games = [arguments for arguments in program.calls if arguments[0] == "selfplay" and "--out" in arguments]
     assert [value_of(game, "--weights").rsplit("/", 1)[1] for game in games] == ["teacher.onnx", "network.onnx"]
     for game in games:
         assert [value_of(game, flag) for flag in ("--games", "--nodes", "--longest")] == ["1", "2", "24"]
@@ -275,7 +275,7 @@ def test_the_trial_asks_for_everything_but_takes_little(tmp_path):
     assert sorted(path.name for path in (tmp_path / "loop").iterdir()) == [".lock", "manifest.json"]
     again = FakeProgram()
     loop.Loop(tmp_path / "loop", again, {"match_limit": "time=60"}, "1")
-    assert again.asked == []
+    assert again.calls == []
 
 
 MADE = ["gen-0000/train/checkpoint", "openings.epd", "gen-0001/games-best-1/summary.json", "gen-0001/train/checkpoint"]
@@ -345,8 +345,8 @@ def test_the_rules_of_two_presets_are_not_mixed(tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     assert called(monkeypatch, folder, "--preset", "alphazero") == 1
     rules = "engine, gate, result_share, value_loss"
-    told = f"{folder}/manifest.json was started with other rules than those of --preset alphazero ({rules})"
-    assert capsys.readouterr().err == f"scorn loop: {told}: resume without --preset, or start in another folder\n"
+    reported = f"{folder}/manifest.json was started with other rules than those of --preset alphazero ({rules})"
+    assert capsys.readouterr().err == f"scorn loop: {reported}: resume without --preset, or start in another folder\n"
     # The one it was begun with can be named again, and single settings can change beside it.
     loop.Loop(folder, FakeProgram(), {"fade": 0.05}, "1", "cgzero").folder.close()
     assert (folder / "manifest.json").read_text() == manifest
@@ -361,8 +361,8 @@ def test_settings_that_count_for_nothing_are_not_taken_in_silence(tmp_path, caps
         ({"reuse": 3.0, "passes": 2.0}, "--reuse and --passes exclude each other"),
         ({"gate_nodes": 50, "match_limit": "clock=10+0.1"}, "--gate-nodes and --match-limit exclude each other"),
     ]
-    for named, told in excluded:
-        with pytest.raises(ValueError, match=f"^{told}"):
+    for named, reported in excluded:
+        with pytest.raises(ValueError, match=f"^{reported}"):
             loop.Loop(folder, FakeProgram(), named, "1")
         assert not (folder / "manifest.json").exists()
     # What is off is not named in vain, nor is what a preset says beside what was named.
@@ -373,8 +373,8 @@ def test_settings_that_count_for_nothing_are_not_taken_in_silence(tmp_path, caps
     assert "has no effect" not in capsys.readouterr().err
     # The passes are not named, but of the preset.
     loop.Loop(folder, FakeProgram(), {"reuse": 4.0}, "1", "cgzero").folder.close()
-    told = "scorn loop: --reuse has no effect beside the preset's --passes 5 (--passes 0 turns that off)\n"
-    assert told in capsys.readouterr().err
+    reported = "scorn loop: --reuse has no effect beside the preset's --passes 5 (--passes 0 turns that off)\n"
+    assert reported in capsys.readouterr().err
     # Nothing changes for a loop that goes on, and it is looked at again when something does.
     loop.Loop(folder, FakeProgram(), {"reuse": 4.0}, "1", "cgzero").folder.close()
     assert capsys.readouterr().err == ""
@@ -404,8 +404,8 @@ def test_what_counts_for_nothing_without_another_setting_is_refused(
 ):
     monkeypatch.setattr(matches, "anchor_levels", lambda command: range(1320, 3191, 100))
     folder, name = tmp_path / "loop", next(iter(named))
-    told = f"--{name.replace('_', '-')} requires {needed}: it has no effect without it"
-    with pytest.raises(ValueError, match=f"^{told}$"):
+    reported = f"--{name.replace('_', '-')} requires {needed}: it has no effect without it"
+    with pytest.raises(ValueError, match=f"^{reported}$"):
         loop.Loop(folder, FakeProgram(), named, "1", preset)
     assert [path.name for path in folder.iterdir()] == [".lock"]
     # With the other one, named or of the rules, it is taken; and a loop that goes on has the other one already.
@@ -442,8 +442,8 @@ def test_another_version_of_the_program_is_told_of(tmp_path, capsys):
     loop.Loop(folder, FakeProgram(), {}, "scorn 1").folder.close()
     assert capsys.readouterr().err == ""
     loop.Loop(folder, FakeProgram(), {}, "scorn 2").folder.close()
-    told = f"scorn loop: {folder} was started with scorn 1 and resumes with scorn 2: results may differ from those of either alone\n"
-    assert capsys.readouterr().err == told
+    reported = f"scorn loop: {folder} was started with scorn 1 and resumes with scorn 2: results may differ from those of either alone\n"
+    assert capsys.readouterr().err == reported
 
 
 def test_a_loop_that_is_made_does_without_the_files_it_began_with(tmp_path):
@@ -511,9 +511,9 @@ def test_what_the_program_complains_of_is_told(tmp_path):
     script = tmp_path / "scorn"
     script.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{USAGE}END\nexit 2\n")
     script.chmod(0o755)
-    with pytest.raises(LoopError) as told:
+    with pytest.raises(LoopError) as reported:
         Program(str(script)).run(["selfplay", "--nosuch"])
-    assert str(told.value) == "scorn selfplay failed (2): error: unexpected argument '--nosuch' found"
+    assert str(reported.value) == "scorn selfplay failed (2): error: unexpected argument '--nosuch' found"
 
 
 def cluster_of(monkeypatch, work):
@@ -750,7 +750,7 @@ def test_the_manifest_of_alphazeros_rules_has_them(tmp_path, monkeypatch):
     # What is begun without a preset is the same.
     loop.Loop(tmp_path / "other", FakeProgram(), {}, "1")
     assert json.loads((tmp_path / "other/manifest.json").read_text())["settings"] == kept
-    # Self-play plays so and writes all visits, which are the policy's target; training is told of the result.
+    # Self-play plays so and writes all visits, which are the policy's target; training reads the result.
     made, jobs = loop_of(tmp_path, [], **settings.PRESETS["alphazero"]), []
     executor = type("Notes", (), {"run": staticmethod(jobs.extend)})
     monkeypatch.setattr(games, "count", lambda parts, limit, nodes: {})  # there are no games
@@ -768,9 +768,9 @@ def test_a_program_that_cannot_choose_by_value_is_asked_and_told_of_once(capsys)
     new.run = lambda arguments: "--root-choice <RULE>"
     for _ in range(2):
         assert games.value_choice(old) == [] and games.value_choice(new) == ["--root-choice", "value_log_visits"]
-    assert old.asked == [["selfplay", "--help"]]
-    told = "scorn loop: this program cannot choose moves by value + log(visits): it takes the most visited\n"
-    assert capsys.readouterr().err == told
+    assert old.calls == [["selfplay", "--help"]]
+    reported = "scorn loop: this program cannot choose moves by value + log(visits): it takes the most visited\n"
+    assert capsys.readouterr().err == reported
 
 
 def test_a_damaged_summary_is_named(tmp_path):
@@ -845,11 +845,11 @@ def test_games_of_which_nothing_is_whole_are_played_again(tmp_path, monkeypatch,
     made = loop.Loop(folder, program, {}, "1")
     capsys.readouterr()
     made.run(1, math.inf)
-    told = capsys.readouterr().err.splitlines()
-    for line, path in zip(told, files):
+    reported = capsys.readouterr().err.splitlines()
+    for line, path in zip(reported, files):
         assert line == f"scorn loop: {path.relative_to(folder)} is damaged (its checksum is another): left out"
     aside = folder / "gen-0001/damaged-1"
-    assert told[2:] == [
+    assert reported[2:] == [
         f"scorn loop: no usable positions are left of generation 1: its games are played again ({aside} has the old files)"
     ]
     # Nothing is lost, and it comes out as if nothing had been damaged.
@@ -867,7 +867,7 @@ def test_games_of_which_a_part_is_whole_are_not_played_again(tmp_path, monkeypat
     program = TinyProgram()
     made = loop.Loop(folder, program, {}, "1")
     made.run(1, math.inf)
-    assert not [arguments for arguments in program.asked if arguments[0] == "selfplay"]
+    assert not [arguments for arguments in program.calls if arguments[0] == "selfplay"]
     assert made.folder.generations[1]["training"]["left_out"] == [
         "gen-0001/games-best-1/positions-00001.vis is damaged (its checksum is another): left out"
     ]
@@ -891,7 +891,7 @@ def test_games_without_a_position_to_learn_from_are_not_played_for_ever(tmp_path
         LoopError, match="^no position in the games of generation 1 .*--random-plies.*: change the settings$"
     ):
         loop.Loop(folder, program, {}, "1").run(1, math.inf)
-    assert program.asked == []
+    assert program.calls == []
     assert not list(folder.glob("gen-0001/damaged-*"))
 
 
@@ -911,8 +911,8 @@ def test_curves_of_a_folder_that_is_no_loops_are_refused(tmp_path, monkeypatch, 
         assert said_by_charts(folder, monkeypatch, capsys) == f"scorn charts: {folder} holds no manifest.json\n"
     file = tmp_path / "games.pgn"
     file.touch()
-    told = f"scorn charts: {tmp_path} is not empty (games.pgn is in it) and holds no manifest.json\n"
-    assert said_by_charts(tmp_path, monkeypatch, capsys) == told
+    reported = f"scorn charts: {tmp_path} is not empty (games.pgn is in it) and holds no manifest.json\n"
+    assert said_by_charts(tmp_path, monkeypatch, capsys) == reported
     assert str(file) in said_by_charts(file, monkeypatch, capsys)
     (tmp_path / "manifest.json").write_text(edited(lambda made: made.update(format=2)))
     assert "another version of this program: its format is 2" in said_by_charts(tmp_path, monkeypatch, capsys)
@@ -964,7 +964,7 @@ def edited(change) -> str:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         (lambda made: made.pop("current"), '"current" is missing'),
         (lambda made: made.pop("program"), '"program" is missing'),
@@ -1004,13 +1004,13 @@ def edited(change) -> str:
         ),
     ],
 )
-def test_what_is_wrong_with_an_edited_manifest_is_named(tmp_path, monkeypatch, capsys, change, told):
+def test_what_is_wrong_with_an_edited_manifest_is_named(tmp_path, monkeypatch, capsys, change, reported):
     path = tmp_path / "manifest.json"
     path.write_text(edited(change))
     with pytest.raises(LoopError) as error:
         loop.Loop(tmp_path, FakeProgram(), {}, "1")
     mend = "repair it, restore a copy, or start in another folder"
-    assert str(error.value) == f"{path} is damaged, or not that of a loop ({told}): {mend}"
+    assert str(error.value) == f"{path} is damaged, or not that of a loop ({reported}): {mend}"
     assert said_by_charts(tmp_path, monkeypatch, capsys) == f"scorn charts: {error.value}\n"
 
 

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 
 def network(
-    name, policy_width=1858, nan=None, declared=None, planes=112, policy="/output/policy", extra=None, shape=None, told=None
+    name, policy_width=1858, nan=None, declared=None, planes=112, policy="/output/policy", extra=None, shape=None, metadata=None
 ):
     def constant(label, values):
         return helper.make_tensor(label, TensorProto.INT64, [len(values)], values)
@@ -55,7 +55,7 @@ def network(
         nodes.append(helper.make_node("Identity", ["raw"], [policy]))
     graph = helper.make_graph(nodes, "tiny", inputs, outputs, constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    helper.set_model_props(model, told or {})
+    helper.set_model_props(model, metadata or {})
     onnx.checker.check_model(model)
     onnx.save(model, name)
 
@@ -72,5 +72,5 @@ network("planes.onnx", planes=119)
 network("outputs.onnx", policy="moves")
 network("inputs.onnx", extra="temperature")
 # AlphaZero's planes and moves, with and without the metadata entry.
-network("alphazero.onnx", planes=119, policy_width=4672, told={"scorn.encoding": "alphazero"})
+network("alphazero.onnx", planes=119, policy_width=4672, metadata={"scorn.encoding": "alphazero"})
 network("alphazero-planes.onnx", planes=119, policy_width=4672, shape=[73, 8, 8])
