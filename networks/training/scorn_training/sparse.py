@@ -173,7 +173,7 @@ class Network:
 
     def _policy(self, batch: Batch) -> torch.Tensor:
         parts, count = self.parts, batch.policy_count
-        products = self._products("policy", _hot(batch.policy_inputs, batch.policy_of, count))
+        products = self.products("policy", multi_hot(batch.policy_inputs, batch.policy_of, count))
         # Logits of all rows: on a GPU this is faster than gathering the rows of the legal moves.
         logits = torch.addmm(parts["rows_bias"], products, parts["rows"].view(ROWS, -1).T)
         logits = logits.flatten().gather(0, batch.rows_of * ROWS + batch.rows)
@@ -184,7 +184,7 @@ class Network:
 
     def _value(self, batch: Batch, squared: bool) -> tuple[torch.Tensor, torch.Tensor]:
         shape, count = self.shape, batch.value_count
-        hot = _hot(batch.value_inputs, batch.value_of, count)
+        hot = multi_hot(batch.value_inputs, batch.value_of, count)
         pieces = hot[:, :PIECE_INPUTS].sum(1).long()
         stage = ((pieces - 1) * shape.stages // MOST_PIECES).clamp(0, shape.stages - 1)
         numbers = torch.arange(count, device=hot.device)
@@ -196,7 +196,7 @@ class Network:
             found = found + self.parts[f"{name}_bias"]
             return found.view(count, shape.stages, outputs)[numbers, stage]
 
-        first = layer(self._products("value", hot), "hidden", shape.hidden).clamp(0, 1) ** 2
+        first = layer(self.products("value", hot), "hidden", shape.hidden).clamp(0, 1) ** 2
         second = layer(first, "second", shape.hidden).clamp(0, 1) ** 2
         outputs = layer(second, "out", OUTPUTS) + hot @ self.parts["direct"].view(INPUTS, OUTPUTS)
         wdl, weight, plies, plies_weight = batch.targets.split([3, 1, 1, 1], 1)
@@ -208,7 +208,7 @@ class Network:
         error = F.huber_loss(outputs[:, 3:], plies, reduction="none", delta=1.0)
         return (value * weight.squeeze(1)).sum(), (error * plies_weight).sum()
 
-    def _products(self, name: str, hot: torch.Tensor) -> torch.Tensor:
+    def products(self, name: str, hot: torch.Tensor) -> torch.Tensor:
         """A first layer: [position][product]."""
         table = self.parts[f"{name}_in"].view(-1, INPUTS, BLOCK)
         columns = table.transpose(0, 1).reshape(INPUTS, -1)
@@ -216,7 +216,7 @@ class Network:
         return (sums[..., :PAIRS] * sums[..., PAIRS:]).flatten(1)
 
 
-def _hot(inputs: torch.Tensor, position: torch.Tensor, count: int) -> torch.Tensor:
+def multi_hot(inputs: torch.Tensor, position: torch.Tensor, count: int) -> torch.Tensor:
     """[position][input]: 1 for the active inputs."""
     hot = torch.zeros(count * INPUTS, device=inputs.device)
     return hot.scatter_(0, position * INPUTS + inputs, 1.0).view(count, INPUTS)

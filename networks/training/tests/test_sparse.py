@@ -13,6 +13,7 @@ import torch
 
 from scorn_training import batches, sparse
 from scorn_training.batches import Feeder
+from scorn_training.narrow import narrow, split
 from scorn_training.train_sparse import Training, arguments, text_of
 
 SHAPE = sparse.Shape(policy=64, value=64, hidden=4, stages=2)
@@ -184,3 +185,27 @@ def test_a_decay_continues_in_its_own_folder_and_never_starts_in_that_of_another
 def test_the_log_contains_means():
     assert text_of([6, 4, 3, 2, 2, 4, 6]) == "policy 3.0000 kl 2.0000 value 1.0000 plies 0.5000"
     assert text_of([0] * 7) == "policy 0.0000 kl 0.0000 value 0.0000 plies 0.0000"
+
+
+def test_a_narrower_policy_keeps_the_products_that_matter(tmp_path: Path):
+    batch = sparse.unpack(*next(batches.read_frames(io.BytesIO(two_positions()), 5, pinned=False)))
+    rng = np.random.default_rng(3)
+    wide = sparse.Shape(policy=128, value=64, hidden=4)
+    vectors = [rng.uniform(0, 0.1, sum(size for size, _ in wide.sections().values())).astype("<f4") for _ in range(4)]
+    policy = sparse.Checkpoint(wide, dict(checkpoint().progress), vectors)
+    # Every second product counts for nothing: leaving those out changes no answer.
+    split(policy)["rows"].reshape(sparse.ROWS, -1)[:, ::2] = 0
+    value = checkpoint()
+    value.vectors[0][:] = 0.25
+    narrower = narrow(policy, value, 64, batch)
+    assert narrower.shape == sparse.Shape(policy=64, value=64, hidden=4, stages=2)
+    assert narrower.progress["step"] == 0
+    assert (split(narrower)["direct"] == 0.25).all()
+
+    def loss(of: sparse.Checkpoint) -> float:
+        network = sparse.Network(of.shape, torch.from_numpy(of.vectors[0]))
+        return float(network.losses(batch)[0].detach())
+
+    assert loss(narrower) == pytest.approx(loss(policy), rel=1e-5)
+    with pytest.raises(ValueError, match="up to 128"):
+        narrow(policy, value, 192, batch)
