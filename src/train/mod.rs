@@ -857,10 +857,8 @@ mod tests {
             run(&settings, &mut |_| {}).unwrap_err().to_string()
         };
         let error = message(&data, NetworkPart::Both);
-        assert!(
-            error.contains(" held out") && !error.contains(','),
-            "{error}"
-        );
+        let is_held_out = error.contains(" held out") && !error.contains(',');
+        assert!(is_held_out, "{error}");
         let write_with = |name: &str, change: fn(&mut Record)| {
             let path = folder.path().join(name);
             let mut writer = RecordWriter::create(&path, Layout::Plain).unwrap();

@@ -42,6 +42,7 @@ pub type Built = Result<SessionBuilder, ort::Error<SessionBuilder>>;
 /// An execution provider of ONNX Runtime with its settings: what a session computes with.
 pub trait ExecutionProvider: Debug + Send + Sync {
     /// Adds the provider to a session of this model.
+    #[expect(clippy::result_large_err, reason = "ort's own error, once a session")]
     fn configure(&self, builder: SessionBuilder, context: &SessionContext<'_>) -> Built;
 
     /// The number of the NVIDIA GPU on which it runs; `None` if it runs elsewhere.

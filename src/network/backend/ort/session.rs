@@ -107,6 +107,7 @@ fn build(
     Ok(session)
 }
 
+#[expect(clippy::result_large_err, reason = "ort's own error, once a session")]
 fn build_with(
     provider: &dyn ExecutionProvider,
     runtime: &Runtime,
