@@ -436,8 +436,8 @@ impl ProgressReporter<'_, '_> {
     }
 
     /// Chooses the move to play. A mate in one is played even if no visit has reached it, and a move that allows a
-    /// mate in one is avoided if there is another. A draw by rule that no visit has reached is preferred to a move
-    /// with a lower value.
+    /// mate in one is avoided if there is another. If no visit has reached any move and the root's value is lower than
+    /// that of a draw, a move that draws by rule is played.
     fn choose(&self, shared: &mut Shared) -> Option<u8> {
         let (job, params) = (self.search.job, &self.search.params);
         let choice = |shared: &Shared| {
@@ -455,7 +455,7 @@ impl ProgressReporter<'_, '_> {
                 break chosen;
             }
         };
-        let is_worse = root::is_worse_than_a_draw(&shared.state, params, chosen);
+        let is_worse = root::is_unvisited_and_below_draw(&shared.state, params, chosen);
         let draw = is_worse.then(|| shared.state.prove_unvisited_draw(job));
         Some(draw.flatten().unwrap_or(chosen))
     }

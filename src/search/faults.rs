@@ -82,7 +82,9 @@ fn run(tree: Tree, evaluator: &dyn Evaluator, threads: usize, nodes: u64, panics
 fn run_watched(evaluator: &Arc<Faulty>, threads: usize, nodes: u64) -> Run {
     let (send, receive) = channel();
     let evaluator = Arc::clone(evaluator);
-    thread::spawn(move || send.send(run(Tree::default(), &*evaluator, threads, nodes, false)));
+    thread::spawn(move || {
+        let _ = send.send(run(Tree::default(), &*evaluator, threads, nodes, false));
+    });
     receive.recv_timeout(HANGS).expect("the search hangs")
 }
 

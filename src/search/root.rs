@@ -208,16 +208,16 @@ fn score_with_tables(state: &SearchState, m: &RootMove) -> Score {
     }
 }
 
-/// Whether the move along this edge of the root has a lower value than a draw, for the side to move. An unvisited move has
-/// the root's value.
-pub(super) fn is_worse_than_a_draw(state: &SearchState, params: &SearchParams, edge: u8) -> bool {
+/// Whether no visit has reached the move along this edge of the root, and the root's value, which is all that is known about
+/// it, is lower than that of a draw.
+pub(super) fn is_unvisited_and_below_draw(
+    state: &SearchState,
+    params: &SearchParams,
+    edge: u8,
+) -> bool {
     let draw_score = params.draw_score(state.tree.root_turn);
-    let known = |child: &&Node| child.n > 0 || child.is_proven();
-    let q = match state.root_child(edge).filter(known) {
-        Some(child) => child.q(draw_score),
-        None => -state.root().q(-draw_score),
-    };
-    q < draw_score
+    let is_known = |child: &Node| child.n > 0 || child.is_proven();
+    !state.root_child(edge).is_some_and(is_known) && -state.root().q(-draw_score) < draw_score
 }
 
 /// The value of an unvisited root move, for the side to move.

@@ -178,7 +178,7 @@ impl SearchEvaluator {
         let opponents = Mutex::new(opponents);
         let evaluate = || evaluate_part(&*opponent.network, &mut opponents.lock());
         let (mains, opponents) = thread::scope(|scope| {
-            let beside = threads::spawn_scoped(scope, "opponent", &evaluate);
+            let beside = threads::spawn_scoped(scope, "opponent", evaluate);
             let mains = evaluate_part(&*self.main, mains);
             let opponents = match beside {
                 // A crash over there is a crash here, as it would be without a second thread.
