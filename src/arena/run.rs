@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     game::openings::Opening,
+    threads::spawn_scoped,
     uci_client::{Client, ClientError},
 };
 
@@ -85,13 +86,15 @@ impl Match {
             report,
             failure: None,
         });
-        let mut first = Some(engines);
         thread::scope(|scope| {
-            for _ in 0..threads {
-                let engines = first.take().unwrap_or_default();
-                let shared = &shared;
-                scope.spawn(move || self.work(engines, shared));
+            for _ in 1..threads {
+                let work = || self.work(Engines::default(), &shared);
+                // Where the system refuses threads, there are fewer games at a time.
+                if spawn_scoped(scope, "games", work).is_err() {
+                    break;
+                }
             }
+            self.work(engines, &shared);
         });
         shared.into_inner().failure.map_or(Ok(()), Err)
     }

@@ -10,7 +10,10 @@ use std::sync::{
 use anyhow::{Context, Result, anyhow};
 
 use super::{game::GameInPlay, plan::Plan, played::PlayedGame};
-use crate::network::{Batch, Evaluator};
+use crate::{
+    network::{Batch, Evaluator},
+    threads::spawn_scoped,
+};
 
 /// Consecutive visits of a game while all leaves are evaluated at once: enough to keep its tree in the processor's
 /// caches, and few enough to stop quickly.
@@ -74,26 +77,33 @@ pub fn play(
     let threads = load.threads.clamp(1, parallel);
     let (sender, games) = channel();
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|index| {
-                let share = parallel / threads + usize::from(index < parallel % threads);
-                let worker = GamesWorker {
-                    plan,
-                    queue: &queue,
-                    progress,
-                    share,
-                    batch: load.batch,
-                };
-                let sender = sender.clone();
-                scope.spawn(move || {
-                    let result = worker.run(&sender);
-                    if result.is_err() {
-                        worker.queue.stop();
-                    }
-                    result
-                })
-            })
-            .collect();
+        let mut workers = Vec::new();
+        for index in 0..threads {
+            let share = parallel / threads + usize::from(index < parallel % threads);
+            let worker = GamesWorker {
+                plan,
+                queue: &queue,
+                progress,
+                share,
+                batch: load.batch,
+            };
+            let sender = sender.clone();
+            let started = spawn_scoped(scope, "games", move || {
+                let result = worker.run(&sender);
+                if result.is_err() {
+                    worker.queue.stop();
+                }
+                result
+            });
+            match started {
+                Ok(worker) => workers.push(worker),
+                Err(error) if workers.is_empty() => {
+                    return Err(error).context("no thread can be started for self-play");
+                }
+                // The others play the games.
+                Err(_) => break,
+            }
+        }
         drop(sender);
         let received = receive(&games, &queue, &mut done);
         let mut result = Ok(());
@@ -241,6 +251,7 @@ mod tests {
             plan::{Colors, Contestant, PlayoutCap, RandomPlies, Resign, Starts, Terms},
             played::{MoveSource, Reason, Seat},
         },
+        threads::faults,
     };
 
     fn plan(terms: Terms, settings: &[(&str, &str)]) -> Plan {
@@ -428,6 +439,25 @@ mod tests {
                 assert!(is_sure || search_result.visits == [20, 33][player]);
             }
         }
+    }
+
+    #[test]
+    fn the_threads_that_could_be_started_play_all_games() {
+        let plan = plan(short(), &[]);
+        let all = texts(&plan, 6, 4, 1, 16);
+        for started in 1..3 {
+            let play = || texts(&plan, 6, 4, 3, 16);
+            assert_eq!(faults::during(move |n| n >= started, play).0, all);
+        }
+        let load = Workload {
+            parallel: 2,
+            threads: 2,
+            batch: 16,
+        };
+        let progress = GamesProgress::default();
+        let none = || play(&plan, &[0], load, &progress, |_| Ok(()));
+        let error = faults::during(|_| true, none).0.unwrap_err();
+        assert!(error.to_string().contains("no thread can be started"));
     }
 
     #[test]

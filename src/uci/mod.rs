@@ -23,7 +23,6 @@ use std::{
         Arc,
         mpsc::{self, Receiver, Sender},
     },
-    thread,
     time::Duration,
 };
 
@@ -34,6 +33,7 @@ use crate::{
     files::{LineEnd, read_line, skip_line},
     options::{BUTTONS, CONFIG_FILE, layers::Layers},
     player::Load,
+    threads,
 };
 
 /// Maximum time that `quit` waits for the last answer, and for a network that is being loaded.
@@ -96,7 +96,12 @@ enum Next {
 pub fn run(input: impl BufRead + Send + 'static, output: &Output, layers: Layers, load: Load) {
     let (sender, events) = mpsc::channel();
     let reader = sender.clone();
-    thread::spawn(move || read_lines(input, &reader));
+    if let Err(error) = threads::spawn("input", move || read_lines(input, &reader)) {
+        output.note(&format!(
+            "error: no thread can be started to read the input: {error}"
+        ));
+        return;
+    }
     Session::new(sender, output.clone(), layers, load).run(&events);
 }
 
