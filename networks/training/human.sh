@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# How scorn-human-1100.onnx, -1500 and -1900 were made: sparse networks learn what the Maia networks predict in games that these
-# play against themselves, from usual openings and from starts at odds.
+# Trains models of people: sparse networks learn the predictions of the Maia networks in games that these play against
+# themselves, from normal openings and from starts at odds.
 #
 # Usage: human.sh SCORN NETWORKS MAIAS BOOKS FOLDER [ROUNDS]
 #   SCORN     the program; ONNX Runtime must be installed (8-bit arithmetic needs a processor with VNNI)
-#   NETWORKS  a folder with scorn-sparse.onnx, whose policy is the start, and the human networks there are, whose value stays
+#   NETWORKS  a folder with scorn-sparse.onnx, whose policy is the start, and the current human networks, whose value is kept
 #   MAIAS     a folder with maia-1100.pb.gz and the others
 #   BOOKS     normal-train.epd, odds-train.epd, normal-test.epd and odds-test.epd of scorn_training.human_books
 #   ROUNDS    of games, 110 000 positions each for each rating and kind; default 6
-# Needs the Python package of this folder with its part "dense". What is there already is not made again.
+# Requires the Python package of this folder with its extra "dense". Existing results are not made again.
 set -euo pipefail
 scorn=$1 networks=$2 maias=$3 books=$4 folder=$5 rounds=${6:-6}
 mkdir -p "$folder"

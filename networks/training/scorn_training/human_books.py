@@ -1,8 +1,8 @@
-"""Openings for games between networks that play as people do (human.sh): normal ones, and starts at odds for either side.
+"""Openings for games between models of people (human.sh): normal ones, and starts at odds for either side.
 
-Writes normal-train.epd, odds-train.epd and, with the twentieth of the openings that a hash chooses, normal-test.epd and odds-test.epd:
-games for testing begin where no game for training does. Besides the odds books that are given, odds of many kinds are made by
-removing pieces from the start position and from openings.
+Writes normal-train.epd, odds-train.epd and, with a twentieth of the openings selected by a hash, normal-test.epd and
+odds-test.epd: no test game starts from an opening of the training games. Besides the given odds books, odds of many kinds
+are made by removing pieces from the start position and from openings.
 """
 
 from __future__ import annotations

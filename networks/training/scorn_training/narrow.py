@@ -1,7 +1,7 @@
-"""Makes a sparse network's policy narrower: keeps the products that matter most, for training to go on from.
+"""Narrows a sparse network's policy to its most important products, as a start for training.
 
-A product matters as far as it tells legal moves apart: by the variance of its contributions to their logits, averaged over the
-positions of a batch of the program's (`scorn train batches`). The value is taken from another checkpoint.
+The importance of a product is the variance of its contributions to the logits of the legal moves, averaged over the
+positions of a batch (`scorn train batches`). The value is taken from another checkpoint.
 """
 
 from __future__ import annotations
