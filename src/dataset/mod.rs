@@ -1,5 +1,5 @@
 //! Record formats: positions with labels ([`record`], [`record_file`]) and positions with all visits of their searches
-//! ([`searched`]); records from games ([`pgn`]) and counts of what files hold ([`stats`]).
+//! ([`searched`]); records from games ([`pgn`]) and statistics of files ([`stats`]).
 //!
 //! Nothing here searches or evaluates: [`labeling`](crate::labeling) does. `networks/training` reads the same formats.
 

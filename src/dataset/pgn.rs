@@ -22,8 +22,7 @@ pub struct GameRecords {
 }
 
 impl GameRecords {
-    /// Tells the records what is known only at the end: number, source, result, and whether they are held out of
-    /// training.
+    /// Sets the fields that are known only at the end of a game: number, source, result, and whether it is held out.
     pub fn finish(&mut self, number: u32, held_out: bool) {
         let plies = self.records.len();
         let with_scores = self.records.iter().any(|record| record.score != NO_SCORE);
@@ -48,8 +47,7 @@ impl GameRecords {
     }
 }
 
-/// Reads the games of a text that [`Texts`](crate::pgn::text::Texts) has cut out; what is wrong with a game is told in
-/// words.
+/// Reads the games of a text from [`Texts`](crate::pgn::text::Texts); a corrupt game is an error message.
 pub fn read_games(text: &[u8]) -> impl Iterator<Item = Result<GameRecords, String>> {
     let mut reader = Reader::build(text)
         .set_supported_tag_line_length(max_tag_bytes(text.len()))
@@ -71,7 +69,7 @@ pub fn read_games(text: &[u8]) -> impl Iterator<Item = Result<GameRecords, Strin
 
 struct RecordVisitor;
 
-/// What the tags say.
+/// The tags of a game that records need.
 #[derive(Default)]
 struct Tags {
     fen: Option<Vec<u8>>,

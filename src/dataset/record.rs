@@ -1,9 +1,10 @@
 //! One training position: its fields, and their layout in 48 or 64 bytes. [`record_file`](super::record_file) is the
 //! file that holds many of them.
 //!
-//! Everything is little-endian and seen from the side to move (ranks flipped for Black), which is how the network sees
-//! it; `networks/training/scorn_training/records.py` reads the same layout.
+//! Everything is little-endian and seen from the side to move (ranks flipped for Black), as in the network's inputs;
+//! `networks/training/scorn_training/records.py` reads the same layout.
 //!
+//! | bytes | field | meaning |
 //! |---|---|---|
 //! | 0..32 | board | 64 nibbles, a1 = low nibble of byte 0; 0 empty, 1-6 own P N B R Q K, 7-12 the opponent's |
 //! | 32 | state | bits 0-3: may castle, own a side, own h side, opponent's a side, opponent's h side; 4: Black moves; 5: Chess960 |
@@ -17,9 +18,6 @@
 //! | 42..44 | plies left | to the end of the game; 65535 unknown |
 //! | 44..48 | game | number of the game within its file |
 //! | 48..64 | alternatives | only in [`Layout::Ranked`](super::record_file::Layout::Ranked): four times a move and its score, next best first; move 0: none |
-//!
-//! The header: `SCORNREC`, the version (1 plain, 2 ranked) and the bytes of a record as `u32`, the fingerprint of the
-//! job
 
 use anyhow::{Context, Result, ensure};
 use shakmaty::{
@@ -35,21 +33,20 @@ pub(super) const RANKED_BYTES: usize = PLAIN_BYTES + 4 * ALTERNATIVES;
 /// How many moves besides the best one a record has room for.
 pub const ALTERNATIVES: usize = 4;
 
-/// No score is known.
+/// The score is unknown.
 pub const NO_SCORE: i16 = i16::MIN;
 /// A mate in so many plies has the score `MATE - plies`.
 pub const MATE: i16 = 32000;
-/// The longest mate that a score can tell, in plies.
+/// The longest mate that a score can represent, in plies.
 const LONGEST_MATE: i16 = 1000;
-/// The score of a win of which it is not known how long it takes, and of the longest mates. What is larger is a mate,
-/// too.
+/// The score of a win of unknown length, and of the longest mates. Larger scores are mates, too.
 pub const SURE_WIN: i16 = MATE - LONGEST_MATE;
 /// Number of plies left is unknown.
 pub const NO_PLIES: u16 = u16::MAX;
 /// The game's result is unknown.
 pub const NO_RESULT: u8 = u8::MAX;
 
-/// The score of a mate in so many moves of the side to move, or of the other side if they are negative.
+/// The score of a mate in this many moves by the side to move, or by the other side if negative.
 pub fn mate_score(moves: i32) -> i16 {
     let longest = i32::from(LONGEST_MATE);
     let moves = moves.clamp(-longest, longest);
@@ -65,7 +62,7 @@ pub fn is_mate(score: i16) -> bool {
     score != NO_SCORE && score.unsigned_abs() >= SURE_WIN.unsigned_abs()
 }
 
-/// The plies to the mate of a score, if it tells them.
+/// The plies to mate of a score, if it represents them.
 pub fn plies_to_mate(score: i16) -> Option<u16> {
     let is_known = is_mate(score) && score.unsigned_abs() != SURE_WIN.unsigned_abs();
     is_known.then(|| MATE.unsigned_abs().saturating_sub(score.unsigned_abs()))
@@ -129,7 +126,7 @@ impl Source {
     }
 }
 
-/// A move that is not the best one, and what the teacher thinks of it.
+/// A move that is not the best one, with the teacher's score.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Alternative {
     /// As [`Record::best`]; 0: none.
@@ -151,7 +148,7 @@ pub struct Record {
     pub rule50: u8,
     /// Held-out bit and source.
     pub flags: u8,
-    /// The move to learn.
+    /// The best move, the policy target.
     pub best: u16,
     /// Score for the side to move.
     pub score: i16,
@@ -161,7 +158,7 @@ pub struct Record {
     pub plies_left: u16,
     /// Number of the game.
     pub game: u32,
-    /// The next best moves, as far as the teacher was asked for them.
+    /// The next best moves that the teacher scored.
     pub alternatives: [Alternative; ALTERNATIVES],
 }
 
@@ -173,7 +170,7 @@ impl Record {
     /// Bit of `flags`: the position belongs to a held-out game.
     pub const HELD_OUT: u8 = 1;
 
-    /// The record of a position, with nothing known about its value. `black` is the real colour of the side to move.
+    /// The record of a position without labels. `black`: the real colour of the side to move is Black.
     pub fn new(pos: &Chess, black: bool, source: Source) -> Record {
         let us = pos.turn();
         let mut board = [0u8; 32];

@@ -210,7 +210,7 @@ impl Write for RecordTarget {
     }
 }
 
-/// What a record file says about itself.
+/// The header of a record file.
 struct FileHeader {
     layout: Layout,
     fingerprint: u64,
@@ -268,12 +268,12 @@ impl FileHeader {
     }
 }
 
-/// A job whose output can be continued: what it does, as far as that decides what it writes, and the first records of
-/// its inputs.
+/// A job whose output can be continued. Its fingerprint covers the settings that determine the output and the first
+/// records of the inputs.
 pub struct RecordJob {
     /// What its files keep of records.
     pub layout: Layout,
-    /// Files are continued after their last whole group of so many records.
+    /// Files are continued after their last complete group of this many records.
     pub group: u64,
     inputs: Vec<PathBuf>,
     fingerprint: u64,
@@ -353,7 +353,7 @@ impl RecordWriter {
         let mut start = Vec::with_capacity(RANKED_BYTES);
         let read = Read::take(&mut file, ours.len() as u64).read_to_end(&mut start);
         read.with_context(context)?;
-        // A run that was stopped at once leaves a header that is not whole, or nothing.
+        // A run that was interrupted at once leaves an incomplete header or an empty file.
         let mut count = 0;
         if ours.starts_with(&start) && start.len() < ours.len() {
             file.set_len(0).with_context(context)?;

@@ -57,7 +57,7 @@ pub const ENTRY: usize = 6;
 pub const FROZEN: u16 = 1 << 15;
 /// Bytes of a position that a [`Record`] has too.
 pub const SHARED: usize = 48;
-/// What stands for all visits where only shares of the moves are known.
+/// The sum of a position's visit entries where only shares of the moves are known.
 pub const WHOLE: f32 = 1_000_000.0;
 /// More moves than this no position has.
 const MAX_MOVES: u16 = 256;
@@ -77,7 +77,7 @@ pub struct Searched {
     pub moves: Vec<(u16, u32)>,
 }
 
-/// The header of such a file with so many positions and entries.
+/// The header of a file with this many positions and entries.
 fn header(positions: u64, entries: u64) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend(VERSION.to_le_bytes());
@@ -90,7 +90,7 @@ fn header(positions: u64, entries: u64) -> Vec<u8> {
     bytes
 }
 
-/// What a search said about its root.
+/// The result of a search at its root.
 #[derive(Clone, Copy, Debug)]
 pub struct SearchedRoot {
     /// The move that it preferred, as [`Record::best`].
@@ -101,7 +101,7 @@ pub struct SearchedRoot {
     pub value: Value,
 }
 
-/// Positions on their way into a file.
+/// Positions in the layout of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Samples {
     /// [`POSITION`] bytes each.
@@ -111,12 +111,12 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// How many positions there are.
+    /// Number of positions.
     pub fn len(&self) -> usize {
         self.positions.len() / POSITION
     }
 
-    /// Whether there is none.
+    /// Whether there are no positions.
     pub fn is_empty(&self) -> bool {
         self.positions.is_empty()
     }
@@ -125,10 +125,10 @@ impl Samples {
         (self.entries.len() / ENTRY) as u32
     }
 
-    /// Makes sure that a file can hold so many more bytes of entries.
+    /// Checks that a file can hold this many more bytes of entries.
     ///
     /// # Errors
-    /// When it cannot; `flag` is what makes files smaller.
+    /// When it cannot; the message names `flag`, the option that makes files smaller.
     pub fn ensure_room_for(&self, bytes: usize, flag: &str) -> Result<()> {
         ensure!(
             u32::try_from((self.entries.len() + bytes) / ENTRY).is_ok(),

@@ -1,4 +1,4 @@
-//! Which squares each side attacks, and with what.
+//! The squares that each side attacks, by role.
 
 use shakmaty::{Bitboard, Board, Chess, Color, File, Position, Role, attacks};
 
@@ -19,7 +19,7 @@ pub struct Attacks {
 pub struct SideAttacks {
     /// All attacked squares.
     pub all: Bitboard,
-    /// Those that two pieces or more attack. A queen behind a bishop does not count.
+    /// Squares attacked by two or more pieces. A queen behind a bishop is not counted.
     pub twice: Bitboard,
     /// What is attacked by pieces other than the king.
     pub without_king: Bitboard,

@@ -1,12 +1,12 @@
-//! What a sparse network sees: which of its inputs are 1 in a position.
+//! The input features of sparse networks: the inputs that are 1 in a position.
 //!
-//! Everything is seen by the side to move (ranks flipped for Black) and mirrored so that its king stands on files e to
-//! h: left and right need not be learned twice. An input stands for a piece on a square, with whether it is attacked by
-//! the other side and whether its own side defends it (12 kinds of pieces x 64 squares x 4); a few more for castling
-//! rights, en passant and the 50-move rule. Then come signs of what is going on ([`tactics`](super::tactics)): pieces
-//! that hang, are pinned or unmask others, passed pawns, and for each side what surrounds its king, checks, threats,
-//! freedom and losses. Networks of the first version do not have those. Of history nothing is seen, so positions with
-//! equal keys and equal rule-50 counters are equal here.
+//! Features are relative to the side to move (ranks flipped for Black) and mirrored so that its king is on files e to
+//! h, which halves what the network has to learn. There is an input for each piece on each square, combined with
+//! whether it is attacked and whether it is defended (12 kinds of pieces x 64 squares x 4), and inputs for castling
+//! rights, en passant and the 50-move rule. Tactical features follow ([`tactics`](super::tactics)): hanging, pinned and
+//! unmasking pieces, passed pawns, and for each side king safety, checks, threats, mobility and losses. Networks of the
+//! first version lack them. History is not encoded, so positions with equal keys and rule-50 counters have equal
+//! features.
 
 use shakmaty::{Bitboard, Board, CastlingSide, Chess, Color, File, Position, Square};
 
@@ -21,7 +21,7 @@ const CASTLING: usize = PIECE_INPUTS;
 const EN_PASSANT: usize = CASTLING + 4;
 /// One for each of [`RULE50_STEPS`].
 const RULE50: usize = EN_PASSANT + 8;
-/// Inputs of the first version of sparse networks: what follows here it does not have.
+/// Number of inputs of the first version of sparse networks, which lacks those that follow.
 pub const FIRST_INPUTS: usize = RULE50 + RULE50_STEPS.len();
 /// Pieces that would be lost now: own P N B R Q, the opponent's x square.
 const HANGING: usize = FIRST_INPUTS;
@@ -29,7 +29,7 @@ const HANGING: usize = FIRST_INPUTS;
 const PINNED: usize = HANGING + 2 * 5 * 64;
 /// Pieces that uncover an attack on the enemy king: own, the opponent's x square.
 const UNMASKING: usize = PINNED + 2 * 5 * 64;
-/// Passed pawns: own, the opponent's x with somebody in the way, with nobody x square.
+/// Passed pawns: own, the opponent's x blocked, free x square.
 const PASSED: usize = UNMASKING + 2 * 64;
 /// What there is of each side, own first: see [`ActiveFeatures::push_side`].
 const SIDES: usize = PASSED + 2 * 2 * 64;
@@ -38,7 +38,7 @@ const SIDES: usize = PASSED + 2 * 2 * 64;
 const FLIGHTS: usize = 0;
 /// Which squares next to its king are attacked: down (seen) from the left, on its rank, up.
 const RING: usize = FLIGHTS + 8;
-/// How many of them nothing but the king defends, 1 to 8.
+/// How many of them only the king defends, 1 to 8.
 const WEAK: usize = RING + 8;
 /// How many pieces attack such squares, 1 to 8.
 const BESIEGERS: usize = WEAK + 8;
@@ -52,7 +52,7 @@ const THREATS: usize = UNSAFE_CHECKS + MOVERS;
 const PROMOTIONS: usize = THREATS + 3 * 4;
 /// Freedom of knights, bishops, rooks, queens, in steps.
 const FREEDOM: usize = PROMOTIONS + 3;
-/// Steps of freedom; nothing is said of sides without such a piece.
+/// Steps of mobility; a side without such a piece has none of these inputs.
 const FREEDOM_STEPS: usize = 12;
 /// The largest loss, the second and the third, by size.
 const LOSSES: usize = FREEDOM + MOVERS * FREEDOM_STEPS;
@@ -122,7 +122,7 @@ impl ActiveFeatures {
         ActiveFeatures::with(position, SquareView::of(position), &Attacks::of(position))
     }
 
-    /// Those of a position whose view and attacks are known.
+    /// The active features of a position, given its view and attacks.
     pub fn with(position: &Chess, view: SquareView, attacks: &Attacks) -> ActiveFeatures {
         let mut features = ActiveFeatures {
             len: 0,

@@ -1,9 +1,9 @@
 //! A sparse network as an ONNX file, and back.
 //!
-//! The file holds the integers that [`infer`] computes with, and a graph that does the same in floating point: every
-//! sum of the first layers and every product is a whole number there too, small enough for 32-bit floats to be exact,
-//! and what is dropped is dropped by `Floor`. So any runtime gives the same network, but for the last bits of the sums
-//! behind it. The graph's input is dense: 1 where an input of [`features`](super::features) is active, 0 elsewhere.
+//! The file holds the integers of [`infer`] and a graph that does the same computation in floating point: every sum and
+//! product of the first layers is an integer, small enough to be exact in 32-bit floats, and `Floor` truncates like the
+//! integer code. Every runtime therefore computes the same outputs, except for the last bits of the float sums at the
+//! end. The graph's input is dense: 1 where an input of [`features`](super::features) is active, 0 elsewhere.
 //!
 //! | tensor | shape | |
 //! |---|---|---|
@@ -13,7 +13,7 @@
 //! | `/output/mlh` | \[batch, 1\] | plies left |
 //!
 //! Files of the first version (`sparse-1`, 49 planes) have the first [`FIRST_INPUTS`] inputs only. They are read as
-//! networks in which the other inputs count for nothing, and runtimes get the graph of those.
+//! networks with weights of 0 for the other inputs, and runtimes get a graph with all inputs.
 
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ use crate::lc0::onnx::graph::{Graph, GraphValue, Precision};
 use crate::lc0::onnx::proto::{ModelProto, TensorProto, data_type};
 use crate::lc0::{InputFormat, OnnxEncoding, OnnxModel};
 
-/// The metadata entry that says what a network's inputs and moves are.
+/// The metadata key of the encoding of inputs and moves.
 pub const ENCODING_KEY: &str = "scorn.encoding";
 /// Inputs, rows and integers as they are in this version.
 pub const ENCODING: &str = "sparse-2";
@@ -56,7 +56,7 @@ pub enum FileError {
     /// The bytes are no ONNX model. The message has the decoder's, which is therefore not given as source once more.
     #[error("not an ONNX model: {error}")]
     Protobuf {
-        /// What the decoder says.
+        /// The decoder's error.
         error: prost::DecodeError,
     },
     /// It is another kind of network.
@@ -64,13 +64,13 @@ pub enum FileError {
         "not a sparse network: the metadata entry {ENCODING_KEY} is {found}, expected {ENCODING} or sparse-1"
     )]
     Encoding {
-        /// What the entry says, or that there is none.
+        /// The entry's value, or that it is missing.
         found: String,
     },
     /// A tensor is missing or has another type or shape than expected.
     #[error("damaged sparse network: {what}")]
     Tensor {
-        /// Which one, and what is wrong.
+        /// The tensor and its defect.
         what: String,
     },
 }
@@ -81,10 +81,10 @@ impl From<prost::DecodeError> for FileError {
     }
 }
 
-/// What a file says about itself.
+/// A file's metadata.
 pub type Metadata = Vec<(String, String)>;
 
-/// The ONNX model of a network, with more metadata (who made it, of what) after the encoding.
+/// The ONNX model of a network, with this metadata after the encoding.
 pub fn write(network: &IntegerNetwork, metadata: &[(&str, &str)]) -> Vec<u8> {
     let mut graph = Graph::new("sparse network", Precision::Float32);
     let g = &mut graph;
@@ -129,7 +129,7 @@ pub fn write(network: &IntegerNetwork, metadata: &[(&str, &str)]) -> Vec<u8> {
     graph.into_model(all.collect()).encode_to_vec()
 }
 
-/// 8-bit weights [output, product] as a matrix [product, output], multiplied by what a step is worth.
+/// 8-bit weights [output, product] as a matrix [product, output], multiplied by the quantisation step.
 fn weights(g: &mut Graph, name: &str, dims: &[usize; 2], values: &[i8]) -> GraphValue {
     let steps = g.bytes(&format!("{name}/weights"), dims, values);
     let steps = g.transpose(&format!("{name}/transposed"), &steps, &[1, 0]);
@@ -254,7 +254,8 @@ fn stage(g: &mut Graph, input: &GraphValue, stages: usize) -> GraphValue {
     g.reshape("/stage", &mask, &[-1, 1, stages as i64])
 }
 
-/// The sums of a dense layer of so many columns; with stages (how many, and which it is), those of the position's own.
+/// The sums of a dense layer with this many columns; with stages (their number and the position's), those of that
+/// stage.
 fn dense(
     g: &mut Graph,
     name: &str,
@@ -491,7 +492,7 @@ impl Tensors {
         }
     }
 
-    /// A first layer of so many inputs; those that the file does not have count for nothing.
+    /// A first layer with this many inputs; inputs that the file lacks have weights of 0.
     fn first(&self, name: &str, inputs: usize) -> Result<First, FileError> {
         let bias = format!("{name}/in/bias");
         let width = self.length(&bias)?;
@@ -556,7 +557,7 @@ mod tests {
         assert!(entries.contains(&("name".to_owned(), "a test".to_owned())));
     }
 
-    /// A network whose later inputs count for nothing, and the file of the first version that holds it.
+    /// A network whose later inputs have weights of 0, and its file of the first version.
     fn first_version() -> (IntegerNetwork, Vec<u8>) {
         let mut network = staged();
         for layer in [&mut network.policy, &mut network.value] {
@@ -582,7 +583,7 @@ mod tests {
         let (network, bytes) = first_version();
         assert_eq!(version(&bytes).unwrap(), ("sparse-1", 3092));
         assert!(read(&bytes).unwrap() == network);
-        // Runtimes get a graph with all inputs, and what the file says of itself.
+        // Runtimes get a graph with all inputs, and the file's metadata.
         let model = model(&bytes).unwrap();
         assert_eq!(version(&model.bytes).unwrap(), (ENCODING, INPUTS));
         assert!(read(&model.bytes).unwrap() == network);
@@ -653,7 +654,7 @@ mod tests {
         assert!(said[1] != said[0] && said[2] != said[1]);
     }
 
-    /// Compares what `rten` computes with what we do; our value.
+    /// Compares the outputs of `rten` with ours and returns our value.
     fn check_runtime(network: &IntegerNetwork, inputs: &[u16]) -> [f32; 3] {
         let bytes = write(network, &[]);
         let model: Model = ModelOptions::with_all_ops().load(bytes).unwrap();

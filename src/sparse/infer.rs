@@ -1,13 +1,12 @@
-//! The network in integers, as it is played with.
+//! Integer inference of sparse networks.
 //!
 //! Sums of the first layers are 16-bit integers, in which 255 is 1; products of pairs are 0..=127; the rows of the
 //! policy and the value's first hidden layer multiply those by 8-bit weights, in which 64 is 1, and add up in 32 bits.
-//! What is left (64 numbers a position) is done in 32-bit floats, in a fixed order, with an exponential of our own. So
-//! the result is the same on every processor, bit by bit, whatever its vectors: all levels of [`simd`](super::simd)
-//! compute the same sums.
+//! The rest (64 numbers per position) is computed in 32-bit floats, in a fixed order, with an exponential of our own.
+//! The result is therefore the same on every processor, bit by bit: all levels of [`simd`](super::simd) compute the
+//! same sums.
 //!
-//! Policy and value are asked for separately: a search may want the value of many positions whose moves it never looks
-//! at.
+//! Policy and value are computed separately, because a search needs the value of many positions that it never expands.
 
 use super::features::{INPUTS, MOST_ACTIVE};
 use super::moves::ROWS;
@@ -79,7 +78,7 @@ pub struct IntegerNetwork {
     pub value_head: IntegerValueHead,
 }
 
-/// What the value network says: probabilities for the side to move, and plies.
+/// The value network's outputs: probabilities for the side to move, and plies left.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ValueLayers {
     /// Win, draw, loss; sums to 1.

@@ -1,9 +1,9 @@
-//! Which row of the policy a move has.
+//! The policy rows of moves.
 //!
-//! A row stands for a piece (by its role) going from one square to another, as seen ([`SquareView`]), once for moves
-//! that keep their material and once for those that lose more than a pawn in the exchange they begin ([`see`]): so the
-//! network need not learn to count exchanges. Promotions and castling have rows of their own. The policy of a position
-//! is the softmax over the rows of its legal moves.
+//! There is a row for each role and pair of squares, as seen by the side to move ([`SquareView`]), once for moves that
+//! keep their material and once for moves that lose more than a pawn in the exchange they start ([`see`]), so that the
+//! network need not learn to count exchanges. Promotions and castling have their own rows. The policy of a position is
+//! the softmax over the rows of its legal moves.
 
 use shakmaty::{Chess, Move, Position, Role, Square};
 
@@ -102,7 +102,7 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// For the moves of a position whose view and attacks are known.
+    /// The rows of a position's moves, given its view and attacks.
     pub fn new(position: &'a Chess, view: SquareView, attacks: &Attacks) -> Rows<'a> {
         Rows {
             position,

@@ -3,18 +3,19 @@
 //! Policy and value are two networks with the same inputs and nothing else in common:
 //!
 //! ```text
-//! inputs (about 40 of 5026 are 1) -> 512, clipped to 0..1 -> products of pairs, 256 -> policy: a row for each legal
-//! move inputs -> 512, clipped to 0..1 -> products of pairs, 256 -> 32 -> 32 -> win, draw, loss, plies left (+ a sum
-//! over the inputs)
+//! inputs (about 40 of 5026 are 1)
+//!     -> 512, clipped to 0..1 -> products of pairs, 256 -> policy: a row for each legal move
+//!     -> 512, clipped to 0..1 -> products of pairs, 256 -> 32 -> 32 -> win, draw, loss, plies left
+//!        (plus a direct linear term of the inputs)
 //! ```
 //!
-//! What follows the value's products may be there several times, for different stages of the game: how many pieces are
-//! left says which of them counts ([`Shape::stage`]).
+//! The layers after the value's products may exist several times, for different stages of the game; the number of pieces
+//! selects one of them ([`Shape::stage`]).
 //!
-//! Weights that are stored in 8 bits later are kept within their range in training ([`Section::limit`]), so that
-//! nothing but rounding is lost. All weights lie in one vector, which makes optimizers and files simple;
-//! [`Shape::sections`] says where what is. A first layer is stored in blocks of 64 columns (32 and their partners in
-//! the products): a block of the whole table fits into a processor's cache.
+//! Weights that are quantised to 8 bits are clamped to their range in training ([`Section::limit`]), so quantisation only
+//! rounds. All weights are in one vector, which makes optimizers and files simple; [`Shape::sections`] gives their ranges.
+//! A first layer is stored in blocks of 64 columns (32 and their partners in the products), so that the table of a block
+//! fits into a processor's cache.
 
 use std::{fmt, ops::Range};
 
@@ -100,7 +101,7 @@ const MOST_PIECES: usize = 32;
 pub struct Section {
     /// Where it lies.
     pub range: Range<usize>,
-    /// No weight is larger: what 8 bits can hold. Infinite for those that are stored in 32.
+    /// Limit of the absolute value of a weight: the range of 8 bits, or infinite for weights stored in 32 bits.
     pub limit: f32,
     /// Weights at the start are random up to this.
     start: f32,
@@ -108,7 +109,7 @@ pub struct Section {
     offset: f32,
 }
 
-/// Where what is.
+/// The sections of the weight vector.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sections {
     /// `[block][input][column]`

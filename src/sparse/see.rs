@@ -1,9 +1,8 @@
-//! Static exchange evaluation: does a move keep its material, if both sides go on capturing on its square?
+//! Static exchange evaluation: the material balance of a move if both sides continue to capture on its square.
 //!
-//! Of a move the question is only whether the balance reaches a threshold, which needs fewer steps than the balance
-//! itself ([`at_least`]); of a piece it is what its owner would lose ([`loss`]). The method is the usual one: the least
-//! valuable attacker captures next, sliders behind it join in, and either side stops when going on would cost it. Pins
-//! are not seen.
+//! [`at_least`] tests whether a move's balance reaches a threshold, which needs fewer steps than the balance itself;
+//! [`loss`] computes what the owner of a piece would lose. The method is the usual one: the least valuable attacker
+//! captures next, sliders behind it join in, and each side stops when continuing would lose material. Pins are ignored.
 
 use shakmaty::{Bitboard, Board, Chess, Color, Move, Position, Role, Square, attacks};
 

@@ -1,13 +1,13 @@
 //! One piece of code for several instruction sets, chosen when the program runs.
 //!
 //! A [`Kernel`] is plain Rust; [`Level::run`] calls a copy of it that was compiled for the processor's wide vectors, if
-//! it has them. What compilers do not find by themselves, sums of products of bytes, is an operation of the instruction
-//! set ([`Isa::dot`]).
+//! it has them. Sums of products of bytes, which compilers do not vectorise by themselves, are an operation of the
+//! instruction set ([`Isa::dot`]).
 //!
-//! Two things here are unsafe, and nothing else about sparse networks is: entering such a copy, and calling an
-//! instruction from code that is generic over the instruction sets. Both are sound because a [`Level`] other than
-//! `PLAIN` comes from [`Level::detect`] and [`Level::available`] alone, which ask the processor, and a token (`Avx2`,
-//! `Avx512`) is only made inside a function that was entered through such a level.
+//! Two things here are unsafe, the only ones of sparse networks: entering such a copy, and calling an instruction from
+//! code that is generic over the instruction sets. Both are sound because a [`Level`] other than `PLAIN` is only
+//! created by [`Level::detect`] and [`Level::available`], which query the processor, and a token (`Avx2`, `Avx512`) is
+//! only created inside a function that was entered through such a level.
 
 #![allow(
     unsafe_code,
@@ -27,11 +27,11 @@ enum InstructionSet {
     Avx512,
 }
 
-/// Something to compute. `run` and all that it calls in hot loops must be `#[inline(always)]`: only what becomes part
-/// of the calling function is compiled for its instructions. The same goes for what comes from the standard library:
-/// `array::map` in the innermost loop was a call in some builds, and made all of them three times as slow.
+/// A computation. `run` and everything that it calls in hot loops must be `#[inline(always)]`, because only inlined
+/// code is compiled for the caller's instructions. This includes the standard library: `array::map` in the innermost
+/// loop was not inlined in some builds, which made them three times as slow.
 pub trait Kernel {
-    /// What comes out.
+    /// The result.
     type Output;
     /// Computes it.
     fn run<I: Isa>(self, isa: I) -> Self::Output;
@@ -51,7 +51,7 @@ impl Level {
     pub fn detect() -> Level {
         #[cfg(target_arch = "x86_64")]
         {
-            // Every processor with AVX-512 has AVX2; asked for all the same, because `available` relies on it.
+            // Every processor with AVX-512 has AVX2; it is tested nevertheless, because `available` relies on it.
             let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
             if avx2
                 && is_x86_feature_detected!("avx512f")

@@ -24,15 +24,15 @@ pub struct Signs {
     pub unmasking: Bitboard,
     /// Its pawns that no enemy pawn can stop: not on their file, nor on those beside it.
     pub passed: Bitboard,
-    /// Those of them with nobody in their way.
+    /// Those of them that are not blocked.
     pub unblocked: Bitboard,
     /// Where its king can go.
     pub flights: Bitboard,
     /// Squares next to its king that the other side attacks.
     pub besieged: Bitboard,
-    /// Those of them that nothing but the king defends.
+    /// Those of them that only the king defends.
     pub weak: Bitboard,
-    /// From how many squares a knight, bishop, rook or queen can give check without being captured for nothing.
+    /// Number of squares from which a knight, bishop, rook or queen can give check without being lost for nothing.
     pub safe_checks: [u32; MOVERS],
     /// Whether one of these can give check at the price of itself.
     pub unsafe_checks: [bool; MOVERS],
@@ -42,8 +42,8 @@ pub struct Signs {
     pub knight_forks: u32,
     /// Enemy pieces that a piece worth less attacks.
     pub threats: u32,
-    /// Squares on which a pawn can promote with its next move: by a step where nobody captures it, by one where
-    /// somebody may, by a capture.
+    /// Whether a pawn can promote with its next move: by a step to a safe square, by a step to an attacked one, by a
+    /// capture.
     pub promotions: [bool; 3],
 }
 
