@@ -76,7 +76,11 @@ impl SampleBatch for DenseBatch {
         }
         let sum: f32 = policy.iter().map(|(_, share)| share).sum();
         policy.iter_mut().for_each(|(_, share)| *share /= sum);
-        policy.sort_by(|a, b| b.1.total_cmp(&a.1));
+        // The best move of a record is the first one already; of equal shares the first stays in front.
+        let shares = policy.iter().map(|(_, share)| *share).enumerate().rev();
+        if let Some((best, _)) = shares.max_by(|a, b| a.1.total_cmp(&b.1)) {
+            policy[..=best].rotate_right(1);
+        }
         self.positions
             .extend_from_slice(&record.to_bytes()[..POSITION_BYTES]);
         self.policy.push(policy);
@@ -91,6 +95,7 @@ mod tests {
 
     use super::super::targets::{self, ResultShare, TargetSettings};
     use super::*;
+    use crate::dataset::record::Source;
     use crate::sparse::network::PLIES_UNIT;
 
     /// What the Python implementation that this one replaced computed for a record, with default settings.
@@ -167,6 +172,33 @@ mod tests {
             assert!(moves.eq(expected.mirrored_moves), "{line}");
         }
         assert!(shared > 20, "{shared} records have several moves");
+    }
+
+    #[test]
+    fn the_best_move_comes_first() {
+        let record = Record::new(&shakmaty::Chess::default(), false, Source::Real);
+        let [a2a3, d2d4, e2e4] = [8 | 16 << 6, 11 | 27 << 6, 12 | 28 << 6];
+        let first = |policy: &[(u16, f32)]| {
+            let mut batch = DenseBatch::default();
+            let targets = Targets {
+                policy: policy.to_vec(),
+                value: None,
+            };
+            batch.add(&record, &targets).unwrap();
+            batch.policy.remove(0)
+        };
+        let shares = first(&[(a2a3, 0.25), (d2d4, 0.5), (e2e4, 0.25)]);
+        assert_eq!(
+            shares.iter().map(|(_, share)| *share).collect::<Vec<_>>(),
+            [0.5, 0.25, 0.25]
+        );
+        let equal = [(e2e4, 0.5), (d2d4, 0.5)];
+        assert_eq!(
+            first(&equal)[0],
+            first(&equal[..1]).first().map(|(m, _)| (*m, 0.5)).unwrap()
+        );
+        // A move that is illegal in the position is dropped, and the others share what it had.
+        assert_eq!(first(&[(0o7700, 0.5), (e2e4, 0.5)]), first(&[(e2e4, 1.0)]));
     }
 
     #[test]
