@@ -74,7 +74,8 @@ impl Layer {
         Ok(())
     }
 
-    /// The same, but options and backends of lc0 that Scorn does not have are accepted; the message about them is returned.
+    /// The same, but options and backends of lc0 that Scorn does not have are accepted; the message about them is
+    /// returned.
     ///
     /// # Errors
     /// When there is no such option, here or in lc0, or the value does not fit; nothing changes then.
