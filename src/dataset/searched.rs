@@ -381,7 +381,7 @@ mod tests {
     fn damage_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.vis");
-        let told = |bytes: &[u8]| {
+        let error = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
             let file = SearchedFile::open(&path);
             let error = file.and_then(|mut file| file.get(0)).unwrap_err();
@@ -389,16 +389,16 @@ mod tests {
             error.to_string()
         };
         let whole = file();
-        assert!(told(&whole[..whole.len() - 1]).contains("is damaged"));
-        assert!(told(&whole[..40]).contains("too short"));
+        assert!(error(&whole[..whole.len() - 1]).contains("is damaged"));
+        assert!(error(&whole[..40]).contains("too short"));
         let with = |at: usize, byte: u8| {
             let mut bytes = whole.clone();
             bytes[at] = byte;
             bytes
         };
-        assert!(told(&with(8, 2)).contains("version 2"));
-        assert!(told(&with(30, 255)).contains("is damaged"));
-        assert!(told(&with(POSITION + 51, 1)).contains("not there"));
-        assert!(told(&with(0, b'x')).contains("no file of visits"));
+        assert!(error(&with(8, 2)).contains("version 2"));
+        assert!(error(&with(30, 255)).contains("is damaged"));
+        assert!(error(&with(POSITION + 51, 1)).contains("not there"));
+        assert!(error(&with(0, b'x')).contains("no file of visits"));
     }
 }

@@ -29,9 +29,9 @@ pub struct NetworkAnswer {
 ///
 /// # Errors
 /// When the network fails.
-pub fn ask(positions: &[History], evaluator: &dyn Evaluator) -> Result<Vec<NetworkAnswer>> {
+pub fn evaluate(positions: &[History], evaluator: &dyn Evaluator) -> Result<Vec<NetworkAnswer>> {
     let evaluations = evaluate_all(evaluator, positions.iter().map(History::plies))?;
-    let answer = |(history, evaluation): (&History, Evaluation)| {
+    let output = |(history, evaluation): (&History, Evaluation)| {
         let (position, turn) = (history.position(), history.position().turn());
         let code = |m: &PackedMove| Record::pack_move(m.unpack(position), turn);
         let codes = evaluation.moves.iter().map(code);
@@ -40,7 +40,7 @@ pub fn ask(positions: &[History], evaluator: &dyn Evaluator) -> Result<Vec<Netwo
             policy: codes.zip(evaluation.priors).collect(),
         }
     };
-    Ok(positions.iter().zip(evaluations).map(answer).collect())
+    Ok(positions.iter().zip(evaluations).map(output).collect())
 }
 
 /// Positions with a network's outputs, in the layout of a file (see [`searched`](crate::dataset::searched)).
@@ -66,18 +66,22 @@ impl Answers {
     ///
     /// # Errors
     /// When the network fails, or there are too many positions for one file.
-    pub fn ask(&mut self, records: &[(Record, Chess)], evaluator: &dyn Evaluator) -> Result<()> {
-        let (mut asked, mut positions) = (Vec::new(), Vec::new());
+    pub fn evaluate(
+        &mut self,
+        records: &[(Record, Chess)],
+        evaluator: &dyn Evaluator,
+    ) -> Result<()> {
+        let (mut evaluated, mut positions) = (Vec::new(), Vec::new());
         for (record, position) in records {
             if position.legal_moves().is_empty() {
                 self.skipped += 1;
                 continue;
             }
-            asked.push(record);
+            evaluated.push(record);
             positions.push(History::new(position.clone()));
         }
-        for (record, answer) in asked.into_iter().zip(ask(&positions, evaluator)?) {
-            self.push(record, &answer)?;
+        for (record, output) in evaluated.into_iter().zip(evaluate(&positions, evaluator)?) {
+            self.push(record, &output)?;
         }
         Ok(())
     }
@@ -94,22 +98,22 @@ impl Answers {
         Ok(())
     }
 
-    fn push(&mut self, record: &Record, answer: &NetworkAnswer) -> Result<()> {
-        let moves = answer.policy.iter();
+    fn push(&mut self, record: &Record, output: &NetworkAnswer) -> Result<()> {
+        let moves = output.policy.iter();
         let moves = moves.map(|&(m, p)| (m, (p * WHOLE).round() as u32));
         let sum: u32 = moves.clone().map(|(_, visits)| visits).sum();
         ensure!(
             sum > 0,
             "the network's policy assigns zero probability to every legal move"
         );
-        let bytes = answer.policy.len() * ENTRY;
+        let bytes = output.policy.len() * ENTRY;
         self.samples.ensure_room_for(bytes, "--count")?;
         let best = moves.clone().map(|(m, visits)| (visits, m)).max();
         let best = best.map_or(0, |(_, m)| m);
         let root = SearchedRoot {
             best,
             visits: sum,
-            value: answer.value,
+            value: output.value,
         };
         self.samples.push(&Record { best, ..*record }, &root, moves);
         Ok(())

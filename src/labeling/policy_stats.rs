@@ -43,7 +43,7 @@ fn priors(positions: &[Searched], network: &dyn Evaluator) -> Result<Vec<Vec<f32
     let histories = positions
         .iter()
         .map(|searched| Ok(History::new(searched.record.position()?)));
-    let answers = policy::ask(&histories.collect::<Result<Vec<_>>>()?, network)?;
+    let answers = policy::evaluate(&histories.collect::<Result<Vec<_>>>()?, network)?;
     let of_position = |(searched, answer): (&Searched, NetworkAnswer)| {
         let chances: HashMap<u16, f32> = answer.policy.into_iter().collect();
         let prior = |&(m, _): &(u16, u32)| chances.get(&m).copied().unwrap_or(0.0);

@@ -646,12 +646,12 @@ mod tests {
         let inputs: [u16; 11] = [3, 77, 500, 901, 1500, 1777, 2222, 3071, 3080, 4000, 5025];
         let more: Vec<u16> = (0..31).map(|at| 5 + 97 * at).collect();
         let (one, many) = (network(), staged());
-        let said = [
+        let values = [
             check_runtime(&one, &inputs),
             check_runtime(&many, &inputs),
             check_runtime(&many, &more),
         ];
-        assert!(said[1] != said[0] && said[2] != said[1]);
+        assert!(values[1] != values[0] && values[2] != values[1]);
     }
 
     /// Compares the outputs of `rten` with ours and returns our value.

@@ -17,7 +17,7 @@ fn scorn(arguments: &[&str]) -> Output {
     command.args(arguments).output().unwrap()
 }
 
-fn said(output: &Output) -> String {
+fn stdout_of(output: &Output) -> String {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     String::from_utf8(output.stdout.clone()).unwrap()
@@ -33,7 +33,7 @@ fn games_become_a_network() {
     let [records, run, end, network] =
         ["x.rec", "run", "end", "x.onnx"].map(|name| folder.path().join(name));
     let records = text(&records);
-    said(&scorn(&[
+    stdout_of(&scorn(&[
         "dataset",
         "pgn",
         GAMES,
@@ -50,7 +50,7 @@ fn games_become_a_network() {
         let arguments = arguments.chain(data).chain(usual).chain(more.split(' '));
         scorn(&arguments.collect::<Vec<_>>())
     };
-    let train = |folder: &Path, more: &str| said(&run_of(folder, more));
+    let train = |folder: &Path, more: &str| stdout_of(&run_of(folder, more));
     let sizes = "--policy-width 64 --value-width 64 --hidden 8";
     let first = train(&run, &format!("--steps 20 --warmup 5 {sizes}"));
     assert!(
@@ -72,7 +72,7 @@ fn games_become_a_network() {
     let decay = format!("--decay {}", text(&checkpoint));
     train(&end, &format!("{decay} --steps 40 --threads 2"));
     let checkpoint = end.join("checkpoint");
-    let measured = said(&scorn(&["train", "measure", text(&checkpoint), records]));
+    let measured = stdout_of(&scorn(&["train", "measure", text(&checkpoint), records]));
     assert!(
         measured.contains("in integers") && measured.contains("top-1"),
         "{measured}"
@@ -85,8 +85,8 @@ fn games_become_a_network() {
 fn assert_exports(checkpoint: &Path, network: &Path) {
     let export = ["train", "export", text(checkpoint), text(network)];
     let named = [&export[..], &["--name", "tiny"]].concat();
-    assert!(said(&scorn(&named)).contains("x.onnx"));
-    let described = said(&scorn(&["describe", text(network)]));
+    assert!(stdout_of(&scorn(&named)).contains("x.onnx"));
+    let described = stdout_of(&scorn(&["describe", text(network)]));
     assert!(
         described.contains("sparse-2: 5026 inputs; first layers 64 wide"),
         "{described}"
@@ -108,19 +108,19 @@ fn self_play_becomes_a_network_that_plays_on() {
     let sizes = "--policy-width 64 --value-width 64 --hidden 8 --seed 3";
     let start_of = |out: &Path, more: &str| {
         let arguments = ["train", "start", text(out)].into_iter();
-        said(&scorn(
+        stdout_of(&scorn(
             &arguments.chain(more.split(' ')).collect::<Vec<_>>(),
         ))
     };
     start_of(&start, sizes);
     let refused = scorn(&["train", "start", text(&start)]);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--force"));
-    said(&scorn(&["train", "export", text(&start), text(&network)]));
+    stdout_of(&scorn(&["train", "export", text(&start), text(&network)]));
     let weights = format!("--weights={}", text(&network));
     let play = "--games 4 --nodes 8 --longest 30 --temperature 1 --records --out";
     let arguments = ["selfplay", &weights].into_iter();
     let arguments = arguments.chain(play.split(' ')).chain([text(&games)]);
-    said(&scorn(&arguments.collect::<Vec<_>>()));
+    stdout_of(&scorn(&arguments.collect::<Vec<_>>()));
     let positions = games.join("positions-00001.vis");
     let data = format!("{}:1", text(&positions));
     std::fs::create_dir(&run).unwrap();
@@ -129,7 +129,7 @@ fn self_play_becomes_a_network_that_plays_on() {
     let arguments = ["train", "run", "--folder", text(&run), "--data", &data];
     let arguments = arguments.into_iter().chain(train.split(' '));
     let arguments = arguments.chain(["--test", text(&positions)]);
-    let log = said(&scorn(&arguments.collect::<Vec<_>>()));
+    let log = stdout_of(&scorn(&arguments.collect::<Vec<_>>()));
     let kl = |line: &str| -> f64 {
         let rest = line.split(" kl ").nth(1).unwrap();
         rest.split(' ').next().unwrap().parse().unwrap()
@@ -142,7 +142,7 @@ fn self_play_becomes_a_network_that_plays_on() {
         "{log}"
     );
     let checkpoint = run.join("checkpoint");
-    said(&scorn(&[
+    stdout_of(&scorn(&[
         "train",
         "export",
         text(&checkpoint),
@@ -152,7 +152,7 @@ fn self_play_becomes_a_network_that_plays_on() {
     // From the network's file one can go on as well.
     start_of(&again, &format!("--network {}", text(&network)));
     let other = folder.path().join("other.onnx");
-    said(&scorn(&["train", "export", text(&again), text(&other)]));
+    stdout_of(&scorn(&["train", "export", text(&again), text(&other)]));
     let [ours, theirs] = [&network, &other].map(|path| std::fs::read(path).unwrap());
     let read = |bytes: &[u8]| scorn::sparse::file::read(bytes).unwrap();
     assert!(read(&ours) == read(&theirs));
@@ -166,14 +166,14 @@ fn self_play_becomes_a_network_that_plays_on() {
 }
 
 #[test]
-fn a_start_does_not_replace_the_network_that_it_is_made_of() {
+fn train_start_does_not_replace_its_input() {
     let folder = tempfile::tempdir().unwrap();
     let [checkpoint, network] = ["checkpoint", "x.onnx"].map(|name| folder.path().join(name));
     let (checkpoint, network) = (text(&checkpoint), text(&network));
     let sizes = "--policy-width 64 --value-width 64 --hidden 8".split(' ');
     let start = ["train", "start", checkpoint].into_iter().chain(sizes);
-    said(&scorn(&start.collect::<Vec<_>>()));
-    said(&scorn(&["train", "export", checkpoint, network]));
+    stdout_of(&scorn(&start.collect::<Vec<_>>()));
+    stdout_of(&scorn(&["train", "export", checkpoint, network]));
     let before = std::fs::read(network).unwrap();
     let refused = scorn(&["train", "start", network, "--network", network, "--force"]);
     let errors = String::from_utf8_lossy(&refused.stderr);
@@ -182,12 +182,12 @@ fn a_start_does_not_replace_the_network_that_it_is_made_of() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_name_the_cause() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
     for (data, expected) in [
-        ("x.rec", "FILE:SHARE expected"),
-        ("x.rec:-1", "the share is not positive"),
+        ("x.rec", "is not of the form FILE:SHARE"),
+        ("x.rec:-1", "the share must be positive"),
         ("/nowhere/x.rec:1", "/nowhere/x.rec"),
     ] {
         let output = scorn(&["train", "run", "--folder", text(&run), "--data", data]);
@@ -197,7 +197,7 @@ fn what_is_wrong_is_said() {
             "{errors}"
         );
     }
-    for (flags, told) in [
+    for (flags, expected) in [
         ("run --folder x --result-weight 2", "from 0 to 1"),
         ("batches --result-weight nan", "from 0 to 1"),
         ("run --folder x --minutes 0", "above 0"),
@@ -209,7 +209,7 @@ fn what_is_wrong_is_said() {
         let output = scorn(&arguments.chain(["--data", "x.rec:1"]).collect::<Vec<_>>());
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(
-            output.status.code() == Some(2) && errors.contains(told),
+            output.status.code() == Some(2) && errors.contains(expected),
             "{errors}"
         );
     }
@@ -272,13 +272,14 @@ fn a_network_recommends_constants_and_the_user_decides() {
     let (checkpoint, network) = (text(&checkpoint), text(&network));
     let sizes = "--policy-width 64 --value-width 64 --hidden 8";
     let start = ["train", "start", checkpoint].into_iter();
-    said(&scorn(&start.chain(sizes.split(' ')).collect::<Vec<_>>()));
+    stdout_of(&scorn(&start.chain(sizes.split(' ')).collect::<Vec<_>>()));
     let export = |options| scorn(&["train", "export", checkpoint, network, "--options", options]);
     let refused = export("LogFile=x");
     assert!(!refused.status.success() && !Path::new(network).exists());
-    said(&export("CPuct=2.5;FpuValue=0.5"));
+    stdout_of(&export("CPuct=2.5;FpuValue=0.5"));
     assert!(
-        said(&scorn(&["describe", network])).contains("scorn.options = CPuct=2.5;FpuValue=0.5")
+        stdout_of(&scorn(&["describe", network]))
+            .contains("scorn.options = CPuct=2.5;FpuValue=0.5")
     );
     // In self-play each side has the constants of its own network.
     let out = folder.path().join("games");
@@ -294,7 +295,7 @@ fn a_network_recommends_constants_and_the_user_decides() {
         .collect();
     arguments.push(text(&out));
     arguments.extend(sides.iter().map(String::as_str));
-    said(&scorn(&arguments));
+    stdout_of(&scorn(&arguments));
     let manifest = std::fs::read_to_string(out.join("manifest.json")).unwrap();
     let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
     let constant =
@@ -308,16 +309,19 @@ fn a_network_recommends_constants_and_the_user_decides() {
         ["3", "0.41", "lcb"],
         "the built-in network's recommendations, unless the user decides"
     );
-    // In a chess program it is told.
+    // A UCI session reports it.
     let mut session = Session::with(&["--weights", network, "--cpuct", "2"]);
     session.send_and_sync("position startpos");
     let (_, lines) = session.go("go nodes 2");
-    let told = "the network recommends CPuct 2.5 (user: 2), FpuValue 0.5";
-    assert!(lines.iter().any(|line| line.contains(told)), "{lines:?}");
+    let expected = "the network recommends CPuct 2.5 (user: 2), FpuValue 0.5";
+    assert!(
+        lines.iter().any(|line| line.contains(expected)),
+        "{lines:?}"
+    );
 }
 
 #[test]
-fn a_network_that_is_found_recommends_as_a_named_one_and_a_person_in_its_place_does_not() {
+fn a_found_network_recommends_like_a_named_one() {
     let folder = tempfile::tempdir().unwrap();
     let [checkpoint, network] = ["x.checkpoint", "x.onnx"].map(|name| folder.path().join(name));
     let (checkpoint, network) = (text(&checkpoint), text(&network));
@@ -325,9 +329,9 @@ fn a_network_that_is_found_recommends_as_a_named_one_and_a_person_in_its_place_d
     let start = ["train", "start", checkpoint]
         .into_iter()
         .chain(start.split(' '));
-    said(&scorn(&start.collect::<Vec<_>>()));
+    stdout_of(&scorn(&start.collect::<Vec<_>>()));
     let options = ["--options", "CPuct=2.5"];
-    said(&scorn(
+    stdout_of(&scorn(
         &[&["train", "export", checkpoint, network], &options[..]].concat(),
     ));
     let mut found = Command::new(env!("CARGO_BIN_EXE_scorn"));
@@ -340,8 +344,11 @@ fn a_network_that_is_found_recommends_as_a_named_one_and_a_person_in_its_place_d
     let input = b"position startpos\ngo nodes 2\n";
     found.stdin.take().unwrap().write_all(input).unwrap();
     let output = found.wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(told.contains("the network recommends CPuct 2.5"), "{told}");
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        stdout.contains("the network recommends CPuct 2.5"),
+        "{stdout}"
+    );
     let person = [
         "--limit-strength",
         "--human-weights",

@@ -155,7 +155,7 @@ mod tests {
     #[cfg(unix)]
     fn teacher(dir: &Path, answer: &[&str]) -> PathBuf {
         let path = dir.join("engine.sh");
-        let told: String = answer
+        let lines: String = answer
             .iter()
             .map(|line| format!("echo '{line}'; "))
             .collect();
@@ -163,7 +163,7 @@ mod tests {
             "#!/bin/sh\nwhile read -r word rest; do case $word in\n\
              uci) echo id name $(basename $(dirname $0)); echo option name Hash type spin default 16 min 1 max 1024; \
              echo option name MultiPV type spin default 1 min 1 max 256; echo uciok;; \
-             isready) echo readyok;; go) {told};; quit) exit;; esac; done\n"
+             isready) echo readyok;; go) {lines};; quit) exit;; esac; done\n"
         );
         crate::script::write_script(&path, &script);
         path
@@ -310,7 +310,7 @@ mod tests {
     fn an_unknown_option_of_the_engine_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let (input, out) = (three_positions(dir.path()), dir.path().join("out.rec"));
-        for (option, told) in [
+        for (option, expected) in [
             ("Hahs=1", "Hahs"),
             ("Hash=0", "1 to 1024"),
             ("Hash", "NAME=VALUE"),
@@ -327,7 +327,7 @@ mod tests {
                 limit: None,
             };
             let error = format!("{:#}", run(&args).unwrap_err());
-            assert!(error.contains(told), "{error}");
+            assert!(error.contains(expected), "{error}");
             assert!(!out.exists());
         }
     }

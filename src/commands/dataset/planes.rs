@@ -31,10 +31,10 @@ pub struct PlanesArgs {
     pub encoding: PlanesEncoding,
 }
 
-/// Writes the positions of all games; returns what to say about that. The history is filled as HistoryFill says.
+/// Writes the positions of all games and returns a summary. `HistoryFill` fills missing history.
 ///
 /// # Errors
-/// When a file cannot be read or written. A game that is not legal is told, and left out.
+/// When a file cannot be read or written. Illegal games are reported and skipped.
 pub fn run(args: &PlanesArgs, options: &Options) -> Result<String> {
     let mut out = NewFile::create(&args.out, args.force, &args.inputs)?;
     let encoding = Encoding::from(args.encoding);

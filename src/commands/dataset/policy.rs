@@ -62,15 +62,15 @@ pub fn run(args: &PolicyArgs, options: &Options, load: &Load) -> Result<u64> {
     let mut rest = args.count;
     while rest > 0 {
         let wanted = (BATCH * threads).min(usize::try_from(rest).unwrap_or(usize::MAX));
-        let asked = records.by_ref().take(wanted).collect::<Result<Vec<_>>>()?;
-        if asked.is_empty() {
+        let batch = records.by_ref().take(wanted).collect::<Result<Vec<_>>>()?;
+        if batch.is_empty() {
             break;
         }
-        rest -= asked.len() as u64;
-        for part in ask(&asked, &*evaluator)? {
+        rest -= batch.len() as u64;
+        for part in evaluate(&batch, &*evaluator)? {
             answers.append(&part)?;
         }
-        bar.inc(asked.len() as u64);
+        bar.inc(batch.len() as u64);
     }
     bar.finish_and_clear();
     file.finish_with(&answers.to_file())?;
@@ -78,15 +78,15 @@ pub fn run(args: &PolicyArgs, options: &Options, load: &Load) -> Result<u64> {
 }
 
 /// Evaluates records in batches on several threads and returns the outputs of each batch.
-fn ask(records: &[(Record, Chess)], evaluator: &dyn Evaluator) -> Result<Vec<Answers>> {
+fn evaluate(records: &[(Record, Chess)], evaluator: &dyn Evaluator) -> Result<Vec<Answers>> {
     thread::scope(|scope| {
-        let ask = |batch| {
+        let evaluate_batch = |batch| {
             let mut answers = Answers::default();
-            answers.ask(batch, evaluator).map(|()| answers)
+            answers.evaluate(batch, evaluator).map(|()| answers)
         };
         let running: Vec<_> = records
             .chunks(BATCH)
-            .map(|batch| scope.spawn(move || ask(batch)))
+            .map(|batch| scope.spawn(move || evaluate_batch(batch)))
             .collect();
         let ended = running.into_iter().map(|thread| thread.join());
         ended
@@ -168,8 +168,8 @@ mod tests {
         let refused = |args: &PolicyArgs, options: &Options| {
             run(args, options, &never).unwrap_err().to_string()
         };
-        let told = refused(&args, &Options::default());
-        assert!(told.contains("--force"), "{told}");
+        let error = refused(&args, &Options::default());
+        assert!(error.contains("--force"), "{error}");
         let network = Options {
             weights_file: path("w.onnx").to_str().unwrap().to_owned(),
             ..Options::default()
@@ -182,8 +182,8 @@ mod tests {
             count: 1,
             force: true,
         };
-        let told = refused(&onto_it, &network);
-        assert!(told.contains("is an input too"), "{told}");
+        let error = refused(&onto_it, &network);
+        assert!(error.contains("is an input too"), "{error}");
         (args.force, args.skip, args.count) = (true, 590, 1000);
         assert_eq!(run(&args, &Options::default(), &load).unwrap(), 10);
     }
