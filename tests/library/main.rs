@@ -6,6 +6,7 @@ mod common;
 mod alphazero;
 mod architecture;
 mod int8;
+mod metamorphic;
 mod network_errors;
 mod network_parity;
 mod opponent_network;
