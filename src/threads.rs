@@ -1,7 +1,7 @@
 //! Thread starts that may fail. A system at its limit of processes or memory refuses new threads, and
 //! [`std::thread::spawn`] panics then. Here the caller gets an error and goes on with the threads that it has.
 //!
-//! Tests inject such failures with [`faults::during`]; other builds have no trace of it.
+//! Tests inject such failures with `faults::during`; other builds have no trace of it.
 
 use std::{
     io,

@@ -7,7 +7,7 @@ use super::kinds::{EMPTY, OptionKind};
 /// The part of the program that reads an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// The search of a position: [`SearchOptions`] has these.
+    /// The search of a position: [`SearchOptions`](super::SearchOptions) has these.
     Search,
     /// The networks: loading them, and the cache and the decorators in front of their backends.
     Network,

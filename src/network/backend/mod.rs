@@ -2,7 +2,7 @@
 //! network on one device ([`pool`]), through ONNX Runtime ([`ort`]) or in pure Rust ([`rten`]); sparse networks are
 //! evaluated in integers ([`sparse`]).
 //!
-//! A new backend is a file with a [`BackendFactory`](factory::BackendFactory), its `mod` line and its entry in the
+//! A new backend is a file with a [`BackendFactory`], its `mod` line and its entry in the
 //! list.
 
 pub mod auto;

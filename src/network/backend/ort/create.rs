@@ -1,5 +1,5 @@
-//! From a request to an evaluator: what the backends of ONNX Runtime have in common. [`create`] lists the steps; what
-//! differs between the backends is in the [`OrtBackend`] that each has in a file of its own.
+//! From a request to an evaluator: what the backends of ONNX Runtime have in common. `create` lists the steps; what
+//! differs between the backends is in the `OrtBackend` that each has in a file of its own.
 
 use std::sync::Arc;
 
