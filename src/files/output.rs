@@ -120,6 +120,30 @@ pub fn write(path: &Path, bytes: &[u8], force: bool, inputs: &[PathBuf]) -> Resu
     NewFile::create(path, force, inputs)?.finish_with(bytes)
 }
 
+/// Whether a file of this name is a [`NewFile`] that was not finished.
+pub fn is_partial(name: &str) -> bool {
+    name.ends_with(".partial")
+}
+
+/// Removes unfinished files from a folder, which a killed process leaves behind: those whose names begin with `prefix`
+/// (`.NAME.` for the new file NAME). Call it only while the folder is locked against other processes that write such files.
+///
+/// # Errors
+/// When the folder cannot be read or a file cannot be removed.
+pub fn remove_partial(folder: &Path, prefix: &str) -> Result<()> {
+    let name = folder.display();
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {name}"))? {
+        let entry = entry.with_context(|| format!("cannot read {name}"))?;
+        let file = entry.file_name();
+        let file = file.to_string_lossy();
+        if is_partial(&file) && file.starts_with(prefix) {
+            let path = entry.path();
+            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
 /// Opens or creates a regular file to append to the output of an earlier run. The file is locked while it is open.
 ///
 /// # Errors

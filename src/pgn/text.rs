@@ -32,7 +32,7 @@ pub struct Text<'a> {
 }
 
 /// Splits a stream into the texts of games. A game ends with a blank line after its moves, unless that is in a
-/// comment, or where a tag follows moves.
+/// comment, or where a tag follows moves. In a comment, which may never be closed, it takes a blank line before the tag.
 pub struct Texts<R> {
     input: R,
     offset: u64,
@@ -67,9 +67,10 @@ impl<R: BufRead> Texts<R> {
         self.skip_blank()?;
         let offset = self.offset;
         let (mut has_moves, mut in_comment, mut is_too_long) = (false, false, false);
+        let mut is_after_blank = false;
         loop {
             self.fill()?;
-            let is_tag = !self.is_rest && is_tag(&self.line);
+            let is_tag = !self.is_rest && (!in_comment || is_after_blank) && is_tag(&self.line);
             let is_blank = !self.is_rest && self.line.trim_ascii().is_empty();
             if self.line.is_empty() || (has_moves && (is_tag || (is_blank && !in_comment))) {
                 break;
@@ -78,6 +79,7 @@ impl<R: BufRead> Texts<R> {
                 has_moves = true;
                 in_comment = ends_in_comment(&self.line, in_comment, self.is_rest);
             }
+            is_after_blank = is_blank;
             is_too_long |= self.text.len() + self.line.len() > MAX_GAME_BYTES;
             if !is_too_long {
                 match is_tag {
@@ -134,11 +136,14 @@ impl<R: BufRead> Texts<R> {
     }
 }
 
-/// Whether a line is `[Name "value"]`; a comment's `[%eval 0.3]` at the start of a line is not.
+/// Whether a line is `[Name "value"]`, where the name begins with a letter, a digit or an underscore; a comment's
+/// `[%eval 0.3]` at the start of a line is not.
 fn is_tag(line: &[u8]) -> bool {
     let line = line.trim_ascii();
     line.first() == Some(&b'[')
-        && line.get(1).is_some_and(u8::is_ascii_alphabetic)
+        && line
+            .get(1)
+            .is_some_and(|&byte| byte.is_ascii_alphanumeric() || byte == b'_')
         && line.ends_with(b"\"]")
 }
 
@@ -312,6 +317,17 @@ mod tests {
             assert!(text[*offset as usize..].starts_with(&**game));
         }
         assert!(cut("\n \n").is_empty());
+    }
+
+    #[test]
+    fn tags_may_begin_with_a_digit_and_comments_may_contain_lines_like_tags() {
+        let start =
+            "[FEN \"4k3/8/8/8/8/8/8/4K2R w K - 0 1\"]\n[960 \"no\"]\n[_x \"y\"]\n\n1. O-O *\n";
+        let comment = "1. e4 {he wrote\n[White \"me\"]\nthere} e5 *\n";
+        let games = cut(&format!("{start}\n{comment}\n1. c4 *\n"));
+        let texts: Vec<&str> = games.iter().map(|(_, text, _)| &**text).collect();
+        assert_eq!(texts, [start, comment, "1. c4 *\n"]);
+        assert!(games.iter().all(|(_, _, error)| error.is_none()));
     }
 
     #[test]

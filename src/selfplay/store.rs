@@ -268,10 +268,10 @@ impl Store {
             _lock: lock,
         };
         make_folder(&store.unfinished())?;
-        remove_partial(folder)?;
-        remove_partial(&store.unfinished())?;
+        output::remove_partial(folder, "")?;
+        output::remove_partial(&store.unfinished(), "")?;
         if store.chunks().is_dir() {
-            remove_partial(&store.chunks())?;
+            output::remove_partial(&store.chunks(), "")?;
         }
         store.read_parts()?;
         if let Some(numbers) = store
@@ -518,7 +518,7 @@ fn check_is_empty(folder: &Path) -> Result<()> {
         let entry = entry.with_context(|| format!("cannot read {name}"))?;
         let file = entry.file_name();
         let file = file.to_string_lossy();
-        let is_ours = file == ".lock" || is_partial(&file);
+        let is_ours = file == ".lock" || output::is_partial(&file);
         ensure!(
             is_ours,
             "{name} is not empty ({file} is in it) and holds no manifest.json: name another folder"
@@ -578,22 +578,6 @@ fn remove(path: &Path) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-fn is_partial(name: &str) -> bool {
-    name.ends_with(".partial")
-}
-
-/// Removes the partial files of a process that was killed.
-pub(super) fn remove_partial(folder: &Path) -> Result<()> {
-    let name = folder.display();
-    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {name}"))? {
-        let entry = entry.with_context(|| format!("cannot read {name}"))?;
-        if is_partial(&entry.file_name().to_string_lossy()) {
-            remove(&entry.path())?;
-        }
-    }
-    Ok(())
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {

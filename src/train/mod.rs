@@ -17,7 +17,7 @@ pub mod start;
 pub mod step;
 pub mod targets;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +32,7 @@ use self::measure::{Floating, Integers, Measures};
 use self::start::random_start;
 use self::step::{Chunk, Losses, Scales, ValueLoss, Workspace};
 use self::targets::ResultShare;
-use crate::files::output::{is_same_place, open_to_continue};
+use crate::files::output::{is_same_place, open_to_continue, remove_partial};
 use crate::sparse::features::INPUTS;
 use crate::sparse::file;
 use crate::sparse::infer::{self, Scratch};
@@ -47,6 +47,8 @@ const AVERAGE_SHARE: f64 = 0.1;
 const AVERAGE_MOST: f64 = 2000.0;
 /// File name of a run's checkpoint in its folder.
 const CHECKPOINT: &str = "checkpoint";
+/// The name of a run's log in its folder; whoever has locked it trains there.
+const LOG: &str = "log.txt";
 
 /// Settings of a training run.
 #[derive(Clone, Debug)]
@@ -216,7 +218,23 @@ fn check_is_decay_of(from: &Path, own: &Path, progress: &TrainingProgress) -> Re
 }
 
 impl<'a> TrainingRun<'a> {
+    /// Locks the folder, then reads its checkpoint: in the other order, two processes that start at the same time could
+    /// each read the checkpoint before the other one advances it. A run that cannot start leaves no log behind.
     fn begin(settings: &'a TrainingSettings) -> Result<TrainingRun<'a>> {
+        let path = settings.folder.join(LOG);
+        let is_new = !path.exists();
+        let mut log = open_to_continue(&path, &[])?;
+        log.seek(SeekFrom::End(0))?;
+        remove_partial(&settings.folder, &format!(".{CHECKPOINT}."))?;
+        let run = TrainingRun::load(settings, log);
+        if run.is_err() && is_new {
+            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+        run
+    }
+
+    /// The run that continues the folder's checkpoint, or starts a new one. `log` is open and locked.
+    fn load(settings: &'a TrainingSettings, log: File) -> Result<TrainingRun<'a>> {
         let own = settings.folder.join(CHECKPOINT);
         let start = match own.exists() {
             true => Some(&own),
@@ -261,9 +279,6 @@ impl<'a> TrainingRun<'a> {
         };
         let tests = settings.test.iter().map(test).collect::<Result<_>>()?;
         let sections = shape.sections();
-        // Opened last, so that a run that cannot start leaves no log behind.
-        let mut log = open_to_continue(&settings.folder.join("log.txt"), &[])?;
-        log.seek(SeekFrom::End(0))?;
         Ok(TrainingRun {
             settings,
             shape,
@@ -738,6 +753,36 @@ mod tests {
         assert!(refused.contains("began at step 6"), "{refused}");
         let refused = run_in("new", Some("other"), 2).unwrap_err().to_string();
         assert!(refused.contains("would end at step 2"), "{refused}");
+    }
+
+    #[test]
+    fn the_folder_is_locked_before_its_checkpoint_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data.rec");
+        write(&data, 20);
+        let settings = settings(&folder.path().join("run"), &data);
+        fs::create_dir(&settings.folder).unwrap();
+        fs::write(settings.folder.join(CHECKPOINT), "damaged").unwrap();
+        // A process that was killed while it saved left this behind.
+        let partial = settings.folder.join(".checkpoint.x1.partial");
+        fs::write(&partial, "half").unwrap();
+        let error = |settings| format!("{:#}", run(settings, &mut |_| {}).unwrap_err());
+        // Another process trains here: its checkpoint is not even looked at, and its log stays.
+        let other = open_to_continue(&settings.folder.join(LOG), &[]).unwrap();
+        assert!(
+            error(&settings).contains("another program is writing"),
+            "{}",
+            error(&settings)
+        );
+        assert!(settings.folder.join(LOG).exists() && partial.exists());
+        drop(other);
+        fs::remove_file(settings.folder.join(LOG)).unwrap();
+        assert!(
+            error(&settings).contains(CHECKPOINT),
+            "{}",
+            error(&settings)
+        );
+        assert!(!settings.folder.join(LOG).exists() && !partial.exists());
     }
 
     #[test]
