@@ -126,7 +126,8 @@ pub fn is_partial(name: &str) -> bool {
 }
 
 /// Removes unfinished files from a folder, which a killed process leaves behind: those whose names begin with `prefix`
-/// (`.NAME.` for the new file NAME). Call it only while the folder is locked against other processes that write such files.
+/// (`.NAME.` for the new file NAME). Call it only while the folder is locked against other processes that write such
+/// files.
 ///
 /// # Errors
 /// When the folder cannot be read or a file cannot be removed.

@@ -32,7 +32,8 @@ pub struct Text<'a> {
 }
 
 /// Splits a stream into the texts of games. A game ends with a blank line after its moves, unless that is in a
-/// comment, or where a tag follows moves. In a comment, which may never be closed, it takes a blank line before the tag.
+/// comment, or where a tag follows moves. In a comment, which may never be closed, it takes a blank line before the
+/// tag.
 pub struct Texts<R> {
     input: R,
     offset: u64,

@@ -101,8 +101,8 @@ struct Search<'a> {
     stop: &'a StopSignal,
     /// Set once, by the first thread that finds that the search is over.
     is_over: AtomicBool,
-    /// Whether a thread panicked while it may have been changing the tree: a move is chosen from the tree, but it is not
-    /// kept for the next search.
+    /// Whether a thread panicked while it may have been changing the tree: a move is chosen from the tree, but it is
+    /// not kept for the next search.
     is_damaged: AtomicBool,
     error: Mutex<Option<EvaluateError>>,
     /// Why there are fewer threads than wanted.
@@ -178,8 +178,8 @@ impl<'a> Search<'a> {
         });
     }
 
-    /// Runs a worker on the thread that the evaluator prefers, unless the search is too light to benefit from it. If the
-    /// evaluator panics before it has such a thread, the worker runs on the current one.
+    /// Runs a worker on the thread that the evaluator prefers, unless the search is too light to benefit from it. If
+    /// the evaluator panics before it has such a thread, the worker runs on the current one.
     fn run_worker(&self, work: &mut (dyn FnMut() + Send)) {
         if self.is_light {
             return work();
@@ -249,8 +249,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Fills the batch and has it evaluated: selects under the lock, does everything else without it. So a panic in everything
-    /// else, networks and their libraries above all, leaves the tree whole.
+    /// Fills the batch and has it evaluated: selects under the lock, does everything else without it. So a panic in
+    /// everything else, networks and their libraries above all, leaves the tree whole.
     fn make_batch<'s>(
         &'s self,
         mut shared: MutexGuard<'s, Shared>,

@@ -208,8 +208,8 @@ fn score_with_tables(state: &SearchState, m: &RootMove) -> Score {
     }
 }
 
-/// Whether no visit has reached the move along this edge of the root, and the root's value, which is all that is known about
-/// it, is lower than that of a draw.
+/// Whether no visit has reached the move along this edge of the root, and the root's value, which is all that is known
+/// about it, is lower than that of a draw.
 pub(super) fn is_unvisited_and_below_draw(
     state: &SearchState,
     params: &SearchParams,

@@ -177,9 +177,9 @@ impl SearchState {
         true
     }
 
-    /// Marks a root move as drawn if the rules draw the game after it, or as lost if the opponent mates after it. Returns
-    /// whether something new was proven. Visits may not have reached the reply: with search-contempt an opponent that is
-    /// expected to overlook it rarely gets there.
+    /// Marks a root move as drawn if the rules draw the game after it, or as lost if the opponent mates after it.
+    /// Returns whether something new was proven. Visits may not have reached the reply: with search-contempt an
+    /// opponent that is expected to overlook it rarely gets there.
     pub fn prove_end_after(&mut self, edge: u8, job: &Job) -> bool {
         if self.root_child(edge).is_some_and(Node::is_proven) {
             return false;

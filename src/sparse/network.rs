@@ -9,13 +9,13 @@
 //!        (plus a direct linear term of the inputs)
 //! ```
 //!
-//! The layers after the value's products may exist several times, for different stages of the game; the number of pieces
-//! selects one of them ([`Shape::stage`]).
+//! The layers after the value's products may exist several times, for different stages of the game; the number of
+//! pieces selects one of them ([`Shape::stage`]).
 //!
-//! Weights that are quantised to 8 bits are clamped to their range in training ([`Section::limit`]), so quantisation only
-//! rounds. All weights are in one vector, which makes optimizers and files simple; [`Shape::sections`] gives their ranges.
-//! A first layer is stored in blocks of 64 columns (32 and their partners in the products), so that the table of a block
-//! fits into a processor's cache.
+//! Weights that are quantised to 8 bits are clamped to their range in training ([`Section::limit`]), so quantisation
+//! only rounds. All weights are in one vector, which makes optimizers and files simple; [`Shape::sections`] gives their
+//! ranges. A first layer is stored in blocks of 64 columns (32 and their partners in the products), so that the table
+//! of a block fits into a processor's cache.
 
 use std::{fmt, ops::Range};
 

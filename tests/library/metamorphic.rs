@@ -1,5 +1,6 @@
-//! What must hold of any position and any number of nodes, from one on, whatever the evaluator thinks: rules that relate one search to
-//! another or to the rules of chess, over random positions. `SCORN_METAMORPHIC` multiplies how many there are.
+//! What must hold of any position and any number of nodes, from one on, whatever the evaluator thinks: rules that
+//! relate one search to another or to the rules of chess, over random positions. `SCORN_METAMORPHIC` multiplies how
+//! many there are.
 
 use crate::common::Setup;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus as Rng, seq::IndexedRandom};
@@ -284,8 +285,8 @@ fn random_options(rng: &mut Rng) -> (Options, String) {
     (options, set)
 }
 
-/// Plays against itself with one tree, from node counts of one on. Builds with debug assertions check the tree whenever it is
-/// re-rooted.
+/// Plays against itself with one tree, from node counts of one on. Builds with debug assertions check the tree whenever
+/// it is re-rooted.
 fn play(rng: &mut Rng, setup: &Setup, game: &mut History, case: &str) {
     for _ in 0..10 {
         if is_over(game) {

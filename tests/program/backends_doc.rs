@@ -1,5 +1,5 @@
-//! The tables in docs/backends.md are generated from the list of backends: `SCORN_WRITE_DOCS=1 cargo test --test program
-//! backends_doc` renews them.
+//! The tables in docs/backends.md are generated from the list of backends: `SCORN_WRITE_DOCS=1 cargo test --test
+//! program backends_doc` renews them.
 
 use std::{collections::BTreeSet, env, fs, path::PathBuf};
 

@@ -1,4 +1,5 @@
-//! Fault injection: whatever evaluation fails or panics and whatever threads cannot be started, each `go` has one legal answer.
+//! Fault injection: whatever evaluation fails or panics and whatever threads cannot be started, each `go` has one legal
+//! answer.
 
 use std::sync::mpsc::RecvTimeoutError;
 

@@ -409,7 +409,8 @@ impl Tree {
         self.assert_adds_up(false);
     }
 
-    /// The same. If the tree `has_dead_ends`, visits may have ended at positions below which there was no memory for others.
+    /// The same. If the tree `has_dead_ends`, visits may have ended at positions below which there was no memory for
+    /// others.
     pub(super) fn assert_adds_up(&self, has_dead_ends: bool) {
         self.for_each(|node, depth| {
             assert_eq!(
