@@ -2,10 +2,13 @@
 //! relate one search to another or to the rules of chess, over random positions. `SCORN_METAMORPHIC` multiplies how
 //! many there are.
 
+use std::sync::Arc;
+
 use crate::common::Setup;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus as Rng, seq::IndexedRandom};
 use scorn::{
     chess::{History, PackedMove, moves::legal_moves, setup::position_from_fen},
+    network::{Added, Batch, EvalPosition, EvaluateError, Evaluator, hash::HashEvaluator},
     options::{OptionKind, Options},
     search::{Outcome, Score},
 };
@@ -238,6 +241,108 @@ fn what_is_reported_is_true_with_and_without_transpositions() {
                 assert_is_true(&game, &outcome, &case);
                 setup.tree.lock().assert_consistent();
             }
+        }
+    }
+}
+
+/// Judges a position and the same with colours changed alike, and gives no two moves the same prior.
+struct Symmetric;
+
+/// The position as its side to move sees it.
+fn mirrored_key(position: &Chess) -> u64 {
+    let flip = |square: Square| match position.turn() {
+        Color::White => square,
+        Color::Black => square.flip_vertical(),
+    };
+    let mut sum = u64::from(position.halfmoves()) << 1;
+    for (square, piece) in position.board() {
+        let is_own = u64::from(piece.color == position.turn());
+        let (place, role) = (u32::from(flip(square)), u64::from(u32::from(piece.role)));
+        let bits = u64::from(place) << 4 | role << 1 | is_own;
+        sum = sum.wrapping_add(scorn::hashing::mix(bits + 1));
+    }
+    sum & !1
+}
+
+impl Evaluator for Symmetric {
+    fn add(&self, position: &mut EvalPosition<'_>, batch: &mut Batch) -> Added {
+        let line = position.line();
+        let last = &line[line.len() - 1].position;
+        let is_black = u64::from(last.turn().is_black());
+        Added::Queued(batch.push(mirrored_key(last) | is_black, position.moves()))
+    }
+
+    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+        // The hash evaluator's value of the key, without the bit that says who moves.
+        let mut values = Batch::default();
+        for index in 0..batch.len() {
+            values.push(batch.key(index) & !1, &[]);
+        }
+        HashEvaluator.evaluate(&mut values)?;
+        for index in 0..batch.len() {
+            let key = batch.key(index);
+            let is_black = key & 1 == 1;
+            batch.set_value(index, values.value(index));
+            let (moves, policy) = batch.policy_mut(index);
+            let hash = |m: &PackedMove| {
+                let m = if is_black { flipped(*m) } else { *m };
+                scorn::hashing::mix(key & !1 ^ u64::from(m.bits()).wrapping_mul(0x9e37_79b9))
+            };
+            let mut order: Vec<usize> = (0..moves.len()).collect();
+            order.sort_by_key(|&place| hash(&moves[place]));
+            let sum: f32 = (1..=moves.len()).map(|rank| rank as f32).sum();
+            for (rank, place) in order.into_iter().enumerate() {
+                policy[place] = (rank + 1) as f32 / sum;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The same move with colours changed.
+fn flipped(m: PackedMove) -> PackedMove {
+    let (from, to) = (m.from().flip_vertical(), m.to().flip_vertical());
+    PackedMove::new(from, to, m.promotion())
+}
+
+/// The game from the same position with colours changed, and without its past.
+fn mirrored(position: &Chess) -> History {
+    let mut fields = Fields::empty();
+    for (square, piece) in position.board() {
+        let piece = Piece {
+            color: piece.color.other(),
+            ..piece
+        };
+        fields.board.set_piece_at(square.flip_vertical(), piece);
+    }
+    fields.turn = position.turn().other();
+    fields.halfmoves = position.halfmoves();
+    History::new(Chess::from_setup(fields, CastlingMode::Standard).unwrap())
+}
+
+#[test]
+fn a_mirrored_position_has_the_mirrored_result() {
+    let mut rng = Rng::seed_from_u64(3);
+    for _ in 0..amount(60) {
+        let game = History::new(random_position(&mut rng));
+        let options = Options {
+            auto_extend: rng.random(),
+            ..proving(rng.random(), rng.random_range(0..=2))
+        };
+        for nodes in (1..=12).chain([50, 300]) {
+            let search = |game: &History| {
+                let mut setup = Setup::new(options.clone());
+                setup.evaluator = Arc::new(Symmetric);
+                setup.search(game, nodes)
+            };
+            let (one, other) = (search(&game), search(&mirrored(game.position())));
+            let case = format!("{}, {nodes} nodes", fen(&game));
+            assert_eq!(one.best, other.best.map(flipped), "{case}");
+            let (one, other) = (&one.report.lines[0], &other.report.lines[0]);
+            // Of several moves that end the game the line shows the first that is generated, which has no mirror image.
+            assert_eq!(one.pv.len(), other.pv.len(), "{case}");
+            assert_eq!((one.score, one.value), (other.score, other.value), "{case}");
+            assert_eq!(one.nodes, other.nodes, "{case}");
         }
     }
 }
