@@ -13,7 +13,7 @@
 //! | layer | modules |
 //! |---|---|
 //! | command line | [`cli`], [`commands`]: arguments and display, one file per subcommand |
-//! | programs | [`arena`]: matches; [`selfplay`]; [`labeling`]: training labels; [`train`]; [`analysis`]: game reviews |
+//! | programs | [`arena`]: matches; [`selfplay`]; [`labeling`]: labels; [`train`]; [`analysis`]: game reviews |
 //! | protocol | [`uci`]: the protocol that Scorn speaks; [`uci_client`]: the other end of it |
 //! | engine | [`engine`]: the game behind the protocol; [`player`]: the one way to start a search; [`search`] |
 //! | networks | [`network`]: evaluators, backends, inputs |

@@ -7,7 +7,7 @@
 //! | bytes | field | meaning |
 //! |---|---|---|
 //! | 0..32 | board | 64 nibbles, a1 = low nibble of byte 0; 0 empty, 1-6 own P N B R Q K, 7-12 the opponent's |
-//! | 32 | state | bits 0-3: may castle, own a side, own h side, opponent's a side, opponent's h side; 4: Black moves; 5: Chess960 |
+//! | 32 | state | bits 0-3: may castle (own a side, own h side, opponent's a, h); 4: Black moves; 5: Chess960 |
 //! | 33 | ep | file of the pawn that has just made a double step, 255 none |
 //! | 34 | rule50 | plies since the last capture or pawn move |
 //! | 35 | flags | bit 0: held out of training; bits 4-7: [`Source`] |
@@ -17,7 +17,7 @@
 //! | 41 | reserved | 0 |
 //! | 42..44 | plies left | to the end of the game; 65535 unknown |
 //! | 44..48 | game | number of the game within its file |
-//! | 48..64 | alternatives | only in [`Layout::Ranked`](super::record_file::Layout::Ranked): four times a move and its score, next best first; move 0: none |
+//! | 48..64 | alternatives | only in files of the ranked layout: four moves with scores, best first; move 0: none |
 
 use anyhow::{Context, Result, ensure};
 use shakmaty::{

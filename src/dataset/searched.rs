@@ -17,9 +17,9 @@
 //!
 //! | bytes of a position | field | meaning |
 //! |---|---|---|
-//! | 0..48 | | board, state, ... plies left as there; `move` is the move played, `score` the search's, `game` the game's number in the run |
+//! | 0..48 | | board, state, ... plies left as there; `move` was played, `score` is the search's, `game` its number |
 //! | 48..52 | first | its first visit entry |
-//! | 52..54 | moves | how many entries it has: one for each legal move, of positions inside a tree for each visited one |
+//! | 52..54 | moves | number of its entries: one per legal move, inside a tree one per visited move |
 //! | 54..56 | best | the move that the search preferred |
 //! | 56..60 | visits | of the root |
 //! | 60..62 | q | W-L of the root times 32767, signed |

@@ -7,7 +7,7 @@
 //!
 //! | tensor | shape | |
 //! |---|---|---|
-//! | `/input/planes` | \[batch, 79, 8, 8\] | 0 or 1: the inputs in order, in planes of 64 as other networks have, the rest of the last one unused |
+//! | `/input/planes` | \[batch, 79, 8, 8\] | 0 or 1: the inputs in order, 64 a plane; the rest of the last is unused |
 //! | `/output/policy` | \[batch, 7768\] | logits of all rows of [`moves`](super::moves) |
 //! | `/output/wdl` | \[batch, 3\] | probabilities for the side to move |
 //! | `/output/mlh` | \[batch, 1\] | plies left |
