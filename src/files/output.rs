@@ -120,6 +120,19 @@ pub fn write(path: &Path, bytes: &[u8], force: bool, inputs: &[PathBuf]) -> Resu
     NewFile::create(path, force, inputs)?.finish_with(bytes)
 }
 
+/// Removes a file, if it is there.
+///
+/// # Errors
+/// When it cannot be removed.
+pub fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether a file of this name is a [`NewFile`] that was not finished.
 pub fn is_partial(name: &str) -> bool {
     name.ends_with(".partial")
@@ -138,8 +151,7 @@ pub fn remove_partial(folder: &Path, prefix: &str) -> Result<()> {
         let file = entry.file_name();
         let file = file.to_string_lossy();
         if is_partial(&file) && file.starts_with(prefix) {
-            let path = entry.path();
-            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+            remove(&entry.path())?;
         }
     }
     Ok(())

@@ -463,7 +463,7 @@ impl Store {
     fn remove_games(&self, numbers: &[u64]) -> Result<()> {
         numbers
             .iter()
-            .try_for_each(|&number| remove(&self.game_path(number)))
+            .try_for_each(|&number| output::remove(&self.game_path(number)))
     }
 
     fn write_part(&mut self, numbers: &[u64]) -> Result<()> {
@@ -568,15 +568,6 @@ fn digest(path: &Path) -> Result<Option<String>> {
         Ok(sum) => Ok(Some(sum)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
-    }
-}
-
-fn remove(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove {}", path.display()))
-        }
-        _ => Ok(()),
     }
 }
 

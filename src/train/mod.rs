@@ -17,7 +17,7 @@ pub mod start;
 pub mod step;
 pub mod targets;
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +32,7 @@ use self::measure::{Floating, Integers, Measures};
 use self::start::random_start;
 use self::step::{Chunk, Losses, Scales, ValueLoss, Workspace};
 use self::targets::ResultShare;
-use crate::files::output::{is_same_place, open_to_continue, remove_partial};
+use crate::files::output::{is_same_place, open_to_continue, remove, remove_partial};
 use crate::sparse::features::INPUTS;
 use crate::sparse::file;
 use crate::sparse::infer::{self, Scratch};
@@ -228,7 +228,7 @@ impl<'a> TrainingRun<'a> {
         remove_partial(&settings.folder, &format!(".{CHECKPOINT}."))?;
         let run = TrainingRun::load(settings, log);
         if run.is_err() && is_new {
-            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+            remove(&path)?;
         }
         run
     }
@@ -543,6 +543,7 @@ mod tests {
     use super::*;
     use crate::dataset::record::{Record, Source};
     use crate::dataset::record_file::{Layout, RecordWriter};
+    use std::fs;
 
     const TINY: Shape = Shape {
         policy: 64,

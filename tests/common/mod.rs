@@ -5,6 +5,7 @@
     reason = "each test binary uses its part of this"
 )]
 
+pub mod generated;
 pub mod machine;
 pub mod ordered;
 pub mod script;

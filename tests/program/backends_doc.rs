@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeSet, env, fs, path::PathBuf};
 
+use crate::common::generated::renewed;
 use scorn::network::backend::{BACKENDS, factory::BackendInfo, options::Setting};
 
 fn infos() -> impl Iterator<Item = &'static BackendInfo> {
@@ -77,7 +78,7 @@ fn row(setting: &Setting) -> String {
 }
 
 /// The page with the generated tables between their markers.
-fn renewed(page: &str) -> String {
+fn current(page: &str) -> String {
     let mut page = page.to_owned();
     for (name, table) in [
         ("backends", backends()),
@@ -86,9 +87,7 @@ fn renewed(page: &str) -> String {
     ] {
         let begin = format!("<!-- {name}: written by tests/program/backends_doc.rs -->\n");
         let end = format!("<!-- end of {name} -->\n");
-        let start = page.find(&begin).expect("the beginning of the table") + begin.len();
-        let stop = page.find(&end).expect("the end of the table");
-        page.replace_range(start..stop, &table);
+        page = renewed(&page, &begin, &end, &table);
     }
     page
 }
@@ -97,7 +96,7 @@ fn renewed(page: &str) -> String {
 fn the_tables_of_backends_are_current() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/backends.md");
     let page = fs::read_to_string(&path).unwrap().replace("\r\n", "\n");
-    let expected = renewed(&page);
+    let expected = current(&page);
     if env::var_os("SCORN_WRITE_DOCS").is_some() {
         fs::write(&path, expected).unwrap();
         return;

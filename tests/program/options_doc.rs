@@ -7,6 +7,7 @@ use std::{
     path::PathBuf,
 };
 
+use crate::common::generated::renewed;
 use scorn::{
     network::backend::help_of,
     options::{BUTTONS, CONFIG_FILE, OptionKind, Options, lc0::only_in_lc0},
@@ -105,13 +106,6 @@ fn own_options(page: &str) -> String {
         .collect();
     let lines: Vec<String> = own.chunks(5).map(|names| names.join(", ")).collect();
     lines.join(",\n") + ".\n"
-}
-
-/// The page with `text` between two markers.
-fn renewed(page: &str, begin: &str, end: &str, text: &str) -> String {
-    let start = page.find(begin).expect("the beginning of the table") + begin.len();
-    let end = page.find(end).expect("the end of the table");
-    format!("{}{text}{}", &page[..start], &page[end..])
 }
 
 #[test]
