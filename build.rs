@@ -1,17 +1,69 @@
-//! Tells the compiler which networks there are to embed.
+//! Tells the compiler what is built: the target, and the commit if that is known.
+//!
+//! The commit is, in this order: the environment's `SCORN_COMMIT` (for packagers), the one that `cargo package` wrote
+//! into the package, the one of the git checkout. Builds from an archive have none. Debug builds have none either, so
+//! that a commit does not recompile the library for the next test.
 
-use std::path::Path;
+use std::{env, fs, path::Path, process::Command};
+
+/// The number of hexadecimal digits that are shown.
+const DIGITS: usize = 12;
 
 fn main() {
-    for (network, cfg) in [
-        ("networks/scorn-human-1100.onnx", "scorn_embedded_human"),
-        ("networks/scorn-default.onnx", "scorn_embedded_network"),
-        ("networks/scorn-sparse.onnx", "scorn_embedded_sparse"),
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=SCORN_COMMIT");
+    let target = env::var("TARGET").unwrap_or_else(|_| "unknown target".to_owned());
+    println!("cargo::rustc-env=SCORN_TARGET={target}");
+    let is_release = env::var("PROFILE").is_ok_and(|profile| profile == "release");
+    let named = env::var("SCORN_COMMIT").ok();
+    let named = named.filter(|text| !text.trim().is_empty());
+    let commit = named.or_else(|| {
+        let found = || packaged().or_else(checked_out);
+        is_release.then(found).flatten()
+    });
+    let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
+    let shown = commit.as_deref().unwrap_or("unknown").trim();
+    println!("cargo::rustc-env=SCORN_DESCRIPTION={version} (commit {shown}, {target})");
+    if let Some(commit) = &commit {
+        println!("cargo::rustc-env=SCORN_COMMIT={}", commit.trim());
+    }
+}
+
+/// The commit in the file that `cargo package` adds.
+fn packaged() -> Option<String> {
+    let text = fs::read_to_string(".cargo_vcs_info.json").ok()?;
+    let (_, rest) = text.split_once("\"sha1\"")?;
+    let commit: String = rest
+        .chars()
+        .skip_while(|c| !c.is_ascii_hexdigit())
+        .take_while(char::is_ascii_hexdigit)
+        .take(DIGITS)
+        .collect();
+    (!commit.is_empty()).then_some(commit)
+}
+
+/// The commit of the git checkout whose root is the package's folder, with `-dirty` if source files differ from it.
+fn checked_out() -> Option<String> {
+    if !Path::new(".git").exists() {
+        return None;
+    }
+    let commit = git(&["rev-parse", &format!("--short={DIGITS}"), "HEAD"])?;
+    let is_dirty = !git(&["status", "--porcelain", "--", "src", "Cargo.lock"])?.is_empty();
+    // The log of HEAD grows with every commit and checkout.
+    for path in [
+        git(&["rev-parse", "--git-path", "logs/HEAD"])?,
+        "src".to_owned(),
     ] {
-        println!("cargo::rustc-check-cfg=cfg({cfg})");
-        println!("cargo::rerun-if-changed={network}");
-        if Path::new(network).exists() {
-            println!("cargo::rustc-cfg={cfg}");
+        if Path::new(&path).exists() {
+            println!("cargo::rerun-if-changed={path}");
         }
     }
+    Some(if is_dirty { commit + "-dirty" } else { commit })
+}
+
+/// What git prints; `None` if it fails or is not installed.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
 }

@@ -21,7 +21,7 @@
 //! | formats | [`dataset`]: training records; [`sparse`]: sparse networks; [`lc0`]: lc0's weight files to ONNX |
 //! | chess | [`chess`]: rules around `shakmaty`; [`pgn`]; [`syzygy`]; [`stats`]: Elo, SPRT, plots |
 //! | options | [`options`]: the one table of everything that can be set; [`config_file`]; [`memory`] |
-//! | base | [`files`], [`hashing`], [`random`], [`terminal`] |
+//! | base | [`files`], [`hashing`], [`random`], [`terminal`], [`version`] |
 //!
 //! # Boundaries
 //! * `network` never imports `search`; `lc0` knows neither; `search` never prints.
@@ -74,6 +74,7 @@ pub mod threads;
 pub mod train;
 pub mod uci;
 pub mod uci_client;
+pub mod version;
 
 #[cfg(all(test, unix))]
 #[path = "../tests/common/script.rs"]

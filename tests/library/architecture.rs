@@ -25,7 +25,9 @@ const LAYERS: [&[&str]; 14] = [
     &["dataset", "lc0", "sparse"],
     &["chess", "pgn", "stats", "syzygy"],
     &["config_file", "memory", "options"],
-    &["files", "hashing", "random", "terminal", "threads"],
+    &[
+        "files", "hashing", "random", "terminal", "threads", "version",
+    ],
 ];
 
 /// A module by the names on its path: `["search", "tree"]`. The crate's root is empty.
