@@ -23,6 +23,7 @@ use crate::{
         bench::{self, BenchArgs},
         benchmark::{self, BenchmarkArgs},
         chunk::{self, ChunkArgs},
+        completions::{self, CompletionsArgs, ManArgs},
         convert::{self, ConvertArgs},
         dataset::{self, DatasetArgs},
         describe::{self, DescribeArgs},
@@ -49,6 +50,7 @@ use crate::{
     player::Load,
     terminal::eprint_line,
     uci::{self, output::Output},
+    version,
 };
 
 /// The subcommands that accept options of the engine, or some of them.
@@ -83,7 +85,7 @@ fn is_accepted(row: &OptionRow, path: &[&str]) -> bool {
 #[derive(Debug, Parser)]
 #[command(
     name = "scorn",
-    version,
+    version = version::DESCRIPTION,
     max_term_width = 100,
     propagate_version = true
 )]
@@ -102,6 +104,7 @@ enum CliCommand {
     /// Run the UCI protocol (the default without a command).
     Uci,
     Options(OptionsArgs),
+    #[command(visible_alias = "analyse")]
     Analyze(AnalyzeArgs),
     Bench(BenchArgs),
     Benchmark(BenchmarkArgs),
@@ -116,6 +119,8 @@ enum CliCommand {
     Stats(StatsArgs),
     Match(Box<MatchArgs>),
     Train(TrainArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
 }
 
 /// Runs the program with the process's arguments.
@@ -178,6 +183,8 @@ fn dispatch(command: Option<CliCommand>, layers: Layers) -> Result<()> {
         Some(CliCommand::Stats(args)) => stats::command(&args, &layers, &load(print_message)),
         Some(CliCommand::Match(args)) => r#match::command(&args),
         Some(CliCommand::Train(args)) => train::run(&args),
+        Some(CliCommand::Completions(args)) => completions::completions(&args, whole_command()),
+        Some(CliCommand::Man(args)) => completions::man(&args, whole_command()),
     }
 }
 
@@ -239,6 +246,11 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, clap::
     Ok((cli, config.map(|()| layers)))
 }
 
+/// The command line with all flags.
+fn whole_command() -> clap::Command {
+    command(&Options::default().rows())
+}
+
 /// The command line with a flag for every option, before and after the subcommand.
 fn command(rows: &[OptionRow]) -> clap::Command {
     let all: Vec<&OptionRow> = rows.iter().collect();
@@ -252,7 +264,12 @@ fn command(rows: &[OptionRow]) -> clap::Command {
 /// The command with the flags added to the subcommand that the names lead to.
 fn with_options(command: clap::Command, path: &[&str], rows: &[&OptionRow]) -> clap::Command {
     match path {
-        [] => command.args(rows.iter().flat_map(|row| arguments_of(row))),
+        [] => {
+            // A subcommand's own short flag takes precedence: -o of "scorn analyze" is --output.
+            let taken: Vec<char> = command.get_arguments().filter_map(Arg::get_short).collect();
+            let arguments = rows.iter().flat_map(|row| arguments_of(row, &taken));
+            command.args(arguments.collect::<Vec<Arg>>())
+        }
         [name, rest @ ..] => command.mut_subcommand(name, |inner| with_options(inner, rest, rows)),
     }
 }
@@ -263,8 +280,8 @@ fn argument_of_lc0((name, flag): (&'static str, &'static str)) -> Arg {
     arg.require_equals(true).default_missing_value("")
 }
 
-/// The flags of one row: `--flag VALUE`, or `--flag` and `--no-flag`.
-fn arguments_of(row: &OptionRow) -> Vec<Arg> {
+/// The flags of one row: `--flag VALUE`, or `--flag` and `--no-flag`; its short flag, unless that is taken.
+fn arguments_of(row: &OptionRow, taken: &[char]) -> Vec<Arg> {
     let help = help_of(row) + &limits_of(row);
     let arg = Arg::new(row.name)
         .long(row.flag)
@@ -272,8 +289,8 @@ fn arguments_of(row: &OptionRow) -> Vec<Arg> {
         .help_heading("Engine options")
         .hide_short_help(true);
     let arg = match row.short_flag {
-        Some(short) => arg.short(short),
-        None => arg,
+        Some(short) if !taken.contains(&short) => arg.short(short),
+        _ => arg,
     };
     let renamed = RENAMED_IN_LC0.iter().filter(|(_, new)| *new == row.flag);
     let arg = arg.aliases(renamed.map(|(old, _)| *old));

@@ -126,7 +126,7 @@ options! {
     "NNCacheSize"                         "nncache"                       [network speed]
         nn_cache_size:                      usize [0, 999999999]          = 2000000;
     /// Maximum search speed in nodes per second. 0 sets no limit.
-    "NodesPerSecondLimit"                 "nps-limit"                     [search speed]
+    "NodesPerSecondLimit"                 "nps-limit"                     [search speed, hidden]
         nps_limit:                          f32 [0.0, 1000000.0]          = 0.0;
 
     // Network.
@@ -138,7 +138,7 @@ options! {
     "Backend"                             "backend" 'b'                   [network play, drops Network]
         backend:                            String                        = "auto";
     /// Settings of the backend, in the form key=value,name(key=value). docs/backends.md lists the keys.
-    "BackendOptions"                      "backend-opts"                  [network play, drops Network]
+    "BackendOptions"                      "backend-opts" 'o'              [network play, drops Network]
         backend_options:                    String                        = "";
     /// Policy head of a network with several: vanilla, optimistic, soft or opponent. Empty selects the network's main
     /// head.
@@ -149,7 +149,7 @@ options! {
         value_head:                         String                        = "";
     /// Input planes and policy format of an ONNX network: lc0, alphazero (119 planes, 8x8x73 moves) or auto, which
     /// reads them from the network's metadata and falls back to lc0.
-    "NetworkEncoding"                     "network-encoding"              [network play, drops Network]
+    "NetworkEncoding"                     "network-encoding"              [network play, drops Network, hidden]
         network_encoding:                   NetworkEncoding               = NetworkEncoding::Auto;
     /// The ONNX Runtime library, or a folder that contains it. Empty searches the usual places.
     "OnnxRuntimePath"                     "onnxruntime-path"              [network speed, drops Network]
@@ -159,16 +159,16 @@ options! {
         policy_temperature:                 f32 [0.1, 10.0]               = 1.359;
     /// Prior added to each move that gives check and whose prior is smaller than this value; the priors are then
     /// normalised. Forced lines often begin with checks that the policy underrates. 0 adds nothing.
-    "CheckBonus"                          "check-bonus"                   [network play, drops Tree, recommended]
+    "CheckBonus"                          "check-bonus"                   [network play, drops Tree, recommended, hidden]
         check_bonus:                        f32 [0.0, 1.0]                = 0.0;
     /// Filling of the network's history planes before the first known position: no leaves them empty, fen_only
     /// repeats the oldest position unless it is the starting position, always repeats it in any case.
-    "HistoryFill"                         "history-fill"                  [network play, drops Network]
+    "HistoryFill"                         "history-fill"                  [network play, drops Network, hidden]
         history_fill:                       HistoryFill                   = HistoryFill::FenOnly;
 
     /// The network evaluates every position with colours exchanged. This suits networks that were trained as White
     /// only while the engine plays Black, and has no effect on networks without a colour plane.
-    "SwapColors"                          "swap-colors"                   [network play, drops Tree]
+    "SwapColors"                          "swap-colors"                   [network play, drops Tree, hidden]
         swap_colors:                        bool                          = false;
 
     // Time and other limits.
@@ -188,13 +188,13 @@ options! {
         time_manager:                       TimeManagerChoice             = TimeManagerChoice::Legacy(Legacy::default());
     /// The engine's clock starts with "go" if the GUI has received "readyok" since "position". Without this option
     /// the clock starts with "position".
-    "StrictTiming"                        "strict-uci-timing"             [engine clock, only uci]
+    "StrictTiming"                        "strict-uci-timing"             [engine clock, only uci, hidden]
         strict_timing:                      bool                          = false;
     /// Maximum number of nodes of a search, for GUIs that cannot send "go nodes". 0 sets no limit.
     "NodeLimit"                           "node-limit"                    [engine play]
         node_limit:                         u64 [0, 2147483647]           = 0;
     /// Node limits ("go nodes" and NodeLimit) count new nodes only, not those of a reused tree.
-    "NodesAsPlayouts"                     "nodes-as-playouts"             [engine play]
+    "NodesAsPlayouts"                     "nodes-as-playouts"             [engine play, hidden]
         nodes_as_playouts:                  bool                          = false;
     /// A search with a clock ends as soon as the best move cannot be overtaken in the remaining time divided by this
     /// factor. Every search that is neither infinite nor for a mate also ends when its result is certain. 0 disables
@@ -202,18 +202,18 @@ options! {
     "SmartPruningFactor"                  "smart-pruning-factor"          [search play]
         smart_pruning_factor:               f32 [0.0, 10.0]               = 1.33;
     /// Number of batches before smart pruning may end a search.
-    "SmartPruningMinimumBatches"          "smart-pruning-minimum-batches" [search play]
+    "SmartPruningMinimumBatches"          "smart-pruning-minimum-batches" [search play, hidden]
         smart_pruning_minimum_batches:      u32 [0, 10000]                = 0;
     /// Smart pruning also ends searches with a node limit, as soon as the best move cannot be overtaken with the
     /// remaining nodes.
-    "SmartPruningNodes"                   "smart-pruning-nodes"           [search play]
+    "SmartPruningNodes"                   "smart-pruning-nodes"           [search play, hidden]
         smart_pruning_nodes:                bool                          = false;
     /// A search that is not infinite ends when the information gain per node (Kullback-Leibler divergence of the
     /// root's visit distribution) falls below this value. 0 disables this.
-    "MinimumKLDGainPerNode"               "minimum-kldgain-per-node"      [search play]
+    "MinimumKLDGainPerNode"               "minimum-kldgain-per-node"      [search play, hidden]
         minimum_kldgain_per_node:           f32 [0.0, 1.0]                = 0.0;
     /// Number of nodes between two measurements of the information gain for MinimumKLDGainPerNode.
-    "KLDGainAverageInterval"              "kldgain-average-interval"      [search play]
+    "KLDGainAverageInterval"              "kldgain-average-interval"      [search play, hidden]
         kldgain_average_interval:           u64 [1, 10000000]             = 100;
 
     // Search-contempt.
@@ -253,10 +253,10 @@ options! {
     "RefineWeights"                       "refine-weights"                [network weights, drops OtherNetworks, recommended]
         refine_weights:                     String                        = "";
     /// Minimum visits before a node's priors are refined by the RefineWeights network.
-    "RefineVisits"                        "refine-visits"                 [search play, recommended]
+    "RefineVisits"                        "refine-visits"                 [search play, recommended, hidden]
         refine_visits:                      u32 [2, 1000000000]           = 128;
     /// Softmax temperature of the RefineWeights network's policy.
-    "RefinePolicyTemperature"             "refine-policy-softmax-temp"    [network play, drops Tree, recommended]
+    "RefinePolicyTemperature"             "refine-policy-softmax-temp"    [network play, drops Tree, recommended, hidden]
         refine_policy_temperature:          f32 [0.1, 10.0]               = 1.5;
 
     // WDL contempt.
@@ -265,32 +265,32 @@ options! {
     "Contempt"                            "contempt"                      [search play]
         contempt:                           ContemptList                  = ContemptList::default();
     /// WDL contempt: maximum advantage in Elo that is applied.
-    "ContemptMaxValue"                    "contempt-max-value"            [search play]
+    "ContemptMaxValue"                    "contempt-max-value"            [search play, hidden]
         contempt_max_value:                 f32 [0.0, 10000.0]            = 420.0;
     /// WDL contempt: the engine's own Elo, from which the expected draw rate follows. 0 keeps the draw rate of the
     /// network.
     "WDLCalibrationElo"                   "wdl-calibration-elo"           [search play]
         wdl_calibration_elo:                f32 [0.0, 10000.0]            = 0.0;
     /// WDL contempt: factor that multiplies its effect on win, draw and loss probabilities.
-    "WDLContemptAttenuation"              "wdl-contempt-attenuation"      [search play]
+    "WDLContemptAttenuation"              "wdl-contempt-attenuation"      [search play, hidden]
         wdl_contempt_attenuation:           f32 [-10.0, 10.0]             = 1.0;
     /// WDL contempt: maximum sharpness (width of the win and loss distributions) that is assumed of a position.
-    "WDLMaxS"                             "wdl-max-s"                     [search play]
+    "WDLMaxS"                             "wdl-max-s"                     [search play, hidden]
         wdl_max_s:                          f32 [0.0, 10.0]               = 1.4;
     /// Share of WDL contempt that is removed from reported values: 1 reports objective values, 0 the values that the
     /// search uses.
-    "WDLEvalObjectivity"                  "wdl-eval-objectivity"          [search play]
+    "WDLEvalObjectivity"                  "wdl-eval-objectivity"          [search play, hidden]
         wdl_eval_objectivity:               f32 [0.0, 1.0]                = 1.0;
     /// WDL contempt: draw rate between equal players to which values are rescaled if WDLCalibrationElo is 0. 0 keeps
     /// the draw rate of the network.
-    "WDLDrawRateTarget"                   "wdl-draw-rate-target"          [search play]
+    "WDLDrawRateTarget"                   "wdl-draw-rate-target"          [search play, hidden]
         wdl_draw_rate_target:               f32 [0.0, 0.999]              = 0.0;
     /// WDL contempt: draw rate that the network predicts between equal players.
-    "WDLDrawRateReference"                "wdl-draw-rate-reference"       [search play]
+    "WDLDrawRateReference"                "wdl-draw-rate-reference"       [search play, hidden]
         wdl_draw_rate_reference:            f32 [0.001, 0.999]            = 0.5;
     /// WDL contempt: bias of the opening positions, in units of the logistic model, at which one Elo of contempt
     /// equals one Elo of strength.
-    "WDLBookExitBias"                     "wdl-book-exit-bias"            [search play]
+    "WDLBookExitBias"                     "wdl-book-exit-bias"            [search play, hidden]
         wdl_book_exit_bias:                 f32 [-2.0, 2.0]               = 0.65;
 
     // The tree.
@@ -299,35 +299,35 @@ options! {
     "CPuct"                               "cpuct"                         [search play, recommended]
         cpuct:                              f32 [0.0, 100.0]              = 1.745;
     /// Number of visits at which the growth of c(N) becomes noticeable (see CPuct).
-    "CPuctBase"                           "cpuct-base"                    [search play, recommended]
+    "CPuctBase"                           "cpuct-base"                    [search play, recommended, hidden]
         cpuct_base:                         f32 [1.0, 1000000000.0]       = 38739.0;
     /// Factor of the growth of c(N) (see CPuct). 0 keeps the constant CPuct.
-    "CPuctFactor"                         "cpuct-factor"                  [search play, recommended]
+    "CPuctFactor"                         "cpuct-factor"                  [search play, recommended, hidden]
         cpuct_factor:                       f32 [0.0, 1000.0]             = 3.894;
     /// The root uses CPuctAtRoot, CPuctBaseAtRoot and CPuctFactorAtRoot instead of the values for other nodes.
-    "RootHasOwnCpuctParams"               "root-has-own-cpuct-params"     [search play]
+    "RootHasOwnCpuctParams"               "root-has-own-cpuct-params"     [search play, hidden]
         root_has_own_cpuct_params:          bool                          = false;
     /// CPuct at the root, with RootHasOwnCpuctParams.
-    "CPuctAtRoot"                         "cpuct-at-root"                 [search play]
+    "CPuctAtRoot"                         "cpuct-at-root"                 [search play, hidden]
         cpuct_at_root:                      f32 [0.0, 100.0]              = 1.745;
     /// CPuctBase at the root, with RootHasOwnCpuctParams.
-    "CPuctBaseAtRoot"                     "cpuct-base-at-root"            [search play]
+    "CPuctBaseAtRoot"                     "cpuct-base-at-root"            [search play, hidden]
         cpuct_base_at_root:                 f32 [1.0, 1000000000.0]       = 38739.0;
     /// CPuctFactor at the root, with RootHasOwnCpuctParams.
-    "CPuctFactorAtRoot"                   "cpuct-factor-at-root"          [search play]
+    "CPuctFactorAtRoot"                   "cpuct-factor-at-root"          [search play, hidden]
         cpuct_factor_at_root:               f32 [0.0, 1000.0]             = 3.894;
     /// First-play urgency, the assumed Q of an unvisited move: reduction is the parent's Q minus FpuValue times the
     /// square root of the visited moves' total prior, absolute is FpuValue itself.
-    "FpuStrategy"                         "fpu-strategy"                  [search play, recommended]
+    "FpuStrategy"                         "fpu-strategy"                  [search play, recommended, hidden]
         fpu_strategy:                       FpuStrategy                   = FpuStrategy::Reduction;
     /// The reduction or the absolute value of FpuStrategy.
     "FpuValue"                            "fpu-value"                     [search play, recommended]
         fpu_value:                          f32 [-100.0, 100.0]           = 0.33;
     /// FpuStrategy at the root. same applies FpuStrategy and FpuValue there, too.
-    "FpuStrategyAtRoot"                   "fpu-strategy-at-root"          [search play]
+    "FpuStrategyAtRoot"                   "fpu-strategy-at-root"          [search play, hidden]
         fpu_strategy_at_root:               FpuStrategyAtRoot             = FpuStrategyAtRoot::Same;
     /// FpuValue at the root, unless FpuStrategyAtRoot is same.
-    "FpuValueAtRoot"                      "fpu-value-at-root"             [search play]
+    "FpuValueAtRoot"                      "fpu-value-at-root"             [search play, hidden]
         fpu_value_at_root:                  f32 [-100.0, 100.0]           = 1.0;
     /// Folders with Syzygy endgame tablebases, separated by ':' (on Windows ';').
     "SyzygyPath"                          "syzygy-paths" 's'              [engine tables, drops Tree]
@@ -338,81 +338,81 @@ options! {
         syzygy_fast_play:                   bool                          = false;
     /// Tablebases against a fallible opponent (see ContemptMode): nodes where the opponent is to move are not probed;
     /// at the other nodes wins count, and draws with fewer pieces than this number. 0 probes all nodes.
-    "ContemptModeTB"                      "contempt-mode-tb"              [search play, drops Tree]
+    "ContemptModeTB"                      "contempt-mode-tb"              [search play, drops Tree, hidden]
         contempt_mode_tb:                   usize [0, 9]                  = 0;
     /// A position that repeats once within the search tree counts as a draw.
-    "TwoFoldDraws"                        "two-fold-draws"                [search play, drops Tree]
+    "TwoFoldDraws"                        "two-fold-draws"                [search play, drops Tree, hidden]
         two_fold_draws:                     bool                          = true;
     /// Nodes with the same position share their statistics.
-    "Transpositions"                      "transpositions"                [search play, drops Tree]
+    "Transpositions"                      "transpositions"                [search play, drops Tree, hidden]
         transpositions:                     bool                          = false;
     /// Proven wins, draws and losses propagate to the nodes above.
-    "StickyEndgames"                      "sticky-endgames"               [search play, drops Tree]
+    "StickyEndgames"                      "sticky-endgames"               [search play, drops Tree, hidden]
         sticky_endgames:                    bool                          = true;
     /// Certainty propagation. 1 proves a new node at once if one of its moves mates or all of them draw, and
     /// propagates proofs even without StickyEndgames. 2 also stops visits to moves that are proven lost. 0 disables
     /// this.
-    "CertaintyProp"                       "certainty-prop"                [search play, drops Tree, recommended]
+    "CertaintyProp"                       "certainty-prop"                [search play, drops Tree, recommended, hidden]
         certainty_prop:                     u32 [0, 2]                    = 0;
     /// A node with one legal move takes the value of the next position, which is evaluated in the same visit.
-    "AutoExtend"                          "auto-extend"                   [search play, drops Tree, recommended]
+    "AutoExtend"                          "auto-extend"                   [search play, drops Tree, recommended, hidden]
         auto_extend:                        bool                          = false;
     /// Moving-average Q: a visit with value V changes Q by (V - Q) / (BackpropagateBeta * N^BackpropagateGamma + 1).
     /// If both are 1, Q is the mean of all visits; smaller values weight recent visits more.
-    "BackpropagateGamma"                  "backpropagate-gamma"           [search play, drops Tree]
+    "BackpropagateGamma"                  "backpropagate-gamma"           [search play, drops Tree, hidden]
         backpropagate_gamma:                f32 [0.0, 10.0]               = 1.0;
     /// Factor of the moving-average Q (see BackpropagateGamma).
-    "BackpropagateBeta"                   "backpropagate-beta"            [search play, drops Tree]
+    "BackpropagateBeta"                   "backpropagate-beta"            [search play, drops Tree, hidden]
         backpropagate_beta:                 f32 [0.0, 10.0]               = 1.0;
     /// Optimal selection. 1 adds 8^-depth to every prior, so that every move near the root is visited. 0 disables
     /// this.
-    "OptimalSelect"                       "optimal-select"                [search play]
+    "OptimalSelect"                       "optimal-select"                [search play, hidden]
         optimal_select:                     u32 [0, 1]                    = 0;
     /// Value of a draw for White, from -1 (a loss) to 1 (a win).
     "DrawScore"                           "draw-score"                    [search play]
         draw_score:                         f32 [-1.0, 1.0]               = 0.0;
     /// Maximum change of a move's value by the predicted length of the game. 0 disables the moves-left effect.
-    "MovesLeftMaxEffect"                  "moves-left-max-effect"         [search play]
+    "MovesLeftMaxEffect"                  "moves-left-max-effect"         [search play, hidden]
         moves_left_max_effect:              f32 [0.0, 1.0]                = 0.0345;
     /// Minimum |Q| of a node at which the moves-left effect applies.
-    "MovesLeftThreshold"                  "moves-left-threshold"          [search play]
+    "MovesLeftThreshold"                  "moves-left-threshold"          [search play, hidden]
         moves_left_threshold:               f32 [0.0, 1.0]                = 0.8;
     /// Moves-left effect per ply of difference between a move's and its parent's predicted game length.
-    "MovesLeftSlope"                      "moves-left-slope"              [search play]
+    "MovesLeftSlope"                      "moves-left-slope"              [search play, hidden]
         moves_left_slope:                   f32 [0.0, 1.0]                = 0.0027;
     /// Part of the moves-left effect that does not depend on Q.
-    "MovesLeftConstantFactor"             "moves-left-constant-factor"    [search play]
+    "MovesLeftConstantFactor"             "moves-left-constant-factor"    [search play, hidden]
         moves_left_constant_factor:         f32 [-1.0, 1.0]               = 0.0;
     /// Part of the moves-left effect that grows with |Q|.
-    "MovesLeftScaledFactor"               "moves-left-scaled-factor"      [search play]
+    "MovesLeftScaledFactor"               "moves-left-scaled-factor"      [search play, hidden]
         moves_left_scaled_factor:           f32 [-2.0, 2.0]               = 1.6521;
     /// Part of the moves-left effect that grows with the square of Q.
-    "MovesLeftQuadraticFactor"            "moves-left-quadratic-factor"   [search play]
+    "MovesLeftQuadraticFactor"            "moves-left-quadratic-factor"   [search play, hidden]
         moves_left_quadratic_factor:        f32 [-1.0, 1.0]               = -0.6521;
 
     // Batches.
     /// Maximum number of collisions (visits that end at a node already in evaluation) while a batch is gathered.
-    "MaxCollisionEvents"                  "max-collision-events"          [search play]
+    "MaxCollisionEvents"                  "max-collision-events"          [search play, hidden]
         max_collision_events:               usize [1, 65536]              = 917;
     /// Maximum number of collision visits while a batch is gathered in a large tree. The three Scaling options reduce
     /// it in smaller trees.
-    "MaxCollisionVisits"                  "max-collision-visits"          [search play]
+    "MaxCollisionVisits"                  "max-collision-visits"          [search play, hidden]
         max_collision_visits:               u32 [1, 100000000]            = 80000;
     /// Number of root visits up to which a single collision ends the gathering of a batch.
-    "MaxCollisionVisitsScalingStart"      "max-collision-visits-scaling-start" [search play]
+    "MaxCollisionVisitsScalingStart"      "max-collision-visits-scaling-start" [search play, hidden]
         max_collision_visits_scaling_start: u32 [1, 100000]               = 28;
     /// Number of root visits from which MaxCollisionVisits applies in full.
-    "MaxCollisionVisitsScalingEnd"        "max-collision-visits-scaling-end" [search play]
+    "MaxCollisionVisitsScalingEnd"        "max-collision-visits-scaling-end" [search play, hidden]
         max_collision_visits_scaling_end:   u32 [0, 100000000]            = 145000;
     /// Exponent of the growth of the collision limit between MaxCollisionVisitsScalingStart and
     /// MaxCollisionVisitsScalingEnd.
-    "MaxCollisionVisitsScalingPower"      "max-collision-visits-scaling-power" [search play]
+    "MaxCollisionVisitsScalingPower"      "max-collision-visits-scaling-power" [search play, hidden]
         max_collision_visits_scaling_power: f32 [0.01, 100.0]             = 1.25;
     /// Terminal nodes and cache hits are backed up while a batch is gathered, without waiting for the batch.
-    "OutOfOrderEval"                      "out-of-order-eval"             [search play]
+    "OutOfOrderEval"                      "out-of-order-eval"             [search play, hidden]
         out_of_order_eval:                  bool                          = true;
     /// Maximum number of out-of-order evaluations per batch, as a multiple of the batch size.
-    "MaxOutOfOrderEvalsFactor"            "max-out-of-order-evals-factor" [search play]
+    "MaxOutOfOrderEvalsFactor"            "max-out-of-order-evals-factor" [search play, hidden]
         max_out_of_order_evals_factor:      f32 [0.0, 100.0]              = 2.4;
 
     // Chance.
@@ -421,32 +421,32 @@ options! {
     "Seed"                                "seed"                          [search play]
         seed:                               u64 [0, 2147483647]           = 0;
     /// Share of Dirichlet noise in the priors at the root.
-    "DirichletNoiseEpsilon"               "noise-epsilon"                 [search play]
+    "DirichletNoiseEpsilon"               "noise-epsilon"                 [search play, hidden]
         noise_epsilon:                      f32 [0.0, 1.0]                = 0.0;
     /// Concentration of the Dirichlet noise at the root.
-    "DirichletNoiseAlpha"                 "noise-alpha"                   [search play]
+    "DirichletNoiseAlpha"                 "noise-alpha"                   [search play, hidden]
         noise_alpha:                        f32 [0.0, 10000000.0]         = 0.3;
     /// The played move is drawn in proportion to visits^(1/Temperature). 0 always plays the best move.
     "Temperature"                         "temperature"                   [search play]
         temperature:                        f32 [0.0, 100.0]              = 0.0;
     /// Number of moves over which Temperature decreases to zero. 0 keeps it constant.
-    "TempDecayMoves"                      "tempdecay-moves"               [search play]
+    "TempDecayMoves"                      "tempdecay-moves"               [search play, hidden]
         temp_decay_moves:                   u32 [0, 640]                  = 0;
     /// Number of moves before Temperature begins to decrease.
-    "TempDecayDelayMoves"                 "tempdecay-delay-moves"         [search play]
+    "TempDecayDelayMoves"                 "tempdecay-delay-moves"         [search play, hidden]
         temp_decay_delay_moves:             u32 [0, 100]                  = 0;
     /// Move number of the game from which TempEndgame replaces Temperature. 0 disables this.
-    "TempCutoffMove"                      "temp-cutoff-move"              [search play]
+    "TempCutoffMove"                      "temp-cutoff-move"              [search play, hidden]
         temp_cutoff_move:                   u32 [0, 1000]                 = 0;
     /// Temperature from TempCutoffMove on, and the minimum to which Temperature decreases.
-    "TempEndgame"                         "temp-endgame"                  [search play]
+    "TempEndgame"                         "temp-endgame"                  [search play, hidden]
         temp_endgame:                       f32 [0.0, 100.0]              = 0.0;
     /// Maximum difference in winning chances between the best move and a move that Temperature may select, in
     /// percent. 100 allows every move.
-    "TempValueCutoff"                     "temp-value-cutoff"             [search play]
+    "TempValueCutoff"                     "temp-value-cutoff"             [search play, hidden]
         temp_value_cutoff:                  f32 [0.0, 100.0]              = 100.0;
     /// Number added to the visits of each move before Temperature applies.
-    "TempVisitOffset"                     "temp-visit-offset"             [search play]
+    "TempVisitOffset"                     "temp-visit-offset"             [search play, hidden]
         temp_visit_offset:                  f32 [-1000.0, 1000.0]         = 0.0;
 
     // The game.
@@ -472,19 +472,19 @@ options! {
         human_weights:                      String                        = "";
     /// Profiles that set options by odds, opponent and clock, except those that the user or the configuration file
     /// sets: a file (see docs/profiles.md), `<built in>` or off.
-    "Profiles"                            "profiles"                      [engine play, only uci, no profile]
+    "Profiles"                            "profiles"                      [engine play, only uci, no profile, suggests "<built in>" "off"]
         profiles:                           String                        = "<built in>";
 
     // The move that is played.
     /// Criterion for the played move if nothing is proven and Temperature is 0: visits is the most visits, lcb the
     /// largest lower confidence bound of Q, value_log_visits the largest Q + ln(visits).
-    "RootChoice"                          "root-choice"                   [search play, recommended]
+    "RootChoice"                          "root-choice"                   [search play, recommended, hidden]
         root_choice:                        RootChoice                    = RootChoice::Visits;
     /// Number of standard errors between Q and its lower confidence bound, for RootChoice lcb.
-    "LcbStdevs"                           "lcb-stdevs"                    [search play, recommended]
+    "LcbStdevs"                           "lcb-stdevs"                    [search play, recommended, hidden]
         lcb_stdevs:                         f32 [0.0, 100.0]              = 5.0;
     /// Minimum visits of a move that RootChoice lcb may choose, as a share of the visits of the most visited move.
-    "LcbMinVisitShare"                    "lcb-min-visit-share"           [search play, recommended]
+    "LcbMinVisitShare"                    "lcb-min-visit-share"           [search play, recommended, hidden]
         lcb_min_visit_share:                f32 [0.0, 1.0]                = 0.15;
 
     // What is reported.
@@ -501,7 +501,7 @@ options! {
     "UCI_ShowWDL"                         "show-wdl"                      [report output, only uci]
         show_wdl:                           bool                          = false;
     /// The engine reports the number of network evaluations per second.
-    "UCI_ShowEPS"                         "show-eps"                      [report output, only uci]
+    "UCI_ShowEPS"                         "show-eps"                      [report output, only uci, hidden]
         show_eps:                           bool                          = false;
     /// The engine reports the expected number of moves until the end of the game.
     "UCI_ShowMovesLeft"                   "show-movesleft"                [report output, only uci]
@@ -519,8 +519,12 @@ options! {
     "LogLiveStats"                        "log-live-stats"                [search output, only uci]
         log_live_stats:                     bool                          = false;
     /// The engine loads the network and the tablebases when it starts, not at the GUI's first "isready".
-    "Preload"                             "preload"                       [engine speed, only uci]
+    "Preload"                             "preload"                       [engine speed, only uci, hidden]
         preload:                            bool                          = false;
+    /// The engine also announces the options that few people change, so that a GUI lists them; programs that have sent
+    /// "uci" before must send it again. Hidden options can be set in any case.
+    "ShowHidden"                          "show-hidden"                   [report output, only uci, no profile]
+        show_hidden:                        bool                          = false;
     /// File for a log of the communication with the GUI. `<stderr>` writes it to standard error. Empty writes none.
     "LogFile"                             "logfile" 'l'                   [report output, only uci, no profile]
         log_file:                           String                        = "";

@@ -4,7 +4,7 @@
 #
 # Usage: human.sh SCORN NETWORKS MAIAS BOOKS FOLDER [ROUNDS]
 #   SCORN     the program; ONNX Runtime must be installed (8-bit arithmetic needs a processor with VNNI)
-#   NETWORKS  a folder with scorn-sparse.onnx, whose policy is the start, and the current human networks, whose value is kept
+#   NETWORKS  the folder networks/: sparse/ has the policy that is the start, human/ the networks whose value is kept
 #   MAIAS     a folder with maia-1100.pb.gz and the others
 #   BOOKS     normal-train.epd, odds-train.epd, normal-test.epd and odds-test.epd of scorn_training.human_books
 #   ROUNDS    of games, 110 000 positions each for each rating and kind; default 6
@@ -66,11 +66,11 @@ train() {
 }
 
 # The start: the default network's policy with the 192 of its 352 products that matter most here.
-"$scorn" train start "$folder/wide.checkpoint" --network "$networks/scorn-sparse.onnx" --force
+"$scorn" train start "$folder/wide.checkpoint" --network "$networks/sparse/scorn-sparse.onnx" --force
 for rating in 1100 1500 1900; do
     value="$folder/value-$rating.checkpoint" start="$folder/start-$rating.checkpoint"
     [ -s "$start" ] && continue
-    "$scorn" train start "$value" --network "$networks/scorn-human-$rating.onnx" --force
+    "$scorn" train start "$value" --network "$networks/human/scorn-human-$rating.onnx" --force
     python3 -m scorn_training.narrow "$folder/wide.checkpoint" "$value" "$start" --width 384 --scorn "$scorn" \
         --data "$folder/normal-1500-0/positions-00001.vis"
 done

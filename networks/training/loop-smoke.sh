@@ -187,9 +187,9 @@ cmp "$network" "$work/network.onnx" || fail "the network of the same games is an
 
 step "from a network, taught by another, with clocks in matches"
 teacher=$root/networks/scorn-default.onnx
-loop "$work/taught" "${tiny[@]}" --start "$root/networks/scorn-sparse.onnx" --teacher "$teacher" \
+loop "$work/taught" "${tiny[@]}" --start "$root/networks/sparse/scorn-sparse.onnx" --teacher "$teacher" \
     --match-limit clock=0.2+0.02 --match-options TimeManager=alphazero
-"$scorn" train start "$work/start" --network "$root/networks/scorn-sparse.onnx"
+"$scorn" train start "$work/start" --network "$root/networks/sparse/scorn-sparse.onnx"
 cmp "$work/start" "$work/taught/gen-0000/train/checkpoint" || fail "the first network is not that of --start"
 for shard in 1 2; do
     grep -q "\"network\": \"$(sha256sum < "$teacher" | cut -d' ' -f1)\"" "$work/taught/gen-0001/games-best-$shard/manifest.json" ||

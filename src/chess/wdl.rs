@@ -27,6 +27,7 @@ pub fn score(value: Value, draw_score: f32, score_type: ScoreType) -> i32 {
     let score = match score_type {
         ScoreType::Centipawn => tangent(90.0, 1.563_754_189_7, wl),
         ScoreType::CentipawnWithDrawscore => tangent(90.0, 1.563_754_189_7, q),
+        ScoreType::Centipawn2020 => tangent(111.714_640_912, 1.562_068_842_1, wl),
         ScoreType::Centipawn2019 => 295.0 * wl / (1.0 - 0.976_953_125 * wl.powi(14)),
         ScoreType::Centipawn2018 => tangent(290.680_623_072, 1.548_090_806, wl),
         ScoreType::WinPercentage => 5000.0 + 5000.0 * wl,
@@ -124,6 +125,11 @@ mod tests {
             (0.5, 0.3, Centipawn, 89),
             (-0.5, 0.3, Centipawn, -89),
             (1.0, 0.0, Centipawn, 12781),
+            // The table in lc0's wiki: expected scores of 0.55, 0.75 and 0.95, and a certain win.
+            (0.1, 0.0, Centipawn2020, 18),
+            (0.5, 0.3, Centipawn2020, 111),
+            (0.9, 0.0, Centipawn2020, 671),
+            (1.0, 0.0, Centipawn2020, 12800),
             (0.5, 0.3, Centipawn2018, 284),
             (0.5, 0.3, Centipawn2019, 148),
             (1.0, 0.0, Centipawn2019, 12800),

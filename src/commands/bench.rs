@@ -1,6 +1,9 @@
 //! `scorn bench`: fixed searches with the hash evaluator. It prints the speed of the tree on this machine, and a
 //! signature: a hash of every root move's visits, which is the same on every machine and changes exactly when the
 //! search behaves differently.
+//!
+//! OpenBench compares programs by their number of nodes, which node limits would make the same for all. So the signature
+//! of the other searches is the length of a last one, and the number of nodes stands for the signature.
 
 use std::{sync::Arc, time::Duration};
 
@@ -36,8 +39,8 @@ const SC_LIMITS: &[&str] = &["1000000000", "50"];
 
 /// Measure the speed of the search and print its signature.
 ///
-/// Uses no network, so only the tree is measured. The signature must not change unless a change of the search was
-/// intended.
+/// Uses no network, so only the tree is measured. The signature and the number of nodes, which follows from it, must
+/// not change unless a change of the search was intended. The last line is the one that OpenBench reads.
 #[derive(Clone, Debug, clap::Args)]
 pub struct BenchArgs {
     /// Nodes per search.
@@ -60,14 +63,20 @@ pub struct BenchResult {
 pub fn command(args: &BenchArgs) -> Result<()> {
     let measured = run(args.nodes)?;
     let seconds = measured.time.as_secs_f64().max(1e-9);
-    print_line!("nodes      {}", measured.nodes);
+    let nps = measured.nodes as f64 / seconds;
     print_line!("time       {} ms", measured.time.as_millis());
-    print_line!("nps        {:.0}", measured.nodes as f64 / seconds);
     print_line!("signature  {:016x}", measured.signature);
+    print_line!("{} nodes {nps:.0} nps", measured.nodes);
     Ok(())
 }
 
-/// Searches all positions, and each again two moves later so that re-rooting is covered.
+/// The number of nodes of the last search: the signature, shortened to what 16 of the other searches have.
+fn last_nodes(signature: u64, nodes: u64) -> u64 {
+    1 + signature % (16 * nodes)
+}
+
+/// Searches all positions, and each again two moves later so that re-rooting is covered; then the first one with as
+/// many nodes as the signature says.
 ///
 /// # Errors
 /// When a search fails, which the hash evaluator never causes.
@@ -102,10 +111,25 @@ pub fn run(nodes: u64) -> Result<BenchResult> {
             }
         }
     }
+    let signature = visits.hash;
+    let mut options = Options::default();
+    options.set("Threads", "1")?;
+    let player = Player::with_evaluator(options, Arc::new(HashEvaluator));
+    let limits = Limits {
+        playouts: Some(last_nodes(signature, nodes)),
+        ..Limits::default()
+    };
+    let job = player.job(
+        History::new(setup::position_from_fen(POSITIONS[0])?),
+        limits,
+    );
+    let (mut tree, stop) = (Tree::default(), StopSignal::default());
+    let started = clock.now();
+    let outcome = player.search(&mut tree, &job, &stop, &clock, &mut visits)?;
     Ok(BenchResult {
-        nodes: visits.nodes,
-        time: total,
-        signature: visits.hash,
+        nodes: visits.nodes + outcome.report.playouts,
+        time: total + (clock.now() - started),
+        signature,
     })
 }
 
@@ -153,5 +177,10 @@ mod tests {
             first.signature
         );
         assert_ne!(first.signature, other.signature);
+        let without =
+            |result: BenchResult, nodes| result.nodes - last_nodes(result.signature, nodes);
+        // Some searches end early: the mates.
+        assert!(without(first, 200) > 200 * 40 && without(first, 200) <= 200 * 48);
+        assert_ne!(last_nodes(7, 200), last_nodes(8, 200));
     }
 }

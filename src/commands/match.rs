@@ -31,6 +31,7 @@ use crate::{
     hashing::sha256_of_file,
     stats::sprt::{Model, Sprt},
     terminal::{self, counted},
+    version::VERSION,
 };
 
 /// Printed below the options.
@@ -204,7 +205,7 @@ impl MatchArgs {
         let rules = &game.terms.rules;
         let seed = (self.order == Order::Random && book.is_some()).then_some(self.seed);
         let settings = json!({
-            "program": env!("CARGO_PKG_VERSION"),
+            "program": VERSION,
             "first": identity(first)?,
             "second": identity(second)?,
             "limit": first.limit.to_string(),

@@ -6,6 +6,7 @@ pub mod backendbench;
 pub mod bench;
 pub mod benchmark;
 pub mod chunk;
+pub mod completions;
 pub mod convert;
 pub mod dataset;
 pub mod describe;

@@ -101,6 +101,8 @@ combo! {
         Centipawn = "centipawn",
         /// The same with the draw score counted in.
         CentipawnWithDrawscore = "centipawn_with_drawscore",
+        /// The formula of lc0's wiki, which lc0 used in 2020: 111.714640912*tan(1.5620688421*Q).
+        Centipawn2020 = "centipawn_2020",
         /// lc0's formula of 2019.
         Centipawn2019 = "centipawn_2019",
         /// lc0's formula of 2018.

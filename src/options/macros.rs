@@ -1,7 +1,8 @@
 //! What the rows of the option table become: the macro `options!` and its helpers. A row is, below its help,
 //!
 //! ```text
-//! "Name" also "Other name"  "flag" 'f'  [scope effect, drops What, only uci, recommended, no profile]
+//! "Name" also "Other name"  "flag" 'f'  [scope effect, drops What, only uci, recommended, no profile, hidden,
+//!                                       suggests "value" "value"]
 //!     field: Type [min, max] = default;
 //! ```
 //!
@@ -103,6 +104,8 @@ macro_rules! check_marks {
     (, only uci $($rest:tt)*) => { check_marks!($($rest)*); };
     (, recommended $($rest:tt)*) => { check_marks!($($rest)*); };
     (, no profile $($rest:tt)*) => { check_marks!($($rest)*); };
+    (, hidden $($rest:tt)*) => { check_marks!($($rest)*); };
+    (, suggests $first:literal $second:literal $($rest:tt)*) => { check_marks!($($rest)*); };
 }
 
 /// Whether a mark is among those of a row.
@@ -110,10 +113,19 @@ macro_rules! is_marked {
     (only_uci:) => { false };
     (no_profile:) => { false };
     (recommended:) => { false };
+    (hidden:) => { false };
     (only_uci: only uci $($rest:tt)*) => { true };
     (no_profile: no profile $($rest:tt)*) => { true };
     (recommended: recommended $($rest:tt)*) => { true };
+    (hidden: hidden $($rest:tt)*) => { true };
     ($mark:ident: $other:tt $($rest:tt)*) => { is_marked!($mark: $($rest)*) };
+}
+
+/// The values that a row suggests.
+macro_rules! suggestions {
+    () => { &[] };
+    (suggests $first:literal $second:literal $($rest:tt)*) => { &[$first, $second] };
+    ($other:tt $($rest:tt)*) => { suggestions!($($rest)*) };
 }
 
 /// The short form of a flag, if there is one.
@@ -254,6 +266,8 @@ macro_rules! options {
                     is_only_uci: is_marked!(only_uci: $($mark)*),
                     is_recommendable: is_marked!(recommended: $($mark)*),
                     is_for_profiles: !is_marked!(no_profile: $($mark)*),
+                    is_hidden: is_marked!(hidden: $($mark)*),
+                    suggestions: suggestions!($($mark)*),
                 },)*]
             }
 

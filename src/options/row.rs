@@ -78,6 +78,11 @@ pub struct OptionRow {
     pub is_recommendable: bool,
     /// Whether a profile may set it. No profile sets what profiles depend on, or what applies to a whole session.
     pub is_for_profiles: bool,
+    /// Whether it is announced to GUIs with `ShowHidden` only. It can be set in any case.
+    pub is_hidden: bool,
+    /// The values of a text that GUIs offer for selection; any other can be set, too. Empty for options that are
+    /// announced as text. GUIs take a text whose name contains "file" for the name of a file.
+    pub suggestions: &'static [&'static str],
 }
 
 impl Scope {
@@ -126,6 +131,13 @@ impl OptionRow {
             OptionKind::Check => format!("check default {default}"),
             OptionKind::Spin { min, max } => format!("spin default {default} min {min} max {max}"),
             OptionKind::Combo(words) => {
+                format!("combo default {default} var {}", words.join(" var "))
+            }
+            OptionKind::Text if !self.suggestions.is_empty() => {
+                let mut words = self.suggestions.to_vec();
+                if !words.contains(&default) {
+                    words.push(default);
+                }
                 format!("combo default {default} var {}", words.join(" var "))
             }
             OptionKind::Float { .. } | OptionKind::Text => format!("string default {default}"),

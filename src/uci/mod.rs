@@ -31,9 +31,10 @@ use crate::{
     config_file,
     engine::{Ended, Engine, SearchRequest, loader::Retry},
     files::{LineEnd, read_line, skip_line},
-    options::{BUTTONS, CONFIG_FILE, layers::Layers},
+    options::{BUTTONS, CONFIG_FILE, OptionRow, layers::Layers},
     player::Load,
     threads,
+    version::VERSION,
 };
 
 /// Maximum time that `quit` waits for the last answer, and for a network that is being loaded.
@@ -310,10 +311,11 @@ impl Session {
     }
 
     fn identify(&self) {
-        let version = env!("CARGO_PKG_VERSION");
-        self.output.line(&format!("id name Scorn {version}"));
+        self.output.line(&format!("id name Scorn {VERSION}"));
         self.output.line("id author the Scorn developers");
-        for row in self.engine.options().rows() {
+        let options = self.engine.options();
+        let is_shown = |row: &OptionRow| options.show_hidden || !row.is_hidden;
+        for row in options.rows().into_iter().filter(is_shown) {
             for line in row.uci_lines() {
                 self.output.line(&line);
             }

@@ -31,6 +31,9 @@ use crate::files::{LineEnd, read_line};
 /// Timeout for the answer to `uci`.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The option with which Scorn announces the options that it hides from GUIs.
+const SHOW_HIDDEN: &str = "ShowHidden";
+
 /// Timeout for loading the network at the start.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -203,30 +206,37 @@ impl Client {
             options: Vec::new(),
             pondering: None,
         };
-        let (mut called, mut options) = (None, Vec::new());
-        client.send("uci")?;
-        client.until(
-            "uciok",
-            "uci",
-            Instant::now() + HANDSHAKE_TIMEOUT,
-            &mut |line| {
-                let name = line.strip_prefix("id name ");
-                called = name.map(|name| name.trim().to_owned()).or(called.take());
-                options.extend(parse_option(line));
-            },
-        )?;
-        if let Some(name) = called {
-            client.name = name;
-        }
-        client.options = options;
+        client.identify()?;
         Ok(client)
     }
 
-    /// Sets an option; a button has no value.
+    /// Has the engine print its name and its options.
+    fn identify(&mut self) -> Result<(), ClientError> {
+        let (mut called, mut options) = (None, Vec::new());
+        self.send("uci")?;
+        let deadline = Instant::now() + HANDSHAKE_TIMEOUT;
+        self.until("uciok", "uci", deadline, &mut |line| {
+            let name = line.strip_prefix("id name ");
+            called = name.map(|name| name.trim().to_owned()).or(called.take());
+            options.extend(parse_option(line));
+        })?;
+        if let Some(name) = called {
+            self.name = name;
+        }
+        self.options = options;
+        Ok(())
+    }
+
+    /// Sets an option; a button has no value. An engine with an option `ShowHidden`, such as Scorn, is made to announce
+    /// its hidden options if there is none of this name before.
     ///
     /// # Errors
     /// When the engine has no such option, or did not announce this value.
     pub fn set_option(&mut self, name: &str, value: Option<&str>) -> Result<(), ClientError> {
+        if !self.has_option(name) && self.has_option(SHOW_HIDDEN) {
+            self.send(&format!("setoption name {SHOW_HIDDEN} value true"))?;
+            self.identify()?;
+        }
         let error = |reason: String| ClientError::Option {
             program: self.program.clone(),
             reason,

@@ -43,7 +43,7 @@ const MISTAKES: [(&str, i32, &str); 23] = [
     ("frobnicate", 2, "frobnicate"),
     ("--cpuct fast", 2, "not a number"),
     ("--sc-sampling x", 2, "one of thompson"),
-    ("analyze", 2, "<--fen <FEN>|--epd <FILE>|--pgn <FILE>>"),
+    ("analyze", 2, "<FILE|--fen <FEN>|--epd <FILE>|--pgn <FILE>>"),
     ("analyze --fen startpos --epd x.epd", 2, "--epd"),
     ("dataset stats tests", 1, "is a folder"),
     ("analyze --fen 8/8", 1, "not a FEN"),
@@ -393,16 +393,156 @@ fn a_closed_reader_is_an_error_without_panic() {
     );
 }
 
+/// The number of nodes, which is what OpenBench compares, changes with the signature.
 #[test]
-fn bench_is_deterministic() {
-    let signature = || {
-        let output = scorn(&["bench", "--nodes", "300"]);
+fn bench_is_deterministic_and_its_nodes_are_the_signature() {
+    let bench = |nodes: u64| {
+        let output = scorn(&["bench", "--nodes", &nodes.to_string()]);
         assert!(output.status.success());
-        text(&output.stdout).lines().last().unwrap().to_owned()
+        let lines = text(&output.stdout);
+        let signature = lines
+            .lines()
+            .find_map(|line| line.strip_prefix("signature  "));
+        let signature = u64::from_str_radix(signature.unwrap(), 16).unwrap();
+        let last: Vec<&str> = lines.lines().last().unwrap().split(' ').collect();
+        assert_eq!(
+            (last.len(), last[1], last[3]),
+            (4, "nodes", "nps"),
+            "{lines}"
+        );
+        let nps: u64 = last[2].parse().unwrap();
+        assert!(nps > 0);
+        (signature, last[0].parse::<u64>().unwrap())
     };
-    let first = signature();
-    assert!(first.starts_with("signature  "));
-    assert_eq!(first, signature());
+    let (first, again) = (bench(300), bench(300));
+    assert_eq!(first, again);
+    // The searches of the signature have at most 300 nodes each, the last one as many as it says.
+    let rest = first.1 - (1 + first.0 % 4800);
+    assert!(rest > 40 * 300 && rest <= 48 * 300, "{first:?}");
+}
+
+/// The commit is known in release builds only.
+#[test]
+fn the_version_names_commit_and_target() {
+    let line = text(&scorn(&["--version"]).stdout);
+    let rest = line.strip_prefix(&format!("scorn {} (commit ", env!("CARGO_PKG_VERSION")));
+    let (commit, target) = rest.unwrap().trim_end().split_once(", ").unwrap();
+    let digits = commit.trim_end_matches("-dirty");
+    assert!(
+        commit == "unknown" || digits.len() >= 7 && digits.chars().all(|c| c.is_ascii_hexdigit()),
+        "{line}"
+    );
+    assert!(
+        target.starts_with(std::env::consts::ARCH) && target.ends_with(')'),
+        "{line}"
+    );
+}
+
+#[test]
+fn shells_and_man_read_about_the_command_line() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = text(&scorn(&["completions", shell]).stdout);
+        for word in ["selfplay", "sc-limit", "analyze"] {
+            assert!(script.contains(word), "{shell}: no {word}");
+        }
+    }
+    // What the shell makes of it.
+    let script = text(&scorn(&["completions", "bash"]).stdout);
+    let complete =
+        "COMP_WORDS=(scorn sel); COMP_CWORD=1; _scorn scorn sel scorn; echo \"${COMPREPLY[@]}\"";
+    let bash = Command::new("bash")
+        .args(["-c", &format!("{script}\n{complete}")])
+        .output();
+    match bash {
+        Ok(output) => assert_eq!(text(&output.stdout).trim(), "selfplay"),
+        Err(error) => eprintln!("SKIPPED: no bash ({error})"),
+    }
+    assert_eq!(scorn(&["completions", "tcsh"]).status.code(), Some(2));
+
+    let page = text(&scorn(&["man"]).stdout);
+    assert!(
+        page.contains(".TH scorn 1") && page.contains(".SH OPTIONS"),
+        "{page}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("man1");
+    let output = scorn(&["man", "--folder", pages.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let of_match = fs::read_to_string(pages.join("scorn-match.1")).unwrap();
+    assert!(of_match.contains("concurrency"));
+}
+
+/// `scorn analyze FILE` and `scorn analyse FILE`: games or positions by the name.
+#[test]
+fn a_file_is_analysed_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, contents: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, contents).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (pgn, epd) = (file("game.PGN", "1. e4 e5 *\n"), file("a.epd", EPD));
+    let run = |command: &str, arguments: &[&str]| {
+        let common = ["-b", "hash", command, "--nodes", "20", "--json"];
+        scorn(&[&common, arguments].concat())
+    };
+    for command in ["analyze", "analyse"] {
+        let games = run(command, &[&pgn]);
+        assert_eq!(
+            text(&games.stdout).lines().count(),
+            3,
+            "{}",
+            text(&games.stderr)
+        );
+        assert_eq!(
+            games.stdout.len() > 100,
+            run(command, &["--pgn", &pgn]).stdout.len() > 100
+        );
+    }
+    assert_eq!(text(&run("analyze", &[&epd]).stdout).lines().count(), 3);
+    let page = folder.path().join("page.html");
+    let page = page.to_str().unwrap();
+    assert!(run("analyze", &[&pgn, "--html", page]).status.success());
+    for (arguments, code, message) in [
+        (&[&*epd, "--html", page, "--force"][..], 1, "need games"),
+        (&["notes.txt"], 1, "use --pgn FILE"),
+        (&[&*pgn, "--fen", "startpos"], 2, "cannot be used with"),
+    ] {
+        let output = run("analyze", arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+        assert!(
+            text(&output.stderr).contains(message),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+}
+
+/// lc0's -o is BackendOptions, except where a command has an -o of its own.
+#[test]
+fn the_short_flag_for_backend_options_is_lc0s() {
+    let output = scorn(&["-o", "threads=1", "options", "--changed"]);
+    let listed = text(&output.stdout);
+    assert!(
+        listed
+            .lines()
+            .any(|line| line.starts_with("BackendOptions") && line.contains("threads=1")),
+        "{listed}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let lines = folder.path().join("lines.jsonl");
+    let output = scorn(&[
+        "-b",
+        "hash",
+        "analyze",
+        "--fen",
+        "startpos",
+        "--nodes",
+        "5",
+        "-o",
+        lines.to_str().unwrap(),
+    ]);
+    assert!(output.status.success() && lines.is_file());
 }
 
 #[test]

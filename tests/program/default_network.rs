@@ -121,7 +121,7 @@ fn the_default_network_loads_and_puts_odds_in_order() {
 
 #[test]
 fn the_sparse_network_is_taken_by_its_own_backend_and_puts_odds_in_order() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("networks/scorn-sparse.onnx");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("networks/sparse/scorn-sparse.onnx");
     assert!(std::fs::metadata(path).unwrap().len() < 12 << 20);
     let mut options = Options::default();
     options.set("WeightsFile", "<built in sparse>").unwrap();

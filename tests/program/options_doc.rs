@@ -50,6 +50,9 @@ fn table() -> String {
         for alias in row.aliases {
             name += &format!(" (`{alias}`)");
         }
+        if row.is_hidden {
+            name += " †";
+        }
         let flag = match row.kind {
             OptionKind::Check => format!("`--{0}`, `--no-{0}`", row.flag),
             _ => format!("`--{}`", row.flag),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::common::session::Session;
-use scorn::chess::setup;
+use scorn::{chess::setup, options::Options};
 use shakmaty::Position;
 
 fn assert_legal(fen: Option<&str>, moves: &str, best: &str) {
@@ -82,6 +82,79 @@ fn identifies_itself() {
     assert!(lines.iter().all(|l| !l.starts_with("info")));
     session.send("quit");
     assert!(session.end().is_empty());
+}
+
+/// GUIs get the options that people use, all of them with ShowHidden; hidden ones can be set in any case.
+#[test]
+fn few_options_are_announced_unless_all_are_wanted() {
+    let announced = |arguments: &[&str], before: &[&str]| -> Vec<String> {
+        let mut session = Session::with(arguments);
+        before.iter().for_each(|line| session.send(line));
+        session.send("uci");
+        let lines = session.until("uciok");
+        let options = lines
+            .into_iter()
+            .filter(|line| line.starts_with("option name "));
+        options.collect()
+    };
+    let has = |lines: &[String], name: &str| {
+        lines
+            .iter()
+            .any(|line| line.starts_with(&format!("option name {name} type ")))
+    };
+    let usual = announced(&[], &[]);
+    assert!((40..=65).contains(&usual.len()), "{} options", usual.len());
+    for name in [
+        "Threads",
+        "Hash",
+        "WeightsFile",
+        "ScLimit",
+        "CPuct",
+        "MultiPV",
+        "ShowHidden",
+    ] {
+        assert!(has(&usual, name), "{name}");
+    }
+    let all = Options::default().rows();
+    for lines in [
+        announced(&["--show-hidden"], &[]),
+        announced(&[], &["setoption name ShowHidden value true"]),
+    ] {
+        assert!(all.iter().all(|row| has(&lines, row.name)));
+    }
+    let hidden: Vec<_> = all.iter().filter(|row| row.is_hidden).collect();
+    assert!(hidden.len() > 50 && hidden.iter().all(|row| !has(&usual, row.name)));
+    let mut session = Session::new();
+    assert!(
+        session
+            .send_and_sync("setoption name CPuctBase value 20000")
+            .is_empty()
+    );
+    let refused = session.send_and_sync("setoption name CPuctBase value 0");
+    assert!(refused[0].contains("CPuctBase"), "{refused:?}");
+}
+
+/// GUIs take a text option with "file" in its name for the name of a file: profiles are offered as a choice.
+#[test]
+fn profiles_are_a_choice() {
+    let line = |arguments: &[&str]| {
+        let mut session = Session::with(arguments);
+        session.send("uci");
+        let lines = session.until("uciok");
+        let mut found = lines
+            .into_iter()
+            .filter(|line| line.starts_with("option name Profiles "));
+        found.next().unwrap()
+    };
+    let usual = "option name Profiles type combo default <built in> var <built in> var off";
+    assert_eq!(line(&[]), usual);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("my.toml");
+    std::fs::write(&file, "").unwrap();
+    let file = file.to_str().unwrap();
+    let with_file =
+        format!("option name Profiles type combo default {file} var <built in> var off var {file}");
+    assert_eq!(line(&["--profiles", file]), with_file);
 }
 
 #[test]

@@ -47,6 +47,7 @@ const REVIEW_LIMIT: i32 = 32;
 /// Printed below the options.
 const EXAMPLES: &str = "\
 Examples:
+  scorn analyze game.pgn
   scorn analyze --fen startpos --nodes 5000
   scorn analyze --epd tests.epd --movetime 1000
   scorn analyze --pgn games.pgn.zst --nodes 800 --json --output games.jsonl
@@ -55,8 +56,12 @@ Examples:
 /// Analyse positions or games.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
-#[command(group(clap::ArgGroup::new("positions").required(true).args(["fen", "epd", "pgn"])))]
+#[command(group(clap::ArgGroup::new("positions").required(true).args(["file", "fen", "epd", "pgn"])))]
+#[command(group(clap::ArgGroup::new("games").args(["file", "pgn"])))]
 pub struct AnalyzeArgs {
+    /// File of games (.pgn) or positions (.epd, .fen): as --pgn or --epd, by its name.
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
     /// Position to analyse: a FEN or "startpos", with "moves e2e4 e7e5" after it for the moves of a game; may be
     /// given several times.
     #[arg(long, value_name = "FEN")]
@@ -86,11 +91,11 @@ pub struct AnalyzeArgs {
     pub output: Option<PathBuf>,
     /// Write an HTML page about the games to this file: board, moves, graphs, lines, traps. The page needs no other
     /// files. ScLimit is 32 then, unless it is set, and MultiPV at least 4.
-    #[arg(long, value_name = "FILE", requires = "pgn", conflicts_with_all = ["fen", "epd"])]
+    #[arg(long, value_name = "FILE", requires = "games", conflicts_with_all = ["fen", "epd"])]
     pub html: Option<PathBuf>,
     /// Write the games to this file with evaluations, glyphs for mistakes and comments about traps, which replace
     /// their comments and variations.
-    #[arg(long, value_name = "FILE", requires = "pgn", conflicts_with_all = ["fen", "epd"])]
+    #[arg(long, value_name = "FILE", requires = "games", conflicts_with_all = ["fen", "epd"])]
     pub annotate: Option<PathBuf>,
     /// Overwrite the files of --html and --annotate if they exist.
     #[arg(long)]
@@ -98,6 +103,32 @@ pub struct AnalyzeArgs {
 }
 
 impl AnalyzeArgs {
+    /// With the file without a flag among those with one: games or positions, by its name.
+    fn with_named_file(&self) -> Result<AnalyzeArgs> {
+        let mut args = self.clone();
+        let Some(path) = args.file.take() else {
+            return Ok(args);
+        };
+        let name = path.to_string_lossy().to_lowercase();
+        let name = name.trim_end_matches(".gz").trim_end_matches(".zst");
+        if name.ends_with(".pgn") {
+            args.pgn = Some(path);
+        } else if name.ends_with(".epd") || name.ends_with(".fen") {
+            ensure!(
+                !args.is_reviewed(),
+                "{}: --html and --annotate need games, not positions",
+                path.display()
+            );
+            args.epd = Some(path);
+        } else {
+            bail!(
+                "{}: neither .pgn nor .epd: use --pgn FILE for games, --epd FILE for positions",
+                path.display()
+            );
+        }
+        Ok(args)
+    }
+
     /// Whether whole games are reviewed.
     fn is_reviewed(&self) -> bool {
         self.html.is_some() || self.annotate.is_some()
@@ -178,6 +209,10 @@ impl AnalyzeArgs {
 /// When the network cannot be loaded, a file cannot be read or written, or some positions are invalid (the others are
 /// analysed nevertheless).
 pub fn command(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
+    run(&args.with_named_file()?, resolved, load)
+}
+
+fn run(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
     let options = args.options(resolved);
     let count = args.count()?;
     let limits = args.limits(&options);

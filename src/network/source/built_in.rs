@@ -12,15 +12,15 @@ pub const BUILT_IN_DENSE: &str = "<built in dense>";
 pub const BUILT_IN_SPARSE: &str = "<built in sparse>";
 
 /// The dense network inside the program.
-#[cfg(scorn_embedded_network)]
+#[cfg(feature = "networks")]
 static DENSE: Option<&[u8]> = Some(include_bytes!("../../../networks/scorn-default.onnx"));
-#[cfg(not(scorn_embedded_network))]
+#[cfg(not(feature = "networks"))]
 static DENSE: Option<&[u8]> = None;
 
 /// The sparse network inside the program.
-#[cfg(scorn_embedded_sparse)]
-static SPARSE: Option<&[u8]> = Some(include_bytes!("../../../networks/scorn-sparse.onnx"));
-#[cfg(not(scorn_embedded_sparse))]
+#[cfg(feature = "networks")]
+static SPARSE: Option<&[u8]> = Some(scorn_network_sparse::SPARSE);
+#[cfg(not(feature = "networks"))]
 static SPARSE: Option<&[u8]> = None;
 
 /// A network that predicts the moves of human players of one rating.
@@ -30,22 +30,22 @@ struct HumanNetwork {
 }
 
 /// By ascending rating.
-#[cfg(scorn_embedded_human)]
+#[cfg(feature = "networks")]
 static HUMAN_NETWORKS: &[HumanNetwork] = &[
     HumanNetwork {
         rating: 1100,
-        bytes: include_bytes!("../../../networks/scorn-human-1100.onnx"),
+        bytes: scorn_networks_human::HUMAN_1100,
     },
     HumanNetwork {
         rating: 1500,
-        bytes: include_bytes!("../../../networks/scorn-human-1500.onnx"),
+        bytes: scorn_networks_human::HUMAN_1500,
     },
     HumanNetwork {
         rating: 1900,
-        bytes: include_bytes!("../../../networks/scorn-human-1900.onnx"),
+        bytes: scorn_networks_human::HUMAN_1900,
     },
 ];
-#[cfg(not(scorn_embedded_human))]
+#[cfg(not(feature = "networks"))]
 static HUMAN_NETWORKS: &[HumanNetwork] = &[];
 
 /// A network inside the program.

@@ -1,0 +1,21 @@
+# For OpenBench and for people who type make: builds the program and copies it to EXE.
+#   make                  builds scorn (scorn.exe on Windows) in this folder
+#   make EXE=NAME         under another name
+EXE ?= scorn
+ifeq ($(OS),Windows_NT)
+  SUFFIX := .exe
+endif
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+# OpenBench gives the name with or without the ending.
+NAME := $(patsubst %$(SUFFIX),%,$(EXE))$(SUFFIX)
+
+.PHONY: all bench clean
+all:
+	cargo build --release --locked
+	cp "$(TARGET)/release/scorn$(SUFFIX)" "$(NAME)"
+
+bench: all
+	./"$(NAME)" bench
+
+clean:
+	cargo clean
