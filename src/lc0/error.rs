@@ -49,6 +49,16 @@ pub enum NetError {
         /// The decoder's error.
         error: prost::DecodeError,
     },
+    /// The bytes of an ONNX model that no decoder should read.
+    #[error("damaged ONNX model: the {message} at byte {at} has {found}")]
+    OnnxBytes {
+        /// Where in the file.
+        at: usize,
+        /// The message of the format.
+        message: &'static str,
+        /// What is wrong.
+        found: String,
+    },
     /// A part that this kind of network needs is missing.
     #[error("{what} is missing")]
     Missing {

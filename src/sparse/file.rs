@@ -17,7 +17,7 @@
 
 use std::collections::HashMap;
 
-use prost::{Message, bytes::Bytes};
+use prost::Message;
 use thiserror::Error;
 
 use super::features::{FIRST_INPUTS, INPUTS, PIECE_INPUTS, PLANES};
@@ -28,7 +28,8 @@ use super::network::{
 };
 use crate::lc0::onnx::graph::{Graph, GraphValue, Precision};
 use crate::lc0::onnx::proto::{ModelProto, TensorProto, data_type};
-use crate::lc0::{InputFormat, OnnxEncoding, OnnxModel};
+use crate::lc0::onnx::read;
+use crate::lc0::{InputFormat, NetError, OnnxEncoding, OnnxModel};
 
 /// The metadata key of the encoding of inputs and moves.
 pub const ENCODING_KEY: &str = "scorn.encoding";
@@ -53,12 +54,9 @@ const SUM_ONE: f32 = (PRODUCT_ONE * WEIGHT_ONE) as f32;
 /// Why a file cannot be read as a sparse network.
 #[derive(Debug, Error)]
 pub enum FileError {
-    /// The bytes are no ONNX model. The message has the decoder's, which is therefore not given as source once more.
-    #[error("not an ONNX model: {error}")]
-    Protobuf {
-        /// The decoder's error.
-        error: prost::DecodeError,
-    },
+    /// The bytes are no ONNX model, or one that no runtime should load.
+    #[error("{0}")]
+    Onnx(NetError),
     /// It is another kind of network.
     #[error(
         "not a sparse network: the metadata entry {ENCODING_KEY} is {found}, expected {ENCODING} or sparse-1"
@@ -75,9 +73,16 @@ pub enum FileError {
     },
 }
 
+impl From<NetError> for FileError {
+    fn from(error: NetError) -> FileError {
+        FileError::Onnx(error)
+    }
+}
+
 impl From<prost::DecodeError> for FileError {
     fn from(error: prost::DecodeError) -> FileError {
-        FileError::Protobuf { error }
+        let what = "ONNX model";
+        FileError::Onnx(NetError::Protobuf { what, error })
     }
 }
 
@@ -309,7 +314,7 @@ fn version_of(entries: &Metadata) -> Result<(&'static str, usize), FileError> {
 /// # Errors
 /// When the bytes are none.
 pub fn metadata(bytes: &[u8]) -> Result<Metadata, FileError> {
-    Ok(metadata_of(&ModelProto::decode(bytes)?))
+    Ok(metadata_of(&read::decode(bytes)?))
 }
 
 fn metadata_of(model: &ModelProto) -> Metadata {
@@ -354,7 +359,7 @@ pub fn read(bytes: &[u8]) -> Result<IntegerNetwork, FileError> {
 }
 
 fn read_with_metadata(bytes: &[u8]) -> Result<(IntegerNetwork, Metadata), FileError> {
-    let model = ModelProto::decode(Bytes::copy_from_slice(bytes))?;
+    let model = read::decode_for_runtime(bytes)?;
     let entries = metadata_of(&model);
     let (_, inputs) = version_of(&entries)?;
     let tensors = Tensors::of(model)?;
@@ -613,6 +618,7 @@ mod tests {
                 let mut tensor = TensorProto::decode(bytes.clone()).unwrap();
                 if tensor.name.as_deref() == Some("/value/hidden/bias") {
                     tensor.dims = vec![0];
+                    tensor.raw_data = None;
                     *bytes = tensor.encode_to_vec().into();
                 }
             }

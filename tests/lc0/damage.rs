@@ -9,7 +9,7 @@ use scorn::{
 };
 
 use crate::{
-    onnx_file::{OnnxFile, OnnxGraph, OnnxNode, OnnxTensor},
+    onnx_file::{OnnxGraph, OnnxNode, OnnxTensor},
     run::shared,
     synth::{self, Body, Embedding, Policy, Rng, Smolgen, Spec},
 };
@@ -401,6 +401,59 @@ fn embedded_onnx_passes_through() {
     );
 }
 
+/// A model whose graph has these fields in addition.
+fn with_graph_fields(model: &[u8], fields: &[u8]) -> Vec<u8> {
+    let (mut rest, mut bytes) = (model, Vec::new());
+    while !rest.is_empty() {
+        let field = rest;
+        let (key, wire_type) = prost::encoding::decode_key(&mut rest).unwrap();
+        if key == 7 {
+            let length = prost::encoding::decode_varint(&mut rest).unwrap() as usize;
+            let (graph, after) = rest.split_at(length);
+            bytes.extend(message(7, &[graph, fields].concat()));
+            rest = after;
+        } else {
+            let context = prost::encoding::DecodeContext::default();
+            prost::encoding::skip_field(wire_type, key, &mut rest, context).unwrap();
+            bytes.extend(&field[..field.len() - rest.len()]);
+        }
+    }
+    bytes
+}
+
+/// A dense model, a sparse network and a model inside lc0's format: no backend gets one that decoders read differently.
+#[test]
+fn what_repeats_a_part_of_a_model_is_refused_for_every_backend() {
+    let (model, outer) = embedded();
+    let sparse = concat!(env!("CARGO_MANIFEST_DIR"), "/networks/scorn-sparse.onnx");
+    let sparse = fs::read(sparse).unwrap();
+    // A length of a petabyte, which rten would allocate, in a part that only it decodes.
+    let length = [
+        0x6a, 12, 0x0a, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01, 0, 0, 0,
+    ];
+    let second_graph = message(7, &length[..2]);
+    for (name, whole) in [("x.onnx", &model.bytes), ("sparse.onnx", &sparse)] {
+        for (bytes, part) in [
+            (with_graph_fields(whole, &length), "are left"),
+            ([&whole[..], &second_graph].concat(), "twice"),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join(name);
+            fs::write(&path, &bytes).unwrap();
+            let source = NetworkSource::new(path.to_str().unwrap());
+            let error = source.convert(&ConvertOptions::default()).err().unwrap();
+            let error = error.to_string();
+            assert!(error.contains(part) && error.contains(name), "{error}");
+        }
+    }
+    let mut outer = outer;
+    let bytes = with_graph_fields(&model.bytes, &length);
+    outer.onnx_model.as_mut().unwrap().model = Some(bytes.into());
+    let net = Net::parse(&outer.encode_to_vec()).unwrap();
+    let error = to_onnx(&net, &ConvertOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("are left"), "{error}");
+}
+
 /// Models that would overflow a backend's stack or memory are refused before a backend loads them, wherever they come
 /// from.
 #[test]
@@ -430,8 +483,7 @@ fn models_that_are_too_deep_or_too_large_are_refused_by_name() {
         (deep, ["link4000", "4000 nodes"]),
         (large, ["everything", "1048576"]),
     ] {
-        let graph = Some(graph);
-        let bytes = [&model.bytes[..], &OnnxFile { graph }.encode_to_vec()].concat();
+        let bytes = with_graph_fields(&model.bytes, &graph.encode_to_vec());
         let by_itself = read_onnx(&bytes).unwrap_err().to_string();
         let mut outer = outer.clone();
         outer.onnx_model.as_mut().unwrap().model = Some(bytes.into());

@@ -1,5 +1,5 @@
 //! The part of ONNX's format that the tests need, written independently of the library. Other fields are lost when a
-//! file is read; a message appended to a file is merged with it, as Protocol Buffers define.
+//! file is read.
 
 use prost::Message;
 

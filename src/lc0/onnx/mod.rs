@@ -6,5 +6,6 @@ pub(crate) mod inspect;
 pub(crate) mod pack;
 pub(crate) mod proto;
 pub(crate) mod read;
+mod wire;
 
 pub use inspect::PlaneSet;

@@ -8,6 +8,7 @@ use super::{
     graph::cast_node,
     inspect::{PlaneSet, computes_shapes, has_convolutions, is_bfloat16, planes_read},
     proto::{Extent, GraphProto, ModelProto, StringStringEntry, ValueInfo, data_type},
+    wire,
 };
 use crate::lc0::{
     error::NetError,
@@ -30,7 +31,7 @@ pub fn read_onnx(bytes: &[u8]) -> Result<OnnxModel, NetError> {
 /// Reads a model with a given encoding; otherwise it is AlphaZero's if the metadata entry `scorn.encoding` says so,
 /// and lc0's if not.
 pub fn read_onnx_as(bytes: &[u8], encoding: Option<OnnxEncoding>) -> Result<OnnxModel, NetError> {
-    let mut model = decode(bytes)?;
+    let mut model = decode_for_runtime(bytes)?;
     let metadata = |key: &str| {
         let entry = model.metadata_props.iter().find(|entry| entry.key() == key);
         entry.map(|entry| entry.value().to_owned())
@@ -82,7 +83,7 @@ pub(crate) fn embedded_model(net: &Net, options: &ConvertOptions) -> Result<Onnx
         });
     }
     let embedded = net.embedded_onnx()?;
-    let mut model = decode(embedded.model())?;
+    let mut model = decode_for_runtime(embedded.model())?;
     let names = Names {
         input: embedded.input_planes.clone(),
         policy: embedded.output_policy.clone(),
@@ -102,7 +103,22 @@ pub(crate) fn embedded_model(net: &Net, options: &ConvertOptions) -> Result<Onnx
     Ok(finish(model, found, embedded.model(), silent || changed))
 }
 
-fn decode(bytes: &[u8]) -> Result<ModelProto, NetError> {
+/// Checks the bytes of a model, decodes them and checks that a runtime can take the model. Every ONNX file goes through
+/// this, whatever backend runs it.
+pub(crate) fn decode_for_runtime(bytes: &[u8]) -> Result<ModelProto, NetError> {
+    let model = decode(bytes)?;
+    bounds::check(&model, graph_of(&model)?)?;
+    Ok(model)
+}
+
+fn graph_of(model: &ModelProto) -> Result<&GraphProto, NetError> {
+    let graph = model.graph.as_ref();
+    graph.ok_or_else(|| NetError::missing("the graph of the ONNX model"))
+}
+
+/// Checks the bytes of a model and decodes them.
+pub(crate) fn decode(bytes: &[u8]) -> Result<ModelProto, NetError> {
+    wire::check(bytes)?;
     ModelProto::decode(Bytes::copy_from_slice(bytes)).map_err(|error| NetError::Protobuf {
         what: "ONNX model",
         error,
@@ -142,11 +158,7 @@ fn find_tensors(
     encoding: OnnxEncoding,
     input_format: InputFormat,
 ) -> Result<OnnxModel, NetError> {
-    let graph = model
-        .graph
-        .as_ref()
-        .ok_or_else(|| NetError::missing("the graph of the ONNX model"))?;
-    bounds::check(model, graph)?;
+    let graph = graph_of(model)?;
     let planes = match encoding {
         OnnxEncoding::Lc0 => PLANES,
         OnnxEncoding::AlphaZero => ALPHAZERO_PLANES,
