@@ -47,6 +47,19 @@ pub fn default_file() -> Option<PathBuf> {
 /// When it cannot be read, or a line does not name an option; the message has the line number.
 pub fn read(path: &Path) -> Result<Vec<ConfigEntry>> {
     let text = files::read_text(path).context("configuration")?;
+    parse_text(&text, path)
+}
+
+/// As [`read`], for a thread that must not wait: a pipe is refused.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_at_once(path: &Path) -> Result<Vec<ConfigEntry>> {
+    let text = files::read_text_at_once(path).context("configuration")?;
+    parse_text(&text, path)
+}
+
+fn parse_text(text: &str, path: &Path) -> Result<Vec<ConfigEntry>> {
     let rows = Options::default().rows();
     let mut entries = Vec::new();
     for (index, line) in text.lines().enumerate() {

@@ -254,7 +254,7 @@ fn index(side: Color) -> usize {
 
 fn forfeit_of(side: Color, error: &ClientError) -> Forfeit {
     let reason = match error {
-        ClientError::Silent { .. } => ForfeitReason::Stall,
+        ClientError::Silent { .. } | ClientError::NotReading { .. } => ForfeitReason::Stall,
         _ => ForfeitReason::Crash,
     };
     (side, reason, error.to_string())

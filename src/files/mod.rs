@@ -152,7 +152,10 @@ fn next_line(from: &mut impl BufRead) -> io::Result<Option<Option<String>>> {
 /// # Errors
 /// When it cannot be read or is larger.
 pub fn read(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
-    let file = File::open(path)?;
+    read_open(File::open(path)?, max_bytes)
+}
+
+fn read_open(file: File, max_bytes: u64) -> io::Result<Vec<u8>> {
     let metadata = file.metadata()?;
     let max_bytes = match is_device(&metadata) {
         true => max_bytes.min(MAX_DEVICE_BYTES),
@@ -167,6 +170,26 @@ pub fn read(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// As [`read_text`], for a thread that must not wait: pipes and terminals, whose contents may never come, are refused.
+///
+/// # Errors
+/// As [`read_text`], and when it is neither a file nor a device that is read at once (`/dev/null`).
+pub fn read_text_at_once(path: &Path) -> Result<String> {
+    let name = || format!("cannot read {}", path.display());
+    let mut options = File::options();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    let file = options.open(path).with_context(name)?;
+    let kind = file.metadata().with_context(name)?.file_type();
+    #[cfg(unix)]
+    if std::os::unix::fs::FileTypeExt::is_fifo(&kind) {
+        bail!("{}: it is a pipe; name a file", name());
+    }
+    let bytes = read_open(file, MAX_TEXT_BYTES).with_context(name)?;
+    text_of(bytes).with_context(name)
+}
+
 /// Reads a whole text file of at most a mebibyte. A byte order mark is removed.
 ///
 /// # Errors
@@ -174,8 +197,12 @@ pub fn read(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 pub fn read_text(path: &Path) -> Result<String> {
     let name = || format!("cannot read {}", path.display());
     let bytes = read(path, MAX_TEXT_BYTES).with_context(name)?;
-    refuse_binary(&bytes).with_context(name)?;
-    let mut text = String::from_utf8(bytes).with_context(name)?;
+    text_of(bytes).with_context(name)
+}
+
+fn text_of(bytes: Vec<u8>) -> Result<String> {
+    refuse_binary(&bytes)?;
+    let mut text = String::from_utf8(bytes)?;
     if text.starts_with('\u{feff}') {
         text.drain(..'\u{feff}'.len_utf8());
     }

@@ -184,7 +184,7 @@ impl Profiles {
             "" => Ok(Profiles::default()),
             word if word.eq_ignore_ascii_case(OFF) => Ok(Profiles::default()),
             path => {
-                let text = files::read_text(Path::new(path))
+                let text = files::read_text_at_once(Path::new(path))
                     .map_err(|error| ProfileError::File(format!("{error:#}")))?;
                 Profiles::parse(&text, path)
             }

@@ -14,6 +14,7 @@ pub mod command;
 pub mod info;
 mod listener;
 pub mod output;
+mod write_queue;
 
 use std::{
     collections::VecDeque,
@@ -25,6 +26,8 @@ use std::{
     },
     time::Duration,
 };
+
+use parking_lot::{Condvar, Mutex};
 
 use self::{command::Command, output::Output};
 use crate::{
@@ -46,12 +49,41 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum length of a line in bytes; no game has as many moves.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
+/// Maximum number of lines that were read and not executed: beyond that, the input waits.
+const MAX_READ_LINES: usize = 1000;
+
+/// Maximum number of commands that wait for the end of a search.
+const MAX_DEFERRED: usize = 100_000;
+
 enum Event {
     Line(String),
     /// The beginning of a line that is too long.
     LongLine(String),
     EndOfInput,
     SearchEnded(Ended),
+}
+
+/// The number of lines that were read and not executed.
+#[derive(Default)]
+struct Backlog {
+    lines: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Backlog {
+    /// Adds a line, as soon as there is place for it.
+    fn add(&self) {
+        let mut lines = self.lines.lock();
+        while *lines >= MAX_READ_LINES {
+            self.changed.wait(&mut lines);
+        }
+        *lines += 1;
+    }
+
+    fn remove(&self) {
+        *self.lines.lock() -= 1;
+        self.changed.notify_all();
+    }
 }
 
 /// A command that waits for the end of the search.
@@ -97,17 +129,19 @@ enum Next {
 pub fn run(input: impl BufRead + Send + 'static, output: &Output, layers: Layers, load: Load) {
     let (sender, events) = mpsc::channel();
     let reader = sender.clone();
-    if let Err(error) = threads::spawn("input", move || read_lines(input, &reader)) {
+    let backlog = Arc::new(Backlog::default());
+    let added = Arc::clone(&backlog);
+    if let Err(error) = threads::spawn("input", move || read_lines(input, &reader, &added)) {
         output.note(&format!(
             "error: no thread can be started to read the input: {error}"
         ));
         return;
     }
-    Session::new(sender, output.clone(), layers, load).run(&events);
+    Session::new(sender, output.clone(), layers, load).run(&events, &backlog);
 }
 
 /// Sends all lines; invalid UTF-8 is replaced and later refused as an unknown word.
-fn read_lines(mut input: impl BufRead, to: &Sender<Event>) {
+fn read_lines(mut input: impl BufRead, to: &Sender<Event>, backlog: &Backlog) {
     let mut bytes = Vec::new();
     loop {
         bytes.clear();
@@ -120,6 +154,7 @@ fn read_lines(mut input: impl BufRead, to: &Sender<Event>) {
             },
         };
         let line = String::from_utf8_lossy(&bytes).trim().to_owned();
+        backlog.add();
         if to.send(event(line)).is_err() {
             return;
         }
@@ -164,8 +199,11 @@ impl Session {
         session
     }
 
-    fn run(&mut self, events: &Receiver<Event>) {
+    fn run(&mut self, events: &Receiver<Event>, backlog: &Backlog) {
         while let Ok(event) = events.recv() {
+            if matches!(event, Event::Line(_) | Event::LongLine(_)) {
+                backlog.remove();
+            }
             let next = match event {
                 Event::Line(line) => self.line(&line),
                 Event::LongLine(start) => self.long_line(&start),
@@ -238,11 +276,14 @@ impl Session {
                 if !(is_about_later && self.waits_for_wait(self.deferred.len())) {
                     self.engine.stop();
                 }
-                if is_about_later {
+                if is_about_later && !self.deferred.back().is_some_and(Deferred::is_stop) {
                     self.deferred.push_back(Deferred::Command(Command::Stop));
                 }
             }
             Command::PonderHit => self.ponder_hit(),
+            _ if self.deferred.len() >= MAX_DEFERRED => self.output.note(&format!(
+                "error: {MAX_DEFERRED} commands wait for the end of the search: this one is ignored"
+            )),
             other if self.must_wait(&other) => {
                 if matches!(other, Command::Go(_)) && self.engine.is_endless() {
                     self.engine.stop();
@@ -361,7 +402,7 @@ impl Session {
         if path.is_empty() || path == "<empty>" {
             return;
         }
-        match config_file::read(Path::new(path)) {
+        match config_file::read_at_once(Path::new(path)) {
             Ok(entries) => {
                 for entry in entries {
                     self.set_option(&entry.name, Some(&entry.value));

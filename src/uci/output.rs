@@ -1,127 +1,101 @@
 //! Output to the GUI: standard output, and the log file if there is one. Shared by the command loop, the search
 //! thread and the loader; each line is written whole.
 //!
-//! A separate thread writes, so that no other thread waits for a reader that has stopped reading: `quit` still works
-//! then.
+//! Two threads write, one to standard output and one to the log, so that no other thread waits for a reader that has
+//! stopped reading: `quit` still works then. What waits to be written is bounded.
 
 use std::{
-    collections::VecDeque,
     io::{self, Write},
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
-use crate::{files::output::open_log, terminal::printable};
+use super::write_queue::WriteQueue;
+use crate::{files::output::open_log, terminal::printable, threads};
 
-/// Maximum number of queued lines; beyond that, `info` lines are dropped.
+/// Maximum number of queued lines; beyond that, `info` lines and lines of the log are dropped.
 const MAX_QUEUED_LINES: usize = 10_000;
+
+/// Maximum number of queued lines of any kind: a reader that leaves so many unread is considered gone.
+const MAX_UNREAD_LINES: usize = 100_000;
+
+type Writer = Box<dyn Write + Send>;
 
 /// Cheap to clone; all clones write to the same place.
 #[derive(Clone)]
-pub struct Output(Arc<Owner>);
-
-/// Stops the writing thread when the last clone is dropped.
-struct Owner(Arc<SharedOutput>);
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        self.0.queue.lock().is_over = true;
-        self.0.changed.notify_all();
-    }
-}
+pub struct Output(Arc<SharedOutput>);
 
 struct SharedOutput {
-    queue: Mutex<LineQueue>,
-    changed: Condvar,
-    log: Mutex<Option<Box<dyn Write + Send>>>,
-    closed: AtomicBool,
+    lines: Arc<WriteQueue<String>>,
+    /// Where lines are written at once, if no thread could be started for it.
+    unthreaded: Mutex<Option<Writer>>,
+    log: Mutex<Log>,
     started: Instant,
 }
 
-#[derive(Default)]
-struct LineQueue {
-    lines: VecDeque<String>,
-    /// Whether a line is being written.
-    is_writing: bool,
-    /// Whether no more lines will be added.
-    is_over: bool,
-}
-
-impl SharedOutput {
-    /// Writes queued lines until the queue is closed.
-    fn write(&self, mut to: Box<dyn Write + Send>) {
-        let mut queue = self.queue.lock();
-        loop {
-            let Some(line) = queue.lines.pop_front() else {
-                if queue.is_over {
-                    return;
-                }
-                self.changed.wait(&mut queue);
-                continue;
-            };
-            queue.is_writing = true;
-            drop(queue);
-            let written = writeln!(to, "{line}").and_then(|()| to.flush());
-            queue = self.queue.lock();
-            queue.is_writing = false;
-            if written.is_err() {
-                self.closed.store(true, Ordering::Relaxed);
-                queue.lines.clear();
-            }
-            self.changed.notify_all();
-        }
+/// The writing threads end when the last clone is dropped.
+impl Drop for SharedOutput {
+    fn drop(&mut self) {
+        self.lines.end();
+        self.log.lock().queue.end();
     }
 }
 
 impl Output {
     /// An output that writes to `to`.
-    pub fn new(to: Box<dyn Write + Send>) -> Output {
-        let shared = Arc::new(SharedOutput {
-            queue: Mutex::default(),
-            changed: Condvar::new(),
-            log: Mutex::new(None),
-            closed: AtomicBool::new(false),
-            started: Instant::now(),
+    pub fn new(to: Writer) -> Output {
+        let lines = Arc::new(WriteQueue::<String>::new());
+        let queue = Arc::clone(&lines);
+        let to = Arc::new(Mutex::new(Some(to)));
+        let place = Arc::clone(&to);
+        let started = threads::spawn("output", move || {
+            if let Some(mut to) = place.lock().take() {
+                queue.write(|line| write_line(&mut to, &line));
+            }
         });
-        let writer = Arc::clone(&shared);
-        thread::spawn(move || writer.write(to));
-        Output(Arc::new(Owner(shared)))
-    }
-
-    fn shared(&self) -> &SharedOutput {
-        &self.0.0
+        Output(Arc::new(SharedOutput {
+            lines,
+            unthreaded: Mutex::new(started.err().and_then(|_| to.lock().take())),
+            log: Mutex::default(),
+            started: Instant::now(),
+        }))
     }
 
     /// Queues a line. After the reader is gone this does nothing.
     pub fn line(&self, text: &str) {
-        let shared = self.shared();
-        let mut queue = shared.queue.lock();
-        let is_spare = queue.lines.len() >= MAX_QUEUED_LINES && text.starts_with("info ");
-        if !self.is_closed() && !is_spare {
-            queue.lines.push_back(text.to_owned());
-            shared.changed.notify_all();
+        // Locked meanwhile, so that the log keeps the order.
+        let mut log = self.0.log.lock();
+        self.write(text);
+        log.add(self.0.started, '<', text);
+    }
+
+    fn write(&self, text: &str) {
+        let lines = &self.0.lines;
+        if let Some(to) = self.0.unthreaded.lock().as_mut() {
+            if !lines.is_closed() && !write_line(to, text) {
+                lines.close();
+            }
+            return;
         }
-        // Under the same lock, so that the log keeps the order.
-        self.log('<', text);
+        let is_spare = text.starts_with("info ");
+        let limit = match is_spare {
+            true => MAX_QUEUED_LINES,
+            false => MAX_UNREAD_LINES,
+        };
+        if lines.push(text.to_owned(), limit).is_err() && !is_spare {
+            lines.close();
+        }
     }
 
     /// Waits until everything is written, at most for `timeout`.
     pub fn flush(&self, timeout: Duration) {
-        let shared = self.shared();
         let deadline = Instant::now() + timeout;
-        let mut queue = shared.queue.lock();
-        while (queue.is_writing || !queue.lines.is_empty()) && !self.is_closed() {
-            if shared.changed.wait_until(&mut queue, deadline).timed_out() {
-                return;
-            }
-        }
+        self.0.lines.flush(deadline);
+        let log = Arc::clone(&self.0.log.lock().queue);
+        log.flush(deadline);
     }
 
     /// Prints a message for the user, always on one line.
@@ -132,34 +106,209 @@ impl Output {
 
     /// Logs a received line.
     pub fn received(&self, text: &str) {
-        self.log('>', text);
+        self.0.log.lock().add(self.0.started, '>', text);
     }
 
     /// Whether the reader is gone.
     pub fn is_closed(&self) -> bool {
-        self.shared().closed.load(Ordering::Relaxed)
+        self.0.lines.is_closed()
     }
 
     /// Copies the session to a file (appending); `<stderr>` is standard error, and an empty path ends the log.
     ///
     /// # Errors
-    /// When the file cannot be opened; there is no log then.
+    /// When the file cannot be opened or no thread can be started; there is no log then.
     pub fn log_to(&self, path: &str) -> io::Result<()> {
-        let log: Option<Box<dyn Write + Send>> = match path {
-            "" => None,
-            "<stderr>" => Some(Box::new(io::stderr())),
-            path => Some(Box::new(open_log(Path::new(path))?)),
+        let mut log = self.0.log.lock();
+        log.switch(None);
+        let to: Writer = match path {
+            "" => return Ok(()),
+            "<stderr>" => Box::new(io::stderr()),
+            path => Box::new(open_log(Path::new(path))?),
         };
-        *self.shared().log.lock() = log;
+        log.start()?;
+        log.switch(Some(to));
+        Ok(())
+    }
+}
+
+fn write_line(to: &mut Writer, line: &str) -> bool {
+    writeln!(to, "{line}").and_then(|()| to.flush()).is_ok()
+}
+
+/// The log, which a thread of its own writes.
+struct Log {
+    queue: Arc<WriteQueue<LogEntry>>,
+    is_on: bool,
+    has_thread: bool,
+    /// Number of lines that were dropped because the file takes no more.
+    dropped: usize,
+}
+
+enum LogEntry {
+    Line(String),
+    /// Where the next lines are written.
+    To(Option<Writer>),
+}
+
+impl Default for Log {
+    fn default() -> Log {
+        Log {
+            queue: Arc::new(WriteQueue::new()),
+            is_on: false,
+            has_thread: false,
+            dropped: 0,
+        }
+    }
+}
+
+impl Log {
+    /// Starts the thread, unless it runs.
+    fn start(&mut self) -> io::Result<()> {
+        if !self.has_thread {
+            let queue = Arc::clone(&self.queue);
+            threads::spawn("log", move || {
+                let mut to: Option<Writer> = None;
+                queue.write(|entry| {
+                    match (entry, &mut to) {
+                        (LogEntry::To(next), _) => to = next,
+                        // An error of the log must not disturb the game.
+                        (LogEntry::Line(line), Some(to)) => drop(writeln!(to, "{line}")),
+                        (LogEntry::Line(_), None) => {}
+                    }
+                    true
+                });
+            })?;
+            self.has_thread = true;
+        }
         Ok(())
     }
 
-    fn log(&self, direction: char, text: &str) {
-        let mut log = self.shared().log.lock();
-        if let Some(to) = log.as_mut() {
-            let at = self.shared().started.elapsed().as_secs_f64();
-            // An error of the log must not disturb the game.
-            let _ = writeln!(to, "{at:10.3} {direction} {text}");
+    /// Writes the next lines to another place, or nowhere.
+    fn switch(&mut self, to: Option<Writer>) {
+        self.is_on = to.is_some();
+        if !self.has_thread {
+            return;
         }
+        // One more than lines may wait, so that there is place after the last one.
+        let pushed = self.queue.push(LogEntry::To(to), MAX_QUEUED_LINES + 1);
+        if let Err(entry) = pushed {
+            self.dropped += self.queue.replace(entry);
+        }
+    }
+
+    fn add(&mut self, started: Instant, direction: char, text: &str) {
+        if !self.is_on {
+            return;
+        }
+        let at = started.elapsed().as_secs_f64();
+        let line = match self.dropped {
+            0 => format!("{at:10.3} {direction} {text}"),
+            dropped => {
+                format!("{at:10.3} {dropped} lines are missing\n{at:10.3} {direction} {text}")
+            }
+        };
+        let pushed = self.queue.push(LogEntry::Line(line), MAX_QUEUED_LINES);
+        self.dropped = match pushed {
+            Ok(()) => 0,
+            Err(_) => self.dropped + 1,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+    use crate::threads::faults;
+
+    /// A place to write to that takes a line for each message, and none after the last one.
+    struct Slow(Receiver<()>, Arc<Mutex<String>>);
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.recv().map_err(io::Error::other)?;
+            self.1.lock().push_str(&String::from_utf8_lossy(bytes));
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn slow() -> (Sender<()>, Writer, Arc<Mutex<String>>) {
+        let (sender, receiver) = channel();
+        let text = Arc::<Mutex<String>>::default();
+        (sender, Box::new(Slow(receiver, Arc::clone(&text))), text)
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn what_nobody_reads_is_bounded() {
+        let (_full, to, _) = slow();
+        let output = Output::new(to);
+        for number in 0..2 * MAX_QUEUED_LINES {
+            output.line(&format!("info nodes {number}"));
+        }
+        assert!(!output.is_closed());
+        // Answers still find place.
+        for _ in 0..MAX_UNREAD_LINES - MAX_QUEUED_LINES {
+            output.line("readyok");
+        }
+        assert!(!output.is_closed());
+        for _ in 0..2 {
+            output.line("readyok");
+        }
+        assert!(output.is_closed());
+        output.flush(SECOND);
+    }
+
+    #[test]
+    fn a_log_that_is_full_stops_nobody_and_counts_what_it_misses() {
+        let (sender, to, text) = slow();
+        let output = Output::new(Box::new(io::sink()));
+        {
+            let mut log = output.0.log.lock();
+            log.start().unwrap();
+            log.switch(Some(to));
+        }
+        for number in 0..MAX_QUEUED_LINES + 100 {
+            output.line(&format!("info nodes {number}"));
+        }
+        // Lines reach the reader while the log waits.
+        assert!(output.0.lines.flush(Instant::now() + 60 * SECOND));
+        // `write_fmt` writes a line in several parts.
+        for _ in 0..2 * MAX_QUEUED_LINES + 2000 {
+            sender.send(()).unwrap();
+        }
+        output.flush(60 * SECOND);
+        output.line("readyok");
+        output.flush(60 * SECOND);
+        let text = text.lock();
+        assert!(text.contains("< info nodes 0\n"), "{}", &text[..200]);
+        let end = &text[text.len() - 100..];
+        assert!(
+            end.contains(" lines are missing\n") && end.ends_with("< readyok\n"),
+            "{end}"
+        );
+    }
+
+    #[test]
+    fn without_a_thread_lines_are_written_at_once() {
+        let (sender, to, text) = slow();
+        (0..10).for_each(|_| sender.send(()).unwrap());
+        let (output, _) = faults::during(|_| true, || Output::new(to));
+        output.line("uciok");
+        assert_eq!(*text.lock(), "uciok\n");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap();
+        let (log, _) = faults::during(|_| true, || output.log_to(path));
+        assert!(log.is_err());
+        // The reader is gone.
+        drop(sender);
+        (0..20).for_each(|_| output.line("readyok"));
+        assert!(output.is_closed());
     }
 }

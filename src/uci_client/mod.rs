@@ -1,17 +1,18 @@
 //! The client side of UCI: runs another engine as a process and requests moves from it.
 //!
-//! Engines crash, hang, answer late and print invalid lines. A thread reads the output and notes the time of each
-//! line, so that an engine's clock does not run while this program is busy. Every wait has a timeout, and a process
-//! is never left behind.
+//! Engines crash, hang, answer late, print invalid lines and do not read their input. A thread reads the output and
+//! notes the time of each line, so that an engine's clock does not run while this program is busy; another one writes
+//! the input. Every wait has a timeout, and a process is never left behind.
 
 mod info;
 mod option;
+mod writer;
 
 use std::{
     collections::VecDeque,
-    io::{BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Read},
     path::Path,
-    process::{Child, ChildStdin, Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -25,8 +26,12 @@ pub use self::info::{EngineScore, InfoLine, LastInfo};
 use self::{
     info::value_after,
     option::{AnnouncedOption, parse_option},
+    writer::{CommandWriter, SendError},
 };
-use crate::files::{LineEnd, read_line};
+use crate::{
+    files::{LineEnd, read_line},
+    threads,
+};
 
 /// Timeout for the answer to `uci`.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -78,6 +83,14 @@ pub enum ClientError {
         program: String,
         /// The command that it did not answer.
         command: &'static str,
+        /// How long the client waited.
+        seconds: u64,
+    },
+    /// The engine does not read its input.
+    #[error("{program} has not read its input for {seconds} s")]
+    NotReading {
+        /// The program.
+        program: String,
         /// How long the client waited.
         seconds: u64,
     },
@@ -165,9 +178,9 @@ pub struct Client {
     /// The name from `id name`.
     pub name: String,
     child: Child,
-    input: ChildStdin,
-    lines: Receiver<(Instant, String)>,
-    error_output: Arc<Mutex<VecDeque<String>>>,
+    input: CommandWriter,
+    lines: Lines,
+    error_output: ErrorOutput,
     options: Vec<AnnouncedOption>,
     /// The position of the current ponder search, as sent.
     pondering: Option<String>,
@@ -191,14 +204,14 @@ impl Client {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(error)?;
-        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (Some(input), Some(output), Some(errors)) = pipes else {
-            // Both were configured as pipes above.
-            return Err(error(std::io::ErrorKind::BrokenPipe.into()));
-        };
+        let (input, lines, error_output) = start_threads(&mut child).map_err(|reason| {
+            let _ = child.kill();
+            let _ = child.wait();
+            error(reason)
+        })?;
         let mut client = Client {
-            lines: read_lines(output),
-            error_output: keep_error_output(errors),
+            lines,
+            error_output,
             name: name.clone(),
             program: name,
             child,
@@ -387,8 +400,14 @@ impl Client {
     }
 
     fn send(&mut self, line: &str) -> Result<(), ClientError> {
-        let sent = self.input.write_all(format!("{line}\n").as_bytes());
-        sent.map_err(|_| self.gone())
+        match self.input.send(line, ANSWER_TIMEOUT) {
+            Ok(()) => Ok(()),
+            Err(SendError::Gone) => Err(self.gone()),
+            Err(SendError::Full) => Err(ClientError::NotReading {
+                program: self.program.clone(),
+                seconds: ANSWER_TIMEOUT.as_secs(),
+            }),
+        }
     }
 
     /// The next line whose first word is `expected`, and its time; other lines are passed to `on_line`.
@@ -439,7 +458,7 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         // It may have ended already; if it does not react, it is killed.
-        let _ = self.input.write_all(b"quit\n");
+        let _ = self.input.send("quit", Duration::ZERO);
         let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
         while matches!(self.child.try_wait(), Ok(None)) {
             if Instant::now() >= deadline {
@@ -459,25 +478,45 @@ fn is_error_report(line: &str) -> bool {
     text.starts_with("error") || text.starts_with("option ")
 }
 
+/// The lines of an engine's output, each with the time when it arrived.
+type Lines = Receiver<(Instant, String)>;
+
+/// The last lines of an engine's error output.
+type ErrorOutput = Arc<Mutex<VecDeque<String>>>;
+
+/// Starts the threads that write the input of a process and read its outputs.
+fn start_threads(child: &mut Child) -> io::Result<(CommandWriter, Lines, ErrorOutput)> {
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(input), Some(output), Some(errors)) = pipes else {
+        // All three were configured as pipes.
+        return Err(io::ErrorKind::BrokenPipe.into());
+    };
+    Ok((
+        CommandWriter::start(input)?,
+        read_lines(output)?,
+        keep_error_output(errors)?,
+    ))
+}
+
 /// Reads lines in a thread until the engine ends or the receiver is dropped.
-fn read_lines(output: impl Read + Send + 'static) -> Receiver<(Instant, String)> {
+fn read_lines(output: impl Read + Send + 'static) -> io::Result<Lines> {
     let (sender, lines) = channel::bounded(MAX_QUEUED_LINES);
-    thread::spawn(move || {
+    threads::spawn("engine output", move || {
         let mut output = BufReader::new(output);
         while let Some(line) = next_line(&mut output) {
             if sender.send((Instant::now(), line)).is_err() {
                 break;
             }
         }
-    });
-    lines
+    })?;
+    Ok(lines)
 }
 
 /// Keeps the last lines of the error output for error messages.
-fn keep_error_output(errors: impl Read + Send + 'static) -> Arc<Mutex<VecDeque<String>>> {
+fn keep_error_output(errors: impl Read + Send + 'static) -> io::Result<ErrorOutput> {
     let words = Arc::new(Mutex::new(VecDeque::new()));
     let kept = Arc::clone(&words);
-    thread::spawn(move || {
+    threads::spawn("engine errors", move || {
         let mut errors = BufReader::new(errors);
         while let Some(line) = next_line(&mut errors) {
             let mut kept = kept.lock();
@@ -486,8 +525,8 @@ fn keep_error_output(errors: impl Read + Send + 'static) -> Arc<Mutex<VecDeque<S
             }
             kept.push_back(line);
         }
-    });
-    words
+    })?;
+    Ok(words)
 }
 
 /// The next line, or a piece of a very long one; `None` at the end or when the pipe cannot be read.
@@ -502,6 +541,7 @@ fn next_line(from: &mut impl BufRead) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::threads::faults;
 
     #[test]
     fn go_commands_follow_the_protocol() {
@@ -523,5 +563,15 @@ mod tests {
     fn a_missing_program_is_named() {
         let error = Client::start(Path::new("/no/such/engine"), &[]).unwrap_err();
         assert!(error.to_string().contains("/no/such/engine"));
+    }
+
+    #[test]
+    fn refused_threads_are_an_error_of_the_start() {
+        for nth in 0..3 {
+            let start = || Client::start(Path::new("cat"), &[]);
+            let (started, _) = faults::during(move |number| number == nth, start);
+            let error = started.unwrap_err().to_string();
+            assert!(error.contains("cannot start cat"), "{error}");
+        }
     }
 }

@@ -425,7 +425,10 @@ fn with_graph_fields(model: &[u8], fields: &[u8]) -> Vec<u8> {
 #[test]
 fn what_repeats_a_part_of_a_model_is_refused_for_every_backend() {
     let (model, outer) = embedded();
-    let sparse = concat!(env!("CARGO_MANIFEST_DIR"), "/networks/scorn-sparse.onnx");
+    let sparse = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/networks/sparse/scorn-sparse.onnx"
+    );
     let sparse = fs::read(sparse).unwrap();
     // A length of a petabyte, which rten would allocate, in a part that only it decodes.
     let length = [

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod back_pressure;
 mod backends_doc;
 mod command_line;
 mod dataset;

@@ -46,8 +46,8 @@ pub struct LabelArgs {
     #[arg(long = "option")]
     pub options: Vec<String>,
     /// Positions sent before their answers are read; use 1 for engines that do not answer queued positions in order
-    #[arg(long, default_value_t = 16, value_parser = count::<usize>())]
-    pub queue: usize,
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub queue: u16,
     /// Maximum number of new labels
     #[arg(long, value_parser = count::<u64>())]
     pub limit: Option<u64>,
@@ -102,7 +102,7 @@ pub fn run(args: &LabelArgs) -> Result<u64> {
     let limit = args.limit.map_or(usize::MAX, |limit| limit as usize);
     let mut records = reader.positions().take(limit);
     loop {
-        while waiting.len() < args.queue {
+        while waiting.len() < args.queue.into() {
             let Some(next) = records.next() else {
                 break;
             };

@@ -6,7 +6,8 @@
 
 use std::{
     cell::{OnceCell, RefCell},
-    sync::Arc,
+    sync::{Arc, OnceLock},
+    thread,
 };
 
 use rten::{Model, ModelOptions, NodeId, RunOptions, ThreadPool, Value, ValueOrView};
@@ -94,6 +95,8 @@ pub struct RtenModel {
     /// The nodes of the heads.
     outputs: Vec<NodeId>,
     fixed_batch: Option<usize>,
+    /// The first pool of a session. Sessions for which no other can be made share it.
+    first_pool: Arc<OnceLock<Arc<ThreadPool>>>,
 }
 
 #[derive(Clone, Copy)]
@@ -135,6 +138,7 @@ impl RtenModel {
             heads,
             outputs,
             fixed_batch: onnx.batch,
+            first_pool: Arc::default(),
         })
     }
 
@@ -169,13 +173,26 @@ pub fn run_on_worker_thread(work: &mut (dyn FnMut() + Send)) {
     if OWN_POOL.with_borrow(Option::is_some) {
         return work();
     }
-    let pool = Arc::new(ThreadPool::with_num_threads(1));
+    // Without it, the sessions' own pools compute.
+    let Some(pool) = new_pool(1) else {
+        return work();
+    };
     let own = Arc::clone(&pool);
     pool.run(move || {
         OWN_POOL.set(Some(own));
         let _guard = OwnPoolGuard;
         work();
     });
+}
+
+/// A pool of this many threads; `None` if the system refuses them. Without threads rten would compute in a pool of the
+/// whole process, which cannot be made either then.
+fn new_pool(threads: usize) -> Option<Arc<ThreadPool>> {
+    let pool = ThreadPool::with_num_threads(threads);
+    let caller = thread::current().id();
+    // rten does not report it, but runs the work here.
+    let has_threads = pool.run(|| thread::current().id() != caller);
+    has_threads.then(|| Arc::new(pool))
 }
 
 /// One thread's use of an [`RtenModel`].
@@ -189,12 +206,29 @@ pub struct RtenSession {
 
 impl RtenSession {
     /// The pool to compute in: the calling thread, if one thread is to compute and this can be it.
-    fn pool(&self) -> Arc<ThreadPool> {
+    fn pool(&self) -> Result<Arc<ThreadPool>, String> {
         let own = OWN_POOL.with_borrow(Clone::clone);
-        own.filter(|_| self.threads == 1).unwrap_or_else(|| {
-            let make = || Arc::new(ThreadPool::with_num_threads(self.threads));
-            Arc::clone(self.pool.get_or_init(make))
-        })
+        let own = own.filter(|_| self.threads == 1);
+        if let Some(pool) = own.or_else(|| self.pool.get().cloned()) {
+            return Ok(pool);
+        }
+        let pool = self.pool_from(new_pool(self.threads))?;
+        Ok(Arc::clone(self.pool.get_or_init(|| pool)))
+    }
+
+    /// The pool that was just made, or the first one of the model if none could be.
+    fn pool_from(&self, made: Option<Arc<ThreadPool>>) -> Result<Arc<ThreadPool>, String> {
+        let first = &self.model.first_pool;
+        match made {
+            Some(pool) => {
+                first.get_or_init(|| Arc::clone(&pool));
+                Ok(pool)
+            }
+            None => first
+                .get()
+                .cloned()
+                .ok_or_else(|| "no thread can be started to compute in".to_owned()),
+        }
     }
 }
 
@@ -210,7 +244,7 @@ impl DeviceSession for RtenSession {
         self.input.resize(self.input.len().max(floats), 0.0);
         inputs.write(&mut self.input);
         let input = NdTensorView::from_data([rows, layout.planes, 8, 8], &self.input[..floats]);
-        let options = RunOptions::default().with_thread_pool(Some(self.pool()));
+        let options = RunOptions::default().with_thread_pool(Some(self.pool()?));
         let input: ValueOrView<'_> = input.into();
         let RtenModel {
             model,
@@ -279,5 +313,16 @@ mod tests {
             own.unwrap().run(|| computed = Some(thread::current().id()));
             assert_eq!(computed, Some(inner));
         });
+    }
+
+    #[test]
+    fn sessions_share_the_first_pool_if_no_other_can_be_made() {
+        let bytes = include_bytes!("../../../tests/data/networks/tiny.onnx");
+        let model = RtenModel::load(&crate::lc0::read_onnx(bytes).unwrap()).unwrap();
+        let (first, second) = (model.session(1), model.session(1));
+        assert!(first.pool_from(None).is_err());
+        let pool = first.pool().unwrap();
+        assert!(Arc::ptr_eq(&second.pool_from(None).unwrap(), &pool));
+        assert!(!Arc::ptr_eq(&second.pool().unwrap(), &pool));
     }
 }
