@@ -167,7 +167,9 @@ pub fn game_text(round: Round, start: &Chess, played: &MatchGame, labels: &Label
 /// The day in UTC as PGN writes it: `2026.11.26`. (The algorithm is Howard Hinnant's `civil_from_days`, which counts
 /// years from March on.)
 pub fn date_of(time: SystemTime) -> String {
-    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let seconds = time
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_secs());
     let days = seconds / 86_400 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =

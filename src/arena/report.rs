@@ -164,11 +164,20 @@ impl MatchReport {
             self.games, self.wins, self.losses, self.draws
         ));
         if let (Some(pairs), Some([won_and_lost, drawn])) = (&self.pairs, self.even_pairs) {
-            let ratio = ratio(won_and_lost, drawn).map(|ratio| format!(", WL/DD Ratio: {ratio:.2}"));
-            lines.push(format!("Ptnml(0-2): {:?}{}", pairs.0, ratio.unwrap_or_default()));
+            let ratio =
+                ratio(won_and_lost, drawn).map(|ratio| format!(", WL/DD Ratio: {ratio:.2}"));
+            lines.push(format!(
+                "Ptnml(0-2): {:?}{}",
+                pairs.0,
+                ratio.unwrap_or_default()
+            ));
         }
         if let Some(sprt) = &self.sprt {
-            let bound = if sprt.llr < 0.0 { -sprt.lower } else { sprt.upper };
+            let bound = if sprt.llr < 0.0 {
+                -sprt.lower
+            } else {
+                sprt.upper
+            };
             lines.push(format!(
                 "LLR: {} ({:.1}%) ({:.2}, {:.2}) [{:.2}, {:.2}]",
                 ratio_text(sprt.llr),
@@ -496,7 +505,10 @@ mod tests {
         assert_eq!(lines[0], "Results of a vs b (clock=10+0.1):");
         // Mean score 23.5 / 44.
         let elo = -400.0 * (44.0_f64 / 23.5 - 1.0).log10();
-        assert!(lines[1].starts_with(&format!("Elo: {elo:.2} +/- ")), "{text}");
+        assert!(
+            lines[1].starts_with(&format!("Elo: {elo:.2} +/- ")),
+            "{text}"
+        );
         assert!(lines[1].contains(", nElo: "), "{text}");
         assert!(
             lines[2].starts_with("LOS: ")
@@ -565,7 +577,11 @@ mod tests {
     fn reports_without_pairs_or_games_are_shorter() {
         let names = || ["a".to_owned(), "b".to_owned()];
         let report = MatchReport::new(names(), names(), &tally(false, "none"), 0);
-        assert!(report.text().contains("Games: 10, Wins: 10, Losses: 0, Draws: 0"));
+        assert!(
+            report
+                .text()
+                .contains("Games: 10, Wins: 10, Losses: 0, Draws: 0")
+        );
         assert_eq!(report.pairs, None);
         let json = serde_json::to_value(&report).unwrap();
         assert!(json["estimate"]["elo"].is_null());
