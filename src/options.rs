@@ -125,6 +125,11 @@ options! {
     /// Number of evaluations that the cache of each network stores. 0 disables the cache.
     "NNCacheSize"                         "nncache"                       [network speed]
         nn_cache_size:                      usize [0, 999999999]          = 2000000;
+    /// How many positions before the current one have to be the same, beside the rule-50 counter, for an evaluation to
+    /// be taken from the cache. 7 covers all that a network sees. With less, a position that was reached in another
+    /// order of moves is found more often, and gets the evaluation of the other history.
+    "CacheHistoryLength"                  "cache-history-length"          [network play, hidden]
+        cache_history_length:               usize [0, 7]                  = 7;
     /// Maximum search speed in nodes per second. 0 sets no limit.
     "NodesPerSecondLimit"                 "nps-limit"                     [search speed, hidden]
         nps_limit:                          f32 [0.0, 1000000.0]          = 0.0;
@@ -237,8 +242,8 @@ options! {
     /// ContemptMode), for example a Maia network of the opponent's rating. Empty uses no second network.
     "OpponentWeights"                     "opponent-weights"              [network weights, drops OtherNetworks]
         opponent_weights:                   String                        = "";
-    /// Rating of the modelled opponent if OpponentWeights is empty: the built-in network predicts the moves of humans
-    /// with this rating, or with the nearest one from 1100 to 1900. 0 disables this.
+    /// Rating of the modelled opponent if OpponentWeights is empty: a built-in network predicts the moves of humans
+    /// with the nearest rating from 1100 to 1900. 0 disables this.
     "OpponentRating"                      "opponent-rating"               [network weights, drops OtherNetworks]
         opponent_rating:                    u32 [0, 3500]                 = 0;
     /// Share of the opponent's network in the priors at the opponent's nodes. The main network provides the rest.

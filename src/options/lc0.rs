@@ -5,7 +5,6 @@ use super::{OptionError, Options};
 
 /// Options of lc0 that Scorn does not have: their names and flags.
 const ONLY_IN_LC0: &[(&str, &str)] = &[
-    ("CacheHistoryLength", "cache-history-length"),
     ("SolidTreeThreshold", "solid-tree-threshold"),
     ("MaxPrefetch", "max-prefetch"),
     ("MaxConcurrentSearchers", "max-concurrent-searchers"),

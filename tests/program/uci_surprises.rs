@@ -226,7 +226,7 @@ fn configurations_of_lc0_work_unchanged() {
     let mut session = Session::new();
     for (name, value) in [
         ("SolidTreeThreshold", "100"),
-        ("CacheHistoryLength", "1"),
+        ("TaskWorkers", "4"),
         ("MaxPrefetch", "32"),
         ("Backend", "random"),
     ] {

@@ -13,7 +13,7 @@ use crate::{
     network::{
         Added, Batch, EvalPosition, EvaluateError, Evaluator, Info,
         backend::needs_network,
-        input::{Encoding, View},
+        input::{Encoding, View, planes::HISTORY},
     },
     options::Options,
 };
@@ -41,6 +41,9 @@ pub struct NetworkSettings {
     pub swap_colors: bool,
     /// Positions that the cache may hold; 0 is no cache.
     pub cache: usize,
+    /// The positions before the current one by which the cache tells evaluations apart: at most 7, which is all that
+    /// networks see.
+    pub cache_history: usize,
 }
 
 impl NetworkSettings {
@@ -50,6 +53,7 @@ impl NetworkSettings {
         check_bonus: 0.0,
         swap_colors: false,
         cache: 0,
+        cache_history: HISTORY - 1,
     };
 
     /// By the options. The hash evaluator's answers stay as they are.
@@ -63,6 +67,7 @@ impl NetworkSettings {
             // The other networks were trained on both sides' moves.
             swap_colors: options.swap_colors && role == Role::Main,
             cache: cache_entries(options),
+            cache_history: options.cache_history_length,
         }
     }
 
@@ -84,8 +89,9 @@ impl NetworkSettings {
 /// A backend, the transforms of its priors, and a cache of the result.
 pub struct CachedEvaluator {
     backend: Arc<dyn Evaluator>,
-    /// What the backend sees of a position, if that is not [its own view](Evaluator::view).
-    swapped: Option<View>,
+    /// What is seen of a position, and distinguished by the cache, if that is not [the backend's
+    /// view](Evaluator::view).
+    other_view: Option<View>,
     temperature: f32,
     transforms: Vec<PriorTransform>,
     cache: Option<Cache>,
@@ -96,14 +102,15 @@ impl CachedEvaluator {
     pub fn new(backend: Arc<dyn Evaluator>, settings: &NetworkSettings) -> CachedEvaluator {
         let view = backend.view();
         let sees_colors = matches!(view.encoding, Some(Encoding::Lc0(_)));
-        let swapped = View {
-            swap_colors: true,
+        let other_view = View {
+            swap_colors: view.swap_colors || settings.swap_colors && sees_colors,
+            reads: view.reads.within(settings.cache_history),
             ..*view
         };
         // What computes at once is faster than a cache.
         let has_cache = settings.cache > 0 && !backend.info().computes_at_once;
         CachedEvaluator {
-            swapped: (settings.swap_colors && sees_colors).then_some(swapped),
+            other_view: (other_view != *view).then_some(other_view),
             temperature: settings.temperature,
             transforms: settings.transforms(),
             cache: has_cache.then(|| Cache::new(settings.cache)),
@@ -148,7 +155,7 @@ impl Evaluator for CachedEvaluator {
         {
             return Added::Fetched(value);
         }
-        let added = match &self.swapped {
+        let added = match &self.other_view {
             Some(view) => Added::Queued(view.queue(line, position.moves(), batch)),
             None => self.backend.add(position, batch),
         };
@@ -175,7 +182,7 @@ impl Evaluator for CachedEvaluator {
     }
 
     fn view(&self) -> &View {
-        match &self.swapped {
+        match &self.other_view {
             Some(view) => view,
             None => self.backend.view(),
         }
@@ -239,6 +246,32 @@ mod tests {
             assert_eq!(masks[COLOR_PLANE], colour);
             assert_eq!(masks[0], 0xff00, "the pawns of the side to move");
         }
+    }
+
+    #[test]
+    fn a_cache_tells_apart_as_much_of_the_history_as_it_is_told_to() {
+        let line = |moves| crate::network::tests::game("4k3/8/8/8/8/8/8/R3K2R w - - 0 1", moves);
+        let base = "a1a2 e8e7 a2a1 e7e8 a1b1 e8d8 b1a1 d8e8 ";
+        let orders = [
+            line(&format!("{base}a1c1 e8d7 h1g1")),
+            line(&format!("{base}h1g1 e8d7 a1c1")),
+        ];
+        let encoding = Encoding::Lc0(InputFormat::Classical112);
+        let keys = |length: &str| {
+            let mut options = Options::default();
+            options.set("CacheHistoryLength", length).unwrap();
+            let backend: Arc<dyn Evaluator> = Arc::new(Seeing(View {
+                encoding: Some(encoding),
+                ..View::KEY_ONLY
+            }));
+            let evaluator = NetworkSettings::of(&options, Role::Main).over(backend);
+            orders
+                .each_ref()
+                .map(|game| evaluator.view().key(game.plies()))
+        };
+        // Both reach the same position, by the same last position but one and by another one before that.
+        let equal = ["0", "1", "2", "7"].map(|length| keys(length)[0] == keys(length)[1]);
+        assert_eq!(equal, [true, false, false, false]);
     }
 
     #[test]

@@ -69,24 +69,16 @@ impl HistoryRead {
     };
 
     /// Of a network that reads the current board, castling rights and the rule-50 counter.
-    pub const BOARD: HistoryRead = HistoryRead::boards(1);
-
-    /// Of a network that reads the current board and those before it, so many in all (1 to 8), castling rights and the
-    /// rule-50 counter.
-    pub const fn boards(count: usize) -> HistoryRead {
+    pub const BOARD: HistoryRead = {
         let mut steps = [StepRead::Nothing; HISTORY];
-        let mut step = 0;
-        while step < count {
-            steps[step] = StepRead::Board;
-            step += 1;
-        }
+        steps[0] = StepRead::Board;
         HistoryRead {
             steps,
-            count,
+            count: 1,
             only_repeated: false,
             counts: false,
         }
-    }
+    };
 
     /// Of a network that reads these planes. In formats that cut the history, the cut depends on more than these
     /// planes, so those networks are treated as reading all of it.
@@ -129,6 +121,19 @@ impl HistoryRead {
             }
         }
         reads
+    }
+}
+
+impl HistoryRead {
+    /// The same, but nothing of what is more than `steps` positions before the current one. Keys that are made of this
+    /// may be equal although a network sees different histories.
+    pub fn within(mut self, steps: usize) -> HistoryRead {
+        if steps + 1 < self.count {
+            self.count = steps + 1;
+            self.only_repeated = false;
+            self.steps[self.count..].fill(StepRead::Nothing);
+        }
+        self
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// An evaluator's view of a position: that of the backend, also for what combines or caches backends.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
     /// The input planes and the policy vector; `None` if the evaluator needs no more than the position's key.
     pub encoding: Option<Encoding>,
