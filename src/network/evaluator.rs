@@ -17,7 +17,7 @@
 //!
 //! * A *backend* computes: [`NetworkEvaluator`](super::backend::pool::NetworkEvaluator),
 //!   [`SparseEvaluator`](super::backend::sparse::SparseEvaluator), [`HashEvaluator`](super::hash::HashEvaluator), or
-//!   several of them as one ([`combine`](super::backend::combine)). It says
+//!   several of them as one ([`combine`](super::backend::combine), [`between`](super::compose::between)). It says
 //!   what it sees of a position ([`Evaluator::view`]); the softmax of its policy is at the temperature that it is
 //!   given.
 //! * [`CachedEvaluator`](super::cached::CachedEvaluator) is a backend, the list of transforms of its priors
@@ -34,12 +34,12 @@
 //!   to wake a second thread): that is a decision before the first position is added. What happens to a position
 //!   depends on the answer to [`Evaluator::add`] alone.
 
-use std::thread;
+use std::{sync::Arc, thread};
 
 use shakmaty::Color;
 use thiserror::Error;
 
-use super::{Batch, Value, input::View};
+use super::{Batch, BatchTimes, Value, input::View};
 use crate::chess::{
     PackedMove, Ply,
     moves::{MAX_MOVES, add_legal_moves},
@@ -105,6 +105,10 @@ pub struct Info {
     pub advice: Advice,
     /// Whether [`Evaluator::add`] answers [`Added::Computed`]: batches are not needed.
     pub computes_at_once: bool,
+    /// Search threads beyond which a search gains nothing, where that is known: the processors, if they compute all.
+    pub max_threads: Option<usize>,
+    /// How long its batches take, if that was measured: batches then have the size that brings most for the time.
+    pub batch_times: Option<Arc<BatchTimes>>,
     /// Its cache, as far as it has one.
     pub cache: CacheUsage,
 }

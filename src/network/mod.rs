@@ -21,6 +21,7 @@
 
 pub mod backend;
 pub mod batch;
+pub mod batch_times;
 pub mod compose;
 pub mod evaluator;
 pub mod input;
@@ -32,6 +33,7 @@ pub mod source;
 pub use self::{
     backend::hash,
     batch::Batch,
+    batch_times::BatchTimes,
     compose::{cached, opponent},
     evaluator::{Added, Advice, EvalPosition, EvaluateError, Evaluator, Info, Refiner, cores},
 };

@@ -12,6 +12,7 @@
 //! comes from a [`Clock`], randomness from the job's seed, values from an [`Evaluator`](crate::network::Evaluator).
 
 mod backup;
+mod batch_plan;
 mod bounds;
 mod certainty;
 mod choice;

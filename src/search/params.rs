@@ -6,9 +6,9 @@ use std::ops::RangeInclusive;
 
 use shakmaty::Color;
 
-use super::tree::node::Node;
+use super::{batch_plan::BatchPlan, tree::node::Node};
 use crate::{
-    network::{Advice, Evaluator},
+    network::{Advice, Evaluator, Info},
     options::{FpuStrategy, FpuStrategyAtRoot, SearchOptions},
 };
 
@@ -160,25 +160,26 @@ pub struct SearchParams {
     pub(super) moving_average: Option<MovingAverage>,
     /// Added to the priors at the root; an eighth of it one ply below, and so on (optimal selection).
     pub(super) root_prior_bonus: f32,
-    /// Positions per batch, in a small tree and in a large one.
-    minibatch: RangeInclusive<usize>,
+    /// Positions per batch.
+    batches: BatchPlan,
     /// Whether the network evaluates positions one by one, so that a batch need not be full.
     computes_at_once: bool,
     /// Search threads, each with a batch of its own.
     threads: usize,
 }
 
-/// Growing batches have one position per this many visits of the root. The visits of a batch are selected without
-/// each other's results: in a small tree, or in a small part of a large one, many of them would go to moves that the
-/// first results rule out. Measured in `benches/RESULTS.md`.
-const VISITS_PER_POSITION: u32 = 32;
+/// A node may have one visit in flight per this many visits: they are selected without each other's results.
+const VISITS_PER_FLIGHT: u32 = 8;
 
-/// For the same reason, a node may have one visit in flight per this many visits.
-const VISITS_PER_FLIGHT: u32 = 32;
+/// The same limit for networks of which it is not known how long their batches take.
+const VISITS_PER_UNTIMED_FLIGHT: u32 = 32;
 
-/// The same limit where positions need no batches: batches are small then, and exist only because visits that descend
-/// together take less time.
-const VISITS_PER_IMMEDIATE_FLIGHT: u32 = 8;
+/// The largest batch of many threads with a network that needs no batches: passes of so many visits take the owner of
+/// the tree half of the time of passes of 16.
+const MAX_BATCH_OF_MANY_THREADS: usize = 64;
+
+/// From so many threads on the owner of the tree is busy enough for larger batches to be of use.
+const MANY_THREADS: usize = 4;
 
 /// Number of visits of the root per position that waits to be refined together with others.
 const VISITS_PER_REFINED: u32 = 1024;
@@ -207,19 +208,36 @@ impl SearchParams {
     /// Parameters from the options. If these set no batch size, batches grow with the tree as the evaluator
     /// recommends.
     pub fn for_evaluator(options: &SearchOptions, evaluator: &dyn Evaluator) -> SearchParams {
+        let Info {
+            advice,
+            max_threads,
+            batch_times,
+            computes_at_once,
+            ..
+        } = evaluator.info();
         let Advice {
             threads,
             minibatch,
             min_batch,
-        } = evaluator.info().advice;
+        } = advice;
         let largest = minibatch.max(1);
-        SearchParams {
-            threads: match options.threads() {
-                0 => threads.max(1),
-                given => given,
-            },
-            ..SearchParams::with_batches(min_batch.clamp(1, largest)..=largest, options, evaluator)
+        let threads = match options.threads() {
+            0 => threads.max(1),
+            given => given.min(max_threads.unwrap_or(given)).max(1),
+        };
+        let largest = match computes_at_once && threads >= MANY_THREADS {
+            true => largest.max(MAX_BATCH_OF_MANY_THREADS),
+            false => largest,
+        };
+        let sizes = min_batch.clamp(1, largest)..=largest;
+        let mut params = SearchParams::with_batches(sizes, options, evaluator);
+        if let Some(times) = batch_times.filter(|_| options.minibatch_size() == 0) {
+            params.batches = BatchPlan::for_times(&times, threads);
         }
+        if let BatchPlan::Even { in_flight, .. } = &mut params.batches {
+            *in_flight = threads;
+        }
+        SearchParams { threads, ..params }
     }
 
     /// Parameters for one thread. If the options set no batch size, these sizes are used.
@@ -233,7 +251,7 @@ impl SearchParams {
             size => size..=size,
         };
         SearchParams {
-            minibatch: sizes,
+            batches: BatchPlan::even(sizes),
             computes_at_once: evaluator.info().computes_at_once,
             refine_at: match evaluator.refiner() {
                 Some(_) => options.refine_visits(),
@@ -279,7 +297,7 @@ impl SearchParams {
             refine_at: u32::MAX,
             moving_average: MovingAverage::new(options),
             root_prior_bonus: f32::from(u8::from(options.optimal_select() > 0)) / 8.0,
-            minibatch: minibatch..=minibatch,
+            batches: BatchPlan::fixed(minibatch),
             computes_at_once: false,
             threads: 1,
             options: options.clone(),
@@ -312,14 +330,14 @@ impl SearchParams {
     /// Maximum number of visits in flight through a node of `n` visits; unlimited if the batch size is fixed.
     #[inline]
     pub(super) fn max_in_flight(&self, n: u32) -> u32 {
-        if !self.batches_grow() {
+        if !self.batches.grows() {
             return u32::MAX;
         }
-        let visits = match self.computes_at_once {
-            true => VISITS_PER_IMMEDIATE_FLIGHT,
-            false => VISITS_PER_FLIGHT,
+        let visits = match self.computes_at_once || self.batches.is_timed() {
+            true => VISITS_PER_FLIGHT,
+            false => VISITS_PER_UNTIMED_FLIGHT,
         };
-        (n / visits).max((self.minibatch.start() * self.threads) as u32)
+        (n / visits).max((self.batches.smallest() * self.threads) as u32)
     }
 
     /// Search threads, from the options or as the evaluator recommends.
@@ -332,15 +350,10 @@ impl SearchParams {
         self.computes_at_once
     }
 
-    fn batches_grow(&self) -> bool {
-        self.minibatch.start() != self.minibatch.end()
-    }
-
     /// Positions per batch in a tree of `n` visits.
     #[inline]
     pub(super) fn minibatch(&self, n: u32) -> usize {
-        let grown = (n / VISITS_PER_POSITION) as usize;
-        grown.clamp(*self.minibatch.start(), *self.minibatch.end())
+        self.batches.size(n)
     }
 
     /// Out-of-order visits in a batch of this size.

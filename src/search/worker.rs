@@ -58,6 +58,7 @@ impl Worker {
     /// Removes the visits of the last batch, which was backed up.
     pub fn begin(&mut self) {
         self.visits.clear();
+        self.first = 0;
     }
 
     /// Selects as many visits as are missing from the batch. Those selected before whose leaves are evaluated already
@@ -155,6 +156,13 @@ impl Worker {
     pub fn cancel(&mut self, state: &mut SearchState) {
         self.paths.cancel_all(state, &mut self.visits);
         self.refinement.give_back(state);
+    }
+
+    /// Undoes all visits that are not backed up, whether or not they were expanded.
+    pub fn discard(&mut self, state: &mut SearchState) {
+        self.unwind();
+        self.cancel(state);
+        self.visits.clear();
     }
 
     /// Whether gathering resulted only in collisions.

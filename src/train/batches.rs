@@ -127,7 +127,7 @@ pub fn stream_held_out(
     share: ResultShare,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let batches: Vec<DenseBatch> = data::held_out(&path.into(), count, share, DenseBatch::default)?;
+    let batches: Vec<DenseBatch> = data::held_out(path, count, share)?;
     write_header(&DenseBatch::header(data::TEST_BATCH, 0), out)?;
     for batch in batches {
         out.write_all(&batch.frame()).context(CANNOT_WRITE)?;
@@ -313,7 +313,7 @@ mod tests {
         BatchSettings {
             mixture: MixtureSettings {
                 data: vec![MixPart {
-                    file: data.into(),
+                    path: data.into(),
                     share: 1.0,
                 }],
                 seed: 3,
@@ -396,7 +396,6 @@ mod tests {
             shares,
             value_inputs,
             values: values.collect(),
-            ..Chunk::default()
         }
     }
 

@@ -8,6 +8,7 @@ use super::{
     factory::{BackendFactory, BackendInfo, BackendKind, BackendRequest},
 };
 use crate::{
+    chess::PackedMove,
     hashing::mix,
     network::{Batch, EvaluateError, Evaluator, Info, Value},
 };
@@ -47,16 +48,7 @@ impl Evaluator for HashEvaluator {
             let key = batch.key(index);
             batch.set_value(index, value(key));
             let (moves, policy) = batch.policy_mut(index);
-            let mut sum = 0.0;
-            for (m, p) in moves.iter().zip(policy.iter_mut()) {
-                *p = weight(mix(
-                    key ^ u64::from(m.bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-                ));
-                sum += *p;
-            }
-            for p in policy {
-                *p /= sum;
-            }
+            fill_priors(key, moves, policy);
         }
         Ok(())
     }
@@ -83,7 +75,22 @@ fn weight(bits: u64) -> f32 {
     1.0 + 16.0 * x2 * x2
 }
 
-fn value(key: u64) -> Value {
+/// The priors of a position's moves.
+pub(super) fn fill_priors(key: u64, moves: &[PackedMove], priors: &mut [f32]) {
+    let mut sum = 0.0;
+    for (m, p) in moves.iter().zip(priors.iter_mut()) {
+        *p = weight(mix(
+            key ^ u64::from(m.bits()).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        ));
+        sum += *p;
+    }
+    for p in priors {
+        *p /= sum;
+    }
+}
+
+/// The value of a position, for its side to move.
+pub(super) fn value(key: u64) -> Value {
     let bits = mix(key);
     // The mean of two uniform numbers: most positions are near equality.
     let wl = (unit(bits) + unit(mix(bits)) - 1.0) * 0.8;

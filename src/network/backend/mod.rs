@@ -15,6 +15,7 @@ pub mod hash;
 pub mod options;
 pub mod pool;
 pub mod rten;
+pub mod simulated;
 pub mod sparse;
 
 pub mod ort {

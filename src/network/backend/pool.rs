@@ -4,12 +4,15 @@
 //! pool of sessions so that search threads evaluate side by side, encoding, splitting into batches that fit, the policy
 //! over legal moves, and the check that the outputs are finite.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use parking_lot::{Condvar, Mutex};
 
 use crate::network::{
-    Advice, Batch, EvaluateError, Evaluator, Info, Value, cores,
+    Advice, Batch, BatchTimes, EvaluateError, Evaluator, Info, Value, cores,
     input::{Encoding, InputRows, Inputs, View},
 };
 
@@ -106,6 +109,7 @@ pub struct NetworkEvaluator {
     encoding: Encoding,
     view: View,
     advice: Advice,
+    batch_times: Option<Arc<BatchTimes>>,
     factory: SessionFactory,
     run_on_worker_thread: RunOnWorkerThread,
     /// The most sessions there may be.
@@ -199,6 +203,7 @@ impl NetworkEvaluator {
                 ..view
             },
             advice,
+            batch_times: None,
             factory,
             run_on_worker_thread: |work| work(),
             limit,
@@ -245,6 +250,11 @@ impl NetworkEvaluator {
     /// Changes the advice.
     pub fn set_advice(&mut self, advice: Advice) {
         self.advice = advice;
+    }
+
+    /// Sets how long its batches take.
+    pub fn set_batch_times(&mut self, times: Option<BatchTimes>) {
+        self.batch_times = times.map(Arc::new);
     }
 
     /// What this evaluator is called.
@@ -425,6 +435,7 @@ impl Evaluator for NetworkEvaluator {
         Info {
             description: format!("{backend} ({device}), network {network}{separator}{note}"),
             advice: self.advice,
+            batch_times: self.batch_times.clone(),
             ..Info::default()
         }
     }

@@ -16,26 +16,18 @@ use crate::{
     lc0::DataType,
     network::{
         Added, Advice, Batch, EvalPosition, EvaluateError, Evaluator, Info, Value, cores,
-        input::{
-            Encoding, View,
-            encoding::{sparse_features, sparse_past},
-        },
+        input::{Encoding, View},
         source::NetworkSource,
     },
     sparse::{
         attacks::Attacks,
-        features::{ActiveFeatures, SquareView},
+        features::{self, ActiveFeatures},
         file,
         infer::{IntegerNetwork, Scratch, softmax},
         moves::Rows,
         simd::Level,
     },
 };
-
-/// More search threads than this add nothing to one tree: they hold its lock for some 30 % of the time that a
-/// position takes, and longer when others have just changed what they read (measured with two; `scorn tune` measures
-/// on more).
-const THREADS_OF_A_TREE: usize = 4;
 
 /// Description of `sparse`.
 pub static INFO: BackendInfo = BackendInfo {
@@ -142,9 +134,7 @@ impl SparseEvaluator {
     ) -> Result<(), EvaluateError> {
         let temperature = batch.policy_temperature();
         let (inputs, _, policy) = batch.evaluation_mut(index);
-        let set = self.network.inputs;
-        let masks = inputs.masks(Encoding::Sparse(set).layout(), index);
-        let features = ActiveFeatures::of_masks(set, masks);
+        let features = ActiveFeatures::of_masks(inputs.masks(Encoding::Sparse.layout(), index));
         let (features, rows) = (features.as_slice(), inputs.move_rows(index));
         self.policy_of(features, rows, temperature, policy, scratch);
         let value = self.value_of(features, scratch);
@@ -191,26 +181,21 @@ impl SparseEvaluator {
 
 impl Evaluator for SparseEvaluator {
     fn add(&self, position: &mut EvalPosition<'_>, _: &mut Batch) -> Added {
-        let line = position.line();
-        let Some(Ply { position: last, .. }) = line.last() else {
+        let Some(last) = position.line().last() else {
             return Added::Computed(Value::default());
         };
-        let (view, attacks) = (SquareView::of(last), Attacks::of(last));
-        let (set, past) = (self.network.inputs, sparse_past(self.network.inputs, line));
-        let features = sparse_features(set, last, view, &attacks, &past);
+        let features = ActiveFeatures::of(&last.position);
         let value = |scratch: &mut Scratch| self.value_of(features.as_slice(), scratch);
         Added::Computed(SCRATCH.with_borrow_mut(value))
     }
 
     fn priors(&self, position: &mut EvalPosition<'_>, temperature: f32) {
-        let line = position.line();
-        let Some(Ply { position: last, .. }) = line.last() else {
+        let Some(Ply { position: last, .. }) = position.line().last() else {
             return;
         };
-        let (view, attacks) = (SquareView::of(last), Attacks::of(last));
-        let (set, past) = (self.network.inputs, sparse_past(self.network.inputs, line));
-        let features = sparse_features(set, last, view, &attacks, &past);
-        let rows = Rows::new(last, view, &attacks).for_inputs(set, &attacks, &past);
+        let (view, attacks) = (features::SquareView::of(last), Attacks::of(last));
+        let features = ActiveFeatures::with(last, view, &attacks);
+        let rows = Rows::new(last, view, &attacks);
         let (moves, priors) = position.policy();
         let mut of_moves = [0; MAX_MOVES];
         let of_moves = &mut of_moves[..moves.len()];
@@ -251,12 +236,13 @@ impl Evaluator for SparseEvaluator {
         Info {
             description: format!("{backend} ({device}), network {network}"),
             advice: Advice {
-                threads: cores().min(THREADS_OF_A_TREE),
+                threads: cores(),
                 // It needs no batches, but in a large tree visits that go down together find their leaves in less time.
                 minibatch: 16,
                 min_batch: 1,
             },
             computes_at_once: true,
+            max_threads: Some(cores()),
             ..Info::default()
         }
     }
@@ -272,20 +258,15 @@ mod tests {
             tests::game,
         },
         options::HistoryFill,
-        sparse::{features::InputSet, network::Shape},
+        sparse::network::Shape,
     };
 
     fn evaluator(level: Level) -> SparseEvaluator {
-        evaluator_with(InputSet::Position, level)
-    }
-
-    fn evaluator_with(inputs: InputSet, level: Level) -> SparseEvaluator {
         let shape = Shape {
             policy: 128,
             value: 64,
             hidden: 8,
             stages: 4,
-            inputs,
         };
         let mut weights = shape.start(6);
         for (at, weight) in weights.iter_mut().enumerate() {
@@ -293,13 +274,10 @@ mod tests {
         }
         let network = Arc::new(IntegerNetwork::quantize(shape, &weights));
         let view = View {
-            encoding: Some(Encoding::Sparse(inputs)),
+            encoding: Some(Encoding::Sparse),
             swap_colors: false,
             fill: HistoryFill::FenOnly,
-            reads: match inputs {
-                InputSet::Position => HistoryRead::BOARD,
-                InputSet::History => HistoryRead::boards(3),
-            },
+            reads: HistoryRead::BOARD,
             moves_left: true,
         };
         let label = Label {
@@ -369,42 +347,18 @@ mod tests {
             cache: 1000,
             ..NetworkSettings::NONE
         };
-        for inputs in [InputSet::Position, InputSet::History] {
-            let evaluator = evaluator_with(inputs, Level::detect());
-            let evaluator = settings.over(Arc::new(evaluator));
-            let start = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1";
-            for moves in GAMES {
-                let game = game(start, moves);
-                let moves: Vec<_> = legal_moves(game.position()).collect();
-                let mut batch = Batch::default();
-                evaluator.view().queue(game.plies(), &moves, &mut batch);
-                evaluator.evaluate(&mut batch).unwrap();
-                let at_once = &evaluate_all(&*evaluator, [game.plies()]).unwrap()[0];
-                assert_eq!(at_once.value, batch.value(0));
-                assert_eq!(at_once.priors, batch.policy(0));
-            }
+        let evaluator = settings.over(Arc::new(evaluator(Level::detect())));
+        let start = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1";
+        for moves in GAMES {
+            let game = game(start, moves);
+            let moves: Vec<_> = legal_moves(game.position()).collect();
+            let mut batch = Batch::default();
+            evaluator.view().queue(game.plies(), &moves, &mut batch);
+            evaluator.evaluate(&mut batch).unwrap();
+            let at_once = &evaluate_all(&*evaluator, [game.plies()]).unwrap()[0];
+            assert_eq!(at_once.value, batch.value(0));
+            assert_eq!(at_once.priors, batch.policy(0));
         }
-    }
-
-    #[test]
-    fn only_a_network_of_history_sees_which_move_led_to_a_position() {
-        let start = "4k3/8/8/8/8/8/8/R3K2R w - - 0 1";
-        let different = |inputs: InputSet| {
-            let settings = NetworkSettings {
-                cache: 1000,
-                ..NetworkSettings::NONE
-            };
-            let evaluator = settings.over(Arc::new(evaluator_with(inputs, Level::detect())));
-            let priors = ["a1a2 e8e7 h1h2", "h1h2 e8e7 a1a2"].map(|moves| {
-                let game = game(start, moves);
-                evaluate_all(&*evaluator, [game.plies()]).unwrap()[0]
-                    .priors
-                    .clone()
-            });
-            priors[0] != priors[1]
-        };
-        assert!(!different(InputSet::Position));
-        assert!(different(InputSet::History));
     }
 
     #[test]

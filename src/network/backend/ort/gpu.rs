@@ -13,7 +13,7 @@ use super::plan::{
 use crate::{
     lc0::DataType,
     network::{
-        Advice, EvaluateError,
+        Advice, BatchTimes, EvaluateError,
         backend::{
             options::{BackendOptions, Setting},
             pool::NetworkEvaluator,
@@ -38,6 +38,15 @@ pub(super) const SESSIONS: Setting = Setting {
 /// The default of [`SESSIONS`], and its maximum.
 const DEFAULT_SESSIONS: usize = 2;
 const MAX_SESSIONS: usize = 4;
+
+/// The sizes of the batches that are timed.
+const TIMED_BATCHES: [usize; 5] = [1, 16, 64, TIMED_BATCH, 4 * TIMED_BATCH];
+
+/// A search has no batch that takes longer: it would stop too late.
+const MAX_TIMED: Duration = Duration::from_millis(100);
+
+/// A card that needs longer for [`TIMED_BATCH`] positions gains little from more.
+const MAX_TIMED_OF_FAST_CARDS: Duration = Duration::from_millis(5);
 
 /// The size of the batch by which a GPU is timed.
 pub(super) const TIMED_BATCH: usize = 256;
@@ -138,12 +147,32 @@ pub(super) fn plan(
     })
 }
 
-/// Times one batch, and advises the search accordingly.
+/// Times batches of several sizes, and advises the search accordingly.
 ///
 /// # Errors
 /// When the GPU fails.
 pub(super) fn tune(evaluator: &mut NetworkEvaluator) -> Result<(), EvaluateError> {
-    let time = evaluator.time_of(TIMED_BATCH)?;
+    let mut times = Vec::new();
+    for size in TIMED_BATCHES {
+        let time = match evaluator.time_of(size) {
+            Ok(time) => time,
+            // A card may lack the memory for a batch that it was not asked for.
+            Err(_) if size > TIMED_BATCH => break,
+            Err(error) => return Err(error),
+        };
+        if time > MAX_TIMED && !times.is_empty() {
+            break;
+        }
+        times.push((size, time));
+        if size == TIMED_BATCH && time > MAX_TIMED_OF_FAST_CARDS {
+            break;
+        }
+    }
+    let times = BatchTimes::new(times);
+    let time = times
+        .as_ref()
+        .map_or(Duration::ZERO, |times| times.of(TIMED_BATCH));
+    evaluator.set_batch_times(times);
     evaluator.set_advice(Advice {
         threads: threads(time),
         minibatch: minibatch(time),
