@@ -1,9 +1,10 @@
 //! How a search scales, on hardware that is not at hand: `cargo bench --bench driver [PART]`, where PART is `processors`,
-//! `device` or `threads`; without it all three. Figures and what they mean: `docs/lab/driver.md`.
+//! `device`, `selfplay` or `threads`; without it all of them. Figures and what they mean: `docs/lab/driver.md`.
 //!
 //! * `processors`: nodes per second with 1 to 64 simulated processors, of which each takes 6.5 microseconds a position.
 //! * `device`: nodes reached in 0.1, 0.3 and 1 s from the start position in a fresh tree, on a simulated GPU with the batch
 //!   times of an H100 and of one that is four times slower.
+//! * `selfplay`: evaluations per second and positions per batch of self-play on the simulated H100, by 2 to 16 threads.
 //! * `threads`: nodes per second and CPU second with the hash evaluator and the real processors, in large batches: what the
 //!   tree and everything around it cost.
 
@@ -15,15 +16,21 @@ use std::{sync::Arc, time::Duration};
 use cpu_time::cpu_time;
 use scorn::{
     chess::History,
+    game::{adjudicate::Rules, openings::Book},
     network::{
         Evaluator,
         backend::simulated::{
             H100_LARGE, H100_SMALL, H100_TRANSFORMER, SimulatedDevice, SimulatedProcessors, times,
         },
         hash::HashEvaluator,
+        opponent::Networks,
     },
     options::Options,
     search::{self, Clock, Job, Limits, Silent, StopSignal, SystemClock, Tree},
+    selfplay::{
+        driver::{self, GamesProgress, Workload},
+        plan::{Colors, Contestant, Plan, Starts, Terms},
+    },
 };
 
 fn main() {
@@ -37,6 +44,9 @@ fn main() {
     }
     if wants("device") {
         device();
+    }
+    if wants("selfplay") {
+        selfplay();
     }
     if wants("threads") {
         threads();
@@ -128,6 +138,53 @@ fn device() {
                 );
             }
         }
+    }
+}
+
+fn selfplay() {
+    println!(
+        "self-play on a simulated H100, 6x64, hash evaluator, 100 nodes a move, 600 games at once:"
+    );
+    println!("{:>8} {:>12} {:>10}", "threads", "positions/s", "batch");
+    for threads in [2, 4, 8, 16] {
+        let Some(curve) = times(&H100_SMALL, 1.0) else {
+            continue;
+        };
+        let device: Arc<dyn Evaluator> =
+            Arc::new(SimulatedDevice::new(Arc::new(HashEvaluator), curve, 2));
+        let networks = Networks::alone(device);
+        let options = Options {
+            temperature: 1.0,
+            ..Options::default()
+        };
+        let player = Contestant::new("x", options, 100, networks);
+        let terms = Terms {
+            rules: Rules {
+                max_plies: Some(16),
+                ..Rules::default()
+            },
+            ..Terms::default()
+        };
+        let starts = Starts::book(&Book::standard(), None);
+        let plan = Plan::new([player.clone(), player], Colors::Both, starts, terms, 1);
+        let load = Workload {
+            parallel: 600,
+            threads,
+            batch: 1024,
+        };
+        let numbers: Vec<u64> = (0..600).collect();
+        let progress = GamesProgress::default();
+        let clock = SystemClock::default();
+        let begun = clock.now();
+        driver::play(&plan, &numbers, load, &progress, |_| Ok(())).expect("nothing can fail");
+        let seconds = (clock.now() - begun).as_secs_f64();
+        let positions = progress.positions.into_inner() as f64;
+        let batches = progress.batches.into_inner().max(1) as f64;
+        println!(
+            "{threads:>8} {:>12.0} {:>10.0}",
+            positions / seconds,
+            positions / batches
+        );
     }
 }
 

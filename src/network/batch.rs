@@ -101,6 +101,38 @@ impl Batch {
         }
     }
 
+    /// Adds the positions of another batch, which were not evaluated yet. The policy temperature stays as it is.
+    pub fn append(&mut self, other: &Batch) {
+        let (positions, moves) = (self.items.len(), self.moves.len());
+        let moved = |item: &BatchPosition| BatchPosition {
+            moves_start: item.moves_start + moves as u32,
+            ..*item
+        };
+        self.items.extend(other.items.iter().map(moved));
+        self.inputs.append(&other.inputs);
+        self.moves.extend_from_slice(&other.moves);
+        self.policy.resize(self.moves.len(), 0.0);
+        if !other.checks.is_empty() {
+            self.checks.resize(moves, false);
+            self.checks.extend_from_slice(&other.checks);
+        }
+        for (number, other) in other.parts.iter().enumerate() {
+            let part = self.part(number);
+            part.batch.append(&other.batch);
+            part.of
+                .extend(other.of.iter().map(|index| index + positions));
+        }
+    }
+
+    /// Takes the evaluations of its positions from a batch to which they were appended, at `start`.
+    pub fn take_evaluations(&mut self, whole: &Batch, start: usize) {
+        for index in 0..self.items.len() {
+            self.items[index].value = whole.value(start + index);
+            let range = self.range(index);
+            self.policy[range].copy_from_slice(whole.policy(start + index));
+        }
+    }
+
     /// How many positions there are.
     pub fn len(&self) -> usize {
         self.items.len()

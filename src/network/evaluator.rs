@@ -34,7 +34,7 @@
 //!   to wake a second thread): that is a decision before the first position is added. What happens to a position
 //!   depends on the answer to [`Evaluator::add`] alone.
 
-use std::{sync::Arc, thread};
+use std::{any::Any, sync::Arc, thread};
 
 use shakmaty::Color;
 use thiserror::Error;
@@ -46,7 +46,7 @@ use crate::chess::{
 };
 
 /// Why a batch could not be evaluated. The message names the file, tensor or device and the next step.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 pub enum EvaluateError {
     /// The backend's library reported an error.
     #[error("{backend}: evaluating a batch of {batch} failed: {message}")]
@@ -72,6 +72,17 @@ pub enum EvaluateError {
         /// The panic's message.
         message: String,
     },
+}
+
+impl EvaluateError {
+    /// The error for a panic with this payload.
+    pub fn of_panic(panic: &(dyn Any + Send)) -> EvaluateError {
+        let text = panic.downcast_ref::<&str>().copied();
+        let message = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        EvaluateError::Panicked {
+            message: message.unwrap_or("no message").to_owned(),
+        }
+    }
 }
 
 /// The threads and batch sizes that an evaluator works best with.

@@ -1,5 +1,6 @@
 //! Plays many games at once. Each thread plays its share of them in rounds; in a round all games that wait for the
-//! same network fill its batches together. A game that need not wait for a batch makes many visits in a row. The result
+//! same network fill its batches together, and the batches of all threads are evaluated together as far as the device is
+//! busy. A game that need not wait for a batch makes many visits in a row. The result
 //! of a game does not depend on the number of other games.
 
 use std::sync::{
@@ -11,7 +12,7 @@ use anyhow::{Context, Result, anyhow};
 
 use super::{game::GameInPlay, plan::Plan, played::PlayedGame};
 use crate::{
-    network::{Batch, Evaluator},
+    network::{Batch, Evaluator, compose::merged::Merged},
     threads::spawn_scoped,
 };
 
@@ -75,6 +76,8 @@ pub fn play(
     };
     let parallel = load.parallel.clamp(1, numbers.len().max(1));
     let threads = load.threads.clamp(1, parallel);
+    let merged = |evaluator| Merged::new(evaluator, load.batch);
+    let evaluators: Vec<Merged<'_>> = plan.evaluators.iter().map(|it| merged(&**it)).collect();
     let (sender, games) = channel();
     std::thread::scope(|scope| {
         let mut workers = Vec::new();
@@ -82,6 +85,7 @@ pub fn play(
             let share = parallel / threads + usize::from(index < parallel % threads);
             let worker = GamesWorker {
                 plan,
+                evaluators: &evaluators,
                 queue: &queue,
                 progress,
                 share,
@@ -133,6 +137,8 @@ fn receive(
 /// One worker thread.
 struct GamesWorker<'a> {
     plan: &'a Plan,
+    /// The plan's evaluators, with batches of all threads together.
+    evaluators: &'a [Merged<'a>],
     queue: &'a GameQueue<'a>,
     progress: &'a GamesProgress,
     /// Concurrent games of this thread.
@@ -189,8 +195,8 @@ impl GamesWorker<'_> {
                 }
             }
             if !batch.is_empty() {
-                evaluator.evaluate(batch)?;
-                self.progress.batches.fetch_add(1, Ordering::Relaxed);
+                let batches = self.evaluators[index].evaluate(batch)?;
+                self.progress.batches.fetch_add(batches, Ordering::Relaxed);
             }
             for game in queued {
                 self.apply(game, batch)?;

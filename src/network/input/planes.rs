@@ -104,6 +104,17 @@ impl Inputs {
         self.orientations.push(orientation);
     }
 
+    /// Adds the positions of other inputs.
+    pub fn append(&mut self, other: &Inputs) {
+        self.masks.extend_from_slice(&other.masks);
+        self.scalars.extend_from_slice(&other.scalars);
+        self.orientations.extend_from_slice(&other.orientations);
+        let rows = self.rows.len();
+        self.rows.extend_from_slice(&other.rows);
+        self.row_ends
+            .extend(other.row_ends.iter().map(|end| end + rows));
+    }
+
     /// Adds the policy rows of the moves of the position that was added last.
     pub fn push_rows(&mut self, rows: impl Iterator<Item = u16>) {
         self.rows.extend(rows);

@@ -8,7 +8,6 @@ mod reports;
 mod single;
 
 use std::{
-    any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::{AtomicBool, Ordering},
     thread,
@@ -222,7 +221,9 @@ impl<'a> Search<'a> {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
             self.is_damaged.store(true, Ordering::Relaxed);
             self.shared.lock().is_over = true;
-            self.error.lock().get_or_insert(panic_error(&*panic));
+            self.error
+                .lock()
+                .get_or_insert(EvaluateError::of_panic(&*panic));
             self.is_over.store(true, Ordering::Relaxed);
             end();
         }
@@ -311,14 +312,5 @@ impl<'a> Search<'a> {
 /// Runs `work`, which holds no lock; a panic becomes an evaluation error.
 fn catch_panic<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|panic| Err(Failure::Evaluate(panic_error(&*panic))))
-}
-
-/// The error for a panic with this payload.
-fn panic_error(panic: &(dyn Any + Send)) -> EvaluateError {
-    let text = panic.downcast_ref::<&str>().copied();
-    let message = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    EvaluateError::Panicked {
-        message: message.unwrap_or("no message").to_owned(),
-    }
+        .unwrap_or_else(|panic| Err(Failure::Evaluate(EvaluateError::of_panic(&*panic))))
 }

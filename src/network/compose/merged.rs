@@ -1,0 +1,235 @@
+//! One batch from those of several threads: a GPU computes one large batch sooner than several small ones.
+//!
+//! Threads bring their batches. While fewer batches are being evaluated than the device can use at once, a thread takes all
+//! batches that wait, its own or not, and has them evaluated as one; otherwise it waits, and its batch with others'. So
+//! nothing waits for a batch to fill: batches become as large as the device is busy. Values and priors are those of the
+//! separate batches.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::network::{Batch, EvaluateError, Evaluator};
+
+/// An evaluator, and the batches that wait for it.
+pub struct Merged<'a> {
+    evaluator: &'a dyn Evaluator,
+    /// Maximum number of positions in a merged batch.
+    largest: usize,
+    /// Batches that are evaluated at the same time.
+    at_once: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// The number of the next batch that comes.
+    next: u64,
+    waiting: Vec<(u64, Batch)>,
+    evaluated: Vec<(u64, Batch, Result<(), EvaluateError>)>,
+    busy: usize,
+    /// Merged batches of earlier evaluations, whose memory is used again.
+    spare: Vec<Batch>,
+}
+
+impl<'a> Merged<'a> {
+    /// Batches of at most `largest` positions, unless a single one is larger. As many are evaluated at once as the
+    /// evaluator recommends threads.
+    pub fn new(evaluator: &'a dyn Evaluator, largest: usize) -> Merged<'a> {
+        Merged {
+            at_once: evaluator.info().advice.threads.max(1),
+            evaluator,
+            largest,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Evaluates a batch, together with those of other threads. Returns the number of merged batches that this thread had
+    /// evaluated meanwhile.
+    ///
+    /// # Errors
+    /// When the evaluator fails or panics; all batches that were merged fail then.
+    pub fn evaluate(&self, batch: &mut Batch) -> Result<u64, EvaluateError> {
+        let mut state = self.state.lock();
+        let number = state.next;
+        state.next += 1;
+        state.waiting.push((number, std::mem::take(batch)));
+        let mut evaluated = 0;
+        loop {
+            if let Some(place) = state.evaluated.iter().position(|own| own.0 == number) {
+                let (_, own, result) = state.evaluated.swap_remove(place);
+                *batch = own;
+                return result.map(|()| evaluated);
+            }
+            if state.busy == self.at_once || state.waiting.is_empty() {
+                self.changed.wait(&mut state);
+                continue;
+            }
+            let group = take_group(&mut state.waiting, self.largest);
+            let merged = state.spare.pop().unwrap_or_default();
+            state.busy += 1;
+            drop(state);
+            let (results, merged) = self.evaluate_group(group, merged);
+            evaluated += 1;
+            state = self.state.lock();
+            state.busy -= 1;
+            state.spare.push(merged);
+            state.evaluated.extend(results);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Evaluates batches as one.
+    fn evaluate_group(
+        &self,
+        mut group: Vec<(u64, Batch)>,
+        mut merged: Batch,
+    ) -> (Vec<Done>, Batch) {
+        let evaluate = |batch: &mut Batch| {
+            catch_unwind(AssertUnwindSafe(|| self.evaluator.evaluate(batch)))
+                .unwrap_or_else(|panic| Err(EvaluateError::of_panic(&*panic)))
+        };
+        if let [(_, only)] = &mut group[..] {
+            let result = evaluate(only);
+            return (done(group, result), merged);
+        }
+        merged.clear();
+        for (_, batch) in &group {
+            merged.append(batch);
+        }
+        let result = evaluate(&mut merged);
+        let mut start = 0;
+        for (_, batch) in group.iter_mut().filter(|_| result.is_ok()) {
+            batch.take_evaluations(&merged, start);
+            start += batch.len();
+        }
+        (done(group, result), merged)
+    }
+}
+
+type Done = (u64, Batch, Result<(), EvaluateError>);
+
+fn done(group: Vec<(u64, Batch)>, result: Result<(), EvaluateError>) -> Vec<Done> {
+    let with_result = |(number, batch)| (number, batch, result.clone());
+    group.into_iter().map(with_result).collect()
+}
+
+/// Takes batches in the order in which they came, at least one, with at most `largest` positions together.
+fn take_group(waiting: &mut Vec<(u64, Batch)>, largest: usize) -> Vec<(u64, Batch)> {
+    let mut positions = 0;
+    let fits = |(_, batch): &&(u64, Batch)| {
+        positions += batch.len();
+        positions <= largest
+    };
+    let count = waiting.iter().take_while(fits).count().max(1);
+    waiting.drain(..count).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Barrier,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use super::*;
+    use crate::{
+        chess::{History, moves::legal_moves},
+        network::{
+            Advice, Info,
+            backend::faulty::{Fault, Faulty},
+            hash::HashEvaluator,
+        },
+    };
+
+    /// Counts batches and their largest size; the first batch waits until others wait for it.
+    struct Counting {
+        batches: AtomicUsize,
+        largest: AtomicUsize,
+        begun: Barrier,
+    }
+
+    impl Evaluator for Counting {
+        fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+            if self.batches.fetch_add(1, Ordering::Relaxed) == 0 {
+                self.begun.wait();
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
+            self.largest.fetch_max(batch.len(), Ordering::Relaxed);
+            HashEvaluator.evaluate(batch)
+        }
+
+        fn info(&self) -> Info {
+            Info {
+                advice: Advice {
+                    threads: 1,
+                    ..Advice::default()
+                },
+                ..Info::default()
+            }
+        }
+    }
+
+    fn batch(keys: std::ops::Range<u64>) -> Batch {
+        let moves: Vec<_> = legal_moves(History::default().position()).collect();
+        let mut batch = Batch::default();
+        for key in keys {
+            batch.push(key, &moves[..5 + key as usize % 9]);
+        }
+        batch
+    }
+
+    fn evaluations(batch: &Batch) -> Vec<(f32, Vec<f32>)> {
+        let of = |index| (batch.value(index).wl, batch.policy(index).to_vec());
+        (0..batch.len()).map(of).collect()
+    }
+
+    #[test]
+    fn batches_that_wait_are_evaluated_as_one_with_the_same_results() {
+        let counting = Counting {
+            batches: AtomicUsize::new(0),
+            largest: AtomicUsize::new(0),
+            begun: Barrier::new(2),
+        };
+        let merged = Merged::new(&counting, 100);
+        let check = |keys: std::ops::Range<u64>| {
+            let (mut together, mut alone) = (batch(keys.clone()), batch(keys));
+            merged.evaluate(&mut together).unwrap();
+            HashEvaluator.evaluate(&mut alone).unwrap();
+            assert_eq!(evaluations(&together), evaluations(&alone));
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| check(0..10));
+            counting.begun.wait();
+            for thread in 1..7 {
+                scope.spawn(move || check(100 * thread..100 * thread + 10));
+            }
+        });
+        // Six batches of ten came while the first one was evaluated, unless the system is very busy.
+        let batches = counting.batches.load(Ordering::Relaxed);
+        let largest = counting.largest.load(Ordering::Relaxed);
+        assert!(batches <= 7 && largest <= 60, "{batches}, {largest}");
+        assert!(largest > 10 || batches == 7);
+    }
+
+    #[test]
+    fn groups_are_no_larger_than_allowed_and_never_empty() {
+        let mut waiting = vec![(0, batch(0..10)), (1, batch(0..20)), (2, batch(0..1))];
+        let sizes =
+            |group: Vec<(u64, Batch)>| group.iter().map(|one| one.1.len()).collect::<Vec<_>>();
+        assert_eq!(sizes(take_group(&mut waiting, 5)), [10]);
+        assert_eq!(sizes(take_group(&mut waiting, 21)), [20, 1]);
+    }
+
+    #[test]
+    fn a_failure_or_a_panic_reaches_all_threads_and_later_batches_are_evaluated() {
+        for fault in [Fault::Error, Fault::Panic] {
+            let faulty = Faulty::new(fault, 0);
+            let merged = Merged::new(&faulty, 100);
+            assert!(merged.evaluate(&mut batch(0..3)).is_err());
+            assert!(merged.evaluate(&mut batch(0..3)).is_ok());
+        }
+    }
+}
