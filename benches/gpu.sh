@@ -38,7 +38,7 @@ if [ ! -x "$engine" ] || [ ! -d "$runtime" ] || [ ${#networks[@]} -eq 0 ]; then
 fi
 
 case "$backend" in
-    cuda) precisions=(fp16 tf32 fp32) packed=("fp32,packed") sessions=(1 2 4) sizes=1,8,64,256,512,1024 threads=(1 2 4) batches=(64 256 1024) games=512 visits=100 ;;
+    cuda) precisions=(fp16 tf32 fp32) packed=("fp32,packed=false") sessions=(1 2 4) sizes=1,8,64,256,512,1024 threads=(1 2 4) batches=(64 256 1024) games=512 visits=100 ;;
     tensorrt) precisions=(fp16 tf32) packed=() sessions=(1 2 4) sizes=1,8,64,256 threads=(1 2 4) batches=(64 256) games=512 visits=100 ;;
     # A processor: fewer and smaller measurements of the same kind.
     *) precisions=(fp32) packed=() sessions=() sizes=1,16 threads=(1 2) batches=(1 16) games=2 visits=5 ;;
@@ -253,7 +253,7 @@ if [ ${#sessions[@]} -gt 0 ] && begin "Sessions"; then
             bench $keys "| $(name "$network") | $count" "$network" "sessions=$count" --sizes 256 --bench-threads 4
         done
         [ "$backend" = cuda ] || continue
-        for setting in nhwc packed; do
+        for setting in nhwc packed=false; do
             is_time || break
             watch_memory
             bench $keys "| $(name "$network") | 2, $setting" "$network" "$setting" --sizes 256 --bench-threads 2

@@ -13,7 +13,7 @@ use ort::{
 use super::{
     create::{OrtBackend, create},
     plan::{
-        BATCH, BackendSetupError, Built, ExecutionProvider, SessionContext, SessionPlan,
+        BATCH, BackendSetupError, Built, ExecutionProvider, Packing, SessionContext, SessionPlan,
         SessionSettings, bad_value, batch_sizes,
     },
     runtime::{INSTALL_COMMAND, Runtime},
@@ -115,7 +115,7 @@ fn plan(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
         data_type: DataType::Float32,
         max_sessions: 2,
         limits_squares: false,
-        packed: false,
+        packed: Packing::Never,
     })
 }
 

@@ -7,7 +7,7 @@ use ort::session::builder::SessionBuilder;
 use super::{
     create::{OrtBackend, create},
     plan::{
-        BATCH, BackendSetupError, Built, ExecutionProvider, SessionContext, SessionPlan,
+        BATCH, BackendSetupError, Built, ExecutionProvider, Packing, SessionContext, SessionPlan,
         SessionSettings, bad_value, batch_sizes,
     },
     runtime::{INSTALL_COMMAND, Runtime},
@@ -105,7 +105,7 @@ impl OrtBackend for OnnxCpu {
             data_type,
             max_sessions: MAX_SESSIONS,
             limits_squares: false,
-            packed: false,
+            packed: Packing::Never,
         })
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{
-    plan::{BackendSetupError, SessionPlan},
+    plan::{BackendSetupError, Packing, SessionPlan},
     runtime::Runtime,
     session,
 };
@@ -110,8 +110,14 @@ fn setup_failed(info: &BackendInfo, error: BackendSetupError) -> LoadError {
 /// The network in the numeric type of the plan, and with its planes as bits if the plan has them so.
 fn convert(plan: &SessionPlan, request: &BackendRequest<'_>) -> Result<Network, LoadError> {
     let mut network = request.network_as(plan.data_type, plan.limits_squares)?;
-    if plan.packed {
-        network.onnx = packed(&network.onnx)?;
+    let has_such_planes = !Encoding::of(&network.onnx)
+        .layout()
+        .scalar_planes
+        .is_empty();
+    match plan.packed {
+        Packing::Always => network.onnx = packed(&network.onnx)?,
+        Packing::WherePossible if has_such_planes => network.onnx = packed(&network.onnx)?,
+        Packing::WherePossible | Packing::Never => {}
     }
     Ok(network)
 }

@@ -11,7 +11,7 @@ use super::{
     create::{OrtBackend, create},
     gpu::{self, GPU},
     plan::{
-        BATCH, BackendSetupError, Built, ExecutionProvider, SessionContext, SessionPlan,
+        BATCH, BackendSetupError, Built, ExecutionProvider, Packing, SessionContext, SessionPlan,
         SessionSettings, bad_value, batch_sizes,
     },
     runtime::Runtime,
@@ -129,7 +129,7 @@ fn plan(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
         data_type,
         max_sessions: 2,
         limits_squares: false,
-        packed: false,
+        packed: Packing::Never,
     })
 }
 

@@ -8,7 +8,8 @@
 use std::{sync::Arc, time::Duration};
 
 use super::plan::{
-    BackendSetupError, ExecutionProvider, SessionPlan, SessionSettings, bad_value, batch_sizes,
+    BackendSetupError, ExecutionProvider, Packing, SessionPlan, SessionSettings, bad_value,
+    batch_sizes,
 };
 use crate::{
     lc0::DataType,
@@ -143,7 +144,7 @@ pub(super) fn plan(
         data_type: gpu.data_type,
         limits_squares: gpu.limits_squares,
         max_sessions,
-        packed: false,
+        packed: Packing::Never,
     })
 }
 

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use super::{
     create::{OrtBackend, create},
     plan::{
-        BATCH, BackendSetupError, Built, ExecutionProvider, SessionContext, SessionPlan,
+        BATCH, BackendSetupError, Built, ExecutionProvider, Packing, SessionContext, SessionPlan,
         SessionSettings, bad_value, batch_sizes,
     },
     runtime::{
@@ -140,7 +140,7 @@ impl OrtBackend for OpenVino {
             },
             max_sessions: MAX_SESSIONS,
             limits_squares: may_be_half(precision),
-            packed: false,
+            packed: Packing::Never,
         })
     }
 }

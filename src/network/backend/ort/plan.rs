@@ -100,7 +100,18 @@ pub(super) struct SessionPlan {
     /// The most sessions there may be, however many threads evaluate.
     pub max_sessions: usize,
     /// Whether the model is to take its planes as bits.
-    pub packed: bool,
+    pub packed: Packing,
+}
+
+/// Whether input planes are uploaded as bits and unpacked on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// Planes are uploaded as numbers.
+    Never,
+    /// If the network's planes are such: lc0's are.
+    WherePossible,
+    /// A network whose planes are not such is an error.
+    Always,
 }
 
 /// A setting with a value that it cannot have.
