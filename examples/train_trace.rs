@@ -25,6 +25,7 @@ const SHAPE: Shape = Shape {
     value: 128,
     hidden: 8,
     stages: 8,
+    inputs: scorn::sparse::features::InputSet::Position,
 };
 const STEPS: u64 = 20;
 const RATE: f32 = 3e-3;

@@ -242,8 +242,8 @@ options! {
     /// ContemptMode), for example a Maia network of the opponent's rating. Empty uses no second network.
     "OpponentWeights"                     "opponent-weights"              [network weights, drops OtherNetworks]
         opponent_weights:                   String                        = "";
-    /// Rating of the modelled opponent if OpponentWeights is empty: a built-in network predicts the moves of humans
-    /// with the nearest rating from 1100 to 1900. 0 disables this.
+    /// Rating of the modelled opponent if OpponentWeights is empty: the built-in network predicts the moves of humans
+    /// with this rating, or with the nearest one from 1100 to 1900. 0 disables this.
     "OpponentRating"                      "opponent-rating"               [network weights, drops OtherNetworks]
         opponent_rating:                    u32 [0, 3500]                 = 0;
     /// Share of the opponent's network in the priors at the opponent's nodes. The main network provides the rest.

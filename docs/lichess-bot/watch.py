@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
 """Runs between lichess-bot and Scorn, so that an engine that hangs or crashes costs some seconds and not the game.
 
-usage: watch.py [--engine=PROGRAM] [FLAG...]
+usage: watch.py [--engine=PROGRAM] [--ready=SECONDS] [--status=FOLDER] [FLAG...]
 
-lichess-bot runs this in place of the engine: the program beside this file, or the one given. Flags and all lines are
-passed on unchanged. lichess-bot itself waits for a move for ever (its library limits the first one only). Here an engine
-that crashes is replaced at once, and one that does not answer within four fifths of its clock (10 s more than a movetime,
-5 s after stop) is killed first. The new one gets the options, the position, and the search with the remaining time. After
-three failures in one search this gives up, and lichess-bot sees a dead engine.
+lichess-bot runs this in place of the engine: the program beside this file, or the one given. Other flags and all lines
+are passed on unchanged. lichess-bot itself waits for a move for ever (its library limits the first one only). Here an
+engine that crashes is replaced at once, and one that does not answer within four fifths of its clock (10 s more than a
+movetime, 5 s after stop, 10 s for uci, 15 s for isready or as --ready says) is killed first. The new one gets the
+options, the position, and the search with the remaining time. After three failures in one search this gives up, and
+lichess-bot sees a dead engine.
+
+With --status, counters are kept in the folder, which health.py reads: a file for each running watch, and the totals of
+those that have ended.
 """
 
+import contextlib
+import fcntl
+import json
 import os
 import queue
 import subprocess
@@ -25,6 +32,10 @@ CLOCK_PATIENCE = 0.8
 """Part of the clock: more than the 60 % that the engine may take for a move."""
 MIN_PATIENCE = 1.0
 """Seconds, the minimum for any clock."""
+UCI_PATIENCE = 10.0
+"""Seconds for an answer to uci, for which nothing is loaded."""
+READY_PATIENCE = 15.0
+"""Seconds for an answer to isready, while the network may be loaded."""
 FAILURES = 3
 """Engines that may fail in one search."""
 CLOCKS = ("wtime", "btime")
@@ -67,16 +78,69 @@ def later(go, position, seconds):
     return " ".join(words)
 
 
+COUNTERS = {"searches": 0, "seconds": 0.0, "slowest": 0.0, "crashes": 0, "stalls": 0, "given_up": 0}
+
+
+class Status:
+    """The counters of this process in a file of the folder; nothing without a folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.counters = dict(COUNTERS)
+        self.state = "starting"
+        if folder:
+            os.makedirs(folder, exist_ok=True)
+
+    def write(self, name, values):
+        path = os.path.join(self.folder, name)
+        part = f"{path}.{os.getpid()}"
+        with open(part, "w", encoding="utf-8") as file:
+            json.dump(values, file)
+        os.replace(part, path)
+
+    def save(self, state, deadline=None):
+        """The state, and the time (of the clock on the wall) by which it should have changed."""
+        self.state = state
+        if self.folder:
+            due = None if deadline is None else time.time() + deadline - time.monotonic()
+            own = {"pid": os.getpid(), "state": state, "updated": time.time(), "due": due}
+            with contextlib.suppress(OSError):
+                self.write(f"watch-{os.getpid()}.json", own | self.counters)
+
+    def searched(self, seconds):
+        self.counters["searches"] += 1
+        self.counters["seconds"] += seconds
+        self.counters["slowest"] = max(self.counters["slowest"], seconds)
+
+    def end(self):
+        """Adds the counters to the totals."""
+        if not self.folder:
+            return
+        with contextlib.suppress(OSError), open(os.path.join(self.folder, "lock"), "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            totals = dict(COUNTERS)
+            with contextlib.suppress(OSError, ValueError), open(os.path.join(self.folder, "total.json"), encoding="utf-8") as file:
+                totals |= json.load(file)
+            for name, value in self.counters.items():
+                totals[name] = max(totals[name], value) if name == "slowest" else totals[name] + value
+            self.write("total.json", totals)
+            os.remove(os.path.join(self.folder, f"watch-{os.getpid()}.json"))
+
+
 class Watch:
     """The current engine, and the state that its successors need."""
 
-    def __init__(self, command):
+    def __init__(self, command, ready_patience=READY_PATIENCE, status=None):
         self.command, self.engine = command, None
+        self.patience = {"uci": UCI_PATIENCE, "isready": ready_patience}
+        self.status = Status(status)
         self.lines = queue.Queue()
         self.options, self.position, self.go = {}, "position startpos", None
         self.since, self.deadline = 0.0, None
         self.is_stopped = self.is_new_game = self.is_swallowing = False
+        # The commands uci and isready that wait for their answers, and when these are due.
         self.pending = []
+        self.own_uci_due = None
         self.failures = 0
 
     def start(self):
@@ -98,22 +162,40 @@ class Watch:
         except OSError:
             pass  # It is dead, which its reader notices.
 
+    def due(self):
+        """When the next answer is due; None if none is."""
+        dues = [self.deadline, self.own_uci_due, *[due for _, due in self.pending]]
+        return min((due for due in dues if due is not None), default=None)
+
+    def wait_for(self, word):
+        self.pending.append((word, time.monotonic() + self.patience[word]))
+
+    def save_status(self):
+        self.status.save("searching" if self.go else "waiting" if self.pending else "idle", self.due())
+
     def replace(self, reason):
         """Replaces the engine by another one."""
         self.engine.kill()
         self.engine.wait()
         self.failures += 1
+        self.status.counters["crashes" if reason == "has died" else "stalls"] += 1
         if self.failures >= FAILURES:
+            self.status.counters["given_up"] += 1
+            self.status.end()
             print(f"info string watch: the engine {reason} again: giving up", flush=True)
             sys.exit(1)
         print(f"info string watch: the engine {reason}: another one takes over", flush=True)
         self.start()
         # The answers to uci were sent before, unless the old engine failed to send them.
-        self.is_swallowing = "uci" not in self.pending
+        waiting, self.pending = [word for word, _ in self.pending], []
+        self.is_swallowing = "uci" not in waiting
+        self.own_uci_due = time.monotonic() + UCI_PATIENCE if self.is_swallowing else None
         for line in ["uci", *self.options.values(), *["ucinewgame"] * self.is_new_game, self.position]:
             self.tell(line)
-        for _ in range(self.pending.count("isready")):
-            self.tell("isready")
+        for word in waiting:
+            self.wait_for(word)
+            if word == "isready":
+                self.tell(word)
         if not self.go:
             return
         if self.is_stopped:
@@ -138,7 +220,7 @@ class Watch:
         elif word == "ucinewgame":
             self.is_new_game = True
         elif word in ("uci", "isready"):
-            self.pending.append(word)
+            self.wait_for(word)
         elif word == "go":
             self.go, self.since, self.is_stopped = line, time.monotonic(), False
             self.expect(patience(line, self.position))
@@ -150,6 +232,8 @@ class Watch:
             self.is_stopped = True
             self.expect(STOP_PATIENCE)
         self.tell(line)
+        if word in ("uci", "isready", "go", "ponderhit", "stop"):
+            self.save_status()
         return word != "quit"
 
     def pass_on(self, line):
@@ -157,13 +241,21 @@ class Watch:
         word = line.split()[0] if line.split() else ""
         if self.is_swallowing and word != "info":
             self.is_swallowing = word != "uciok"
+            self.own_uci_due = self.own_uci_due if self.is_swallowing else None
             return
         answered = {"uciok": "uci", "readyok": "isready"}.get(word)
-        if answered in self.pending:
-            self.pending.remove(answered)
+        waiting = [command for command, _ in self.pending]
+        if answered in waiting:
+            del self.pending[waiting.index(answered)]
+            if not self.go:
+                self.failures = 0
         if word == "bestmove":
+            if self.go:
+                self.status.searched(time.monotonic() - self.since)
             self.go, self.deadline, self.failures = None, None, 0
         print(line, flush=True)
+        if answered or word == "bestmove":
+            self.save_status()
 
     def run(self):
         """Runs until lichess-bot closes its end."""
@@ -176,7 +268,8 @@ class Watch:
 
         threading.Thread(target=read, daemon=True).start()
         while True:
-            left = None if self.deadline is None else max(self.deadline - time.monotonic(), 0)
+            due = self.due()
+            left = None if due is None else max(due - time.monotonic(), 0)
             try:
                 who, line = self.lines.get(timeout=left)
             except queue.Empty:
@@ -193,14 +286,24 @@ class Watch:
             self.engine.wait(STOP_PATIENCE)
         except subprocess.TimeoutExpired:
             self.engine.kill()
+        self.status.end()
 
 
 def main():
-    flags = sys.argv[1:]
-    engine = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scorn")
-    if flags and flags[0].startswith("--engine="):
-        engine = flags.pop(0).partition("=")[2]
-    Watch([engine, *flags]).run()
+    own = {"--engine": os.path.join(os.path.dirname(os.path.abspath(__file__)), "scorn"), "--ready": str(READY_PATIENCE),
+           "--status": ""}
+    flags = []
+    for flag in sys.argv[1:]:
+        name, _, value = flag.partition("=")
+        if name in own:
+            own[name] = value
+        else:
+            flags.append(flag)
+    try:
+        ready = float(own["--ready"])
+    except ValueError:
+        sys.exit(f"watch.py: --ready={own['--ready']} is not a number of seconds")
+    Watch([own["--engine"], *flags], ready, own["--status"]).run()
 
 
 if __name__ == "__main__":

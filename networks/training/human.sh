@@ -1,43 +1,47 @@
 #!/usr/bin/env bash
-# Trains models of people: sparse networks learn the predictions of the Maia networks in games that these play against
-# themselves, from normal openings and from starts at odds.
+# Trains the model of people: a sparse network learns the predictions of the Maia networks in games that these play
+# against themselves and against the program, from normal openings and from starts at odds. The rating is an input, so
+# one network predicts the moves of all ratings.
 #
 # Usage: human.sh SCORN NETWORKS MAIAS BOOKS FOLDER [ROUNDS]
 #   SCORN     the program; ONNX Runtime must be installed (8-bit arithmetic needs a processor with VNNI)
-#   NETWORKS  the folder networks/: sparse/ has the policy that is the start, human/ the networks whose value is kept
+#   NETWORKS  the folder networks/: sparse/ has the policy that is the start
 #   MAIAS     a folder with maia-1100.pb.gz and the others
 #   BOOKS     normal-train.epd, odds-train.epd, normal-test.epd and odds-test.epd of scorn_training.human_books
-#   ROUNDS    of games, 110 000 positions each for each rating and kind; default 6
-# Requires the Python package of this folder with its extra "dense". Existing results are not made again.
+#   ROUNDS    of games, 45 000 positions each for each rating; default 45
+# Existing results are not made again.
 set -euo pipefail
-scorn=$1 networks=$2 maias=$3 books=$4 folder=$5 rounds=${6:-6}
+scorn=$1 networks=$2 maias=$3 books=$4 folder=$5 rounds=${6:-45}
 mkdir -p "$folder"
 
 # The policy of a Maia network is that of one node, without a temperature; moves are drawn from it.
 drawn="Temperature=1;PolicyTemperature"
 teacher() { echo "WeightsFile=$maias/maia-$1.pb.gz;Backend=onnx-cpu;BackendOptions=precision=$2;$drawn=1"; }
 
-# play OUT BOOK SEED GAMES PLAYER [FLAGS]: games of one node a move, the policy of each position recorded.
+engine="Temperature=1;PolicyTemperature=0.7"
+
+# play OUT BOOK SEED GAMES PLAYER OTHER [FLAGS]: games of one node a move, the policy of each position recorded.
 play() {
-    local out=$1 book=$2 seed=$3 games=$4 player=$5
-    shift 5
+    local out=$1 book=$2 seed=$3 games=$4 player=$5 other=$6
+    shift 6
     [ -s "$out/summary.json" ] && return
     # shellcheck disable=SC2046  # a flag or nothing
     "$scorn" selfplay --nodes 1 --refine-weights "" --games "$games" --book "$books/$book.epd" --seed "$seed" \
-        --a "$player" --b "$player" --a-plays both --parallel 256 --batch 128 --threads 1 --longest 300 \
+        --a "$player" --b "$other" --a-plays both --parallel 256 --batch 128 --threads 1 --longest 300 \
         --records --record-policy --games-per-file 100000 \
         $([ -d "$out" ] && echo --resume) --out "$out" "$@"
 }
 
-# Games to learn from. In a third of them a move in twenty is random, and no sample.
-kinds=(normal odds normal-noise)
+# Games to learn from, 600 of them a round. In a third of the rounds the other side is the program itself, with the
+# policy of its default network, and the positions are those of the Maia network only.
+kinds=(odds normal engine normal odds engine)
 for ((round = 0; round < rounds; round++)); do
-    for rating in 1100 1500 1900; do
-        kind=${kinds[round % 3]} maia=$(teacher "$rating" int8)
-        out="$folder/$kind-$rating-$round" seed=$((100000 + 10 * round + rating))
+    for rating in 1900 1500 1100; do
+        kind=${kinds[round % 6]} maia=$(teacher "$rating" int8)
+        out="$folder/$kind-$rating-$round" seed=$((11000000 + 10 * round + rating))
         case $kind in
-            *-noise) play "$out" "${kind%-noise}-train" "$seed" 1200 "$maia" --random-plies 100 --random-share 0.05 ;;
-            *) play "$out" "$kind-train" "$seed" 1200 "$maia" ;;
+            engine) play "$out" odds-train "$seed" 1000 "$maia" "$engine" --record-side a ;;
+            *) play "$out" "$kind-train" "$seed" 600 "$maia" "$maia" ;;
         esac
     done
 done
@@ -45,49 +49,41 @@ done
 for rating in 1100 1500 1900; do
     for kind in normal odds; do
         maia=$(teacher "$rating" fp32)
-        play "$folder/test-$kind-$rating" "$kind-test" $((777 + rating)) 100 "$maia"
+        play "$folder/test-$kind-$rating" "$kind-test" $((777 + rating)) 100 "$maia" "$maia"
     done
 done
 
-# A data flag for each file, its share the size of the file; those of one rating count five times.
-data_for() {
-    local file factor
-    for file in "$folder"/{normal,odds}-*/positions-00001.vis; do
-        case $file in *-"$1"-*) factor=5 ;; *) factor=1 ;; esac
-        [ -s "$file" ] && printf -- '--data %s:%s ' "$file" "$((factor * $(stat -c %s "$file")))"
+# A data flag for each file, with its rating; its share is its size, and 1900 counts 1.6 times.
+data() {
+    local file rating
+    for file in "$folder"/{odds,normal,engine}-*/positions-00001.vis; do
+        rating=${file%-*} rating=${rating##*-}
+        [ ! -s "$file" ] || printf -- '--data %s@%s:%s ' "$file" "$rating" \
+            "$(($(stat -c %s "$file") * (rating == 1900 ? 16 : 10)))"
+    done
+}
+tests() {
+    local rating
+    for rating in 1900 1500 1100; do
+        printf -- '%s%s@%s ' "$1" "$folder/test-normal-$rating/positions-00001.vis" "$rating" \
+            "$1" "$folder/test-odds-$rating/positions-00001.vis" "$rating"
     done
 }
 train() {
-    local rating=$1
-    shift
     # shellcheck disable=SC2046  # flags with their values
-    "$scorn" train run --only policy --result-share 0 --batch 1024 --chunk 256 --threads 2 --rate 0.001 --warmup 100 \
-        --test-every 1000 --save-every 500 --test "$folder/test-normal-1500/positions-00001.vis" $(data_for "$rating") "$@"
+    "$scorn" train run --result-share 0 --batch 1024 --chunk 256 --threads 2 --rate 0.001 --warmup 100 \
+        --test-every 1000 --save-every 500 $(tests "--test ") $(data) "$@"
 }
 
-# The start: the default network's policy with the 192 of its 352 products that matter most here.
-"$scorn" train start "$folder/wide.checkpoint" --network "$networks/sparse/scorn-sparse.onnx" --force
-for rating in 1100 1500 1900; do
-    value="$folder/value-$rating.checkpoint" start="$folder/start-$rating.checkpoint"
-    [ -s "$start" ] && continue
-    "$scorn" train start "$value" --network "$networks/human/scorn-human-$rating.onnx" --force
-    python3 -m scorn_training.narrow "$folder/wide.checkpoint" "$value" "$start" --width 384 --scorn "$scorn" \
-        --data "$folder/normal-1500-0/positions-00001.vis"
-done
-
-# A policy for all ratings together, then one for each from there, the rate falling to zero. Too much of either and positions are
-# memorised: with six rounds what is held out gained little after two passes.
-mkdir -p "$folder/common"
-[ -s "$folder/common/checkpoint" ] || cp "$folder/start-1500.checkpoint" "$folder/common/checkpoint"
-train none --folder "$folder/common" --steps 3000
-for rating in 1100 1500 1900; do
-    start="$folder/common-$rating.checkpoint" own="$folder/own-$rating"
-    # Nothing is left out here: the policy in common with the value of the rating.
-    [ -s "$start" ] || python3 -m scorn_training.narrow "$folder/common/checkpoint" "$folder/value-$rating.checkpoint" "$start" \
-        --width 384 --scorn "$scorn" --data "$folder/normal-1500-0/positions-00001.vis"
-    train "$rating" --folder "$own" --decay "$start" --steps 2000
-    "$scorn" train measure "$own/checkpoint" "$folder"/test-{normal,odds}-"$rating"/positions-00001.vis --result-share 0
-    "$scorn" train export "$own/checkpoint" "$folder/scorn-human-$rating.onnx" --force --license GPL-3.0-or-later \
-        --name "scorn-human-$rating 2" \
-        --data "the policy of maia-$rating (Maia project, GPL-3.0) in games that it plays from openings and odds starts"
-done
+# The start is the default network's policy. Its outputs do not change with the new inputs, whose weights are 0.
+mkdir -p "$folder/steady"
+[ -s "$folder/steady/checkpoint" ] || "$scorn" train start "$folder/steady/checkpoint" --inputs history \
+    --network "$networks/sparse/scorn-sparse.onnx" --reinit value --value-width 64 --hidden 16
+# With a steady rate, then with one that falls to zero.
+train --folder "$folder/steady" --steps 14500
+train --folder "$folder/falling" --decay "$folder/steady/checkpoint" --steps 27000
+# shellcheck disable=SC2046  # files
+"$scorn" train measure "$folder/falling/checkpoint" $(tests "") --result-share 0
+"$scorn" train export "$folder/falling/checkpoint" "$folder/scorn-human.onnx" --force --license GPL-3.0-or-later \
+    --name "scorn-human 3" \
+    --data "the policies of maia-1100, 1500 and 1900 (Maia project, GPL-3.0) in games that they play from openings and odds"

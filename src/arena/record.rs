@@ -5,6 +5,7 @@ use std::{
     fs::{self, File},
     io::{Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context, Result, bail, ensure};
@@ -36,8 +37,12 @@ pub struct GameRecord {
 /// The tags of a game that are the same for the match.
 #[derive(Clone, Copy, Debug)]
 pub struct Labels<'a> {
-    /// White's and Black's names.
+    /// The day, as in `2026.11.26`.
+    pub date: &'a str,
+    /// White and Black as given in the arguments.
     pub players: [&'a str; 2],
+    /// The names that the engines gave themselves.
+    pub engines: [&'a str; 2],
     /// White's and Black's limits.
     pub limits: [&'a str; 2],
     /// Whether castling follows Chess960's rules.
@@ -97,18 +102,11 @@ impl GameRecord {
         Ok(())
     }
 
-    /// Appends a game.
+    /// Appends a game, see [`game_text`].
     ///
     /// # Errors
     /// When it cannot be written completely (a full disk); earlier games stay.
-    pub fn write(
-        &mut self,
-        round: Round,
-        start: &Chess,
-        played: &MatchGame,
-        labels: &Labels<'_>,
-    ) -> Result<()> {
-        let text = game_text(round, start, played, labels);
+    pub fn write(&mut self, text: &str) -> Result<()> {
         let written = self
             .file
             .write_all(text.as_bytes())
@@ -127,16 +125,27 @@ impl GameRecord {
 /// The game as PGN.
 pub fn game_text(round: Round, start: &Chess, played: &MatchGame, labels: &Labels<'_>) -> String {
     let result = played.outcome.as_str();
-    let [white, black] = labels.players.map(str::to_owned);
+    let commands = labels.players.map(str::to_owned);
+    let engines = labels.engines.map(str::to_owned);
+    // Two engines of one name are told apart by their options.
+    let [white, black] = match engines[0] == engines[1] {
+        true => commands.clone(),
+        false => engines.clone(),
+    };
+    let ([white_command, black_command], [white_engine, black_engine]) = (commands, engines);
     let [white_limit, black_limit] = labels.limits.map(str::to_owned);
     let mut tags = vec![
         ("Event", "match".to_owned()),
         ("Site", "?".to_owned()),
-        ("Date", "????.??.??".to_owned()),
+        ("Date", labels.date.to_owned()),
         ("Round", round.text()),
         ("White", white),
         ("Black", black),
         ("Result", result.to_owned()),
+        ("WhiteEngine", white_engine),
+        ("BlackEngine", black_engine),
+        ("WhiteCommand", white_command),
+        ("BlackCommand", black_command),
         ("WhiteLimit", white_limit),
         ("BlackLimit", black_limit),
         ("Termination", played.termination.tag().to_owned()),
@@ -153,6 +162,24 @@ pub fn game_text(round: Round, start: &Chess, played: &MatchGame, labels: &Label
         result,
     };
     game.text()
+}
+
+/// The day in UTC as PGN writes it: `2026.11.26`. (The algorithm is Howard Hinnant's `civil_from_days`, which counts
+/// years from March on.)
+pub fn date_of(time: SystemTime) -> String {
+    let seconds = time
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_secs());
+    let days = seconds / 86_400 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year_of_era + 400 * era + u64::from(month <= 2);
+    format!("{year:04}.{month:02}.{day:02}")
 }
 
 /// The path of the settings, beside the games.
@@ -265,7 +292,9 @@ mod tests {
     }
 
     const LABELS: Labels<'static> = Labels {
+        date: "2026.11.26",
         players: ["a", "b"],
+        engines: ["Scorn 1", "Other 2"],
         limits: ["nodes=1", "nodes=2"],
         chess960: false,
     };
@@ -294,6 +323,38 @@ mod tests {
     }
 
     #[test]
+    fn games_have_a_date_and_the_engines_names() {
+        let start = Chess::default();
+        let round = Round { pair: 0, half: 0 };
+        let text = game_text(round, &start, &played(&start), &LABELS);
+        for tag in [
+            "[Date \"2026.11.26\"]",
+            "[White \"Scorn 1\"]",
+            "[Black \"Other 2\"]",
+            "[WhiteCommand \"a\"]",
+        ] {
+            assert!(text.contains(tag), "{text}");
+        }
+        let twins = Labels {
+            engines: ["Scorn 1"; 2],
+            ..LABELS
+        };
+        let text = game_text(round, &start, &played(&start), &twins);
+        assert!(text.contains("[White \"a\"]") && text.contains("[BlackEngine \"Scorn 1\"]"));
+        let day = |days: u64| date_of(UNIX_EPOCH + std::time::Duration::from_secs(86_400 * days));
+        for (days, expected) in [
+            (0, "1970.01.01"),
+            (59, "1970.03.01"),
+            (11_016, "2000.02.29"),
+            (20_783, "2026.11.26"),
+            (47_540, "2100.02.28"),
+            (47_541, "2100.03.01"),
+        ] {
+            assert_eq!(day(days), expected);
+        }
+    }
+
+    #[test]
     fn a_full_disk_leaves_earlier_games() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.pgn");
@@ -302,9 +363,8 @@ mod tests {
         let mut record = GameRecord::open(&path, &settings(1), &openings, &[], &mut tally).unwrap();
         let start = Chess::default();
         let round = Round { pair: 0, half: 0 };
-        record
-            .write(round, &start, &played(&start), &LABELS)
-            .unwrap();
+        let text = game_text(round, &start, &played(&start), &LABELS);
+        record.write(&text).unwrap();
         let before = fs::read(&path).unwrap();
         drop(record);
         let mut record = GameRecord::open(&path, &settings(1), &openings, &[], &mut tally).unwrap();
@@ -312,10 +372,7 @@ mod tests {
         assert_eq!(record.length, before.len() as u64);
         // A file that cannot be written simulates a full disk on every system.
         record.file = File::open(&path).unwrap();
-        let round = Round { pair: 1, half: 0 };
-        let error = record
-            .write(round, &start, &played(&start), &LABELS)
-            .unwrap_err();
+        let error = record.write(&text).unwrap_err();
         assert!(error.to_string().contains("a.pgn"));
         assert_eq!(fs::read(&path).unwrap(), before);
         let other = GameRecord::open(&path, &settings(2), &openings, &[], &mut tally);

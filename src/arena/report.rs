@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::tally::{ForfeitNote, Standing, Tally};
 use crate::{
     stats::{
-        elo::{Estimate, Games, Pairs},
+        elo::{Counts, Estimate, Games, Pairs},
         page::Page,
         plot::{MarkStyle, Plot, Series},
         sprt::{Model, Sprt, SprtVerdict},
@@ -38,6 +38,8 @@ pub struct MatchReport {
     pub losses: u64,
     /// Pairs of games by points: 0, 1/2, 1, 3/2, 2; `None` if colours do not change.
     pub pairs: Option<Pairs>,
+    /// Of the pairs with one point, those with a win and a loss, and those with two draws; `None` as for `pairs`.
+    pub even_pairs: Option<[u64; 2]>,
     /// Score, Elo, likelihood of superiority.
     pub estimate: Option<Estimate>,
     /// The sequential test, if there is one.
@@ -91,6 +93,7 @@ impl MatchReport {
             draws,
             losses,
             pairs: tally.is_paired().then(|| tally.pairs()),
+            even_pairs: tally.is_paired().then(|| tally.even_pairs()),
             estimate: standing.estimate,
             sprt: test,
             endings: tally.endings.clone(),
@@ -98,28 +101,19 @@ impl MatchReport {
         }
     }
 
-    /// The report as text.
+    /// The report as text: the lines that fastchess prints, and what else there is to say.
     pub fn text(&self) -> String {
         let [first, second] = &self.players;
         let [first_limit, second_limit] = &self.limits;
-        let mut lines = vec![
-            format!("{first} ({first_limit}) against {second} ({second_limit})"),
-            format!(
-                "{}: +{} ={} -{}",
-                counted(self.games, "game"),
-                self.wins,
-                self.draws,
-                self.losses
-            ),
-        ];
-        if let Some(pairs) = &self.pairs {
-            let [ll, ld, dd, wd, ww] = pairs.0;
-            lines.push(format!(
-                "Pairs, from 0 to 2 points: {ll}, {ld}, {dd}, {wd}, {ww}"
-            ));
-        }
+        let limits = match first_limit == second_limit {
+            true => first_limit.clone(),
+            false => format!("{first_limit}; {second_limit}"),
+        };
+        let mut lines = vec![format!("Results of {first} vs {second} ({limits}):")];
+        lines.extend(self.fastchess_lines());
         if let Some(estimate) = &self.estimate {
-            lines.push(estimate_text(estimate, self.pairs.is_some()));
+            let text = estimate_text(estimate, self.pairs.is_some());
+            lines.push(format!("Score: {text}"));
         }
         if let Some(sprt) = &self.sprt {
             lines.push(sprt_text(sprt));
@@ -144,6 +138,71 @@ impl MatchReport {
             lines.push(format!("not played: {}", counted(self.left, "game")));
         }
         lines.join("\n")
+    }
+
+    /// Elo, LOS, games, pentanomial and LLR as fastchess prints them, for programs that read its output. Numbers that
+    /// the results do not bound are omitted.
+    fn fastchess_lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let Some(estimate) = &self.estimate {
+            let Estimate { elo, elo_error, .. } = *estimate;
+            if elo.is_finite() && elo_error.is_finite() && estimate.nelo.is_finite() {
+                let (nelo, nelo_error) = (estimate.nelo, estimate.nelo_error);
+                lines.push(format!(
+                    "Elo: {elo:.2} +/- {elo_error:.2}, nElo: {nelo:.2} +/- {nelo_error:.2}"
+                ));
+            }
+            if estimate.los.is_finite() {
+                let los = format!("LOS: {:.2} %", 100.0 * estimate.los);
+                lines.push(los + &self.pair_ratios());
+            }
+        }
+        let points = self.wins as f64 + self.draws as f64 / 2.0;
+        let percent = 100.0 * points / self.games.max(1) as f64;
+        lines.push(format!(
+            "Games: {}, Wins: {}, Losses: {}, Draws: {}, Points: {points:.1} ({percent:.2} %)",
+            self.games, self.wins, self.losses, self.draws
+        ));
+        if let (Some(pairs), Some([won_and_lost, drawn])) = (&self.pairs, self.even_pairs) {
+            let ratio =
+                ratio(won_and_lost, drawn).map(|ratio| format!(", WL/DD Ratio: {ratio:.2}"));
+            lines.push(format!(
+                "Ptnml(0-2): {:?}{}",
+                pairs.0,
+                ratio.unwrap_or_default()
+            ));
+        }
+        if let Some(sprt) = &self.sprt {
+            let bound = if sprt.llr < 0.0 {
+                -sprt.lower
+            } else {
+                sprt.upper
+            };
+            lines.push(format!(
+                "LLR: {} ({:.1}%) ({:.2}, {:.2}) [{:.2}, {:.2}]",
+                ratio_text(sprt.llr),
+                100.0 * sprt.llr / bound,
+                sprt.lower,
+                sprt.upper,
+                sprt.test.elo0,
+                sprt.test.elo1
+            ));
+        }
+        lines
+    }
+
+    /// The shares of drawn pairs, and of won to lost pairs.
+    fn pair_ratios(&self) -> String {
+        let Some(Counts([ll, ld, even, wd, ww])) = self.pairs else {
+            let share = 100.0 * self.draws as f64 / self.games.max(1) as f64;
+            return format!(", DrawRatio: {share:.2} %");
+        };
+        let total = (ll + ld + even + wd + ww).max(1);
+        let mut text = format!(", DrawRatio: {:.2} %", 100.0 * even as f64 / total as f64);
+        if let Some(ratio) = ratio(wd + ww, ll + ld) {
+            text += &format!(", PairsRatio: {ratio:.2}");
+        }
+        text
     }
 
     /// An HTML page with the course of the match.
@@ -176,6 +235,11 @@ impl MatchReport {
         }
         Ok(page.finish())
     }
+}
+
+/// One count divided by another; `None` if that is 0.
+fn ratio(count: u64, other: u64) -> Option<f64> {
+    (other > 0).then(|| count as f64 / other as f64)
 }
 
 /// The points of the plots over games.
@@ -323,7 +387,7 @@ fn pairs_plot(pairs: &Pairs) -> Plot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{arena::tally::Round, stats::elo::Counts};
+    use crate::arena::tally::Round;
     use shakmaty::{Color, KnownOutcome};
 
     fn tally(is_paired: bool, sprt: &str) -> Tally {
@@ -354,9 +418,12 @@ mod tests {
         let report = MatchReport::new(names(), names(), &tally, 2);
         let text = report.text();
         for part in [
-            "20 games: +10 =10 -0",
-            "0, 0, 0, 10, 0",
-            "75.0 %",
+            "Results of a vs b (a; b):",
+            "Games: 20, Wins: 10, Losses: 0, Draws: 10, Points: 15.0 (75.00 %)",
+            "Ptnml(0-2): [0, 0, 0, 10, 0]",
+            "LLR: ",
+            "(-2.94, 2.94) [0.00, 200.00]",
+            "Score: 75.0 %",
             "Elo +190.8",
             "SPRT of 200 against 0",
             "checkmate 10, forfeit 1, stalemate 9",
@@ -408,6 +475,59 @@ mod tests {
         assert_eq!(text, "100.0 %, all games won: no Elo yet");
     }
 
+    /// 22 pairs of all kinds; the expected lines are computed by hand from the formulas that fastchess documents.
+    #[test]
+    fn results_are_printed_as_fastchess_prints_them() {
+        let mut tally = Tally::new(true, "0,5,0.05,0.05".parse().ok());
+        let (won, lost) = (Color::White, Color::Black);
+        let result = |winner: Option<Color>| match winner {
+            None => KnownOutcome::Draw,
+            Some(winner) => KnownOutcome::Decisive { winner },
+        };
+        let kinds = [
+            (2, [Some(lost), Some(won)]),
+            (3, [Some(lost), None]),
+            (4, [None, None]),
+            (5, [Some(won), Some(won)]),
+            (6, [Some(won), None]),
+            (2, [Some(won), Some(lost)]),
+        ];
+        let games = kinds.iter().flat_map(|(count, pair)| vec![*pair; *count]);
+        for (pair, winners) in games.enumerate() {
+            for (half, winner) in winners.into_iter().enumerate() {
+                tally.add(Round { pair, half }, result(winner), "checkmate", false);
+            }
+        }
+        let names = || ["a".to_owned(), "b".to_owned()];
+        let limits = || ["clock=10+0.1".to_owned(), "clock=10+0.1".to_owned()];
+        let text = MatchReport::new(names(), limits(), &tally, 0).text();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "Results of a vs b (clock=10+0.1):");
+        // Mean score 23.5 / 44.
+        let elo = -400.0 * (44.0_f64 / 23.5 - 1.0).log10();
+        assert!(
+            lines[1].starts_with(&format!("Elo: {elo:.2} +/- ")),
+            "{text}"
+        );
+        assert!(lines[1].contains(", nElo: "), "{text}");
+        assert!(
+            lines[2].starts_with("LOS: ")
+                && lines[2].ends_with(" %, DrawRatio: 40.91 %, PairsRatio: 1.60"),
+            "{text}"
+        );
+        assert_eq!(
+            lines[3..5],
+            [
+                "Games: 44, Wins: 15, Losses: 12, Draws: 17, Points: 23.5 (53.41 %)",
+                "Ptnml(0-2): [2, 3, 9, 6, 2], WL/DD Ratio: 1.25"
+            ]
+        );
+        assert!(
+            lines[5].starts_with("LLR: 0.") && lines[5].ends_with("%) (-2.94, 2.94) [0.00, 5.00]"),
+            "{text}"
+        );
+    }
+
     #[test]
     fn incomplete_pairs_do_not_count_as_all_won() {
         let mut tally = Tally::new(true, None);
@@ -421,7 +541,7 @@ mod tests {
         }
         let names = || ["a".to_owned(), "b".to_owned()];
         let text = MatchReport::new(names(), names(), &tally, 1).text();
-        assert!(text.contains("+2 =0 -1"), "{text}");
+        assert!(text.contains("Wins: 2, Losses: 1, Draws: 0"), "{text}");
         assert!(text.contains("all complete pairs won"), "{text}");
     }
 
@@ -457,7 +577,11 @@ mod tests {
     fn reports_without_pairs_or_games_are_shorter() {
         let names = || ["a".to_owned(), "b".to_owned()];
         let report = MatchReport::new(names(), names(), &tally(false, "none"), 0);
-        assert!(report.text().contains("10 games: +10 =0 -0"));
+        assert!(
+            report
+                .text()
+                .contains("Games: 10, Wins: 10, Losses: 0, Draws: 0")
+        );
         assert_eq!(report.pairs, None);
         let json = serde_json::to_value(&report).unwrap();
         assert!(json["estimate"]["elo"].is_null());

@@ -1,6 +1,6 @@
 //! Runs all games of a match: several at a time, each thread with its own two engines.
 
-use std::{collections::VecDeque, thread};
+use std::{collections::VecDeque, thread, time::SystemTime};
 
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::{
     game::{self, MatchGame, MatchTerms, Termination},
     player::Competitor,
-    record::{GameRecord, Labels},
+    record::{GameRecord, Labels, date_of, game_text},
     tally::{Round, Tally},
 };
 use crate::{
@@ -39,6 +39,10 @@ struct SharedMatch<'a> {
     record: Option<&'a mut GameRecord>,
     report: &'a mut (dyn FnMut(&Tally, Round, &MatchGame) + Send),
     failure: Option<anyhow::Error>,
+    /// The engines' names from `id name`.
+    names: [String; 2],
+    /// The day on which the match was started or resumed.
+    date: String,
 }
 
 /// The engines of a thread: the first player's and the second's.
@@ -79,7 +83,13 @@ impl Match {
     ) -> Result<()> {
         let games: VecDeque<Round> = self.rounds().filter(|&round| !tally.has(round)).collect();
         let threads = self.concurrency.clamp(1, games.len().max(1));
+        let names = engines.each_ref().map(|engine| {
+            let name = engine.as_ref().map(|client| client.name.clone());
+            name.unwrap_or_default()
+        });
         let shared = Mutex::new(SharedMatch {
+            names,
+            date: date_of(SystemTime::now()),
             games,
             tally,
             record,
@@ -132,13 +142,18 @@ impl Match {
         let [white, black] = self.seats(round);
         let limits = [white, black].map(|player| self.players[player].limit.to_string());
         let labels = Labels {
+            date: &shared.date,
             players: [white, black].map(|player| &*self.players[player].text),
+            engines: [white, black].map(|player| &*shared.names[player]),
             limits: limits.each_ref().map(|limit| &**limit),
             chess960: self.terms.chess960,
         };
         let start = &self.openings[round.pair].start;
-        if let Some(record) = &mut shared.record {
-            record.write(round, start, played, &labels)?;
+        if shared.record.is_some() {
+            let text = game_text(round, start, played, &labels);
+            if let Some(record) = &mut shared.record {
+                record.write(&text)?;
+            }
         }
         let is_forfeit = matches!(played.termination, Termination::Forfeit { .. });
         let ending = played.termination.details();

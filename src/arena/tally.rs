@@ -171,6 +171,18 @@ impl Tally {
         pairs
     }
 
+    /// Of the complete pairs with one point, those with a win and a loss, and those with two draws.
+    pub fn even_pairs(&self) -> [u64; 2] {
+        let mut pairs = [0; 2];
+        for (&round, &points) in self.results.iter().filter(|(round, _)| round.half == 0) {
+            let other = Round { half: 1, ..round };
+            if self.results.get(&other) == Some(&(2 - points)) {
+                pairs[usize::from(points == 1)] += 1;
+            }
+        }
+        pairs
+    }
+
     /// The score of the match.
     pub fn standing(&self) -> Standing {
         let sprt = self.sprt.as_ref();
@@ -230,12 +242,33 @@ mod tests {
         add(2, 1, WHITE);
         assert_eq!(tally.games().0, [1, 1, 3]);
         assert_eq!(tally.pairs().0, [0, 0, 0, 1, 1]);
+        assert_eq!(tally.even_pairs(), [0, 0]);
         assert_eq!(tally.endings["checkmate"], 5);
         let course = tally.course(100);
         assert_eq!(course.len(), 5);
         assert_eq!(course[0].estimate, None);
         assert_eq!(course[4], tally.standing());
         assert_eq!(tally.course(2).len(), 2);
+    }
+
+    #[test]
+    fn even_pairs_are_told_apart() {
+        let mut tally = Tally::new(true, None);
+        for (pair, results) in [
+            [WHITE, WHITE],
+            [KnownOutcome::Draw; 2],
+            [BLACK, BLACK],
+            [BLACK, WHITE],
+            [WHITE, KnownOutcome::Draw],
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            for (half, outcome) in results.into_iter().enumerate() {
+                tally.add(Round { pair, half }, outcome, "checkmate", false);
+            }
+        }
+        assert_eq!(tally.even_pairs(), [2, 1]);
     }
 
     #[test]

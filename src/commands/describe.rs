@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::{
     lc0::{Net, OnnxDescription, read_file},
@@ -36,14 +36,6 @@ pub fn describe(args: &DescribeArgs) -> Result<()> {
 /// The description of one file, as text or as a line of JSON.
 fn describe_file(path: &Path, json: bool) -> Result<String> {
     if let Some(bytes) = path.to_str().and_then(built_in::bytes) {
-        let mixture = path.to_str().and_then(built_in::human_mixture);
-        if let (None, Some(mixture)) = (bytes, mixture) {
-            let [low, high] = mixture.networks;
-            bail!(
-                "{} is a mixture of {low} and {high}: describe these networks",
-                path.display()
-            );
-        }
         return describe_onnx(path, bytes.ok_or(WeightsError::NoBuiltIn)?, json);
     }
     let is_onnx = path
@@ -77,7 +69,7 @@ fn describe_onnx(path: &Path, bytes: &[u8], json: bool) -> Result<String> {
 
 fn describe_sparse(name: Option<String>, bytes: &[u8]) -> Result<OnnxDescription> {
     let shape = file::read(bytes)?.shape();
-    let (version, inputs) = file::version(bytes)?;
+    let (version, inputs, _) = file::version(bytes)?;
     let input = format!("{version}: {inputs} inputs; {shape}");
     let model = file::model(bytes)?;
     Ok(OnnxDescription::of_model(name, bytes, model, input)?)

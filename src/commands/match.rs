@@ -17,7 +17,7 @@ use super::open_tables;
 use crate::{
     arena::{
         game::{MatchGame, MatchTerms, Termination},
-        player::{Competitor, Limit},
+        player::{Competitor, Limit, PlayerError},
         record::{GameRecord, MatchSettings},
         report::{self, MatchReport},
         run::Match,
@@ -55,11 +55,20 @@ pub struct MatchArgs {
     pub first: String,
     /// The second engine.
     pub second: String,
-    /// Limit of a move: nodes=800, time=0.5 (seconds), clock=60+0.6 (seconds for the game and per move), or
-    /// clock=40/60+0.6 (for 40 moves).
-    #[arg(long, default_value = "time=1")]
-    pub limit: Limit,
-    /// Limit of the second engine's moves, if it differs.
+    /// Clock of a game: seconds for the game and for each move, as in 60+0.6, or for a number of moves, as in
+    /// 40/60+0.6.
+    #[arg(long, value_name = "[MOVES/]SECONDS[+SECONDS]", value_parser = clock, group = "limits")]
+    pub tc: Option<Limit>,
+    /// Seconds per move.
+    #[arg(long, value_name = "SECONDS", value_parser = move_time, group = "limits")]
+    pub st: Option<Limit>,
+    /// Nodes per move.
+    #[arg(long, value_name = "N", value_parser = nodes, group = "limits")]
+    pub nodes: Option<Limit>,
+    /// The same as nodes=800, time=0.5 (as --st) or clock=60+0.6 (as --tc) [default: time=1].
+    #[arg(long, group = "limits")]
+    pub limit: Option<Limit>,
+    /// Limit of the second engine's moves, if it differs, in the form of --limit.
     #[arg(long, value_name = "LIMIT")]
     pub second_limit: Option<Limit>,
     /// File of openings: positions (EPD) or games (PGN); may be .gz or .zst. Without a book every game begins at the
@@ -93,20 +102,21 @@ pub struct MatchArgs {
     /// Use castling rules and notation of Chess960.
     #[arg(long)]
     pub chess960: bool,
-    /// Adjudicate games when both engines agree: --resign 6,6 --draw 35,16,0.2. The scores of both must be in pawns
-    /// (for this program: ScoreType=centipawn).
+    /// Adjudicate games when both engines agree: --resign movecount=3,score=600 --draw
+    /// movenumber=35,movecount=8,score=20. The scores of both must be in pawns (for this program: ScoreType=centipawn).
     #[arg(long)]
     pub adjudicate: bool,
-    /// Adjudicate a win when all scores of this many plies are at least this large: PLIES,PAWNS.
-    #[arg(long, value_name = "PLIES,PAWNS")]
+    /// Adjudicate a win when the scores of both engines agree for this many moves: movecount=MOVES,score=CENTIPAWNS.
+    /// (PLIES,PAWNS is accepted, too.)
+    #[arg(long, value_name = "movecount=N,score=CP", value_parser = resign_rule)]
     pub resign: Option<WinRule>,
-    /// Adjudicate a draw when all scores of this many plies are at most this large, from a move number on:
-    /// MOVE,PLIES,PAWNS.
-    #[arg(long, value_name = "MOVE,PLIES,PAWNS")]
+    /// Adjudicate a draw when all scores are at most this large for this many moves, from a move number on:
+    /// movenumber=MOVE,movecount=MOVES,score=CENTIPAWNS. (MOVE,PLIES,PAWNS is accepted, too.)
+    #[arg(long, value_name = "movenumber=N,movecount=N,score=CP", value_parser = draw_rule)]
     pub draw: Option<DrawRule>,
-    /// Adjudicate a draw after this many plies.
-    #[arg(long, value_name = "PLIES", value_parser = clap::value_parser!(u32).range(1..))]
-    pub longest: Option<u32>,
+    /// Adjudicate a draw after this many plies. (--longest is the earlier name.)
+    #[arg(long, alias = "longest", value_name = "PLIES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_plies: Option<u32>,
     /// Folders of endgame tablebases by which games are adjudicated.
     #[arg(long, value_name = "FOLDERS")]
     pub syzygy: Option<String>,
@@ -142,10 +152,79 @@ pub enum Order {
     Sequential,
 }
 
+/// The value of --tc.
+fn clock(text: &str) -> Result<Limit, PlayerError> {
+    format!("clock={text}").parse()
+}
+
+/// The value of --st.
+fn move_time(text: &str) -> Result<Limit, PlayerError> {
+    format!("time={text}").parse()
+}
+
+/// The value of --nodes.
+fn nodes(text: &str) -> Result<Limit, PlayerError> {
+    format!("nodes={text}").parse()
+}
+
+/// The values in `name=N,name=N` by the order of `names`; `None` if one is absent, or not a number of its type.
+fn named_numbers<const N: usize>(text: &str, names: [&str; N]) -> Option<[u32; N]> {
+    let parts: Vec<(&str, &str)> = text
+        .split([',', ' '])
+        .filter(|part| !part.is_empty())
+        .map(|part| part.split_once('='))
+        .collect::<Option<_>>()?;
+    let mut numbers = [0; N];
+    for (number, name) in numbers.iter_mut().zip(names) {
+        let (_, value) = parts.iter().find(|(found, _)| *found == name)?;
+        *number = value.parse().ok()?;
+    }
+    (parts.len() == N).then_some(numbers)
+}
+
+/// The value of --resign, in fastchess's form or as plies and pawns. There both engines must agree, which fastchess
+/// calls twosided.
+fn resign_rule(text: &str) -> Result<WinRule> {
+    if !text.contains('=') {
+        return Ok(text.parse()?);
+    }
+    let rule = named_numbers(text, ["movecount", "score"]);
+    let rule = rule.filter(|[moves, score]| *moves > 0 && *moves < 10_000 && *score > 0);
+    let [moves, score] = rule.context("not movecount=3,score=600 (moves, centipawns; above 0)")?;
+    Ok(WinRule {
+        plies: 2 * moves,
+        value: f64::from(score) / 100.0,
+    })
+}
+
+/// The value of --draw, in fastchess's form or as move, plies and pawns.
+fn draw_rule(text: &str) -> Result<DrawRule> {
+    if !text.contains('=') {
+        return Ok(text.parse()?);
+    }
+    let rule = named_numbers(text, ["movenumber", "movecount", "score"]);
+    let rule = rule.filter(|[_, moves, _]| *moves > 0 && *moves < 10_000);
+    let [from_move, moves, score] =
+        rule.context("not movenumber=35,movecount=8,score=20 (moves, moves, centipawns)")?;
+    Ok(DrawRule {
+        from_move,
+        plies: 2 * moves,
+        value: f64::from(score) / 100.0,
+    })
+}
+
 impl MatchArgs {
+    /// The limit of the first engine's moves.
+    fn first_limit(&self) -> Limit {
+        let given = [self.tc, self.st, self.nodes, self.limit];
+        let default = Limit::Time(Duration::from_secs(1));
+        given.into_iter().flatten().next().unwrap_or(default)
+    }
+
     fn players(&self) -> Result<[Competitor; 2]> {
-        let second_limit = self.second_limit.unwrap_or(self.limit);
-        let first = Competitor::new(&self.first, self.limit)?;
+        let first_limit = self.first_limit();
+        let second_limit = self.second_limit.unwrap_or(first_limit);
+        let first = Competitor::new(&self.first, first_limit)?;
         Ok([first, Competitor::new(&self.second, second_limit)?])
     }
 
@@ -190,7 +269,7 @@ impl MatchArgs {
         Ok(Rules {
             win: self.resign.or(self.adjudicate.then_some(usual_win)),
             draw: self.draw.or(self.adjudicate.then_some(usual_draw)),
-            max_plies: self.longest.map(|plies| plies as usize),
+            max_plies: self.max_plies.map(|plies| plies as usize),
             tables,
         })
     }
@@ -216,7 +295,7 @@ impl MatchArgs {
             "chess960": self.chess960,
             "resign": rules.win.map(|rule| format!("{rule:?}")),
             "draw": rules.draw.map(|rule| format!("{rule:?}")),
-            "longest": self.longest,
+            "longest": self.max_plies,
             "syzygy": self.syzygy.is_some(),
             "ponder": self.ponder,
         });

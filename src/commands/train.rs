@@ -11,16 +11,19 @@ use crate::files::{
     output::{self, NewFile},
 };
 use crate::network::source::recommended;
-use crate::sparse::network::Shape;
+use crate::sparse::{features::InputSet, file, network::Shape};
 use crate::train::adam::WEIGHT_DECAY;
 use crate::train::batches::{self, BatchEncoding, BatchSettings};
 use crate::train::checkpoint::Checkpoint;
-use crate::train::data::{MixPart, MixtureSettings, NetworkPart};
+use crate::train::data::{MixPart, MixtureSettings, NetworkPart, RatedFile};
 use crate::train::start::{Changes, random_start, start_from};
 use crate::train::step::ValueLoss;
 use crate::train::targets::{ResultShare, TargetSettings};
 use crate::train::{self, TrainingSettings, measure_file};
 
+/// Help text of the set of inputs.
+const INPUTS_HELP: &str = "Inputs: those of the position, or also the last two moves and the players' rating, to \
+     predict human moves [default: position, or as the network]";
 /// Limit of the size of a sparse network's file, in bytes.
 const LARGEST_NETWORK: u64 = 1 << 30;
 
@@ -54,9 +57,10 @@ struct RunArgs {
     folder: PathBuf,
     #[command(flatten)]
     mixture: MixtureArgs,
-    /// Record file whose held-out positions the network is tested on (of a self-play file, any positions); repeatable
-    #[arg(long, value_name = "FILE")]
-    test: Vec<PathBuf>,
+    /// Record file whose held-out positions the network is tested on (of a self-play file, any positions), with the
+    /// rating of its players as in --data; repeatable
+    #[arg(long, value_name = "FILE[@RATING]", value_parser = RatedFile::parse)]
+    test: Vec<RatedFile>,
     /// Maximum number of test positions from each file
     #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = count::<usize>())]
     test_positions: usize,
@@ -68,6 +72,8 @@ struct RunArgs {
     hidden: Option<usize>,
     #[arg(long, value_name = "N", help = sized("Sets of hidden layers, chosen by the number of pieces", Shape::default().stages, "the checkpoint"))]
     stages: Option<usize>,
+    #[arg(long, value_enum, value_name = "SET", help = INPUTS_HELP)]
+    inputs: Option<InputSet>,
     /// Positions that a thread processes at a time
     #[arg(long, default_value_t = 512, value_name = "N", value_parser = count::<usize>())]
     chunk: usize,
@@ -121,8 +127,8 @@ struct RunArgs {
 #[derive(Args, Debug)]
 struct MixtureArgs {
     /// Training data: a record file of dataset or a positions-*.vis file of selfplay, and its share of every batch;
-    /// repeatable
-    #[arg(long, required = true, value_name = "FILE:SHARE")]
+    /// for networks with inputs of history also the rating of the players (1100, 1500 or 1900); repeatable
+    #[arg(long, required = true, value_name = "FILE[@RATING]:SHARE")]
     data: Vec<MixPart>,
     /// Positions per step
     #[arg(long, default_value_t = 4096, value_name = "N", value_parser = count::<usize>())]
@@ -189,6 +195,8 @@ struct StartArgs {
     hidden: Option<usize>,
     #[arg(long, value_name = "N", help = sized("Sets of hidden layers, chosen by the number of pieces", Shape::default().stages, "the network"))]
     stages: Option<usize>,
+    #[arg(long, value_enum, value_name = "SET", help = INPUTS_HELP)]
+    inputs: Option<InputSet>,
     /// Seed of random weights
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
@@ -198,9 +206,9 @@ struct StartArgs {
 struct MeasureArgs {
     /// Checkpoint to test
     checkpoint: PathBuf,
-    /// Record files
-    #[arg(required = true)]
-    files: Vec<PathBuf>,
+    /// Record files, with the rating of their players as in train run
+    #[arg(required = true, value_name = "FILE[@RATING]", value_parser = RatedFile::parse)]
+    files: Vec<RatedFile>,
     /// Maximum number of test positions from each file
     #[arg(long, default_value_t = 50_000, value_name = "N", value_parser = count::<usize>())]
     count: usize,
@@ -218,6 +226,10 @@ struct ExportArgs {
     /// Replace the file if it exists
     #[arg(long)]
     force: bool,
+    /// Rating of the players whose moves the network predicts, 700 to 2300: a network with an input of the rating
+    /// becomes one for this rating only [default: one for all ratings]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(700..=2300))]
+    rating: Option<u32>,
     /// Name of the network, for its metadata
     #[arg(long, default_value = "")]
     name: String,
@@ -247,8 +259,9 @@ pub fn run(args: &TrainArgs) -> Result<()> {
         TrainCommand::Start(args) => start(args)?,
         TrainCommand::Measure(args) => {
             let checkpoint = Checkpoint::load(&args.checkpoint)?;
-            for path in &args.files {
-                match measure_file(&checkpoint, path, args.count, args.result_share)? {
+            for file in &args.files {
+                let path = &file.path;
+                match measure_file(&checkpoint, file, args.count, args.result_share)? {
                     Some(quality) => {
                         print_line!("{}: {}", path.display(), quality.floating);
                         print_line!("{}: {} in integers", path.display(), quality.integers);
@@ -282,6 +295,7 @@ fn start(args: &StartArgs) -> Result<()> {
                 value: args.value_width,
                 hidden: args.hidden,
                 stages: args.stages,
+                inputs: args.inputs,
                 reinit: args.reinit,
             };
             start_from(&bytes, changes, args.seed).with_context(|| format!("{}", path.display()))?
@@ -292,6 +306,7 @@ fn start(args: &StartArgs) -> Result<()> {
                 args.value_width,
                 args.hidden,
                 args.stages,
+                args.inputs,
             );
             let shape = shape.unwrap_or_default();
             train::check_shape(shape)?;
@@ -316,6 +331,10 @@ fn export(args: &ExportArgs) -> Result<()> {
     ];
     let given = metadata.into_iter().filter(|(_, value)| !value.is_empty());
     let bytes = train::export(&checkpoint, &given.collect::<Vec<_>>());
+    let bytes = match args.rating {
+        Some(rating) => file::for_rating(&bytes, rating)?,
+        None => bytes,
+    };
     output::write(
         &args.out,
         &bytes,
@@ -337,14 +356,17 @@ fn sizes(
     value: Option<usize>,
     hidden: Option<usize>,
     stages: Option<usize>,
+    inputs: Option<InputSet>,
 ) -> Option<Shape> {
     let default = Shape::default();
     let given = [policy, value, hidden, stages];
-    given.iter().any(Option::is_some).then(|| Shape {
+    let is_any = given.iter().any(Option::is_some) || inputs.is_some();
+    is_any.then(|| Shape {
         policy: policy.unwrap_or(default.policy),
         value: value.unwrap_or(default.value),
         hidden: hidden.unwrap_or(default.hidden),
         stages: stages.unwrap_or(default.stages),
+        inputs: inputs.unwrap_or(default.inputs),
     })
 }
 
@@ -379,6 +401,7 @@ fn settings(args: &RunArgs) -> TrainingSettings {
             args.value_width,
             args.hidden,
             args.stages,
+            args.inputs,
         ),
         batch: args.mixture.batch,
         chunk: args.chunk,

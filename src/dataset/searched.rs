@@ -265,6 +265,18 @@ impl SearchedFile {
         Ok(Searched::from_bytes(&bytes, &entries))
     }
 
+    /// The record of the position with this number, from 0, without its visits.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be read.
+    pub fn record(&mut self, index: u64) -> Result<Record> {
+        let mut record = [0; POSITION];
+        self.read((index + 1) * POSITION as u64, &mut record)
+            .with_context(|| format!("cannot read position {index} of {}", self.path.display()))?;
+        record[SHARED..].fill(0);
+        Ok(Record::from_bytes(&record))
+    }
+
     fn read(&mut self, at: u64, bytes: &mut [u8]) -> std::io::Result<()> {
         self.file.seek(SeekFrom::Start(at))?;
         self.file.read_exact(bytes)

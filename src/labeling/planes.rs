@@ -102,7 +102,7 @@ fn policy_entry(encoding: Encoding, inputs: &Inputs, m: PackedMove) -> u16 {
             let transform = orientation.transform;
             policy_map::index(m, orientation.black_to_move, transform) as u16
         }
-        PolicyLayout::AlphaZeroMoves | PolicyLayout::SparseRows => {
+        PolicyLayout::AlphaZeroMoves | PolicyLayout::SparseRows(_) => {
             inputs.move_rows(0).first().copied().unwrap_or_default()
         }
     }

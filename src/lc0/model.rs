@@ -151,6 +151,8 @@ pub struct OnnxModel {
     /// Whether it is a sparse network ([`crate::sparse::file`]) with its own inputs and moves; `input_format` is
     /// unused then.
     pub is_sparse: bool,
+    /// Whether the inputs of a sparse network include the last moves.
+    pub reads_moves: bool,
     /// The order of moves if it has AlphaZero's encoding (`input_format` is unused then, too).
     pub alphazero: Option<AlphaZeroMoves>,
     /// The batch size, if it is fixed.
@@ -174,6 +176,7 @@ impl OnnxModel {
             mlh: None,
             input_format,
             is_sparse: false,
+            reads_moves: false,
             alphazero: None,
             batch: None,
         }

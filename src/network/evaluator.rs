@@ -17,7 +17,7 @@
 //!
 //! * A *backend* computes: [`NetworkEvaluator`](super::backend::pool::NetworkEvaluator),
 //!   [`SparseEvaluator`](super::backend::sparse::SparseEvaluator), [`HashEvaluator`](super::hash::HashEvaluator), or
-//!   several of them as one ([`combine`](super::backend::combine), [`between`](super::compose::between)). It says
+//!   several of them as one ([`combine`](super::backend::combine)). It says
 //!   what it sees of a position ([`Evaluator::view`]); the softmax of its policy is at the temperature that it is
 //!   given.
 //! * [`CachedEvaluator`](super::cached::CachedEvaluator) is a backend, the list of transforms of its priors

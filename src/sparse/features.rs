@@ -6,7 +6,8 @@
 //! rights, en passant and the 50-move rule. Tactical features follow ([`tactics`](super::tactics)): hanging, pinned and
 //! unmasking pieces, passed pawns, and for each side king safety, checks, threats, mobility and losses. Networks of the
 //! first version lack them. History is not encoded, so positions with equal keys and rule-50 counters have equal
-//! features.
+//! features; networks that model human players have further inputs, for the last moves and the players' rating
+//! ([`history`](super::history)).
 
 use shakmaty::{Bitboard, Board, CastlingSide, Chess, Color, File, Position, Square};
 
@@ -61,18 +62,71 @@ const LOSS_STEPS: [i32; 8] = [1, 150, 250, 325, 450, 600, 800, 950];
 /// Inputs of a side.
 const SIDE: usize = LOSSES + 3 * LOSS_STEPS.len();
 
-/// All inputs.
+/// All inputs of a position.
 pub const INPUTS: usize = SIDES + 2 * SIDE;
-/// Masks of 64 bits that all inputs take.
-pub const PLANES: usize = INPUTS.div_ceil(64);
+
+/// How many moves of the past [`InputSet::History`] has inputs of.
+pub const PAST_MOVES: usize = 2;
+/// Their inputs: the piece x square, the square it left, the kind of a captured piece (P N B R Q).
+pub const MOVE_INPUTS: usize = 6 * 64 + 64 + 5;
+/// The ratings that have an input of their own, ascending.
+pub const RATINGS: [u32; 3] = [1100, 1500, 1900];
+
+/// The inputs that a network has.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    clap::ValueEnum,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum InputSet {
+    /// Those of the position alone.
+    #[default]
+    Position,
+    /// Those, the last two moves and the players' rating.
+    History,
+}
+
+impl InputSet {
+    /// How many inputs there are.
+    #[expect(clippy::len_without_is_empty, reason = "no set is empty")]
+    pub const fn len(self) -> usize {
+        match self {
+            InputSet::Position => INPUTS,
+            InputSet::History => INPUTS + PAST_MOVES * MOVE_INPUTS + RATINGS.len(),
+        }
+    }
+
+    /// Masks of 64 bits that all inputs take.
+    pub const fn planes(self) -> usize {
+        self.len().div_ceil(64)
+    }
+
+    /// Whether there are inputs of the last moves and the rating.
+    pub fn has_history(self) -> bool {
+        self == InputSet::History
+    }
+}
 
 /// The least plies without capture or pawn move for each of the rule-50 inputs; below the first none is 1.
 pub const RULE50_STEPS: [u32; 8] = [8, 16, 24, 32, 48, 64, 80, 90];
 
 /// More inputs than these cannot be 1: every square occupied, and the others; for each side's pieces three signs at
-/// most, and of itself those listed above.
-pub const MOST_ACTIVE: usize =
-    64 + 4 + 1 + 1 + 2 * 3 * 16 + 2 * (1 + 8 + 1 + 1 + 2 * MOVERS + 4 + 3 + MOVERS + 3);
+/// most, and of itself those listed above; and those of the last moves.
+pub const MOST_ACTIVE: usize = 64
+    + 4
+    + 1
+    + 1
+    + 2 * 3 * 16
+    + 2 * (1 + 8 + 1 + 1 + 2 * MOVERS + 4 + 3 + MOVERS + 3)
+    + 3 * PAST_MOVES
+    + 1;
 
 /// How squares are seen: by the side to move, its king on files e to h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -276,24 +330,24 @@ impl ActiveFeatures {
     }
 
     #[inline(always)]
-    fn push(&mut self, input: usize) {
+    pub(super) fn push(&mut self, input: usize) {
         if let Some(place) = self.list.get_mut(usize::from(self.len)) {
             *place = input as u16;
             self.len += 1;
         }
     }
 
-    /// The inputs as bits: input `i` is bit `i % 64` of mask `i / 64`.
-    pub fn masks(&self) -> [u64; PLANES] {
-        let mut masks = [0; PLANES];
+    /// The inputs as bits, in as many masks as the set takes: input `i` is bit `i % 64` of mask `i / 64`.
+    pub fn masks(&self, set: InputSet) -> Vec<u64> {
+        let mut masks = vec![0; set.planes()];
         for &input in self.as_slice() {
             masks[usize::from(input) / 64] |= 1 << (input % 64);
         }
         masks
     }
 
-    /// The inputs of masks, in order. What is no input is left out.
-    pub fn of_masks(masks: &[u64]) -> ActiveFeatures {
+    /// The inputs of masks, in order. What is no input of the set is left out.
+    pub fn of_masks(set: InputSet, masks: &[u64]) -> ActiveFeatures {
         let mut features = ActiveFeatures {
             len: 0,
             list: [0; MOST_ACTIVE],
@@ -301,7 +355,7 @@ impl ActiveFeatures {
         for (at, mut mask) in masks.iter().copied().enumerate() {
             while mask != 0 {
                 let input = 64 * at + mask.trailing_zeros() as usize;
-                if input < INPUTS {
+                if input < set.len() {
                     features.push(input);
                 }
                 mask &= mask - 1;
@@ -310,7 +364,7 @@ impl ActiveFeatures {
         features
     }
 
-    /// The numbers of the inputs, each below [`INPUTS`].
+    /// The numbers of the inputs, each below the number of inputs of its set.
     #[inline(always)]
     pub fn as_slice(&self) -> &[u16] {
         &self.list[..usize::from(self.len)]
@@ -370,12 +424,16 @@ mod tests {
             "rnbqkbnr/ppp1p1pp/8/3pPp2/8/8/PPPP1PPP/RNBQKBNR w KQkq f6 0 3",
         ] {
             let features = ActiveFeatures::of(&position(fen));
-            let again = ActiveFeatures::of_masks(&features.masks());
+            let set = InputSet::Position;
+            let again = ActiveFeatures::of_masks(set, &features.masks(set));
             assert_eq!(again.as_slice(), sorted(fen));
         }
         // What is beyond the last input is none.
-        let none = ActiveFeatures::of_masks(&[[0; PLANES - 1].as_slice(), &[1 << 63]].concat());
-        assert!(none.as_slice().is_empty());
+        for set in [InputSet::Position, InputSet::History] {
+            let mut masks = vec![0; set.planes()];
+            masks[set.planes() - 1] = 1 << 63;
+            assert!(ActiveFeatures::of_masks(set, &masks).as_slice().is_empty());
+        }
     }
 
     #[test]

@@ -7,12 +7,13 @@
 //!
 //! | tensor | shape | |
 //! |---|---|---|
-//! | `/input/planes` | \[batch, 79, 8, 8\] | 0 or 1: the inputs in order, 64 a plane; the rest of the last is unused |
-//! | `/output/policy` | \[batch, 7768\] | logits of all rows of [`moves`](super::moves) |
+//! | `/input/planes` | \[batch, 79 or 93, 8, 8\] | 0 or 1: the inputs in order, 64 a plane; the rest of the last is unused |
+//! | `/output/policy` | \[batch, 7768 or 7776\] | logits of all rows of [`moves`](super::moves) and of its classes |
 //! | `/output/wdl` | \[batch, 3\] | probabilities for the side to move |
 //! | `/output/mlh` | \[batch, 1\] | plies left |
 //!
-//! Files of the first version (`sparse-1`, 49 planes) have the first [`FIRST_INPUTS`] inputs only. They are read as
+//! The version is the set of inputs ([`InputSet`]): `sparse-2` those of the position, `sparse-3` also those of the
+//! last moves and the players' rating. Files of the first version (`sparse-1`, 49 planes) have the first [`FIRST_INPUTS`] inputs only. They are read as
 //! networks with weights of 0 for the other inputs, and runtimes get a graph with all inputs.
 
 use std::collections::HashMap;
@@ -20,9 +21,9 @@ use std::collections::HashMap;
 use prost::Message;
 use thiserror::Error;
 
-use super::features::{FIRST_INPUTS, INPUTS, PIECE_INPUTS, PLANES};
+use super::features::{FIRST_INPUTS, INPUTS, InputSet, PIECE_INPUTS};
 use super::infer::{self, First, IntegerNetwork, IntegerValueHead, LARGEST_BIAS};
-use super::moves::ROWS;
+use super::moves::row_count;
 use super::network::{
     ACTIVATION_ONE, OUTPUTS, PLIES_UNIT, PRODUCT_ONE, PRODUCT_SHIFT, Shape, WEIGHT_ONE,
 };
@@ -35,8 +36,16 @@ use crate::lc0::{InputFormat, NetError, OnnxEncoding, OnnxModel};
 pub const ENCODING_KEY: &str = "scorn.encoding";
 /// Inputs, rows and integers as they are in this version.
 pub const ENCODING: &str = "sparse-2";
-/// Versions that can be read, and how many inputs their networks have.
-const VERSIONS: [(&str, usize); 2] = [(ENCODING, INPUTS), ("sparse-1", FIRST_INPUTS)];
+/// The same with inputs of the last moves and the players' rating.
+pub const HISTORY_ENCODING: &str = "sparse-3";
+/// Versions that can be read, how many inputs their files have, and the inputs of the networks.
+const VERSIONS: [(&str, usize, InputSet); 3] = [
+    (ENCODING, INPUTS, InputSet::Position),
+    ("sparse-1", FIRST_INPUTS, InputSet::Position),
+    (HISTORY_ENCODING, InputSet::History.len(), InputSet::History),
+];
+/// The rating of a network of several that is used without naming one.
+pub const DEFAULT_RATING: u32 = 1500;
 /// The input tensor.
 pub const INPUT: &str = "/input/planes";
 /// The output with the logits of all rows.
@@ -59,7 +68,8 @@ pub enum FileError {
     Onnx(NetError),
     /// It is another kind of network.
     #[error(
-        "not a sparse network: the metadata entry {ENCODING_KEY} is {found}, expected {ENCODING} or sparse-1"
+        "not a sparse network: the metadata entry {ENCODING_KEY} is {found}, expected sparse-1, sparse-2 or \
+         sparse-3"
     )]
     Encoding {
         /// The entry's value, or that it is missing.
@@ -93,14 +103,15 @@ pub type Metadata = Vec<(String, String)>;
 pub fn write(network: &IntegerNetwork, metadata: &[(&str, &str)]) -> Vec<u8> {
     let mut graph = Graph::new("sparse network", Precision::Float32);
     let g = &mut graph;
-    let planes = g.input(INPUT, None, &[PLANES, 8, 8]);
-    let flat = g.reshape("/input/flat", &planes, &[-1, 64 * PLANES as i64]);
-    let input = g.slice("/input/used", &flat, &[(1, 0, INPUTS as i64)]);
+    let (inputs, planes) = (network.inputs.len(), network.inputs.planes());
+    let dense = g.input(INPUT, None, &[planes, 8, 8]);
+    let flat = g.reshape("/input/flat", &dense, &[-1, 64 * planes as i64]);
+    let input = g.slice("/input/used", &flat, &[(1, 0, inputs as i64)]);
     let products = first(g, "/policy", &input, &network.policy);
     let rows = weights(
         g,
         "/policy/rows",
-        &[ROWS, network.policy.width / 2],
+        &[network.rows_bias.len(), network.policy.width / 2],
         &network.rows,
     );
     let biases: Vec<f32> = network
@@ -108,7 +119,7 @@ pub fn write(network: &IntegerNetwork, metadata: &[(&str, &str)]) -> Vec<u8> {
         .iter()
         .map(|&sum| sum as f32 / SUM_ONE)
         .collect();
-    let biases = g.floats("/policy/rows/bias", &[ROWS], &biases);
+    let biases = g.floats("/policy/rows/bias", &[biases.len()], &biases);
     let sums = g.matmul("/policy/sums", &products, &rows);
     let policy = g.add(POLICY, &sums, &biases);
     let products = first(g, "/value", &input, &network.value);
@@ -125,10 +136,14 @@ pub fn write(network: &IntegerNetwork, metadata: &[(&str, &str)]) -> Vec<u8> {
     let unit = g.floats("/value/plies/unit", &[1], &[PLIES_UNIT]);
     let plies = g.mul("/value/plies/scaled", &plies, &unit);
     let plies = g.relu(PLIES, &plies);
-    for (output, width) in [(&policy, ROWS), (&wdl, 3), (&plies, 1)] {
+    for (output, width) in [(&policy, network.rows_bias.len()), (&wdl, 3), (&plies, 1)] {
         g.output(output, None, &[width]);
     }
-    let own = [(ENCODING_KEY, ENCODING)];
+    let encoding = match network.inputs {
+        InputSet::Position => ENCODING,
+        InputSet::History => HISTORY_ENCODING,
+    };
+    let own = [(ENCODING_KEY, encoding)];
     let all = own.iter().chain(metadata);
     let all = all.map(|(key, value)| (key.to_string(), value.to_string()));
     graph.into_model(all.collect()).encode_to_vec()
@@ -146,7 +161,7 @@ fn weights(g: &mut Graph, name: &str, dims: &[usize; 2], values: &[i8]) -> Graph
 fn first(g: &mut Graph, name: &str, input: &GraphValue, layer: &First) -> GraphValue {
     let table = g.bytes(
         &format!("{name}/in/weights"),
-        &[INPUTS, layer.width],
+        &[layer.weights.len() / layer.width, layer.width],
         &layer.weights,
     );
     let bias: Vec<f32> = layer.bias.iter().map(|&bias| f32::from(bias)).collect();
@@ -182,7 +197,7 @@ fn value_head(
 ) -> GraphValue {
     let (stages, units) = (head.stages, head.units);
     let all = stages * units;
-    let stage = &(stages > 1).then(|| (stages, stage(g, input, stages)));
+    let stage = &(stages > 1).then(|| (stages, stage(g, input, head)));
     let hidden = weights(g, "/value/hidden", &[all, half], &head.hidden);
     let biases: Vec<f32> = head
         .hidden_bias
@@ -209,7 +224,7 @@ fn value_head(
     let out = dense(g, "/value/out", &second, (&out, &biases, OUTPUTS), stage);
     let direct = g.floats(
         "/value/direct/weights",
-        &[INPUTS, OUTPUTS],
+        &[head.direct.len(), OUTPUTS],
         &head.direct_weights(),
     );
     let direct = g.matmul("/value/direct", input, &direct);
@@ -234,10 +249,11 @@ fn one_by_one(weights: &[f32], stages: usize, columns: usize) -> Vec<f32> {
 }
 
 /// Which stage a position is of: \[batch, 1, stages\], 1 at its place, 0 elsewhere. See [`Shape::stage`].
-fn stage(g: &mut Graph, input: &GraphValue, stages: usize) -> GraphValue {
+fn stage(g: &mut Graph, input: &GraphValue, head: &IntegerValueHead) -> GraphValue {
+    let (stages, inputs) = (head.stages, head.direct.len());
     let is_piece = |input| if input < PIECE_INPUTS { 1.0 } else { 0.0 };
-    let ones: Vec<f32> = (0..INPUTS).map(is_piece).collect();
-    let ones = g.floats("/stage/of/pieces", &[INPUTS, 1], &ones);
+    let ones: Vec<f32> = (0..inputs).map(is_piece).collect();
+    let ones = g.floats("/stage/of/pieces", &[inputs, 1], &ones);
     let pieces = g.matmul("/stage/pieces", input, &ones);
     let (less, share) = (
         g.floats("/stage/less", &[1], &[-1.0]),
@@ -292,18 +308,18 @@ pub fn is_sparse(bytes: &[u8]) -> bool {
     metadata(bytes).is_ok_and(|entries| entries.iter().any(is_entry))
 }
 
-/// Of which version a sparse network's file is, and how many inputs those have.
+/// Of which version a sparse network's file is, how many inputs those have, and the set of inputs of the network.
 ///
 /// # Errors
 /// When it is no sparse network, or one of an unknown version.
-pub fn version(bytes: &[u8]) -> Result<(&'static str, usize), FileError> {
+pub fn version(bytes: &[u8]) -> Result<(&'static str, usize, InputSet), FileError> {
     version_of(&metadata(bytes)?)
 }
 
-fn version_of(entries: &Metadata) -> Result<(&'static str, usize), FileError> {
+fn version_of(entries: &Metadata) -> Result<(&'static str, usize, InputSet), FileError> {
     let entry = entries.iter().find(|(key, _)| key == ENCODING_KEY);
     let found = entry.map_or("missing", |(_, encoding)| encoding);
-    let version = VERSIONS.into_iter().find(|(name, _)| *name == found);
+    let version = VERSIONS.into_iter().find(|(name, ..)| *name == found);
     version.ok_or_else(|| FileError::Encoding {
         found: found.to_owned(),
     })
@@ -325,19 +341,16 @@ fn metadata_of(model: &ModelProto) -> Metadata {
         .collect()
 }
 
-/// The model of a file, for runtimes.
+/// The model of a file, for runtimes. A network of several ratings becomes one of [`DEFAULT_RATING`].
 ///
 /// # Errors
 /// When it is no sparse network, or damaged.
 pub fn model(bytes: &[u8]) -> Result<OnnxModel, FileError> {
     let (network, entries) = read_with_metadata(bytes)?;
+    let reads_moves = network.inputs.has_history();
     let bytes = match version_of(&entries)?.0 {
         ENCODING => bytes.to_vec(),
-        _ => {
-            let others = entries.iter().filter(|(key, _)| key != ENCODING_KEY);
-            let others: Vec<_> = others.map(|(key, value)| (&**key, &**value)).collect();
-            write(&network, &others)
-        }
+        _ => write_again(&network.for_rating(DEFAULT_RATING), &entries),
     };
     Ok(OnnxModel {
         bytes,
@@ -346,8 +359,26 @@ pub fn model(bytes: &[u8]) -> Result<OnnxModel, FileError> {
         wdl: Some(WDL.to_owned()),
         mlh: Some(PLIES.to_owned()),
         is_sparse: true,
+        reads_moves,
         ..OnnxModel::empty(InputFormat::Classical112)
     })
+}
+
+/// The file of a network of one rating, made from one of several ([`IntegerNetwork::for_rating`]). Other networks stay
+/// as they are.
+///
+/// # Errors
+/// When it is no sparse network, or damaged.
+pub fn for_rating(bytes: &[u8], rating: u32) -> Result<Vec<u8>, FileError> {
+    let (network, entries) = read_with_metadata(bytes)?;
+    Ok(write_again(&network.for_rating(rating), &entries))
+}
+
+/// The model of a network with the metadata of a file, whose encoding is left out.
+fn write_again(network: &IntegerNetwork, entries: &Metadata) -> Vec<u8> {
+    let others = entries.iter().filter(|(key, _)| key != ENCODING_KEY);
+    let others: Vec<_> = others.map(|(key, value)| (&**key, &**value)).collect();
+    write(network, &others)
 }
 
 /// The network of an ONNX model that [`write()`] made.
@@ -361,9 +392,9 @@ pub fn read(bytes: &[u8]) -> Result<IntegerNetwork, FileError> {
 fn read_with_metadata(bytes: &[u8]) -> Result<(IntegerNetwork, Metadata), FileError> {
     let model = read::decode_for_runtime(bytes)?;
     let entries = metadata_of(&model);
-    let (_, inputs) = version_of(&entries)?;
+    let (_, inputs, set) = version_of(&entries)?;
     let tensors = Tensors::of(model)?;
-    let [policy, value] = ["/policy", "/value"].map(|name| tensors.first(name, inputs));
+    let [policy, value] = ["/policy", "/value"].map(|name| tensors.first(name, inputs, set));
     let (policy, value) = (policy?, value?);
     // Those of all stages, as many as there are biases of the outputs.
     let all = tensors.length("/value/hidden/bias")?;
@@ -374,6 +405,7 @@ fn read_with_metadata(bytes: &[u8]) -> Result<(IntegerNetwork, Metadata), FileEr
         value: value.width,
         hidden: units,
         stages,
+        inputs: set,
     };
     if !shape.is_valid() {
         return Err(damaged(format!("there is no network of sizes {shape:?}")));
@@ -382,10 +414,11 @@ fn read_with_metadata(bytes: &[u8]) -> Result<(IntegerNetwork, Metadata), FileEr
     let out = tensors.floats("/value/out/weights", &[units, outputs])?;
     let out_bias = tensors.floats("/value/out/bias", &[outputs])?;
     let mut direct = tensors.floats("/value/direct/weights", &[inputs, OUTPUTS])?;
-    direct.resize(INPUTS * OUTPUTS, 0.0);
+    direct.resize(set.len() * OUTPUTS, 0.0);
     let network = IntegerNetwork {
-        rows: tensors.bytes("/policy/rows/weights", &[ROWS, shape.policy / 2])?,
-        rows_bias: sums(&tensors.floats("/policy/rows/bias", &[ROWS])?),
+        inputs: set,
+        rows: tensors.bytes("/policy/rows/weights", &[row_count(set), shape.policy / 2])?,
+        rows_bias: sums(&tensors.floats("/policy/rows/bias", &[row_count(set)])?),
         value_head: IntegerValueHead {
             stages,
             units,
@@ -497,8 +530,8 @@ impl Tensors {
         }
     }
 
-    /// A first layer with this many inputs; inputs that the file lacks have weights of 0.
-    fn first(&self, name: &str, inputs: usize) -> Result<First, FileError> {
+    /// A first layer of a file with this many inputs; inputs of the set that the file lacks have weights of 0.
+    fn first(&self, name: &str, inputs: usize, set: InputSet) -> Result<First, FileError> {
         let bias = format!("{name}/in/bias");
         let width = self.length(&bias)?;
         let bias = self.floats(&bias, &[width])?;
@@ -508,7 +541,7 @@ impl Tensors {
             )));
         }
         let mut weights = self.bytes(&format!("{name}/in/weights"), &[inputs, width])?;
-        weights.resize(INPUTS * width, 0);
+        weights.resize(set.len() * width, 0);
         Ok(First {
             width,
             weights,
@@ -524,6 +557,7 @@ mod tests {
 
     use super::*;
     use crate::sparse::infer::{Scratch, softmax};
+    use crate::sparse::moves::{CLASS_SHIFT, ROWS, split};
     use crate::sparse::simd::Level;
 
     const SHAPE: Shape = Shape {
@@ -531,6 +565,7 @@ mod tests {
         value: 192,
         hidden: 8,
         stages: 1,
+        inputs: InputSet::Position,
     };
 
     fn network() -> IntegerNetwork {
@@ -586,15 +621,35 @@ mod tests {
     #[test]
     fn files_of_the_first_version_are_read() {
         let (network, bytes) = first_version();
-        assert_eq!(version(&bytes).unwrap(), ("sparse-1", 3092));
+        let expected = ("sparse-1", 3092, InputSet::Position);
+        assert_eq!(version(&bytes).unwrap(), expected);
         assert!(read(&bytes).unwrap() == network);
         // Runtimes get a graph with all inputs, and the file's metadata.
         let model = model(&bytes).unwrap();
-        assert_eq!(version(&model.bytes).unwrap(), (ENCODING, INPUTS));
+        assert_eq!(version(&model.bytes).unwrap().0, ENCODING);
         assert!(read(&model.bytes).unwrap() == network);
         let entries = metadata(&model.bytes).unwrap();
         assert!(entries.contains(&("name".to_owned(), "old".to_owned())));
         assert_eq!(entries.len(), 2);
+    }
+
+    #[test]
+    fn a_network_of_several_ratings_becomes_one_of_a_rating() {
+        let shape = Shape {
+            inputs: InputSet::History,
+            ..SHAPE
+        };
+        let network = network_of(shape);
+        let bytes = write(&network, &[("name", "people")]);
+        assert!(read(&bytes).unwrap() == network);
+        let rated = for_rating(&bytes, 1700).unwrap();
+        assert!(read(&rated).unwrap() == network.clone().for_rating(1700));
+        assert!(metadata(&rated).unwrap() == metadata(&bytes).unwrap());
+        // Runtimes get one of the default rating, or of the one that was chosen.
+        let [any, chosen] = [&bytes, &rated].map(|bytes| model(bytes).unwrap());
+        assert!(any.reads_moves && any.is_sparse);
+        assert!(read(&any.bytes).unwrap() == network.for_rating(DEFAULT_RATING));
+        assert!(read(&chosen.bytes).unwrap() == read(&rated).unwrap());
     }
 
     #[test]
@@ -658,13 +713,28 @@ mod tests {
             check_runtime(&many, &more),
         ];
         assert!(values[1] != values[0] && values[2] != values[1]);
+        let past = network_of(Shape {
+            inputs: InputSet::History,
+            ..SHAPE
+        });
+        let last = InputSet::History.len() as u16 - 1;
+        check_runtime(&past, &[&inputs[..], &[5500, last]].concat());
+    }
+
+    /// The logits of moves with these rows and classes, from those of all rows.
+    fn combined(logits: &[f32], rows: &[u16]) -> Vec<f32> {
+        let logit = |&row: &u16| {
+            let (row, class) = split(row);
+            logits[row] + logits.get(ROWS + class).unwrap_or(&0.0)
+        };
+        rows.iter().map(logit).collect()
     }
 
     /// Compares the outputs of `rten` with ours and returns our value.
     fn check_runtime(network: &IntegerNetwork, inputs: &[u16]) -> [f32; 3] {
         let bytes = write(network, &[]);
         let model: Model = ModelOptions::with_all_ops().load(bytes).unwrap();
-        let mut dense = NdTensor::<f32, 4>::zeros([2, PLANES, 8, 8]);
+        let mut dense = NdTensor::<f32, 4>::zeros([2, network.inputs.planes(), 8, 8]);
         for input in inputs.iter().copied().map(usize::from) {
             dense[[1, input / 64, input / 8 % 8, input % 8]] = 1.0;
         }
@@ -683,11 +753,15 @@ mod tests {
             tensor.iter().copied().skip(width).collect()
         };
         let scratch = &mut Scratch::default();
-        let rows: Vec<u16> = (0..ROWS as u16).collect();
-        let mut logits = vec![0.0; ROWS];
+        let count = row_count(network.inputs);
+        let classes = row_count(network.inputs) - ROWS;
+        // Each move of a class, those of the first row first.
+        let classed = (1..classes as u16).map(|class| class << CLASS_SHIFT);
+        let rows: Vec<u16> = (0..ROWS as u16).chain(classed).collect();
+        let mut logits = vec![0.0; rows.len()];
         let level = Level::detect();
         network.policy(level, inputs, &rows, &mut logits, scratch);
-        let from_graph = second(&found[0], ROWS);
+        let from_graph = combined(&second(&found[0], count), &rows);
         let largest = logits
             .iter()
             .fold(0.0_f32, |most, logit| most.max(logit.abs()));

@@ -8,8 +8,9 @@
 //!
 //! Policy and value are computed separately, because a search needs the value of many positions that it never expands.
 
-use super::features::{INPUTS, MOST_ACTIVE};
-use super::moves::ROWS;
+use super::features::{InputSet, MOST_ACTIVE};
+use super::history::{rating_inputs, rating_shares};
+use super::moves::{CLASSES, ROWS, row_count, split};
 use super::network::{
     ACTIVATION_ONE, BLOCK, OUTPUTS, PAIRS, PLIES_UNIT, PRODUCT_ONE, PRODUCT_SHIFT, Section, Shape,
     WEIGHT_ONE, stage,
@@ -66,9 +67,11 @@ pub struct IntegerValueHead {
 /// A network of integers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IntegerNetwork {
+    /// The inputs.
+    pub inputs: InputSet,
     /// The policy's first layer.
     pub policy: First,
-    /// `[row][product]`, 64 is 1.
+    /// `[row][product]`, 64 is 1; the classes of moves after the rows of moves.
     pub rows: Vec<i8>,
     /// `[row]`, 127 x 64 is 1.
     pub rows_bias: Vec<i32>,
@@ -110,6 +113,7 @@ impl IntegerNetwork {
         };
         let hidden = part(&s.hidden).chunks_exact(units * half);
         IntegerNetwork {
+            inputs: shape.inputs,
             policy: first(shape.policy, part(&s.policy_in), part(&s.policy_bias)),
             rows: rows
                 .iter()
@@ -140,6 +144,7 @@ impl IntegerNetwork {
     /// The weights that are rounded to this network: to go on training with it.
     pub fn weights(&self) -> Vec<f32> {
         let s = self.shape().sections();
+        let inputs = self.inputs.len();
         let mut weights = vec![0.0; s.total];
         let mut set = |section: &Section, at: usize, weight: f32| {
             weights[section.range.clone()][at] = weight;
@@ -152,7 +157,7 @@ impl IntegerNetwork {
                 let (input, column) = (at / layer.width, at % layer.width);
                 let (block, place) = place(layer.width, column);
                 let weight = f32::from(weight) / ACTIVATION_ONE as f32;
-                set(table, (block * INPUTS + input) * BLOCK + place, weight);
+                set(table, (block * inputs + input) * BLOCK + place, weight);
             }
             for (column, &weight) in layer.bias.iter().enumerate() {
                 let (block, place) = place(layer.width, column);
@@ -196,29 +201,57 @@ impl IntegerNetwork {
             value: self.value.width,
             hidden: self.value_head.units,
             stages: self.value_head.stages,
+            inputs: self.inputs,
         }
     }
 
     /// Whether all parts have the sizes that belong together, so that evaluating cannot fail.
     pub fn is_consistent(&self) -> bool {
         let shape = self.shape();
+        let inputs = self.inputs.len();
         let first = |layer: &First| {
-            layer.weights.len() == INPUTS * layer.width && layer.bias.len() == layer.width
+            layer.weights.len() == inputs * layer.width && layer.bias.len() == layer.width
         };
         let head = &self.value_head;
         let units = shape.stages * shape.hidden;
         shape.is_valid()
             && first(&self.policy)
             && first(&self.value)
-            && self.rows.len() == ROWS * shape.policy / 2
-            && self.rows_bias.len() == ROWS
+            && self.rows.len() == row_count(self.inputs) * shape.policy / 2
+            && self.rows_bias.len() == row_count(self.inputs)
             && head.hidden.len() == units * shape.value / 2
             && head.hidden_bias.len() == units
             && head.second.len() == units * shape.hidden
             && head.second_bias.len() == units
             && head.out.len() == units * OUTPUTS
             && head.out_bias.len() == shape.stages
-            && head.direct.len() == INPUTS
+            && head.direct.len() == inputs
+    }
+
+    /// The network of players of a rating: the weights of the rating's inputs are added to the biases (rounded, and
+    /// limited to what 16 bits can hold), and those inputs are without effect. A network without such inputs, or one
+    /// that was made for a rating before, stays as it is. See [`rating_shares`] for ratings without an input.
+    #[must_use]
+    pub fn for_rating(mut self, rating: u32) -> IntegerNetwork {
+        if !self.inputs.has_history() {
+            return self;
+        }
+        let shares = rating_shares(rating);
+        for layer in [&mut self.policy, &mut self.value] {
+            layer.add_to_bias(&shares);
+        }
+        let head = &mut self.value_head;
+        for bias in &mut head.out_bias {
+            for (input, share) in shares {
+                for (bias, &weight) in bias.iter_mut().zip(&head.direct[input]) {
+                    *bias += share * weight as f32 / DIRECT_ONE;
+                }
+            }
+        }
+        for input in rating_inputs() {
+            head.direct[input] = [0; OUTPUTS];
+        }
+        self
     }
 
     /// The value of a position with these inputs.
@@ -285,11 +318,13 @@ fn place(width: usize, column: usize) -> (usize, usize) {
 
 /// A first layer as trained (in blocks) with its columns in order.
 fn first(width: usize, table: &[f32], bias: &[f32]) -> First {
-    let mut weights = vec![0; INPUTS * width];
+    // All blocks have a row of each input.
+    let inputs = table.len() / width;
+    let mut weights = vec![0; inputs * width];
     for (input, row) in weights.chunks_exact_mut(width).enumerate() {
         for (column, weight) in row.iter_mut().enumerate() {
             let (block, at) = place(width, column);
-            *weight = to_i8(table[(block * INPUTS + input) * BLOCK + at], ACTIVATION_ONE);
+            *weight = to_i8(table[(block * inputs + input) * BLOCK + at], ACTIVATION_ONE);
         }
     }
     let bias = (0..width).map(|column| {
@@ -305,6 +340,23 @@ fn first(width: usize, table: &[f32], bias: &[f32]) -> First {
 }
 
 impl First {
+    /// Adds shares of the rows of some inputs to the bias, and sets the rows of all ratings to 0.
+    fn add_to_bias(&mut self, shares: &[(usize, f32)]) {
+        let width = self.width;
+        for (column, bias) in self.bias.iter_mut().enumerate() {
+            let row = |input: usize| f32::from(self.weights[input * width + column]);
+            let more: f32 = shares
+                .iter()
+                .map(|&(input, share)| share * row(input))
+                .sum();
+            let sum = (f32::from(*bias) + more).round();
+            *bias = sum.clamp((-LARGEST_BIAS).into(), LARGEST_BIAS.into()) as i16;
+        }
+        for input in rating_inputs() {
+            self.weights[input * width..(input + 1) * width].fill(0);
+        }
+    }
+
     /// The sums of some columns, from number `start` on.
     #[inline(always)]
     fn sums<const N: usize>(&self, inputs: &[u16], start: usize) -> [i16; N] {
@@ -361,11 +413,20 @@ impl Kernel for PolicyKernel<'_> {
         layer.products(self.inputs, &mut scratch.sums, &mut scratch.products);
         let half = layer.width / 2;
         let products = &scratch.products[..half];
-        for (logit, &row) in self.logits.iter_mut().zip(self.rows) {
-            let row = usize::from(row);
+        let sum_of = |row: usize| {
             let weights = &network.rows[row * half..(row + 1) * half];
-            let sum = network.rows_bias[row] + isa.dot(products, weights);
-            *logit = sum as f32 / SUM_ONE;
+            network.rows_bias[row] + isa.dot(products, weights)
+        };
+        if network.inputs.has_history() {
+            let classes: [i32; CLASSES] = std::array::from_fn(|class| sum_of(ROWS + class));
+            for (logit, &row) in self.logits.iter_mut().zip(self.rows) {
+                let (row, class) = split(row);
+                *logit = (sum_of(row) + classes[class]) as f32 / SUM_ONE;
+            }
+            return;
+        }
+        for (logit, &row) in self.logits.iter_mut().zip(self.rows) {
+            *logit = sum_of(row.into()) as f32 / SUM_ONE;
         }
     }
 }
@@ -489,6 +550,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::*;
+    use crate::sparse::{features::RATINGS, history::rating_input};
     use crate::train::step::{self, Chunk, ValueTarget, Workspace};
 
     const SHAPE: Shape = Shape {
@@ -496,6 +558,7 @@ mod tests {
         value: 128,
         hidden: 7,
         stages: 4,
+        inputs: InputSet::Position,
     };
 
     /// Weights with something in every section.
@@ -511,7 +574,7 @@ mod tests {
     fn inputs(rng: &mut SmallRng) -> Vec<u16> {
         let count = rng.random_range(3..34);
         (0..count)
-            .map(|_| rng.random_range(0..INPUTS as u16))
+            .map(|_| rng.random_range(0..SHAPE.inputs.len() as u16))
             .collect()
     }
 
@@ -572,6 +635,48 @@ mod tests {
             }
             assert!((value.plies - (plies * PLIES_UNIT).max(0.0)).abs() < 1.0);
         }
+    }
+
+    #[test]
+    fn a_rating_becomes_part_of_the_biases() {
+        let shape = Shape {
+            inputs: InputSet::History,
+            ..SHAPE
+        };
+        let mut rng = SmallRng::seed_from_u64(10);
+        let weights: Vec<f32> = shape.start(4).iter().map(|weight| 0.5 * weight).collect();
+        let network = IntegerNetwork::quantize(shape, &weights);
+        let scratch = &mut Scratch::default();
+        let outputs = |network: &IntegerNetwork, inputs: &[u16], scratch: &mut Scratch| {
+            let mut logits = vec![0.0; 50];
+            let rows: Vec<u16> = (0..50).map(|row| 150 * row).collect();
+            network.policy(Level::PLAIN, inputs, &rows, &mut logits, scratch);
+            (logits, network.value(Level::PLAIN, inputs, scratch).wdl)
+        };
+        let mut different = 0;
+        for rating in RATINGS {
+            let rated = network.clone().for_rating(rating);
+            assert!(rated.is_consistent() && rated.clone().for_rating(1100) == rated);
+            let inputs = inputs(&mut rng);
+            let input = rating_input(rating).unwrap() as u16;
+            let told = [&inputs[..], &[input]].concat();
+            let (expected, found) = (
+                outputs(&network, &told, scratch),
+                outputs(&rated, &told, scratch),
+            );
+            assert_eq!(found.0, expected.0);
+            assert!(
+                found
+                    .1
+                    .iter()
+                    .zip(expected.1)
+                    .all(|(a, b)| (a - b).abs() < 1e-6)
+            );
+            different += usize::from(outputs(&network, &inputs, scratch) != found);
+        }
+        assert_eq!(different, RATINGS.len());
+        let plain = IntegerNetwork::quantize(SHAPE, &SHAPE.start(4));
+        assert!(plain.clone().for_rating(1100) == plain);
     }
 
     #[test]

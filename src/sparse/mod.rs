@@ -10,6 +10,7 @@
 pub mod attacks;
 pub mod features;
 pub mod file;
+pub mod history;
 pub mod infer;
 pub mod moves;
 pub mod network;

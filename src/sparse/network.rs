@@ -23,8 +23,8 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 
-use super::features::{INPUTS, PIECE_INPUTS};
-use super::moves::ROWS;
+use super::features::{InputSet, PIECE_INPUTS};
+use super::moves::row_count;
 
 /// Columns of a block of a first layer.
 pub const BLOCK: usize = 64;
@@ -56,6 +56,9 @@ pub struct Shape {
     /// How many stages of the game have hidden layers of their own.
     #[serde(default = "one_stage")]
     pub stages: usize,
+    /// The inputs.
+    #[serde(default)]
+    pub inputs: InputSet,
 }
 
 impl fmt::Display for Shape {
@@ -65,14 +68,18 @@ impl fmt::Display for Shape {
             value,
             hidden,
             stages,
+            inputs,
         } = self;
         write!(
             f,
             "first layers {policy} wide (policy) and {value} (value), hidden layers {hidden}"
         )?;
-        match stages {
-            1 => Ok(()),
-            _ => write!(f, " in {stages} stages of the game"),
+        if *stages != 1 {
+            write!(f, " in {stages} stages of the game")?;
+        }
+        match inputs {
+            InputSet::Position => Ok(()),
+            InputSet::History => write!(f, ", with inputs of the last moves and the rating"),
         }
     }
 }
@@ -89,6 +96,7 @@ impl Default for Shape {
             value: 512,
             hidden: 32,
             stages: 1,
+            inputs: InputSet::Position,
         }
     }
 }
@@ -116,7 +124,7 @@ pub struct Sections {
     pub policy_in: Section,
     /// `[block][column]`
     pub policy_bias: Section,
-    /// `[row][product]`
+    /// `[row][product]`, the classes of moves after the rows of moves
     pub rows: Section,
     /// `[row]`
     pub rows_bias: Section,
@@ -174,14 +182,15 @@ impl Shape {
         let later = PRODUCT_ONE as f32 / WEIGHT_ONE as f32;
         let hidden_start = 2.0 / (self.value as f32 / 2.0).sqrt();
         let second_start = 1.5 / (self.hidden as f32).sqrt();
+        let (inputs, rows) = (self.inputs.len(), row_count(self.inputs));
         // Of all stages.
         let units = self.stages * self.hidden;
         let mut sections = Sections {
-            policy_in: section(INPUTS * self.policy, first, 0.1, 0.0),
+            policy_in: section(inputs * self.policy, first, 0.1, 0.0),
             policy_bias: section(self.policy, free, 0.0, 0.25),
-            rows: section(ROWS * self.policy / 2, later, 0.05, 0.0),
-            rows_bias: section(ROWS, free, 0.0, 0.0),
-            value_in: section(INPUTS * self.value, first, 0.1, 0.0),
+            rows: section(rows * self.policy / 2, later, 0.05, 0.0),
+            rows_bias: section(rows, free, 0.0, 0.0),
+            value_in: section(inputs * self.value, first, 0.1, 0.0),
             value_bias: section(self.value, free, 0.0, 0.25),
             hidden: section(self.value / 2 * units, later, hidden_start, 0.0),
             hidden_bias: section(units, free, 0.0, 0.25),
@@ -189,7 +198,7 @@ impl Shape {
             second_bias: section(units, free, 0.0, 0.25),
             out: section(units * OUTPUTS, free, second_start, 0.0),
             out_bias: section(self.stages * OUTPUTS, free, 0.0, 0.0),
-            direct: section(INPUTS * OUTPUTS, free, 0.0, 0.0),
+            direct: section(inputs * OUTPUTS, free, 0.0, 0.0),
             total: 0,
         };
         sections.total = sections.direct.range.end;
@@ -272,7 +281,7 @@ mod tests {
     fn pieces_say_which_stage_it_is() {
         let stage = |pieces: usize, stages: usize| {
             let mut inputs: Vec<u16> = (0..pieces as u16).collect();
-            inputs.extend([PIECE_INPUTS as u16, INPUTS as u16 - 1]);
+            inputs.extend([PIECE_INPUTS as u16, InputSet::Position.len() as u16 - 1]);
             let shape = Shape {
                 stages,
                 ..Shape::default()
@@ -294,6 +303,7 @@ mod tests {
             value: 64,
             hidden: 4,
             stages: 1,
+            inputs: InputSet::History,
         };
         assert_eq!(shape.start(1), shape.start(1));
         assert_ne!(shape.start(1), shape.start(2));

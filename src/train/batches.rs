@@ -127,7 +127,7 @@ pub fn stream_held_out(
     share: ResultShare,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let batches: Vec<DenseBatch> = data::held_out(path, count, share)?;
+    let batches: Vec<DenseBatch> = data::held_out(&path.into(), count, share, DenseBatch::default)?;
     write_header(&DenseBatch::header(data::TEST_BATCH, 0), out)?;
     for batch in batches {
         out.write_all(&batch.frame()).context(CANNOT_WRITE)?;
@@ -313,7 +313,7 @@ mod tests {
         BatchSettings {
             mixture: MixtureSettings {
                 data: vec![MixPart {
-                    path: data.into(),
+                    file: data.into(),
                     share: 1.0,
                 }],
                 seed: 3,
@@ -396,6 +396,7 @@ mod tests {
             shares,
             value_inputs,
             values: values.collect(),
+            ..Chunk::default()
         }
     }
 

@@ -10,7 +10,8 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::adam::Moments;
-use crate::{files::output::NewFile, sparse::network::Shape};
+use crate::files::output::NewFile;
+use crate::sparse::{moves::row_count, network::Shape};
 
 /// Format name in a checkpoint's header.
 const FORMAT: &str = "scorn-sparse-checkpoint-1";
@@ -85,7 +86,7 @@ impl Checkpoint {
     pub fn load(path: &Path) -> Result<Checkpoint> {
         let name = path.display();
         let (header, mut file) = open(path)?;
-        let here = (super::INPUTS, super::ROWS);
+        let here = (header.shape.inputs.len(), row_count(header.shape.inputs));
         ensure!(
             (header.inputs, header.rows) == here && header.shape.is_valid(),
             "{name} holds a network with other inputs or moves: it was written by an incompatible version"
@@ -149,8 +150,8 @@ fn write(
     let header = CheckpointHeader {
         format: FORMAT.into(),
         shape,
-        inputs: super::INPUTS,
-        rows: super::ROWS,
+        inputs: shape.inputs.len(),
+        rows: row_count(shape.inputs),
         progress,
     };
     let mut put = || -> std::io::Result<()> {
@@ -178,6 +179,7 @@ fn read(file: &mut impl Read, count: usize) -> Result<Vec<f32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sparse::features::InputSet;
 
     #[test]
     fn a_checkpoint_is_read_back_unchanged_and_damage_is_an_error() {
@@ -186,6 +188,7 @@ mod tests {
             value: 64,
             hidden: 4,
             stages: 2,
+            inputs: InputSet::History,
         };
         let mut state = Moments::new(shape.start(3));
         state.first[5] = 0.5;

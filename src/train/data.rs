@@ -23,9 +23,11 @@ use crate::dataset::record::{NO_RESULT, NO_SCORE, Record};
 use crate::dataset::record_file::RecordFile;
 use crate::dataset::searched::{Searched, SearchedFile, is_searched};
 use crate::sparse::attacks::Attacks;
-use crate::sparse::features::{ActiveFeatures, SquareView};
+use crate::sparse::features::{ActiveFeatures, RATINGS, SquareView};
+use crate::sparse::history::Past;
 use crate::sparse::moves::Rows;
 
+use super::past;
 use super::step::Chunk;
 use super::targets::{self, ResultShare, TargetSettings, Targets};
 
@@ -42,11 +44,51 @@ pub enum NetworkPart {
     Value,
 }
 
+/// A record file, and the rating of the players whose moves it holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RatedFile {
+    /// The file.
+    pub path: PathBuf,
+    /// The rating, one of [`RATINGS`]; only for networks that have an input for it.
+    pub rating: Option<u32>,
+}
+
+impl<P: Into<PathBuf>> From<P> for RatedFile {
+    fn from(path: P) -> RatedFile {
+        RatedFile {
+            path: path.into(),
+            rating: None,
+        }
+    }
+}
+
+impl RatedFile {
+    /// A text of the form FILE or FILE@RATING.
+    ///
+    /// # Errors
+    /// When the rating has no input.
+    pub fn parse(text: &str) -> Result<RatedFile> {
+        let rated = text.rsplit_once('@');
+        let rated = rated.and_then(|(path, rating)| Some((path, rating.parse::<u32>().ok()?)));
+        let Some((path, rating)) = rated else {
+            return Ok(RatedFile::from(text));
+        };
+        ensure!(
+            RATINGS.contains(&rating),
+            "{text}: networks have inputs of the ratings {RATINGS:?} only, not of {rating}"
+        );
+        Ok(RatedFile {
+            path: path.into(),
+            rating: Some(rating),
+        })
+    }
+}
+
 /// A record file and its share of every batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MixPart {
     /// The file.
-    pub path: PathBuf,
+    pub file: RatedFile,
     /// Its share, relative to those of the other files.
     pub share: f64,
 }
@@ -55,7 +97,7 @@ impl FromStr for MixPart {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<MixPart> {
-        let (path, share) = text
+        let (file, share) = text
             .rsplit_once(':')
             .with_context(|| format!("'{text}' is not of the form FILE:SHARE"))?;
         let share: f64 = share
@@ -66,7 +108,7 @@ impl FromStr for MixPart {
             "{text}: the share must be positive"
         );
         Ok(MixPart {
-            path: path.into(),
+            file: RatedFile::parse(file)?,
             share,
         })
     }
@@ -96,11 +138,16 @@ pub trait SampleBatch: Default {
     /// Removes all positions and keeps the allocated memory.
     fn clear(&mut self);
 
+    /// Whether the network has inputs of the last moves and the rating.
+    fn has_history(&self) -> bool {
+        false
+    }
+
     /// Adds a position with its targets.
     ///
     /// # Errors
     /// When the position cannot be trained on; the batch is unchanged.
-    fn add(&mut self, record: &Record, targets: &Targets) -> Result<(), SkipReason>;
+    fn add(&mut self, record: &Record, past: &Past, targets: &Targets) -> Result<(), SkipReason>;
 }
 
 /// Why a drawn position is skipped.
@@ -181,6 +228,17 @@ impl PositionFile {
         }
     }
 
+    /// What was before a position of the file: known in self-play files, whose positions follow each other.
+    fn past(&mut self, index: u64, drawn: &DrawnPosition, rating: Option<u32>) -> Result<Past> {
+        let past = match (self, drawn) {
+            (PositionFile::Searched(file), DrawnPosition::Searched(searched)) => {
+                past::of_searched(file, index, &searched.record)?
+            }
+            _ => Past::default(),
+        };
+        Ok(Past { rating, ..past })
+    }
+
     fn get(&mut self, index: u64) -> Result<DrawnPosition> {
         Ok(match self {
             PositionFile::Records(file) => DrawnPosition::Record(file.get(index)?),
@@ -233,8 +291,12 @@ impl Mixture {
     pub fn reopen(&mut self) -> Result<()> {
         self.counts.clear();
         for part in &self.settings.data {
-            let file = PositionFile::open(&part.path)?;
-            ensure!(file.count() > 0, "{} holds no records", part.path.display());
+            let file = PositionFile::open(&part.file.path)?;
+            ensure!(
+                file.count() > 0,
+                "{} holds no records",
+                part.file.path.display()
+            );
             self.counts.push(file.count());
             // Self-play files do not grow.
             if self.lengths.len() < self.counts.len() {
@@ -267,7 +329,7 @@ impl Mixture {
             .settings
             .data
             .iter()
-            .map(|part| PositionFile::open(&part.path));
+            .map(|part| PositionFile::open(&part.file.path));
         Ok(Sampler {
             files: files.collect::<Result<_>>()?,
         })
@@ -298,7 +360,7 @@ impl Mixture {
                 }
             }
             if left > 0 {
-                let path = self.settings.data[part].path.display();
+                let path = self.settings.data[part].file.path.display();
                 let reasons = skipped
                     .iter()
                     .map(|(reason, n)| format!("{n} {}", reason.description()));
@@ -325,13 +387,17 @@ impl Mixture {
         if B::MIRRORS && !drawn.record().has_castling_rights() && rng.random_bool(0.5) {
             drawn.mirror();
         }
+        let settings = &self.settings;
+        let past = match batch.has_history() {
+            true => sampler.files[part].past(at, &drawn, settings.data[part].file.rating)?,
+            false => Past::default(),
+        };
         let added = match &drawn {
-            DrawnPosition::Record(record) => self.add_record(record, rng, batch),
+            DrawnPosition::Record(record) => self.add_record(record, &past, rng, batch),
             DrawnPosition::Searched(searched) => {
-                let settings = &self.settings;
                 let targets =
                     targets::of_searched(searched, &settings.targets, &self.lengths[part]);
-                add_searched(searched, targets, settings.trained_part, batch)
+                add_searched(searched, &past, targets, settings.trained_part, batch)
             }
         };
         if added == Err(SkipReason::Impossible) {
@@ -360,6 +426,7 @@ impl Mixture {
     fn add_record<B: SampleBatch>(
         &self,
         record: &Record,
+        past: &Past,
         rng: &mut SmallRng,
         batch: &mut B,
     ) -> Result<(), SkipReason> {
@@ -380,7 +447,7 @@ impl Mixture {
         if drops_value {
             targets.value = None;
         }
-        match batch.add(record, &targets) {
+        match batch.add(record, past, &targets) {
             Err(SkipReason::Unlabelled) if drops_value && has_result => Err(SkipReason::ResultOnly),
             other => other,
         }
@@ -403,6 +470,7 @@ impl Targets {
 /// unless only the value is trained.
 fn add_searched<B: SampleBatch>(
     searched: &Searched,
+    past: &Past,
     targets: Targets,
     trained_part: NetworkPart,
     batch: &mut B,
@@ -410,7 +478,7 @@ fn add_searched<B: SampleBatch>(
     if targets.policy.is_empty() && trained_part != NetworkPart::Value {
         return Err(SkipReason::Unlabelled);
     }
-    batch.add(&searched.record, &targets.only(trained_part))
+    batch.add(&searched.record, past, &targets.only(trained_part))
 }
 
 impl SampleBatch for Chunk {
@@ -425,15 +493,22 @@ impl SampleBatch for Chunk {
         self.values.clear();
     }
 
-    fn add(&mut self, record: &Record, targets: &Targets) -> Result<(), SkipReason> {
+    fn has_history(&self) -> bool {
+        self.set.has_history()
+    }
+
+    fn add(&mut self, record: &Record, past: &Past, targets: &Targets) -> Result<(), SkipReason> {
         if targets.policy.is_empty() && targets.value.is_none() {
             return Err(SkipReason::Unlabelled);
         }
         let position = record.position().map_err(|_| SkipReason::Impossible)?;
         let view = SquareView::of(&position);
         let attacks = Attacks::of(&position);
-        let features = ActiveFeatures::with(&position, view, &attacks);
-        let rows = Rows::new(&position, view, &attacks);
+        let mut features = ActiveFeatures::with(&position, view, &attacks);
+        if self.set.has_history() {
+            features.push_past(view, past);
+        }
+        let rows = Rows::new(&position, view, &attacks).for_inputs(self.set, &attacks, past);
         let has_policy = add_policy(&targets.policy, &position, rows, self);
         if has_policy {
             self.policy_inputs.push(features.as_slice());
@@ -491,29 +566,45 @@ fn generator(seed: u64, step: u64, index: u64) -> SmallRng {
 pub(super) const TEST_BATCH: usize = 512;
 
 /// The test positions of a file: the held-out records, or any positions of a self-play file. At most `count`, at
-/// random. The value target is the score alone where there is one.
+/// random, in batches that begin as `empty` ones. The value target is the score alone where there is one.
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn held_out<B: SampleBatch>(path: &Path, count: usize, share: ResultShare) -> Result<Vec<B>> {
-    match PositionFile::open(path)? {
-        PositionFile::Records(mut file) => Ok(chunks(&held_out_records(&mut file, count)?)),
-        PositionFile::Searched(mut file) => {
-            let (lengths, settings) = (file.lengths()?, TargetSettings::for_tests(share));
-            let mut batches = Vec::new();
-            for some in places(file.count, count).chunks(TEST_BATCH) {
-                let mut batch = B::default();
-                for &at in some {
-                    let searched = file.get(at)?;
-                    let targets = targets::of_searched(&searched, &settings, &lengths);
-                    // Positions without targets are not tested.
-                    let _ = add_searched(&searched, targets, NetworkPart::Both, &mut batch);
-                }
-                batches.push(batch);
-            }
-            Ok(batches)
+pub fn held_out<B: SampleBatch>(
+    file: &RatedFile,
+    count: usize,
+    share: ResultShare,
+    empty: impl Fn() -> B,
+) -> Result<Vec<B>> {
+    let mut positions = PositionFile::open(&file.path)?;
+    let searched = match &mut positions {
+        PositionFile::Records(records) => {
+            let records = held_out_records(records, count)?;
+            return Ok(chunks(&records, file.rating, empty));
         }
+        PositionFile::Searched(searched) => searched,
+    };
+    let (lengths, settings) = (searched.lengths()?, TargetSettings::for_tests(share));
+    let mut batches = Vec::new();
+    for some in places(searched.count, count).chunks(TEST_BATCH) {
+        let mut batch = empty();
+        for &at in some {
+            let position = searched.get(at)?;
+            let past = match batch.has_history() {
+                true => past::of_searched(searched, at, &position.record)?,
+                false => Past::default(),
+            };
+            let past = Past {
+                rating: file.rating,
+                ..past
+            };
+            let targets = targets::of_searched(&position, &settings, &lengths);
+            // Positions without targets are not tested.
+            let _ = add_searched(&position, &past, targets, NetworkPart::Both, &mut batch);
+        }
+        batches.push(batch);
     }
+    Ok(batches)
 }
 
 /// `most` different numbers below `count` at random, or all of them in order.
@@ -552,14 +643,22 @@ fn held_out_records(file: &mut RecordFile, count: usize) -> Result<Vec<Record>> 
 }
 
 /// Records as test batches.
-pub(super) fn chunks<B: SampleBatch>(records: &[Record]) -> Vec<B> {
+pub(super) fn chunks<B: SampleBatch>(
+    records: &[Record],
+    rating: Option<u32>,
+    empty: impl Fn() -> B,
+) -> Vec<B> {
+    let past = Past {
+        rating,
+        ..Past::default()
+    };
     let settings = TargetSettings::for_tests(ResultShare::default());
     let batches = records.chunks(TEST_BATCH).map(|records| {
-        let mut batch = B::default();
+        let mut batch = empty();
         for record in records {
             // Positions without targets are not tested.
             if targets::is_useful(record) {
-                let _ = batch.add(record, &targets::of_record(record, &settings));
+                let _ = batch.add(record, &past, &targets::of_record(record, &settings));
             }
         }
         batch

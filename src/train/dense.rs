@@ -9,6 +9,7 @@ use shakmaty::{Color, Position};
 use crate::chess::PackedMove;
 use crate::dataset::record::{ALTERNATIVES, Record};
 use crate::network::input::policy_map;
+use crate::sparse::history::Past;
 
 use super::data::{SampleBatch, SkipReason};
 use super::step::ValueTarget;
@@ -59,7 +60,7 @@ impl SampleBatch for DenseBatch {
         self.values.clear();
     }
 
-    fn add(&mut self, record: &Record, targets: &Targets) -> Result<(), SkipReason> {
+    fn add(&mut self, record: &Record, _: &Past, targets: &Targets) -> Result<(), SkipReason> {
         let position = record.position().map_err(|_| SkipReason::Impossible)?;
         let legal = position.legal_moves();
         let index = |packed: u16| {
@@ -130,7 +131,7 @@ mod tests {
     fn batch_of(record: &Record, settings: &TargetSettings) -> DenseBatch {
         let mut batch = DenseBatch::default();
         let targets = targets::of_record(record, settings);
-        batch.add(record, &targets).unwrap();
+        batch.add(record, &Past::default(), &targets).unwrap();
         batch
     }
 
@@ -185,7 +186,7 @@ mod tests {
                 policy: policy.to_vec(),
                 value: None,
             };
-            batch.add(&record, &targets).unwrap();
+            batch.add(&record, &Past::default(), &targets).unwrap();
             batch.policy.remove(0)
         };
         let shares = first(&[(a2a3, 0.25), (d2d4, 0.5), (e2e4, 0.25)]);

@@ -13,6 +13,7 @@ pub mod checkpoint;
 pub mod data;
 pub mod dense;
 pub mod measure;
+mod past;
 pub mod start;
 pub mod step;
 pub mod targets;
@@ -27,16 +28,14 @@ use anyhow::{Context, Result, ensure};
 
 use self::adam::{AdamWStep, Moments};
 use self::checkpoint::{Checkpoint, TrainingProgress};
-use self::data::{Mixture, MixtureSettings, Sampler};
+use self::data::{Mixture, MixtureSettings, RatedFile, Sampler};
 use self::measure::{Floating, Integers, Measures};
 use self::start::random_start;
 use self::step::{Chunk, Losses, Scales, ValueLoss, Workspace};
 use self::targets::ResultShare;
 use crate::files::output::{is_same_place, open_to_continue, remove, remove_partial};
-use crate::sparse::features::INPUTS;
 use crate::sparse::file;
 use crate::sparse::infer::{self, Scratch};
-use crate::sparse::moves::ROWS;
 use crate::sparse::network::{Sections, Shape};
 use crate::sparse::simd::Level;
 
@@ -58,7 +57,7 @@ pub struct TrainingSettings {
     /// The training data. Its seed also initialises random weights.
     pub mixture: MixtureSettings,
     /// Record files whose held-out positions the network is tested on.
-    pub test: Vec<PathBuf>,
+    pub test: Vec<RatedFile>,
     /// Number of test positions of each of these files.
     pub test_positions: usize,
     /// Sizes of the network; `None`: those of the checkpoint, or the defaults.
@@ -265,17 +264,18 @@ impl<'a> TrainingRun<'a> {
         let worker = || -> Result<TrainWorker> {
             Ok(TrainWorker {
                 sampler: mixture.sampler()?,
-                chunk: Chunk::default(),
+                chunk: Chunk::of(shape.inputs),
                 workspace: Workspace::default(),
             })
         };
         let workers = (0..settings.threads)
             .map(|_| worker())
             .collect::<Result<_>>()?;
-        let test = |path: &PathBuf| -> Result<(String, Vec<Chunk>)> {
+        let test = |file: &RatedFile| -> Result<(String, Vec<Chunk>)> {
             let share = settings.mixture.targets.result_share;
-            let chunks = data::held_out(path, settings.test_positions, share)?;
-            Ok((path.display().to_string(), chunks))
+            let empty = || Chunk::of(shape.inputs);
+            let chunks = data::held_out(file, settings.test_positions, share, empty)?;
+            Ok((file.path.display().to_string(), chunks))
         };
         let tests = settings.test.iter().map(test).collect::<Result<_>>()?;
         let sections = shape.sections();
@@ -506,12 +506,13 @@ pub struct Quality {
 /// When the file cannot be read.
 pub fn measure_file(
     checkpoint: &Checkpoint,
-    path: &Path,
+    file: &RatedFile,
     count: usize,
     result_share: ResultShare,
 ) -> Result<Option<Quality>> {
-    let chunks = data::held_out(path, count, result_share)?;
     let (shape, weights) = (checkpoint.shape, &checkpoint.state.average);
+    let empty = || Chunk::of(shape.inputs);
+    let chunks = data::held_out(file, count, result_share, empty)?;
     let mut integers = Integers {
         network: &infer::IntegerNetwork::quantize(shape, weights),
         level: Level::detect(),
@@ -543,6 +544,7 @@ mod tests {
     use super::*;
     use crate::dataset::record::{Record, Source};
     use crate::dataset::record_file::{Layout, RecordWriter};
+    use crate::sparse::features::InputSet;
     use std::fs;
 
     const TINY: Shape = Shape {
@@ -550,6 +552,7 @@ mod tests {
         value: 64,
         hidden: 8,
         stages: 1,
+        inputs: InputSet::Position,
     };
 
     /// Writes the first `count` positions of a game, each with a best move and a score; every eighth is held out.
@@ -579,7 +582,7 @@ mod tests {
             folder: folder.into(),
             mixture: MixtureSettings {
                 data: vec![MixPart {
-                    path: data.into(),
+                    file: data.into(),
                     share: 1.0,
                 }],
                 seed: 1,
@@ -698,12 +701,16 @@ mod tests {
         let records = crate::dataset::record_file::read_all(&data).unwrap();
         let training: Vec<Record> = records.into_iter().filter(|r| !r.held_out()).collect();
         let weights = &checkpoint.state.average;
-        let measures = measure_floating(TINY, weights, &data::chunks(&training));
+        let measures = measure_floating(
+            TINY,
+            weights,
+            &data::chunks(&training, None, Chunk::default),
+        );
         assert!(measures.top1 == 1.0 && measures.policy < 0.1, "{measures}");
         assert!(measures.error < 0.05, "{measures}");
         // The same holds for the quantised network and for the exported file.
         let share = ResultShare::default();
-        let quality = measure_file(&checkpoint, &data, 100, share);
+        let quality = measure_file(&checkpoint, &RatedFile::from(&*data), 100, share);
         let quality = quality.unwrap().unwrap();
         assert_eq!(quality.integers.moves, 1.0);
         assert!((quality.integers.error - quality.floating.error).abs() < 0.02);
@@ -714,7 +721,10 @@ mod tests {
             level: Level::detect(),
             scratch: Scratch::default(),
         };
-        let measures = measure::measure(&mut integers, &data::chunks(&training));
+        let measures = measure::measure(
+            &mut integers,
+            &data::chunks(&training, None, Chunk::default),
+        );
         assert!(measures.top1 == 1.0 && measures.error < 0.06, "{measures}");
     }
 

@@ -6,7 +6,12 @@ use super::adam::Moments;
 use super::check_shape;
 use super::checkpoint::{Checkpoint, TrainingProgress};
 use super::data::NetworkPart;
-use crate::sparse::{file, moves::ROWS, network::Shape};
+use crate::sparse::{
+    features::InputSet,
+    file,
+    moves::row_count,
+    network::{BLOCK, OUTPUTS, Shape},
+};
 
 /// A checkpoint with random weights, before the first step.
 pub fn random_start(shape: Shape, seed: u64) -> Checkpoint {
@@ -28,6 +33,8 @@ pub struct Changes {
     pub hidden: Option<usize>,
     /// Stages: sets of hidden layers, one of which is chosen by the number of pieces.
     pub stages: Option<usize>,
+    /// The inputs. Further ones have weights of 0 at first.
+    pub inputs: Option<InputSet>,
     /// The network whose weights are initialised at random instead of copied.
     pub reinit: Option<NetworkPart>,
 }
@@ -47,7 +54,12 @@ pub fn start_from(bytes: &[u8], changes: Changes, seed: u64) -> Result<Checkpoin
         value: changes.value.unwrap_or(old.value),
         hidden: changes.hidden.unwrap_or(old.hidden),
         stages: changes.stages.unwrap_or(old.stages),
+        inputs: changes.inputs.unwrap_or(old.inputs),
     };
+    ensure!(
+        shape.inputs.len() >= old.inputs.len(),
+        "the network has inputs of the last moves and the rating, which cannot be left out: choose --inputs history"
+    );
     check_shape(shape)?;
     let is_reinitialised = |part: NetworkPart| {
         let reinit = changes.reinit;
@@ -73,9 +85,15 @@ pub fn start_from(bytes: &[u8], changes: Changes, seed: u64) -> Result<Checkpoin
     let mut start = random_start(shape, seed);
     let staged = Shape {
         stages: shape.stages,
+        inputs: shape.inputs,
         ..old
     };
-    let existing = in_stages(&network.weights(), old, staged)?;
+    let with_inputs = Shape {
+        inputs: shape.inputs,
+        ..old
+    };
+    let existing = with_more_inputs(&network.weights(), old, with_inputs);
+    let existing = in_stages(&existing, with_inputs, staged)?;
     let (from, to) = (staged.sections(), shape.sections());
     let weights = &mut start.state.weights;
     for (network_part, part) in [
@@ -88,7 +106,7 @@ pub fn start_from(bytes: &[u8], changes: Changes, seed: u64) -> Result<Checkpoin
         for (from, to_section) in from.all().into_iter().zip(to.all()) {
             if part.contains(&to_section.range.start) {
                 let groups = match to_section {
-                    section if section == &to.rows => ROWS,
+                    section if section == &to.rows => row_count(shape.inputs),
                     section if section == &to.hidden => shape.stages,
                     _ => 1,
                 };
@@ -114,6 +132,36 @@ fn widen(existing: &[f32], into: &mut [f32], groups: usize) {
             more.fill(0.0);
         }
     }
+}
+
+/// The same weights for a network with more inputs and rows, whose weights are 0.
+fn with_more_inputs(weights: &[f32], from: Shape, to: Shape) -> Vec<f32> {
+    let mut more = Vec::with_capacity(to.sections().total);
+    let (old, new) = (from.sections(), to.sections());
+    for (section, larger) in old.all().into_iter().zip(new.all()) {
+        let part = &weights[section.range.clone()];
+        // Of each block of a first layer, or of the only one of the direct weights.
+        let columns = if section == &old.direct {
+            OUTPUTS
+        } else {
+            BLOCK
+        };
+        match larger.range.len() == part.len() {
+            true => more.extend_from_slice(part),
+            false if section == &old.rows || section == &old.rows_bias => {
+                more.extend_from_slice(part);
+                more.resize(larger.range.end, 0.0);
+            }
+            false => {
+                for table in part.chunks_exact(from.inputs.len() * columns) {
+                    more.extend_from_slice(table);
+                    let end = more.len() + (to.inputs.len() - from.inputs.len()) * columns;
+                    more.resize(end, 0.0);
+                }
+            }
+        }
+    }
+    more
 }
 
 /// The same weights for a network of more stages: each new stage copies the one that it divides.
@@ -156,6 +204,7 @@ mod tests {
         value: 64,
         hidden: 8,
         stages: 1,
+        inputs: InputSet::Position,
     };
 
     #[test]
@@ -217,6 +266,7 @@ mod tests {
         let changes = Changes {
             policy: Some(192),
             value: Some(128),
+            inputs: Some(InputSet::History),
             ..Changes::default()
         };
         let start = start_from(&random, changes, 9).unwrap();
@@ -231,17 +281,29 @@ mod tests {
             let inputs = inputs(pieces);
             let outputs = |network: &infer::IntegerNetwork| {
                 let mut scratch = Scratch::default();
-                let rows: Vec<u16> = (0..ROWS as u16).step_by(97).collect();
+                let rows: Vec<u16> = (0..crate::sparse::moves::ROWS as u16).step_by(97).collect();
                 let mut logits = vec![0.0; rows.len()];
                 network.policy(level, &inputs, &rows, &mut logits, &mut scratch);
                 (network.value(level, &inputs, &mut scratch), logits)
             };
             assert_eq!(outputs(&narrow), outputs(&wide));
+            // The new inputs mean nothing yet.
+            let past = InputSet::History.len() as u16 - 1;
+            let more = [&inputs[..], &[past]].concat();
+            assert_eq!(
+                wide.value(level, &more, &mut Scratch::default()),
+                wide.value(level, &inputs, &mut Scratch::default())
+            );
         }
+        let fewer = Changes {
+            inputs: Some(InputSet::Position),
+            ..Changes::default()
+        };
+        let error = start_from(&export(&start, &[]), fewer, 9).unwrap_err();
+        assert!(error.to_string().contains("--inputs history"), "{error}");
         // The new columns give products, so the weights of these products have gradients.
         let sections = start.shape.sections();
-        let new = &start.state.weights[sections.policy_in.range.clone()]
-            [64 * crate::sparse::features::INPUTS..];
+        let new = &start.state.weights[sections.policy_in.range.clone()][64 * TINY.inputs.len()..];
         assert!(new.iter().filter(|weight| **weight != 0.0).count() > new.len() / 2);
     }
 

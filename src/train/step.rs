@@ -7,7 +7,8 @@
 
 use std::ops::Range;
 
-use crate::sparse::features::INPUTS;
+use crate::sparse::features::InputSet;
+use crate::sparse::moves::{CLASSES, ROWS, split};
 use crate::sparse::network::{BLOCK, OUTPUTS, PAIRS, Section, Sections, Shape};
 use crate::sparse::simd::{Isa, Kernel, Level};
 
@@ -89,6 +90,18 @@ pub struct Chunk {
     pub value_inputs: Lists,
     /// Their value targets.
     pub values: Vec<ValueTarget>,
+    /// The set of the inputs.
+    pub set: InputSet,
+}
+
+impl Chunk {
+    /// No positions, for a network with these inputs.
+    pub fn of(set: InputSet) -> Chunk {
+        Chunk {
+            set,
+            ..Chunk::default()
+        }
+    }
 }
 
 /// Sums of losses over positions.
@@ -213,13 +226,21 @@ impl Pass<'_> {
         ws.policy.resize(chunk.shares.len(), 0.0);
         ws.gradients.clear();
         ws.gradients.resize(ws.products.len(), 0.0);
+        let has_classes = self.shape.inputs.has_history();
         for index in 0..chunk.policy_inputs.len() {
             let (list, range) = (chunk.rows.get(index), chunk.rows.range(index));
             let products = &ws.products[index * width / 2..(index + 1) * width / 2];
             let logits = &mut ws.policy[range.clone()];
+            let logit_of = |row: usize| {
+                biases[row] + dot(&rows[row * width / 2..(row + 1) * width / 2], products)
+            };
+            let mut classes = [0.0; CLASSES];
+            if has_classes {
+                classes = std::array::from_fn(|class| logit_of(ROWS + class));
+            }
             for (logit, &row) in logits.iter_mut().zip(list) {
-                let row = usize::from(row);
-                *logit = biases[row] + dot(&rows[row * width / 2..(row + 1) * width / 2], products);
+                let (row, class) = split(row);
+                *logit = logit_of(row) + classes[class];
             }
             let shares = &chunk.shares[range];
             losses.policy += f64::from(cross_entropy(logits, shares));
@@ -230,14 +251,24 @@ impl Pass<'_> {
             };
             let gradients = &mut ws.gradients[index * width / 2..(index + 1) * width / 2];
             // `logits` now holds probabilities.
-            for ((probability, share), &row) in logits.iter().zip(shares).zip(list) {
-                let logit_gradient = scales.policy * (probability - share);
-                let row = usize::from(row);
+            let mut add = |row: usize, logit_gradient: f32| {
                 let at = row * width / 2..(row + 1) * width / 2;
                 add_scaled(gradients, &rows[at.clone()], logit_gradient);
                 let start = s.rows.range.start;
                 add_scaled(&mut gradient[start..][at], products, logit_gradient);
                 gradient[s.rows_bias.range.start + row] += logit_gradient;
+            };
+            let mut class_gradients = [0.0; CLASSES];
+            for ((probability, share), &row) in logits.iter().zip(shares).zip(list) {
+                let logit_gradient = scales.policy * (probability - share);
+                let (row, class) = split(row);
+                add(row, logit_gradient);
+                class_gradients[class] += logit_gradient;
+            }
+            if has_classes {
+                for (class, logit_gradient) in class_gradients.into_iter().enumerate() {
+                    add(ROWS + class, logit_gradient);
+                }
             }
         }
         if let Some((gradient, _)) = &mut self.gradient {
@@ -283,6 +314,8 @@ impl Pass<'_> {
 /// A first layer: sums the table rows of the active inputs, in blocks of columns.
 struct FirstLayer<'a> {
     width: usize,
+    /// How many inputs there are.
+    inputs: usize,
     table: &'a [[f32; BLOCK]],
     bias: &'a [[f32; BLOCK]],
 }
@@ -292,6 +325,7 @@ impl<'a> FirstLayer<'a> {
     fn new(width: usize, weights: &'a [f32], table: &Section, bias: &Section) -> FirstLayer<'a> {
         FirstLayer {
             width,
+            inputs: table.range.len() / width,
             table: weights[table.range.clone()].as_chunks().0,
             bias: weights[bias.range.clone()].as_chunks().0,
         }
@@ -305,7 +339,7 @@ impl<'a> FirstLayer<'a> {
         ws.products.resize(count * half, 0.0);
         let clipped = ws.clipped.as_chunks_mut::<BLOCK>().0;
         for (block, bias) in self.bias.iter().enumerate() {
-            let table = &self.table[block * INPUTS..(block + 1) * INPUTS];
+            let table = &self.table[block * self.inputs..(block + 1) * self.inputs];
             for index in 0..count {
                 let mut sums = *bias;
                 for &input in lists.get(index) {
@@ -340,12 +374,12 @@ fn backward(
 ) {
     let (count, half) = (lists.len(), width / 2);
     let clipped = ws.clipped.as_chunks::<BLOCK>().0;
+    // Weights of a block.
+    let size = table.range.len() / (width / BLOCK);
     for block in 0..width / BLOCK {
         let mut bias_gradients = [0.0; BLOCK];
-        let start = table.range.start + block * INPUTS * BLOCK;
-        let table = gradient[start..start + INPUTS * BLOCK]
-            .as_chunks_mut::<BLOCK>()
-            .0;
+        let start = table.range.start + block * size;
+        let table = gradient[start..start + size].as_chunks_mut::<BLOCK>().0;
         for index in 0..count {
             let values = &clipped[block * count + index];
             let at = index * half + block * PAIRS;
@@ -644,7 +678,6 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::*;
-    use crate::sparse::moves::ROWS;
 
     const TINY: Shape = Shape {
         policy: 64,
@@ -652,6 +685,7 @@ mod tests {
         hidden: 5,
         // The tests' positions belong to the first two stages.
         stages: 8,
+        inputs: InputSet::Position,
     };
 
     /// Random inputs and targets that touch few rows; they are not chess positions.
@@ -782,7 +816,11 @@ mod tests {
         );
         let table = TINY.sections().policy_in.range;
         let rows = gradient[table].as_chunks::<BLOCK>().0;
-        assert!(rows[40..INPUTS].iter().all(|row| row == &[0.0; BLOCK]));
+        assert!(
+            rows[40..TINY.inputs.len()]
+                .iter()
+                .all(|row| row == &[0.0; BLOCK])
+        );
     }
 
     #[test]

@@ -386,9 +386,17 @@ fn a_rating_selects_a_built_in_human_network() {
     assert!((low.iter().sum::<f32>() - 1.0).abs() < 1e-3);
     assert_ne!(nobody, low);
     assert_ne!(low, high);
-    for ((low, middle), high) in low.iter().zip(&middle).zip(&high) {
-        assert!((middle - (low + high) / 2.0).abs() < 1e-3);
-    }
+    // A rating between two others is nearer to both than they are to each other.
+    let distance = |a: &[f32], b: &[f32]| -> f32 {
+        let pairs = a.iter().zip(b);
+        pairs.map(|(a, b)| (a - b).abs()).sum()
+    };
+    let between = [distance(&low, &middle), distance(&middle, &high)];
+    assert!(
+        between
+            .iter()
+            .all(|&d| d > 0.0 && d < distance(&low, &high))
+    );
     // Outside of the available ratings the nearest one is used.
     assert_eq!(at("600"), low);
     assert_eq!(at("3000"), at("1900"));

@@ -108,6 +108,85 @@ fn games(path: &Path) -> Vec<scorn::pgn::Game> {
     Reader::open(path).unwrap().map(Result::unwrap).collect()
 }
 
+/// The words of fastchess: limits, adjudication and results. The earlier words still work.
+#[test]
+fn flags_and_results_are_those_of_fastchess() {
+    let folder = Folder::new();
+    let (book, pgn) = (folder.text("book.epd"), folder.text("usual.pgn"));
+    let play = |flags: &str| {
+        let common = ["--book", &*book, "--pairs", "1"];
+        let flags: Vec<&str> = flags.split(' ').collect();
+        folder.play(
+            HASH,
+            &format!("{HASH};CPuct=3"),
+            &[&common, &flags[..]].concat(),
+        )
+    };
+    let rules = "--resign movecount=3,score=600 --draw movenumber=35,movecount=8,score=20";
+    let usual = play(&format!(
+        "--nodes 20 --max-plies 40 {rules} --sprt 0,50,0.05,0.05 --pgn {pgn}"
+    ));
+    let lines = text(&usual.stdout);
+    assert!(usual.status.success(), "{}", text(&usual.stderr));
+    for line in ["Games: 2, Wins: ", "Ptnml(0-2): [", "LLR: "] {
+        assert!(
+            lines.lines().any(|found| found.starts_with(line)),
+            "{lines}"
+        );
+    }
+    // The same conditions in the earlier words: the settings agree, and so the match is complete.
+    let earlier =
+        format!("--limit nodes=20 --longest 40 --resign 6,6 --draw 35,16,0.2 --pgn {pgn}");
+    assert_eq!(
+        text(&play(&earlier).stdout)
+            .lines()
+            .find(|line| line.starts_with("Games: ")),
+        lines.lines().find(|line| line.starts_with("Games: "))
+    );
+    assert_eq!(games(&folder.path("usual.pgn")).len(), 2);
+    let game = &games(&folder.path("usual.pgn"))[0];
+    let date = game.tag("Date").unwrap();
+    assert!(date.len() == 10 && date.starts_with("20"), "{date}");
+    assert_eq!(
+        game.tag("WhiteEngine"),
+        Some(concat!("Scorn ", env!("CARGO_PKG_VERSION")))
+    );
+    for (flags, message) in [
+        ("--tc 10 --nodes 5", "cannot be used with"),
+        ("--tc x", "clock=40/60+0.6"),
+        ("--resign movecount=3", "movecount=3,score=600"),
+        ("--draw movecount=3,score=5", "movenumber=35"),
+    ] {
+        let output = play(flags);
+        assert_eq!(output.status.code(), Some(2), "{flags}");
+        assert!(
+            text(&output.stderr).contains(message),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+    let hidden = format!("{HASH};CPuctBase=20000");
+    let output = folder.play(
+        HASH,
+        &hidden,
+        &[
+            "--book",
+            &book,
+            "--pairs",
+            "1",
+            "--nodes",
+            "5",
+            "--max-plies",
+            "20",
+        ],
+    );
+    assert!(
+        output.status.success(),
+        "a hidden option: {}",
+        text(&output.stderr)
+    );
+}
+
 #[test]
 fn a_match_is_reproducible_and_its_games_are_whole() {
     let folder = Folder::new();

@@ -145,13 +145,17 @@ fn tune_leaves_batches_to_searches_that_need_none_and_searches_for_threads() {
 }
 
 #[test]
-fn a_mixed_network_is_described_by_its_parts() {
-    let refused = scorn(&["describe", "<built in human 1400>"]);
-    let reported = String::from_utf8_lossy(&refused.stderr).into_owned();
-    let parts = "a mixture of <built in human 1100> and <built in human 1500>";
+fn one_network_predicts_the_moves_of_all_ratings() {
+    let described = |name: &str| {
+        let output = scorn(&["describe", name, "--json"]);
+        serde_json::from_str::<serde_json::Value>(&stdout(&output)).unwrap()
+    };
+    let [low, high] = ["<built in human 1400>", "<built in human 1900>"].map(described);
+    assert_eq!(low["sha256"], high["sha256"]);
+    let text = low.to_string();
     assert!(
-        !refused.status.success() && reported.contains(parts),
-        "{reported}"
+        text.contains("sparse-3") && text.contains("rating"),
+        "{text}"
     );
 }
 

@@ -7,6 +7,7 @@ Needs nothing but Python. The positions have few legal moves, so that the answer
 state of the old one.
 """
 
+import json
 import os
 import queue
 import signal
@@ -150,6 +151,64 @@ def searches(scorn):
         session.end()
 
 
+def handshakes(scorn):
+    """An engine that hangs at uci or isready is replaced, and the counters say so."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        # Each script hangs the first time, and is the engine the second time.
+        for word, status in [("uci", folder / "uci"), ("isready", folder / "ready")]:
+            mark, script = folder / f"mark-{word}", folder / f"hangs-at-{word}"
+            script.write_text(f"""#!/bin/sh
+if [ -e {mark} ]; then exec {scorn} --backend hash --threads 1; fi
+touch {mark}
+while read -r line; do
+    case "$line" in
+    {word}) exec sleep 1000 ;;
+    uci) echo uciok ;;
+    esac
+done
+""")
+            script.chmod(0o755)
+            session, begun = Session(script, "--ready=3", f"--status={status}"), time.monotonic()
+            session.send("uci")
+            session.until("uciok")
+            heard = session.heard
+            session.send("isready")
+            session.until("readyok")
+            heard += session.heard
+            passed = time.monotonic() - begun
+            check(sum("does not answer" in line for line in heard) == 1, f"{word}: {heard}")
+            check(2.9 < passed < 25.0, f"{word}: after {passed} s")
+            check(session.ask(PLACE, "go nodes 5") == FORCED, "another position")
+            health = [sys.executable, str(WATCH.with_name("health.py")), "--status", str(status)]
+            report = json.loads(subprocess.run(health, capture_output=True, text=True, check=True).stdout)
+            check((report["ok"], report["engines"], report["stalls"], report["searches"]) == (True, 1, 1, 1), f"{report}")
+            session.end()
+            report = json.loads(subprocess.run(health, capture_output=True, text=True, check=True).stdout)
+            check((report["engines"], report["stalls"], report["searches"]) == (0, 1, 1), f"{report}")
+
+
+def health():
+    """health.py finds what is stuck, and a token that others can read."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        script = [sys.executable, str(WATCH.with_name("health.py")), "--status", str(folder)]
+        stuck = {"pid": os.getpid(), "state": "searching", "updated": 0, "due": time.time() - 60}
+        (folder / "watch-1.json").write_text(json.dumps(stuck | {"searches": 3, "seconds": 1.5, "slowest": 1.0}))
+        (folder / "games.pgn").write_text('[White "Bot"]\n[Black "x"]\n[Result "1-0"]\n\n*\n\n[White "x"]\n[Result "1-0"]\n\n')
+        config = folder / "config.yml"
+        config.touch(0o644)
+        more = ["--games", str(folder), "--bot", "bot", "--config", str(config)]
+        found = subprocess.run(script + more, capture_output=True, text=True, check=False)
+        report = json.loads(found.stdout)
+        check(found.returncode == 1 and len(report["problems"]) == 2, f"{report}")
+        check(report["games"] == {"won": 1, "drawn": 0, "lost": 1}, f"{report}")
+        check((report["searches"], report["mean_seconds"]) == (3, 0.5), f"{report}")
+        config.chmod(0o600)
+        (folder / "watch-1.json").unlink()
+        check(subprocess.run(script + more, capture_output=True, check=False).returncode == 0, "nothing is stuck now")
+
+
 def endings(scorn):
     """An engine that never works is given up, and the engine ends with watch.py."""
     with tempfile.TemporaryDirectory() as folder:
@@ -171,7 +230,9 @@ def endings(scorn):
 def main():
     scorn = Path(sys.argv[1]).resolve()
     begun = time.monotonic()
+    health()
     endings(scorn)
+    handshakes(scorn)
     searches(scorn)
     print(f"engines that hang and die behind watch.py: answered in {time.monotonic() - begun:.0f} s")
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plays games through the real lichess-bot against a local server that implements lichess's bot API.
 
-usage: lichess_bridge.py SCORN [--games 20]
+usage: lichess_bridge.py SCORN [--games 20] [--soak N] [--at-once 22]
 
 The bridge is peers/lichess-bot.tar.zst in the folder that SCORN_SHARED names; without it, this says SKIPPED. The Python that
 runs this must have the bridge's libraries (chess, PyYAML, requests, backoff, rich). The configuration is
@@ -11,6 +11,9 @@ shortest clock and the thinking time are replaced.
 First the games: from the normal start and at odds, each position with both colours, ended by mate, resignation or the clock.
 Then failures: challenges that are refused, games that are aborted by either side, an opponent who leaves, streams that
 break off, an engine that hangs or is killed, also together with its watch. Anything unexpected ends it with an error.
+
+With --soak the bridge instead plays N short games, many at once, while connections break off, opponents abort, lichess
+refuses requests for a while (429), and engines are killed or stopped at random. No game may get stuck or be lost on time.
 """
 
 import argparse
@@ -185,7 +188,8 @@ class Server:
         self.declined = {}
         self.events = []
         self.errors = []
-        self.reconnected = 0
+        self.reconnected = self.refused = 0
+        self.busy_until = 0.0
         self.number = 0
         self.hurt = {}
         handler = type("Handler", (Handler,), {"lichess": self})
@@ -310,6 +314,14 @@ class Handler(BaseHTTPRequestHandler):
             lichess.errors.append(f"GET {path}")
             self.answer({"error": "not found"}, 404)
 
+    def is_refused(self):
+        """Whether lichess has too many requests at the moment: a move or a stream is refused, as its documentation says."""
+        lichess = self.lichess
+        if time.monotonic() >= lichess.busy_until:
+            return False
+        lichess.refused += 1
+        return True
+
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
         path = self.path.split("?")[0]
@@ -326,6 +338,8 @@ class Handler(BaseHTTPRequestHandler):
         if not game:
             lichess.errors.append(f"POST {path}")
             return self.answer({"error": "not found"}, 404)
+        if words[4] == "move" and self.is_refused():
+            return self.answer({"error": "too many requests"}, 429)
         if words[4] == "move":
             problem = game.play(words[5], True)
             if problem and problem != "the game is over":
@@ -341,15 +355,20 @@ class Handler(BaseHTTPRequestHandler):
 class Bridge:
     """lichess-bot, running."""
 
-    def __init__(self, folder, server, scorn):
+    def __init__(self, folder, server, scorn, at_once=3, nodes=150):
         import yaml
 
         config = yaml.safe_load((ROOT / "docs/lichess-bot/config.yml").read_text())
         config |= {"token": TOKEN, "url": server.url, "abort_time": 4, "quit_after_all_games_finish": False}
-        config["engine"] |= {"dir": str(ROOT / "docs/lichess-bot"), "engine_options": {"engine": str(scorn)}}
+        self.status, self.games = folder / "status", folder / "games"
+        flags = {"engine": str(scorn), "status": str(self.status)}
+        config["engine"] |= {"dir": str(ROOT / "docs/lichess-bot"), "engine_options": flags}
+        config["pgn_directory"] = str(self.games)
+        (folder / "lichess-bot/extra_game_handlers.py").write_text(
+            (ROOT / "docs/lichess-bot/extra_game_handlers.py").read_text())
         self.engine_log = folder / "engine.log"
-        config["engine"]["uci_options"] |= {"NodeLimit": 150, "Threads": 1, "LogFile": str(self.engine_log)}
-        config["challenge"] |= {"concurrency": 3, "max_simultaneous_games_per_user": 9, "min_base": 10}
+        config["engine"]["uci_options"] |= {"NodeLimit": nodes, "Threads": 1, "RamLimitMb": 64, "LogFile": str(self.engine_log)}
+        config["challenge"] |= {"concurrency": at_once, "max_simultaneous_games_per_user": 99, "min_base": 10}
         path = folder / "config.yml"
         path.write_text(yaml.safe_dump(config))
         self.log_path = folder / "bridge.log"
@@ -443,6 +462,8 @@ def refuse(server, bridge):
         "variant": {"variant": {"key": "atomic", "name": "Atomic"}},
         "casual": {"rated": True},
         "timeControl": {"speed": "correspondence", "timeControl": {"type": "correspondence", "daysPerTurn": 2}},
+        # extra_game_handlers.py
+        "generic": {"fen": "qqqqkqqq/qqqqqqqq/8/8/8/8/8/4K3 w - - 0 1"},
     }.items():
         game = server.challenge(**changes)
         wait_for(bridge, f"a refusal for {reason}", lambda: game.id in server.declined)
@@ -479,6 +500,61 @@ def trouble(server, bridge):
     wait_for(bridge, "a game after all that", game.over.is_set)
 
 
+def soak(server, bridge, count, at_once):
+    """Many short games at once, and trouble all the time."""
+    chance = random.Random(1)
+    started, last = [], time.monotonic()
+    trouble = {"kill": 0, "stop": 0, "drop": 0, "refuse": 0, "abort": 0}
+    while len(started) < count or any(game.status == "started" for game in started):
+        check(bridge.process.poll() is None, "lichess-bot ended")
+        running = [game for game in started if game.status == "started"]
+        if len(started) < count and len(running) < at_once:
+            ending = ("abort", 1) if chance.random() < 0.05 else ("resign", chance.randint(2, 5))
+            trouble["abort"] += ending[0] == "abort"
+            fen = chance.choice(list(ODDS.values()))
+            game = server.challenge(fen, chance.random() < 0.5, chance.randint(900, 2500), ending, (60, 1))
+            started.append(game)
+            wait_for(bridge, f"the start of {game.id}", lambda: game.times_streamed)
+        if time.monotonic() - last > 1.0:
+            last = time.monotonic()
+            what = chance.choice(["kill", "stop", "refuse", "drop", "nothing", "nothing"])
+            engines = bridge.engines()
+            if what in ("kill", "stop") and engines:
+                with_signal = signal.SIGKILL if what == "kill" else signal.SIGSTOP
+                try:
+                    os.kill(chance.choice(engines), with_signal)
+                    trouble[what] += 1
+                except ProcessLookupError:
+                    pass
+            elif what == "refuse":
+                server.busy_until = time.monotonic() + 0.3
+                trouble[what] += 1
+            elif what == "drop" and chance.random() < 0.3:
+                server.drop_streams()
+                trouble[what] += 1
+        for game in running:
+            check(time.monotonic() - game.since < 3 * PATIENCE, f"{game.id} is stuck")
+        time.sleep(0.02)
+    ends = {}
+    for game in started:
+        bot = "white" if game.bot_is_white else "black"
+        lost = game.status not in ("aborted", "draw") and game.winner != bot
+        end = f"lost by {game.status}" if lost else game.status
+        ends[end] = ends.get(end, 0) + 1
+    print(f"{count} games, {at_once} at once: {ends}; trouble: {trouble}, {server.refused} requests refused", flush=True)
+    check(not any(end in ("lost by outoftime", "lost by resign", "lost by timeout") for end in ends), f"{ends}")
+
+
+def check_health(bridge, searches):
+    """The counters of the games, and the games as PGN."""
+    health = [sys.executable, str(ROOT / "docs/lichess-bot/health.py"), "--status", str(bridge.status),
+              "--games", str(bridge.games), "--bot", BOT]
+    found = subprocess.run(health, capture_output=True, text=True, check=False)
+    report = json.loads(found.stdout)
+    print(found.stdout.strip())
+    check(report["ok"] and report["searches"] >= searches, f"{report}")
+
+
 def check_engine(bridge, games):
     """The lines sent to the engine, and its answers."""
     log = bridge.engine_log.read_text(errors="replace")
@@ -494,6 +570,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("scorn", type=Path)
     parser.add_argument("--games", type=int, default=20)
+    parser.add_argument("--soak", type=int, default=0)
+    parser.add_argument("--at-once", type=int, default=22)
     args = parser.parse_args()
     archive = Path(os.environ.get("SCORN_SHARED", ROOT / "../shared")) / "peers/lichess-bot.tar.zst"
     if not archive.exists():
@@ -504,7 +582,7 @@ def main():
         folder = Path(folder)
         subprocess.run(["tar", "--zstd", "-xf", archive, "-C", folder], check=True)
         server = Server()
-        bridge = Bridge(folder, server, args.scorn.resolve())
+        bridge = Bridge(folder, server, args.scorn.resolve(), *([args.at_once, 20] if args.soak else []))
         server.hurt = {
             "kill": lambda: bridge.hurt(signal.SIGKILL, bridge.engines),
             "hang": lambda: bridge.hurt(signal.SIGSTOP, bridge.engines),
@@ -512,11 +590,16 @@ def main():
         }
         try:
             wait_for(bridge, "lichess-bot", lambda: server.events)
-            play_games(server, bridge, args.games)
-            refuse(server, bridge)
-            trouble(server, bridge)
-            check_engine(bridge, args.games)
-            check(not server.errors, f"unexpected: {server.errors}")
+            if args.soak:
+                soak(server, bridge, args.soak, args.at_once)
+                check_health(bridge, args.soak)
+            else:
+                play_games(server, bridge, args.games)
+                refuse(server, bridge)
+                trouble(server, bridge)
+                check_engine(bridge, args.games)
+                check_health(bridge, 4 * args.games)
+                check(not server.errors, f"unexpected: {server.errors}")
         except AssertionError:
             print(re.sub(" {9,}", "  ", bridge.text())[-6000:], file=sys.stderr)
             if bridge.engine_log.exists():

@@ -22,6 +22,7 @@ use crate::{
         source::{Network, NetworkSource},
     },
     options::HistoryFill,
+    sparse::features::{InputSet, PAST_MOVES},
 };
 
 /// Reports what takes minutes, before it begins.
@@ -160,7 +161,8 @@ impl BackendRequest<'_> {
             encoding: Some(encoding),
             fill: self.fill,
             reads: match encoding {
-                Encoding::Sparse => HistoryRead::BOARD,
+                Encoding::Sparse(InputSet::Position) => HistoryRead::BOARD,
+                Encoding::Sparse(InputSet::History) => HistoryRead::boards(1 + PAST_MOVES),
                 Encoding::AlphaZero(_) => HistoryRead::ALPHAZERO,
                 Encoding::Lc0(format) => HistoryRead::of(format, model.planes_read),
             },

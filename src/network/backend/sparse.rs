@@ -16,12 +16,15 @@ use crate::{
     lc0::DataType,
     network::{
         Added, Advice, Batch, EvalPosition, EvaluateError, Evaluator, Info, Value, cores,
-        input::{Encoding, View},
+        input::{
+            Encoding, View,
+            encoding::{sparse_features, sparse_past},
+        },
         source::NetworkSource,
     },
     sparse::{
         attacks::Attacks,
-        features::{self, ActiveFeatures},
+        features::{ActiveFeatures, SquareView},
         file,
         infer::{IntegerNetwork, Scratch, softmax},
         moves::Rows,
@@ -134,7 +137,9 @@ impl SparseEvaluator {
     ) -> Result<(), EvaluateError> {
         let temperature = batch.policy_temperature();
         let (inputs, _, policy) = batch.evaluation_mut(index);
-        let features = ActiveFeatures::of_masks(inputs.masks(Encoding::Sparse.layout(), index));
+        let set = self.network.inputs;
+        let masks = inputs.masks(Encoding::Sparse(set).layout(), index);
+        let features = ActiveFeatures::of_masks(set, masks);
         let (features, rows) = (features.as_slice(), inputs.move_rows(index));
         self.policy_of(features, rows, temperature, policy, scratch);
         let value = self.value_of(features, scratch);
@@ -181,21 +186,26 @@ impl SparseEvaluator {
 
 impl Evaluator for SparseEvaluator {
     fn add(&self, position: &mut EvalPosition<'_>, _: &mut Batch) -> Added {
-        let Some(last) = position.line().last() else {
+        let line = position.line();
+        let Some(Ply { position: last, .. }) = line.last() else {
             return Added::Computed(Value::default());
         };
-        let features = ActiveFeatures::of(&last.position);
+        let (view, attacks) = (SquareView::of(last), Attacks::of(last));
+        let (set, past) = (self.network.inputs, sparse_past(self.network.inputs, line));
+        let features = sparse_features(set, last, view, &attacks, &past);
         let value = |scratch: &mut Scratch| self.value_of(features.as_slice(), scratch);
         Added::Computed(SCRATCH.with_borrow_mut(value))
     }
 
     fn priors(&self, position: &mut EvalPosition<'_>, temperature: f32) {
-        let Some(Ply { position: last, .. }) = position.line().last() else {
+        let line = position.line();
+        let Some(Ply { position: last, .. }) = line.last() else {
             return;
         };
-        let (view, attacks) = (features::SquareView::of(last), Attacks::of(last));
-        let features = ActiveFeatures::with(last, view, &attacks);
-        let rows = Rows::new(last, view, &attacks);
+        let (view, attacks) = (SquareView::of(last), Attacks::of(last));
+        let (set, past) = (self.network.inputs, sparse_past(self.network.inputs, line));
+        let features = sparse_features(set, last, view, &attacks, &past);
+        let rows = Rows::new(last, view, &attacks).for_inputs(set, &attacks, &past);
         let (moves, priors) = position.policy();
         let mut of_moves = [0; MAX_MOVES];
         let of_moves = &mut of_moves[..moves.len()];
@@ -258,15 +268,20 @@ mod tests {
             tests::game,
         },
         options::HistoryFill,
-        sparse::network::Shape,
+        sparse::{features::InputSet, network::Shape},
     };
 
     fn evaluator(level: Level) -> SparseEvaluator {
+        evaluator_with(InputSet::Position, level)
+    }
+
+    fn evaluator_with(inputs: InputSet, level: Level) -> SparseEvaluator {
         let shape = Shape {
             policy: 128,
             value: 64,
             hidden: 8,
             stages: 4,
+            inputs,
         };
         let mut weights = shape.start(6);
         for (at, weight) in weights.iter_mut().enumerate() {
@@ -274,10 +289,13 @@ mod tests {
         }
         let network = Arc::new(IntegerNetwork::quantize(shape, &weights));
         let view = View {
-            encoding: Some(Encoding::Sparse),
+            encoding: Some(Encoding::Sparse(inputs)),
             swap_colors: false,
             fill: HistoryFill::FenOnly,
-            reads: HistoryRead::BOARD,
+            reads: match inputs {
+                InputSet::Position => HistoryRead::BOARD,
+                InputSet::History => HistoryRead::boards(3),
+            },
             moves_left: true,
         };
         let label = Label {
@@ -347,18 +365,42 @@ mod tests {
             cache: 1000,
             ..NetworkSettings::NONE
         };
-        let evaluator = settings.over(Arc::new(evaluator(Level::detect())));
-        let start = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1";
-        for moves in GAMES {
-            let game = game(start, moves);
-            let moves: Vec<_> = legal_moves(game.position()).collect();
-            let mut batch = Batch::default();
-            evaluator.view().queue(game.plies(), &moves, &mut batch);
-            evaluator.evaluate(&mut batch).unwrap();
-            let at_once = &evaluate_all(&*evaluator, [game.plies()]).unwrap()[0];
-            assert_eq!(at_once.value, batch.value(0));
-            assert_eq!(at_once.priors, batch.policy(0));
+        for inputs in [InputSet::Position, InputSet::History] {
+            let evaluator = evaluator_with(inputs, Level::detect());
+            let evaluator = settings.over(Arc::new(evaluator));
+            let start = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1";
+            for moves in GAMES {
+                let game = game(start, moves);
+                let moves: Vec<_> = legal_moves(game.position()).collect();
+                let mut batch = Batch::default();
+                evaluator.view().queue(game.plies(), &moves, &mut batch);
+                evaluator.evaluate(&mut batch).unwrap();
+                let at_once = &evaluate_all(&*evaluator, [game.plies()]).unwrap()[0];
+                assert_eq!(at_once.value, batch.value(0));
+                assert_eq!(at_once.priors, batch.policy(0));
+            }
         }
+    }
+
+    #[test]
+    fn only_a_network_of_history_sees_which_move_led_to_a_position() {
+        let start = "4k3/8/8/8/8/8/8/R3K2R w - - 0 1";
+        let different = |inputs: InputSet| {
+            let settings = NetworkSettings {
+                cache: 1000,
+                ..NetworkSettings::NONE
+            };
+            let evaluator = settings.over(Arc::new(evaluator_with(inputs, Level::detect())));
+            let priors = ["a1a2 e8e7 h1h2", "h1h2 e8e7 a1a2"].map(|moves| {
+                let game = game(start, moves);
+                evaluate_all(&*evaluator, [game.plies()]).unwrap()[0]
+                    .priors
+                    .clone()
+            });
+            priors[0] != priors[1]
+        };
+        assert!(!different(InputSet::Position));
+        assert!(different(InputSet::History));
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! Evaluators made of others: a backend with its cache ([`cache`]) and the transforms of its priors ([`cached`],
-//! [`prior_transforms`]), a player between two networks ([`between`]), one batch from those of several threads ([`merged`]), and the main network with those beside it
+//! [`prior_transforms`]), one batch from those of several threads ([`merged`]), and the main network with those beside it
 //! ([`search_evaluator`]); and which networks the options name ([`opponent`], [`role`]).
 
-pub mod between;
 pub mod cache;
 pub mod cached;
 pub mod merged;

@@ -7,7 +7,7 @@ use super::{
     planes::{Inputs, Orientation, PLANES, PlaneLayout},
     policy_map::{self, POLICY_SIZE},
 };
-use shakmaty::Chess;
+use shakmaty::{Chess, Position};
 
 use crate::{
     chess::{PackedMove, Ply},
@@ -16,8 +16,9 @@ use crate::{
     sparse::{
         self,
         attacks::Attacks,
-        features::{self, ActiveFeatures},
-        moves::{ROWS, Rows},
+        features::{ActiveFeatures, InputSet, SquareView},
+        history::Past,
+        moves::{ROWS, Rows, row_count, split},
     },
 };
 
@@ -28,15 +29,18 @@ pub enum Encoding {
     Lc0(InputFormat),
     /// AlphaZero's 119 planes and 8 x 8 x 73 moves ([`alphazero`]).
     AlphaZero(AlphaZeroMoves),
-    /// The inputs of a sparse network, 64 to a plane, and its rows of moves ([`crate::sparse`]).
-    Sparse,
+    /// These inputs of a sparse network, 64 to a plane, and its rows of moves ([`crate::sparse`]).
+    Sparse(InputSet),
 }
 
 impl Encoding {
     /// The encoding of a model.
     pub fn of(model: &OnnxModel) -> Encoding {
         match (model.is_sparse, model.alphazero) {
-            (true, _) => Encoding::Sparse,
+            (true, _) => Encoding::Sparse(match model.reads_moves {
+                true => InputSet::History,
+                false => InputSet::Position,
+            }),
             (false, Some(order)) => Encoding::AlphaZero(order),
             (false, None) => Encoding::Lc0(model.input_format),
         }
@@ -53,8 +57,8 @@ impl Encoding {
                 planes: alphazero::PLANES,
                 scalar_planes: alphazero::SCALAR_PLANES,
             },
-            Encoding::Sparse => PlaneLayout {
-                planes: features::PLANES,
+            Encoding::Sparse(set) => PlaneLayout {
+                planes: set.planes(),
                 scalar_planes: &[],
             },
         }
@@ -65,7 +69,7 @@ impl Encoding {
         match self {
             Encoding::Lc0(_) => PolicyLayout::Lc0Moves,
             Encoding::AlphaZero(_) => PolicyLayout::AlphaZeroMoves,
-            Encoding::Sparse => PolicyLayout::SparseRows,
+            Encoding::Sparse(set) => PolicyLayout::SparseRows(set),
         }
     }
 
@@ -102,26 +106,50 @@ impl Encoding {
                     inputs.push_rows(moves.iter().map(row));
                 }
             }
-            Encoding::Sparse => {
-                if let Some(last) = line.last() {
-                    encode_sparse(&last.position, moves, inputs);
-                }
-            }
+            Encoding::Sparse(set) => encode_sparse(set, line, moves, inputs),
         }
     }
 }
 
-/// Adds a position as a sparse network sees it, and the rows of its moves.
-fn encode_sparse(position: &Chess, moves: &[PackedMove], inputs: &mut Inputs) {
-    let (view, attacks) = (
-        sparse::features::SquareView::of(position),
-        Attacks::of(position),
-    );
-    let features = ActiveFeatures::with(position, view, &attacks);
-    inputs.push(&features.masks(), &[], Orientation::default());
-    let rows = Rows::new(position, view, &attacks);
+/// Adds the last position of a line as a sparse network with these inputs sees it, and the rows of its moves.
+fn encode_sparse(set: InputSet, line: &[Ply], moves: &[PackedMove], inputs: &mut Inputs) {
+    let Some(Ply { position, .. }) = line.last() else {
+        return;
+    };
+    let (view, attacks) = (SquareView::of(position), Attacks::of(position));
+    let past = sparse_past(set, line);
+    let features = sparse_features(set, position, view, &attacks, &past);
+    inputs.push(&features.masks(set), &[], Orientation::default());
+    let rows = Rows::new(position, view, &attacks).for_inputs(set, &attacks, &past);
     let row = |m: &PackedMove| rows.row(m.unpack(position));
     inputs.push_rows(moves.iter().map(row));
+}
+
+/// What a sparse network with these inputs sees of the positions before the last one of a line.
+pub fn sparse_past(set: InputSet, line: &[Ply]) -> Past {
+    let [before @ .., Ply { position, .. }] = line else {
+        return Past::default();
+    };
+    if !set.has_history() {
+        return Past::default();
+    }
+    let boards = before.iter().rev().map(|ply| ply.position.board());
+    Past::of_boards(position, boards)
+}
+
+/// The active inputs of a sparse network for a position, given its view, its attacks and what was before.
+pub fn sparse_features(
+    set: InputSet,
+    position: &Chess,
+    view: SquareView,
+    attacks: &Attacks,
+    past: &Past,
+) -> ActiveFeatures {
+    let mut features = ActiveFeatures::with(position, view, attacks);
+    if set.has_history() {
+        features.push_past(view, past);
+    }
+    features
 }
 
 /// The meaning of the entries of a policy vector.
@@ -131,8 +159,9 @@ pub enum PolicyLayout {
     Lc0Moves,
     /// AlphaZero's 8 x 8 x 73, in whichever order; see [`alphazero`].
     AlphaZeroMoves,
-    /// A row for each move that a piece can make, twice; see [`crate::sparse::moves`].
-    SparseRows,
+    /// A row for each move that a piece can make, twice, and those of classes of moves, if a network with these inputs
+    /// has them; see [`crate::sparse::moves`].
+    SparseRows(InputSet),
 }
 
 impl PolicyLayout {
@@ -141,7 +170,18 @@ impl PolicyLayout {
         match self {
             PolicyLayout::Lc0Moves => POLICY_SIZE,
             PolicyLayout::AlphaZeroMoves => alphazero::POLICY_SIZE,
-            PolicyLayout::SparseRows => ROWS,
+            PolicyLayout::SparseRows(set) => row_count(set),
+        }
+    }
+
+    /// The logit of a row of the position's moves.
+    fn logit(self, logits: &[f32], row: u16) -> f32 {
+        match self {
+            PolicyLayout::SparseRows(InputSet::History) => {
+                let (row, class) = split(row);
+                logits[row] + logits[ROWS + class]
+            }
+            _ => logits[usize::from(row)],
         }
     }
 
@@ -162,9 +202,9 @@ impl PolicyLayout {
                 } = inputs.orientation(index);
                 policy_map::softmax(logits, moves, black_to_move, transform, temperature, out)
             }
-            PolicyLayout::SparseRows | PolicyLayout::AlphaZeroMoves => {
+            PolicyLayout::SparseRows(_) | PolicyLayout::AlphaZeroMoves => {
                 for (out, &row) in out.iter_mut().zip(inputs.move_rows(index)) {
-                    *out = logits[usize::from(row)] / temperature;
+                    *out = self.logit(logits, row) / temperature;
                 }
                 let is_finite = out.iter().all(|logit| logit.is_finite());
                 sparse::infer::softmax(out);

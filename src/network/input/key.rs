@@ -69,16 +69,24 @@ impl HistoryRead {
     };
 
     /// Of a network that reads the current board, castling rights and the rule-50 counter.
-    pub const BOARD: HistoryRead = {
+    pub const BOARD: HistoryRead = HistoryRead::boards(1);
+
+    /// Of a network that reads the current board and those before it, so many in all (1 to 8), castling rights and the
+    /// rule-50 counter.
+    pub const fn boards(count: usize) -> HistoryRead {
         let mut steps = [StepRead::Nothing; HISTORY];
-        steps[0] = StepRead::Board;
+        let mut step = 0;
+        while step < count {
+            steps[step] = StepRead::Board;
+            step += 1;
+        }
         HistoryRead {
             steps,
-            count: 1,
+            count,
             only_repeated: false,
             counts: false,
         }
-    };
+    }
 
     /// Of a network that reads these planes. In formats that cut the history, the cut depends on more than these
     /// planes, so those networks are treated as reading all of it.

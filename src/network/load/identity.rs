@@ -14,17 +14,16 @@ use crate::{
     options::Options,
 };
 
-/// The SHA-256 of the network that `weights` names; for a mixture of two networks, those of both.
+/// The SHA-256 of the network that `weights` names; for a model of human players, also their rating.
 ///
 /// # Errors
 /// When there is no such file.
 fn identity(weights: &str) -> Result<String, WeightsError> {
-    let Some(mixture) = built_in::human_mixture(weights) else {
-        return sha256_of(weights);
-    };
-    let [low, high] = &mixture.networks;
-    let (low, high, share) = (sha256_of(low)?, sha256_of(high)?, mixture.share);
-    Ok(format!("{low} and, for {share} of the policy, {high}"))
+    let file = sha256_of(weights)?;
+    Ok(match built_in::human_rating(weights) {
+        None => file,
+        Some(rating) => format!("{file} for rating {rating}"),
+    })
 }
 
 /// The identities of the networks that the options name, one for each of [`Role::ALL`]; `None` for networks that are
@@ -46,9 +45,7 @@ pub fn files_of(options: &Options) -> Vec<PathBuf> {
     let named = Role::ALL
         .into_iter()
         .filter_map(|role| role.weights(options));
-    let is_built_in = |weights: &str| {
-        built_in::bytes(weights).is_some() || built_in::human_rating(weights).is_some()
-    };
+    let is_built_in = |weights: &str| built_in::bytes(weights).is_some();
     named
         .filter(|weights| !is_built_in(weights))
         .filter_map(|weights| file_of(&weights).ok())

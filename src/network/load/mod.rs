@@ -20,11 +20,7 @@ use crate::{
             factory::{BackendFactory, BackendRequest},
             options::BackendOptions,
         },
-        compose::between::Between,
-        source::{
-            NetworkSource, WeightsError,
-            built_in::{HumanMixture, human_mixture, human_rating},
-        },
+        source::NetworkSource,
     },
 };
 
@@ -54,15 +50,8 @@ fn load(
     report_progress: ReportProgress<'_>,
 ) -> Result<Arc<dyn Evaluator>, LoadError> {
     let factory = backend::find(&config.backend)?;
-    let evaluator_of = |weights: &str| {
-        let network = NetworkSource::new(weights);
-        create(factory, &network, config, is_automatic, report_progress)
-    };
-    if !factory.info().needs_network() || human_rating(&config.weights).is_none() {
-        return evaluator_of(&config.weights);
-    }
-    let mixture = human_mixture(&config.weights).ok_or(WeightsError::NoBuiltIn)?;
-    mix(&mixture, evaluator_of)
+    let network = NetworkSource::new(&config.weights);
+    create(factory, &network, config, is_automatic, report_progress)
 }
 
 /// The evaluator of one network.
@@ -90,21 +79,6 @@ fn create(
         backends: backend::BACKENDS,
         report_progress,
     })
-}
-
-/// The evaluator of a human player between two networks.
-fn mix(
-    mixture: &HumanMixture,
-    evaluator_of: impl Fn(&str) -> Result<Arc<dyn Evaluator>, LoadError>,
-) -> Result<Arc<dyn Evaluator>, LoadError> {
-    let [low, high] = &mixture.networks;
-    let (low, high) = (evaluator_of(low)?, evaluator_of(high)?);
-    let name = format!(
-        "{}: a player rated {}",
-        low.info().description,
-        mixture.rating
-    );
-    Ok(Arc::new(Between::new(low, high, mixture.share, name)))
 }
 
 #[cfg(test)]

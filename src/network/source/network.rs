@@ -139,9 +139,20 @@ impl NetworkSource {
 impl ParsedNetwork {
     fn built_in(network: BuiltIn) -> Result<ParsedNetwork, WeightsError> {
         let bytes = network.bytes.ok_or(WeightsError::NoBuiltIn)?;
+        let bytes = match network.rating {
+            None => bytes.into(),
+            Some(rating) => {
+                let rated = file::for_rating(bytes, rating);
+                let in_file = |error| WeightsError::Sparse {
+                    network: network.name.clone(),
+                    error,
+                };
+                rated.map_err(in_file)?.into()
+            }
+        };
         Ok(ParsedNetwork {
-            contents: Contents::Onnx(bytes.into()),
-            name: network.name.to_owned(),
+            contents: Contents::Onnx(bytes),
+            name: network.name,
             path: BUILT_IN.into(),
         })
     }

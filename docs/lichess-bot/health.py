@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Prints the state and the counters of the bot as JSON, and fails if an engine is stuck.
+
+usage: health.py --status FOLDER [--games FOLDER] [--bot NAME] [--config FILE]
+
+FOLDER of --status is that of watch.py, that of --games the pgn_directory of lichess-bot. The exit code is 1 if an answer is
+overdue by more than 30 s although watch.py runs, or if others can read the token in FILE. Needs nothing but Python.
+"""
+
+import argparse
+import json
+import re
+import stat
+import sys
+import time
+from pathlib import Path
+
+OVERDUE = 30.0
+"""Seconds beyond the time by which watch.py should have acted."""
+RESULTS = {"1-0": ("won", "lost"), "0-1": ("lost", "won"), "1/2-1/2": ("drawn", "drawn")}
+
+
+def read(path):
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def counters(folder):
+    """The sums of all counters, and the running watches."""
+    running = [status for status in map(read, folder.glob("watch-*.json")) if status]
+    running = [status for status in running if Path(f"/proc/{status['pid']}").exists() or not Path("/proc").exists()]
+    sums = {}
+    for part in [read(folder / "total.json"), *running]:
+        for name in ("searches", "seconds", "crashes", "stalls", "given_up"):
+            sums[name] = sums.get(name, 0) + part.get(name, 0)
+        sums["slowest"] = max(sums.get("slowest", 0), part.get("slowest", 0))
+    return sums, running
+
+
+def games(folder, bot):
+    """The numbers of finished games by their results for the bot."""
+    found = {"won": 0, "drawn": 0, "lost": 0}
+    for path in folder.glob("*.pgn"):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        for white, result in re.findall(r'\[White "([^"]*)"\].*?\[Result "([^"]*)"\]', text, re.DOTALL):
+            if result in RESULTS:
+                found[RESULTS[result][white.lower() != bot.lower()]] += 1
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--status", type=Path, required=True)
+    parser.add_argument("--games", type=Path)
+    parser.add_argument("--bot", default="")
+    parser.add_argument("--config", type=Path)
+    args = parser.parse_args()
+    sums, running = counters(args.status)
+    now = time.time()
+    problems = [f"process {status['pid']}: {status['state']}, overdue since {now - status['due']:.0f} s"
+                for status in running if status["due"] is not None and now - status["due"] > OVERDUE]
+    if args.config and args.config.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        problems.append(f"others can read the token: chmod 600 {args.config}")
+    report = {
+        "ok": not problems, "problems": problems, "engines": len(running),
+        "searches": sums["searches"], "mean_seconds": round(sums["seconds"] / max(sums["searches"], 1), 3),
+        "slowest_seconds": round(sums["slowest"], 3), "crashes": sums["crashes"], "stalls": sums["stalls"],
+        "given_up": sums["given_up"],
+    }
+    if args.games:
+        report["games"] = games(args.games, args.bot)
+    print(json.dumps(report))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
