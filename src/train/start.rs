@@ -39,16 +39,15 @@ pub struct Changes {
     pub reinit: Option<NetworkPart>,
 }
 
-/// A checkpoint before the first step, with the weights of a network's file. New stages start as copies of the stage
-/// that they divide. New columns are random, but the weights of their products are 0, so the outputs are the same at
-/// first.
-///
-/// # Errors
-/// When the file is not a sparse network, the sizes are invalid, or a network that is not reinitialised does not fit
-/// into them.
-pub fn start_from(bytes: &[u8], changes: Changes, seed: u64) -> Result<Checkpoint> {
-    let network = file::read(bytes)?;
-    let old = network.shape();
+impl Changes {
+    /// Whether this part starts at random.
+    fn reinitialises(self, part: NetworkPart) -> bool {
+        self.reinit == Some(part) || self.reinit == Some(NetworkPart::Both)
+    }
+}
+
+/// The shape of a network with these changes.
+fn changed(old: Shape, changes: Changes) -> Result<Shape> {
     let shape = Shape {
         policy: changes.policy.unwrap_or(old.policy),
         value: changes.value.unwrap_or(old.value),
@@ -61,19 +60,15 @@ pub fn start_from(bytes: &[u8], changes: Changes, seed: u64) -> Result<Checkpoin
         "the network has inputs of the last moves and the rating, which cannot be left out: choose --inputs history"
     );
     check_shape(shape)?;
-    let is_reinitialised = |part: NetworkPart| {
-        let reinit = changes.reinit;
-        reinit == Some(part) || reinit == Some(NetworkPart::Both)
-    };
     ensure!(
-        is_reinitialised(NetworkPart::Policy) || shape.policy >= old.policy,
+        changes.reinitialises(NetworkPart::Policy) || shape.policy >= old.policy,
         "a policy network of {} columns does not fit into {}: choose at least as many, or start it at random with \
          --reinit policy",
         old.policy,
         shape.policy
     );
     ensure!(
-        is_reinitialised(NetworkPart::Value)
+        changes.reinitialises(NetworkPart::Value)
             || shape.value >= old.value && shape.hidden == old.hidden,
         "a value network of {} columns and {} hidden units does not fit into {} and {}: choose at least as many columns \
          and the same number of units, or start it at random with --reinit value",
@@ -82,6 +77,20 @@ pub fn start_from(bytes: &[u8], changes: Changes, seed: u64) -> Result<Checkpoin
         shape.value,
         shape.hidden
     );
+    Ok(shape)
+}
+
+/// A checkpoint before the first step, with the weights of a network's file. New stages start as copies of the stage
+/// that they divide. New columns are random, but the weights of their products are 0, so the outputs are the same at
+/// first.
+///
+/// # Errors
+/// When the file is not a sparse network, the sizes are invalid, or a network that is not reinitialised does not fit
+/// into them.
+pub fn start_from(bytes: &[u8], changes: Changes, seed: u64) -> Result<Checkpoint> {
+    let network = file::read(bytes)?;
+    let old = network.shape();
+    let shape = changed(old, changes)?;
     let mut start = random_start(shape, seed);
     let staged = Shape {
         stages: shape.stages,
@@ -100,7 +109,7 @@ pub fn start_from(bytes: &[u8], changes: Changes, seed: u64) -> Result<Checkpoin
         (NetworkPart::Policy, to.policy()),
         (NetworkPart::Value, to.value()),
     ] {
-        if is_reinitialised(network_part) {
+        if changes.reinitialises(network_part) {
             continue;
         }
         for (from, to_section) in from.all().into_iter().zip(to.all()) {
