@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How much the games of the odds profiles vary, and what that costs.
 
-usage: variety.py SCORN [--games N] [--nodes N] [--option NAME=VALUE]...
+usage: variety.py SCORN [--games N] [--nodes N] [--start NAME]... [--option NAME=VALUE]...
 
 For several odds the engine plays the first moves of N games against a deterministic opponent (one node of the model of
 people rated 1500). Two questions are answered for each start:
@@ -81,6 +81,7 @@ def main():
     parser.add_argument("--games", type=int, default=20)
     parser.add_argument("--nodes", type=int, default=400)
     parser.add_argument("--judge", type=int, default=5000)
+    parser.add_argument("--start", action="append", choices=STARTS)
     parser.add_argument("--option", action="append", default=[])
     args = parser.parse_args()
     options = dict(option.split("=", 1) for option in args.option)
@@ -88,6 +89,8 @@ def main():
     opponent = start(args.scorn, WeightsFile="<built in human 1500>", Seed=1, Profiles="off")
     print("| Odds | Games | Pairs that differ within 8 plies | within 16 plies | W - L lost a game |\n|---|---|---|---|---|")
     for name, fen in STARTS.items():
+        if args.start and name not in args.start:
+            continue
         engine = start(args.scorn, UCI_Opponent="none 1500 human Somebody", **options)
         games = [play(engine, opponent, chess.Board(fen), args.nodes, judge) for _ in range(args.games)]
         engine.quit()
