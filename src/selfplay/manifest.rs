@@ -6,7 +6,10 @@ use anyhow::{Result, ensure};
 use serde_json::{Map, Value, json};
 use shakmaty::{EnPassantMode, Position, fen::Fen};
 
-use super::plan::{Colors, Contestant, Plan, Starts};
+use super::{
+    plan::{Colors, Contestant, Plan, Starts},
+    store::COMMIT,
+};
 use crate::{
     chess::{History, moves::legal_moves, setup},
     game::openings::Opening,
@@ -19,6 +22,7 @@ use crate::{
         source::network::AUTODISCOVER,
     },
     options::{Effect, OptionRow, Options},
+    version,
 };
 use sha2::{Digest, Sha256};
 
@@ -43,10 +47,10 @@ pub fn of(plan: &Plan) -> Result<Map<String, Value>> {
     let mut set = |name: &str, value: Value| {
         manifest.insert(name.to_owned(), value);
     };
-    set(
-        "program",
-        json!(concat!("scorn ", env!("CARGO_PKG_VERSION"))),
-    );
+    set("program", json!(format!("scorn {}", version::VERSION)));
+    if let Some(commit) = version::COMMIT {
+        set(COMMIT, json!(commit));
+    }
     set("seed", json!(plan.seed));
     set("a", player(&plan.players[0])?);
     set("b", player(&plan.players[1])?);

@@ -7,7 +7,7 @@
 //! positions-00001.vis       their training positions (see [`records`](super::records)), if there are any
 //! lc0/game_000000042.gz     a game's training chunk in lc0's format
 //! balance.jsonl             the path of the controller, if there is one
-//! part-00001.json           written last: the part is there; its results and checksums
+//! part-00001.json           written last: the part is there; its results and checksums, also one of itself
 //! unfinished/000000042.game a game that is over and whose part is not full
 //! summary.json              written at the end: counts, and the checksums of all files
 //! ```
@@ -30,13 +30,16 @@ use shakmaty::{Color, KnownOutcome};
 use crate::{
     dataset::searched::Samples,
     files::output,
-    hashing::{hex, sha256_of_file},
+    hashing::{hex, sha256, sha256_of_file},
 };
 
 /// Maximum size of a manifest, in bytes.
 const MAX_JSON_BYTES: u64 = 1 << 28;
 /// Maximum size of the file of one game, in bytes.
 const MAX_GAME_BYTES: u64 = 1 << 28;
+/// The entry of the manifest that names the commit of the program. A run may be continued by another one, which is
+/// reported; runs of older versions and of debug builds have none.
+pub const COMMIT: &str = "commit";
 /// The file with the controller's path.
 pub const BALANCE: &str = "balance.jsonl";
 /// The folder of chunks.
@@ -194,10 +197,35 @@ impl StoredGame {
 
 /// The contents of `part-N.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct PartFile {
     games: Vec<GameFacts>,
     /// SHA-256 of each of its files.
     files: BTreeMap<String, String>,
+    /// SHA-256 of this file without this entry. Older versions wrote none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sha256: Option<String>,
+}
+
+impl PartFile {
+    /// The bytes of the file, with its checksum.
+    fn into_bytes(mut self) -> Result<Vec<u8>> {
+        self.sha256 = None;
+        self.sha256 = Some(sha256(&json(&self)?));
+        json(&self)
+    }
+
+    /// Reads a part and checks that no byte of it was changed.
+    fn parse(text: &[u8]) -> Result<PartFile> {
+        let part: PartFile = serde_json::from_slice(text)?;
+        if let Some(sum) = &part.sha256 {
+            let entry = format!(",\n  \"sha256\": \"{sum}\"\n}}\n");
+            let rest = text.strip_suffix(entry.as_bytes());
+            let found = rest.map(|rest| sha256(&[rest, b"\n}\n"].concat()));
+            ensure!(found.as_ref() == Some(sum), "its checksum does not match");
+        }
+        Ok(part)
+    }
 }
 
 /// The contents of `summary.json`. Nothing in it depends on the speed of the run.
@@ -230,6 +258,8 @@ pub struct Store {
     facts: BTreeMap<u64, GameFacts>,
     /// Checksums of the files of complete parts.
     files: BTreeMap<String, String>,
+    /// What should be reported about the manifest of a run that is continued.
+    report: Option<String>,
     _lock: File,
 }
 
@@ -250,9 +280,12 @@ impl Store {
         fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {name}"))?;
         let lock = lock(folder)?;
         let path = folder.join("manifest.json");
+        let mut report = None;
         match read(&path, MAX_JSON_BYTES)? {
             Some(_) if !resume => bail!("{name} contains a run already: --resume continues it"),
-            Some(text) => check_manifest(&path, &text, manifest)?,
+            Some(text) => {
+                report = check_manifest(&path, &text, manifest)?;
+            }
             None => {
                 check_is_empty(folder)?;
                 write_json(&path, manifest)?;
@@ -265,6 +298,7 @@ impl Store {
             parts: 0,
             facts: BTreeMap::new(),
             files: BTreeMap::new(),
+            report,
             _lock: lock,
         };
         make_folder(&store.unfinished())?;
@@ -285,6 +319,11 @@ impl Store {
         store.read_unfinished()?;
         store.gather()?;
         Ok(store)
+    }
+
+    /// What should be reported about a run that is continued: that another program started it.
+    pub fn report(&self) -> Option<&str> {
+        self.report.as_deref()
     }
 
     /// The finished games, by number.
@@ -384,8 +423,7 @@ impl Store {
                 break;
             };
             let name = path.display();
-            let part: PartFile =
-                serde_json::from_slice(&text).with_context(|| format!("{name} is damaged"))?;
+            let part = PartFile::parse(&text).with_context(|| format!("{name} is damaged"))?;
             let found = part.games.iter().map(|game| game.number);
             ensure!(
                 found.eq(numbers.iter().copied()),
@@ -495,8 +533,10 @@ impl Store {
         let part = PartFile {
             games: facts,
             files,
+            sha256: None,
         };
-        write_json(&self.part_path(self.parts), &part)
+        let path = self.part_path(self.parts);
+        output::write(&path, &part.into_bytes()?, true, &[])
     }
 }
 
@@ -527,7 +567,12 @@ fn check_is_empty(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn check_manifest(path: &Path, text: &[u8], manifest: &Map<String, Value>) -> Result<()> {
+/// Checks that a run may be continued with this manifest. Returns what should be reported about it.
+fn check_manifest(
+    path: &Path,
+    text: &[u8],
+    manifest: &Map<String, Value>,
+) -> Result<Option<String>> {
     let name = path.display();
     let read = serde_json::from_slice::<Map<String, Value>>;
     let earlier = read(text).with_context(|| format!("{name} is damaged"))?;
@@ -536,7 +581,7 @@ fn check_manifest(path: &Path, text: &[u8], manifest: &Map<String, Value>) -> Re
     let mut different: Vec<&str> = manifest
         .keys()
         .chain(earlier.keys())
-        .filter(|&key| manifest.get(key) != earlier.get(key))
+        .filter(|&key| key != COMMIT && manifest.get(key) != earlier.get(key))
         .map(String::as_str)
         .collect();
     different.sort_unstable();
@@ -546,7 +591,13 @@ fn check_manifest(path: &Path, text: &[u8], manifest: &Map<String, Value>) -> Re
         "{name} belongs to another run ({} differs): use its settings or another folder",
         different.join(", ")
     );
-    Ok(())
+    let commit = |manifest: &Map<String, Value>| manifest.get(COMMIT).cloned();
+    Ok(match (commit(&earlier), commit(&manifest)) {
+        (Some(earlier), Some(now)) if earlier != now => Some(format!(
+            "{name}: the run was started by commit {earlier} of the program, and is continued by {now}"
+        )),
+        _ => None,
+    })
 }
 
 fn make_folder(path: &Path) -> Result<()> {
@@ -572,9 +623,13 @@ fn digest(path: &Path) -> Result<Option<String>> {
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
+    output::write(path, &json(value)?, true, &[])
+}
+
+fn json(value: &impl Serialize) -> Result<Vec<u8>> {
     let mut text = serde_json::to_vec_pretty(value)?;
     text.push(b'\n');
-    output::write(path, &text, true, &[])
+    Ok(text)
 }
 
 /// Writes a file atomically, without waiting for the disk: it contains a checksum that reveals damage by a power
@@ -591,4 +646,59 @@ pub(super) fn write_unsynced(path: &Path, bytes: &[u8]) -> Result<()> {
         let _ = fs::remove_file(partial);
     }
     written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn part() -> PartFile {
+        let files = [("games-00001.pgn".to_owned(), "00".repeat(32))];
+        PartFile {
+            games: Vec::new(),
+            files: files.into(),
+            sha256: None,
+        }
+    }
+
+    #[test]
+    fn every_changed_byte_of_a_part_is_noticed() {
+        let bytes = part().into_bytes().unwrap();
+        assert_eq!(PartFile::parse(&bytes).unwrap().files, part().files);
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            assert!(PartFile::parse(&damaged).is_err(), "byte {at}");
+            assert!(PartFile::parse(&bytes[..at]).is_err(), "{at} bytes");
+        }
+        // Older versions wrote no checksum.
+        let old = super::json(&part()).unwrap();
+        assert_eq!(PartFile::parse(&old).unwrap().files, part().files);
+    }
+
+    #[test]
+    fn a_run_of_another_commit_is_continued_and_reported() {
+        let manifest = |commit: Option<&str>, seed: u64| {
+            let mut manifest = Map::new();
+            manifest.insert("seed".into(), json!(seed));
+            manifest.extend(commit.map(|commit| (COMMIT.to_owned(), json!(commit))));
+            manifest
+        };
+        let check = |earlier: &Map<String, Value>, now: &Map<String, Value>| {
+            let text = serde_json::to_vec(earlier).unwrap();
+            check_manifest(Path::new("manifest.json"), &text, now)
+        };
+        let (old, new) = (manifest(Some("1234"), 1), manifest(Some("5678"), 1));
+        let report = check(&old, &new).unwrap().unwrap();
+        assert!(
+            report.contains("1234") && report.contains("5678"),
+            "{report}"
+        );
+        assert_eq!(check(&old, &old).unwrap(), None);
+        assert_eq!(check(&manifest(None, 1), &new).unwrap(), None);
+        assert_eq!(check(&old, &manifest(None, 1)).unwrap(), None);
+        assert!(check(&old, &manifest(Some("1234"), 2)).is_err());
+    }
 }

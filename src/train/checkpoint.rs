@@ -1,6 +1,8 @@
 //! The checkpoint file of a run. It is written beside the old one and renamed, so an incomplete file never replaces it.
 //!
-//! Format: a line of JSON (`CheckpointHeader`), then the vectors of [`Moments`] as little-endian 32-bit floats.
+//! Format: a line of JSON (`CheckpointHeader`), then the vectors of [`Moments`] as little-endian 32-bit floats. The line
+//! has the checksum of the whole file, in which 64 zeros stand for the checksum itself; files of older versions have
+//! none.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
@@ -8,9 +10,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::adam::Moments;
 use crate::files::output::NewFile;
+use crate::hashing::hex;
 use crate::sparse::{moves::row_count, network::Shape};
 
 /// Format name in a checkpoint's header.
@@ -49,6 +53,24 @@ struct CheckpointHeader {
     inputs: usize,
     rows: usize,
     progress: TrainingProgress,
+    /// SHA-256 of the file, in hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sha256: Option<String>,
+}
+
+/// What stands for the checksum while it is computed.
+const NO_SUM: [u8; 64] = [b'0'; 64];
+
+/// The hash of a header's line whose checksum is replaced by zeros.
+fn hash_of_line(line: &[u8], sum: &str) -> Sha256 {
+    let at = line
+        .windows(NO_SUM.len())
+        .position(|part| part == sum.as_bytes());
+    let mut line = line.to_vec();
+    if let Some(at) = at {
+        line[at..at + NO_SUM.len()].copy_from_slice(&NO_SUM);
+    }
+    Sha256::new_with_prefix(line)
 }
 
 /// A saved run.
@@ -85,15 +107,27 @@ impl Checkpoint {
     /// When the file cannot be read, is not a checkpoint, is incomplete, or holds a network with other inputs.
     pub fn load(path: &Path) -> Result<Checkpoint> {
         let name = path.display();
-        let (header, mut file) = open(path)?;
+        let (header, line, mut file) = open(path)?;
         let here = (header.shape.inputs.len(), row_count(header.shape.inputs));
         ensure!(
             (header.inputs, header.rows) == here && header.shape.is_valid(),
             "{name} holds a network with other inputs or moves: it was written by an incompatible version"
         );
         let total = header.shape.sections().total;
+        // Before memory is taken for what the header declares.
+        let left = file
+            .get_ref()
+            .metadata()?
+            .len()
+            .saturating_sub(line.len() as u64);
+        ensure!(
+            left >= 16 * total as u64,
+            "{name} is damaged: incomplete weights"
+        );
+        let mut sum = header.sha256.as_ref().map(|sum| hash_of_line(&line, sum));
         let mut vector = || {
-            read(&mut file, total).with_context(|| format!("{name} is damaged: incomplete weights"))
+            read(&mut file, total, sum.as_mut())
+                .with_context(|| format!("{name} is damaged: incomplete weights"))
         };
         let state = Moments {
             weights: vector()?,
@@ -101,6 +135,10 @@ impl Checkpoint {
             second: vector()?,
             average: vector()?,
         };
+        ensure!(
+            sum.map(|sum| hex(&sum.finalize())) == header.sha256,
+            "{name} is damaged: its checksum does not match"
+        );
         Ok(Checkpoint {
             shape: header.shape,
             progress: header.progress,
@@ -114,11 +152,11 @@ impl Checkpoint {
 /// # Errors
 /// When the file cannot be read or is not a checkpoint.
 pub fn progress(path: &Path) -> Result<TrainingProgress> {
-    open(path).map(|(header, _)| header.progress)
+    open(path).map(|(header, ..)| header.progress)
 }
 
-/// Opens a checkpoint and reads its header.
-fn open(path: &Path) -> Result<(CheckpointHeader, BufReader<File>)> {
+/// Opens a checkpoint and reads its header. Returns the header's line, too.
+fn open(path: &Path) -> Result<(CheckpointHeader, Vec<u8>, BufReader<File>)> {
     let name = path.display();
     let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
     let mut file = BufReader::with_capacity(1 << 20, file);
@@ -127,7 +165,7 @@ fn open(path: &Path) -> Result<(CheckpointHeader, BufReader<File>)> {
     let header: CheckpointHeader =
         serde_json::from_slice(&line).with_context(|| format!("{name} is not a checkpoint"))?;
     ensure!(header.format == FORMAT, "{name} is not a checkpoint");
-    Ok((header, file))
+    Ok((header, line, file))
 }
 
 /// Writes a checkpoint to `path`, replacing an existing one.
@@ -146,32 +184,64 @@ fn write(
     progress: TrainingProgress,
     state: &Moments,
 ) -> Result<()> {
-    let mut file = BufWriter::with_capacity(1 << 20, file);
     let header = CheckpointHeader {
         format: FORMAT.into(),
         shape,
         inputs: shape.inputs.len(),
         rows: row_count(shape.inputs),
         progress,
+        sha256: Some(String::from_utf8_lossy(&NO_SUM).into_owned()),
     };
-    let mut put = || -> std::io::Result<()> {
-        serde_json::to_writer(&mut file, &header)?;
-        file.write_all(b"\n")?;
-        for vector in [&state.weights, &state.first, &state.second, &state.average] {
-            for value in vector {
-                file.write_all(&value.to_le_bytes())?;
-            }
+    let vectors = [&state.weights, &state.first, &state.second, &state.average];
+    let line = |header: &CheckpointHeader| -> Result<Vec<u8>> {
+        let mut line = serde_json::to_vec(header)?;
+        line.push(b'\n');
+        Ok(line)
+    };
+    let mut sum = Sha256::new_with_prefix(line(&header)?);
+    for vector in vectors {
+        each_piece(vector, |bytes| {
+            sum.update(bytes);
+            Ok(())
+        })?;
+    }
+    let header = CheckpointHeader {
+        sha256: Some(hex(&sum.finalize())),
+        ..header
+    };
+    let mut file = BufWriter::with_capacity(1 << 20, file);
+    let mut put = || -> Result<()> {
+        file.write_all(&line(&header)?)?;
+        for vector in vectors {
+            each_piece(vector, |bytes| file.write_all(bytes))?;
         }
-        file.flush()
+        Ok(file.flush()?)
     };
     put().with_context(|| format!("cannot write {}", path.display()))?;
     let (file, _) = file.into_parts();
     file.finish()
 }
 
-fn read(file: &mut impl Read, count: usize) -> Result<Vec<f32>> {
+/// Passes the bytes of a vector on, a few thousand numbers at a time.
+fn each_piece(
+    vector: &[f32],
+    mut take: impl FnMut(&[u8]) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let mut bytes = Vec::new();
+    for piece in vector.chunks(1 << 14) {
+        bytes.clear();
+        bytes.extend(piece.iter().flat_map(|value| value.to_le_bytes()));
+        take(&bytes)?;
+    }
+    Ok(())
+}
+
+fn read(file: &mut impl Read, count: usize, sum: Option<&mut Sha256>) -> Result<Vec<f32>> {
     let mut bytes = vec![0; 4 * count];
     file.read_exact(&mut bytes)?;
+    if let Some(sum) = sum {
+        sum.update(&bytes);
+    }
     let values = bytes.as_chunks::<4>().0.iter();
     Ok(values.map(|bytes| f32::from_le_bytes(*bytes)).collect())
 }
@@ -210,9 +280,31 @@ mod tests {
         assert_eq!(Checkpoint::load(&path).unwrap(), checkpoint);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
         let bytes = std::fs::read(&path).unwrap();
-        std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
-        let error = format!("{:#}", Checkpoint::load(&path).unwrap_err());
-        assert!(error.contains("is damaged"), "{error}");
+        let refused = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            format!("{:#}", Checkpoint::load(&path).unwrap_err())
+        };
+        let error = refused(&bytes[..bytes.len() - 1]);
+        assert!(error.contains("incomplete weights"), "{error}");
+        // A number of the progress, the checksum itself, a weight in the middle, the last byte.
+        let line = bytes.iter().position(|&byte| byte == b'\n').unwrap();
+        let header = String::from_utf8(bytes[..line].to_vec()).unwrap();
+        let step = header.find("\"step\":7").unwrap() + 7;
+        let sum = header.find("\"sha256\":\"").unwrap() + 12;
+        for at in [step, sum, bytes.len() / 2, bytes.len() - 1] {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            let error = refused(&damaged);
+            assert!(
+                error.contains("checksum does not match"),
+                "byte {at}: {error}"
+            );
+        }
+        // Files of older versions have no checksum.
+        let sum = &header[header.find(",\"sha256\"").unwrap()..header.len() - 1];
+        let old = [header.replace(sum, "").as_bytes(), &bytes[line..]].concat();
+        std::fs::write(&path, old).unwrap();
+        assert_eq!(Checkpoint::load(&path).unwrap(), checkpoint);
         std::fs::write(&path, b"something else").unwrap();
         let error = format!("{:#}", Checkpoint::load(&path).unwrap_err());
         assert!(error.contains("is not a checkpoint"), "{error}");

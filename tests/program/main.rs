@@ -19,5 +19,6 @@ mod reports;
 mod selfplay;
 mod stats;
 mod train;
+mod two_processes;
 mod uci_protocol;
 mod uci_surprises;

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,7 +94,7 @@ def whole_files(folder: Path, complain: Callable[[str], None]) -> list[Path]:
     files, known = [], set()
     for part in sorted(folder.glob("part-*.json")):
         try:
-            sums = json.loads(part.read_bytes())["files"]
+            sums = json.loads(unchanged(part.read_bytes()))["files"]
         except (ValueError, KeyError, TypeError):
             complain(f"{part} is damaged: its positions are left out")
             continue
@@ -111,6 +112,17 @@ def whole_files(folder: Path, complain: Callable[[str], None]) -> list[Path]:
     for path in sorted(set(folder.glob("positions-*.vis")) - known):
         complain(f"{path} belongs to no part: left out")
     return files
+
+
+def unchanged(part: bytes) -> bytes:
+    """The bytes of a part's file. Raises ValueError if they do not match its checksum; older versions wrote none."""
+    entry = re.search(rb',\n  "sha256": "([^"]*)"\n}\n$', part)
+    if entry is None:
+        if b"sha256" in part:
+            raise ValueError("the checksum is not at the end")
+    elif hashlib.sha256(part[: entry.start()] + b"\n}\n").hexdigest() != entry[1].decode():
+        raise ValueError("the checksum does not match")
+    return part
 
 
 def positions_of(files: list[Path]) -> int:

@@ -7,6 +7,7 @@ faster than sums over lists, and exact except that TensorFloat-32, where allowed
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from .batches import Arrays, Format
 from .files import write_whole
 
 CHECKPOINT_FORMAT = "scorn-sparse-checkpoint-1"
+# What stands for a checkpoint's checksum while it is computed.
+NO_SUM = b"0" * 64
 INPUTS, PIECE_INPUTS, ROWS, OUTPUTS = 5026, 3072, 7768, 4
 BATCHES = Format("scorn-batches-1", INPUTS, ROWS, counts=5)
 BLOCK = 64  # columns of a first layer that are stored together
@@ -75,7 +78,7 @@ class Checkpoint:
     def load(path: Path) -> Checkpoint:
         """Raises ValueError if the file is not a complete checkpoint of a network with these inputs."""
         with open(path, "rb") as file:
-            header = _header(file, path)
+            header, line = _header(file, path)
             if (header["inputs"], header["rows"]) != (INPUTS, ROWS):
                 raise ValueError(f"{path} holds a network with other inputs or moves: an incompatible version wrote it")
             shape = Shape(**header["shape"])
@@ -83,13 +86,17 @@ class Checkpoint:
             vectors = [np.fromfile(file, "<f4", count) for _ in range(4)]
         if any(len(vector) < count for vector in vectors):
             raise ValueError(f"{path} is damaged: incomplete weights")
+        # Older versions wrote none.
+        expected = header.get("sha256")
+        if expected is not None and _checksum(line.replace(expected.encode(), NO_SUM), vectors) != expected:
+            raise ValueError(f"{path} is damaged: its checksum does not match")
         return Checkpoint(shape, header["progress"], vectors)
 
     @staticmethod
     def progress_of(path: Path) -> dict:
         """The progress of a checkpoint, without its weights. Raises ValueError if the file is not a checkpoint."""
         with open(path, "rb") as file:
-            return _header(file, path)["progress"]
+            return _header(file, path)[0]["progress"]
 
     def save(self, path: Path) -> None:
         """Writes the checkpoint; if that fails, an existing file stays unchanged."""
@@ -99,25 +106,39 @@ class Checkpoint:
             "inputs": INPUTS,
             "rows": ROWS,
             "progress": self.progress,
+            "sha256": NO_SUM.decode(),
         }
+        line = json.dumps(header).encode() + b"\n"
+        vectors = [vector.astype("<f4", copy=False) for vector in self.vectors]
+        line = line.replace(NO_SUM, _checksum(line, vectors).encode())
 
         def write(partial: Path) -> None:
             with open(partial, "wb") as file:
-                file.write(json.dumps(header).encode() + b"\n")
-                for vector in self.vectors:
-                    vector.astype("<f4", copy=False).tofile(file)
+                file.write(line)
+                for vector in vectors:
+                    vector.tofile(file)
 
         write_whole(path, write)
 
 
-def _header(file: BinaryIO, path: Path) -> dict:
+def _checksum(line: bytes, vectors: list[np.ndarray]) -> str:
+    """SHA-256 of a checkpoint's file, whose first line has zeros in place of the checksum."""
+    hashed = hashlib.sha256(line)
+    for vector in vectors:
+        hashed.update(np.ascontiguousarray(vector))
+    return hashed.hexdigest()
+
+
+def _header(file: BinaryIO, path: Path) -> tuple[dict, bytes]:
+    """The header of a checkpoint, and its line."""
+    line = file.readline(4096)
     try:
-        header = json.loads(file.readline(4096))
+        header = json.loads(line)
     except ValueError:
         header = {}
     if header.get("format") != CHECKPOINT_FORMAT:
         raise ValueError(f"{path} is not a checkpoint of scorn train")
-    return header
+    return header, line
 
 
 @dataclass

@@ -60,6 +60,22 @@ def test_files_are_read_back_and_damage_is_named(tmp_path):
     assert selfplay.whole_files(tmp_path, reported.append) == [] and "part-00001.json is damaged" in reported[2]
 
 
+def test_the_checksum_of_a_part_is_checked(tmp_path):
+    # As the program writes it.
+    entries = '{\n  "games": [],\n  "files": {}'
+    whole = f"{entries}\n}}\n"
+    summed = f'{entries},\n  "sha256": "{hashlib.sha256(whole.encode()).hexdigest()}"\n}}\n'.encode()
+    part = tmp_path / "part-00001.json"
+    reported: list[str] = []
+    for text in (whole.encode(), summed):
+        part.write_bytes(text)
+        assert selfplay.whole_files(tmp_path, reported.append) == [] and not reported
+    for damaged in (summed.replace(b"games", b"gamez"), summed[:-2], summed.replace(b'": "', b'": "0', 1)):
+        part.write_bytes(damaged)
+        selfplay.whole_files(tmp_path, reported.append)
+        assert "part-00001.json is damaged" in reported.pop()
+
+
 def test_the_share_of_results_grows_over_a_game_as_in_the_program():
     rows = [{"board": at, "left": left, "result": 2, "visits": {1: 1}} for at, left in enumerate([40, 30, 10])]
     positions = searched(rows).positions

@@ -4,6 +4,7 @@ tests/python/train_twin.py.
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -62,6 +63,13 @@ def test_a_checkpoint_is_read_back_unchanged_and_damage_is_an_error(tmp_path: Pa
     path.write_bytes(whole.replace(b'"inputs": 5026', b'"inputs": 5027', 1))
     with pytest.raises(ValueError, match="other inputs"):
         sparse.Checkpoint.load(path)
+    for at in (whole.index(b'"step"') + 8, whole.index(b'"sha256"') + 12, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(ValueError, match="checksum does not match"):
+            sparse.Checkpoint.load(path)
+    # Files of older versions have no checksum.
+    path.write_bytes(re.sub(rb', "sha256": "[0-9a-f]{64}"', b"", whole))
+    assert sparse.Checkpoint.load(path).progress == saved.progress
 
 
 def test_a_batch_is_read_as_it_was_written():

@@ -61,6 +61,9 @@ pub fn command(args: &SelfplayArgs, layers: &Layers, load: &Load) -> Result<()> 
         part_size,
         args.resume,
     )?;
+    if let Some(report) = store.report() {
+        eprint_line(format_args!("scorn: {report}"));
+    }
     let progress = Arc::default();
     let mut run = SelfplayRun {
         observer: Display::new(numbers.len() as u64, &store, Arc::clone(&progress)),
