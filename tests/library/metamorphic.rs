@@ -327,6 +327,7 @@ fn a_mirrored_position_has_the_mirrored_result() {
         let game = History::new(random_position(&mut rng));
         let options = Options {
             auto_extend: rng.random(),
+            transpositions: rng.random(),
             ..proving(rng.random(), rng.random_range(0..=2))
         };
         for nodes in (1..=12).chain([50, 300]) {

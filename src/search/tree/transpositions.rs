@@ -20,6 +20,10 @@ const MAX_SHARED_RULE50: u32 = 40;
 /// Minimum visits to be shared: a single visit is just the network's value.
 const MIN_SHARED_VISITS: u32 = 2;
 
+/// Number of neighbouring places that a position may have. A table that may still grow loses nothing: which of two
+/// positions stays must not depend on their keys, or the result of a search would change with the colours of a position.
+const PLACES: usize = 16;
+
 /// Maximum number of entries: 384 MB.
 const MAX_ENTRIES: usize = 1 << 24;
 
@@ -42,7 +46,8 @@ struct Entry {
     m: f32,
 }
 
-/// The table. Each position has one place; of two positions for one place, the one with more visits is stored.
+/// The table. Each position has one of a few neighbouring places; when those are full, which happens only at the table's
+/// maximum size, the one with the fewest visits gives way.
 #[derive(Clone, Debug)]
 pub struct SharedValues {
     entries: Vec<Entry>,
@@ -77,9 +82,30 @@ impl SharedValues {
         self.entries.len() * size_of::<Entry>()
     }
 
+    /// The place with this key; or else an empty one, if there is one among the key's places; or else the one with the
+    /// fewest visits.
     fn place(&self, key: u64) -> usize {
-        // The lowest bit is always set.
-        (key >> 1) as usize & (self.entries.len() - 1)
+        let mask = self.entries.len() - 1;
+        let mut fewest = None;
+        for step in 0..PLACES.min(self.entries.len()) {
+            // The lowest bit is always set.
+            let place = ((key >> 1) as usize + step) & mask;
+            let entry = &self.entries[place];
+            // Entries are never removed, so the key is not behind an empty place.
+            if entry.key == key || entry.n == 0 {
+                return place;
+            }
+            if fewest.is_none_or(|(_, n)| entry.n < n) {
+                fewest = Some((place, entry.n));
+            }
+        }
+        fewest.map_or(0, |(place, _)| place)
+    }
+
+    /// Whether other positions have all places of this key.
+    fn has_no_place(&self, key: u64) -> bool {
+        let entry = &self.entries[self.place(key)];
+        entry.n > 0 && entry.key != key
     }
 
     /// The value of a position for its side to move, if a node has searched it.
@@ -100,7 +126,9 @@ impl SharedValues {
         if key == 0 || node.n < MIN_SHARED_VISITS || node.is_proven() {
             return;
         }
-        if self.used * 2 >= self.entries.len() && self.entries.len() < self.max_entries {
+        let is_full =
+            |table: &SharedValues| table.used * 2 >= table.entries.len() || table.has_no_place(key);
+        while self.entries.len() < self.max_entries && is_full(self) {
             self.grow();
         }
         let place = self.place(key);
@@ -223,9 +251,8 @@ mod tests {
             shared.store(key, &node(5, 0.5));
         }
         let known = keys.filter(|&key| shared.value(key).is_some()).count();
-        // Positions that share a place are lost.
-        assert!(known > 6000, "{known}");
-        assert_eq!(shared.memory(), (1 << 14) * size_of::<Entry>());
+        assert_eq!(known, 9_999);
+        assert_eq!(shared.memory(), (1 << 15) * size_of::<Entry>());
         assert_eq!(size_of::<Entry>(), 24);
     }
 }
