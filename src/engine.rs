@@ -4,6 +4,7 @@
 mod autopilot;
 mod go;
 mod kept_tree;
+mod latest;
 mod listener;
 pub mod loader;
 mod search_thread;

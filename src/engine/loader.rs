@@ -15,9 +15,8 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, ensure};
-use parking_lot::{Condvar, Mutex};
 
-use super::strength;
+use super::{latest::Latest, strength};
 use crate::{
     network::{
         Evaluator,
@@ -57,12 +56,7 @@ pub enum NotLoaded {
 #[derive(Clone)]
 pub struct Loader {
     load: Load,
-    slot: Arc<Slot>,
-}
-
-struct Slot {
-    state: Mutex<LoaderState>,
-    changed: Condvar,
+    slot: Arc<Latest<Request, LoaderState>>,
 }
 
 struct LoaderState {
@@ -77,20 +71,12 @@ struct LoaderState {
     standby: Vec<Standby>,
     /// The built-in network, once it had to replace the others.
     stand_in: Option<Networks>,
-    /// The number of the latest request: earlier ones are superseded.
-    latest: u64,
-    /// What is loaded next. A newer request takes its place.
-    next: Option<Request>,
-    /// Whether the loading thread runs.
-    is_busy: bool,
     /// Evicted backends, for that thread to drop.
     unused: Vec<Standby>,
     /// Calls to make when loading has ended.
     waiting: Waiting,
     /// Whether a search runs, during which the warm-up pauses.
     is_searching: bool,
-    /// Whether the program is ending.
-    is_closed: bool,
 }
 
 /// Options whose networks are to be loaded, and the receiver of the result.
@@ -176,25 +162,20 @@ impl LoaderState {
 impl Loader {
     /// Nothing is loaded before the first [`Loader::request`].
     pub fn new(load: Load) -> Loader {
-        let state = Mutex::new(LoaderState {
+        let state = LoaderState {
             requested: None,
             result: Err(NotLoaded::NotYet),
             is_incomplete: false,
             loaded: Default::default(),
             standby: Vec::new(),
             stand_in: None,
-            latest: 0,
-            next: None,
-            is_busy: false,
             unused: Vec::new(),
             waiting: Waiting::default(),
             is_searching: false,
-            is_closed: false,
-        });
-        let changed = Condvar::new();
+        };
         Loader {
             load,
-            slot: Arc::new(Slot { state, changed }),
+            slot: Arc::new(Latest::new(state)),
         }
     }
 
@@ -208,7 +189,7 @@ impl Loader {
         retry: Retry,
         done: impl Fn(Result<String, String>) + Send + 'static,
     ) {
-        let mut state = self.slot.state.lock();
+        let mut state = self.slot.lock();
         let same = state
             .requested
             .as_ref()
@@ -224,16 +205,14 @@ impl Loader {
         state.requested = Some(options.clone());
         state.result = Err(NotLoaded::NotYet);
         state.unused.extend(unused);
-        state.latest += 1;
-        state.next = Some(Request {
-            number: state.latest,
+        let is_idle = state.submit(|number| Request {
+            number,
             options: options.clone(),
             done: Box::new(done),
         });
-        let is_idle = !std::mem::replace(&mut state.is_busy, true);
         drop(state);
         // The warm-up of networks that are not needed any more ends.
-        self.slot.changed.notify_all();
+        self.slot.notify();
         if is_idle {
             let loader = self.clone();
             if let Err(error) = threads::spawn("loader", move || loader.work()) {
@@ -244,38 +223,27 @@ impl Loader {
 
     /// The loading thread: works until no request waits.
     fn work(&self) {
-        loop {
-            let mut state = self.slot.state.lock();
-            let unused = std::mem::take(&mut state.unused);
-            let next = state.next.take();
-            drop(state);
-            let number = next.as_ref().map(|request| request.number);
-            let work = || {
-                drop(unused);
-                if let Some(request) = next {
-                    self.load_and_warm_up(&request);
+        let take_unused = |state: &mut LoaderState| std::mem::take(&mut state.unused);
+        self.slot
+            .work(take_unused, |next: Option<Request>, unused| {
+                let number = next.as_ref().map(|request| request.number);
+                let work = || {
+                    drop(unused);
+                    if let Some(request) = next {
+                        self.load_and_warm_up(&request);
+                    }
+                };
+                if catch_unwind(AssertUnwindSafe(work)).is_err() {
+                    self.fail(number, "loading the network crashed".into());
                 }
-            };
-            if catch_unwind(AssertUnwindSafe(work)).is_err() {
-                self.fail(number, "loading the network crashed".into());
-            }
-            let mut state = self.slot.state.lock();
-            if state.next.is_none() {
-                state.is_busy = false;
-                self.slot.changed.notify_all();
-                return;
-            }
-        }
+            });
     }
 
     /// No loading thread could be started.
     fn give_up(&self, error: &io::Error) {
-        let mut state = self.slot.state.lock();
-        state.is_busy = false;
-        let Some(request) = state.next.take() else {
+        let Some(request) = self.slot.cancel() else {
             return;
         };
-        drop(state);
         let text = format!("no thread can be started to load the network: {error}");
         (request.done)(Err(text.clone()));
         self.fail(Some(request.number), text);
@@ -283,8 +251,8 @@ impl Loader {
 
     /// Ends the request of this number, if it is the latest and has not ended, without networks.
     fn fail(&self, number: Option<u64>, text: String) {
-        let mut state = self.slot.state.lock();
-        if number == Some(state.latest) && state.is_loading() {
+        let mut state = self.slot.lock();
+        if number.is_some_and(|number| state.is_latest(number)) && state.is_loading() {
             state.result = Err(NotLoaded::Failed(text));
             drop(state);
             self.loading_ended();
@@ -316,41 +284,20 @@ impl Loader {
 
     /// Waits while a search runs. Returns whether the request is still the latest one.
     fn may_warm_up(&self, request: &Request) -> bool {
-        let mut state = self.slot.state.lock();
-        loop {
-            if state.is_closed || state.latest != request.number {
-                return false;
-            }
-            if !state.is_searching {
-                return true;
-            }
-            self.slot.changed.wait(&mut state);
-        }
+        self.slot
+            .may_continue(request.number, |state| state.is_searching)
     }
 
     /// A search starts or has ended: it should not share the device with a warm-up.
     pub fn set_searching(&self, is_searching: bool) {
-        self.slot.state.lock().is_searching = is_searching;
-        self.slot.changed.notify_all();
+        self.slot.lock().is_searching = is_searching;
+        self.slot.notify();
     }
 
     /// Ends the warm-up and waits, at most `timeout`, until no library computes any more: one that still does while the
     /// process ends may crash.
     pub fn close(&self, timeout: Duration) {
-        let deadline = Instant::now() + timeout;
-        let mut state = self.slot.state.lock();
-        state.is_closed = true;
-        self.slot.changed.notify_all();
-        while state.is_busy {
-            if self
-                .slot
-                .changed
-                .wait_until(&mut state, deadline)
-                .timed_out()
-            {
-                return;
-            }
-        }
+        self.slot.close(Instant::now() + timeout);
     }
 
     /// Waits for the networks, until `stop` or the deadline.
@@ -362,25 +309,26 @@ impl Loader {
         stop: &StopSignal,
         deadline: Option<Instant>,
     ) -> Result<Networks, NotLoaded> {
-        let mut state = self.slot.state.lock();
+        let mut state = self.slot.lock();
         loop {
             let over = stop.is_stopped() || deadline.is_some_and(|at| Instant::now() >= at);
             if over || !matches!(state.result, Err(NotLoaded::NotYet)) {
                 return state.result.clone();
             }
-            self.slot.changed.wait_for(&mut state, POLL_INTERVAL);
+            self.slot
+                .wait_until(&mut state, Instant::now() + POLL_INTERVAL);
         }
     }
 
     /// Whether something is being loaded.
     pub fn is_loading(&self) -> bool {
-        self.slot.state.lock().is_loading()
+        self.slot.lock().is_loading()
     }
 
     /// Calls `call` when the networks are loaded or have failed to load: at once if nothing is being loaded. All such
     /// calls must be the same.
     pub fn when_loaded(&self, call: Arc<dyn Fn() + Send + Sync>) {
-        let mut state = self.slot.state.lock();
+        let mut state = self.slot.lock();
         if state.is_loading() {
             state.waiting.count += 1;
             state.waiting.call = Some(call);
@@ -392,14 +340,14 @@ impl Loader {
 
     /// Whether such calls are still to be made.
     pub fn has_waiting(&self) -> bool {
-        let state = self.slot.state.lock();
+        let state = self.slot.lock();
         state.waiting.count > 0 || state.waiting.is_calling
     }
 
     /// The built-in network on a backend that needs no library and loads in milliseconds: it plays until the others are
     /// loaded. `None` if this program has none.
     pub fn stand_in(&self) -> Option<Networks> {
-        if let Some(networks) = self.slot.state.lock().stand_in.clone() {
+        if let Some(networks) = self.slot.lock().stand_in.clone() {
             return Some(networks);
         }
         let backend = without_library(&NetworkSource::new(BUILT_IN))?.name;
@@ -409,13 +357,13 @@ impl Loader {
         };
         let main = self.load_one(&options, Role::Main).ok()?;
         let networks = Networks::alone(NetworkSettings::of(&options, Role::Main).over(main));
-        self.slot.state.lock().stand_in = Some(networks.clone());
+        self.slot.lock().stand_in = Some(networks.clone());
         Some(networks)
     }
 
     /// Before a new game: clears the caches. A network that failed to load may exist now.
     pub fn clear_caches(&self) {
-        let mut state = self.slot.state.lock();
+        let mut state = self.slot.lock();
         if std::mem::take(&mut state.is_incomplete) {
             state.requested = None;
         }
@@ -463,7 +411,7 @@ impl Loader {
     fn network(&self, request: &Request, role: Role) -> anyhow::Result<Arc<dyn Evaluator>> {
         let options = &request.options;
         let settings = NetworkSettings::of(options, role);
-        let mut state = self.slot.state.lock();
+        let mut state = self.slot.lock();
         let kept = match state.loaded(role) {
             // Loaded for a newer request.
             Some(loaded) if !is_usable(&loaded.options, options, role) => None,
@@ -477,15 +425,15 @@ impl Loader {
         let backend = match kept {
             Some(backend) => backend,
             None => {
-                let latest = self.slot.state.lock().latest;
-                ensure!(latest == request.number, "superseded by a newer request");
+                let is_latest = self.slot.lock().is_latest(request.number);
+                ensure!(is_latest, "superseded by a newer request");
                 self.load_one(options, role)?
             }
         };
         let evaluator = settings.over(Arc::clone(&backend));
-        let mut state = self.slot.state.lock();
+        let mut state = self.slot.lock();
         // A superseded request does not replace what a newer one has loaded.
-        if state.latest == request.number {
+        if state.is_latest(request.number) {
             let is_it = |standby: &Standby| Arc::ptr_eq(&standby.backend, &backend);
             state.standby.retain(|standby| !is_it(standby));
             *state.loaded(role) = Some(Loaded {
@@ -511,8 +459,8 @@ impl Loader {
         result: &anyhow::Result<(Networks, Option<String>)>,
         report: impl FnOnce(),
     ) {
-        let mut state = self.slot.state.lock();
-        if state.latest == request.number {
+        let mut state = self.slot.lock();
+        if state.is_latest(request.number) {
             // Reported first: the message must precede those of searches that wait for the network.
             report();
             (state.result, state.is_incomplete) = match result {
@@ -526,15 +474,15 @@ impl Loader {
 
     /// Wakes everybody who has waited for the end of loading, and makes the calls that were due then.
     fn loading_ended(&self) {
-        let mut state = self.slot.state.lock();
+        let mut state = self.slot.lock();
         let count = std::mem::take(&mut state.waiting.count);
         let call = state.waiting.call.take();
         state.waiting.is_calling = call.is_some();
         drop(state);
-        self.slot.changed.notify_all();
+        self.slot.notify();
         if let Some(call) = call {
             (0..count).for_each(|_| call());
-            self.slot.state.lock().waiting.is_calling = false;
+            self.slot.lock().waiting.is_calling = false;
         }
     }
 }
@@ -545,6 +493,8 @@ mod tests {
         atomic::{AtomicUsize, Ordering},
         mpsc::{Receiver, Sender, channel},
     };
+
+    use parking_lot::Mutex;
 
     use super::*;
     use crate::{
@@ -622,7 +572,7 @@ mod tests {
         request_networks(&analysis, Some(&play));
         // Not needed any more, though nothing has to be loaded.
         request_networks(&analysis, None);
-        assert!(loader.slot.state.lock().standby.is_empty());
+        assert!(loader.slot.lock().standby.is_empty());
         assert_eq!(counts.get(), (2, 1));
         request_networks(&play, Some(&analysis));
         assert_eq!(counts.get(), (3, 2));
@@ -630,7 +580,7 @@ mod tests {
         let mut other = analysis.clone();
         other.set("WeightsFile", "another").unwrap();
         request_networks(&play, Some(&other));
-        assert!(loader.slot.state.lock().standby.is_empty());
+        assert!(loader.slot.lock().standby.is_empty());
     }
 
     #[test]
@@ -940,6 +890,6 @@ mod tests {
         loader.close(POLL_INTERVAL);
         drop(end);
         loader.close(Duration::from_secs(60));
-        assert!(!loader.slot.state.lock().is_busy);
+        assert!(!loader.slot.lock().is_busy());
     }
 }
