@@ -16,6 +16,7 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
 import time
 
 # Options with files, with other networks, or that change what a clock or a move means to the match.
@@ -82,17 +83,35 @@ def threads_now():
     return count
 
 
+class Heartbeat:
+    """Notices when this process, and with it the match, was stopped for a while, as by a suspended machine."""
+
+    def __init__(self):
+        self.last, self.was_stopped = time.monotonic(), False
+        threading.Thread(target=self.beat, daemon=True).start()
+
+    def beat(self):
+        while True:
+            time.sleep(0.2)
+            now = time.monotonic()
+            self.was_stopped |= now - self.last > 1.5
+            self.last = now
+
+
 def play(rng, binary, options, folder, number, pairs):
-    """Plays a match. Returns its games and what went wrong."""
+    """Plays a match. Returns its games, and what went wrong."""
     logs = [folder / f"{number}-{side}.log" for side in "ab"]
     pgn = folder / f"{number}.pgn"
     sides = [engine(rng, binary, options, log) for log in logs]
     limit = rng.choice(["nodes=1", "nodes=50", "nodes=400", "clock=2+0.05", "clock=4+0", "clock=20/4"])
     command = [binary, "match", *sides, "--limit", limit, "--pairs", str(pairs), "--margin", "1500", "--longest", "160",
                "--strict", "--json", "--pgn", str(pgn)]
-    started = time.monotonic()
+    heartbeat, started = Heartbeat(), time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
     problems = []
+    if heartbeat.was_stopped and "(time)" in done.stderr:
+        print(f"{number}: not counted, the machine stood still", flush=True)
+        return 0, []
     if done.returncode != 0:
         problems.append(f"exit code {done.returncode}: {done.stderr.strip()[-400:]}")
     for log in logs:
@@ -124,11 +143,11 @@ def main():
     binary = str(arguments.engine.resolve())
     options = announced(binary)
     total, bad, number = 0, 0, 0
-    while total < arguments.games:
+    while total < arguments.games and number < arguments.games:
         number += 1
         rng = random.Random(arguments.seed * 1_000_003 + number)
         games, problems = play(rng, binary, options, arguments.folder, number, arguments.pairs)
-        total += max(games, 1)
+        total += games
         bad += bool(problems)
     print(f"{total} games in {number} matches, {bad} matches with problems")
     sys.exit(1 if bad else 0)
