@@ -512,7 +512,7 @@ options! {
     "UCI_ShowMovesLeft"                   "show-movesleft"                [report output, only uci]
         show_moves_left:                    bool                          = false;
     /// With search-contempt, the engine reports at the end of a search the value of each line against best replies,
-    /// too, and the difference as its trap value. The report is omitted if it would take more than a quarter of the
+    /// too, and by how much its practical value is higher. The report is omitted if it would take more than a quarter of the
     /// time for the move.
     "ShowObjective"                       "show-objective"                [search output]
         show_objective:                     bool                          = false;

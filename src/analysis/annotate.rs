@@ -4,7 +4,8 @@ use shakmaty::Color;
 
 use super::{
     record::{LineRecord, PositionRecord},
-    review::{GameReview, ReviewedMove, TrapMoment, best_objectively, values},
+    review::{GameReview, ReviewedMove, TrapMoment, best_objectively, objective_wdl},
+    traps::TrapRecord,
 };
 use crate::{
     chess::wdl::{self, Value},
@@ -45,10 +46,10 @@ pub fn annotated_pgn(review: &GameReview) -> String {
 /// `[%eval 0.31] [%wdl 402,420,178] Blunder. Nf3 was better. It falls into the trap.`
 fn comment(reviewed: &ReviewedMove, after: Option<&PositionRecord>) -> String {
     let mut parts = Vec::new();
-    if let Some(line) = after.and_then(|record| best_objectively(&record.lines)) {
+    if let Some(line) = after.and_then(best_objectively) {
         let turn = !reviewed.turn;
         parts.push(format!("[%eval {}]", eval(line, turn)));
-        let [win, draw, loss] = objective(line);
+        let [win, draw, loss] = objective_wdl(line);
         let (white, black) = turn.fold_wb((win, loss), (loss, win));
         parts.push(format!("[%wdl {white},{draw},{black}]"));
     }
@@ -63,38 +64,30 @@ fn comment(reviewed: &ReviewedMove, after: Option<&PositionRecord>) -> String {
     parts.join(" ")
 }
 
+/// `It sets a trap: a player rated 1900 replies Nxe4 with probability 38 %, which loses 27 % of a point (Be7 is best);
+/// Nd5 costs 1 %.`
 fn trap_comment(reviewed: &ReviewedMove, moment: TrapMoment) -> String {
-    let percent = |line: &LineRecord| {
-        let (practical, objective) = values(line);
-        format!("{:+.0} %", 50.0 * (practical - objective))
-    };
-    let line = match moment {
-        TrapMoment::Set => reviewed.played_line(),
-        TrapMoment::Missed => reviewed.missed_line(),
-        TrapMoment::Met | TrapMoment::Fallen => None,
-    };
-    let what = match (moment, line) {
-        (TrapMoment::Missed, Some(line)) => {
-            let san = line.san.first().map_or("", |san| san);
-            format!(" with {san} ({})", percent(line))
+    let evidence = reviewed.trap_record().map(TrapRecord::text);
+    match (moment, evidence) {
+        (TrapMoment::Missed, Some(evidence)) => {
+            let san = reviewed.trap_record().map_or("", |trap| &trap.san);
+            format!("It {}, {san}: {evidence}.", moment.text())
         }
-        (_, Some(line)) => format!(" ({})", percent(line)),
-        _ => String::new(),
-    };
-    format!("It {}{what}.", moment.text())
-}
-
-/// Win, draw and loss against best replies.
-fn objective(line: &LineRecord) -> [u32; 3] {
-    line.objective.as_ref().map_or(line.wdl, |found| found.wdl)
+        (_, Some(evidence)) => format!("It {}: {evidence}.", moment.text()),
+        _ => format!("It {}.", moment.text()),
+    }
 }
 
 /// The evaluation for White, in pawns or moves to mate, as readers of `[%eval]` expect.
 fn eval(line: &LineRecord, turn: Color) -> String {
-    if let Some(moves) = line.mate {
+    let mate = line
+        .objective
+        .as_ref()
+        .map_or(line.mate, |found| found.mate);
+    if let Some(moves) = mate {
         return format!("#{}", turn.fold_wb(moves, -moves));
     }
-    let [win, draw, loss] = objective(line).map(|part| part as f32 / 1000.0);
+    let [win, draw, loss] = objective_wdl(line).map(|part| part as f32 / 1000.0);
     let value = Value {
         wl: win - loss,
         d: draw,

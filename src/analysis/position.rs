@@ -1,49 +1,365 @@
-//! The search of one position.
+//! The search of one position: a plain one, whose values are against best replies, and with search-contempt a practical
+//! one beside it; for reviews of games also likely mistakes and traps.
+//!
+//! The two searches have trees of their own, because a tree whose opponent nodes are frozen says little about best
+//! replies. They share the evaluations of the network through its cache.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use shakmaty::Position;
 
 use super::{
     input::Item,
-    record::{PositionRecord, SolutionRecord},
+    opponents::Opponents,
+    record::{PositionRecord, SolutionRecord, sans},
+    traps::{self, MistakeRecord, TrapRecord},
 };
 use crate::{
+    chess::{History, PackedMove, moves::MAX_MOVES, setup},
     player::Player,
-    search::{Limits, MoveStat, REPORT_INTERVAL, Report, Reporter, StopSignal, SystemClock, Tree},
+    search::{
+        Job, Limits, MoveStat, Outcome, REPORT_INTERVAL, Report, Reporter, Silent, StopSignal,
+        SystemClock, Tree,
+    },
     terminal::eprint_line,
 };
 
-/// Searches one position with a new tree. `moves` keeps the statistics of every move.
-///
-/// # Errors
-/// When the evaluator fails.
-pub fn analyze(
-    item: &Item,
-    player: &Player,
-    limits: &Limits,
-    moves: bool,
-) -> Result<PositionRecord> {
-    let job = player.job(item.history.clone(), limits.clone());
-    let mut tree = Tree::default();
-    let clock = SystemClock::default();
-    let mut collector = Collector {
-        item,
-        stats: Vec::new(),
-        solution: None,
-    };
-    let stop = StopSignal::default();
-    let outcome = player
-        .search(&mut tree, &job, &stop, &clock, &mut collector)
-        .with_context(|| format!("analysing {}", item.name))?;
-    let stats = moves.then_some(&collector.stats[..]);
-    let mut record = PositionRecord::new(item, &outcome, &player.options, stats);
-    if record.solved == Some(true) {
-        record.solution = collector.solution;
-    }
-    Ok(record)
+/// The likely replies that are searched alone.
+const MAX_VERIFIED: usize = 3;
+/// A reply is searched alone if the search of the position sees at least this part of the minimum loss in it.
+const ROUGH_PART: f32 = 0.5;
+/// The alternatives to which a trap is compared.
+const ALTERNATIVES: usize = 2;
+/// By how much more than any other move a missed trap must gain in practice, in W-L, to be looked at: likely mistakes
+/// are not searched for after every move.
+const MIN_PRACTICAL_EXCESS: f32 = 0.1;
+/// Share of the visits of a plain search that a move has if its value is to be trusted.
+const MIN_VISIT_SHARE: f64 = 0.01;
+
+/// The plain search of a position and what follows from it.
+#[derive(Clone)]
+struct Study {
+    /// All moves, best first.
+    outcome: Outcome,
+    mistake: Option<MistakeRecord>,
 }
 
+impl Study {
+    /// W-L of the position for the side to move against best play; `None` if the game is over.
+    fn value(&self) -> Option<f32> {
+        self.outcome.best?;
+        self.outcome.report.lines.first().map(|line| line.value.wl)
+    }
+
+    fn worth(&self) -> f32 {
+        self.mistake.as_ref().map_or(0.0, MistakeRecord::worth)
+    }
+}
+
+/// Analyses positions, one after the other.
+pub struct Analyzer {
+    player: Player,
+    /// The same without search-contempt and with all moves in its reports.
+    plain: Player,
+    limits: Limits,
+    keeps_moves: bool,
+    opponents: Option<Opponents>,
+    /// The last study of a game's position, which is the next position of the game.
+    next: Option<(u64, Study)>,
+}
+
+impl Analyzer {
+    /// An analysis with this player and these limits for each search. `keeps_moves` keeps the statistics of every
+    /// move; with `opponents` likely mistakes and traps are searched for.
+    pub fn new(
+        player: Player,
+        limits: Limits,
+        keeps_moves: bool,
+        opponents: Option<Opponents>,
+    ) -> Analyzer {
+        let mut options = (*player.options).clone();
+        options.multi_pv = MAX_MOVES;
+        options.show_objective = false;
+        Analyzer {
+            plain: Player {
+                options: options.into(),
+                ..player.clone()
+            },
+            player,
+            limits,
+            keeps_moves,
+            opponents,
+            next: None,
+        }
+    }
+
+    /// Analyses one position with new trees.
+    ///
+    /// # Errors
+    /// When an evaluator fails or a model cannot be loaded.
+    pub fn analyze(&mut self, item: &Item) -> Result<PositionRecord> {
+        let mut collector = Collector {
+            item,
+            stats: Vec::new(),
+            solution: None,
+        };
+        let outcome = self
+            .practical(item, &mut collector)
+            .with_context(|| format!("analysing {}", item.name))?;
+        let is_plain =
+            self.job(&item.history).contempt_side.is_none() || self.player.options.is_plain_puct();
+        let needs_study = !is_plain || self.opponents.is_some();
+        let study = match needs_study {
+            true => Some(self.study(item, &item.history)?),
+            false => None,
+        };
+        let stats = self.keeps_moves.then_some(&collector.stats[..]);
+        let objective = study.as_ref().filter(|_| !is_plain);
+        let mut record = PositionRecord::new(
+            item,
+            &outcome,
+            objective.map(|study| &study.outcome.report),
+            &self.player.options,
+            stats,
+        );
+        if record.solved == Some(true) {
+            record.solution = collector.solution;
+        }
+        if let Some(study) = study {
+            record.mistake.clone_from(&study.mistake);
+            if self.opponents.is_some() {
+                record.traps = self.traps(item, &study, &record)?;
+            }
+        }
+        Ok(record)
+    }
+
+    fn job(&self, history: &History) -> Job {
+        self.player.job(history.clone(), self.limits.clone())
+    }
+
+    /// The search that expects the replies of the modelled opponent.
+    fn practical(&mut self, item: &Item, reporter: &mut dyn Reporter) -> Result<Outcome> {
+        let job = self.job(&item.history);
+        let player = match (&mut self.opponents, job.contempt_side) {
+            (Some(opponents), Some(side)) => opponents.against(item, side.other())?,
+            _ => &self.player,
+        };
+        let clock = SystemClock::default();
+        let stop = StopSignal::default();
+        Ok(player.search(&mut Tree::default(), &job, &stop, &clock, reporter)?)
+    }
+
+    /// A search without search-contempt, restricted to `moves` unless that is empty.
+    fn plain_search(&self, history: &History, moves: &[PackedMove]) -> Result<Outcome> {
+        let mut limits = self.limits.clone();
+        if !moves.is_empty() {
+            limits.nodes = limits.nodes.map(|nodes| (nodes / 2).max(1));
+            limits.movetime = limits.movetime.map(|time| time / 2);
+        }
+        let job = Job {
+            contempt_side: None,
+            root_moves: moves.to_vec(),
+            ..self.plain.job(history.clone(), limits)
+        };
+        let clock = SystemClock::default();
+        let stop = StopSignal::default();
+        let mut tree = Tree::default();
+        Ok(self
+            .plain
+            .search(&mut tree, &job, &stop, &clock, &mut Silent)?)
+    }
+
+    /// The study of a position of a game, which is kept if it is the one that will be needed next.
+    fn study(&mut self, item: &Item, history: &History) -> Result<Study> {
+        let key = path_key(history);
+        if let Some((known, study)) = &self.next
+            && *known == key
+        {
+            return Ok(study.clone());
+        }
+        let outcome = self.plain_search(history, &[])?;
+        let mistake = match self.opponents.is_some() && outcome.best.is_some() {
+            true => self.likely_mistake(item, history, &outcome)?,
+            false => None,
+        };
+        let study = Study { outcome, mistake };
+        self.next = Some((key, study.clone()));
+        Ok(study)
+    }
+
+    /// The reply to a position with the largest expected loss by the model of the side to move.
+    fn likely_mistake(
+        &mut self,
+        item: &Item,
+        history: &History,
+        outcome: &Outcome,
+    ) -> Result<Option<MistakeRecord>> {
+        let Some(opponents) = &mut self.opponents else {
+            return Ok(None);
+        };
+        let lines = &outcome.report.lines;
+        let (Some(best), side) = (lines.first(), history.position().turn()) else {
+            return Ok(None);
+        };
+        let mut likely = opponents.policy(item, history)?;
+        let model = opponents.describe(item, side);
+        likely.retain(|(m, p)| *p >= traps::MIN_PROBABILITY && best.pv.first() != Some(m));
+        likely.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let mut worst: Option<(PackedMove, f32, f32)> = None;
+        for &(m, p) in likely.iter().take(MAX_VERIFIED) {
+            let line = lines.iter().find(|line| line.pv.first() == Some(&m));
+            let rough = line.filter(|line| line.nodes > 0).map(|line| line.value.wl);
+            if rough.is_some_and(|wl| best.value.wl - wl < ROUGH_PART * traps::MIN_LOSS) {
+                continue;
+            }
+            let alone = self.plain_search(history, &[m])?;
+            let Some(line) = alone.report.lines.first() else {
+                continue;
+            };
+            let loss = best.value.wl - line.value.wl;
+            let is_worst = worst.is_none_or(|(_, q, least)| p * loss > q * least);
+            if loss >= traps::MIN_LOSS && is_worst {
+                worst = Some((m, p, loss));
+            }
+        }
+        let (position, chess960) = (history.position(), self.is_chess960(item));
+        let san = |m: &[PackedMove]| sans(position, m).pop().unwrap_or_default();
+        Ok(worst.map(|(m, p, loss)| MistakeRecord {
+            m: setup::move_text(position, m, chess960),
+            san: san(&[m]),
+            p,
+            loss,
+            better: san(best.pv.get(..1).unwrap_or_default()),
+            model,
+        }))
+    }
+
+    fn is_chess960(&self, item: &Item) -> bool {
+        self.player.options.chess960 || !setup::has_standard_castling(&item.history)
+    }
+
+    /// The trap that the played move sets, and one that another move would have set. The last study is that of the
+    /// position after the played move.
+    fn traps(
+        &mut self,
+        item: &Item,
+        study: &Study,
+        record: &PositionRecord,
+    ) -> Result<Vec<TrapRecord>> {
+        let mut found = Vec::new();
+        let Some(opponents) = &mut self.opponents else {
+            return Ok(found);
+        };
+        let policy = opponents.policy(item, &item.history)?;
+        let missed = missed_candidate(item, study, record);
+        for m in missed.into_iter().chain(item.played) {
+            let p = policy.iter().find(|(other, _)| *other == m);
+            let is_obvious = p.is_some_and(|&(_, p)| p > traps::MAX_OBVIOUS);
+            // The study after the played move is made in any case, and is the last one.
+            let (after, trap) = self.trap(item, study, m, is_obvious)?;
+            found.extend(trap);
+            self.next = Some(after);
+        }
+        Ok(found)
+    }
+
+    /// The study of the position after a move, and the trap that the move sets.
+    fn trap(
+        &mut self,
+        item: &Item,
+        study: &Study,
+        m: PackedMove,
+        is_obvious: bool,
+    ) -> Result<((u64, Study), Option<TrapRecord>)> {
+        let mut history = item.history.clone();
+        history.push(m);
+        let after = self.study(item, &history)?;
+        let kept = (path_key(&history), after.clone());
+        let (Some(best), Some(reply)) = (study.value(), after.value()) else {
+            return Ok((kept, None));
+        };
+        let cost = (best + reply).max(0.0);
+        let worth = after.worth();
+        let Some(mistake) = after
+            .mistake
+            .filter(|_| !is_obvious && cost <= traps::MAX_COST && worth >= traps::MIN_WORTH)
+        else {
+            return Ok((kept, None));
+        };
+        let usual = self.worth_of_alternatives(item, study, m)?;
+        let position = item.history.position();
+        let is_trap = usual.is_some_and(|usual| usual <= traps::MAX_USUAL * worth);
+        let trap = is_trap.then(|| TrapRecord {
+            m: setup::move_text(position, m, self.is_chess960(item)),
+            san: sans(position, &[m]).pop().unwrap_or_default(),
+            cost,
+            mistake,
+        });
+        Ok((kept, trap))
+    }
+
+    /// The most that another good move offers; `None` if there is none.
+    fn worth_of_alternatives(
+        &mut self,
+        item: &Item,
+        study: &Study,
+        m: PackedMove,
+    ) -> Result<Option<f32>> {
+        let alternatives = good_moves(study).into_iter().filter(|&other| other != m);
+        let mut most = None;
+        for other in alternatives.take(ALTERNATIVES) {
+            let mut history = item.history.clone();
+            history.push(other);
+            let worth = self.study(item, &history)?.worth();
+            most = Some(worth.max(most.unwrap_or(0.0)));
+        }
+        Ok(most)
+    }
+}
+
+/// The moves that cost no more than a trap may, in the order of the search.
+fn good_moves(study: &Study) -> Vec<PackedMove> {
+    let report = &study.outcome.report;
+    let Some(best) = study.value() else {
+        return Vec::new();
+    };
+    let is_good = |line: &&crate::search::PvLine| {
+        line.nodes as f64 >= MIN_VISIT_SHARE * report.nodes as f64
+            && best - line.value.wl <= traps::MAX_COST
+    };
+    let lines = report.lines.iter().filter(is_good);
+    lines.filter_map(|line| line.pv.first().copied()).collect()
+}
+
+/// The good move, not the played one, that gains the most in practice over best play, if that is clearly more than
+/// another line gains.
+fn missed_candidate(item: &Item, study: &Study, record: &PositionRecord) -> Option<PackedMove> {
+    item.played?;
+    let gains = record.lines.iter().filter_map(|line| {
+        let objective = line.objective.as_ref()?;
+        let m = setup::parse_move(item.history.position(), line.pv.first()?).ok()?;
+        (line.nodes > 0).then_some((m, objective.gain))
+    });
+    let gains: Vec<(PackedMove, f32)> = gains.collect();
+    let usual = gains.iter().map(|&(_, gain)| gain).reduce(f32::min)?;
+    let good = good_moves(study);
+    let candidates = gains
+        .into_iter()
+        .filter(|(m, gain)| Some(*m) != item.played && gain - usual >= MIN_PRACTICAL_EXCESS)
+        .filter(|(m, _)| good.contains(m));
+    let best = candidates.max_by(|a, b| a.1.total_cmp(&b.1));
+    best.map(|(m, _)| m)
+}
+
+/// A number for the whole path of a game: searches depend on repetitions.
+fn path_key(history: &History) -> u64 {
+    let keys = history.plies().iter().map(|ply| ply.key);
+    keys.fold(0, |path: u64, key| {
+        path.rotate_left(7).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ key
+    })
+}
 /// Collects the statistics of the moves, and the time of the solution.
 struct Collector<'a> {
     item: &'a Item,

@@ -3,11 +3,15 @@
 use serde::{Deserialize, Serialize};
 use shakmaty::{Chess, Position, san::SanPlus};
 
-use super::{input::Item, sign};
+use super::{
+    input::Item,
+    sign,
+    traps::{MistakeRecord, TrapRecord},
+};
 use crate::{
     chess::{PackedMove, setup, wdl},
     options::Options,
-    search::{MoveStat, Outcome, Proven, PvLine, Score},
+    search::{MoveStat, Outcome, Proven, PvLine, Report, Score},
     uci::info,
 };
 
@@ -44,8 +48,17 @@ pub struct PositionRecord {
     pub seldepth: u32,
     /// W-L of the best line from White's point of view.
     pub white: f32,
-    /// The best lines.
+    /// The best lines. With search-contempt also the best line against best replies and that of the played move.
     pub lines: Vec<LineRecord>,
+    /// The move that is best against best replies, if search-contempt is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective_best: Option<String>,
+    /// The mistake that the side to move is likely to make, in reviews of games.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mistake: Option<MistakeRecord>,
+    /// Traps that the played move or another one sets, in reviews of games.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub traps: Vec<TrapRecord>,
     /// All moves, if requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<MoveRecord>,
@@ -82,18 +95,21 @@ pub struct LineRecord {
     pub san: Vec<String>,
 }
 
-/// The values of a line against best replies.
+/// The values of a line against best replies, from a plain search.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ObjectiveRecord {
-    /// The score in the unit of `ScoreType`; absent if there is a forced mate, which holds against every reply.
+    /// The score in the unit of `ScoreType`; absent if there is a forced mate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<i32>,
+    /// Moves to mate; negative when being mated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mate: Option<i32>,
     /// Probabilities of win, draw and loss, in per mille.
     pub wdl: [u32; 3],
-    /// The part of the line's W-L that depends on mistakes of the opponent.
-    pub trap: f32,
-    /// The average loss by the opponent's next reply.
-    pub next: f32,
+    /// By how much the practical W-L is higher.
+    pub gain: f32,
+    /// Visits of the first move in that search; 0 if its value is only an estimate.
+    pub nodes: u64,
 }
 
 /// One move of the position.
@@ -136,14 +152,19 @@ impl PositionRecord {
             seldepth: 0,
             white: 0.0,
             lines: Vec::new(),
+            objective_best: None,
+            mistake: None,
+            traps: Vec::new(),
             moves: Vec::new(),
         }
     }
 
-    /// The record of a search outcome.
+    /// The record of a search outcome. `plain` is the report of a plain search with all moves, from which the values
+    /// against best replies come.
     pub fn new(
         item: &Item,
         outcome: &Outcome,
+        plain: Option<&Report>,
         options: &Options,
         stats: Option<&[MoveStat]>,
     ) -> PositionRecord {
@@ -171,11 +192,10 @@ impl PositionRecord {
             depth: report.depth,
             seldepth: report.seldepth,
             white: sign(position.turn()) * wl,
-            lines: report
-                .lines
-                .iter()
-                .map(|line| LineRecord::new(position, line, options))
-                .collect(),
+            lines: lines(item, report, plain, options),
+            objective_best: plain.and_then(|plain| Some(text(*plain.lines.first()?.pv.first()?))),
+            mistake: None,
+            traps: Vec::new(),
             moves: stats
                 .unwrap_or_default()
                 .iter()
@@ -186,22 +206,62 @@ impl PositionRecord {
     }
 }
 
+/// The lines of a record: those of the search, and of a plain one the best line and that of the played move.
+fn lines(
+    item: &Item,
+    report: &Report,
+    plain: Option<&Report>,
+    options: &Options,
+) -> Vec<LineRecord> {
+    let position = item.history.position();
+    let first = |line: &PvLine| line.pv.first().copied();
+    let wanted = plain.and_then(|plain| plain.lines.first()).and_then(first);
+    let is_wanted = |line: &PvLine| {
+        let m = first(line);
+        m.is_some() && (m == wanted || m == item.played)
+    };
+    let is_known = |line: &PvLine| report.lines.iter().any(|other| first(other) == first(line));
+    let added = plain.iter().flat_map(|plain| &plain.lines);
+    let added = added.filter(|line| is_wanted(line) && !is_known(line));
+    let record = |line: &PvLine| {
+        let lines = plain.iter().flat_map(|plain| &plain.lines);
+        let objective = lines.into_iter().find(|other| first(other) == first(line));
+        LineRecord::new(position, line, objective, options)
+    };
+    // The search with search-contempt has no value of an added line.
+    let added = added.map(|line| LineRecord {
+        nodes: 0,
+        ..record(line)
+    });
+    report.lines.iter().map(record).chain(added).collect()
+}
+
 impl LineRecord {
-    fn new(position: &Chess, line: &PvLine, options: &Options) -> LineRecord {
+    fn new(
+        position: &Chess,
+        line: &PvLine,
+        objective: Option<&PvLine>,
+        options: &Options,
+    ) -> LineRecord {
         let style = info::Style { position, options };
-        let (score, mate) = match line.score {
+        let score = |line: &PvLine| match line.score {
             Score::Mate(moves) => (None, Some(moves)),
             _ => (Some(style.score(line.value)), None),
         };
+        let (own_score, mate) = score(line);
         LineRecord {
-            score,
+            score: own_score,
             mate,
             wdl: wdl::per_mille(line.value),
-            objective: line.objective.map(|objective| ObjectiveRecord {
-                score: mate.is_none().then(|| style.score(objective.value)),
-                wdl: wdl::per_mille(objective.value),
-                trap: line.value.wl - objective.value.wl,
-                next: objective.trap_mass,
+            objective: objective.map(|objective| {
+                let (score, mate) = score(objective);
+                ObjectiveRecord {
+                    score,
+                    mate,
+                    wdl: wdl::per_mille(objective.value),
+                    gain: line.value.wl - objective.value.wl,
+                    nodes: objective.nodes,
+                }
             }),
             nodes: line.nodes,
             pv: style.move_list(&line.pv),
@@ -210,12 +270,23 @@ impl LineRecord {
     }
 
     /// The score as text, or the moves to the mate if there is one.
-    pub fn score_text(&self, score: Option<i32>) -> String {
-        match (self.mate, score) {
-            (Some(moves), _) => format!("mate {moves}"),
-            (None, Some(score)) => format!("{:+.2}", f64::from(score) / 100.0),
-            (None, None) => String::new(),
-        }
+    pub fn score_text(&self) -> String {
+        score_text(self.mate, self.score)
+    }
+}
+
+impl ObjectiveRecord {
+    /// The score as text, or the moves to the mate if there is one.
+    pub fn score_text(&self) -> String {
+        score_text(self.mate, self.score)
+    }
+}
+
+fn score_text(mate: Option<i32>, score: Option<i32>) -> String {
+    match (mate, score) {
+        (Some(moves), _) => format!("mate {moves}"),
+        (None, Some(score)) => format!("{:+.2}", f64::from(score) / 100.0),
+        (None, None) => String::new(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The report: one self-contained HTML page that works offline. The board is chessground's, the graph uPlot's; their
 //! files are in `report/`, beside the page's own script and style.
 
-use std::{fmt::Write as _, path::Path};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -9,28 +9,19 @@ use shakmaty::{Color, EnPassantMode, fen::Fen};
 
 use super::{
     record::{LineRecord, PositionRecord},
-    review::{GameReview, Judgement, ReviewedMove, TrapMoment},
+    review::{GameReview, Judgement, ReviewedMove, TrapMoment, best_objectively, values},
 };
+use crate::stats::page::{Script, document};
 
-const PAGE: &str = include_str!("report/page.html");
-/// The placeholders of the page and their contents.
-const PARTS: [(&str, &str); 6] = [
-    ("/*uPlot.css*/", include_str!("report/uPlot.min.css")),
-    (
-        "/*chessground.css*/",
-        include_str!("report/chessground.base.css"),
-    ),
-    (
-        "/*board.css*/",
-        include_str!("report/chessground.brown.css"),
-    ),
-    (
-        "/*pieces.css*/",
-        include_str!("report/chessground.cburnett.css"),
-    ),
-    ("/*page.css*/", include_str!("report/page.css")),
-    ("/*uPlot.js*/", include_str!("report/uPlot.iife.min.js")),
+const BODY: &str = include_str!("report/page.html");
+const STYLES: [&str; 5] = [
+    include_str!("report/uPlot.min.css"),
+    include_str!("report/chessground.base.css"),
+    include_str!("report/chessground.brown.css"),
+    include_str!("report/chessground.cburnett.css"),
+    include_str!("report/page.css"),
 ];
+const GRAPH: &str = include_str!("report/uPlot.iife.min.js");
 const CHESSGROUND: &str = include_str!("report/chessground.min.js");
 const SCRIPT: &str = include_str!("report/page.js");
 
@@ -48,26 +39,16 @@ pub fn page(games: &[GameReview], source: &Path, search_settings: &str) -> Resul
         "how": format!("{search_settings}; Scorn {}", env!("CARGO_PKG_VERSION")),
         "games": games.iter().map(game).collect::<Vec<_>>(),
     });
-    // The data must not contain the end tag of its element.
-    let data = serde_json::to_string(&data)?.replace('<', "\\u003c");
+    let data = serde_json::to_string(&data)?;
     let board = as_script(CHESSGROUND).context("chessground exports no Chessground")?;
-    let parts = PARTS.iter().copied().chain([
-        ("/*chessground.js*/", &*board),
-        ("/*data*/", &*data),
-        ("/*page.js*/", SCRIPT),
-    ]);
-    let mut page = String::with_capacity(data.len() + 200_000);
-    let mut rest = PAGE;
-    for (mark, part) in parts {
-        let (before, after) = rest
-            .split_once(mark)
-            .with_context(|| format!("no {mark}"))?;
-        page.push_str(before);
-        page.push_str(part);
-        rest = after;
-    }
-    page.push_str(rest);
-    Ok(page)
+    let scripts = [
+        Script::Code(GRAPH),
+        Script::Code(&board),
+        Script::Data("data", &data),
+        Script::Code(SCRIPT),
+    ];
+    let title = format!("{source} – analysed by Scorn");
+    Ok(document(&title, &STYLES, BODY, &scripts))
 }
 
 /// Turns a module that exports `Chessground` into a script that defines a global variable: a page opened from a file
@@ -93,6 +74,9 @@ fn game(review: &GameReview) -> Value {
         "black": tag("Black"),
         "event": tag("Event"),
         "date": tag("Date"),
+        "whiteElo": tag("WhiteElo"),
+        "blackElo": tag("BlackElo"),
+        "accuracy": review.accuracy.map(|found| found.map(|percent| percent.round())),
         "result": game.result,
         "start": Fen::from_position(&game.start, EnPassantMode::Legal).to_string(),
         "number": game.number,
@@ -126,28 +110,45 @@ fn reviewed_move(reviewed: &ReviewedMove) -> Value {
     if let Some(trap) = trap {
         value["t"] = trap.into();
     }
+    if let Some(trap) = reviewed.trap_record() {
+        value["e"] = trap.text().into();
+    }
     if let Some(loss) = reviewed.loss.filter(|&loss| loss > 0.0) {
         value["x"] = ((500.0 * f64::from(loss)).round() / 10.0).into();
     }
     value
 }
 
-/// Lines: moves, practical probabilities for White, those against best replies (0 if equal), moves to mate or 0.
+/// Lines, the best one first: moves in UCI's notation and in SAN, chances of White and Black against the likely
+/// replies (0 if they are not known), those against best replies (0 if they are the same), White's moves to mate or 0.
 fn lines(record: &PositionRecord, turn: Color) -> Vec<Value> {
+    // Draws follow from wins and losses.
+    let white = |[win, _, loss]: [u32; 3]| turn.fold_wb([win, loss], [loss, win]);
     let line = |line: &LineRecord| {
-        let mut moves = String::new();
-        for san in line.san.iter().take(LINE_MOVES) {
-            let _ = write!(moves, "{}{san}", if moves.is_empty() { "" } else { " " });
-        }
-        // Draws follow from wins and losses.
-        let white = |[win, _, loss]: [u32; 3]| turn.fold_wb([win, loss], [loss, win]);
-        let objective = line.objective.as_ref().map(|found| white(found.wdl));
-        let first = line.pv.first().map_or("", |m| m);
-        let mate = turn.fold_wb(1, -1) * line.mate.unwrap_or(0);
-        let objective = objective.map_or(json!(0), |found| json!(found));
-        json!([first, moves, white(line.wdl), objective, mate])
+        let shown = |moves: &[String]| moves[..moves.len().min(LINE_MOVES)].join(" ");
+        let objective = line.objective.as_ref();
+        let mate = objective.map_or(line.mate, |found| found.mate);
+        let practical = match line.nodes {
+            0 => json!(0),
+            _ => json!(white(line.wdl)),
+        };
+        json!([
+            shown(&line.pv),
+            shown(&line.san),
+            practical,
+            objective.map_or(json!(0), |found| json!(white(found.wdl))),
+            turn.fold_wb(1, -1) * mate.unwrap_or(0),
+        ])
     };
-    record.lines.iter().map(line).collect()
+    let best = best_objectively(record);
+    let is_best = |other: &&LineRecord| best.is_some_and(|best| std::ptr::eq(best, *other));
+    let mut others: Vec<&LineRecord> = record
+        .lines
+        .iter()
+        .filter(|other| !is_best(other))
+        .collect();
+    others.sort_by(|a, b| values(b).1.total_cmp(&values(a).1));
+    best.into_iter().chain(others).map(line).collect()
 }
 
 #[cfg(test)]
@@ -164,9 +165,6 @@ mod tests {
     #[test]
     fn a_page_is_self_contained() {
         let page = page(&[], Path::new("a/</script>.pgn"), "how").unwrap();
-        for (mark, _) in PARTS {
-            assert!(!page.contains(mark), "{mark}");
-        }
         assert_eq!(page.matches("</script>").count(), 4);
         assert!(page.contains("default-src 'none'"));
         for reference in ["src=\"http", "href=\"http", "@import", "url(http"] {

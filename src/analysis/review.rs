@@ -1,16 +1,18 @@
-//! The review of a whole game: the quality of each move, and traps that were set, met or missed.
+//! The review of a whole game: the quality of each move, the accuracy of each side, and traps that were set, met or
+//! missed.
 //!
-//! One search gives two values: the practical one assumes the mistakes that the opponent is likely to make, the
-//! objective one assumes best replies. Moves are judged by their objective loss; the trap of a line is the difference
-//! between practical and objective value.
+//! Moves are judged by their loss against best replies, which a plain search of every position gives. A trap is a reply
+//! with a probability and a loss (see [`traps`](super::traps)); the few with the largest product are reported.
 
 use std::sync::Arc;
 
 use shakmaty::{Color, EnPassantMode, KnownOutcome, Position, fen::Fen, san::SanPlus};
 
 use super::{
+    accuracy,
     input::{Item, PgnGame},
-    record::{LineRecord, PositionRecord},
+    record::{LineRecord, ObjectiveRecord, PositionRecord},
+    traps::{self, TrapRecord},
 };
 use crate::{
     chess::{History, PackedMove},
@@ -20,15 +22,12 @@ use crate::{
 /// Minimum objective loss in W-L (-1 to 1) of an inaccuracy, a mistake and a blunder: lichess's thresholds.
 const MIN_LOSSES: [f32; 3] = [0.1, 0.2, 0.3];
 
-/// Minimum difference in W-L between practical and objective value of a trap. It must also exceed the smallest
-/// difference in the position by [`MIN_EXCESS`], because opponents always err and every line has some.
-const MIN_TRAP: f32 = 0.2;
-
-/// By this much a trap must exceed the smallest difference of the lines in its position.
-const MIN_EXCESS: f32 = 0.1;
-
-/// A trap was missed if its practical W-L is better than the played move's by at least this much.
-const MIN_MISSED: f32 = 0.05;
+/// At most this many traps that were set are reported per game.
+const MAX_SET: usize = 3;
+/// At most this many traps that were missed are reported per game.
+const MAX_MISSED: usize = 1;
+/// A missed trap must be worth this many times as much as one that was set has to be.
+const MISSED_FACTOR: f32 = 1.5;
 
 /// The quality of a bad move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -129,6 +128,8 @@ pub struct GameReview {
     pub moves: Vec<ReviewedMove>,
     /// The analysis of the position after the last move, if the game is not over there.
     pub end: Option<PositionRecord>,
+    /// The accuracy of White and Black in per cent; `None` without a judged move.
+    pub accuracy: [Option<f32>; 2],
 }
 
 impl GameReview {
@@ -154,27 +155,29 @@ pub fn values(line: &LineRecord) -> (f32, f32) {
     )
 }
 
-/// The trap value of a line.
-fn trap(line: &LineRecord) -> f32 {
-    let (practical, objective) = values(line);
-    practical - objective
+/// The line that is best against best replies.
+pub(super) fn best_objectively(record: &PositionRecord) -> Option<&LineRecord> {
+    let Some(best) = &record.objective_best else {
+        return record.lines.first();
+    };
+    let mut lines = record.lines.iter();
+    lines.find(|line| line.pv.first() == Some(best))
 }
 
-/// The best objective value of a position among its lines.
+/// The value of a position for its side to move.
 fn objective(record: &PositionRecord) -> Option<f32> {
-    let lines = record.lines.iter();
-    lines.map(|line| values(line).1).reduce(f32::max)
+    best_objectively(record).map(|line| values(line).1)
 }
 
-/// The objectively best line, the first of several.
-pub(super) fn best_objectively<'a>(
-    lines: impl IntoIterator<Item = &'a LineRecord>,
-) -> Option<&'a LineRecord> {
-    let lines = lines.into_iter();
-    lines.reduce(|best, line| match values(line).1 > values(best).1 {
-        true => line,
-        false => best,
-    })
+/// Whether the side to move mates against every reply.
+fn mates(record: &PositionRecord) -> bool {
+    let line = best_objectively(record);
+    let mate = line.and_then(|line| {
+        line.objective
+            .as_ref()
+            .map_or(line.mate, |found| found.mate)
+    });
+    mate.is_some_and(|mate| mate > 0)
 }
 
 /// W-L for the side to move if the game is over by the rules.
@@ -207,7 +210,7 @@ impl ReviewedMove {
         }
     }
 
-    /// The best objective value among the lines.
+    /// The value of the position before the move, for the side that made it.
     pub fn objective(&self) -> Option<f32> {
         objective(&self.record)
     }
@@ -218,16 +221,23 @@ impl ReviewedMove {
         lines.find(|line| line.pv.first() == Some(&self.uci))
     }
 
-    /// Whether no line is objectively better than the played move.
+    /// Whether the played move is the best one.
     fn is_best(&self) -> bool {
-        let played = self.played_line().map(|line| values(line).1);
-        played.is_some() && played >= self.objective()
+        let best = best_objectively(&self.record).and_then(|line| line.pv.first());
+        best == Some(&self.uci)
     }
 
-    /// The objectively best line that begins with another move than the played one.
+    /// The best line that begins with another move than the played one.
     pub fn best_other_line(&self) -> Option<&LineRecord> {
-        let lines = self.record.lines.iter();
-        best_objectively(lines.filter(|line| line.pv.first() != Some(&self.uci)))
+        if !self.is_best() {
+            return best_objectively(&self.record);
+        }
+        let others = self.record.lines.iter();
+        let others = others.filter(|line| line.pv.first() != Some(&self.uci));
+        others.reduce(|best, line| match values(line).1 > values(best).1 {
+            true => line,
+            false => best,
+        })
     }
 
     /// The move's loss of W-L, if the next position has this value for the other side. A proof of mate in that
@@ -243,21 +253,61 @@ impl ReviewedMove {
         })
     }
 
-    /// Whether a line of this position is a trap.
-    fn is_trap(&self, line: &LineRecord) -> bool {
-        let others = self.record.lines.iter().filter(|other| other.pv != line.pv);
-        let usual = others.map(trap).reduce(f32::min);
-        trap(line) >= MIN_TRAP && usual.is_none_or(|usual| trap(line) >= usual + MIN_EXCESS)
+    /// The trap that the played move sets, as far as the search found one.
+    fn candidate(&self) -> Option<&TrapRecord> {
+        self.record.traps.iter().find(|trap| trap.m == self.uci)
     }
 
-    /// A line with a trap that is better in practice than the played move.
-    pub fn missed_line(&self) -> Option<&LineRecord> {
-        let played = self.played_line().map_or(f32::MIN, |line| values(line).0);
-        let is_better = |line: &LineRecord| {
-            self.is_trap(line) && values(line).0 >= played + MIN_MISSED && values(line).0 > -0.9
-        };
-        self.record.lines.iter().find(|line| is_better(line))
+    /// A trap that another move would have set, as far as the search found one.
+    fn missed_candidate(&self) -> Option<&TrapRecord> {
+        let mut traps = self.record.traps.iter();
+        let least = MISSED_FACTOR * traps::MIN_WORTH;
+        traps.find(|trap| trap.m != self.uci && trap.mistake.worth() >= least)
     }
+
+    /// The trap of this move, if it sets or misses one.
+    pub fn trap_record(&self) -> Option<&TrapRecord> {
+        match self.trap? {
+            TrapMoment::Set => self.candidate(),
+            TrapMoment::Missed => self.missed_candidate(),
+            TrapMoment::Met | TrapMoment::Fallen => None,
+        }
+    }
+
+    /// Replaces the value of the played move against best replies by what the search after it found, which had more
+    /// visits.
+    fn take_value_of_next(&mut self, next: &PositionRecord) {
+        let found = best_objectively(next).map(|line| {
+            let [win, draw, loss] = objective_wdl(line);
+            let (mate, score) = line
+                .objective
+                .as_ref()
+                .map_or((line.mate, line.score), |found| (found.mate, found.score));
+            // The winner's moves are counted; if the winner made the move, it is one more.
+            let mate = mate.map(|n| if n > 0 { -n } else { 1 - n });
+            ([loss, draw, win], mate, score.map(|score| -score))
+        });
+        let is_best = self.is_best();
+        let uci = self.uci.clone();
+        let mut lines = self.record.lines.iter_mut();
+        let played = lines.find(|line| line.pv.first() == Some(&uci));
+        if let (Some(line), Some((wdl, mate, score)), false) = (played, found, is_best)
+            && let Some(objective) = &mut line.objective
+        {
+            *objective = ObjectiveRecord {
+                score,
+                mate,
+                wdl,
+                gain: wl(line.wdl) - wl(wdl),
+                nodes: next.nodes,
+            };
+        }
+    }
+}
+
+/// Win, draw and loss of a line against best replies, in per mille.
+pub(super) fn objective_wdl(line: &LineRecord) -> [u32; 3] {
+    line.objective.as_ref().map_or(line.wdl, |found| found.wdl)
 }
 
 /// Collects the games of an analysis, position by position.
@@ -276,6 +326,7 @@ impl Reviewer {
                 game: Arc::clone(game),
                 moves: Vec::new(),
                 end: None,
+                accuracy: [None; 2],
             });
         }
         let Some(review) = self.games.last_mut() else {
@@ -296,46 +347,83 @@ impl Reviewer {
 
 /// Judges every move of a game.
 fn judge(review: &mut GameReview) {
-    let found = (0..review.moves.len()).map(|index| {
-        let after = review.after(index);
-        // A proof that the search before the move did not have.
-        let mate = after.and_then(|after| after.lines.first()?.mate);
-        (after.and_then(objective), mate.is_some_and(|mate| mate > 0))
-    });
-    let found: Vec<(Option<f32>, bool)> = found.collect();
-    let mut is_trap_open = false;
-    for (reviewed, (found, is_mated)) in review.moves.iter_mut().zip(found) {
-        reviewed.loss = reviewed.loss(found, is_mated);
-        reviewed.judgement = reviewed.loss.and_then(Judgement::of);
-        let played = reviewed.played_line();
-        let is_set = !is_mated && played.is_some_and(|line| reviewed.is_trap(line));
-        reviewed.trap = match (is_trap_open, reviewed.loss) {
-            (true, Some(loss)) if loss >= MIN_LOSSES[0] => Some(TrapMoment::Fallen),
-            // A reply that sets a trap itself is reported as that.
-            _ if is_set => Some(TrapMoment::Set),
-            (true, Some(_)) => Some(TrapMoment::Met),
-            _ if reviewed.missed_line().is_some() => Some(TrapMoment::Missed),
-            _ => None,
+    for index in 0..review.moves.len() {
+        let Some(next) = review.after(index) else {
+            continue;
         };
-        is_trap_open = is_set;
+        let (next, value, is_mated) = (next.clone(), objective(next), mates(next));
+        let reviewed = &mut review.moves[index];
+        reviewed.loss = reviewed.loss(value, is_mated);
+        reviewed.take_value_of_next(&next);
     }
+    for reviewed in &mut review.moves {
+        // A move that ends the game has no position after it.
+        reviewed.loss = reviewed.loss.or_else(|| reviewed.loss(None, false));
+        reviewed.judgement = reviewed.loss.and_then(Judgement::of);
+    }
+    mark_traps(&mut review.moves);
+    review.accuracy = accuracy::of(review);
+}
+
+/// Marks the traps with the largest expected losses, and the replies to those that were set.
+fn mark_traps(moves: &mut [ReviewedMove]) {
+    let set = most_worth(moves, MAX_SET, ReviewedMove::candidate);
+    let missed = most_worth(moves, MAX_MISSED, ReviewedMove::missed_candidate);
+    for &index in &set {
+        let Some(trap) = moves[index].candidate() else {
+            continue;
+        };
+        let fatal = trap.mistake.m.clone();
+        if let Some(reply) = moves.get_mut(index + 1) {
+            reply.trap = match reply.loss {
+                _ if reply.uci == fatal => Some(TrapMoment::Fallen),
+                // Another mistake is reported as that.
+                Some(loss) if loss < MIN_LOSSES[0] => Some(TrapMoment::Met),
+                _ => None,
+            };
+        }
+    }
+    for index in missed {
+        moves[index].trap = moves[index].trap.or(Some(TrapMoment::Missed));
+    }
+    // A reply that sets a trap itself is reported as that, unless it falls into one.
+    for index in set {
+        if moves[index].trap != Some(TrapMoment::Fallen) {
+            moves[index].trap = Some(TrapMoment::Set);
+        }
+    }
+}
+
+/// The moves with the `count` traps of the largest expected losses.
+fn most_worth(
+    moves: &[ReviewedMove],
+    count: usize,
+    trap: impl Fn(&ReviewedMove) -> Option<&TrapRecord>,
+) -> Vec<usize> {
+    let worth = |(index, reviewed)| Some((index, trap(reviewed)?.mistake.worth()));
+    let mut found: Vec<(usize, f32)> = moves.iter().enumerate().filter_map(worth).collect();
+    found.sort_by(|a, b| b.1.total_cmp(&a.1));
+    found.truncate(count);
+    found.into_iter().map(|(index, _)| index).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::{input::from_pgn, record::ObjectiveRecord};
+    use crate::analysis::{input::from_pgn, record::ObjectiveRecord, traps::MistakeRecord};
 
-    fn line(pv: &str, practical: [u32; 3], objective: [u32; 3]) -> LineRecord {
+    /// A line with these chances against best replies.
+    fn line(pv: &str, objective: [u32; 3]) -> LineRecord {
         LineRecord {
             score: Some(0),
             mate: None,
-            wdl: practical,
+            wdl: [500, 300, 200],
             objective: Some(ObjectiveRecord {
                 score: Some(0),
+                mate: None,
                 wdl: objective,
-                trap: 0.0,
-                next: 0.0,
+                gain: 0.3 - wl(objective),
+                nodes: 100,
             }),
             nodes: 100,
             pv: vec![pv.into()],
@@ -343,47 +431,90 @@ mod tests {
         }
     }
 
+    fn with_mate(mut line: LineRecord, moves: i32) -> LineRecord {
+        line.objective.as_mut().unwrap().mate = Some(moves);
+        line
+    }
+
+    fn trap(m: &str, reply: &str, p: f32, loss: f32) -> TrapRecord {
+        TrapRecord {
+            m: m.into(),
+            san: m.into(),
+            cost: 0.02,
+            mistake: MistakeRecord {
+                m: reply.into(),
+                san: reply.into(),
+                p,
+                loss,
+                better: "Be7".into(),
+                model: "a player rated 1500".into(),
+            },
+        }
+    }
+
+    const EVEN: [u32; 3] = [300, 400, 300];
+    const WORSE: [u32; 3] = [100, 200, 700];
+
+    /// A game with these lines, the best one first, and traps before each move and after the last one. There are as
+    /// many moves as records, less one, of 1. e4 e5 2. Nf3 Nc6 3. Bb5 a6 and so on.
+    fn review(records: Vec<(Vec<LineRecord>, Vec<TrapRecord>)>) -> GameReview {
+        const MOVES: [&str; 8] = ["e4", "e5", "Nf3", "Nc6", "Bb5", "a6", "Ba4", "Nf6"];
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let text = MOVES[..records.len() - 1].join(" ");
+        std::io::Write::write_all(&mut file, format!("[White \"x\"]\n\n{text} *\n").as_bytes())
+            .unwrap();
+        let mut reviewer = Reviewer::default();
+        for (item, (lines, traps)) in from_pgn(file.path()).unwrap().zip(records) {
+            let item = item.unwrap();
+            let position = item.history.position();
+            let text = |m| crate::chess::setup::move_text(position, m, false);
+            let record = PositionRecord {
+                played: item.played.map(text),
+                objective_best: lines.first().map(|line| line.pv[0].clone()),
+                lines,
+                traps,
+                ..PositionRecord::empty(&item)
+            };
+            reviewer.add(&item, record);
+        }
+        reviewer.finish().remove(0)
+    }
+
+    fn without_traps(lines: Vec<Vec<LineRecord>>) -> GameReview {
+        review(lines.into_iter().map(|lines| (lines, Vec::new())).collect())
+    }
+
+    fn moments(review: &GameReview) -> Vec<Option<TrapMoment>> {
+        review.moves.iter().map(|reviewed| reviewed.trap).collect()
+    }
+
     #[test]
     fn a_proof_after_the_move_overrules_the_search_before_it() {
-        let hoped = line("e2e4", [600, 300, 100], [150, 600, 250]);
-        let quiet = line("d2d4", [150, 600, 250], [100, 600, 300]);
-        let review_with = |mate: Option<i32>| {
-            let mut reply = line("e7e5", [900, 50, 50], [900, 50, 50]);
-            reply.mate = mate;
-            let open = line("g1f3", [200, 600, 200], [200, 600, 200]);
-            let mut review = review(vec![
-                vec![hoped.clone(), quiet.clone()],
-                vec![reply],
-                vec![open.clone()],
-                vec![open.clone()],
-            ]);
-            review.moves.remove(0)
+        let judge_first = |reply: LineRecord| {
+            let before = vec![line("e2e4", EVEN), line("d2d4", EVEN)];
+            let review = without_traps(vec![before, vec![reply]]);
+            review.moves[0].judgement
         };
-        let set = review_with(None);
-        assert_eq!((set.trap, set.judgement), (Some(TrapMoment::Set), None));
-        let mated = review_with(Some(1));
-        assert_eq!(
-            (mated.trap, mated.judgement),
-            (None, Some(Judgement::Blunder))
-        );
+        let won = || line("e7e5", [900, 50, 50]);
+        assert_eq!(judge_first(won()), None, "the best move stays the best");
+        assert_eq!(judge_first(with_mate(won(), 1)), Some(Judgement::Blunder));
     }
 
     #[test]
     fn a_move_is_compared_only_with_other_moves() {
         let judge_first = |before: Vec<LineRecord>| {
-            let mut reply = line("e7e5", [1000, 0, 0], [1000, 0, 0]);
-            reply.mate = Some(2);
-            let mut review = review(vec![before, vec![reply]]);
+            let reply = with_mate(line("e7e5", [1000, 0, 0]), 2);
+            let mut review = without_traps(vec![before, vec![reply]]);
             let reviewed = review.moves.remove(0);
             let other = reviewed.best_other_line().map(|line| line.pv[0].clone());
             (reviewed.judgement, other)
         };
-        let hoped = || line("e2e4", [400, 300, 300], [400, 300, 300]);
+        let hoped = || line("e2e4", [400, 300, 300]);
         // The only legal move, and one of two that both lose.
         assert_eq!(judge_first(vec![hoped()]), (None, None));
-        let lost = line("d2d4", [0, 20, 980], [0, 20, 980]);
+        let lost = line("d2d4", [0, 20, 980]);
         assert_eq!(judge_first(vec![hoped(), lost]).0, None);
-        let worse = line("d2d4", [300, 300, 400], [300, 300, 400]);
+        let worse = line("d2d4", [300, 300, 400]);
         let expected = (Some(Judgement::Blunder), Some("d2d4".to_owned()));
         assert_eq!(judge_first(vec![hoped(), worse]), expected);
     }
@@ -399,86 +530,77 @@ mod tests {
         assert_eq!(end_value(&history(8)), Some(0.0));
     }
 
-    /// A game of four moves with these lines before each.
-    fn review(lines: Vec<Vec<LineRecord>>) -> GameReview {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        std::io::Write::write_all(&mut file, b"[White \"x\"]\n\n1. e4 e5 2. Nf3 Nc6 *\n").unwrap();
-        let mut reviewer = Reviewer::default();
-        for (item, lines) in from_pgn(file.path()).unwrap().zip(lines) {
-            let item = item.unwrap();
-            let position = item.history.position();
-            let text = |m| crate::chess::setup::move_text(position, m, false);
-            let record = PositionRecord {
-                played: item.played.map(text),
-                lines,
-                ..PositionRecord::empty(&item)
-            };
-            reviewer.add(&item, record);
-        }
-        reviewer.finish().remove(0)
-    }
-
     #[test]
-    fn losses_are_objective_and_traps_are_tracked() {
-        let even = [300, 400, 300];
-        let review = review(vec![
-            // White sets a trap without an objective loss.
-            vec![
-                line("e2e4", [500, 300, 200], even),
-                line("d2d4", even, even),
-            ],
-            // Black falls into it: c7c5 would be equal, the played move loses.
-            vec![
-                line("c7c5", even, even),
-                line("e7e5", [100, 200, 700], [100, 200, 700]),
-            ],
-            // White misses another trap: f1c4 has a better practical value.
-            vec![
-                line("f1c4", [900, 100, 0], [700, 200, 100]),
-                line("g1f3", [700, 200, 100], [700, 200, 100]),
-            ],
-            vec![
-                line("g8f6", even, even),
-                line("b8c6", [100, 200, 700], [100, 200, 700]),
-            ],
-            // After the last move.
-            vec![line("f1b5", [700, 200, 100], [800, 200, 0])],
+    fn losses_are_those_against_best_replies() {
+        let review = without_traps(vec![
+            vec![line("e2e4", EVEN)],
+            // The move in the game is not the best; the search after it has its value.
+            vec![line("c7c5", EVEN), line("e7e5", EVEN)],
+            vec![line("g1f3", [700, 200, 100])],
         ]);
         let moves = &review.moves;
-        let traps: Vec<_> = moves.iter().map(|reviewed| reviewed.trap).collect();
-        assert_eq!(
-            traps,
-            [
-                Some(TrapMoment::Set),
-                Some(TrapMoment::Fallen),
-                Some(TrapMoment::Missed),
-                None
-            ]
-        );
-        let judge_first: Vec<_> = moves.iter().map(|reviewed| reviewed.judgement).collect();
-        let blunder = Some(Judgement::Blunder);
-        assert_eq!(judge_first, [None, blunder, None, blunder]);
+        assert_eq!((moves[0].judgement, moves[0].loss), (None, Some(0.0)));
+        assert_eq!(moves[1].judgement, Some(Judgement::Blunder));
         assert!((moves[1].loss.unwrap() - 0.6).abs() < 1e-5);
-        assert!((moves[3].loss.unwrap() - 0.8).abs() < 1e-5);
+        let played = moves[1].played_line().unwrap();
+        assert_eq!(objective_wdl(played), [100, 200, 700]);
         assert_eq!(moves[0].san, "e4");
-        assert!(moves[3].fen_after.starts_with("r1bqkbnr/pppp1ppp/2n5/"));
+        assert!(moves[1].fen_after.starts_with("rnbqkbnr/pppp1ppp/8/4p3/"));
+        let [white, black] = review.accuracy.map(Option::unwrap);
+        assert!(white > 99.0 && black < 40.0, "{white} {black}");
     }
 
     #[test]
-    fn the_right_reply_meets_a_trap() {
-        let even = [300, 400, 300];
-        let review = review(vec![
-            vec![line("e2e4", [500, 300, 200], even)],
-            vec![line("e7e5", even, even)],
-            vec![line("g1f3", even, even)],
-        ]);
-        let traps: Vec<_> = review.moves.iter().map(|reviewed| reviewed.trap).collect();
-        assert_eq!(traps, [Some(TrapMoment::Set), Some(TrapMoment::Met), None]);
-        assert!(
-            review
-                .moves
-                .iter()
-                .all(|reviewed| reviewed.judgement.is_none())
+    fn a_trap_is_set_and_its_reply_falls_into_it_or_meets_it() {
+        let game = |fatal: &str, after_reply: [u32; 3]| {
+            let set = trap("e2e4", fatal, 0.5, 0.6);
+            let review = review(vec![
+                (vec![line("e2e4", EVEN)], vec![set]),
+                (vec![line("c7c5", EVEN), line("e7e5", WORSE)], vec![]),
+                (vec![line("g1f3", after_reply)], vec![]),
+            ]);
+            moments(&review)
+        };
+        let set = Some(TrapMoment::Set);
+        assert_eq!(
+            game("e7e5", [700, 200, 100]),
+            [set, Some(TrapMoment::Fallen)]
         );
+        assert_eq!(game("b8c6", EVEN), [set, Some(TrapMoment::Met)]);
+        // Another mistake is neither.
+        assert_eq!(game("b8c6", [700, 200, 100]), [set, None]);
+    }
+
+    #[test]
+    fn the_traps_with_the_largest_expected_loss_are_reported() {
+        // Four of them; the least is worth 0.11.
+        let moves = ["e2e4", "e7e5", "g1f3", "b8c6", "f1b5", "a7a6", "b5a4"];
+        let record = |(index, m): (usize, &&str)| {
+            let p = [0.5, 0.0, 0.9, 0.0, 0.22, 0.0, 0.6][index];
+            let traps = if p > 0.0 {
+                vec![trap(m, "h2h4", p, 0.5)]
+            } else {
+                vec![]
+            };
+            (vec![line(m, EVEN)], traps)
+        };
+        let mut records: Vec<_> = moves.iter().enumerate().map(record).collect();
+        records.push((vec![line("g8f6", EVEN)], vec![]));
+        let review = review(records);
+        let set = |index: usize| review.moves[index].trap == Some(TrapMoment::Set);
+        assert_eq!([0, 2, 4, 6].map(set), [true, true, false, true]);
+        assert!(review.moves[0].trap_record().is_some());
+    }
+
+    #[test]
+    fn a_trap_of_another_move_is_missed_if_it_is_worth_much() {
+        let first = |p: f32| {
+            let traps = vec![trap("d2d4", "g8f6", p, 0.5)];
+            let lines = vec![line("e2e4", EVEN), line("d2d4", EVEN)];
+            let review = review(vec![(lines, traps), (vec![line("e7e5", EVEN)], vec![])]);
+            review.moves[0].trap
+        };
+        assert_eq!(first(0.9), Some(TrapMoment::Missed));
+        assert_eq!(first(0.25), None);
     }
 }

@@ -380,7 +380,7 @@ fn pairs_plot(pairs: &Pairs) -> Plot {
         y_name: "pairs".into(),
         is_log: false,
         x_labels: ["0", "1/2", "1", "3/2", "2"].map(str::to_owned).to_vec(),
-        series: vec![Series::new("pairs", MarkStyle::Points, 0, points)],
+        series: vec![Series::new("pairs", MarkStyle::Bars, 0, points)],
     }
 }
 

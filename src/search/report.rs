@@ -47,21 +47,14 @@ pub struct PvLine {
     pub objective: Option<Objective>,
 }
 
-impl PvLine {
-    /// Whether the search has a result for its first move, rather than only for the position before it.
-    pub fn is_known(&self) -> bool {
-        self.nodes > 0 || self.score != Score::Open
-    }
-}
-
 /// A line's evaluation against best replies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Objective {
     /// The line's value against best replies, from the point of view of the side to move at the root.
     pub value: Value,
-    /// How much the opponent's next reply loses on average, in W-L (0..=2): the sum over the replies of the frozen
-    /// share times the difference to the best reply. 0 if that node is not frozen.
-    pub trap_mass: f32,
+    /// How much the opponent's next reply loses on average, in W-L (0..=2): the node's objective value less the mean of
+    /// its replies' objective values by their frozen shares. 0 if that node is not frozen.
+    pub next_loss: f32,
 }
 
 /// The progress of a search.

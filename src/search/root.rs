@@ -130,49 +130,50 @@ fn proving_move(tree: &Tree, node: &Node) -> Option<PackedMove> {
     tree.edges(node).get(0).map(|edge| edge.m())
 }
 
-/// The lines to report, best first. `best`, the move that is going to be played, comes first.
+/// The lines to report, best first: `count` of them, or as many as there are moves. `best`, the move that is going to be
+/// played, comes first; moves that no visit has reached follow those with visits, by their priors.
 pub(super) fn lines(
     state: &SearchState,
     params: &SearchParams,
     count: usize,
     best: Option<u8>,
 ) -> Vec<PvLine> {
-    let tree = &state.tree;
     let mut moves = ranked(state, params);
     if let Some(index) = best.and_then(|edge| moves.iter().position(|m| m.edge == edge)) {
         moves[..=index].rotate_right(1);
     }
-    let root = tree.node(tree.root);
     let line = |m: &RootMove| PvLine {
         score: score_with_tables(state, m),
-        value: if let (Score::Open, Some((result, plies))) =
-            (score(&m.child), state.table_result(m.m))
-        {
-            Value {
-                wl: f32::from(result),
-                d: 0.0,
-                m: plies as f32,
-            }
-        } else if m.child.n > 0 || m.child.is_proven() {
-            value(&m.child)
-        } else {
-            Value {
-                wl: -root.wl as f32,
-                d: root.d,
-                m: root.m,
-            }
-        },
-        pv: tree.principal_variation(m.m, m.child, params),
+        value: line_value(state, params, m),
+        pv: state.tree.principal_variation(m.m, m.child, params),
         nodes: u64::from(m.child.n),
         objective: None,
     };
-    // Unvisited moves are not reported, unless there are no others.
-    let known = moves.iter().map(line).enumerate();
-    known
-        .filter(|(index, line)| *index == 0 || line.is_known())
-        .map(|(_, line)| line)
-        .take(count)
-        .collect()
+    moves.iter().take(count).map(line).collect()
+}
+
+/// The value of a root move for the side to move: the tablebases', that of its visits, or what the search assumes of a
+/// move without visits (first-play urgency).
+fn line_value(state: &SearchState, params: &SearchParams, m: &RootMove) -> Value {
+    if let (Score::Open, Some((result, plies))) = (score(&m.child), state.table_result(m.m)) {
+        return Value {
+            wl: f32::from(result),
+            d: 0.0,
+            m: plies as f32,
+        };
+    }
+    if m.child.n > 0 || m.child.is_proven() {
+        return value(&m.child);
+    }
+    let root = state.root();
+    let assumed = fpu(state, params) - params.draw_score(state.tree.root_turn) * root.d;
+    // It promises no more than the position: the moves with visits were chosen before it.
+    let wl = assumed.min(-root.wl as f32).clamp(-1.0, 1.0);
+    Value {
+        wl,
+        d: root.d.min(1.0 - wl.abs()),
+        m: root.m,
+    }
 }
 
 /// A child's value for the side to move at the root.

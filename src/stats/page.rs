@@ -1,18 +1,59 @@
-//! A self-contained HTML page of tables and plots, which works offline.
+//! The template of all HTML pages, and pages of tables and plots made with it. Pages are self-contained, work offline,
+//! follow the reader's choice of a light or a dark screen and fit a phone.
 
-use std::fmt::Write as _;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// The style of a page, readable in daylight and on paper.
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}\
-    h1,h2{line-height:1.2}table{border-collapse:collapse;margin:1rem 0}\
-    th,td{padding:.2rem .7rem;text-align:right;border-bottom:1px solid #ddd}\
-    th:first-child,td:first-child{text-align:left}figure{margin:1rem 0}figure svg{max-width:100%;height:auto}\
-    figcaption{color:#555;font-size:.9em}";
+/// What all pages look like.
+const STYLE: &str = include_str!("page/base.css");
+/// What pages of tables and plots look like.
+const TABLES: &str = include_str!("page/tables.css");
+/// Nothing is loaded from anywhere.
+const POLICY: &str =
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
 
-/// A page under construction.
+/// A script of a page.
+#[derive(Clone, Copy, Debug)]
+pub enum Script<'a> {
+    /// Code.
+    Code(&'a str),
+    /// JSON data that code finds by this id.
+    Data(&'a str, &'a str),
+}
+
+/// A whole page. `body` is HTML, `styles` are style sheets after the common one; both are inserted as they are.
+pub fn document(title: &str, styles: &[&str], body: &str, scripts: &[Script<'_>]) -> String {
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy" content=(PreEscaped(POLICY));
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+                @for style in styles { style { (PreEscaped(style)) } }
+            }
+            body {
+                (PreEscaped(body))
+                @for script in scripts {
+                    @match script {
+                        Script::Code(code) => script { (PreEscaped(code)) },
+                        // The data must not contain the end tag of its element.
+                        Script::Data(id, json) => script id=(id) type="application/json" {
+                            (PreEscaped(json.replace('<', "\\u003c")))
+                        },
+                    }
+                }
+            }
+        }
+    };
+    markup.into_string()
+}
+
+/// A page of tables and plots under construction.
 #[derive(Clone, Debug)]
 pub struct Page {
-    body: String,
+    parts: Vec<Markup>,
     title: String,
 }
 
@@ -20,69 +61,48 @@ impl Page {
     /// An empty page.
     pub fn new(title: &str) -> Page {
         Page {
-            body: format!("<h1>{}</h1>\n", escape(title)),
-            title: escape(title),
+            parts: vec![html! { h1 { (title) } }],
+            title: title.to_owned(),
         }
     }
 
     /// A heading.
     pub fn heading(&mut self, text: &str) {
-        let _ = writeln!(self.body, "<h2>{}</h2>", escape(text));
+        self.parts.push(html! { h2 { (text) } });
     }
 
     /// A paragraph.
     pub fn paragraph(&mut self, text: &str) {
-        let _ = writeln!(self.body, "<p>{}</p>", escape(text));
+        self.parts.push(html! { p { (text) } });
     }
 
-    /// A table: column names, and rows of the same length.
+    /// A table: column names, and rows of the same length. A wide one scrolls by itself.
     pub fn table(&mut self, columns: &[&str], rows: &[Vec<String>]) {
-        let line = |cell: &str, texts: &mut dyn Iterator<Item = &str>| {
-            let cells: String = texts
-                .map(|text| format!("<{cell}>{}</{cell}>", escape(text)))
-                .collect();
-            format!("<tr>{cells}</tr>\n")
-        };
-        self.body += "<table>\n";
-        self.body += &line("th", &mut columns.iter().copied());
-        for row in rows {
-            self.body += &line("td", &mut row.iter().map(|text| &**text));
-        }
-        self.body += "</table>\n";
+        self.parts.push(html! {
+            div.table tabindex="0" role="region" aria-label="Table" {
+                table {
+                    thead { tr { @for column in columns { th scope="col" { (column) } } } }
+                    tbody { @for row in rows { tr { @for cell in row { td { (cell) } } } } }
+                }
+            }
+        });
     }
 
     /// A figure as SVG, with a caption.
     pub fn figure(&mut self, svg: &str, caption: &str) {
-        let caption = escape(caption);
-        let _ = writeln!(
-            self.body,
-            "<figure>{svg}<figcaption>{caption}</figcaption></figure>"
-        );
+        self.parts.push(html! {
+            figure {
+                (PreEscaped(svg))
+                figcaption { (caption) " Values are shown under the pointer." }
+            }
+        });
     }
 
     /// The HTML text.
     pub fn finish(self) -> String {
-        format!(
-            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<title>{}</title>\n<style>{STYLE}</style>\n\
-             </head><body>\n{}</body></html>\n",
-            self.title, self.body
-        )
+        let body = html! { main { @for part in &self.parts { (part) } } };
+        document(&self.title, &[TABLES], &body.into_string(), &[])
     }
-}
-
-/// Escapes text for HTML.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped += "&amp;",
-            '<' => escaped += "&lt;",
-            '>' => escaped += "&gt;",
-            '"' => escaped += "&quot;",
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]
@@ -96,5 +116,21 @@ mod tests {
         let text = page.finish();
         assert!(text.contains("<title>a &lt; b</title>") && text.contains("&lt;script&gt;.pgn"));
         assert!(!text.contains("<script>"));
+    }
+
+    #[test]
+    fn every_page_fits_phones_and_dark_screens_and_loads_nothing() {
+        let data = r#"{"name":"</script>"}"#;
+        let page = document("t", &[], "<p>text</p>", &[Script::Data("data", data)]);
+        for part in [
+            "width=device-width",
+            "prefers-color-scheme: dark",
+            "default-src 'none'",
+            "<p>text</p>",
+            r#"{"name":"\u003c/script>"}"#,
+        ] {
+            assert!(page.contains(part), "{part}");
+        }
+        assert_eq!(page.matches("</script>").count(), 1);
     }
 }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use anyhow::{Result, anyhow};
+use maud::html;
 use plotters::{
     coord::{
         Shift,
@@ -36,6 +37,8 @@ pub enum MarkStyle {
     Thin,
     /// Points, with error bars where given.
     Points,
+    /// Bars from zero, for counts.
+    Bars,
 }
 
 /// x, y, and the ends of the error bar.
@@ -93,6 +96,7 @@ impl Plot {
     /// When the plotting library fails.
     pub fn svg(&self) -> Result<String> {
         let mut text = String::new();
+        let tooltips;
         {
             let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
             let drawn = if self.is_log {
@@ -100,17 +104,67 @@ impl Plot {
             } else {
                 self.draw_linear(&area)
             };
-            drawn.map_err(|error| anyhow!("cannot draw a plot: {error}"))?;
+            tooltips = drawn.map_err(|error| anyhow!("cannot draw a plot: {error}"))?;
         }
-        Ok(text)
+        Ok(self
+            .finished(&text)
+            .replace("</svg>", &(tooltips + "</svg>")))
     }
 
-    fn draw_log(&self, area: &Area<'_>) -> Drawn {
+    /// The drawing, such that it scales with its page and has a name.
+    fn finished(&self, svg: &str) -> String {
+        let (width, height) = SIZE;
+        let name = html! { (self.y_name) " by " (self.x_name) }.into_string();
+        let head =
+            format!("<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{name}\"");
+        svg.replacen("<svg", &head, 1)
+    }
+
+    /// The values as text that a browser shows under the pointer. `place` is a value's place in pixels.
+    fn tooltips(&self, place: impl Fn(f64, f64) -> (i32, i32)) -> String {
+        let values = |series: &Series| {
+            let finite = |(x, y, _): &Point| x.is_finite() && y.is_finite();
+            series
+                .values
+                .iter()
+                .copied()
+                .filter(finite)
+                .collect::<Vec<_>>()
+        };
+        let text = |series: &Series, (x, y, bar): Point| {
+            let x_text = match self.x_labels.is_empty() {
+                true => number(x),
+                false => self.x_label(x),
+            };
+            let bar = bar.map_or(String::new(), |(low, high)| {
+                format!(" ({} to {})", number(low), number(high))
+            });
+            format!(
+                "{} {x_text}: {} {}{bar}",
+                self.x_name,
+                series.name,
+                number(y)
+            )
+        };
+        let markup = html! {
+            g fill="transparent" {
+                @for series in self.series.iter().filter(|series| !series.name.is_empty()) {
+                    @for point in values(series) {
+                        @let (x, y) = place(point.0, point.1);
+                        circle cx=(x) cy=(y) r="8" { title { (text(series, point)) } }
+                    }
+                }
+            }
+        };
+        markup.into_string()
+    }
+
+    fn draw_log(&self, area: &Area<'_>) -> Result<String, Box<dyn std::error::Error>> {
         let x = self.x_range();
         self.draw(area, (x.start / 1.5..x.end * 1.5).log_scale())
     }
 
-    fn draw_linear(&self, area: &Area<'_>) -> Drawn {
+    fn draw_linear(&self, area: &Area<'_>) -> Result<String, Box<dyn std::error::Error>> {
         let x = self.x_range();
         let margin = match self.x_labels.is_empty() {
             true => 0.02 * (x.end - x.start).max(1e-9),
@@ -119,7 +173,8 @@ impl Plot {
         self.draw(area, x.start - margin..x.end + margin)
     }
 
-    fn draw<X>(&self, area: &Area<'_>, x_axis: X) -> Drawn
+    /// Draws the plot and returns its tooltips.
+    fn draw<X>(&self, area: &Area<'_>, x_axis: X) -> Result<String, Box<dyn std::error::Error>>
     where
         X: AsRangedCoord<Value = f64>,
         X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
@@ -153,7 +208,7 @@ impl Plot {
             .position(self.emptier_corner())
             .draw()?;
         area.present()?;
-        Ok(())
+        Ok(self.tooltips(|x, y| chart.backend_coord(&(x, y))))
     }
 
     /// The upper corner with fewer values.
@@ -200,16 +255,30 @@ impl Plot {
         range(self.finite().map(|(x, _)| x).chain(labelled))
     }
 
-    /// From 0 (or the minimum below it) to slightly above the maximum.
+    /// The range of the values. It includes 0 if there are bars, or if that takes no more than half of the axis: where
+    /// values lie close together and far from 0, their differences would be invisible. An error bar may extend the
+    /// range of the values by as much again, not more: one value with few games must not flatten all others.
     fn y_range(&self) -> Range<f64> {
-        let range = range(self.finite().map(|(_, y)| y).chain([0.0]));
-        let margin = 0.08 * (range.end - range.start);
-        let start = if range.start < 0.0 {
-            range.start - margin
-        } else {
-            range.start
+        let values = self.series.iter().flat_map(|series| &series.values);
+        let points = values.map(|&(_, y, _)| y).filter(|y| y.is_finite());
+        let inner = range(points);
+        let outer = range(self.finite().map(|(_, y)| y));
+        let size = inner.end - inner.start;
+        let mut start = outer.start.max(inner.start - size);
+        let mut end = outer.end.min(inner.end + size);
+        let has_bars = self
+            .series
+            .iter()
+            .any(|series| series.style == MarkStyle::Bars);
+        let has_zero = |start: f64, end: f64| {
+            has_bars || (start > 0.0 && start <= end / 2.0) || (end < 0.0 && end >= start / 2.0)
         };
-        start..range.end + margin
+        if has_zero(start, end) {
+            (start, end) = (start.min(0.0), end.max(0.0));
+        }
+        let margin = 0.08 * (end - start).max(1e-9);
+        let start = if start == 0.0 { 0.0 } else { start - margin };
+        start..end + margin
     }
 }
 
@@ -229,7 +298,11 @@ where
         let finite = |&&(x, y, _): &&(f64, f64, _)| x.is_finite() && y.is_finite();
         series.values.iter().filter(finite).copied()
     };
-    let annotation = if series.style == MarkStyle::Points {
+    let annotation = if series.style == MarkStyle::Bars {
+        let bars = values()
+            .map(|(x, y, _)| Rectangle::new([(x - 0.4, 0.0), (x + 0.4, y)], color.filled()));
+        chart.draw_series(bars)?
+    } else if series.style == MarkStyle::Points {
         let points = values().map(|(x, y, _)| Circle::new((x, y), 5, color.filled()));
         chart.draw_series(points)?
     } else {
@@ -246,7 +319,7 @@ where
         annotation
             .label(&series.name)
             .legend(move |(x, y)| match style {
-                MarkStyle::Points => {
+                MarkStyle::Points | MarkStyle::Bars => {
                     PathElement::new([(x + 8, y - 3), (x + 8, y + 3)], color.stroke_width(6))
                 }
                 MarkStyle::Line => PathElement::new([(x, y), (x + 16, y)], color.stroke_width(3)),
@@ -309,8 +382,14 @@ mod tests {
     #[test]
     fn plots_show_their_points_and_names() {
         let text = plot(true, &[], vec![(1.0, 2.57), (5.0, 1.38), (1e6, 0.09)]);
-        assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"));
-        assert_eq!(text.matches("<circle").count(), 3);
+        assert!(text.starts_with("<svg viewBox=") && text.trim_end().ends_with("</svg>"));
+        // Three points, and a tooltip for each value of both series.
+        assert_eq!(text.matches("<circle").count(), 3 + 6);
+        assert!(
+            text.contains("<title>ScLimit 5: ours 1.38</title>"),
+            "{text}"
+        );
+        assert!(text.contains("<title>ScLimit 1: ours 2.57 (2.07 to 3.07)</title>"));
         for word in ["ScLimit", "(w+l)/d", "ours", "published"] {
             assert!(text.contains(word), "{word}");
         }
@@ -336,6 +415,36 @@ mod tests {
         let path = [(1.0, 0.0), (30.0, 2.0), (1000.0, 1.0)];
         assert!(!is_left(false, &path));
         assert!(is_left(true, &path));
+    }
+
+    #[test]
+    fn axes_show_differences_and_bars_begin_at_zero() {
+        let range = |style: MarkStyle, values: &[Point]| {
+            let mut series = Series::new("", style, 0, []);
+            series.values = values.to_vec();
+            let plot = Plot {
+                x_name: String::new(),
+                y_name: String::new(),
+                is_log: false,
+                x_labels: Vec::new(),
+                series: vec![series],
+            };
+            plot.y_range()
+        };
+        let flat = [(0.0, 100.0, None), (1.0, 101.0, None)];
+        let close = range(MarkStyle::Line, &flat);
+        assert!(close.start > 99.0 && close.end < 102.0, "{close:?}");
+        assert_eq!(range(MarkStyle::Bars, &flat).start, 0.0);
+        assert_eq!(
+            range(MarkStyle::Line, &[(0.0, 1.0, None), (1.0, 3.0, None)]).start,
+            0.0
+        );
+        // An error bar does not flatten the values.
+        let uncertain = range(
+            MarkStyle::Points,
+            &[(0.0, 1.0, None), (1.0, 2.0, Some((1.0, 90.0)))],
+        );
+        assert!(uncertain.end < 4.0, "{uncertain:?}");
     }
 
     #[test]

@@ -68,9 +68,9 @@ impl Style<'_> {
     fn objective(&self, line: &PvLine) -> Option<String> {
         let objective = line.objective?;
         // With a negative ScLimit the own replies are frozen: the value shows the own mistakes, not the opponent's.
-        let [practical, trap] = match self.options.sc_limit < 0 {
+        let [practical, difference] = match self.options.sc_limit < 0 {
             true => ["careless", "slip"],
-            false => ["practical", "trap"],
+            false => ["practical", "gain"],
         };
         let format_value = |value: Value| {
             let [win, draw, loss] = wdl::per_mille(value);
@@ -79,13 +79,14 @@ impl Style<'_> {
                 self.score_text(line.score, value)
             )
         };
+        // A line that begins with a move would be taken for statistics in lc0's format.
         Some(format!(
-            "info string {} {practical} {} objective {} {trap} {:.3} next {:.3}",
+            "info string objective {} {} {practical} {} {difference} {:.3} next {:.3}",
             self.moves(line.pv.get(..1)?),
-            format_value(line.value),
             format_value(objective.value),
+            format_value(line.value),
             positive_zero(line.value.wl - objective.value.wl),
-            objective.trap_mass,
+            objective.next_loss,
         ))
     }
 
@@ -341,13 +342,13 @@ mod tests {
         assert!(style.objectives(&report(vec![line.clone()])).is_empty());
         line.objective = Some(Objective {
             value: Value { wl: 0.1, ..VALUE },
-            trap_mass: 0.2,
+            next_loss: 0.2,
         });
         assert_eq!(
             style.objectives(&report(vec![line.clone()])),
             [
-                "info string e2e4 practical cp 100 wdl 500 400 100 objective cp 28 wdl 350 400 250 \
-                 trap 0.300 next 0.200"
+                "info string objective e2e4 cp 28 wdl 350 400 250 practical cp 100 wdl 500 400 100 \
+                 gain 0.300 next 0.200"
             ]
         );
         line.score = Score::Mate(2);
@@ -358,12 +359,12 @@ mod tests {
         };
         line.objective = Some(Objective {
             value: line.value,
-            trap_mass: 0.0,
+            next_loss: 0.0,
         });
         assert_eq!(
             style.objectives(&report(vec![line])),
             [
-                "info string e2e4 practical mate 2 wdl 1000 0 0 objective mate 2 wdl 1000 0 0 trap 0.000 next 0.000"
+                "info string objective e2e4 mate 2 wdl 1000 0 0 practical mate 2 wdl 1000 0 0 gain 0.000 next 0.000"
             ],
             "no number of centipawns is a mate"
         );

@@ -175,19 +175,26 @@ fn with_search_contempt_an_analysis_prints_both_values() {
         text(&scorn(&[&common, arguments].concat()).stdout)
     };
     let people = analyze(&["--sc-limit", "20"]);
-    assert!(people.contains(" against best replies (trap +"), "{people}");
+    let words = " against best replies (practical gain ";
+    assert!(people.contains(words), "{people}");
     let record: serde_json::Value =
         serde_json::from_str(&analyze(&["--sc-limit", "20", "--json"])).unwrap();
     let line = &record["lines"][0];
     let number = |value: &serde_json::Value| value.as_f64().unwrap();
     let (practical, objective) = (&line["wdl"], &line["objective"]["wdl"]);
     let gap = |at: usize| number(&practical[at]) - number(&objective[at]);
-    let trap = number(&line["objective"]["trap"]);
+    let gain = number(&line["objective"]["gain"]);
     assert!(
-        trap > 0.0 && (trap - (gap(0) - gap(2)) / 1000.0).abs() < 0.003,
+        (gain - (gap(0) - gap(2)) / 1000.0).abs() < 0.003,
         "{record}"
     );
-    assert!(number(&line["objective"]["next"]) > 0.0, "{record}");
+    // The values against best replies are those of a plain search.
+    let plain: serde_json::Value =
+        serde_json::from_str(&analyze(&["--json", "--multipv", "20"])).unwrap();
+    let plain = plain["lines"].as_array().unwrap();
+    assert_eq!(record["objective_best"], plain[0]["pv"][0]);
+    let same = plain.iter().find(|other| other["pv"][0] == line["pv"][0]);
+    assert_eq!(same.unwrap()["wdl"], *objective);
     assert!(!analyze(&["--json"]).contains("objective"));
 }
 

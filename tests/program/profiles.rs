@@ -272,7 +272,7 @@ fn an_odds_game_is_recognised_and_the_next_game_is_not() {
     session.send("setoption name ShowObjective value true");
     let (_, lines) = session.go("go nodes 2000");
     assert!(
-        lines.iter().any(|line| line.contains(" trap ")),
+        lines.iter().any(|line| line.contains(" gain ")),
         "{lines:?}"
     );
     // Infinite searches are analyses.
@@ -416,9 +416,9 @@ fn user_settings_stay() {
     session.send("setoption name ShowObjective value true");
     session.send_and_sync(&format!("position fen {QUEEN}"));
     let (_, lines) = session.go("go nodes 2000");
-    // Plain PUCT has no traps.
+    // Plain PUCT has one value.
     assert!(
-        !lines.iter().any(|line| line.contains(" trap ")),
+        !lines.iter().any(|line| line.contains(" gain ")),
         "{lines:?}"
     );
     session.end();

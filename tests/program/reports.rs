@@ -71,6 +71,9 @@ fn a_report_contains_the_whole_analysis() {
     assert_eq!(games[0]["event"], "A </script> <b>test</b>");
     assert_eq!(games[0]["moves"].as_array().unwrap().len(), 7);
     assert_eq!(games[0]["moves"][6]["s"], "Qxf7#");
+    // Black walked into a mate.
+    let accuracy = |side: usize| games[0]["accuracy"][side].as_f64().unwrap();
+    assert!(accuracy(0) > accuracy(1), "{}", games[0]["accuracy"]);
     // The mate is found, for White.
     assert_eq!(games[0]["moves"][6]["l"][0][4], 1);
     // 3... Nf6 is the mistake.
@@ -117,13 +120,35 @@ fn check_ends_and_losses(games: &[Value]) {
     );
 }
 
-/// Probabilities in thousandths, and those against best replies if they differ.
+/// Moves in both notations, and probabilities in thousandths: 0 stands for those that are not known.
 fn check_lines(game: &Value) {
     for reviewed in game["moves"].as_array().unwrap() {
-        for line in reviewed["l"].as_array().unwrap() {
-            let chances = line[2].as_array().unwrap();
-            let sum: u64 = chances.iter().map(|part| part.as_u64().unwrap()).sum();
-            assert!(sum <= 1000 && (line[3] == 0 || line[3].as_array().unwrap().len() == 2));
+        let lines = reviewed["l"].as_array().unwrap();
+        let first = |line: &Value| {
+            line[0]
+                .as_str()
+                .unwrap()
+                .split(' ')
+                .next()
+                .unwrap()
+                .to_owned()
+        };
+        assert!(
+            lines.iter().any(|line| first(line) == reviewed["u"]),
+            "the played move"
+        );
+        for line in lines {
+            let words = |at: usize| line[at].as_str().unwrap().split(' ').count();
+            assert!(words(0) == words(1) && words(0) <= 8, "{line}");
+            let known = line.as_array().unwrap()[2..4]
+                .iter()
+                .filter(|chances| **chances != 0);
+            for chances in known.clone() {
+                let chances = chances.as_array().unwrap();
+                let sum: u64 = chances.iter().map(|part| part.as_u64().unwrap()).sum();
+                assert!(chances.len() == 2 && sum <= 1000, "{line}");
+            }
+            assert!(known.count() > 0, "{line}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Scripted sessions with the real program, with the hash backend.
 
 use std::{
+    collections::HashSet,
     io::Write,
     process::{Command, Stdio},
 };
@@ -54,7 +55,7 @@ fn prints_practical_and_objective_values_on_request() {
     assert!(
         reported
             .clone()
-            .all(|l| l.contains(" objective cp ") && l.contains(" trap "))
+            .all(|l| l.starts_with("info string objective ") && l.contains(" gain "))
     );
     assert_last_info(&lines);
 }
@@ -429,16 +430,87 @@ fn considers_only_searchmoves() {
         let text = format!(" multipv {index} ");
         assert!(lines.iter().any(|l| l.contains(&text)), "{text}");
     }
-    // Unvisited moves are not reported: here the mate ends the search.
+    // The mate ends the search before every move was visited; all are reported, those without visits last.
     session.send("setoption name MultiPV value 500");
+    session.send("setoption name PerPVCounters value true");
     session.send("position fen 7k/8/5KQ1/8/8/8/8/8 w - - 0 1");
     let (_, lines) = session.go("go nodes 5000");
-    let reported = lines.iter().filter(|line| line.contains(" multipv "));
+    check_all_lines(&lines, 23);
+    session.send("position startpos");
+    let (_, lines) = session.go("go nodes 40");
+    check_all_lines(&lines, 20);
+}
+
+/// Every report has one line for each of `moves`; after the first, by falling visits unless there is a mate.
+fn check_all_lines(lines: &[String], moves: usize) {
+    let field = |line: &String, name: &str| {
+        let mut words = line.split(' ').skip_while(|&word| word != name);
+        words.nth(1).unwrap().to_owned()
+    };
+    let reported: Vec<&String> = lines
+        .iter()
+        .filter(|line| line.contains(" multipv "))
+        .collect();
     assert!(
-        reported.clone().count() > 0 && reported.clone().all(|line| !line.contains(" pv g6f7")),
+        !reported.is_empty() && reported.len() % moves == 0,
         "{lines:?}"
     );
+    for report in reported.chunks(moves) {
+        let first: HashSet<String> = report.iter().map(|line| field(line, "pv")).collect();
+        assert_eq!(first.len(), moves, "{report:?}");
+        let open = report[1..].iter().filter(|line| line.contains(" cp "));
+        // The move that is going to be played comes first, whatever its visits are.
+        let visits: Vec<u64> = open
+            .map(|line| field(line, "nodes").parse().unwrap())
+            .collect();
+        assert!(visits.is_sorted_by(|a, b| a >= b), "{report:?}");
+        assert!(visits.contains(&0), "moves without visits: {report:?}");
+    }
 }
+
+/// What Nibbler makes of a line: the move whose statistics it shows, with N, P, Q and U. It takes every `info string`
+/// line for statistics whose word after `string` is a legal move, and any missing number for none.
+fn as_nibbler_reads(line: &str) -> Option<(String, Vec<Option<f64>>)> {
+    let rest = line.strip_prefix("info string ")?;
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let m = words.first()?;
+    let position = scorn::chess::setup::position_from_fen(START).unwrap();
+    scorn::chess::setup::parse_move(&position, m).ok()?;
+    let value = |key: &str| {
+        let at = words.iter().position(|&word| word == key)?;
+        let word = words.get(at + 1)?.trim_end_matches([')', '%']);
+        word.parse().ok()
+    };
+    Some((
+        (*m).to_owned(),
+        ["N:", "(P:", "(Q:", "(U:"].map(value).to_vec(),
+    ))
+}
+
+#[test]
+fn nibbler_takes_only_statistics_for_statistics() {
+    let mut session = Session::with(&["-b", "hash", "-t", "1", "--sc-limit", "20"]);
+    for name in ["ShowObjective", "VerboseMoveStats"] {
+        session.send(&format!("setoption name {name} value true"));
+    }
+    session.send("setoption name MultiPV value 4");
+    session.send(&format!("position fen {START}"));
+    let (_, lines) = session.go("go nodes 2000");
+    let objective = lines.iter().filter(|line| line.contains("objective"));
+    assert_eq!(objective.count(), 4, "{lines:?}");
+    let read: Vec<_> = lines
+        .iter()
+        .filter_map(|line| as_nibbler_reads(line))
+        .collect();
+    assert_eq!(read.len(), 20, "one line of statistics a move: {read:?}");
+    for (m, values) in &read {
+        assert!(values.iter().all(Option::is_some), "{m}: {values:?}");
+    }
+    let moves: HashSet<&String> = read.iter().map(|(m, _)| m).collect();
+    assert_eq!(moves.len(), 20);
+}
+
+const START: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
 
 #[test]
 fn help_prints_help() {

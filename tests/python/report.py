@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes a report of a game with `scorn analyze --html` and clicks through it in headless Chromium.
 
-usage: report.py SCORN [--screenshots FOLDER]
+usage: report.py SCORN [--axe AXE.MIN.JS] [--screenshots FOLDER]
 
 Needs the package playwright and Chromium (`apt-get install chromium`, or `playwright install chromium`); without one of them it
 says SKIPPED. The page must work from a file, without any request and without an error in the console.
@@ -16,7 +16,8 @@ from pathlib import Path
 
 GAMES = """[Event "Odds match"]
 [Date "2026.11.22"]
-[White "Scorn"]
+[White "A_long_name_without_any_space_as_on_lichess"]
+[WhiteElo "2890"]
 [Black "Amateur"]
 [Result "1-0"]
 [SetUp "1"]
@@ -30,6 +31,21 @@ GAMES = """[Event "Odds match"]
 [Result "1-0"]
 
 1. e4 e5 2. Qh5 Nc6 3. Bc4 Nf6 4. Qxf7# 1-0
+"""
+
+
+# The game in the pictures of the documentation.
+FAMOUS = """[Event "World Championship, game 6"]
+[Date "1972.07.23"]
+[White "Fischer, Robert James"]
+[Black "Spassky, Boris V"]
+[Result "1-0"]
+
+1. c4 e6 2. Nf3 d5 3. d4 Nf6 4. Nc3 Be7 5. Bg5 O-O 6. e3 h6 7. Bh4 b6 8. cxd5 Nxd5 9. Bxe7 Qxe7 10. Nxd5 exd5 11.
+Rc1 Be6 12. Qa4 c5 13. Qa3 Rc8 14. Bb5 a6 15. dxc5 bxc5 16. O-O Ra7 17. Be2 Nd7 18. Nd4 Qf8 19. Nxe6 fxe6 20. e4 d4
+21. f4 Qe7 22. e5 Rb8 23. Bc4 Kh8 24. Qh3 Nf8 25. b3 a5 26. f5 exf5 27. Rxf5 Nh7 28. Rcf1 Qd8 29. Qg3 Re7 30. h4
+Rbb7 31. e6 Rbc7 32. Qe5 Qe8 33. a4 Qd8 34. R1f2 Qe8 35. R2f3 Qd8 36. Bd3 Qe8 37. Qe4 Nf6 38. Rxf6 gxf6 39. Rxf6
+Kg8 40. Bc4 Kh8 41. Qf4 1-0
 """
 
 
@@ -49,12 +65,79 @@ def placed(page):
         "#board cg-board piece", "all => all.map(p => p.className + ' ' + p.style.transform).sort().join(';')")
 
 
-def click_through(page, screenshots):
+def has_no_serious_fault(page, axe):
+    """axe-core finds no fault of accessibility that it calls serious or critical."""
+    page.evaluate(axe)
+    found = page.evaluate("axe.run().then((found) => found.violations.map((v) => [v.impact, v.id, v.nodes[0].html]))")
+    serious = [each for each in found if each[0] in ("serious", "critical")]
+    check(not serious, f"accessibility: {serious}")
+
+
+def moves_match_the_game(page):
+    """The board after every move of every line is one that the rules allow: each side has one king."""
+    faults = page.evaluate("""() => {
+      const faults = [];
+      for (let index = 0; index < 41; index++) {
+        for (const button of [...document.querySelectorAll("#lines button")].slice(-1)) {
+          button.click();
+          const kings = document.querySelectorAll("#board cg-board piece.king").length;
+          if (kings !== 2) faults.push([index, button.textContent, kings]);
+        }
+        document.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }));
+        document.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }));
+      }
+      return faults;
+    }""")
+    check(not faults, f"impossible boards: {faults}")
+
+
+def test_other_pages(browser, scorn, folder, axe):
+    """The pages of matches and of statistics: they fit a phone, have a dark form, tooltips and no serious fault."""
+    games, match, stats = (Path(folder, name) for name in ("match.pgn", "match.html", "stats.html"))
+    engine = "self;Backend=hash;Threads=1"
+    subprocess.run([scorn.resolve(), "match", engine, f"{engine};Seed=2", "--pairs", "6", "--limit", "nodes=30", "--longest", "60",
+                    "--pgn", games, "--html", match], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([scorn.resolve(), "stats", games, "--html", stats], check=True, stdout=subprocess.DEVNULL)
+    for path in (match, stats):
+        for size in ((1200, 850), (390, 844)):
+            page = browser.new_page(viewport={"width": size[0], "height": size[1]}, color_scheme="dark")
+            page.goto(path.as_uri())
+            width = page.evaluate("document.documentElement.scrollWidth")
+            check(width <= size[0], f"{path.name} is {width} pixels wide on a screen of {size[0]}")
+            check(page.locator("svg circle title").count() > 0, f"{path.name} has no tooltips")
+            background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            check(background == "rgb(27, 27, 29)", f"{path.name} is not dark: {background}")
+            if axe:
+                has_no_serious_fault(page, axe)
+            page.close()
+
+
+def take_screenshots(browser, args):
+    """The pictures of the documentation: a page about a famous game, at the middle one of its traps."""
+    with tempfile.TemporaryDirectory() as folder:
+        pgn, html = Path(folder, "fischer-spassky-1972-6.pgn"), Path(folder, "report.html")
+        pgn.write_text(FAMOUS)
+        subprocess.run([args.scorn.resolve(), "-t", "1", "--seed", "1", "analyze", "--pgn", pgn, "--nodes", "3000",
+                        "--html", html], check=True)
+        for name, size, is_dark in [("report.png", (1200, 900), False), ("report-phone.png", (390, 844), True)]:
+            page = browser.new_page(viewport={"width": size[0], "height": size[1]}, color_scheme="dark" if is_dark else "light")
+            page.goto(html.as_uri())
+            page.wait_for_selector("#board cg-board piece")
+            traps = page.locator("#moves .t.set")
+            traps.nth(traps.count() // 2).click()
+            page.wait_for_timeout(400)
+            page.evaluate("scrollTo(0, 0)")
+            page.screenshot(path=args.screenshots / name, full_page=is_dark)
+            page.close()
+
+
+def click_through(page):
     page.wait_for_selector("#board cg-board piece")
     page.wait_for_selector("#graph canvas")
     check(page.locator("#games option").count() == 2, "two games to choose from")
     buttons = page.locator("#moves button")
     check(buttons.count() == 40, f"{buttons.count()} moves of 40")
+    check("accuracy" in page.locator("#bottom").inner_text(), "each side has an accuracy")
     check(page.locator("#board cg-board piece").count() == 31, "a knight less at the start")
 
     # By keyboard, by button, by a click on a move and on the graph.
@@ -72,13 +155,27 @@ def click_through(page, screenshots):
     check(placed(page) == start, "back at the start")
     buttons.nth(12).click()
     check(page.locator("#moves button.here").inner_text().startswith("Nf7"), "a click on a move")
-    rows = page.locator("#lines tr")
-    check(rows.count() >= 3, "lines before the move")
-    numbers = page.locator("#lines tr:nth-child(2) td").all_inner_texts()
-    check(len(numbers) == 7 and numbers[1].endswith("%"), f"chances: {numbers}")
+    tables = page.locator("#lines table")
+    check(tables.count() == 2, "the played move and the others have a table each")
+    played = tables.nth(0).locator("tr:nth-of-type(2) td").all_inner_texts()
+    check(played[0].startswith("7. Nf7") and played[1].endswith("%"), f"the played move: {played}")
+    check(tables.nth(1).locator("tr").count() >= 3, "lines instead of it")
+    check("7. Nf7" not in tables.nth(1).inner_text(), "the played move has its own table")
+    check("White" in page.locator("#bar").get_attribute("aria-label"), "the bar has a value")
+
+    # The board follows a line, and the keys walk through it.
+    before = placed(page)
+    tables.nth(1).locator("tr:nth-of-type(2) button").nth(2).click()
     page.wait_for_timeout(250)
-    if screenshots:
-        page.screenshot(path=screenshots / "report.png")
+    third = placed(page)
+    check(third != before, "the board shows the line")
+    check(page.locator("#lines button.here").count() == 1, "its move is marked")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_timeout(250)
+    check(placed(page) not in (before, third), "one move back in the line")
+    page.keyboard.press("Escape")
+    page.wait_for_timeout(250)
+    check(placed(page) == before, "back in the game")
     page.keyboard.press("End")
     check(page.locator("#moves button.here").inner_text().startswith("h4"), "the last move")
     page.keyboard.press("Home")
@@ -99,30 +196,29 @@ def click_through(page, screenshots):
     page.keyboard.press("t")
     check(page.locator("#moves button.here").count() == 1, "t leads to a moment")
     page.keyboard.press("End")
-    check("#1" in page.locator("#lines").inner_text(), "a mate is shown")
+    check("mate in 1" in page.locator("#lines").inner_text(), "a mate is shown")
     page.select_option("#games", "0")
     check(buttons.count() == 40, "back to the first game")
+    moves_match_the_game(page)
 
 
-def on_a_phone(page, screenshots):
+def on_a_phone(page):
     page.wait_for_selector("#board cg-board piece")
     page.keyboard.press("ArrowRight")
     width = page.evaluate("document.documentElement.scrollWidth")
     check(width <= 390, f"the page is {width} pixels wide on a phone of 390")
     board = page.locator("#board").bounding_box()
-    check(board["width"] >= 350 and board["y"] < 300, "the board fills the phone")
+    check(board["width"] >= 310 and board["y"] < 300, "the board fills the phone")
     page.locator("#moves button").nth(9).click()
     check(page.locator("#moves button.here").count() == 1, "moves can be chosen")
     page.wait_for_timeout(250)
-    if screenshots:
-        page.evaluate("scrollTo(0, 0)")
-        page.screenshot(path=screenshots / "report-phone.png", full_page=True)
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("scorn", type=Path)
-    parser.add_argument("--screenshots", type=Path)
+    parser.add_argument("--screenshots", type=Path, help="a folder for the pictures of the documentation")
+    parser.add_argument("--axe", type=Path, help="axe.min.js of the npm package axe-core")
     args = parser.parse_args()
     try:
         from playwright.sync_api import sync_playwright
@@ -132,10 +228,11 @@ def main():
     if not chromium():
         print("SKIPPED: no Chromium", file=sys.stderr)
         return
+    axe = args.axe.read_text() if args.axe else ""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         pgn, html = Path(folder, "games.pgn"), Path(folder, "report.html")
         pgn.write_text(GAMES)
-        subprocess.run([args.scorn.resolve(), "-t", "1", "--seed", "1", "analyze", "--pgn", pgn, "--nodes", "3000",
+        subprocess.run([args.scorn.resolve(), "-t", "1", "--seed", "1", "analyze", "--pgn", pgn, "--nodes", "1000",
                         "--html", html], check=True)
         browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         for size, test in [((1200, 850), click_through), ((390, 844), on_a_phone)]:
@@ -145,11 +242,16 @@ def main():
             page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
             page.on("request", lambda request: requests.append(request.url))
             page.goto(html.as_uri())
-            test(page, args.screenshots)
+            test(page)
+            if axe:
+                has_no_serious_fault(page, axe)
             check(not problems, f"errors in the page: {problems}")
             loaded = [url for url in requests if not url.startswith(("file:", "data:"))]
             check(not loaded, f"the page makes network requests: {loaded}")
             page.close()
+        test_other_pages(browser, args.scorn, folder, axe)
+        if args.screenshots:
+            take_screenshots(browser, args)
         browser.close()
     print("the report works in a browser, large and small")
 

@@ -3,6 +3,7 @@
   const DATA = JSON.parse(document.getElementById("data").textContent);
   const at = (id) => document.getElementById(id);
   const TRAPS = { set: "sets a trap", met: "meets the trap", fallen: "falls into the trap", missed: "misses a trap" };
+  const MARKS = { set: "trap", met: "met", fallen: "fell", missed: "missed" };
   const JUDGED = ["", "Inaccuracy", "Mistake", "Blunder"];
   const GLYPHS = ["", "?!", "?", "??"];
 
@@ -17,6 +18,7 @@
   const board = Chessground(at("board"), { viewOnly: true, coordinates: true, animation: { duration: 120 } });
   let game = null;
   let ply = 0; // moves played
+  let variation = null; // a line and how many of its moves are shown
   let graph = null;
 
   const startTurn = () => (game.start.split(" ")[1] === "w" ? 0 : 1);
@@ -26,36 +28,63 @@
     const half = index + startTurn();
     return { number: startNumber() + Math.floor(half / 2), isWhite: half % 2 === 0 };
   };
-  const percent = (perMille) => (perMille / 10).toFixed(0) + " %";
+  const numbered = (index, san) => { const { number, isWhite } = place(index); return `${number}${isWhite ? "." : "..."} ${san}`; };
+  const fenAt = (index) => (index > 0 ? game.moves[index - 1].f : game.start);
   /** White's expected score from wins and losses in per mille. */
   const expected = ([win, loss]) => 50 + (win - loss) / 20;
-  /** The gain of the side to move by mistakes of its opponent, in per cent of a point. */
-  const trapOf = (line, isWhite) =>
-    line[3] ? Math.max(0, (isWhite ? 1 : -1) * (expected(line[2]) - expected(line[3]))) : 0;
 
-  /** The lines of each position: before the moves, and after the last one if the game is not over there. */
+  // A line: [its moves in UCI's notation, in SAN, practical chances or 0, chances against best replies or 0 if they are
+  // the same, moves to mate or 0]; chances and mates are White's.
+  const bestPlay = (line) => line[3] || line[2];
+  const uciOf = (line) => line[0].split(" ");
+  /** The best line of a position, which is the first. */
   const positions = () => [...game.moves.map((move) => move.l), ...(game.end ? [game.end] : [])];
+  const scoreOf = (line) => (line[4] ? (line[4] > 0 ? 100 : 0) : expected(bestPlay(line)));
+  /** White's expected score of the position after `count` moves; null if it is not known. */
+  function scoreAt(count) {
+    const lines = positions()[count];
+    if (lines && lines[0]) return { score: scoreOf(lines[0]), mate: lines[0][4] };
+    const last = count > 0 && game.moves[count - 1].s;
+    if (last && last.endsWith("#")) return { score: place(count - 1).isWhite ? 100 : 0, mate: 0 };
+    return game.moves.length === count && count > 0 ? { score: 50, mate: 0 } : null;
+  }
+
+  /** A position (board part of a FEN) after a move in UCI's notation. */
+  function afterMove(fen, uci) {
+    const rows = fen.split(" ")[0].split("/").map((row) => [...row.replace(/\d/g, (n) => " ".repeat(Number(n)))]);
+    const square = (text) => [8 - Number(text[1]), text.charCodeAt(0) - 97];
+    const [fromRow, fromFile] = square(uci.slice(0, 2));
+    const [toRow, toFile] = square(uci.slice(2, 4));
+    const piece = rows[fromRow][fromFile];
+    const target = rows[toRow][toFile];
+    const isOwn = target !== " " && (target === target.toUpperCase()) === (piece === piece.toUpperCase());
+    rows[fromRow][fromFile] = " ";
+    if (piece.toLowerCase() === "k" && (isOwn || Math.abs(toFile - fromFile) > 1)) {
+      // Castling, as a king's move or (Chess960) onto the own rook.
+      const isShort = toFile > fromFile;
+      const rook = isOwn ? target : rows[toRow][isShort ? 7 : 0];
+      rows[toRow][isOwn ? toFile : isShort ? 7 : 0] = " ";
+      rows[toRow][isShort ? 6 : 2] = piece;
+      rows[toRow][isShort ? 5 : 3] = rook;
+    } else {
+      if (piece.toLowerCase() === "p" && toFile !== fromFile && target === " ") rows[fromRow][toFile] = " ";
+      const promoted = uci[4] && (piece === "P" ? uci[4].toUpperCase() : uci[4]);
+      rows[toRow][toFile] = promoted || piece;
+    }
+    return rows.map((row) => row.join("").replace(/ +/g, (gap) => gap.length)).join("/");
+  }
 
   function values() {
-    const [x, win, notLost, traps] = [[], [], [], { true: [], false: [] }];
+    const [x, win, notLost, marks] = [[], [], [], []];
     positions().forEach((lines, index) => {
-      const best = lines[0];
       x.push(index);
-      if (!best) {
-        for (const list of [win, notLost, traps.true, traps.false]) list.push(null);
-        return;
-      }
-      const { isWhite } = place(index);
-      // The best line against best replies, for the side to move.
-      const sign = isWhite ? 1 : -1;
-      const against = (line) => line[3] || line[2];
-      const most = lines.reduce((a, b) => (sign * expected(against(b)) > sign * expected(against(a)) ? b : a));
-      win.push(against(most)[0] / 10);
-      notLost.push(100 - against(most)[1] / 10);
-      traps[isWhite].push(trapOf(best, isWhite));
-      traps[!isWhite].push(null);
+      const best = lines[0];
+      win.push(best ? (best[4] ? scoreOf(best) : bestPlay(best)[0] / 10) : null);
+      notLost.push(best ? (best[4] ? scoreOf(best) : 100 - bestPlay(best)[1] / 10) : null);
+      const moment = index > 0 && game.moves[index - 1].t;
+      marks.push(moment === "set" || moment === "fallen" ? (best ? scoreOf(best) : 50) : null);
     });
-    return [x, notLost, win, traps.true, traps.false];
+    return [x, notLost, win, marks];
   }
 
   function drawGraph() {
@@ -66,21 +95,20 @@
     const axis = { stroke: ink, grid: { show: false }, ticks: { show: false } };
     graph = new uPlot({
       width,
-      height: width < 500 ? 170 : 210,
+      height: width < 500 ? 150 : 180,
       padding: [8, 8, 0, 0],
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false } },
       scales: { x: { time: false }, y: { range: [0, 100] } },
       axes: [
         { ...axis, size: 28, values: (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? place(tick).number : "")) },
-        { ...axis, size: 44, values: (_, ticks) => ticks.map((tick) => tick + " %") },
+        { ...axis, size: 48, values: (_, ticks) => ticks.map((tick) => tick + " %") },
       ],
       series: [
         {},
         { fill: "#a9a9a9", stroke: "#a9a9a9", width: 0, points: { show: false } },
         { fill: "#f4f4f0", stroke: "#f4f4f0", width: 0, points: { show: false } },
-        { stroke: "#1f78d1", width: 2, spanGaps: true, points: { show: false } },
-        { stroke: "#d6339a", width: 2, spanGaps: true, points: { show: false } },
+        { paths: () => null, points: { show: true, size: 10, fill: "#a45ee5", stroke: "#ffffff", width: 1 } },
       ],
       hooks: {
         drawClear: [(plot) => {
@@ -101,25 +129,104 @@
     }, values(), element);
   }
 
+  function drawPlayers() {
+    const isFlipped = board.state.orientation === "black";
+    for (const [id, isWhite] of [["top", isFlipped], ["bottom", !isFlipped]]) {
+      const element = at(id);
+      element.textContent = "";
+      element.className = isWhite ? "player" : "player black";
+      const name = (isWhite ? game.white : game.black) || "?";
+      const elo = isWhite ? game.whiteElo : game.blackElo;
+      const label = make("span", elo ? `${name} (${elo})` : name, "name");
+      label.title = name;
+      element.append(label);
+      const accuracy = game.accuracy[isWhite ? 0 : 1];
+      if (accuracy === null) continue;
+      const counts = [1, 2, 3].map((level) => game.moves.filter((move, index) => move.j === level && place(index).isWhite === isWhite).length);
+      const sum = make("span", `accuracy ${accuracy} % `, "sum");
+      sum.title = "Inaccuracies, mistakes, blunders";
+      counts.forEach((count, index) => sum.append(make("span", `${count}${GLYPHS[index + 1]} `, "j" + (index + 1))));
+      element.append(sum);
+    }
+    at("bar").classList.toggle("flipped", isFlipped);
+  }
+
   function drawMoves() {
-    const list = at("moves");
-    list.textContent = "";
+    const box = at("moves");
+    box.textContent = "";
+    const list = make("ol");
+    let row = null;
     game.moves.forEach((move, index) => {
       const { number, isWhite } = place(index);
-      // A number stays on the line of its move.
-      const group = make("span", undefined, "move");
-      if (isWhite || index === 0) group.append(make("span", number + (isWhite ? "." : "..."), "number"));
-      const button = make("button", move.s + (GLYPHS[move.j] || ""), move.j ? "j" + move.j : "");
-      button.setAttribute("role", "listitem");
-      button.addEventListener("click", () => go(index + 1));
-      if (move.t) {
-        const mark = make("span", { set: "trap", met: "met", fallen: "fell", missed: "missed" }[move.t], "t " + move.t);
-        button.append(mark);
+      if (isWhite || !row) {
+        row = make("li");
+        row.append(make("span", number + ".", "number"));
+        if (!isWhite) row.append(make("span", "…"));
+        list.append(row);
       }
-      group.append(button);
-      list.append(group, " ");
+      const button = make("button", move.s + (GLYPHS[move.j] || ""), move.j ? "j" + move.j : "");
+      button.dataset.ply = index + 1;
+      button.addEventListener("click", () => go(index + 1));
+      if (move.t) button.append(make("span", MARKS[move.t], "t " + move.t));
+      row.append(button);
+      if (move.j > 1 || move.e) {
+        if (isWhite) row.append(make("span", index + 1 < game.moves.length ? "…" : ""));
+        row.append(make("span", note(move), "note"));
+        row = null;
+      }
     });
-    list.append(make("span", " " + game.result));
+    list.append(make("li", undefined));
+    list.lastChild.append(make("span", game.result, "result"));
+    box.append(list);
+  }
+
+  /** The annotation of a move, in words. */
+  function note(move) {
+    const parts = [];
+    if (move.j) {
+      parts.push(`${JUDGED[move.j]} (−${move.x} %).`);
+      const best = move.l.find((line) => uciOf(line)[0] !== move.u);
+      if (best) parts.push(`${best[1].split(" ")[0]} was better.`);
+    }
+    if (move.t) parts.push(`It ${TRAPS[move.t]}${move.e ? ": " + move.e : ""}.`);
+    return parts.join(" ");
+  }
+
+  const COLUMNS = ["", "best play", "practical"];
+
+  /** A row of a table: the moves of a line as buttons, and its values for the side to move. */
+  function lineRow(line, index) {
+    const row = make("tr");
+    const cell = make("td");
+    line[1].split(" ").forEach((san, step) => {
+      const { number, isWhite } = place(index + step);
+      const text = isWhite ? `${number}. ${san}` : step === 0 ? `${number}... ${san}` : san;
+      const isHere = variation && variation.index === index && variation.line === line && variation.shown === step + 1;
+      const button = make("button", text, isHere ? "here" : "");
+      button.addEventListener("click", () => { variation = { line, index, shown: step + 1 }; show(); });
+      cell.append(button);
+    });
+    row.append(cell);
+    const { isWhite } = place(index);
+    const forMover = (score) => (isWhite ? score : 100 - score).toFixed(1) + " %";
+    const mate = line[4] && (isWhite ? line[4] : -line[4]);
+    row.append(make("td", mate ? (mate > 0 ? `mate in ${mate}` : `mated in ${-mate}`) : forMover(expected(bestPlay(line)))));
+    row.append(make("td", line[2] ? forMover(expected(line[2])) : "–"));
+    return row;
+  }
+
+  function table(caption, lines, index) {
+    const element = make("table");
+    element.append(make("caption", caption));
+    const head = make("tr");
+    COLUMNS.forEach((text, column) => {
+      const cell = make(column ? "th" : "td", text);
+      if (column) cell.scope = "col";
+      head.append(cell);
+    });
+    element.append(head);
+    for (const line of lines) element.append(lineRow(line, index));
+    return element;
   }
 
   /** The analysis before the last played move; at the start, before the first one. */
@@ -131,43 +238,63 @@
     const index = Math.max(0, ply - 1);
     const move = game.moves[index];
     if (!move) return;
-    const { number, isWhite } = place(index);
-    verdict.append(ply === 0 ? "Before the first move." : make("b", `${number}${isWhite ? "." : "..."} ${move.s}`));
-    if (ply > 0) {
-      if (move.j) verdict.append(" ", make("span", `${JUDGED[move.j]}, −${move.x} %.`, "j" + move.j));
-      if (move.t) verdict.append(" ", make("span", TRAPS[move.t], "t " + move.t));
-      if (!move.j && !move.t) verdict.append(move.l[0] && move.l[0][0] === move.u ? " The engine's choice." : " ");
+    if (ply === 0) {
+      verdict.append("Before the first move.");
+      lines.append(table("Lines", move.l, 0));
+      return;
     }
-    const table = make("table");
-    const head = make("tr");
-    for (const text of ["Instead of it", "White wins", "draw", "Black wins", "score", "best replies", "trap"]) head.append(make("th", text));
-    head.firstChild.textContent = ply === 0 ? "Lines" : "Lines before the move";
-    table.append(head);
-    for (const line of move.l) {
-      const row = make("tr", undefined, line[0] === move.u ? "played" : "");
-      const [win, loss] = line[2];
-      const cells = line[4]
-        ? [line[1], percent(win), percent(1000 - win - loss), percent(loss), "#" + line[4], "", ""]
-        : [line[1], percent(win), percent(1000 - win - loss), percent(loss), expected(line[2]).toFixed(1),
-           line[3] ? expected(line[3]).toFixed(1) : "", line[3] ? trapOf(line, isWhite).toFixed(1) : ""];
-      cells.forEach((text) => row.append(make("td", text)));
-      table.append(row);
+    verdict.append(make("b", numbered(index, move.s)));
+    if (move.j) verdict.append(" ", make("span", `${JUDGED[move.j]}, −${move.x} %.`, "j" + move.j));
+    if (move.t) verdict.append(" ", make("span", TRAPS[move.t], "t " + move.t));
+    if (move.e) verdict.append(` ${move.e}.`);
+    const isPlayed = (line) => uciOf(line)[0] === move.u;
+    if (!move.j && !move.t && move.l[0] && isPlayed(move.l[0])) verdict.append(" The best move.");
+    const played = move.l.filter(isPlayed);
+    if (played.length) lines.append(table("Played", played, index));
+    const others = move.l.filter((line) => !isPlayed(line));
+    if (others.length) lines.append(table("Instead", others, index));
+  }
+
+  function drawBar() {
+    const found = variation ? null : scoreAt(ply);
+    const { score, mate } = variation
+      ? { score: scoreOf(variation.line), mate: variation.line[4] }
+      : found || { score: 50, mate: 0 };
+    at("fill").style.height = score + "%";
+    const text = at("bar-text");
+    text.textContent = mate ? "#" + Math.abs(mate) : score.toFixed(0);
+    const isBottom = (score >= 50) !== at("bar").classList.contains("flipped");
+    text.style.bottom = isBottom ? "2px" : "auto";
+    text.style.top = isBottom ? "auto" : "2px";
+    text.style.color = score >= 50 ? "#222" : "#fff";
+    at("bar").setAttribute("aria-label", mate ? `Mate in ${Math.abs(mate)}` : `White's expected score ${score.toFixed(0)} %`);
+  }
+
+  function drawBoard() {
+    let fen = fenAt(ply);
+    let lastUci = ply > 0 ? game.moves[ply - 1].u : "";
+    let turn = place(ply).isWhite;
+    const next = !variation && game.moves[ply] && game.moves[ply].l[0];
+    let best = next ? uciOf(next)[0] : "";
+    if (variation) {
+      const moves = uciOf(variation.line);
+      fen = moves.slice(0, variation.shown).reduce(afterMove, fenAt(variation.index));
+      lastUci = moves[variation.shown - 1];
+      best = moves[variation.shown] || "";
+      turn = place(variation.index + variation.shown).isWhite;
     }
-    lines.append(table);
+    board.set({
+      fen,
+      lastMove: lastUci ? [lastUci.slice(0, 2), lastUci.slice(2, 4)] : undefined,
+      turnColor: turn ? "white" : "black",
+    });
+    board.setAutoShapes(best ? [{ orig: best.slice(0, 2), dest: best.slice(2, 4), brush: "paleBlue" }] : []);
   }
 
   function show() {
-    const last = ply > 0 ? game.moves[ply - 1] : null;
-    board.set({
-      fen: last ? last.f : game.start,
-      lastMove: last && last.u ? [last.u.slice(0, 2), last.u.slice(2, 4)] : undefined,
-      turnColor: place(ply).isWhite ? "white" : "black",
-    });
-    const next = game.moves[ply];
-    const best = next && next.l[0] && next.l[0][0];
-    board.setAutoShapes(best ? [{ orig: best.slice(0, 2), dest: best.slice(2, 4), brush: "paleBlue" }] : []);
-    at("moves").querySelectorAll("button").forEach((button, index) => {
-      const isHere = index === ply - 1;
+    drawBoard();
+    at("moves").querySelectorAll("button").forEach((button) => {
+      const isHere = Number(button.dataset.ply) === ply;
       button.classList.toggle("here", isHere);
       if (isHere) {
         button.setAttribute("aria-current", "true");
@@ -179,11 +306,22 @@
       }
     });
     drawLines();
+    drawBar();
     if (graph) graph.redraw(false);
   }
 
   function go(to) {
+    variation = null;
     ply = Math.min(Math.max(0, to), game.moves.length);
+    show();
+  }
+
+  /** Within a line its next or last move, otherwise the game's. */
+  function step(by) {
+    if (!variation) return go(ply + by);
+    const shown = variation.shown + by;
+    if (shown < 1) return go(ply);
+    variation.shown = Math.min(shown, uciOf(variation.line).length);
     show();
   }
 
@@ -198,16 +336,18 @@
   function choose(index) {
     game = DATA.games[index];
     ply = 0;
+    variation = null;
     at("games").value = String(index);
     at("about").textContent = [game.event, game.date, game.result].filter((text) => text && text !== "?" && text !== "????.??.??").join(", ");
+    drawPlayers();
     drawMoves();
     drawGraph();
     show();
   }
 
-  const flip = () => board.toggleOrientation();
+  const flip = () => { board.toggleOrientation(); drawPlayers(); drawBar(); };
   for (const [id, action] of Object.entries({
-    first: () => go(0), back: () => go(ply - 1), on: () => go(ply + 1), last: () => go(game.moves.length), moment: nextMoment, flip,
+    first: () => go(0), back: () => step(-1), on: () => step(1), last: () => go(game.moves.length), moment: nextMoment, flip,
   })) at(id).addEventListener("click", action);
   at("games").addEventListener("change", (event) => choose(Number(event.target.value)));
 
@@ -215,8 +355,8 @@
     if (event.ctrlKey || event.altKey || event.metaKey || event.target.tagName === "SELECT") return;
     const current = DATA.games.indexOf(game);
     const action = {
-      ArrowLeft: () => go(ply - 1), ArrowRight: () => go(ply + 1), Home: () => go(0), End: () => go(game.moves.length),
-      f: flip, t: nextMoment,
+      ArrowLeft: () => step(-1), ArrowRight: () => step(1), Home: () => go(0), End: () => go(game.moves.length),
+      Escape: () => go(ply), f: flip, t: nextMoment,
       n: () => choose(Math.min(current + 1, DATA.games.length - 1)), p: () => choose(Math.max(current - 1, 0)),
     }[event.key];
     if (action) {
@@ -233,7 +373,7 @@
   DATA.games.forEach((each, index) => {
     at("games").append(new Option(`${each.number}. ${each.white || "?"} – ${each.black || "?"} ${each.result}`, String(index)));
   });
-  at("how").textContent = `${DATA.source}: ${DATA.how}. Keys: ← → Home End, t next moment, f turn the board, n p next and previous game.`;
-  document.title = `${DATA.source} – analysed by Scorn`;
+  at("how").textContent = `${DATA.source}: ${DATA.how}. Keys: ← → Home End, t next trap or mistake, f flips the board, n p next and previous game, Esc back to the game.`;
+  at("legend").open = innerWidth > 768;
   if (DATA.games.length) choose(0);
 })();

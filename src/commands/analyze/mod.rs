@@ -6,6 +6,7 @@ mod output;
 
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -17,7 +18,8 @@ use crate::{
     analysis::{
         annotate,
         input::{self, Item, Items},
-        position::analyze,
+        opponents::Opponents,
+        position::Analyzer,
         report,
         review::{GameReview, Reviewer},
         suite::SuiteScore,
@@ -198,7 +200,11 @@ impl AnalyzeArgs {
             Effect::Play | Effect::Tables | Effect::Clock => false,
         });
         let (limits, networks) = (self.limits(options), identities(options)?);
-        let settings = format!("{limits:?} {} {networks:?} {deciding:?}", self.moves);
+        let settings = format!(
+            "{limits:?} {} {} {networks:?} {deciding:?}",
+            self.moves,
+            self.is_reviewed()
+        );
         Ok(sha256(settings.as_bytes())[..16].to_owned())
     }
 }
@@ -217,11 +223,7 @@ fn run(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
     let count = args.count()?;
     let limits = args.limits(&options);
     // The input is checked first, so that invalid input leaves no empty file.
-    let shown = Options {
-        show_objective: true,
-        ..options.clone()
-    };
-    let player = Player::load(shown, load)?;
+    let player = Player::load(options.clone(), load)?;
     let settings = args.settings(&options)?;
     let inputs = args.inputs(&options);
     let pages = Pages::create(args, &inputs)?;
@@ -229,6 +231,12 @@ fn run(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
     if let Some(reason) = opponent::why_idle(&player.options) {
         eprint_line(format_args!("scorn: {reason}"));
     }
+    let opponents = match args.is_reviewed() {
+        true => Opponents::new(player.clone(), Arc::clone(load)),
+        false => None,
+    };
+    let about = search_settings(&limits, &player.options, opponents.is_some());
+    let mut analyzer = Analyzer::new(player, limits, args.moves, opponents);
     let bar = progress_bar(count);
     let (mut all, mut bad) = (0, 0);
     let (mut reviewer, mut score) = (Reviewer::default(), SuiteScore::default());
@@ -250,7 +258,7 @@ fn run(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
             }
             continue;
         }
-        let mut record = analyze(&item, &player, &limits, args.moves)?;
+        let mut record = analyzer.analyze(&item)?;
         record.settings.clone_from(&settings);
         bar.suspend(|| writer.write(&record, &item))?;
         score.add(record.solved, record.solution);
@@ -264,11 +272,15 @@ fn run(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
         eprint_line(format_args!("{text}"));
     }
     ensure!(all > 0, "there are no positions in this input");
-    let about = search_settings(&limits, &player.options);
     pages.write(args, &reviewer.finish(), &about)?;
     for path in args.html.iter().chain(&args.annotate) {
         eprint_line(format_args!("scorn: written to {}", path.display()));
     }
+    check_all_valid(bad)
+}
+
+/// An error if some of the input was invalid.
+fn check_all_valid(bad: u64) -> Result<()> {
     match bad {
         0 => Ok(()),
         1 => bail!("one position or game is invalid"),
@@ -277,7 +289,7 @@ fn run(args: &AnalyzeArgs, resolved: Resolved, load: &Load) -> Result<()> {
 }
 
 /// The search settings as text.
-fn search_settings(limits: &Limits, options: &Options) -> String {
+fn search_settings(limits: &Limits, options: &Options, has_models: bool) -> String {
     let nodes = limits.nodes.map(|nodes| format!("{nodes} nodes"));
     let time = limits
         .movetime
@@ -287,7 +299,11 @@ fn search_settings(limits: &Limits, options: &Options) -> String {
         true => "plain PUCT".to_owned(),
         false => format!("ScLimit {}", options.sc_limit),
     };
-    format!("{} a position, {contempt}", limits.join(" or "))
+    let models = match has_models {
+        true => "",
+        false => ", no traps: there is no model of the players",
+    };
+    format!("{} a position, {contempt}{models}", limits.join(" or "))
 }
 
 /// The files with reviews of whole games.

@@ -118,15 +118,15 @@ fn text(record: &PositionRecord, item: &Item) -> String {
         let [win, draw, loss] = line.wdl.map(|n| f64::from(n) / 10.0);
         text += &format!(
             "  {:>8}  win {win:.1} % draw {draw:.1} % loss {loss:.1} %  {}\n",
-            line.score_text(line.score),
+            line.score_text(),
             line.san.join(" ")
         );
         if let Some(objective) = &line.objective {
             let [win, draw, loss] = objective.wdl.map(|n| f64::from(n) / 10.0);
             text += &format!(
-                "  {:>8}  win {win:.1} % draw {draw:.1} % loss {loss:.1} %  against best replies (trap {:+.1} %)\n",
-                line.score_text(objective.score),
-                50.0 * objective.trap
+                "  {:>8}  win {win:.1} % draw {draw:.1} % loss {loss:.1} %  against best replies (practical gain {:+.1} %)\n",
+                objective.score_text(),
+                50.0 * objective.gain
             );
         }
     }

@@ -1,0 +1,102 @@
+//! The accuracy of each side of a game in per cent, by the formula that lichess publishes: a move's accuracy falls
+//! exponentially with the expected score that it loses, and a game's is the mean of two means over its moves, one
+//! weighted by how volatile the game was there, one harmonic.
+
+use shakmaty::Color;
+
+use super::review::GameReview;
+
+/// The accuracy of a move that loses this much of the expected score, in per cent of a point; 0 to 100.
+fn of_move(loss: f32) -> f32 {
+    (103.166_8 * (-0.043_54 * loss.max(0.0)).exp() - 3.166_9).clamp(0.0, 100.0)
+}
+
+/// The accuracies of White and Black; `None` without a judged move.
+pub(super) fn of(review: &GameReview) -> [Option<f32>; 2] {
+    let moves = &review.moves;
+    // White's expected score before each move, in per cent, and after the last one.
+    let mut chances: Vec<f32> = moves
+        .iter()
+        .map(|reviewed| {
+            let wl = reviewed.objective().unwrap_or(0.0);
+            50.0 + 50.0 * reviewed.turn.fold_wb(wl, -wl)
+        })
+        .collect();
+    if let (Some(&last), Some(reviewed)) = (chances.last(), moves.last()) {
+        let loss = 50.0 * reviewed.loss.unwrap_or(0.0);
+        chances.push(last + reviewed.turn.fold_wb(-loss, loss));
+    }
+    let weights = volatility(&chances);
+    [Color::White, Color::Black].map(|side| {
+        let judged = moves.iter().zip(&weights);
+        let judged = judged.filter(|(reviewed, _)| reviewed.turn == side);
+        let judged =
+            judged.filter_map(|(reviewed, &weight)| Some((of_move(50.0 * reviewed.loss?), weight)));
+        mean_of_means(&judged.collect::<Vec<_>>())
+    })
+}
+
+/// The weight of each move: the standard deviation of the expected score in a window of moves around it, 0.5 to 12.
+/// `chances` has one value more than there are moves.
+fn volatility(chances: &[f32]) -> Vec<f32> {
+    let moves = chances.len().saturating_sub(1);
+    let size = (chances.len() / 10).clamp(2, 8).min(chances.len());
+    (0..moves)
+        .map(|index| {
+            // The first windows are all the first one, so that each has the whole size.
+            let end = (index + 2).max(size).min(chances.len());
+            deviation(&chances[end - size..end]).clamp(0.5, 12.0)
+        })
+        .collect()
+}
+
+fn deviation(values: &[f32]) -> f32 {
+    let n = values.len() as f32;
+    let mean = values.iter().sum::<f32>() / n;
+    let squares: f32 = values.iter().map(|x| (x - mean).powi(2)).sum();
+    (squares / n).sqrt()
+}
+
+/// The mean of the weighted and the harmonic mean of accuracies and weights.
+fn mean_of_means(judged: &[(f32, f32)]) -> Option<f32> {
+    if judged.is_empty() {
+        return None;
+    }
+    let weights: f32 = judged.iter().map(|(_, weight)| weight).sum();
+    let weighted = judged.iter().map(|(a, weight)| a * weight).sum::<f32>() / weights;
+    let inverse: f32 = judged.iter().map(|(a, _)| 1.0 / a.max(1.0)).sum();
+    let harmonic = judged.len() as f32 / inverse;
+    Some(f32::midpoint(weighted, harmonic))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accuracy_falls_with_the_loss() {
+        assert!((of_move(0.0) - 100.0).abs() < 0.01);
+        // A loss of 10 % of a point, and one of everything.
+        assert!((of_move(10.0) - 63.58).abs() < 0.1, "{}", of_move(10.0));
+        assert!(of_move(100.0) < 0.01);
+    }
+
+    #[test]
+    fn a_bad_move_counts_more_than_its_share() {
+        assert_eq!(mean_of_means(&[]), None);
+        let perfect = mean_of_means(&[(100.0, 1.0); 9]).unwrap();
+        assert!((perfect - 100.0).abs() < 1e-3);
+        let mut moves = vec![(100.0, 0.5); 9];
+        moves.push((10.0, 12.0));
+        // The arithmetic mean would be 91.
+        let found = mean_of_means(&moves).unwrap();
+        assert!((found - 43.6).abs() < 1.0, "{found}");
+    }
+
+    #[test]
+    fn calm_moves_have_the_least_weight() {
+        let weights = volatility(&[50.0, 50.0, 50.0, 90.0, 90.0]);
+        assert_eq!(weights, [0.5, 0.5, 12.0, 0.5]);
+        assert!(volatility(&[]).is_empty());
+    }
+}

@@ -1,0 +1,149 @@
+//! The opponents of a review: models of human players, by the rating of each side.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+};
+
+use anyhow::{Context, Result};
+use shakmaty::Color;
+
+use super::input::Item;
+use crate::{
+    chess::{History, PackedMove},
+    network::{
+        backend::needs_network,
+        cached::NetworkSettings,
+        evaluator::evaluate_all,
+        opponent::Role,
+        source::built_in::{human_mixture, human_name, human_rating},
+    },
+    options::Options,
+    player::{Load, Player},
+};
+
+/// Models are made for ratings in steps of this.
+const RATING_STEP: u32 = 100;
+/// The range of ratings for which there are models.
+const RATINGS: (u32, u32) = (1100, 1900);
+/// The rating of players whose rating is not known.
+const UNKNOWN_RATING: u32 = 1900;
+
+/// Models of players, loaded when they are first needed. Each is a player for the other side: the same networks, with
+/// the model as its opponent.
+pub struct Opponents {
+    base: Player,
+    load: Load,
+    players: HashMap<String, Player>,
+}
+
+impl Opponents {
+    /// Models beside this player's networks; `None` if its backend evaluates no networks, or if no model is named and
+    /// the program was built without models.
+    pub fn new(base: Player, load: Load) -> Option<Opponents> {
+        let is_named = Role::Opponent.weights(&base.options).is_some();
+        let has_models = is_named || human_mixture(&human_name(UNKNOWN_RATING)).is_some();
+        (needs_network(&base.options.backend) && has_models).then(|| Opponents {
+            base,
+            load,
+            players: HashMap::new(),
+        })
+    }
+
+    /// The player whose opponent is the model of one side of a position.
+    ///
+    /// # Errors
+    /// When the model cannot be loaded.
+    pub fn against(&mut self, item: &Item, side: Color) -> Result<&Player> {
+        let weights = weights(&self.base.options, item, side);
+        match self.players.entry(weights) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(new) => {
+                let player = with_opponent(&self.base, &self.load, new.key())?;
+                Ok(new.insert(player))
+            }
+        }
+    }
+
+    /// Who models one side of a position, in words: `a player rated 1500`, or the name of a network.
+    pub fn describe(&self, item: &Item, side: Color) -> String {
+        let weights = weights(&self.base.options, item, side);
+        match human_rating(&weights) {
+            Some(rating) => format!("a player rated {}", rating.clamp(RATINGS.0, RATINGS.1)),
+            None => weights,
+        }
+    }
+
+    /// The moves that the model of the side to move plays after `history`, a game with the players of `item`, and
+    /// their probabilities. Empty if there is no legal move.
+    ///
+    /// # Errors
+    /// When the model cannot be loaded or fails.
+    pub fn policy(&mut self, item: &Item, history: &History) -> Result<Vec<(PackedMove, f32)>> {
+        let side = shakmaty::Position::turn(history.position());
+        let player = self.against(item, side)?;
+        let Some(model) = &player.networks.opponent else {
+            return Ok(Vec::new());
+        };
+        let evaluated = evaluate_all(&**model, [history.plies()])?;
+        let pairs = evaluated
+            .into_iter()
+            .flat_map(|found| found.moves.into_iter().zip(found.priors));
+        Ok(pairs.collect())
+    }
+}
+
+/// The value of `OpponentWeights` for one side of a game: what the options name, or the model of its rating.
+fn weights(options: &Options, item: &Item, side: Color) -> String {
+    if let Some(named) = Role::Opponent.weights(options) {
+        return named;
+    }
+    let rating = item.game.as_ref().and_then(|game| {
+        let name = side.fold_wb("WhiteElo", "BlackElo");
+        let tag = game.tags.iter().find(|(tag, _)| tag == name);
+        tag.and_then(|(_, value)| value.trim().parse::<u32>().ok())
+    });
+    let rating = rating.unwrap_or(UNKNOWN_RATING).clamp(RATINGS.0, RATINGS.1);
+    human_name((rating + RATING_STEP / 2) / RATING_STEP * RATING_STEP)
+}
+
+/// A player with the same networks whose opponent is this one.
+fn with_opponent(base: &Player, load: &Load, weights: &str) -> Result<Player> {
+    let mut options = (*base.options).clone();
+    weights.clone_into(&mut options.opponent_weights);
+    let mut player = base.clone();
+    let is_loaded = Role::Opponent.weights(&base.options).as_deref() == Some(weights);
+    if !is_loaded || player.networks.opponent.is_none() {
+        let backend = load(&options, Role::Opponent)
+            .with_context(|| format!("the model of the opponent, {weights}"))?;
+        let model = NetworkSettings::of(&options, Role::Opponent).over(backend);
+        player.networks.opponent = Some(model);
+    }
+    player.options = Arc::new(options);
+    Ok(player)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::input::from_pgn;
+
+    #[test]
+    fn the_rating_of_a_side_selects_its_model() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let game = "[WhiteElo \"1449\"]\n[BlackElo \"2700\"]\n\n1. e4 *\n";
+        std::io::Write::write_all(&mut file, game.as_bytes()).unwrap();
+        let item = from_pgn(file.path()).unwrap().next().unwrap().unwrap();
+        let mut options = Options::default();
+        let of = |options: &Options, side| weights(options, &item, side);
+        assert_eq!(of(&options, Color::White), human_name(1400));
+        assert_eq!(of(&options, Color::Black), human_name(1900));
+        options.set("OpponentRating", "1250").unwrap();
+        assert_eq!(of(&options, Color::White), human_name(1250));
+        options.set("OpponentWeights", "maia.pb.gz").unwrap();
+        assert_eq!(of(&options, Color::Black), "maia.pb.gz");
+        let unrated = crate::analysis::input::from_fen("startpos").unwrap();
+        let of_unrated = weights(&Options::default(), &unrated, Color::White);
+        assert_eq!(of_unrated, human_name(1900));
+    }
+}
