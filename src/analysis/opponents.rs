@@ -16,7 +16,7 @@ use crate::{
         cached::NetworkSettings,
         evaluator::evaluate_all,
         opponent::Role,
-        source::built_in::{human_mixture, human_name, human_rating},
+        source::built_in::{HUMAN_RATINGS, bytes, human_name, human_rating},
     },
     options::Options,
     player::{Load, Player},
@@ -24,8 +24,6 @@ use crate::{
 
 /// Models are made for ratings in steps of this.
 const RATING_STEP: u32 = 100;
-/// The range of ratings for which there are models.
-const RATINGS: (u32, u32) = (1100, 1900);
 /// The rating of players whose rating is not known.
 const UNKNOWN_RATING: u32 = 1900;
 
@@ -42,7 +40,7 @@ impl Opponents {
     /// the program was built without models.
     pub fn new(base: Player, load: Load) -> Option<Opponents> {
         let is_named = Role::Opponent.weights(&base.options).is_some();
-        let has_models = is_named || human_mixture(&human_name(UNKNOWN_RATING)).is_some();
+        let has_models = is_named || bytes(&human_name(UNKNOWN_RATING)).flatten().is_some();
         (needs_network(&base.options.backend) && has_models).then(|| Opponents {
             base,
             load,
@@ -69,7 +67,7 @@ impl Opponents {
     pub fn describe(&self, item: &Item, side: Color) -> String {
         let weights = weights(&self.base.options, item, side);
         match human_rating(&weights) {
-            Some(rating) => format!("a player rated {}", rating.clamp(RATINGS.0, RATINGS.1)),
+            Some(rating) => format!("a player rated {rating}"),
             None => weights,
         }
     }
@@ -103,7 +101,8 @@ fn weights(options: &Options, item: &Item, side: Color) -> String {
         let tag = game.tags.iter().find(|(tag, _)| tag == name);
         tag.and_then(|(_, value)| value.trim().parse::<u32>().ok())
     });
-    let rating = rating.unwrap_or(UNKNOWN_RATING).clamp(RATINGS.0, RATINGS.1);
+    let rating = rating.unwrap_or(UNKNOWN_RATING);
+    let rating = rating.clamp(*HUMAN_RATINGS.start(), *HUMAN_RATINGS.end());
     human_name((rating + RATING_STEP / 2) / RATING_STEP * RATING_STEP)
 }
 
