@@ -342,7 +342,7 @@ fn a_trap_has_a_practical_and_an_objective_value() {
     // more.
     assert!(line.value.wl > 0.2, "{line:?}");
     assert!(objective.value.wl < 0.1, "{line:?}");
-    assert!((0.1..2.0).contains(&objective.trap_mass), "{line:?}");
+    assert!((0.1..2.0).contains(&objective.next_loss), "{line:?}");
     // Where nothing is frozen both values are equal, and without search-contempt there is no second value.
     let line = best_line(999_999);
     assert_eq!(line.objective.unwrap().value, line.value);
