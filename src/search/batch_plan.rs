@@ -10,7 +10,7 @@
 //! ```
 //!
 //! On a device for which all sizes take the same time that is k * b = n / (2 L), and on a processor, where t(b) grows as
-//! b does, the smallest size. Where no times are known, a batch has one position for every 32 visits.
+//! b does, the smallest size. Where no times are known, one position is in flight for every 32 visits.
 
 use std::ops::RangeInclusive;
 
@@ -22,16 +22,13 @@ const LOSS: f64 = 2.0;
 /// Batches are never smaller than the largest one that takes so much more time than one position.
 const FREE_SHARE: f64 = 0.4;
 
-/// Without known times, batches have one position per this many visits of the root. Measured in `benches/RESULTS.md`.
+/// Without known times, one position is in flight per this many visits of the root. Measured in `benches/RESULTS.md`.
 const VISITS_PER_POSITION: usize = 32;
-
-/// And as many times this as there are batches in flight.
-const VISITS_PER_FLIGHT: usize = 16;
 
 /// Batch sizes by the visits of the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum BatchPlan {
-    /// One position per 32 visits, or per 16 of each batch in flight if that is more, within these limits.
+    /// One position in flight per 32 visits, all batches together, within these limits of each batch.
     Even {
         sizes: RangeInclusive<usize>,
         in_flight: usize,
@@ -79,8 +76,7 @@ impl BatchPlan {
     pub fn size(&self, n: u32) -> usize {
         match self {
             BatchPlan::Even { sizes, in_flight } => {
-                let visits = (VISITS_PER_FLIGHT * in_flight).max(VISITS_PER_POSITION);
-                let grown = n as usize / visits;
+                let grown = n as usize / (VISITS_PER_POSITION * in_flight);
                 grown.clamp(*sizes.start(), *sizes.end())
             }
             BatchPlan::Steps(steps) => {
