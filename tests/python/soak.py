@@ -109,7 +109,7 @@ def play(rng, binary, options, folder, number, pairs):
     heartbeat, started = Heartbeat(), time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
     problems = []
-    if heartbeat.was_stopped and "(time)" in done.stderr:
+    if heartbeat.was_stopped and re.search(r"\(time\)|did not answer", done.stderr):
         print(f"{number}: not counted, the machine stood still", flush=True)
         return 0, []
     if done.returncode != 0:
