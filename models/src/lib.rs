@@ -12,6 +12,8 @@ mod locks;
 
 pub use locks::{Condvar, Mutex, MutexGuard};
 
+#[path = "../../src/search/driver/hand_over.rs"]
+mod hand_over;
 #[allow(dead_code, reason = "the models do not need all of it")]
 #[path = "../../src/engine/latest.rs"]
 mod latest;

@@ -10,8 +10,8 @@ use shuttle::sync;
 #[derive(Default)]
 pub struct Mutex<T>(sync::Mutex<T>);
 
-/// `None` while a condition is waited for.
-pub struct MutexGuard<'a, T>(Option<sync::MutexGuard<'a, T>>);
+/// Holds a lock; `None` while a condition is waited for, or while the lock is given up for a while.
+pub struct MutexGuard<'a, T>(Option<sync::MutexGuard<'a, T>>, &'a Mutex<T>);
 
 impl<T> Mutex<T> {
     pub fn new(value: T) -> Mutex<T> {
@@ -19,7 +19,20 @@ impl<T> Mutex<T> {
     }
 
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        MutexGuard(Some(self.0.lock().unwrap()))
+        MutexGuard(Some(self.0.lock().unwrap()), self)
+    }
+
+    pub fn into_inner(self) -> T {
+        self.0.into_inner().unwrap()
+    }
+}
+
+impl<T> MutexGuard<'_, T> {
+    pub fn unlocked<R>(guard: &mut Self, work: impl FnOnce() -> R) -> R {
+        guard.0 = None;
+        let result = work();
+        guard.0 = Some(guard.1.0.lock().unwrap());
+        result
     }
 }
 
@@ -67,6 +80,10 @@ impl Condvar {
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _: Duration) -> WaitTimeoutResult {
         self.wait(guard);
         WaitTimeoutResult
+    }
+
+    pub fn notify_one(&self) {
+        self.0.notify_one();
     }
 
     pub fn notify_all(&self) {

@@ -1,5 +1,7 @@
 //! What must hold under every order of the threads. A failure prints the order, which `shuttle::replay` repeats.
 
+mod hand_over;
+
 use std::{
     sync::{Arc, Mutex},
     time::Instant,
