@@ -151,6 +151,21 @@ fn flags_and_results_are_those_of_fastchess() {
         game.tag("WhiteEngine"),
         Some(concat!("Scorn ", env!("CARGO_PKG_VERSION")))
     );
+}
+
+/// Mistakes in these flags name what is expected; a hidden option of the engine can be set.
+#[test]
+fn mistakes_in_flags_are_explained_and_hidden_options_work() {
+    let folder = Folder::new();
+    let book = folder.text("book.epd");
+    let play = |flags: &str| {
+        let flags: Vec<&str> = flags.split(' ').collect();
+        folder.play(
+            HASH,
+            HASH,
+            &[&["--book", &*book, "--pairs", "1"], &flags[..]].concat(),
+        )
+    };
     for (flags, message) in [
         ("--tc 10 --nodes 5", "cannot be used with"),
         ("--tc x", "clock=40/60+0.6"),
