@@ -452,7 +452,7 @@ fn check_all_lines(lines: &[String], moves: usize) {
         .filter(|line| line.contains(" multipv "))
         .collect();
     assert!(
-        !reported.is_empty() && reported.len() % moves == 0,
+        !reported.is_empty() && reported.len().is_multiple_of(moves),
         "{lines:?}"
     );
     for report in reported.chunks(moves) {
