@@ -4,7 +4,15 @@
 
 use shakmaty::Color;
 
-use super::review::GameReview;
+/// What the accuracy of a move depends on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct JudgedMove {
+    pub turn: Color,
+    /// The value of the position before it, W-L (-1 to 1) for its side.
+    pub before: f32,
+    /// What it loses of that; `None` if that is not known.
+    pub loss: Option<f32>,
+}
 
 /// The accuracy of a move that loses this much of the expected score, in per cent of a point; 0 to 100.
 fn of_move(loss: f32) -> f32 {
@@ -12,15 +20,11 @@ fn of_move(loss: f32) -> f32 {
 }
 
 /// The accuracies of White and Black; `None` without a judged move.
-pub(super) fn of(review: &GameReview) -> [Option<f32>; 2] {
-    let moves = &review.moves;
+pub(super) fn of(moves: &[JudgedMove]) -> [Option<f32>; 2] {
     // White's expected score before each move, in per cent, and after the last one.
     let mut chances: Vec<f32> = moves
         .iter()
-        .map(|reviewed| {
-            let wl = reviewed.objective().unwrap_or(0.0);
-            50.0 + 50.0 * reviewed.turn.fold_wb(wl, -wl)
-        })
+        .map(|judged| 50.0 + 50.0 * judged.turn.fold_wb(judged.before, -judged.before))
         .collect();
     if let (Some(&last), Some(reviewed)) = (chances.last(), moves.last()) {
         let loss = 50.0 * reviewed.loss.unwrap_or(0.0);

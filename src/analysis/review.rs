@@ -9,7 +9,7 @@ use std::sync::Arc;
 use shakmaty::{Color, EnPassantMode, KnownOutcome, Position, fen::Fen, san::SanPlus};
 
 use super::{
-    accuracy,
+    accuracy::{self, JudgedMove},
     input::{Item, PgnGame},
     record::{LineRecord, ObjectiveRecord, PositionRecord},
     traps::{self, TrapRecord},
@@ -362,7 +362,12 @@ fn judge(review: &mut GameReview) {
         reviewed.judgement = reviewed.loss.and_then(Judgement::of);
     }
     mark_traps(&mut review.moves);
-    review.accuracy = accuracy::of(review);
+    let judged = review.moves.iter().map(|reviewed| JudgedMove {
+        turn: reviewed.turn,
+        before: reviewed.objective().unwrap_or(0.0),
+        loss: reviewed.loss,
+    });
+    review.accuracy = accuracy::of(&judged.collect::<Vec<_>>());
 }
 
 /// Marks the traps with the largest expected losses, and the replies to those that were set.
