@@ -59,6 +59,11 @@ impl Refinement {
         edges.reserve(writer, leaves + self.positions.len())
     }
 
+    /// Whether no positions were taken.
+    pub fn is_empty(&self) -> bool {
+        self.positions.is_empty()
+    }
+
     /// Evaluates them. Needs no lock.
     ///
     /// # Errors

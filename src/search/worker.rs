@@ -165,6 +165,11 @@ impl Worker {
         self.visits.clear();
     }
 
+    /// Whether there is something to expand, or to refine.
+    pub fn has_work(&self) -> bool {
+        !self.visits.is_idle() || !self.refinement.is_empty()
+    }
+
     /// Whether gathering resulted only in collisions.
     pub fn is_idle(&self) -> bool {
         self.visits.is_idle()

@@ -99,7 +99,8 @@ fn the_path_of_a_balanced_run_is_printed_and_plotted() {
         "{reported}"
     );
     let page = fs::read_to_string(&page).unwrap();
-    assert_eq!(page.matches("run, 12 nodes").count(), 2);
+    // Two legends, and what is shown over each of four points.
+    assert_eq!(page.matches("run, 12 nodes").count(), 2 + 4);
     assert_eq!(page.matches("<svg").count(), 5);
     let json = stats(&[&run, "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();

@@ -68,7 +68,7 @@ impl Packet {
             self.begin();
             return false;
         }
-        self.wants_more || !self.worker.is_idle()
+        self.wants_more || self.worker.has_work()
     }
 
     /// Expands the selected visits and has them evaluated, unless the batch is to be filled further before. Needs no
