@@ -2,7 +2,7 @@
 //! missed.
 //!
 //! Moves are judged by their loss against best replies, which a plain search of every position gives. A trap is a reply
-//! with a probability and a loss (see [`traps`](super::traps)); the few with the largest product are reported.
+//! with a probability and a loss (see [`traps`]); the few with the largest product are reported.
 
 use std::sync::Arc;
 
