@@ -164,6 +164,7 @@ def click_through(page):
     check("White" in page.locator("#bar").get_attribute("aria-label"), "the bar has a value")
 
     # The board follows a line, and the keys walk through it.
+    page.wait_for_timeout(1000)
     before = placed(page)
     tables.nth(1).locator("tr:nth-of-type(2) button").nth(2).click()
     page.wait_for_timeout(250)
@@ -174,7 +175,11 @@ def click_through(page):
     page.wait_for_timeout(250)
     check(placed(page) not in (before, third), "one move back in the line")
     page.keyboard.press("Escape")
-    page.wait_for_timeout(250)
+    # Pieces move and fade for a while.
+    for _ in range(50):
+        if placed(page) == before:
+            break
+        page.wait_for_timeout(100)
     check(placed(page) == before, "back in the game")
     page.keyboard.press("End")
     check(page.locator("#moves button.here").inner_text().startswith("h4"), "the last move")
