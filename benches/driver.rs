@@ -1,12 +1,12 @@
-//! How a search scales, on hardware that is not at hand: `cargo bench --bench driver [PART]`, where PART is `processors`,
-//! `device`, `selfplay` or `threads`; without it all of them. Figures and what they mean: `docs/lab/driver.md`.
+//! How a search scales, on hardware that is not at hand: `cargo bench --bench driver [PART]`, where PART is
+//! `processors`, `device`, `selfplay` or `threads`; without it all of them. Figures: `docs/lab/driver.md`.
 //!
 //! * `processors`: nodes per second with 1 to 64 simulated processors, of which each takes 6.5 microseconds a position.
-//! * `device`: nodes reached in 0.1, 0.3 and 1 s from the start position in a fresh tree, on a simulated GPU with the batch
-//!   times of an H100 and of one that is four times slower.
+//! * `device`: nodes reached in 0.1, 0.3 and 1 s from the start position in a fresh tree, on a simulated GPU with the
+//!   batch times of an H100 and of one that is four times slower.
 //! * `selfplay`: evaluations per second and positions per batch of self-play on the simulated H100, by 2 to 16 threads.
-//! * `threads`: nodes per second and CPU second with the hash evaluator and the real processors, in large batches: what the
-//!   tree and everything around it cost.
+//! * `threads`: nodes per second and CPU second with the hash evaluator and the real processors, in large batches:
+//!   what the tree and everything around it cost.
 
 #[path = "common/cpu_time.rs"]
 mod cpu_time;
