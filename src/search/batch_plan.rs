@@ -40,15 +40,12 @@ pub(super) enum BatchPlan {
 impl BatchPlan {
     /// Batches of one size.
     pub fn fixed(size: usize) -> BatchPlan {
-        BatchPlan::even(size..=size)
+        BatchPlan::even(size..=size, 1)
     }
 
-    /// Batches that grow with the tree, one in flight.
-    pub fn even(sizes: RangeInclusive<usize>) -> BatchPlan {
-        BatchPlan::Even {
-            sizes,
-            in_flight: 1,
-        }
+    /// Batches that grow with the tree, of which so many are in flight.
+    pub fn even(sizes: RangeInclusive<usize>, in_flight: usize) -> BatchPlan {
+        BatchPlan::Even { sizes, in_flight }
     }
 
     /// For a device with these times, with `in_flight` batches on their way at once.
@@ -181,7 +178,7 @@ mod tests {
             (fixed.size(0), fixed.size(u32::MAX), fixed.grows()),
             (8, 8, false)
         );
-        let even = BatchPlan::even(2..=16);
+        let even = BatchPlan::even(2..=16, 1);
         assert_eq!([0, 100, 320, 9999].map(|n| even.size(n)), [2, 3, 10, 16]);
         assert!(even.grows());
     }

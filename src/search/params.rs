@@ -229,15 +229,15 @@ impl SearchParams {
             true => largest.max(MAX_BATCH_OF_MANY_THREADS),
             false => largest,
         };
-        let sizes = min_batch.clamp(1, largest)..=largest;
-        let mut params = SearchParams::with_batches(sizes, options, evaluator);
-        if let Some(times) = batch_times.filter(|_| options.minibatch_size() == 0) {
-            params.batches = BatchPlan::for_times(&times, threads);
+        let batches = match (options.minibatch_size(), batch_times) {
+            (0, Some(times)) => BatchPlan::for_times(&times, threads),
+            (0, None) => BatchPlan::even(min_batch.clamp(1, largest)..=largest, threads),
+            (size, _) => BatchPlan::fixed(size),
+        };
+        SearchParams {
+            threads,
+            ..SearchParams::with_plan(batches, options, evaluator)
         }
-        if let BatchPlan::Even { in_flight, .. } = &mut params.batches {
-            *in_flight = threads;
-        }
-        SearchParams { threads, ..params }
     }
 
     /// Parameters for one thread. If the options set no batch size, these sizes are used.
@@ -246,12 +246,21 @@ impl SearchParams {
         options: &SearchOptions,
         evaluator: &dyn Evaluator,
     ) -> SearchParams {
-        let sizes = match options.minibatch_size() {
-            0 => sizes,
-            size => size..=size,
+        let batches = match options.minibatch_size() {
+            0 => BatchPlan::even(sizes, 1),
+            size => BatchPlan::fixed(size),
         };
+        SearchParams::with_plan(batches, options, evaluator)
+    }
+
+    /// Parameters for one thread with these batches.
+    fn with_plan(
+        batches: BatchPlan,
+        options: &SearchOptions,
+        evaluator: &dyn Evaluator,
+    ) -> SearchParams {
         SearchParams {
-            batches: BatchPlan::even(sizes),
+            batches,
             computes_at_once: evaluator.info().computes_at_once,
             refine_at: match evaluator.refiner() {
                 Some(_) => options.refine_visits(),

@@ -53,10 +53,16 @@ pub fn run(
     let search = Search::new(std::mem::take(tree), evaluator, job, stop, clock);
     let mut progress_reporter = ProgressReporter::new(&search, reporter);
     let interval = progress_reporter.interval();
-    let mut report_progress = || progress_reporter.report_progress();
+    let mut due = interval;
+    let mut pause = |elapsed| {
+        if elapsed >= due {
+            progress_reporter.report_progress();
+            due = search.elapsed() + interval;
+        }
+    };
     match search.threads {
-        1 => search.run_alone(interval, &mut report_progress),
-        _ => search.run_in_threads(interval, &mut report_progress),
+        1 => search.run_alone(&mut pause),
+        _ => search.run_in_threads(interval, &mut pause),
     }
     let error = search.error.lock().take();
     let is_damaged = search.is_damaged.load(Ordering::Relaxed);
@@ -143,27 +149,15 @@ impl<'a> Search<'a> {
         self.clock.now().saturating_sub(self.started)
     }
 
-    /// Searches with the calling thread alone, which calls `report_progress` every `interval`.
-    fn run_alone(&self, interval: Duration, report_progress: &mut (dyn FnMut() + Send)) {
-        let mut due = interval;
-        self.run_worker(&mut || {
-            self.work(
-                &mut || {
-                    self.search_alone(&mut |elapsed| {
-                        if elapsed >= due {
-                            report_progress();
-                            due = self.elapsed() + interval;
-                        }
-                    });
-                },
-                &|| {},
-            );
-        });
+    /// Searches with the calling thread alone, which calls `pause` with the elapsed time between batches.
+    fn run_alone(&self, pause: &mut (dyn FnMut(Duration) + Send)) {
+        self.run_worker(&mut || self.work(&mut || self.search_alone(pause), &|| {}));
     }
 
-    /// Searches with several threads; the calling thread is the first of them and calls `report_progress` every
-    /// `interval`. If the system refuses threads, the search runs with those that could be started.
-    fn run_in_threads(&self, interval: Duration, report_progress: &mut (dyn FnMut() + Send)) {
+    /// Searches with several threads; the calling thread is the first of them and calls `pause` with the elapsed time
+    /// between packets, and every `interval` while it waits. If the system refuses threads, the search runs with those
+    /// that could be started.
+    fn run_in_threads(&self, interval: Duration, pause: &mut (dyn FnMut(Duration) + Send)) {
         let pipeline = Pipeline::new(self);
         let end = || pipeline.end();
         thread::scope(|scope| {
@@ -183,14 +177,7 @@ impl<'a> Search<'a> {
                 }
             }
             self.run_worker(&mut || {
-                let mut due = interval;
-                let mut pause = |elapsed| {
-                    if elapsed >= due {
-                        report_progress();
-                        due = self.elapsed() + interval;
-                    }
-                };
-                self.work(&mut || pipeline.work(Some(interval), &mut pause), &end);
+                self.work(&mut || pipeline.work(Some(interval), pause), &end);
             });
         });
         if !self.is_damaged.load(Ordering::Relaxed) {
@@ -270,17 +257,14 @@ impl<'a> Search<'a> {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// Waits where full speed is of no use: in an infinite search of a solved position, after a batch that was empty
-    /// because other threads hold all leaves, and under a limit of nodes per second.
+    /// Waits where full speed is of no use: in an infinite search of a solved position, after a batch that was empty,
+    /// and under a limit of nodes per second.
     fn throttle(&self, is_solved: bool, is_idle: bool) {
         if self.should_stop() {
             return;
         }
         if is_solved && self.job.limits.infinite {
             thread::sleep(Duration::from_millis(5));
-        } else if is_idle && !is_solved && self.params.computes_at_once() {
-            // The other threads return sooner than this thread would wake up.
-            (0..100).for_each(|_| std::hint::spin_loop());
         } else if is_idle || is_solved {
             thread::sleep(Duration::from_micros(50));
         }
