@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     chess::{History, PackedMove, moves::MAX_MOVES, setup},
+    hashing::mix,
     player::Player,
     search::{
         Job, Limits, MoveStat, Outcome, REPORT_INTERVAL, Report, Reporter, Silent, StopSignal,
@@ -171,11 +172,10 @@ impl Analyzer {
             .search(&mut tree, &job, &stop, &clock, &mut Silent)?)
     }
 
-    /// The study of a position of a game, which is kept if it is the one that will be needed next.
+    /// The study of a position of a game; the one that was kept if it is of this position.
     fn study(&mut self, item: &Item, history: &History) -> Result<Study> {
-        let key = path_key(history);
         if let Some((known, study)) = &self.next
-            && *known == key
+            && *known == path_key(history)
         {
             return Ok(study.clone());
         }
@@ -184,9 +184,7 @@ impl Analyzer {
             true => self.likely_mistake(item, history, &outcome)?,
             false => None,
         };
-        let study = Study { outcome, mistake };
-        self.next = Some((key, study.clone()));
-        Ok(study)
+        Ok(Study { outcome, mistake })
     }
 
     /// The reply to a position with the largest expected loss by the model of the side to move.
@@ -240,8 +238,8 @@ impl Analyzer {
         self.player.options.chess960 || !setup::has_standard_castling(&item.history)
     }
 
-    /// The trap that the played move sets, and one that another move would have set. The last study is that of the
-    /// position after the played move.
+    /// The trap that the played move sets, and one that another move would have set. Keeps the study of the position
+    /// after the played move, which is the next one of the game.
     fn traps(
         &mut self,
         item: &Item,
@@ -257,7 +255,7 @@ impl Analyzer {
         for m in missed.into_iter().chain(item.played) {
             let p = policy.iter().find(|(other, _)| *other == m);
             let is_obvious = p.is_some_and(|&(_, p)| p > traps::MAX_OBVIOUS);
-            // The study after the played move is made in any case, and is the last one.
+            // The played move is the last one.
             let (after, trap) = self.trap(item, study, m, is_obvious)?;
             found.extend(trap);
             self.next = Some(after);
@@ -356,10 +354,9 @@ fn missed_candidate(item: &Item, study: &Study, record: &PositionRecord) -> Opti
 /// A number for the whole path of a game: searches depend on repetitions.
 fn path_key(history: &History) -> u64 {
     let keys = history.plies().iter().map(|ply| ply.key);
-    keys.fold(0, |path: u64, key| {
-        path.rotate_left(7).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ key
-    })
+    keys.fold(0, |path, key| mix(path ^ key))
 }
+
 /// Collects the statistics of the moves, and the time of the solution.
 struct Collector<'a> {
     item: &'a Item,
