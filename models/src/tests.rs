@@ -25,18 +25,24 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
 /// while a lock of the model is taken.
 type Record<T> = Arc<Mutex<Vec<T>>>;
 
+/// The thread that writes the items of the queue, and the record of what it wrote.
+fn recorded(queue: &Arc<WriteQueue<u32>>) -> (Record<u32>, thread::JoinHandle<()>) {
+    let written = Record::default();
+    let (from, to) = (Arc::clone(queue), Arc::clone(&written));
+    let writer = thread::spawn(move || {
+        from.write(|item| {
+            to.lock().unwrap().push(item);
+            true
+        });
+    });
+    (written, writer)
+}
+
 #[test]
 fn what_is_pushed_is_written_once_and_in_order() {
     check(|| {
         let queue = Arc::new(WriteQueue::new());
-        let written = Record::default();
-        let (from, to) = (Arc::clone(&queue), Arc::clone(&written));
-        let writer = thread::spawn(move || {
-            from.write(|item| {
-                to.lock().unwrap().push(item);
-                true
-            });
-        });
+        let (written, writer) = recorded(&queue);
         let push = |items: [u32; 2]| {
             let queue = Arc::clone(&queue);
             thread::spawn(move || {
@@ -93,14 +99,7 @@ fn a_reader_that_is_gone_ends_the_writer_and_blocks_nobody() {
 fn a_full_queue_that_is_replaced_or_closed_stays_usable() {
     check(|| {
         let queue = Arc::new(WriteQueue::new());
-        let written = Record::default();
-        let (from, to) = (Arc::clone(&queue), Arc::clone(&written));
-        let writer = thread::spawn(move || {
-            from.write(|item| {
-                to.lock().unwrap().push(item);
-                true
-            });
-        });
+        let (written, writer) = recorded(&queue);
         let other = Arc::clone(&queue);
         let replacer = thread::spawn(move || other.replace(7));
         let pushed = (0..3).filter(|&item| queue.push(item, 2).is_ok()).count();

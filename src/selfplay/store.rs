@@ -340,7 +340,7 @@ impl Store {
             make_folder(&self.chunks())?;
             let name = chunk_name(game.facts.number);
             write_unsynced(&self.folder.join(name), chunk)?;
-            game.facts.chunk = Some(hex(&Sha256::digest(chunk)));
+            game.facts.chunk = Some(sha256(chunk));
         }
         let path = self.game_path(game.facts.number);
         write_unsynced(&path, &game.to_bytes()?)?;
@@ -354,8 +354,7 @@ impl Store {
     /// When it cannot be written.
     pub fn write_file(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         output::write(&self.folder.join(name), bytes, true, &[])?;
-        self.files
-            .insert(name.to_owned(), hex(&Sha256::digest(bytes)));
+        self.files.insert(name.to_owned(), sha256(bytes));
         Ok(())
     }
 
@@ -477,7 +476,7 @@ impl Store {
             return Ok(true);
         };
         let chunk = read(&self.folder.join(chunk_name(game.number)), MAX_GAME_BYTES)?;
-        Ok(chunk.is_some_and(|chunk| hex(&Sha256::digest(&chunk)) == *sum))
+        Ok(chunk.is_some_and(|chunk| sha256(&chunk) == *sum))
     }
 
     /// Writes the parts whose games are all finished.
@@ -522,7 +521,7 @@ impl Store {
         }
         let part = self.parts + 1;
         let mut write = |name: String, bytes: &[u8]| {
-            files.insert(name.clone(), hex(&Sha256::digest(bytes)));
+            files.insert(name.clone(), sha256(bytes));
             output::write(&self.folder.join(name), bytes, true, &[])
         };
         if !samples.is_empty() {
