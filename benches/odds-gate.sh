@@ -43,7 +43,7 @@ plain="ScLimit=1000000000"
 contempt="ScLimit=28"
 
 # A number of a result in JSON, the first one of that name.
-number() { grep -oE "\"$1\": ?[0-9]+" "$2" | head -1 | grep -oE '[0-9]+$'; }
+number() { grep -oE "\"$1\": ?[0-9]+" "$2" | sed -n 1p | grep -oE '[0-9]+$'; }
 
 # Adds a line to the table: the giver's won, drawn and lost games.
 line() {

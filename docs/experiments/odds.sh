@@ -20,7 +20,7 @@ keep() {
     shift
     "$@" > "$folder/part.json"
     mv "$folder/part.json" "$folder/$name.json"
-    echo "$name: $(grep -oE '"(a|b|draws|wins|losses|games)":[0-9]+' "$folder/$name.json" | head -4 | tr '\n' ' ')"
+    echo "$name: $(grep -oE '"(a|b|draws|wins|losses|games)":[0-9]+' "$folder/$name.json" | sed -n 1,4p | tr '\n' ' ')"
 }
 
 # A line of the tables: odds, the opponent's name and options, the giver's nodes and options, further flags.
