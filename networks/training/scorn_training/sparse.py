@@ -45,6 +45,7 @@ class Shape:
     value: int
     hidden: int
     stages: int = 1
+    inputs: str = "position"  # the set of inputs; this trainer knows those of the position only
 
     def sections(self) -> dict[str, tuple[int, float | None]]:
         """Number of weights of each section and the limit of their absolute value, in the order of the checkpoint."""
