@@ -67,7 +67,7 @@ fn leaf(c: &mut Criterion) {
     let logits: Vec<f32> = (0..POLICY_SIZE).map(|i| (i % 17) as f32 / 5.0).collect();
     let mut policy = vec![0.0; moves.len()];
     c.bench_function(&format!("softmax over {} moves", moves.len()), |b| {
-        b.iter(|| softmax(black_box(&logits), &moves, false, 0, 1.359, &mut policy));
+        b.iter(|| softmax(black_box(&logits), inputs.move_rows(0), 1.359, &mut policy));
     });
 }
 

@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 use crate::{
     files::output::NewFile,
     lc0::{
-        Calibration, ConvertOptions, DataType, Net, NetError, OnnxModel, calibration_model, to_onnx,
+        Calibration, ConvertOptions, DataType, Net, NetError, OnnxModel, Operators,
+        calibration_model, to_onnx,
     },
 };
 
@@ -59,6 +60,7 @@ pub fn convert(args: &ConvertArgs, calibrator: Calibrator<'_>) -> Result<()> {
         calibration: None,
         encoding: None,
         limits_squares: false,
+        operators: Operators::Standard,
     };
     let in_file = |error: NetError| error.in_file(&args.network);
     if options.data_type == DataType::Int8 {

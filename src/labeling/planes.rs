@@ -19,9 +19,9 @@ use std::io::{self, Write};
 use shakmaty::{KnownOutcome, Position};
 
 use crate::{
-    chess::{History, PackedMove},
+    chess::History,
     lc0::{AlphaZeroMoves, InputFormat},
-    network::input::{Encoding, Inputs, encoding::PolicyLayout, policy_map},
+    network::input::{Encoding, Inputs},
     options::HistoryFill,
     pgn::Game,
 };
@@ -77,7 +77,7 @@ pub fn write_game(
         for scalar in inputs.scalars(layout, 0) {
             out.write_all(&scalar.to_le_bytes())?;
         }
-        let entry = policy_entry(encoding, &inputs, m);
+        let entry = inputs.move_rows(0).first().copied().unwrap_or_default();
         let turn = history.position().turn();
         let result = match game.outcome {
             None => NO_RESULT,
@@ -94,25 +94,11 @@ pub fn write_game(
     Ok(game.moves.len() as u64)
 }
 
-/// The index in the policy vector of the encoded move.
-fn policy_entry(encoding: Encoding, inputs: &Inputs, m: PackedMove) -> u16 {
-    match encoding.policy() {
-        PolicyLayout::Lc0Moves => {
-            let orientation = inputs.orientation(0);
-            let transform = orientation.transform;
-            policy_map::index(m, orientation.black_to_move, transform) as u16
-        }
-        PolicyLayout::AlphaZeroMoves | PolicyLayout::SparseRows(_) => {
-            inputs.move_rows(0).first().copied().unwrap_or_default()
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        network::input::{alphazero, encoder},
+        network::input::{alphazero, encoder, policy_map},
         pgn::Reader,
     };
 

@@ -36,12 +36,14 @@ pub use error::NetError;
 pub use format::InputFormat;
 pub use model::{
     ALPHAZERO_PLANES, ALPHAZERO_POLICY, AlphaZeroMoves, Calibration, ConvertOptions, DataType,
-    OnnxEncoding, OnnxModel, PackedInput, metadata_key,
+    LegalMoves, OnnxEncoding, OnnxModel, PackedInput, metadata_key,
 };
 pub use net::Net;
 pub(crate) use net::read_file;
 pub use onnx::{
     PlaneSet,
+    graph::Operators,
+    legal_moves::gather_legal_moves,
     pack::pack_input,
     read::{metadata as onnx_metadata, read_onnx, read_onnx_as},
 };

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use super::{
     error::NetError,
     format::InputFormat,
-    onnx::{PlaneSet, graph::Range},
+    onnx::{
+        PlaneSet,
+        graph::{Operators, Range},
+    },
 };
 
 /// Planes of AlphaZero's input.
@@ -110,6 +113,8 @@ pub struct ConvertOptions {
     /// Whether values are limited before squaring so that 16-bit floats can hold the squares, which
     /// [`DataType::Float16`] always does: for runtimes that compute a 32-bit model in 16 bits.
     pub limits_squares: bool,
+    /// The operators that the model may have.
+    pub operators: Operators,
 }
 
 /// The inputs of a model that takes planes as bits; see [`pack_input`](super::pack_input).
@@ -119,6 +124,18 @@ pub struct PackedInput {
     pub masks: String,
     /// The values of planes that hold a number: \[batch, such planes\], float32.
     pub scalars: String,
+}
+
+/// The inputs of a model whose policy is the probabilities of the legal moves; see
+/// [`gather_legal_moves`](super::gather_legal_moves).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LegalMoves {
+    /// The entries of the policy vector that stand for the legal moves, then -1: \[batch, slots\], int16.
+    pub entries: String,
+    /// The inverse of the softmax temperature: \[1\], float32.
+    pub sharpness: String,
+    /// Places for moves of a position.
+    pub slots: usize,
 }
 
 /// An ONNX model with lc0's inputs and outputs, and the names of its tensors.
@@ -132,13 +149,17 @@ pub struct OnnxModel {
     pub packed: Option<PackedInput>,
     /// The input planes that the model reads.
     pub planes_read: PlaneSet,
+    /// The inputs for legal moves, if the policy is their probabilities.
+    pub legal_moves: Option<LegalMoves>,
     /// Whether the model computes shapes at run time, which GPUs leave to the CPU.
     pub computes_shapes: bool,
     /// Whether it has convolutions.
     pub has_convolutions: bool,
+    /// The number of filters that most of its convolutions have; 0 without convolutions.
+    pub filters: usize,
     /// Whether its weights are bfloat16.
     pub is_bfloat16: bool,
-    /// Policy logits, \[batch, 1858\].
+    /// Policy logits, \[batch, 1858\], or the probabilities of legal moves, \[batch, slots\].
     pub policy: String,
     /// Win, draw and loss probabilities, \[batch, 3\].
     pub wdl: Option<String>,
@@ -166,9 +187,11 @@ impl OnnxModel {
             bytes: Vec::new(),
             input: tensor_name::INPUT.to_owned(),
             packed: None,
+            legal_moves: None,
             planes_read: PlaneSet::ALL,
             computes_shapes: false,
             has_convolutions: false,
+            filters: 0,
             is_bfloat16: false,
             policy: tensor_name::POLICY.to_owned(),
             wdl: None,

@@ -226,12 +226,10 @@ impl Batch {
         (&self.checks[range.clone()], &mut self.policy[range])
     }
 
-    /// For evaluators: the inputs of all positions, and of position `index` the moves and the place for their
-    /// probabilities.
-    pub fn evaluation_mut(&mut self, index: usize) -> (&Inputs, &[PackedMove], &mut [f32]) {
+    /// For evaluators: the inputs of all positions, and of position `index` the place for the probabilities of its moves.
+    pub fn evaluation_mut(&mut self, index: usize) -> (&Inputs, &mut [f32]) {
         let range = self.range(index);
-        let (moves, policy) = (&self.moves[range.clone()], &mut self.policy[range]);
-        (&self.inputs, moves, policy)
+        (&self.inputs, &mut self.policy[range])
     }
 
     /// For evaluators: sets the value of position `index`.

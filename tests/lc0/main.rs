@@ -3,6 +3,7 @@
 
 mod commands;
 mod damage;
+mod fused;
 mod half_precision;
 mod naive;
 mod onnx_file;

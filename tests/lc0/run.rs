@@ -6,7 +6,7 @@ mod shared;
 use rten::{Model, ValueView};
 use rten_tensor::{AsView, Layout, NdTensor, Tensor};
 use scorn::lc0::{Calibration, ConvertOptions, Net, OnnxModel, calibration_model};
-pub use shared::shared;
+pub use shared::{shared, skipped};
 
 /// The outputs of a model for a batch; one row per position.
 pub struct Outputs {

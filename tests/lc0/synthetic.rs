@@ -4,6 +4,7 @@ use prost::Message;
 use scorn::lc0::{Calibration, ConvertOptions, DataType, Net, read_onnx, to_onnx};
 
 use crate::{
+    fused,
     naive::Naive,
     run::{calibrate, distance, run},
     synth::{self, Body, Embedding, Encoding, Policy, Rng, Smolgen, Spec},
@@ -39,6 +40,7 @@ fn check_heads(spec: &Spec, policy: Option<&str>, value: Option<&str>) {
         (&again.policy, &again.wdl, &again.value, &again.mlh),
         (&model.policy, &model.wdl, &model.value, &model.mlh)
     );
+    fused::check(&net, &options, &format!("{spec:?}"));
     let positions = positions(2);
     let outputs = run(&model, &positions);
     let naive = Naive::new(&proto);

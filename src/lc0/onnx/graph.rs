@@ -22,6 +22,9 @@ use crate::lc0::format::Activation;
 const OPSET: i64 = 17;
 /// The version of ONNX's file format.
 const IR_VERSION: i64 = 8;
+/// The name and version of the operator set of ONNX Runtime.
+const RUNTIME_DOMAIN: &str = "com.microsoft";
+const RUNTIME_OPSET: i64 = 1;
 
 /// The floating point type of weights and of the computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +59,18 @@ impl Precision {
         };
         bytes.into()
     }
+}
+
+/// The operators of a written model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Operators {
+    /// ONNX's own, which every runtime has.
+    #[default]
+    Standard,
+    /// Those of ONNX Runtime, too: attention with its bias, a sum with its normalisation, and an activation are one
+    /// operator each, and nothing depends on lists that the processor copies to a GPU at run time (`Concat` of
+    /// unequal parts). For 32- and 16-bit floats; other types get ONNX's own.
+    OnnxRuntime,
 }
 
 /// The name of a tensor in the graph.
@@ -142,6 +157,10 @@ pub(crate) struct Graph {
     precision: Precision,
     /// Whether values are limited before squaring in other precisions than [`Precision::Float16`], too.
     limits_squares: bool,
+    /// The operators that may be written.
+    operators: Operators,
+    /// Whether some of them are ONNX Runtime's own.
+    has_runtime_nodes: bool,
     graph: GraphProto,
     /// Names of constants that exist.
     constants: HashSet<String>,
@@ -208,6 +227,7 @@ pub(crate) fn cast_node(from: &str, to: &str, data_type: i32) -> Bytes {
         name: Some(format!("{from}/to/{to}")),
         op_type: Some("Cast".to_owned()),
         attribute: vec![int("to", i64::from(data_type))],
+        domain: None,
     };
     node.encode_to_vec().into()
 }
@@ -218,6 +238,8 @@ impl Graph {
         Graph {
             precision,
             limits_squares: false,
+            operators: Operators::Standard,
+            has_runtime_nodes: false,
             graph: GraphProto {
                 name: Some(name.to_owned()),
                 ..Default::default()
@@ -234,6 +256,16 @@ impl Graph {
             limits_squares,
             ..self
         }
+    }
+
+    /// The same graph with these operators.
+    pub(crate) fn with_operators(self, operators: Operators) -> Graph {
+        Graph { operators, ..self }
+    }
+
+    /// Whether ONNX Runtime's own operators are written, which are not defined for all types.
+    pub(crate) fn is_for_runtime(&self) -> bool {
+        self.operators == Operators::OnnxRuntime && self.precision != Precision::BFloat16
     }
 
     /// The type of weights and computation.
@@ -283,8 +315,21 @@ impl Graph {
         });
     }
 
+    fn operator_sets(&self) -> Vec<OperatorSetId> {
+        let set = |domain: &str, version| OperatorSetId {
+            domain: Some(domain.to_owned()),
+            version: Some(version),
+        };
+        let mut sets = vec![set("", OPSET)];
+        if self.has_runtime_nodes {
+            sets.push(set(RUNTIME_DOMAIN, RUNTIME_OPSET));
+        }
+        sets
+    }
+
     /// The finished model.
     pub(crate) fn into_model(self, metadata: Vec<(String, String)>) -> ModelProto {
+        let opset_import = self.operator_sets();
         let entry = |(key, value)| StringStringEntry {
             key: Some(key),
             value: Some(value),
@@ -294,10 +339,7 @@ impl Graph {
             producer_name: Some("Scorn".to_owned()),
             producer_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             graph: Some(self.graph),
-            opset_import: vec![OperatorSetId {
-                domain: Some(String::new()),
-                version: Some(OPSET),
-            }],
+            opset_import,
             metadata_props: metadata.into_iter().map(entry).collect(),
             ..Default::default()
         }
@@ -334,6 +376,12 @@ impl Graph {
         self.initializer(name, &[values.len()], data_type::INT64, bytes.into())
     }
 
+    /// A constant list of truth values.
+    pub(crate) fn booleans(&mut self, name: &str, values: &[bool]) -> GraphValue {
+        let bytes: Vec<u8> = values.iter().map(|&value| u8::from(value)).collect();
+        self.initializer(name, &[values.len()], data_type::BOOL, bytes.into())
+    }
+
     /// A constant stored as 8-bit integers, in the precision of the computation.
     pub(crate) fn bytes(&mut self, name: &str, dims: &[usize], values: &[i8]) -> GraphValue {
         let bytes: Vec<u8> = values.iter().map(|&value| value as u8).collect();
@@ -362,8 +410,31 @@ impl Graph {
             name: Some(name.to_owned()),
             op_type: Some(op.to_owned()),
             attribute: attributes,
+            domain: None,
         };
         self.graph.node.push(node.encode_to_vec().into());
+    }
+
+    /// A node of ONNX Runtime's own operators. An input that is left out has no name.
+    fn runtime_node(
+        &mut self,
+        op: &str,
+        name: &str,
+        inputs: &[Option<&GraphValue>],
+        attributes: Vec<AttributeProto>,
+    ) -> GraphValue {
+        let input = |value: &Option<&GraphValue>| value.map_or_else(String::new, |v| v.0.clone());
+        let node = NodeProto {
+            input: inputs.iter().map(input).collect(),
+            output: vec![name.to_owned()],
+            name: Some(name.to_owned()),
+            op_type: Some(op.to_owned()),
+            attribute: attributes,
+            domain: Some(RUNTIME_DOMAIN.to_owned()),
+        };
+        self.has_runtime_nodes = true;
+        self.graph.node.push(node.encode_to_vec().into());
+        GraphValue(name.to_owned())
     }
 
     fn node(
@@ -645,6 +716,55 @@ impl Graph {
         self.node("LayerNormalization", name, &[x, gammas, betas], attributes)
     }
 
+    /// Layer normalisation of `x + bias + shortcut` over the last dimension, as one operator.
+    pub(crate) fn skip_layer_norm(
+        &mut self,
+        name: &str,
+        [x, shortcut]: [&GraphValue; 2],
+        bias: Option<&GraphValue>,
+        [gammas, betas]: [&GraphValue; 2],
+        epsilon: f32,
+    ) -> GraphValue {
+        let inputs = [Some(x), Some(shortcut), Some(gammas), Some(betas), bias];
+        let count = if bias.is_some() { 5 } else { 4 };
+        let attributes = vec![float("epsilon", epsilon)];
+        self.runtime_node("SkipLayerNormalization", name, &inputs[..count], attributes)
+    }
+
+    /// softmax(Q K^T + logits) V for each of the heads, as one operator. Queries, keys and values are \[batch, tokens,
+    /// width\], `bias` is added to the three of them (\[3 x width\]), `logits` are \[batch, heads, tokens, tokens\].
+    pub(crate) fn multi_head_attention(
+        &mut self,
+        name: &str,
+        [query, key, value]: [&GraphValue; 3],
+        bias: Option<&GraphValue>,
+        logits: Option<&GraphValue>,
+        heads: usize,
+    ) -> GraphValue {
+        let attributes = vec![int("num_heads", heads as i64), float("scale", 1.0)];
+        let padding_mask = None;
+        let inputs = [
+            Some(query),
+            Some(key),
+            Some(value),
+            bias,
+            padding_mask,
+            logits,
+        ];
+        self.runtime_node("MultiHeadAttention", name, &inputs, attributes)
+    }
+
+    /// The entries of `a` where the constant `condition` is set, else those of `b`.
+    pub(crate) fn choose(
+        &mut self,
+        name: &str,
+        condition: &GraphValue,
+        a: &GraphValue,
+        b: &GraphValue,
+    ) -> GraphValue {
+        self.node("Where", name, &[condition, a, b], Vec::new())
+    }
+
     /// The same numbers in another shape; -1 stands for the remaining size.
     pub(crate) fn reshape(&mut self, name: &str, x: &GraphValue, dims: &[i64]) -> GraphValue {
         let dims = self.dims(dims);
@@ -705,6 +825,16 @@ impl Graph {
             Activation::Relu2 => {
                 let relu = self.squarable_relu(&format!("{name}/relu"), &x);
                 self.mul(&format!("{name}/relu2"), &relu, &relu)
+            }
+            // x sigmoid(x)
+            Activation::Swish if self.is_for_runtime() => {
+                let attributes = vec![float("alpha", 1.0)];
+                self.runtime_node(
+                    "QuickGelu",
+                    &format!("{name}/swish"),
+                    &[Some(&x)],
+                    attributes,
+                )
             }
             Activation::Swish => {
                 let gate = self.sigmoid(&format!("{name}/sigmoid"), &x);

@@ -1,7 +1,10 @@
 //! Inspects ONNX models: which of the 112 input planes a model reads (many networks ignore some of the history), and
 //! whether it computes shapes.
 
-use std::ops::Range;
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+};
 
 use prost::Message;
 
@@ -37,6 +40,34 @@ pub(super) fn computes_shapes(graph: &GraphProto) -> bool {
 /// Whether a model has convolutions, in any precision.
 pub(crate) fn has_convolutions(graph: &GraphProto) -> bool {
     has_node(graph, &["Conv", "ConvInteger", "QLinearConv", "FusedConv"])
+}
+
+/// The number of filters that most convolutions of a model have; the larger one of two numbers that are as frequent. 0
+/// if there are no convolutions with constant weights.
+pub(crate) fn filters(graph: &GraphProto) -> usize {
+    let nodes = graph.node.iter();
+    let weights: Vec<String> = nodes
+        .filter_map(|node| NodeProto::decode(node.clone()).ok())
+        .filter(|node| node.op_type() == "Conv")
+        .filter_map(|node| node.input.into_iter().nth(1))
+        .collect();
+    if weights.is_empty() {
+        return 0;
+    }
+    let tensors = graph.initializer.iter();
+    let outputs: HashMap<String, usize> = tensors
+        .filter_map(|tensor| TensorProto::decode(tensor.clone()).ok())
+        .filter_map(|tensor| {
+            let outputs = usize::try_from(*tensor.dims.first()?).ok()?;
+            Some((tensor.name?, outputs))
+        })
+        .collect();
+    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+    for outputs in weights.iter().filter_map(|name| outputs.get(name)) {
+        *counts.entry(*outputs).or_default() += 1;
+    }
+    let most = counts.into_iter().max_by_key(|&(_, count)| count);
+    most.map_or(0, |(outputs, _)| outputs)
 }
 
 fn has_node(graph: &GraphProto, operations: &[&str]) -> bool {
@@ -227,6 +258,37 @@ mod tests {
         assert!(has_convolutions(&conv) && is_bfloat16(&conv));
         let dense = graph("MatMul", data_type::FLOAT16);
         assert!(!has_convolutions(&dense) && !is_bfloat16(&dense));
+    }
+
+    #[test]
+    fn most_convolutions_decide_about_the_filters() {
+        let conv = |weights: &str| NodeProto {
+            input: vec!["x".into(), weights.into()],
+            op_type: Some("Conv".into()),
+            ..Default::default()
+        };
+        let weights = |name: &str, outputs| TensorProto {
+            dims: vec![outputs, 3, 3, 3],
+            name: Some(name.into()),
+            ..Default::default()
+        };
+        let graph = |convs: &[&str]| GraphProto {
+            node: convs
+                .iter()
+                .map(|name| conv(name).encode_to_vec().into())
+                .collect(),
+            initializer: [weights("a", 64), weights("b", 64), weights("head", 80)]
+                .iter()
+                .map(|tensor| tensor.encode_to_vec().into())
+                .collect(),
+            ..Default::default()
+        };
+        assert_eq!(filters(&graph(&["a", "b", "head"])), 64);
+        assert_eq!(filters(&graph(&["a", "head"])), 80);
+        assert_eq!(
+            (filters(&graph(&["computed"])), filters(&graph(&[]))),
+            (0, 0)
+        );
     }
 
     #[test]

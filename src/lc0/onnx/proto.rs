@@ -84,6 +84,9 @@ pub(crate) struct NodeProto {
     pub op_type: Option<String>,
     #[prost(message, repeated, tag = "5")]
     pub attribute: Vec<AttributeProto>,
+    /// The operator set; empty for ONNX's own.
+    #[prost(string, optional, tag = "7")]
+    pub domain: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -126,8 +129,10 @@ pub(crate) mod data_type {
     pub(crate) const FLOAT: i32 = 1;
     pub(crate) const UINT8: i32 = 2;
     pub(crate) const INT8: i32 = 3;
+    pub(crate) const INT16: i32 = 5;
     pub(crate) const INT32: i32 = 6;
     pub(crate) const INT64: i32 = 7;
+    pub(crate) const BOOL: i32 = 9;
     pub(crate) const FLOAT16: i32 = 10;
     pub(crate) const BFLOAT16: i32 = 16;
 
@@ -137,8 +142,10 @@ pub(crate) mod data_type {
             FLOAT => "float32",
             UINT8 => "uint8",
             INT8 => "int8",
+            INT16 => "int16",
             INT32 => "int32",
             INT64 => "int64",
+            BOOL => "bool",
             FLOAT16 => "float16",
             BFLOAT16 => "bfloat16",
             11 => "float64",

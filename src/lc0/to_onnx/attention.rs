@@ -11,7 +11,7 @@ use crate::lc0::{
     format::{Activation, EmbeddingFormat, PLANES},
     onnx::graph::GraphValue,
     policy_list::position_encoding,
-    weights::{Dense, Tensor, transpose},
+    weights::{Dense, Norm, Tensor, transpose},
 };
 
 /// lc0's epsilon of layer normalisation in smolgen and in networks with a dense position embedding.
@@ -27,6 +27,16 @@ pub(super) struct Stack {
     pub(super) alpha: f32,
     /// The activation of feed-forward networks unless the file names one.
     pub(super) activation: Activation,
+}
+
+/// The last dense layer of a sub-layer, with what follows it; names and parts.
+struct LastLayer<'a> {
+    dense: (&'a str, &'a Dense<'a>),
+    sum: &'a str,
+    norm: (&'a str, &'a Norm<'a>),
+    /// The factor of the sub-layer's output.
+    alpha: f32,
+    epsilon: f32,
 }
 
 impl Emitter {
@@ -61,8 +71,13 @@ impl Emitter {
         x = self.graph.reshape("/embedding/tokens", &x, &[-1, width]);
         if let Some((ffn, norm)) = &body.embedding_ffn {
             // This layer always has the default activation.
-            let y = self.feed_forward("/embedding/ffn", &x, ffn, stack.activation, stack.alpha)?;
-            x = self.layer_norm("/embedding/ffn/norm", &y, norm, WIDE_EPSILON)?;
+            x = self.feed_forward(
+                &x,
+                ("/embedding/ffn", ffn),
+                stack.activation,
+                ("/embedding/ffn/norm", norm),
+                (stack.alpha, WIDE_EPSILON),
+            )?;
         }
         for (index, encoder) in body.encoders.iter().enumerate() {
             x = self.encoder(&format!("/encoder{index}"), x, encoder, &stack)?;
@@ -90,20 +105,19 @@ impl Emitter {
             .graph
             .reshape("/embedding/planes", &last, &[-1, BOARD, PLANES as i64]);
         let y = match &body.preprocess {
-            Some(preprocess) => {
-                let tokens = self.dense_positions(&squares, preprocess)?;
-                self.dense("/embedding", &tokens, &body.embedding, 1.0)?
-            }
+            Some(preprocess) => self.dense_positions(&squares, preprocess, &body.embedding)?,
             None => self.mapped_positions(&squares, &body.embedding)?,
         };
         Ok(self.graph.activation("/embedding", y, activation))
     }
 
-    /// `INPUT_EMBEDDING_PE_DENSE`: besides its planes, each square gets a dense function of all pieces on the board.
+    /// `INPUT_EMBEDDING_PE_DENSE`: besides its planes, each square gets a dense function of all pieces on the board. The
+    /// dense layer of both is \[batch x 64, width\].
     fn dense_positions(
         &mut self,
         squares: &GraphValue,
         preprocess: &Dense<'_>,
+        embedding: &Dense<'_>,
     ) -> Result<GraphValue, NetError> {
         let extra = (preprocess.outputs / SQUARES) as i64;
         let planes = PIECE_PLANES as i64;
@@ -114,17 +128,48 @@ impl Emitter {
             .graph
             .reshape("/embedding/pieces/flat", &pieces, &[-1, BOARD * planes]);
         let positions = self.dense("/embedding/preprocess", &pieces, preprocess, 1.0)?;
+        if self.graph.is_for_runtime() {
+            let planes = ("/embedding/squares/tokens", squares, PLANES);
+            let extra = ("/embedding/positions/tokens", &positions, extra as usize);
+            return self.dense_of_two(planes, extra, embedding);
+        }
         let positions = self
             .graph
             .reshape("/embedding/positions", &positions, &[-1, BOARD, extra]);
         let features = self
             .graph
             .concat("/embedding/features", &[squares, &positions], 2);
-        Ok(self.graph.reshape(
+        let tokens = self.graph.reshape(
             "/embedding/features/tokens",
             &features,
             &[-1, PLANES as i64 + extra],
-        ))
+        );
+        self.dense("/embedding", &tokens, embedding, 1.0)
+    }
+
+    /// The embedding of two lists of features without their concatenation: each is given by the name of its tokens, the
+    /// value, and its width.
+    fn dense_of_two(
+        &mut self,
+        first: (&str, &GraphValue, usize),
+        second: (&str, &GraphValue, usize),
+        dense: &Dense<'_>,
+    ) -> Result<GraphValue, NetError> {
+        let (weights, bias) = dense.decode(1.0)?;
+        let outputs = dense.outputs;
+        let (first_rows, second_rows) = weights.split_at(first.2 * outputs);
+        let mut product = |(name, value, width): (&str, &GraphValue, usize), rows: &[f32]| {
+            let tokens = self.graph.reshape(name, value, &[-1, width as i64]);
+            let dims = [width, outputs];
+            let weights = self.graph.floats(&format!("{name}/weights"), &dims, rows);
+            self.graph
+                .matmul(&format!("{name}/matmul"), &tokens, &weights)
+        };
+        let (first, second) = (product(first, first_rows), product(second, second_rows));
+        let bias = bias.unwrap_or_else(|| vec![0.0; outputs]);
+        let bias = self.graph.floats("/embedding/bias", &[outputs], &bias);
+        let sum = self.graph.add("/embedding/sum", &first, &second);
+        Ok(self.graph.add("/embedding", &sum, &bias))
     }
 
     /// `INPUT_EMBEDDING_PE_MAP`: besides its planes, each square has 64 constant inputs. Their dense layer gives a
@@ -194,23 +239,47 @@ impl Emitter {
             _ => NARROW_EPSILON,
         };
         let mixed = self.attention(&format!("{name}/attention"), &x, encoder)?;
-        let output = self.body_dense(
-            &format!("{name}/output"),
-            &mixed,
-            &encoder.output,
-            stack.alpha,
-        )?;
-        let sum = self.graph.add(&format!("{name}/sum"), &output, &x);
-        let x = self.layer_norm(&format!("{name}/norm1"), &sum, &encoder.norm1, epsilon)?;
+        let output = LastLayer {
+            dense: (&format!("{name}/output"), &encoder.output),
+            sum: &format!("{name}/sum"),
+            norm: (&format!("{name}/norm1"), &encoder.norm1),
+            alpha: stack.alpha,
+            epsilon,
+        };
+        let x = self.normalized_sum(&mixed, &x, &output)?;
         let activation = self.format.ffn_activation.or(stack.activation);
-        let y = self.feed_forward(
-            &format!("{name}/ffn"),
-            &x,
-            &encoder.ffn,
-            activation,
-            stack.alpha,
-        )?;
-        self.layer_norm(&format!("{name}/norm2"), &y, &encoder.norm2, epsilon)
+        let norm = (&*format!("{name}/norm2"), &encoder.norm2);
+        let ffn = (&*format!("{name}/ffn"), &encoder.ffn);
+        self.feed_forward(&x, ffn, activation, norm, (stack.alpha, epsilon))
+    }
+
+    /// The end of a sub-layer: the normalised sum of alpha (W x + b) and the shortcut.
+    fn normalized_sum(
+        &mut self,
+        x: &GraphValue,
+        shortcut: &GraphValue,
+        layer: &LastLayer<'_>,
+    ) -> Result<GraphValue, NetError> {
+        let (dense_name, dense) = layer.dense;
+        let (norm_name, norm) = layer.norm;
+        if !self.graph.is_for_runtime() {
+            let y = self.body_dense(dense_name, x, dense, layer.alpha)?;
+            let sum = self.graph.add(layer.sum, &y, shortcut);
+            return self.layer_norm(norm_name, &sum, norm, layer.epsilon);
+        }
+        let (y, bias) = self.product_and_bias(dense_name, x, dense, layer.alpha)?;
+        let bias = bias.map(|bias| {
+            let name = format!("{dense_name}/bias");
+            self.graph.floats(&name, &[bias.len()], &bias)
+        });
+        let [gammas, betas] = self.norm_weights(norm_name, norm)?;
+        Ok(self.graph.skip_layer_norm(
+            norm_name,
+            [&y, shortcut],
+            bias.as_ref(),
+            [&gammas, &betas],
+            layer.epsilon,
+        ))
     }
 
     /// Multi-head attention without its output layer (Vaswani et al., 2017): softmax(Q K^T / sqrt(depth) + S) V, where
@@ -225,6 +294,9 @@ impl Emitter {
         let depth = model / encoder.heads;
         let heads = encoder.heads as i64;
         let scale = 1.0 / (depth as f32).sqrt();
+        if self.graph.is_for_runtime() {
+            return self.attention_operator(name, x, encoder, scale);
+        }
         let mut split = |part: &str, dense: &Dense<'_>, scale: f32, order: [i64; 4]| {
             let name = format!("{name}/{part}");
             let y = self.body_dense(&name, x, dense, scale)?;
@@ -250,6 +322,54 @@ impl Emitter {
         let mixed = self
             .graph
             .transpose(&format!("{name}/mixed/squares"), &mixed, &[0, 2, 1, 3]);
+        Ok(self
+            .graph
+            .reshape(&format!("{name}/mixed/tokens"), &mixed, &[-1, model as i64]))
+    }
+
+    /// The same as one operator, which also adds the biases of queries, keys and values. The queries' weights and bias
+    /// carry `scale`.
+    fn attention_operator(
+        &mut self,
+        name: &str,
+        x: &GraphValue,
+        encoder: &Encoder<'_>,
+        scale: f32,
+    ) -> Result<GraphValue, NetError> {
+        let model = encoder.query.outputs;
+        let parts = [
+            ("query", &encoder.query, scale),
+            ("key", &encoder.key, 1.0),
+            ("value", &encoder.value, 1.0),
+        ];
+        let (mut boards, mut biases) = (Vec::new(), Vec::new());
+        for (part, dense, scale) in parts {
+            let name = format!("{name}/{part}");
+            let (product, bias) = self.product_and_bias(&name, x, dense, scale)?;
+            let dims = [-1, BOARD, model as i64];
+            boards.push(
+                self.graph
+                    .reshape(&format!("{name}/board"), &product, &dims),
+            );
+            biases.extend(bias.unwrap_or_else(|| vec![0.0; model]));
+        }
+        let biases = self
+            .graph
+            .floats(&format!("{name}/bias"), &[biases.len()], &biases);
+        let logits = match &encoder.smolgen {
+            Some(smolgen) => {
+                let heads = encoder.heads as i64;
+                Some(self.smolgen(&format!("{name}/smolgen"), x, smolgen, heads)?)
+            }
+            None => None,
+        };
+        let mixed = self.graph.multi_head_attention(
+            &format!("{name}/mixed"),
+            [&boards[0], &boards[1], &boards[2]],
+            Some(&biases),
+            logits.as_ref(),
+            encoder.heads,
+        );
         Ok(self
             .graph
             .reshape(&format!("{name}/mixed/tokens"), &mixed, &[-1, model as i64]))
@@ -292,19 +412,25 @@ impl Emitter {
             .reshape(&format!("{name}/logits"), &y, &[-1, heads, BOARD, BOARD]))
     }
 
-    /// x + alpha (W2 f(W1 x + b1) + b2)
+    /// The normalised sum x + alpha (W2 f(W1 x + b1) + b2); `factors` are alpha and the epsilon of the normalisation.
     fn feed_forward(
         &mut self,
-        name: &str,
         x: &GraphValue,
-        ffn: &FeedForward<'_>,
+        (name, ffn): (&str, &FeedForward<'_>),
         activation: Activation,
-        alpha: f32,
+        norm: (&str, &Norm<'_>),
+        (alpha, epsilon): (f32, f32),
     ) -> Result<GraphValue, NetError> {
         let dense1 = format!("{name}/dense1");
         let hidden = self.body_dense(&dense1, x, &ffn.dense1, 1.0)?;
         let hidden = self.graph.activation(&dense1, hidden, activation);
-        let y = self.body_dense(&format!("{name}/dense2"), &hidden, &ffn.dense2, alpha)?;
-        Ok(self.graph.add(&format!("{name}/sum"), &y, x))
+        let layer = LastLayer {
+            dense: (&format!("{name}/dense2"), &ffn.dense2),
+            sum: &format!("{name}/sum"),
+            norm,
+            alpha,
+            epsilon,
+        };
+        self.normalized_sum(&hidden, x, &layer)
     }
 }

@@ -27,8 +27,8 @@ impl Emitter {
         };
         let logits = match (policy, features) {
             (Policy::Attention(head), features) => {
-                let all = self.attention_policy(head, features)?;
-                self.policy_entries(name, &all, &attention_indices())
+                let parts = self.attention_policy(head, features)?;
+                self.attention_entries(name, parts)
             }
             (
                 Policy::Convolution { conv1, conv2 },
@@ -63,13 +63,42 @@ impl Emitter {
         self.graph.gather(name, all, &indices)
     }
 
-    /// \[batch, 4096 + 192\]: q . k / sqrt(width) for all pairs of squares, then the promotions: the score of the
-    /// pawn's move plus that of the promotion piece on the target square.
+    /// The entries of an attention policy's moves and promotions in the order of the policy vector.
+    fn attention_entries(
+        &mut self,
+        name: &str,
+        [scores, promotions]: [GraphValue; 2],
+    ) -> GraphValue {
+        let indices = attention_indices();
+        if !self.graph.is_for_runtime() {
+            let all = self.graph.concat("/policy/all", &[&scores, &promotions], 1);
+            return self.policy_entries(name, &all, &indices);
+        }
+        let plain = SQUARES * SQUARES;
+        let is_promotion: Vec<bool> = indices.iter().map(|&index| index >= plain).collect();
+        let is_promotion = self.graph.booleans("/policy/is_promotion", &is_promotion);
+        // Where the other part has the entry, any index will do.
+        let mut part = |part: &str, all: &GraphValue, index: &dyn Fn(usize) -> Option<usize>| {
+            let indices = indices.iter().map(|&at| index(at).unwrap_or(0) as i64);
+            let indices: Vec<i64> = indices.collect();
+            let indices = self
+                .graph
+                .integers(&format!("/policy/{part}/indices"), &indices);
+            self.graph
+                .gather(&format!("/policy/{part}/entries"), all, &indices)
+        };
+        let promoted = part("promotion", &promotions, &|at| at.checked_sub(plain));
+        let others = part("plain", &scores, &|at| (at < plain).then_some(at));
+        self.graph.choose(name, &is_promotion, &promoted, &others)
+    }
+
+    /// \[batch, 4096\], q . k / sqrt(width) for all pairs of squares, and \[batch, 192\], the promotions: the score of
+    /// the pawn's move plus that of the promotion piece on the target square.
     fn attention_policy(
         &mut self,
         head: &AttentionPolicy<'_>,
         features: &BodyOutput,
-    ) -> Result<GraphValue, NetError> {
+    ) -> Result<[GraphValue; 2], NetError> {
         // In networks older than attention bodies, attention policies had an activation of their own.
         let activation = match self.format.structure.is_attention() {
             true => self.format.default_activation,
@@ -108,7 +137,7 @@ impl Emitter {
         let scores = self
             .graph
             .reshape("/policy/scores/flat", &scores, &[-1, BOARD * BOARD]);
-        Ok(self.graph.concat("/policy/all", &[&scores, &promotions], 1))
+        Ok([scores, promotions])
     }
 
     /// \[batch, 8 x 8 x 3\]: origin file, target file, piece.

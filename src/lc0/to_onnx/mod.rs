@@ -19,8 +19,8 @@ use super::{
     model::{ConvertOptions, DataType, OnnxModel, tensor_name},
     net::Net,
     onnx::{
-        graph::{Graph, GraphValue, Precision},
-        inspect::has_convolutions,
+        graph::{Graph, GraphValue, Operators, Precision},
+        inspect::{filters, has_convolutions},
         proto::ModelProto,
         read::embedded_model,
     },
@@ -90,7 +90,12 @@ fn emit(
     )?;
     let mut emitter = Emitter {
         graph: Graph::new("lc0 network", precision(options.data_type))
-            .limiting_squares(options.limits_squares),
+            .limiting_squares(options.limits_squares)
+            .with_operators(match &quantization {
+                // Integer kernels are made of ONNX's own.
+                Quantization::None => options.operators,
+                _ => Operators::Standard,
+            }),
         format,
         batch: options.batch,
         quantization,
@@ -126,7 +131,10 @@ fn emit(
     };
     shown.iter().for_each(|tensor| graph.extra_output(tensor));
     let written = graph.into_model(metadata);
-    model.has_convolutions = written.graph.as_ref().is_some_and(has_convolutions);
+    if let Some(graph) = &written.graph {
+        model.has_convolutions = has_convolutions(graph);
+        model.filters = filters(graph);
+    }
     model.bytes = encode(&written)?;
     Ok((
         model,
@@ -238,6 +246,12 @@ impl Emitter {
         norm: &Norm<'_>,
         epsilon: f32,
     ) -> Result<GraphValue, NetError> {
+        let [gammas, betas] = self.norm_weights(name, norm)?;
+        Ok(self.graph.layer_norm(name, x, &gammas, &betas, epsilon))
+    }
+
+    /// The factors and shifts of a normalisation.
+    fn norm_weights(&mut self, name: &str, norm: &Norm<'_>) -> Result<[GraphValue; 2], NetError> {
         let size = norm.gammas.len();
         let gammas = self
             .graph
@@ -245,6 +259,23 @@ impl Emitter {
         let betas = self
             .graph
             .floats(&format!("{name}/betas"), &[size], &norm.betas.decode()?);
-        Ok(self.graph.layer_norm(name, x, &gammas, &betas, epsilon))
+        Ok([gammas, betas])
+    }
+
+    /// W x without bias, and the bias, if there is one; both multiplied by `scale`.
+    fn product_and_bias(
+        &mut self,
+        name: &str,
+        x: &GraphValue,
+        dense: &Dense<'_>,
+        scale: f32,
+    ) -> Result<(GraphValue, Option<Vec<f32>>), NetError> {
+        let (weights, bias) = dense.decode(scale)?;
+        let dims = [dense.inputs, dense.outputs];
+        let weights = self
+            .graph
+            .floats(&format!("{name}/weights"), &dims, &weights);
+        let product = self.graph.matmul(&format!("{name}/matmul"), x, &weights);
+        Ok((product, bias))
     }
 }

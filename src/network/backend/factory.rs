@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     chess::{History, moves::legal_moves},
-    lc0::{ConvertOptions, DataType, OnnxModel},
+    lc0::{ConvertOptions, DataType, OnnxModel, Operators},
     network::{
         Batch, EvaluateError, Evaluator,
         input::{Encoding, View, key::HistoryRead},
@@ -25,7 +25,7 @@ use crate::{
     sparse::features::{InputSet, PAST_MOVES},
 };
 
-/// Reports what takes minutes, before it begins.
+/// Reports what takes minutes, before it begins, and what does not work and is replaced by something else.
 pub type ReportProgress<'a> = &'a dyn Fn(&str);
 
 /// A value of the option `Backend`: what it is, and how it becomes an evaluator.
@@ -132,12 +132,13 @@ pub struct BackendRequest<'a> {
     pub note: String,
     /// All backends, from which those that choose or combine take theirs.
     pub backends: &'a [&'a dyn BackendFactory],
-    /// Reports what takes minutes.
+    /// Reports what takes minutes, or is replaced.
     pub report_progress: ReportProgress<'a>,
 }
 
 impl BackendRequest<'_> {
-    /// The network with weights of this type. `limits_squares` is whether squares have to fit into 16 bits.
+    /// The network with weights of this type and these operators. `limits_squares` is whether squares have to fit into
+    /// 16 bits.
     ///
     /// # Errors
     /// When there is no such network, or it lacks what the options name.
@@ -145,9 +146,11 @@ impl BackendRequest<'_> {
         &self,
         data_type: DataType,
         limits_squares: bool,
+        operators: Operators,
     ) -> Result<Network, LoadError> {
         let options = ConvertOptions {
             data_type,
+            operators,
             limits_squares,
             ..self.conversion.clone()
         };

@@ -16,11 +16,26 @@ use crate::network::{
     input::{Encoding, InputRows, Inputs, View},
 };
 
+/// The meaning of a session's policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PolicyKind {
+    /// Logits, as many a position as the encoding's policy has.
+    #[default]
+    Logits,
+    /// The probabilities of the legal moves in their order, at the temperature of the inputs.
+    Probabilities {
+        /// Places a position; those beyond its moves hold nothing.
+        slots: usize,
+    },
+}
+
 /// A network's outputs for a batch, one row per position. Heads that it lacks stay empty.
 #[derive(Clone, Debug, Default)]
 pub struct Outputs {
-    /// Policy logits, as many a position as the encoding's policy has.
+    /// The policy of each position, as [`policy_kind`](Outputs::policy_kind) says.
     pub policy: Vec<f32>,
+    /// What the policy is.
+    pub policy_kind: PolicyKind,
     /// Win, draw and loss probabilities, 3 a position.
     pub wdl: Vec<f32>,
     /// The value, -1..=1, 1 a position.
@@ -325,6 +340,7 @@ impl NetworkEvaluator {
                 .clamp(1, total - start);
             let end = start + count;
             let rows = batch.inputs().rows(self.encoding.layout(), start..end);
+            let rows = rows.at_temperature(batch.policy_temperature());
             let run = worker.session.run(rows, &mut worker.outputs);
             run.map_err(|message| self.failed(end - start, message))?;
             for index in start..end {
@@ -357,16 +373,36 @@ impl NetworkEvaluator {
         }
         value.m = value.m.max(0.0);
         batch.set_value(index, value);
-        let layout = self.encoding.policy();
-        let logits = outputs
-            .policy
-            .get(row * layout.size()..(row + 1) * layout.size());
-        let logits = logits.ok_or_else(|| self.not_finite("policy"))?;
+        match self.read_policy(outputs, row, batch, index) {
+            Some(()) => Ok(()),
+            None => Err(self.not_finite("policy")),
+        }
+    }
+
+    /// Moves the policy of row `row` of the outputs to position `index` of the batch; `None` if it is not finite.
+    fn read_policy(
+        &self,
+        outputs: &Outputs,
+        row: usize,
+        batch: &mut Batch,
+        index: usize,
+    ) -> Option<()> {
         let temperature = batch.policy_temperature();
-        let (inputs, moves, policy) = batch.evaluation_mut(index);
-        match layout.probabilities(logits, moves, (inputs, index), temperature, policy) {
-            true => Ok(()),
-            false => Err(self.not_finite("policy")),
+        let (inputs, policy) = batch.evaluation_mut(index);
+        match outputs.policy_kind {
+            PolicyKind::Logits => {
+                let layout = self.encoding.policy();
+                let size = layout.size();
+                let logits = outputs.policy.get(row * size..(row + 1) * size)?;
+                let rows = inputs.move_rows(index);
+                let is_finite = layout.probabilities(logits, rows, temperature, policy);
+                is_finite.then_some(())
+            }
+            PolicyKind::Probabilities { slots } => {
+                let found = outputs.policy.get(row * slots..)?.get(..policy.len())?;
+                policy.copy_from_slice(found);
+                policy.iter().all(|p| p.is_finite()).then_some(())
+            }
         }
     }
 

@@ -22,7 +22,7 @@ use super::{
     },
 };
 use crate::{
-    lc0::{DataType, OnnxModel},
+    lc0::{DataType, OnnxModel, Operators},
     network::{
         Advice, EvaluateError, Evaluator, cores,
         input::{Encoding, InputRows},
@@ -52,7 +52,7 @@ impl BackendFactory for Rten {
     fn create(&self, request: &BackendRequest<'_>) -> Result<Arc<dyn Evaluator>, LoadError> {
         INFO.check_settings(request.options)?;
         let threads = request.options.threads()?;
-        let network = request.network_as(DataType::Float32, false)?;
+        let network = request.network_as(DataType::Float32, false, Operators::Standard)?;
         let refused = |message: String| INFO.refused(&network.name, &message);
         let model = RtenModel::load(&network.onnx).map_err(refused)?;
         let device = format!("CPU, {threads} thread(s) a session");

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     chess::{Ply, moves::MAX_MOVES},
-    lc0::DataType,
+    lc0::{DataType, Operators},
     network::{
         Added, Advice, Batch, EvalPosition, EvaluateError, Evaluator, Info, Value, cores,
         input::{
@@ -61,7 +61,7 @@ impl BackendFactory for Sparse {
 
     fn create(&self, request: &BackendRequest<'_>) -> Result<Arc<dyn Evaluator>, LoadError> {
         let note = unused_settings(request.options, request.is_automatic)?;
-        let network = request.network_as(DataType::Float32, false)?;
+        let network = request.network_as(DataType::Float32, false, Operators::Standard)?;
         if !network.onnx.is_sparse {
             let message = "it is not a sparse network; those are made by \"scorn train\"";
             return Err(INFO.refused(&network.name, message));
@@ -136,7 +136,7 @@ impl SparseEvaluator {
         scratch: &mut Scratch,
     ) -> Result<(), EvaluateError> {
         let temperature = batch.policy_temperature();
-        let (inputs, _, policy) = batch.evaluation_mut(index);
+        let (inputs, policy) = batch.evaluation_mut(index);
         let set = self.network.inputs;
         let masks = inputs.masks(Encoding::Sparse(set).layout(), index);
         let features = ActiveFeatures::of_masks(set, masks);

@@ -73,8 +73,8 @@ impl Encoding {
         }
     }
 
-    /// Adds the last position of a line (see [`encode`]) to the inputs of a batch; its legal moves, where the policy
-    /// depends on more than their squares. With `swap_colors` White is seen as Black and Black as White, the board
+    /// Adds the last position of a line (see [`encode`]) to the inputs of a batch, with the entries of its legal moves in
+    /// the policy vector. With `swap_colors` White is seen as Black and Black as White, the board
     /// turned with them.
     pub fn encode(
         self,
@@ -94,6 +94,9 @@ impl Encoding {
                     transform: planes.transform,
                 };
                 inputs.push(&planes.masks, &[planes.rule50], orientation);
+                let (black, transform) = (planes.black_to_move, planes.transform);
+                let entry = |&m: &PackedMove| policy_map::index(m, black, transform) as u16;
+                inputs.push_rows(moves.iter().map(entry));
             }
             Encoding::AlphaZero(order) => {
                 let mut planes = alphazero::encode(line, fill);
@@ -185,25 +188,26 @@ impl PolicyLayout {
         }
     }
 
-    /// Probabilities of `moves` from the policy vector of position `index` of the inputs; see [`policy_map::softmax`].
+    /// Whether the logit of a move is one entry of the vector.
+    pub fn has_entry_per_move(self) -> bool {
+        match self {
+            PolicyLayout::Lc0Moves | PolicyLayout::AlphaZeroMoves => true,
+            PolicyLayout::SparseRows(set) => !set.has_history(),
+        }
+    }
+
+    /// Probabilities of the moves with these rows, in their order, from a policy vector; see [`policy_map::softmax`].
     pub fn probabilities(
         self,
         logits: &[f32],
-        moves: &[PackedMove],
-        (inputs, index): (&Inputs, usize),
+        rows: &[u16],
         temperature: f32,
         out: &mut [f32],
     ) -> bool {
         match self {
-            PolicyLayout::Lc0Moves => {
-                let Orientation {
-                    black_to_move,
-                    transform,
-                } = inputs.orientation(index);
-                policy_map::softmax(logits, moves, black_to_move, transform, temperature, out)
-            }
+            PolicyLayout::Lc0Moves => policy_map::softmax(logits, rows, temperature, out),
             PolicyLayout::SparseRows(_) | PolicyLayout::AlphaZeroMoves => {
-                for (out, &row) in out.iter_mut().zip(inputs.move_rows(index)) {
+                for (out, &row) in out.iter_mut().zip(rows) {
                     *out = self.logit(logits, row) / temperature;
                 }
                 let is_finite = out.iter().all(|logit| logit.is_finite());

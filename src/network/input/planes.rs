@@ -70,7 +70,7 @@ pub struct Inputs {
     masks: Vec<u64>,
     scalars: Vec<f32>,
     orientations: Vec<Orientation>,
-    /// Policy rows of the moves, one position after the other, in encodings that need them.
+    /// Policy rows of the moves, one position after the other.
     rows: Vec<u16>,
     /// Where the rows of each position end.
     row_ends: Vec<usize>,
@@ -121,7 +121,7 @@ impl Inputs {
         self.row_ends.push(self.rows.len());
     }
 
-    /// The policy rows of a position's moves; none in encodings that do not need them.
+    /// The policy rows of a position's moves; none if they were not added.
     pub fn move_rows(&self, index: usize) -> &[u16] {
         let end = |index: usize| self.row_ends.get(index).copied().unwrap_or(0);
         let start = index.checked_sub(1).map_or(0, end);
@@ -161,7 +161,10 @@ impl Inputs {
             layout,
             masks: &self.masks[range.start * planes..range.end * planes],
             scalars: &self.scalars[range.start * scalars..range.end * scalars],
+            inputs: self,
+            start: range.start,
             count: range.len(),
+            temperature: 1.0,
         }
     }
 }
@@ -172,10 +175,27 @@ pub struct InputRows<'a> {
     layout: PlaneLayout,
     masks: &'a [u64],
     scalars: &'a [f32],
+    inputs: &'a Inputs,
+    /// The first of them.
+    start: usize,
     count: usize,
+    temperature: f32,
 }
 
 impl InputRows<'_> {
+    /// The same positions, whose policy is wanted at this softmax temperature (> 0); otherwise it is 1.
+    pub fn at_temperature(self, temperature: f32) -> Self {
+        InputRows {
+            temperature,
+            ..self
+        }
+    }
+
+    /// The softmax temperature at which logits become probabilities.
+    pub fn temperature(&self) -> f32 {
+        self.temperature
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.count
@@ -196,6 +216,23 @@ impl InputRows<'_> {
         for (scalar, out) in self.scalars.iter().zip(scalars) {
             *out = *scalar;
         }
+    }
+
+    /// Writes the policy rows of their moves, `slots` places a position, with -1 behind its moves; the rest of `out`
+    /// stays as it is. Returns whether each position's moves found place.
+    pub fn write_moves(&self, slots: usize, out: &mut [i16]) -> bool {
+        let places = out.chunks_exact_mut(slots).take(self.count);
+        let mut fits = true;
+        for (index, places) in places.enumerate() {
+            let rows = self.inputs.move_rows(self.start + index);
+            fits &= rows.len() <= slots;
+            places.fill(-1);
+            for (place, &row) in places.iter_mut().zip(rows) {
+                // Policy vectors have far fewer entries than this type has numbers.
+                *place = row.cast_signed();
+            }
+        }
+        fits
     }
 
     /// Writes them as floats, position by position; the rest of `floats` stays as it is.

@@ -126,20 +126,13 @@ fn transpose(square: usize) -> usize {
     63 - (8 * (square % 8) + square / 8)
 }
 
-/// Probabilities from logits over the whole vector: softmax over `moves` at `temperature` (> 0), written to `out` in
-/// their order. Returns whether all numbers were finite; if not, `out` holds nothing useful.
-pub fn softmax(
-    logits: &[f32],
-    moves: &[PackedMove],
-    black_to_move: bool,
-    transform: u8,
-    temperature: f32,
-    out: &mut [f32],
-) -> bool {
+/// Probabilities from logits over the whole vector: softmax over the moves with these [indices](index) at `temperature`
+/// (> 0), written to `out` in their order. Returns whether all numbers were finite; if not, `out` holds nothing useful.
+pub fn softmax(logits: &[f32], indices: &[u16], temperature: f32, out: &mut [f32]) -> bool {
     let mut max = f32::NEG_INFINITY;
     let mut finite = true;
-    for (m, p) in moves.iter().zip(out.iter_mut()) {
-        *p = logits[index(*m, black_to_move, transform)];
+    for (&index, p) in indices.iter().zip(out.iter_mut()) {
+        *p = logits[usize::from(index)];
         finite &= p.is_finite();
         max = max.max(*p);
     }
@@ -234,14 +227,15 @@ mod tests {
     fn softmax_is_over_the_given_moves_and_sees_nan() {
         let moves = [(Square::E2, Square::E4), (Square::D2, Square::D4)]
             .map(|(from, to)| PackedMove::new(from, to, None));
+        let indices = moves.map(|m| index(m, false, 0) as u16);
         let mut logits = vec![50.0; POLICY_SIZE];
-        logits[index(moves[0], false, 0)] = 1.0;
-        logits[index(moves[1], false, 0)] = 3.0;
+        logits[usize::from(indices[0])] = 1.0;
+        logits[usize::from(indices[1])] = 3.0;
         let mut out = [0.0; 2];
-        assert!(softmax(&logits, &moves, false, 0, 2.0, &mut out));
+        assert!(softmax(&logits, &indices, 2.0, &mut out));
         assert!((out[0] - 1.0 / (1.0 + 1f32.exp())).abs() < 1e-6);
         assert!((out[0] + out[1] - 1.0).abs() < 1e-6);
-        logits[index(moves[1], false, 0)] = f32::NAN;
-        assert!(!softmax(&logits, &moves, false, 0, 2.0, &mut out));
+        logits[usize::from(indices[1])] = f32::NAN;
+        assert!(!softmax(&logits, &indices, 2.0, &mut out));
     }
 }

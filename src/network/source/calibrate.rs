@@ -14,7 +14,7 @@ use crate::{
     network::input::{
         PLANES,
         encoder::{self, INPUT_SIZE},
-        policy_map::{POLICY_SIZE, softmax},
+        policy_map::{self, POLICY_SIZE},
     },
     options::HistoryFill,
 };
@@ -93,14 +93,10 @@ fn play(game: &mut History, logits: &[f32], model: &OnnxModel, rng: &mut Xoshiro
     }
     let planes = encoder::encode(game.plies(), model.input_format, HistoryFill::FenOnly);
     let mut shares = vec![0.0; moves.len()];
-    softmax(
-        logits,
-        &moves,
-        planes.black_to_move,
-        planes.transform,
-        1.0,
-        &mut shares,
-    );
+    let (black, transform) = (planes.black_to_move, planes.transform);
+    let entry = |&m: &PackedMove| policy_map::index(m, black, transform) as u16;
+    let entries: Vec<u16> = moves.iter().map(entry).collect();
+    policy_map::softmax(logits, &entries, 1.0, &mut shares);
     let mut rest: f32 = rng.random();
     let chosen = shares.iter().position(|share| {
         rest -= share;

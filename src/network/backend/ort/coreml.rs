@@ -13,8 +13,8 @@ use ort::{
 use super::{
     create::{OrtBackend, create},
     plan::{
-        BATCH, BackendSetupError, Built, ExecutionProvider, Packing, SessionContext, SessionPlan,
-        SessionSettings, bad_value, batch_sizes,
+        BATCH, BackendSetupError, Built, ExecutionProvider, GraphForm, Packing, SessionContext,
+        SessionPlan, SessionSettings, bad_value, batch_sizes,
     },
     runtime::{INSTALL_COMMAND, Runtime},
     session::is_provider_unknown,
@@ -116,6 +116,8 @@ fn plan(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
         max_sessions: 2,
         limits_squares: false,
         packed: Packing::Never,
+        graph: GraphForm::Plain,
+        may_fall_back: false,
     })
 }
 

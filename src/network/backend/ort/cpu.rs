@@ -7,8 +7,8 @@ use ort::session::builder::SessionBuilder;
 use super::{
     create::{OrtBackend, create},
     plan::{
-        BATCH, BackendSetupError, Built, ExecutionProvider, Packing, SessionContext, SessionPlan,
-        SessionSettings, bad_value, batch_sizes,
+        BATCH, BackendSetupError, Built, ExecutionProvider, GRAPH, GraphForm, Packing,
+        SessionContext, SessionPlan, SessionSettings, bad_value, batch_sizes,
     },
     runtime::{INSTALL_COMMAND, Runtime},
     session::{device_lines, devices},
@@ -46,6 +46,7 @@ pub static INFO: BackendInfo = BackendInfo {
             meaning: "`fp32`, `int8`",
             default: "fp32",
         },
+        GRAPH,
     ],
 };
 
@@ -106,6 +107,8 @@ impl OrtBackend for OnnxCpu {
             max_sessions: MAX_SESSIONS,
             limits_squares: false,
             packed: Packing::Never,
+            graph: GraphForm::of(options)?.unwrap_or(GraphForm::Plain),
+            may_fall_back: false,
         })
     }
 }

@@ -4,15 +4,20 @@
 use std::sync::Arc;
 
 use super::{
-    plan::{BackendSetupError, Packing, SessionPlan},
+    plan::{BackendSetupError, GraphForm, Packing, SessionPlan},
     runtime::Runtime,
     session,
 };
 use crate::{
-    lc0::{DataType, OnnxModel, pack_input},
+    chess::{
+        History,
+        moves::{MAX_MOVES, legal_moves},
+    },
+    lc0::{DataType, OnnxModel, Operators, gather_legal_moves, pack_input},
     network::{
-        EvaluateError, Evaluator,
+        Batch, EvaluateError, Evaluator,
         backend::{
+            combine::Checked,
             error::LoadError,
             factory::{BackendFactory, BackendInfo, BackendRequest, evaluate_start},
             options::{BackendOptions, OptionsError},
@@ -73,24 +78,95 @@ pub(super) fn create(
     let mut plan = backend
         .plan(&runtime, request.options)
         .map_err(|error| setup_failed(info, error))?;
+    if !(plan.graph == GraphForm::Fused && plan.may_fall_back) {
+        return Ok(Arc::new(load(backend, plan, &runtime, request)?));
+    }
+    let plain = SessionPlan {
+        graph: GraphForm::Plain,
+        ..plan.clone()
+    };
+    match load_checked(backend, plan, &plain, &runtime, request) {
+        Err(error @ (LoadError::Refused { .. } | LoadError::Evaluate(_))) => {
+            (request.report_progress)(&format!("{error}; taking BackendOptions graph=plain"));
+            plan = plain;
+        }
+        result => return result,
+    }
+    Ok(Arc::new(load(backend, plan, &runtime, request)?))
+}
+
+/// Loads the network by a plan.
+fn load(
+    backend: &dyn OrtBackend,
+    mut plan: SessionPlan,
+    runtime: &Runtime,
+    request: &BackendRequest<'_>,
+) -> Result<NetworkEvaluator, LoadError> {
+    let info = backend.info();
     let network = convert(&plan, request)?;
     backend
-        .fit(&mut plan, &network, &runtime, request)
+        .fit(&mut plan, &network, runtime, request)
         .map_err(|error| setup_failed(info, error))?;
     let name = network.name.clone();
     let refused = |message: &str| match backend.explain(message) {
         Some(reason) => info.unavailable(reason),
         None => info.refused(&name, message),
     };
-    let evaluator = make_evaluator(info, plan, network, runtime, request)?;
+    let evaluator = make_evaluator(info, plan, network, runtime.clone(), request)?;
     let mut evaluator = evaluator.map_err(|message| refused(&message))?;
     let evaluated = evaluate_start(&evaluator).and_then(|()| backend.tune(&mut evaluator));
     match evaluated {
-        Ok(()) => Ok(Arc::new(evaluator)),
+        Ok(()) => Ok(evaluator),
         Err(EvaluateError::Backend { message, .. }) => Err(refused(&message)),
         Err(error) => Err(error.into()),
     }
 }
+
+/// Loads the network by a plan whose results are compared with those of its plain form, for a few positions.
+fn load_checked(
+    backend: &dyn OrtBackend,
+    plan: SessionPlan,
+    plain: &SessionPlan,
+    runtime: &Runtime,
+    request: &BackendRequest<'_>,
+) -> Result<Arc<dyn Evaluator>, LoadError> {
+    let evaluator: Arc<dyn Evaluator> = Arc::new(load(backend, plan, runtime, request)?);
+    let one_size = SessionPlan {
+        max_sessions: 1,
+        ..plain.clone()
+    };
+    let network = convert(&one_size, request)?;
+    let (info, name) = (backend.info(), network.name.clone());
+    let reference = make_evaluator(info, one_size, network, runtime.clone(), request)?;
+    let reference = reference.map_err(|message| info.refused(&name, &message))?;
+    let checked = Checked::new(Arc::clone(&evaluator), Arc::new(reference), FORM_TOLERANCE);
+    match evaluate_game(&checked) {
+        Ok(()) => Ok(evaluator),
+        Err(EvaluateError::Backend { message, .. }) => Err(info.refused(&name, &message)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The largest difference between the two forms of a graph, in 16 bits.
+const FORM_TOLERANCE: f32 = 0.03;
+
+/// Evaluates the positions of a short game.
+fn evaluate_game(evaluator: &dyn Evaluator) -> Result<(), EvaluateError> {
+    let mut game = History::default();
+    let mut batch = Batch::default();
+    for ply in 0..GAME_PLIES {
+        let moves: Vec<_> = legal_moves(game.position()).collect();
+        evaluator.view().queue(game.plies(), &moves, &mut batch);
+        match moves.get(ply * 7 % moves.len().max(1)) {
+            Some(&m) => game.push(m),
+            None => break,
+        }
+    }
+    evaluator.evaluate(&mut batch)
+}
+
+/// The positions of that game.
+const GAME_PLIES: usize = 7;
 
 fn open_runtime(info: &BackendInfo, request: &BackendRequest<'_>) -> Result<Runtime, LoadError> {
     Runtime::open(request.runtime_path).map_err(|error| LoadError::Runtime {
@@ -107,9 +183,13 @@ fn setup_failed(info: &BackendInfo, error: BackendSetupError) -> LoadError {
     }
 }
 
-/// The network in the numeric type of the plan, and with its planes as bits if the plan has them so.
+/// The network in the numeric type and form of the plan, and with its planes as bits if the plan has them so.
 fn convert(plan: &SessionPlan, request: &BackendRequest<'_>) -> Result<Network, LoadError> {
-    let mut network = request.network_as(plan.data_type, plan.limits_squares)?;
+    let operators = match plan.graph {
+        GraphForm::Plain => Operators::Standard,
+        GraphForm::Fused => Operators::OnnxRuntime,
+    };
+    let mut network = request.network_as(plan.data_type, plan.limits_squares, operators)?;
     let has_such_planes = !Encoding::of(&network.onnx)
         .layout()
         .scalar_planes
@@ -118,6 +198,11 @@ fn convert(plan: &SessionPlan, request: &BackendRequest<'_>) -> Result<Network, 
         Packing::Always => network.onnx = packed(&network.onnx)?,
         Packing::WherePossible if has_such_planes => network.onnx = packed(&network.onnx)?,
         Packing::WherePossible | Packing::Never => {}
+    }
+    let policy = Encoding::of(&network.onnx).policy();
+    if plan.graph == GraphForm::Fused && policy.has_entry_per_move() {
+        let gathered = gather_legal_moves(&network.onnx, policy.size(), MAX_MOVES);
+        network.onnx = gathered.map_err(WeightsError::from)?;
     }
     Ok(network)
 }

@@ -11,8 +11,8 @@ use super::{
     create::{OrtBackend, create},
     gpu::{self, GPU},
     plan::{
-        BATCH, BackendSetupError, Built, ExecutionProvider, Packing, SessionContext, SessionPlan,
-        SessionSettings, bad_value, batch_sizes,
+        BATCH, BackendSetupError, Built, ExecutionProvider, GraphForm, Packing, SessionContext,
+        SessionPlan, SessionSettings, bad_value, batch_sizes,
     },
     runtime::Runtime,
     session::{is_provider_unknown, only_on_device},
@@ -130,6 +130,8 @@ fn plan(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
         max_sessions: 2,
         limits_squares: false,
         packed: Packing::Never,
+        graph: GraphForm::Plain,
+        may_fall_back: false,
     })
 }
 

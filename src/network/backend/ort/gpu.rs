@@ -8,8 +8,8 @@
 use std::{sync::Arc, time::Duration};
 
 use super::plan::{
-    BackendSetupError, ExecutionProvider, Packing, SessionPlan, SessionSettings, bad_value,
-    batch_sizes,
+    BackendSetupError, ExecutionProvider, GraphForm, Packing, SessionPlan, SessionSettings,
+    bad_value, batch_sizes,
 };
 use crate::{
     lc0::DataType,
@@ -145,6 +145,8 @@ pub(super) fn plan(
         limits_squares: gpu.limits_squares,
         max_sessions,
         packed: Packing::Never,
+        graph: GraphForm::Plain,
+        may_fall_back: false,
     })
 }
 

@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use super::{
     create::{OrtBackend, create},
     plan::{
-        BATCH, BackendSetupError, Built, ExecutionProvider, Packing, SessionContext, SessionPlan,
-        SessionSettings, bad_value, batch_sizes,
+        BATCH, BackendSetupError, Built, ExecutionProvider, GraphForm, Packing, SessionContext,
+        SessionPlan, SessionSettings, bad_value, batch_sizes,
     },
     runtime::{
         OPENVINO_AND_RUNTIME_INSTALL_COMMAND, OPENVINO_INSTALL_COMMAND, Runtime, usual_places,
@@ -141,6 +141,8 @@ impl OrtBackend for OpenVino {
             max_sessions: MAX_SESSIONS,
             limits_squares: may_be_half(precision),
             packed: Packing::Never,
+            graph: GraphForm::Plain,
+            may_fall_back: false,
         })
     }
 }

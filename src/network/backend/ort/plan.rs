@@ -101,6 +101,39 @@ pub(super) struct SessionPlan {
     pub max_sessions: usize,
     /// Whether the model is to take its planes as bits.
     pub packed: Packing,
+    /// The form of the model.
+    pub graph: GraphForm,
+    /// Whether the plain form is taken where the other one does not work.
+    pub may_fall_back: bool,
+}
+
+/// The form of a network's graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GraphForm {
+    /// ONNX's own operators; the policy is the logits of all moves.
+    Plain,
+    /// ONNX Runtime's fused operators; the policy is the probabilities of the legal moves, where that is possible.
+    Fused,
+}
+
+/// The form of the graph.
+pub(super) const GRAPH: Setting = Setting {
+    key: "graph",
+    meaning: "`plain`: ONNX's operators, logits of all moves; `fused`: ONNX Runtime's fused operators in converted lc0 networks, \
+        and the softmax over the legal moves as part of the graph",
+    default: "plain",
+};
+
+impl GraphForm {
+    /// The setting [`GRAPH`], if it is given.
+    pub(super) fn of(options: &BackendOptions) -> Result<Option<GraphForm>, BackendSetupError> {
+        match options.text(GRAPH.key) {
+            None => Ok(None),
+            Some("plain") => Ok(Some(GraphForm::Plain)),
+            Some("fused") => Ok(Some(GraphForm::Fused)),
+            Some(other) => Err(bad_value(GRAPH.key, other, "plain or fused")),
+        }
+    }
 }
 
 /// Whether input planes are uploaded as bits and unpacked on the device.

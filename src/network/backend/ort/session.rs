@@ -25,7 +25,7 @@ use crate::{
     network::{
         backend::{
             factory::Machine,
-            pool::{DeviceSession, Outputs},
+            pool::{DeviceSession, Outputs, PolicyKind},
         },
         input::{Encoding, InputRows, Inputs, planes::PlaneLayout},
     },
@@ -52,7 +52,6 @@ pub fn create(
             Some(fixed) => vec![fixed],
             None => settings.batch_sizes.clone(),
         },
-        encoding: Encoding::of(model),
         heads: [
             Some(model.policy.clone()),
             model.wdl.clone(),
@@ -76,10 +75,13 @@ pub fn create(
 /// Inputs are given by position, which costs nothing, so there must be no doubt which one is meant.
 fn only_inputs(session: &OrtSession, model: &OnnxModel) -> Result<(), String> {
     let found: Vec<&str> = session.inputs().iter().map(|input| input.name()).collect();
-    let expected = match &model.packed {
+    let mut expected = match &model.packed {
         None => vec![model.input.as_str()],
         Some(packed) => vec![packed.masks.as_str(), packed.scalars.as_str()],
     };
+    if let Some(legal) = &model.legal_moves {
+        expected.extend([legal.entries.as_str(), legal.sharpness.as_str()]);
+    }
     match found == expected {
         true => Ok(()),
         false => Err(format!(
@@ -227,7 +229,6 @@ pub struct OnnxSession {
     sizes: Vec<usize>,
     /// Buffers by batch size. If sizes are not fixed, the one that was used last is at the end.
     prepared: Vec<Prepared>,
-    encoding: Encoding,
     heads: [Option<String>; 4],
     /// Where the buffers lie, if there is a GPU.
     memory: HostMemory,
@@ -261,12 +262,26 @@ struct Prepared {
     is_cold: bool,
 }
 
+/// The input of one batch size.
+struct PreparedInput {
+    planes: PreparedPlanes,
+    /// If the policy is the probabilities of legal moves.
+    moves: Option<PreparedMoves>,
+}
+
 /// The input planes.
-enum PreparedInput {
+enum PreparedPlanes {
     /// As floats.
     Floats(Tensor<f32>),
     /// As bits, and the numbers of scalar planes.
     Packed(Tensor<u8>, Tensor<f32>),
+}
+
+/// The legal moves.
+struct PreparedMoves {
+    entries: Tensor<i16>,
+    sharpness: Tensor<f32>,
+    slots: usize,
 }
 
 impl PreparedInput {
@@ -275,41 +290,89 @@ impl PreparedInput {
         allocator: &Allocator,
         size: usize,
         layout: PlaneLayout,
-        is_packed: bool,
+        model: &OnnxModel,
     ) -> Result<PreparedInput, String> {
-        let empty = || Inputs::empty(layout, size);
-        let mut input = match is_packed {
+        let planes = match model.packed.is_some() {
             false => {
                 let shape = [size, layout.planes, 8, 8];
-                PreparedInput::Floats(Tensor::new(allocator, shape).map_err(text)?)
+                PreparedPlanes::Floats(Tensor::new(allocator, shape).map_err(text)?)
             }
-            true => PreparedInput::Packed(
+            true => PreparedPlanes::Packed(
                 Tensor::new(allocator, [size, layout.planes, 8]).map_err(text)?,
                 Tensor::new(allocator, [size, layout.scalar_planes.len()]).map_err(text)?,
             ),
         };
-        input.write(empty().rows(layout, 0..size))?;
+        let moves = match &model.legal_moves {
+            None => None,
+            Some(legal) => Some(PreparedMoves {
+                entries: Tensor::new(allocator, [size, legal.slots]).map_err(text)?,
+                sharpness: Tensor::new(allocator, [1usize]).map_err(text)?,
+                slots: legal.slots,
+            }),
+        };
+        let mut input = PreparedInput { planes, moves };
+        input.write(Inputs::empty(layout, size).rows(layout, 0..size))?;
         Ok(input)
     }
 
-    /// Writes the planes of some positions; what is beyond them stays, and its results are ignored.
+    /// Writes some positions; what is beyond them stays, and its results are ignored.
     fn write(&mut self, rows: InputRows<'_>) -> Result<(), String> {
-        match self {
-            PreparedInput::Floats(floats) => {
+        match &mut self.planes {
+            PreparedPlanes::Floats(floats) => {
                 rows.write(floats.try_extract_tensor_mut::<f32>().map_err(text)?.1);
             }
-            PreparedInput::Packed(masks, scalars) => rows.write_packed(
+            PreparedPlanes::Packed(masks, scalars) => rows.write_packed(
                 masks.try_extract_tensor_mut::<u8>().map_err(text)?.1,
                 scalars.try_extract_tensor_mut::<f32>().map_err(text)?.1,
             ),
         }
-        Ok(())
+        let Some(moves) = &mut self.moves else {
+            return Ok(());
+        };
+        let sharpness = moves.sharpness.try_extract_tensor_mut::<f32>();
+        sharpness.map_err(text)?.1.fill(rows.temperature().recip());
+        let entries = moves.entries.try_extract_tensor_mut::<i16>();
+        match rows.write_moves(moves.slots, entries.map_err(text)?.1) {
+            true => Ok(()),
+            false => Err(format!(
+                "a position has more than {} legal moves",
+                moves.slots
+            )),
+        }
+    }
+
+    /// Runs a session with this input.
+    fn run<'s>(
+        &'s self,
+        session: &'s mut OrtSession,
+        options: &'s RunOptions<HasSelectedOutputs>,
+    ) -> ort::Result<SessionOutputs<'s>> {
+        match (&self.planes, &self.moves) {
+            (PreparedPlanes::Floats(floats), None) => {
+                session.run_with_options(ort::inputs![floats], options)
+            }
+            (PreparedPlanes::Packed(masks, scalars), None) => {
+                session.run_with_options(ort::inputs![masks, scalars], options)
+            }
+            (PreparedPlanes::Floats(floats), Some(moves)) => {
+                let inputs = ort::inputs![floats, &moves.entries, &moves.sharpness];
+                session.run_with_options(inputs, options)
+            }
+            (PreparedPlanes::Packed(masks, scalars), Some(moves)) => {
+                let inputs = ort::inputs![masks, scalars, &moves.entries, &moves.sharpness];
+                session.run_with_options(inputs, options)
+            }
+        }
     }
 }
 
 /// Floats per position of each head, in the order of [`OnnxSession::heads`].
-fn widths(encoding: Encoding) -> [usize; 4] {
-    [encoding.policy().size(), 3, 1, 1]
+fn widths(model: &OnnxModel) -> [usize; 4] {
+    let policy = match &model.legal_moves {
+        Some(legal) => legal.slots,
+        None => Encoding::of(model).policy().size(),
+    };
+    [policy, 3, 1, 1]
 }
 
 /// Positions of all batch sizes together for which buffers are kept where sizes are not fixed; some 24 MB. All sizes up
@@ -343,11 +406,8 @@ impl OnnxSession {
 
     /// Makes the buffers of a batch size.
     fn prepare(&mut self, size: usize) -> Result<(), String> {
-        let (heads, encoding, gpu) = (
-            self.heads.clone(),
-            self.encoding,
-            self.settings.provider.nvidia_gpu(),
-        );
+        let model = Arc::clone(&self.model);
+        let (heads, gpu) = (self.heads.clone(), self.settings.provider.nvidia_gpu());
         let memory = self.memory;
         let session = self.open(size)?;
         let allocator = |is_pinned: bool| match gpu {
@@ -362,15 +422,15 @@ impl OnnxSession {
         let for_inputs = allocator(memory != HostMemory::Plain)?;
         let for_outputs = Allocator::default();
         let mut outputs = OutputSelector::no_default();
-        for (name, width) in heads.iter().zip(widths(encoding)) {
+        for (name, width) in heads.iter().zip(widths(&model)) {
             if let Some(name) = name {
                 let shape = output_shape(session, name, size, width);
                 let tensor = Tensor::<f32>::new(&for_outputs, shape).map_err(text)?;
                 outputs = outputs.with(name).preallocate(name, tensor);
             }
         }
-        let is_packed = self.model.packed.is_some();
-        let input = PreparedInput::new(&for_inputs, size, encoding.layout(), is_packed)?;
+        let layout = Encoding::of(&model).layout();
+        let input = PreparedInput::new(&for_inputs, size, layout, &model)?;
         self.prepared.push(Prepared {
             size,
             input,
@@ -418,17 +478,13 @@ impl OnnxSession {
         let mut sessions = self.sessions.iter_mut();
         let session = sessions.find(|(of, _)| *of == key);
         let (_, session) = session.ok_or_else(|| format!("no session for {size} positions"))?;
-        let options = &prepared.options;
-        let results = match &prepared.input {
-            PreparedInput::Floats(floats) => {
-                session.run_with_options(ort::inputs![floats], options)
-            }
-            PreparedInput::Packed(masks, scalars) => {
-                session.run_with_options(ort::inputs![masks, scalars], options)
-            }
-        };
+        let results = prepared.input.run(session, &prepared.options);
         let results = results.map_err(text)?;
-        read(&results, &self.heads, widths(self.encoding), size, outputs)
+        outputs.policy_kind = match &self.model.legal_moves {
+            Some(legal) => PolicyKind::Probabilities { slots: legal.slots },
+            None => PolicyKind::Logits,
+        };
+        read(&results, &self.heads, widths(&self.model), size, outputs)
     }
 }
 
