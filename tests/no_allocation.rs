@@ -12,10 +12,19 @@ use scorn::{
         History, PackedMove,
         moves::{MAX_MOVES, legal_moves},
     },
+    lc0::InputFormat,
     network::{
-        Added, Batch, EvalPosition, EvaluateError, Evaluator, Info,
+        Added, Advice, Batch, EvalPosition, EvaluateError, Evaluator, Info,
+        backend::{
+            ort::recorded::{
+                lane::{Buffers, Lane},
+                session::{RecordedSession, ResultShape},
+            },
+            pool::{Label, NetworkEvaluator, SessionFactory},
+        },
         cached::CachedEvaluator,
         hash::HashEvaluator,
+        input::{Encoding, View},
         load::{LoadError, NetworkConfig, load_backend},
         opponent::Networks,
     },
@@ -117,6 +126,77 @@ fn counts(evaluator: &dyn Evaluator) -> Vec<Counts> {
         }
     }
     counted
+}
+
+/// A device whose batches do nothing: what is left is the work of the session around it.
+struct Idle(Vec<IdleBuffers>);
+
+struct IdleBuffers {
+    masks: Vec<u8>,
+    entries: Vec<i16>,
+    /// Scalars, policy, W/D/L, plies left.
+    floats: [Vec<f32>; 4],
+    sharpness: [f32; 1],
+}
+
+impl Lane for Idle {
+    fn buffers(&mut self, place: usize) -> Result<Buffers<'_>, String> {
+        let buffers = &mut self.0[place];
+        let [scalars, policy, wdl, mlh] = &mut buffers.floats;
+        Ok(Buffers {
+            masks: &mut buffers.masks,
+            scalars,
+            entries: &mut buffers.entries,
+            sharpness: &mut buffers.sharpness,
+            outputs: [policy, wdl, mlh],
+        })
+    }
+    fn queue(&mut self, _: usize) -> Result<(), String> {
+        Ok(())
+    }
+    fn begin_recording(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+    fn end_recording(&mut self, _: usize) -> Result<(), String> {
+        Ok(())
+    }
+    fn launch(&mut self, _: usize) -> Result<(), String> {
+        Ok(())
+    }
+    fn wait(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// An evaluator whose batches are recorded on such a device.
+fn recorded() -> NetworkEvaluator {
+    let encoding = Encoding::Lc0(InputFormat::Classical112);
+    let view = View {
+        encoding: Some(encoding),
+        ..View::KEY_ONLY
+    };
+    let label = Label {
+        backend: "idle",
+        network: "none".to_owned(),
+        device: String::new(),
+        note: String::new(),
+    };
+    let buffers = |&size: &usize| IdleBuffers {
+        masks: vec![0; size * 112 * 8],
+        entries: vec![0; size * MAX_MOVES],
+        floats: [1, MAX_MOVES, 3, 1].map(|width| vec![0.0; size * width]),
+        sharpness: [1.0],
+    };
+    let shape = ResultShape {
+        slots: MAX_MOVES,
+        has_wdl: true,
+    };
+    let factory: SessionFactory = Box::new(move || {
+        let make = move || Ok(Idle(SIZES.iter().map(buffers).collect()));
+        let session = RecordedSession::record(&SIZES, shape, Arc::default(), make)?;
+        Ok(Box::new(session))
+    });
+    NetworkEvaluator::new(label, encoding, view, Advice::default(), (1, 1), factory).unwrap()
 }
 
 /// Two networks, as in a search for White.
@@ -240,11 +320,12 @@ fn assert_only_the_tree_grows(inner: Arc<dyn Evaluator>) {
 #[test]
 fn nothing_is_allocated_per_batch() {
     // What ONNX Runtime itself needs comes from its own arena, which it keeps.
-    for backend_options in ["", "batch=4/16/64"] {
+    for backend_options in ["", "batch=4/16/64", "batch=4/16/64,graph=fused"] {
         if let Some(evaluator) = network("onnx-cpu", backend_options) {
             assert_eq!(counts(&*evaluator), [NONE; 4], "{backend_options}");
         }
     }
+    assert_eq!(counts(&recorded()), [NONE; 4]);
     // rten allocates a few times per layer of the network, independent of the batch size. Scorn does not.
     let rten = counts(&*network("rten", "").unwrap());
     assert!(rten.iter().all(|counts| counts.queueing == 0), "{rten:?}");

@@ -89,13 +89,7 @@ fn emit(
         options.value_head.as_deref(),
     )?;
     let mut emitter = Emitter {
-        graph: Graph::new("lc0 network", precision(options.data_type))
-            .limiting_squares(options.limits_squares)
-            .with_operators(match &quantization {
-                // Integer kernels are made of ONNX's own.
-                Quantization::None => options.operators,
-                _ => Operators::Standard,
-            }),
+        graph: empty_graph(options, &quantization),
         format,
         batch: options.batch,
         quantization,
@@ -143,6 +137,18 @@ fn emit(
             .map(|tensor| tensor.name().to_owned())
             .collect(),
     ))
+}
+
+/// The graph that the options describe, still empty.
+fn empty_graph(options: &ConvertOptions, quantization: &Quantization) -> Graph {
+    let operators = match quantization {
+        Quantization::None => options.operators,
+        // Integer kernels are made of ONNX's own.
+        Quantization::Collect(_) | Quantization::Apply(_) => Operators::Standard,
+    };
+    Graph::new("lc0 network", precision(options.data_type))
+        .limiting_squares(options.limits_squares)
+        .with_operators(operators)
 }
 
 /// The bytes of the model, unless they are too many for protobuf.

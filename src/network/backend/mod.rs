@@ -21,13 +21,14 @@ pub mod sparse;
 pub mod ort {
     //! ONNX Runtime: finding and loading the library ([`runtime`]), the steps from a request to an evaluator
     //! ([`create`]), the plan of the sessions ([`plan`]) and the sessions themselves ([`session`]); what the backends
-    //! for GPUs share ([`gpu`]), NVIDIA's libraries ([`nvidia`], [`preload`]), the engines of TensorRT
-    //! ([`engine_cache`]); and one file for each backend.
+    //! for GPUs share ([`gpu`]), batches as recorded graphs ([`recorded`]), NVIDIA's libraries ([`nvidia`], [`preload`])
+    //! and provider ([`cuda_provider`]), the engines of TensorRT ([`engine_cache`]); and one file for each backend.
 
     pub mod coreml;
     pub mod cpu;
     pub mod create;
     pub mod cuda;
+    pub mod cuda_provider;
     pub mod directml;
     pub mod engine_cache;
     pub mod gpu;
@@ -35,6 +36,7 @@ pub mod ort {
     pub mod openvino;
     pub mod plan;
     pub mod preload;
+    pub mod recorded;
     pub mod runtime;
     pub mod session;
     pub mod tensorrt;

@@ -116,8 +116,8 @@ fn plan(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
         max_sessions: 2,
         limits_squares: false,
         packed: Packing::Never,
-        graph: GraphForm::Plain,
-        may_fall_back: false,
+        forms: vec![GraphForm::Plain],
+        recorder: None,
     })
 }
 

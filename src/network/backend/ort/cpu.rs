@@ -107,9 +107,17 @@ impl OrtBackend for OnnxCpu {
             max_sessions: MAX_SESSIONS,
             limits_squares: false,
             packed: Packing::Never,
-            graph: GraphForm::of(options)?.unwrap_or(GraphForm::Plain),
-            may_fall_back: false,
+            forms: vec![form(options)?],
+            recorder: None,
         })
+    }
+}
+
+/// The form of the graph; there is nothing to record on a processor.
+fn form(options: &BackendOptions) -> Result<GraphForm, BackendSetupError> {
+    match GraphForm::of(options)? {
+        Some(GraphForm::Recorded) => Err(bad_value(GRAPH.key, "recorded", "plain or fused")),
+        form => Ok(form.unwrap_or(GraphForm::Plain)),
     }
 }
 

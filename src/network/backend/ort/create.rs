@@ -75,35 +75,36 @@ pub(super) fn create(
         .map_err(|reason| info.unavailable(reason))?;
     let runtime = open_runtime(info, request)?;
     info.check_settings(request.options)?;
-    let mut plan = backend
+    let plan = backend
         .plan(&runtime, request.options)
         .map_err(|error| setup_failed(info, error))?;
-    if !(plan.graph == GraphForm::Fused && plan.may_fall_back) {
-        return Ok(Arc::new(load(backend, plan, &runtime, request)?));
-    }
-    let plain = SessionPlan {
-        graph: GraphForm::Plain,
-        ..plan.clone()
+    let Some((&last, others)) = plan.forms.split_last() else {
+        return Err(info.unavailable("its plan has no form of the graph".to_owned()));
     };
-    match load_checked(backend, plan, &plain, &runtime, request) {
-        Err(error @ (LoadError::Refused { .. } | LoadError::Evaluate(_))) => {
-            (request.report_progress)(&format!("{error}; taking BackendOptions graph=plain"));
-            plan = plain;
+    for &form in others {
+        match load_checked(backend, &plan, (form, last), &runtime, request) {
+            Err(error @ (LoadError::Refused { .. } | LoadError::Evaluate(_))) => {
+                let name = form.name();
+                (request.report_progress)(&format!(
+                    "BackendOptions graph={name} is not used: {error}"
+                ));
+            }
+            result => return result,
         }
-        result => return result,
     }
-    Ok(Arc::new(load(backend, plan, &runtime, request)?))
+    Ok(Arc::new(load(backend, &plan, last, &runtime, request)?))
 }
 
-/// Loads the network by a plan.
+/// Loads the network in one form by a plan.
 fn load(
     backend: &dyn OrtBackend,
-    mut plan: SessionPlan,
+    plan: &SessionPlan,
+    form: GraphForm,
     runtime: &Runtime,
     request: &BackendRequest<'_>,
 ) -> Result<NetworkEvaluator, LoadError> {
-    let info = backend.info();
-    let network = convert(&plan, request)?;
+    let (info, mut plan) = (backend.info(), plan.clone());
+    let network = convert(&plan, form, request)?;
     backend
         .fit(&mut plan, &network, runtime, request)
         .map_err(|error| setup_failed(info, error))?;
@@ -112,7 +113,7 @@ fn load(
         Some(reason) => info.unavailable(reason),
         None => info.refused(&name, message),
     };
-    let evaluator = make_evaluator(info, plan, network, runtime.clone(), request)?;
+    let evaluator = make_evaluator(info, plan, form, network, runtime.clone(), request)?;
     let mut evaluator = evaluator.map_err(|message| refused(&message))?;
     let evaluated = evaluate_start(&evaluator).and_then(|()| backend.tune(&mut evaluator));
     match evaluated {
@@ -122,22 +123,26 @@ fn load(
     }
 }
 
-/// Loads the network by a plan whose results are compared with those of its plain form, for a few positions.
+/// Loads the network in one form and compares its results with those of another form, for a few positions.
 fn load_checked(
     backend: &dyn OrtBackend,
-    plan: SessionPlan,
-    plain: &SessionPlan,
+    plan: &SessionPlan,
+    (form, reference_form): (GraphForm, GraphForm),
     runtime: &Runtime,
     request: &BackendRequest<'_>,
 ) -> Result<Arc<dyn Evaluator>, LoadError> {
-    let evaluator: Arc<dyn Evaluator> = Arc::new(load(backend, plan, runtime, request)?);
-    let one_size = SessionPlan {
+    let info = backend.info();
+    let evaluator: Arc<dyn Evaluator> = Arc::new(load(backend, plan, form, runtime, request)?);
+    let mut one_session = SessionPlan {
         max_sessions: 1,
-        ..plain.clone()
+        ..plan.clone()
     };
-    let network = convert(&one_size, request)?;
-    let (info, name) = (backend.info(), network.name.clone());
-    let reference = make_evaluator(info, one_size, network, runtime.clone(), request)?;
+    let network = convert(&one_session, reference_form, request)?;
+    backend
+        .fit(&mut one_session, &network, runtime, request)
+        .map_err(|error| setup_failed(info, error))?;
+    let (name, runtime) = (network.name.clone(), runtime.clone());
+    let reference = make_evaluator(info, one_session, reference_form, network, runtime, request)?;
     let reference = reference.map_err(|message| info.refused(&name, &message))?;
     let checked = Checked::new(Arc::clone(&evaluator), Arc::new(reference), FORM_TOLERANCE);
     match evaluate_game(&checked) {
@@ -183,11 +188,15 @@ fn setup_failed(info: &BackendInfo, error: BackendSetupError) -> LoadError {
     }
 }
 
-/// The network in the numeric type and form of the plan, and with its planes as bits if the plan has them so.
-fn convert(plan: &SessionPlan, request: &BackendRequest<'_>) -> Result<Network, LoadError> {
-    let operators = match plan.graph {
+/// The network in this form and the numeric type of the plan, and with its planes as bits if the plan has them so.
+fn convert(
+    plan: &SessionPlan,
+    form: GraphForm,
+    request: &BackendRequest<'_>,
+) -> Result<Network, LoadError> {
+    let operators = match form {
         GraphForm::Plain => Operators::Standard,
-        GraphForm::Fused => Operators::OnnxRuntime,
+        GraphForm::Fused | GraphForm::Recorded => Operators::OnnxRuntime,
     };
     let mut network = request.network_as(plan.data_type, plan.limits_squares, operators)?;
     let has_such_planes = !Encoding::of(&network.onnx)
@@ -200,7 +209,7 @@ fn convert(plan: &SessionPlan, request: &BackendRequest<'_>) -> Result<Network, 
         Packing::WherePossible | Packing::Never => {}
     }
     let policy = Encoding::of(&network.onnx).policy();
-    if plan.graph == GraphForm::Fused && policy.has_entry_per_move() {
+    if form != GraphForm::Plain && policy.has_entry_per_move() {
         let gathered = gather_legal_moves(&network.onnx, policy.size(), MAX_MOVES);
         network.onnx = gathered.map_err(WeightsError::from)?;
     }
@@ -226,31 +235,56 @@ fn packed(model: &OnnxModel) -> Result<OnnxModel, LoadError> {
 fn make_evaluator(
     info: &BackendInfo,
     plan: SessionPlan,
+    form: GraphForm,
     network: Network,
     runtime: Runtime,
     request: &BackendRequest<'_>,
 ) -> Result<Result<NetworkEvaluator, String>, LoadError> {
     let device = format!(
-        "{}{}, ONNX Runtime {} at {}",
+        "{}{}{}, ONNX Runtime {} at {}",
         plan.device,
         converted_to(plan.data_type, &network)?,
+        match form {
+            GraphForm::Plain => String::new(),
+            form => format!(", graph {}", form.name()),
+        },
         runtime.version(),
         runtime.library().display()
     );
     let label = request.label(info, &network, device);
     let (encoding, view) = (Encoding::of(&network.onnx), request.view(&network.onnx));
-    let (model, settings) = (Arc::new(network.onnx), plan.settings);
-    let factory: SessionFactory =
-        Box::new(move || Ok(Box::new(session::create(&runtime, &model, &settings)?)));
-    let sessions = session_counts(request.threads, plan.advice, plan.max_sessions);
+    let (ready, limit) = session_counts(request.threads, plan.advice, plan.max_sessions);
+    // What is recorded is recorded before the first search.
+    let ready = if form == GraphForm::Recorded {
+        limit
+    } else {
+        ready
+    };
     Ok(NetworkEvaluator::new(
         label,
         encoding,
         view,
         plan.advice,
-        sessions,
-        factory,
+        (ready, limit),
+        session_factory(plan, form, network.onnx, runtime),
     ))
+}
+
+/// Makes the sessions of a model in one form.
+fn session_factory(
+    plan: SessionPlan,
+    form: GraphForm,
+    model: OnnxModel,
+    runtime: Runtime,
+) -> SessionFactory {
+    let (model, settings) = (Arc::new(model), plan.settings);
+    if form != GraphForm::Recorded {
+        return Box::new(move || Ok(Box::new(session::create(&runtime, &model, &settings)?)));
+    }
+    Box::new(move || match &plan.recorder {
+        Some(recorder) => recorder.record(&runtime, &model, &settings),
+        None => Err("this backend cannot record batches".to_owned()),
+    })
 }
 
 /// What the description says about the type that weights were converted to.
@@ -268,5 +302,180 @@ fn converted_to(requested: DataType, network: &Network) -> Result<&'static str, 
             expected: "possible for ONNX networks, which keep theirs; it is for lc0's (.pb.gz)",
         }
         .into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::RefCell, path::Path};
+
+    use super::*;
+    use crate::{
+        lc0::ConvertOptions,
+        network::{
+            Advice,
+            backend::{
+                factory::BackendKind,
+                ort::{
+                    cpu::CpuProvider,
+                    plan::{BatchRecorder, SessionSettings},
+                },
+                pool::{DeviceSession, Outputs},
+            },
+            input::InputRows,
+            source::NetworkSource,
+        },
+        options::HistoryFill,
+        shared::skipped,
+    };
+
+    static INFO: BackendInfo = BackendInfo {
+        name: "recording",
+        lc0_names: &[],
+        kind: BackendKind::Device {
+            is_automatic: false,
+        },
+        summary: "a processor that records",
+        documentation: "",
+        requirements: "",
+        install_command: None,
+        settings: &[],
+    };
+
+    /// A processor whose recorded batches are those of this recorder.
+    struct Recording(Arc<dyn BatchRecorder>);
+
+    impl BackendFactory for Recording {
+        fn info(&self) -> &BackendInfo {
+            &INFO
+        }
+
+        fn create(&self, request: &BackendRequest<'_>) -> Result<Arc<dyn Evaluator>, LoadError> {
+            create(self, request)
+        }
+    }
+
+    impl OrtBackend for Recording {
+        fn plan(&self, _: &Runtime, _: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
+            Ok(SessionPlan {
+                settings: SessionSettings {
+                    provider: Arc::new(CpuProvider),
+                    threads: 1,
+                    batch_sizes: vec![8],
+                    session_per_size: false,
+                    is_lazy: true,
+                },
+                device: "CPU".to_owned(),
+                advice: Advice::default(),
+                data_type: DataType::Float32,
+                limits_squares: false,
+                max_sessions: 2,
+                packed: Packing::WherePossible,
+                forms: vec![GraphForm::Recorded, GraphForm::Fused, GraphForm::Plain],
+                recorder: Some(Arc::clone(&self.0)),
+            })
+        }
+    }
+
+    /// Fails with this message.
+    #[derive(Debug)]
+    struct Failing(&'static str);
+
+    impl BatchRecorder for Failing {
+        fn record(
+            &self,
+            _: &Runtime,
+            _: &Arc<OnnxModel>,
+            _: &SessionSettings,
+        ) -> Result<Box<dyn DeviceSession>, String> {
+            Err(self.0.to_owned())
+        }
+    }
+
+    /// Has sessions of the runtime in place of recorded ones; the policy of each position is that of the next one if
+    /// `is_wrong`.
+    #[derive(Debug)]
+    struct Working {
+        is_wrong: bool,
+    }
+
+    struct Session(session::OnnxSession, bool);
+
+    impl DeviceSession for Session {
+        fn max_batch(&self) -> usize {
+            self.0.max_batch()
+        }
+
+        fn run(&mut self, inputs: InputRows<'_>, outputs: &mut Outputs) -> Result<(), String> {
+            self.0.run(inputs, outputs)?;
+            if self.1 {
+                outputs.policy.rotate_left(MAX_MOVES);
+            }
+            Ok(())
+        }
+    }
+
+    impl BatchRecorder for Working {
+        fn record(
+            &self,
+            runtime: &Runtime,
+            model: &Arc<OnnxModel>,
+            settings: &SessionSettings,
+        ) -> Result<Box<dyn DeviceSession>, String> {
+            let session = session::create(runtime, model, settings)?;
+            Ok(Box::new(Session(session, self.is_wrong)))
+        }
+    }
+
+    /// The description of what was loaded, and what was reported; nothing without ONNX Runtime.
+    fn load_with(recorder: impl BatchRecorder + 'static) -> Option<(String, Vec<String>)> {
+        if let Err(error) = Runtime::open("") {
+            skipped(&error.to_string());
+            return None;
+        }
+        let network = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/networks/tiny.onnx");
+        let reported = RefCell::new(Vec::new());
+        let request = BackendRequest {
+            network: &NetworkSource::new(&network.to_string_lossy()),
+            conversion: &ConvertOptions::default(),
+            options: &BackendOptions::default(),
+            runtime_path: "",
+            fill: HistoryFill::FenOnly,
+            threads: 1,
+            is_automatic: false,
+            note: String::new(),
+            backends: &[],
+            report_progress: &|text| reported.borrow_mut().push(text.to_owned()),
+        };
+        let evaluator = Recording(Arc::new(recorder)).create(&request).unwrap();
+        Some((evaluator.info().description, reported.into_inner()))
+    }
+
+    #[test]
+    fn recorded_batches_are_taken_if_they_agree_with_the_plain_graph() {
+        let working = Working { is_wrong: false };
+        let Some((description, reported)) = load_with(working) else {
+            return;
+        };
+        assert!(description.contains("graph recorded"), "{description}");
+        assert!(reported.is_empty(), "{reported:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_recorded_or_differs_is_replaced_and_that_is_reported_once() {
+        let failing = "CUDA failure 900: operation not permitted when stream is capturing";
+        let Some(of_failing) = load_with(Failing(failing)) else {
+            return;
+        };
+        let of_wrong = load_with(Working { is_wrong: true }).unwrap();
+        for ((description, reported), part) in [(of_failing, failing), (of_wrong, "differ by")] {
+            assert!(description.contains("graph fused"), "{description}");
+            let [text] = &reported[..] else {
+                panic!("{reported:?}")
+            };
+            for part in ["graph=recorded is not used", part] {
+                assert!(text.contains(part), "{text}");
+            }
+        }
     }
 }

@@ -6,21 +6,21 @@
 
 use std::sync::Arc;
 
-use ort::{
-    ep::{self, ArenaExtendStrategy, cuda::ConvAlgorithmSearch},
-    session::builder::SessionBuilder,
-};
-
 use super::{
     create::{OrtBackend, create},
+    cuda_provider::CudaProvider,
     gpu::{self, GPU, GpuPlan, GpuPrecision, SESSIONS},
     nvidia,
     plan::{
-        BATCH, BackendSetupError, Built, ExecutionProvider, GRAPH, GraphForm, Packing,
-        SessionContext, SessionPlan, batch_sizes,
+        BATCH, BackendSetupError, BatchRecorder, GRAPH, GraphForm, Packing, SessionPlan,
+        SessionSettings, batch_sizes,
+    },
+    recorded::{
+        cuda_lane::CudaLane,
+        session::{RecordedSession, ResultShape},
     },
     runtime::{GPU_INSTALL_COMMAND, Runtime},
-    session::{device_lines, only_on_device},
+    session::device_lines,
 };
 use crate::{
     lc0::OnnxModel,
@@ -32,7 +32,7 @@ use crate::{
                 BackendFactory, BackendInfo, BackendKind, BackendRequest, InstallHint, Machine,
             },
             options::{BackendOptions, Setting},
-            pool::NetworkEvaluator,
+            pool::{DeviceSession, NetworkEvaluator},
         },
         source::Network,
     },
@@ -78,7 +78,8 @@ pub static INFO: BackendInfo = BackendInfo {
             default: "true for networks with lc0's planes",
         },
         Setting {
-            default: "fused if that works and agrees with plain, which is compared at loading; not run on a GPU yet",
+            default: "the first of recorded, fused and plain that works; the first two are compared with plain at loading, and have \
+                not run on a GPU yet",
             ..GRAPH
         },
     ],
@@ -92,6 +93,9 @@ const CONVOLUTION_SIZES: [usize; 4] = [8, 64, 256, 1024];
 const LARGE_CONVOLUTION_SIZES: [usize; 2] = [32, 256];
 /// From this size on a model is large, in bytes.
 const LARGE_MODEL: usize = 128 << 20;
+
+/// The forms of a graph from fast to proven: the first that works and agrees with the last one is taken.
+const DEFAULT_FORMS: [GraphForm; 3] = [GraphForm::Recorded, GraphForm::Fused, GraphForm::Plain];
 
 /// From so many filters on, convolutions are faster with channels last: by 17 to 25 % on an H100; with 64 they are not.
 const NHWC_FILTERS: usize = 128;
@@ -154,7 +158,7 @@ impl OrtBackend for Cuda {
 fn plan(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
     use GpuPrecision::{Bf16, Fp16, Fp32, Tf32};
     let precision = precision(options)?;
-    let provider = CudaProvider::of(options)?;
+    let provider = provider(options)?;
     let shown = match precision {
         Fp16 | Bf16 => "",
         Tf32 => ", tf32",
@@ -167,12 +171,12 @@ fn plan(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
         limits_squares: false,
         batch_sizes: &BATCH_SIZES,
     };
-    let form = GraphForm::of(options)?;
+    // What the user names is used or refused.
+    let forms = GraphForm::of(options)?.map_or(DEFAULT_FORMS.to_vec(), |form| vec![form]);
     Ok(SessionPlan {
         packed: packing(options)?,
-        // What the user names is used or refused.
-        graph: form.unwrap_or(GraphForm::Fused),
-        may_fall_back: form.is_none(),
+        forms,
+        recorder: Some(Arc::new(CudaRecorder(provider))),
         ..gpu::plan(options, gpu)?
     })
 }
@@ -212,9 +216,10 @@ fn fit(
     if options.text("nhwc").is_none() {
         let provider = CudaProvider {
             nhwc: model.filters >= NHWC_FILTERS,
-            ..CudaProvider::of(options)?
+            ..provider(options)?
         };
         plan.settings.provider = Arc::new(provider);
+        plan.recorder = Some(Arc::new(CudaRecorder(provider)));
     }
     let default: &[usize] = match model.bytes.len() >= LARGE_MODEL {
         true => &LARGE_CONVOLUTION_SIZES,
@@ -225,49 +230,37 @@ fn fit(
     Ok(())
 }
 
-/// ONNX Runtime's CUDA provider.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CudaProvider {
-    /// The number of the GPU.
-    pub device: i32,
-    /// Whether products of 32-bit floats may be rounded to TF32, which convolutions in fp16 need for tensor cores.
-    pub tf32: bool,
-    /// Whether convolutions have their channels last.
-    pub nhwc: bool,
+/// The provider with the settings that the user gave.
+fn provider(options: &BackendOptions) -> Result<CudaProvider, BackendSetupError> {
+    Ok(CudaProvider {
+        device: gpu::gpu(options)?,
+        tf32: precision(options)? != GpuPrecision::Fp32,
+        nhwc: gpu::flag(options, "nhwc")?,
+    })
 }
 
-impl CudaProvider {
-    fn of(options: &BackendOptions) -> Result<CudaProvider, BackendSetupError> {
-        Ok(CudaProvider {
-            device: gpu::gpu(options)?,
-            tf32: precision(options)? != GpuPrecision::Fp32,
-            nhwc: gpu::flag(options, "nhwc")?,
-        })
-    }
+/// Records batches with this provider.
+#[derive(Debug)]
+struct CudaRecorder(CudaProvider);
 
-    /// The provider's settings. cuDNN's heuristic chooses the algorithm of a convolution; measuring all of them would
-    /// have to be done for each batch size. Layer normalisation sums in 32 bits also where it is fused with an
-    /// addition. Convolutions are not fused with their bias: the fused ones cache no plans at all.
-    pub(super) fn build(self) -> ep::CUDA {
-        ep::CUDA::default()
-            .with_device_id(self.device)
-            .with_tf32(self.tf32)
-            .with_prefer_nhwc(self.nhwc)
-            // No more memory than requested: there are several sessions.
-            .with_arena_extend_strategy(ArenaExtendStrategy::SameAsRequested)
-            .with_conv_algorithm_search(ConvAlgorithmSearch::Heuristic)
-            .with_skip_layer_norm_strict_mode(true)
-    }
-}
-
-impl ExecutionProvider for CudaProvider {
-    fn configure(&self, builder: SessionBuilder, context: &SessionContext<'_>) -> Built {
-        let provider = self.build().build().error_on_failure();
-        only_on_device(builder.with_execution_providers([provider])?, context.model)
-    }
-
-    fn nvidia_gpu(&self) -> Option<i32> {
-        Some(self.device)
+impl BatchRecorder for CudaRecorder {
+    fn record(
+        &self,
+        runtime: &Runtime,
+        model: &Arc<OnnxModel>,
+        settings: &SessionSettings,
+    ) -> Result<Box<dyn DeviceSession>, String> {
+        let shape = ResultShape {
+            slots: model.legal_moves.as_ref().map_or(0, |legal| legal.slots),
+            has_wdl: model.wdl.is_some(),
+        };
+        let (provider, sizes) = (self.0, settings.batch_sizes.clone());
+        let (lock, runtime) = (runtime.recording_lock(), runtime.clone());
+        let (model, settings) = (Arc::clone(model), settings.clone());
+        let make = move || CudaLane::new(&runtime, &model, &settings, provider);
+        Ok(Box::new(RecordedSession::record(
+            &sizes, shape, lock, make,
+        )?))
     }
 }
 
@@ -304,12 +297,12 @@ mod tests {
             ("precision=tf32", DataType::Float32, true),
             ("precision=fp32", DataType::Float32, false),
         ] {
-            let provider = CudaProvider::of(&options(text)).unwrap();
+            let provider = provider(&options(text)).unwrap();
             let found = plan(&options(text)).unwrap().data_type;
             assert_eq!((found, provider.tf32), (data_type, tf32), "{text}");
             assert!(!provider.nhwc);
         }
-        assert!(CudaProvider::of(&options("nhwc,gpu=1")).unwrap().nhwc);
+        assert!(provider(&options("nhwc,gpu=1")).unwrap().nhwc);
         for (text, packing) in [
             ("", Packing::WherePossible),
             ("packed", Packing::Always),
@@ -331,7 +324,7 @@ mod tests {
             ("precision=tf32", "0", "true", "false"),
             ("precision=fp32", "0", "false", "false"),
         ] {
-            let provider = CudaProvider::of(&options(text)).unwrap();
+            let provider = provider(&options(text)).unwrap();
             let expected = named(&[
                 ("device_id", device),
                 ("use_tf32", tf32),
@@ -404,20 +397,16 @@ mod tests {
 
     #[test]
     fn the_form_that_a_user_names_is_used_or_refused() {
-        for (text, form, may_fall_back) in [
-            ("", GraphForm::Fused, true),
-            ("graph=fused", GraphForm::Fused, false),
-            ("graph=plain", GraphForm::Plain, false),
+        for (text, forms) in [
+            ("", &DEFAULT_FORMS[..]),
+            ("graph=recorded", &[GraphForm::Recorded]),
+            ("graph=fused", &[GraphForm::Fused]),
+            ("graph=plain", &[GraphForm::Plain]),
         ] {
-            let plan = plan(&options(text)).unwrap();
-            assert_eq!(
-                (plan.graph, plan.may_fall_back),
-                (form, may_fall_back),
-                "{text}"
-            );
+            assert_eq!(plan(&options(text)).unwrap().forms, forms, "{text}");
         }
         let error = plan(&options("graph=best")).unwrap_err().to_string();
-        assert!(error.contains("plain or fused"), "{error}");
+        assert!(error.contains("plain, fused or recorded"), "{error}");
     }
 
     #[test]

@@ -145,8 +145,8 @@ pub(super) fn plan(
         limits_squares: gpu.limits_squares,
         max_sessions,
         packed: Packing::Never,
-        graph: GraphForm::Plain,
-        may_fall_back: false,
+        forms: vec![GraphForm::Plain],
+        recorder: None,
     })
 }
 

@@ -141,8 +141,8 @@ impl OrtBackend for OpenVino {
             max_sessions: MAX_SESSIONS,
             limits_squares: may_be_half(precision),
             packed: Packing::Never,
-            graph: GraphForm::Plain,
-            may_fall_back: false,
+            forms: vec![GraphForm::Plain],
+            recorder: None,
         })
     }
 }

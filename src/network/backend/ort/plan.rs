@@ -10,7 +10,10 @@ use crate::{
     lc0::{DataType, OnnxModel},
     network::{
         Advice,
-        backend::options::{BackendOptions, OptionsError, Setting},
+        backend::{
+            options::{BackendOptions, OptionsError, Setting},
+            pool::DeviceSession,
+        },
     },
 };
 
@@ -101,10 +104,24 @@ pub(super) struct SessionPlan {
     pub max_sessions: usize,
     /// Whether the model is to take its planes as bits.
     pub packed: Packing,
-    /// The form of the model.
-    pub graph: GraphForm,
-    /// Whether the plain form is taken where the other one does not work.
-    pub may_fall_back: bool,
+    /// The forms of the graph to try, in this order. Those before the last one have to agree with it.
+    pub forms: Vec<GraphForm>,
+    /// What records batches, if the backend can.
+    pub recorder: Option<Arc<dyn BatchRecorder>>,
+}
+
+/// Makes sessions whose batches are recorded.
+pub trait BatchRecorder: Debug + Send + Sync {
+    /// A session of this model, all of whose batch sizes are recorded.
+    ///
+    /// # Errors
+    /// The message of the device or of ONNX Runtime.
+    fn record(
+        &self,
+        runtime: &Runtime,
+        model: &Arc<OnnxModel>,
+        settings: &SessionSettings,
+    ) -> Result<Box<dyn DeviceSession>, String>;
 }
 
 /// The form of a network's graph.
@@ -114,24 +131,37 @@ pub enum GraphForm {
     Plain,
     /// ONNX Runtime's fused operators; the policy is the probabilities of the legal moves, where that is possible.
     Fused,
+    /// The same, and all work of a batch is recorded at loading, to be repeated by one command to the device.
+    Recorded,
 }
 
 /// The form of the graph.
 pub(super) const GRAPH: Setting = Setting {
     key: "graph",
     meaning: "`plain`: ONNX's operators, logits of all moves; `fused`: ONNX Runtime's fused operators in converted lc0 networks, \
-        and the softmax over the legal moves as part of the graph",
+        and the softmax over the legal moves as part of the graph; `recorded` (cuda): the same, and a CUDA graph for each batch \
+        size, with copies from and to pinned memory",
     default: "plain",
 };
 
 impl GraphForm {
+    /// The value of the setting [`GRAPH`].
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            GraphForm::Plain => "plain",
+            GraphForm::Fused => "fused",
+            GraphForm::Recorded => "recorded",
+        }
+    }
+
     /// The setting [`GRAPH`], if it is given.
     pub(super) fn of(options: &BackendOptions) -> Result<Option<GraphForm>, BackendSetupError> {
         match options.text(GRAPH.key) {
             None => Ok(None),
             Some("plain") => Ok(Some(GraphForm::Plain)),
             Some("fused") => Ok(Some(GraphForm::Fused)),
-            Some(other) => Err(bad_value(GRAPH.key, other, "plain or fused")),
+            Some("recorded") => Ok(Some(GraphForm::Recorded)),
+            Some(other) => Err(bad_value(GRAPH.key, other, "plain, fused or recorded")),
         }
     }
 }

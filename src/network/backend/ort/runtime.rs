@@ -13,6 +13,7 @@
 use std::{
     env, fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use ort::environment::Environment;
@@ -120,6 +121,7 @@ pub enum RuntimeError {
 pub struct Runtime {
     environment: Environment,
     library: PathBuf,
+    recording: Arc<Mutex<()>>,
 }
 
 static LOADED: Mutex<Option<Runtime>> = Mutex::new(None);
@@ -146,6 +148,7 @@ impl Runtime {
         let runtime = Runtime {
             environment,
             library,
+            recording: Arc::default(),
         };
         *loaded = Some(runtime.clone());
         Ok(runtime)
@@ -167,6 +170,11 @@ impl Runtime {
     /// What sessions are created in.
     pub fn environment(&self) -> &Environment {
         &self.environment
+    }
+
+    /// Held while batches are recorded, which must not overlap in a process.
+    pub fn recording_lock(&self) -> Arc<Mutex<()>> {
+        Arc::clone(&self.recording)
     }
 
     /// The library's file.

@@ -93,7 +93,7 @@ fn only_inputs(session: &OrtSession, model: &OnnxModel) -> Result<(), String> {
 }
 
 /// A session for batches of `size` positions, or of any size. A provider that has a fallback gets a second attempt.
-fn build(
+pub(super) fn build(
     runtime: &Runtime,
     onnx: &OnnxModel,
     settings: &SessionSettings,
@@ -489,7 +489,12 @@ impl OnnxSession {
 }
 
 /// The shape of an output for `size` positions: as the model declares it, if that holds `width` numbers for each.
-fn output_shape(session: &OrtSession, name: &str, size: usize, width: usize) -> Vec<usize> {
+pub(super) fn output_shape(
+    session: &OrtSession,
+    name: &str,
+    size: usize,
+    width: usize,
+) -> Vec<usize> {
     let output = session
         .outputs()
         .iter()
@@ -507,7 +512,8 @@ fn output_shape(session: &OrtSession, name: &str, size: usize, width: usize) -> 
         .unwrap_or_else(|| vec![size, width])
 }
 
-fn text(error: ort::Error) -> String {
+/// ONNX Runtime's message.
+pub(super) fn text(error: ort::Error) -> String {
     without_origin(error.message()).to_owned()
 }
 

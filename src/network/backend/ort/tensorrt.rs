@@ -6,7 +6,7 @@ use ort::{ep, session::builder::SessionBuilder};
 
 use super::{
     create::{OrtBackend, create},
-    cuda::CudaProvider,
+    cuda_provider::CudaProvider,
     engine_cache::EngineCache,
     gpu::{self, GPU, GpuPlan, GpuPrecision, SESSIONS},
     nvidia,

@@ -1,0 +1,189 @@
+//! A card that exists in tests only. It computes something simple from its inputs, and fails like a real one when
+//! recordings overlap with anything: errors 900 and 901, as seen on an H100.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::lane::{Buffers, Lane};
+
+/// Places for moves of a position.
+pub const SLOTS: usize = 256;
+
+/// The state that all lanes of a card share.
+#[derive(Default)]
+struct State {
+    /// The lane that is being recorded.
+    recording: Option<usize>,
+    /// Whether something forbidden was done meanwhile.
+    is_spoilt: bool,
+    lanes: usize,
+}
+
+/// The card.
+#[derive(Clone, Default)]
+pub struct FakeCard {
+    state: Arc<Mutex<State>>,
+}
+
+/// One of its streams.
+pub struct FakeLane {
+    card: FakeCard,
+    number: usize,
+    places: Vec<Place>,
+    log: Vec<String>,
+    /// The size whose graph computes something else.
+    corrupted: Option<usize>,
+}
+
+/// The buffers of a batch size, and whether it is recorded.
+struct Place {
+    masks: Vec<u8>,
+    scalars: Vec<f32>,
+    entries: Vec<i16>,
+    sharpness: [f32; 1],
+    policy: Vec<f32>,
+    wdl: Vec<f32>,
+    mlh: Vec<f32>,
+    is_recorded: bool,
+}
+
+impl FakeCard {
+    /// A lane for these batch sizes.
+    pub fn lane(&self, sizes: &[usize]) -> FakeLane {
+        let mut state = self.state.lock();
+        state.lanes += 1;
+        let place = |&size: &usize| Place {
+            masks: vec![0; size * 112 * 8],
+            scalars: vec![0.0; size],
+            entries: vec![0; size * SLOTS],
+            sharpness: [0.0],
+            policy: vec![0.0; size * SLOTS],
+            wdl: vec![0.0; size * 3],
+            mlh: vec![0.0; size],
+            is_recorded: false,
+        };
+        FakeLane {
+            card: self.clone(),
+            number: state.lanes,
+            places: sizes.iter().map(place).collect(),
+            log: Vec::new(),
+            corrupted: None,
+        }
+    }
+}
+
+impl FakeLane {
+    /// What was done, in order.
+    pub fn log(&self) -> &[String] {
+        &self.log
+    }
+
+    /// Has the graph of a size compute something else than an ordinary run.
+    pub fn corrupt(&mut self, place: usize) {
+        self.corrupted = Some(place);
+    }
+
+    /// Does something that is forbidden while another lane is recorded.
+    fn forbidden_elsewhere(&self) -> Result<(), String> {
+        let mut state = self.card.state.lock();
+        match state.recording {
+            Some(_) => {
+                state.is_spoilt = true;
+                Err("CUDA failure 900: operation not permitted when stream is capturing".to_owned())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Place {
+    /// The policy of each move is its entry divided by 1858, W is the mean of the mask, plies left are the rule-50
+    /// counter.
+    fn compute(&mut self, shift: f32) {
+        for (p, &entry) in self.policy.iter_mut().zip(&self.entries) {
+            *p = f32::from(entry.max(0)) / 1858.0 * self.sharpness[0] + shift;
+        }
+        for (wdl, masks) in self.wdl.chunks_exact_mut(3).zip(self.masks.chunks(112 * 8)) {
+            let set: u32 = masks.iter().map(|mask| mask.count_ones()).sum();
+            let w = set as f32 / (112.0 * 64.0);
+            wdl.copy_from_slice(&[w, 0.0, 1.0 - w]);
+        }
+        self.mlh.copy_from_slice(&self.scalars);
+    }
+}
+
+impl Lane for FakeLane {
+    fn buffers(&mut self, place: usize) -> Result<Buffers<'_>, String> {
+        let place = &mut self.places[place];
+        Ok(Buffers {
+            masks: &mut place.masks,
+            scalars: &mut place.scalars,
+            entries: &mut place.entries,
+            sharpness: &mut place.sharpness,
+            outputs: [&place.policy, &place.wdl, &place.mlh],
+        })
+    }
+
+    fn queue(&mut self, place: usize) -> Result<(), String> {
+        let is_mine = {
+            let state = self.card.state.lock();
+            let is_mine = state.recording == Some(self.number);
+            if is_mine && state.is_spoilt {
+                return Err(
+                    "CUDA failure 901: operation failed due to a previous error during capture"
+                        .to_owned(),
+                );
+            }
+            is_mine
+        };
+        self.log.push(format!("run {place}"));
+        // What is recorded is not computed.
+        if !is_mine {
+            self.places[place].compute(0.0);
+        }
+        Ok(())
+    }
+
+    fn begin_recording(&mut self) -> Result<(), String> {
+        self.forbidden_elsewhere()?;
+        self.log.push("begin".to_owned());
+        let mut state = self.card.state.lock();
+        (state.recording, state.is_spoilt) = (Some(self.number), false);
+        Ok(())
+    }
+
+    fn end_recording(&mut self, place: usize) -> Result<(), String> {
+        let mut state = self.card.state.lock();
+        state.recording = None;
+        if std::mem::take(&mut state.is_spoilt) {
+            return Err(
+                "CUDA failure 901: operation failed due to a previous error during capture"
+                    .to_owned(),
+            );
+        }
+        self.log.push(format!("end {place}"));
+        self.places[place].is_recorded = true;
+        Ok(())
+    }
+
+    fn launch(&mut self, place: usize) -> Result<(), String> {
+        self.log.push(format!("launch {place}"));
+        if !self.places[place].is_recorded {
+            return Err(format!("size {place} is not recorded"));
+        }
+        let shift = if self.corrupted == Some(place) {
+            0.5
+        } else {
+            0.0
+        };
+        self.places[place].compute(shift);
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<(), String> {
+        self.forbidden_elsewhere()?;
+        self.log.push("wait".to_owned());
+        Ok(())
+    }
+}

@@ -1,0 +1,225 @@
+//! The seam between the order of work and the device: a [`Lane`] is one stream of a GPU on which one network is run,
+//! and [`record_all`] records a graph for each of its batch sizes.
+//!
+//! A recorded graph is all the work of a batch (upload, network, download), which the GPU then does at one command: what
+//! the processor does for each of a hundred kernels is done once, at loading. CUDA forbids nearly everything while a
+//! stream is recorded, in some modes also to the other streams of the process; errors 900 and 901 tell so and end the
+//! recording. So graphs are recorded one after the other under one lock, before the first search.
+
+use parking_lot::Mutex;
+
+/// One stream of a device, on which one network is run in batches of a few sizes. Sizes are numbered by their place in
+/// the list.
+pub trait Lane: Send {
+    /// The buffers of a batch size on the processor's side; nothing may be queued or running.
+    ///
+    /// # Errors
+    /// The message of the device.
+    fn buffers(&mut self, place: usize) -> Result<Buffers<'_>, String>;
+
+    /// Queues the work of one batch: upload, network, download. It does not wait.
+    ///
+    /// # Errors
+    /// The message of the device or of the runtime.
+    fn queue(&mut self, place: usize) -> Result<(), String>;
+
+    /// Begins to record what is queued, which is not executed.
+    ///
+    /// # Errors
+    /// The message of the device.
+    fn begin_recording(&mut self) -> Result<(), String>;
+
+    /// Ends the recording and keeps it as that of this batch size.
+    ///
+    /// # Errors
+    /// The message of the device, if what was queued cannot be recorded; the stream can be used again nevertheless.
+    fn end_recording(&mut self, place: usize) -> Result<(), String>;
+
+    /// Starts the recorded work of one batch. It does not wait.
+    ///
+    /// # Errors
+    /// The message of the device.
+    fn launch(&mut self, place: usize) -> Result<(), String>;
+
+    /// Sleeps until everything is done.
+    ///
+    /// # Errors
+    /// The message of the device.
+    fn wait(&mut self) -> Result<(), String>;
+}
+
+/// The buffers of a batch size on the processor's side.
+pub struct Buffers<'a> {
+    /// Planes as bits.
+    pub masks: &'a mut [u8],
+    /// The numbers of scalar planes.
+    pub scalars: &'a mut [f32],
+    /// The entries of the legal moves in the policy vector, -1 behind them.
+    pub entries: &'a mut [i16],
+    /// The inverse of the softmax temperature.
+    pub sharpness: &'a mut [f32],
+    /// Probabilities of the legal moves; W/D/L or value; plies left, or nothing.
+    pub outputs: [&'a [f32]; 3],
+}
+
+/// Held while graphs are recorded: one for all lanes of a process.
+pub type RecordingLock = Mutex<()>;
+
+/// Runs before a recording: in the first ones, memory is allocated and kernels are selected, which cannot be recorded.
+const RUNS_BEFORE: usize = 2;
+
+/// The largest difference between a recorded run and an ordinary one.
+const TOLERANCE: f32 = 5e-3;
+
+/// Records a graph for each of `count` batch sizes, and checks each against an ordinary run: what was freed or unloaded
+/// after its recording shows as another result.
+///
+/// # Errors
+/// When something cannot be recorded, or gives other results.
+pub fn record_all(lane: &mut dyn Lane, count: usize, lock: &RecordingLock) -> Result<(), String> {
+    let _alone = lock.lock();
+    let mut expected: Vec<Vec<f32>> = vec![Vec::new(); count];
+    // The largest first: the others fit into its memory.
+    for place in (0..count).rev() {
+        write_sample(&mut lane.buffers(place)?);
+        for _ in 0..RUNS_BEFORE {
+            lane.queue(place)?;
+            lane.wait()?;
+        }
+        expected[place] = lane.buffers(place)?.outputs.concat();
+        lane.begin_recording()?;
+        let queued = lane.queue(place);
+        let ended = lane.end_recording(place);
+        queued?;
+        ended?;
+    }
+    for (place, expected) in expected.iter().enumerate() {
+        lane.launch(place)?;
+        lane.wait()?;
+        let found = lane.buffers(place)?.outputs.concat();
+        let mut pairs = found.iter().zip(expected);
+        // NaN is not close to anything.
+        let is_close = |(a, b): (&f32, &f32)| (a - b).abs() <= TOLERANCE * b.abs().max(1.0);
+        if !pairs.all(is_close) {
+            return Err("a recorded graph gives other results than an ordinary run".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// Writes inputs that differ from position to position.
+fn write_sample(buffers: &mut Buffers<'_>) {
+    let mut state = 1u32;
+    // Xorshift (Marsaglia, 2003).
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state
+    };
+    for mask in buffers.masks.iter_mut() {
+        // One square in eight.
+        *mask = (next() & next() & next()).to_le_bytes()[1];
+    }
+    for scalar in buffers.scalars.iter_mut() {
+        *scalar = (next() % 64) as f32;
+    }
+    for (index, entry) in buffers.entries.iter_mut().enumerate() {
+        *entry = match index % 5 {
+            0 => -1,
+            _ => (next() % 1024) as i16,
+        };
+    }
+    buffers.sharpness.fill(1.0);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{Arc, Barrier},
+        thread,
+    };
+
+    use super::{super::fake::FakeCard, *};
+
+    const SIZES: [usize; 3] = [1, 8, 64];
+
+    #[test]
+    fn every_size_is_recorded_after_two_runs_and_then_checked() {
+        let card = FakeCard::default();
+        let mut lane = card.lane(&SIZES);
+        record_all(&mut lane, SIZES.len(), &RecordingLock::default()).unwrap();
+        let size = |place: usize| {
+            let run = format!("run {place}");
+            [
+                &*run,
+                "wait",
+                &*run,
+                "wait",
+                "begin",
+                &*run,
+                &*format!("end {place}"),
+            ]
+            .map(str::to_owned)
+        };
+        let check = |place: usize| [format!("launch {place}"), "wait".to_owned()];
+        let recorded = (0..SIZES.len()).rev().flat_map(size);
+        let expected: Vec<String> = recorded.chain((0..SIZES.len()).flat_map(check)).collect();
+        assert_eq!(lane.log(), expected);
+    }
+
+    /// Two lanes on two threads; each has its own lock, or both have the same.
+    fn record_two(card: &FakeCard, locks: [&Arc<RecordingLock>; 2]) -> Vec<Result<(), String>> {
+        let together = Barrier::new(2);
+        thread::scope(|scope| {
+            let record = |lock: &Arc<RecordingLock>| {
+                let (mut lane, lock) = (card.lane(&SIZES), Arc::clone(lock));
+                let together = &together;
+                scope.spawn(move || {
+                    together.wait();
+                    record_all(&mut lane, SIZES.len(), &lock)
+                })
+            };
+            let threads = locks.map(record);
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect()
+        })
+    }
+
+    #[test]
+    fn under_one_lock_recordings_do_not_overlap() {
+        for _ in 0..20 {
+            let (card, lock) = (FakeCard::default(), Arc::default());
+            let results = record_two(&card, [&lock, &lock]);
+            assert!(results.iter().all(Result::is_ok), "{results:?}");
+        }
+    }
+
+    #[test]
+    fn recordings_that_overlap_fail_as_on_a_card() {
+        let card = FakeCard::default();
+        let (mut one, mut other) = (card.lane(&SIZES), card.lane(&SIZES));
+        one.begin_recording().unwrap();
+        let error = other.wait().unwrap_err();
+        assert!(error.contains("900"), "{error}");
+        // The other one's wait has spoilt the recording.
+        one.queue(0).unwrap_err();
+        let error = one.end_recording(0).unwrap_err();
+        assert!(error.contains("901"), "{error}");
+        // Both can be used again.
+        for lane in [&mut one, &mut other] {
+            record_all(lane, SIZES.len(), &RecordingLock::default()).unwrap();
+        }
+    }
+
+    #[test]
+    fn graphs_with_other_results_are_refused() {
+        let card = FakeCard::default();
+        let mut lane = card.lane(&SIZES);
+        lane.corrupt(1);
+        let error = record_all(&mut lane, SIZES.len(), &RecordingLock::default()).unwrap_err();
+        assert!(error.contains("other results"), "{error}");
+    }
+}

@@ -1,0 +1,253 @@
+//! A session whose batches are recorded graphs ([`RecordedSession`]), on any [`Lane`].
+//!
+//! A batch is three steps: write the pinned buffers, start the graph, sleep until it is done. Nothing is allocated, and
+//! the runtime is not called.
+
+use std::{
+    sync::{
+        Arc,
+        mpsc::{Sender, channel},
+    },
+    thread::{self, JoinHandle},
+};
+
+use super::lane::{Buffers, Lane, RecordingLock, record_all};
+use crate::network::{
+    backend::{
+        ort::gpu,
+        pool::{DeviceSession, Outputs, PolicyKind},
+    },
+    input::InputRows,
+};
+
+/// The shape of a network's results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResultShape {
+    /// Places for moves of a position.
+    pub slots: usize,
+    /// Whether the value is win, draw and loss probabilities.
+    pub has_wdl: bool,
+}
+
+/// One network on one lane, whose batch sizes are recorded.
+pub struct RecordedSession {
+    /// Gone before the thread that recorded.
+    lane: Box<dyn Lane>,
+    /// Ascending.
+    sizes: Vec<usize>,
+    shape: ResultShape,
+    _recorder: Recorder,
+}
+
+/// The thread that recorded. What the runtime keeps for a thread (handles of libraries, with memory that the recorded
+/// graphs use) exists as long as the thread does, and so it waits until the graphs are gone.
+struct Recorder {
+    /// Nothing is ever sent; the thread ends when this is dropped.
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl RecordedSession {
+    /// Makes a lane for these batch sizes (ascending) and records all of them, on a thread of its own.
+    ///
+    /// # Errors
+    /// The message of the device or of the runtime.
+    pub fn record<L: Lane + 'static>(
+        sizes: &[usize],
+        shape: ResultShape,
+        lock: Arc<RecordingLock>,
+        make: impl FnOnce() -> Result<L, String> + Send + 'static,
+    ) -> Result<RecordedSession, String> {
+        let (end, ends) = channel::<()>();
+        let (send, receive) = channel();
+        let count = sizes.len();
+        let work = move || {
+            let recorded = make().and_then(|mut lane| {
+                record_all(&mut lane, count, &lock)?;
+                Ok(lane)
+            });
+            let has_failed = recorded.is_err();
+            let _ = send.send(recorded);
+            if !has_failed {
+                // Until the session is dropped.
+                let _ = ends.recv();
+            }
+        };
+        let thread = thread::Builder::new().name("recorder".to_owned());
+        let thread = thread.spawn(work).map_err(|error| error.to_string())?;
+        let recorder = Recorder {
+            end: Some(end),
+            thread: Some(thread),
+        };
+        let lane = receive.recv();
+        let lane = lane.map_err(|_| "the thread that records ended with a panic".to_owned())??;
+        Ok(RecordedSession {
+            lane: Box::new(lane),
+            sizes: sizes.to_vec(),
+            shape,
+            _recorder: recorder,
+        })
+    }
+}
+
+impl DeviceSession for RecordedSession {
+    fn max_batch(&self) -> usize {
+        self.sizes.last().copied().unwrap_or(0)
+    }
+
+    fn next_run(&self, rows: usize) -> usize {
+        gpu::next_run(&self.sizes, rows)
+    }
+
+    fn run(&mut self, inputs: InputRows<'_>, outputs: &mut Outputs) -> Result<(), String> {
+        let place = self.sizes.iter().position(|&size| size >= inputs.len());
+        let place = place.ok_or_else(|| format!("no batch size for {} positions", inputs.len()))?;
+        write(inputs, self.shape.slots, &mut self.lane.buffers(place)?)?;
+        self.lane.launch(place)?;
+        self.lane.wait()?;
+        read(&self.lane.buffers(place)?, inputs, self.shape, outputs)
+    }
+}
+
+/// Writes the inputs; what is beyond them stays, and its results are ignored.
+fn write(inputs: InputRows<'_>, slots: usize, buffers: &mut Buffers<'_>) -> Result<(), String> {
+    inputs.write_packed(buffers.masks, buffers.scalars);
+    buffers.sharpness.fill(inputs.temperature().recip());
+    match inputs.write_moves(slots, buffers.entries) {
+        true => Ok(()),
+        false => Err(format!("a position has more than {slots} legal moves")),
+    }
+}
+
+/// Reads the results of the positions that there are.
+fn read(
+    buffers: &Buffers<'_>,
+    inputs: InputRows<'_>,
+    shape: ResultShape,
+    outputs: &mut Outputs,
+) -> Result<(), String> {
+    let rows = inputs.len();
+    let copy = |from: &[f32], count: usize, to: &mut Vec<f32>| {
+        let part = from.get(..count);
+        let part = part.ok_or_else(|| "an output has too few numbers".to_owned())?;
+        to.clear();
+        to.extend_from_slice(part);
+        Ok::<_, String>(())
+    };
+    let [policy, value, mlh] = buffers.outputs;
+    outputs.policy_kind = PolicyKind::Probabilities { slots: shape.slots };
+    copy(policy, rows * shape.slots, &mut outputs.policy)?;
+    match shape.has_wdl {
+        true => copy(value, 3 * rows, &mut outputs.wdl)?,
+        false => copy(value, rows, &mut outputs.value)?,
+    }
+    match mlh.is_empty() {
+        true => outputs.mlh.clear(),
+        false => copy(mlh, rows, &mut outputs.mlh)?,
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::fake::{FakeCard, FakeLane, SLOTS},
+        *,
+    };
+    use crate::{
+        chess::{History, moves::legal_moves},
+        lc0::InputFormat,
+        network::input::{Encoding, Inputs},
+        options::HistoryFill,
+    };
+
+    const SHAPE: ResultShape = ResultShape {
+        slots: SLOTS,
+        has_wdl: true,
+    };
+
+    const SIZES: [usize; 2] = [2, 8];
+
+    fn session(
+        make: impl FnOnce() -> Result<FakeLane, String> + Send + 'static,
+    ) -> Result<RecordedSession, String> {
+        RecordedSession::record(&SIZES, SHAPE, Arc::default(), make)
+    }
+
+    fn recorded() -> RecordedSession {
+        session(|| Ok(FakeCard::default().lane(&SIZES))).unwrap()
+    }
+
+    /// The starting position and what follows it.
+    fn positions(count: usize) -> Inputs {
+        let encoding = Encoding::Lc0(InputFormat::Classical112);
+        let (mut game, mut inputs) = (History::default(), Inputs::default());
+        for _ in 0..count {
+            let moves: Vec<_> = legal_moves(game.position()).collect();
+            let seen = (HistoryFill::FenOnly, false);
+            encoding.encode(game.plies(), &moves, seen, &mut inputs);
+            game.push(moves[0]);
+        }
+        inputs
+    }
+
+    #[test]
+    fn a_batch_is_written_run_and_read_at_the_size_that_fits() {
+        let mut session = recorded();
+        assert_eq!((session.max_batch(), session.next_run(5)), (8, 5));
+        let inputs = positions(5);
+        let layout = Encoding::Lc0(InputFormat::Classical112).layout();
+        for (rows, temperature) in [(5, 1.0), (2, 1.0), (1, 2.0), (5, 2.0)] {
+            let part = inputs.rows(layout, 0..rows).at_temperature(temperature);
+            let mut outputs = Outputs::default();
+            session.run(part, &mut outputs).unwrap();
+            assert_eq!(
+                outputs.policy_kind,
+                PolicyKind::Probabilities { slots: SLOTS }
+            );
+            let lengths = [&outputs.policy, &outputs.wdl, &outputs.mlh].map(Vec::len);
+            assert_eq!(lengths, [rows * SLOTS, rows * 3, rows]);
+            for index in 0..rows {
+                let moves = inputs.move_rows(index);
+                let policy = &outputs.policy[index * SLOTS..][..moves.len()];
+                for (p, &entry) in policy.iter().zip(moves) {
+                    assert!((p - f32::from(entry) / 1858.0 / temperature).abs() < 1e-6);
+                }
+                let set: u32 = inputs
+                    .masks(layout, index)
+                    .iter()
+                    .map(|m| m.count_ones())
+                    .sum();
+                let w = set as f32 / (112.0 * 64.0);
+                assert!((outputs.wdl[3 * index] - w).abs() < 1e-6);
+            }
+        }
+        let many = positions(9);
+        let error = session.run(many.rows(layout, 0..9), &mut Outputs::default());
+        assert!(error.unwrap_err().contains("9 positions"));
+    }
+
+    #[test]
+    fn what_fails_while_recording_is_the_error_of_the_session() {
+        let refused = session(|| Err("there is no such GPU".to_owned()));
+        assert_eq!(refused.err().as_deref(), Some("there is no such GPU"));
+        let corrupted = session(|| {
+            let mut lane = FakeCard::default().lane(&SIZES);
+            lane.corrupt(0);
+            Ok(lane)
+        });
+        assert!(corrupted.err().unwrap().contains("other results"));
+        let panicked = session(|| panic!("a panic on purpose"));
+        assert!(panicked.err().unwrap().contains("panic"));
+    }
+}
