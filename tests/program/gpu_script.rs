@@ -240,7 +240,9 @@ fn steps_without_time_are_skipped_and_reported() {
 
 #[test]
 fn lc0_is_measured_in_the_same_run_and_the_report_goes_into_the_page() {
-    let arguments = ["--part", "decide", "--lc0", "LC0", "--write", "PAGE", "MAIA"];
+    let arguments = [
+        "--part", "decide", "--lc0", "LC0", "--write", "PAGE", "MAIA",
+    ];
     let (output, said, page) = report_and_page("none", &arguments);
     // One measurement of lc0 fails, and only that.
     assert_eq!(output.status.code(), Some(1), "{said}");

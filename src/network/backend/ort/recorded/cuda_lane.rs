@@ -13,7 +13,7 @@
     reason = "pinned memory, asynchronous copies and a foreign stream have no safe interface"
 )]
 
-use std::{fmt::Debug, ptr, sync::Arc};
+use std::{fmt::Debug, ptr, slice, sync::Arc};
 
 use cudarc::driver::{
     CudaContext, CudaEvent, CudaGraph, CudaStream, DeviceRepr, DriverError, PinnedHostSlice,
@@ -67,6 +67,8 @@ impl ExecutionProvider for OnStream {
 
 /// A buffer of the processor in pinned memory, and the tensor of the same size in the GPU's memory.
 struct Pair<T: PrimitiveTensorElementType + Debug> {
+    /// Where the buffer begins: its owner would call CUDA at each access, which is forbidden during a recording.
+    address: *mut T,
     host: PinnedHostSlice<T>,
     tensor: Tensor<T>,
 }
@@ -86,7 +88,25 @@ where
         let mut host =
             unsafe { context.alloc_pinned_with_flags::<T>(numbers, 0) }.map_err(failed)?;
         host.as_mut_slice().map_err(failed)?.fill(T::default());
-        Ok(Pair { host, tensor })
+        let address = host.as_mut_ptr().map_err(failed)?;
+        Ok(Pair {
+            address,
+            host,
+            tensor,
+        })
+    }
+
+    /// The numbers on the processor's side.
+    fn numbers(&self) -> &[T] {
+        // SAFETY: the buffer has this length, was filled, and lives as long as its owner in `self`. The GPU does not
+        // write to it while a caller of the lane reads, which waits for it first.
+        unsafe { slice::from_raw_parts(self.address, self.host.len()) }
+    }
+
+    /// The same, to be written.
+    fn numbers_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above.
+        unsafe { slice::from_raw_parts_mut(self.address, self.host.len()) }
     }
 
     /// The address in the GPU's memory.
@@ -95,20 +115,17 @@ where
     }
 
     /// Queues the copy to the GPU.
-    fn upload(&mut self, stream: CUstream) -> Result<(), String> {
-        let device = self.device();
-        let host = self.host.as_mut_slice().map_err(failed)?;
+    fn upload(&self, stream: CUstream) -> Result<(), String> {
         // SAFETY: both buffers hold as many numbers of this type and live as long as the lane, whose callers do not
         // touch the buffers before the work is done.
-        unsafe { memcpy_htod_async(device, host, stream) }.map_err(failed)
+        unsafe { memcpy_htod_async(self.device(), self.numbers(), stream) }.map_err(failed)
     }
 
     /// Queues the copy to the processor.
     fn download(&mut self, stream: CUstream) -> Result<(), String> {
         let device = self.device();
-        let host = self.host.as_mut_slice().map_err(failed)?;
         // SAFETY: as above.
-        unsafe { memcpy_dtoh_async(host, device, stream) }.map_err(failed)
+        unsafe { memcpy_dtoh_async(self.numbers_mut(), device, stream) }.map_err(failed)
     }
 }
 
@@ -255,14 +272,14 @@ impl Lane for CudaLane {
     fn buffers(&mut self, place: usize) -> Result<Buffers<'_>, String> {
         let place = &mut self.places[place];
         let mut outputs: [&[f32]; 3] = [&[]; 3];
-        for (slice, output) in outputs.iter_mut().zip(&place.outputs) {
-            *slice = output.host.as_slice().map_err(failed)?;
+        for (numbers, output) in outputs.iter_mut().zip(&place.outputs) {
+            *numbers = output.numbers();
         }
         Ok(Buffers {
-            masks: place.masks.host.as_mut_slice().map_err(failed)?,
-            scalars: place.scalars.host.as_mut_slice().map_err(failed)?,
-            entries: place.entries.host.as_mut_slice().map_err(failed)?,
-            sharpness: place.sharpness.host.as_mut_slice().map_err(failed)?,
+            masks: place.masks.numbers_mut(),
+            scalars: place.scalars.numbers_mut(),
+            entries: place.entries.numbers_mut(),
+            sharpness: place.sharpness.numbers_mut(),
             outputs,
         })
     }

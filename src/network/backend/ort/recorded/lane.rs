@@ -6,7 +6,7 @@
 //! stream is recorded, in some modes also to the other streams of the process; errors 900 and 901 tell so and end the
 //! recording. So graphs are recorded one after the other under one lock, before the first search.
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 /// One stream of a device, on which one network is run in batches of a few sizes. Sizes are numbered by their place in
 /// the list.
@@ -62,7 +62,7 @@ pub struct Buffers<'a> {
     pub outputs: [&'a [f32]; 3],
 }
 
-/// Held while graphs are recorded: one for all lanes of a process.
+/// Held while a lane is made and its graphs are recorded: one for all lanes of a process.
 pub type RecordingLock = Mutex<()>;
 
 /// Runs before a recording: in the first ones, memory is allocated and kernels are selected, which cannot be recorded.
@@ -72,12 +72,15 @@ const RUNS_BEFORE: usize = 2;
 const TOLERANCE: f32 = 5e-3;
 
 /// Records a graph for each of `count` batch sizes, and checks each against an ordinary run: what was freed or unloaded
-/// after its recording shows as another result.
+/// after its recording shows as another result. `_alone` is the [`RecordingLock`].
 ///
 /// # Errors
 /// When something cannot be recorded, or gives other results.
-pub fn record_all(lane: &mut dyn Lane, count: usize, lock: &RecordingLock) -> Result<(), String> {
-    let _alone = lock.lock();
+pub fn record_all(
+    lane: &mut dyn Lane,
+    count: usize,
+    _alone: &MutexGuard<'_, ()>,
+) -> Result<(), String> {
     let mut expected: Vec<Vec<f32>> = vec![Vec::new(); count];
     // The largest first: the others fit into its memory.
     for place in (0..count).rev() {
@@ -148,7 +151,7 @@ mod tests {
     fn every_size_is_recorded_after_two_runs_and_then_checked() {
         let card = FakeCard::default();
         let mut lane = card.lane(&SIZES);
-        record_all(&mut lane, SIZES.len(), &RecordingLock::default()).unwrap();
+        record_all(&mut lane, SIZES.len(), &RecordingLock::default().lock()).unwrap();
         let size = |place: usize| {
             let run = format!("run {place}");
             [
@@ -177,7 +180,7 @@ mod tests {
                 let together = &together;
                 scope.spawn(move || {
                     together.wait();
-                    record_all(&mut lane, SIZES.len(), &lock)
+                    record_all(&mut lane, SIZES.len(), &lock.lock())
                 })
             };
             let threads = locks.map(record);
@@ -210,7 +213,7 @@ mod tests {
         assert!(error.contains("901"), "{error}");
         // Both can be used again.
         for lane in [&mut one, &mut other] {
-            record_all(lane, SIZES.len(), &RecordingLock::default()).unwrap();
+            record_all(lane, SIZES.len(), &RecordingLock::default().lock()).unwrap();
         }
     }
 
@@ -219,7 +222,8 @@ mod tests {
         let card = FakeCard::default();
         let mut lane = card.lane(&SIZES);
         lane.corrupt(1);
-        let error = record_all(&mut lane, SIZES.len(), &RecordingLock::default()).unwrap_err();
+        let error =
+            record_all(&mut lane, SIZES.len(), &RecordingLock::default().lock()).unwrap_err();
         assert!(error.contains("other results"), "{error}");
     }
 }

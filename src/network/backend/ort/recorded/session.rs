@@ -58,7 +58,8 @@ impl Drop for Recorder {
 }
 
 impl RecordedSession {
-    /// Makes a lane for these batch sizes (ascending) and records all of them, on a thread of its own.
+    /// Makes a lane for these batch sizes (ascending) and records all of them, on a thread of its own and under the
+    /// lock.
     ///
     /// # Errors
     /// The message of the device or of the runtime.
@@ -72,10 +73,12 @@ impl RecordedSession {
         let (send, receive) = channel();
         let count = sizes.len();
         let work = move || {
+            let alone = lock.lock();
             let recorded = make().and_then(|mut lane| {
-                record_all(&mut lane, count, &lock)?;
+                record_all(&mut lane, count, &alone)?;
                 Ok(lane)
             });
+            drop(alone);
             let has_failed = recorded.is_err();
             let _ = send.send(recorded);
             if !has_failed {
