@@ -226,7 +226,8 @@ impl Batch {
         (&self.checks[range.clone()], &mut self.policy[range])
     }
 
-    /// For evaluators: the inputs of all positions, and of position `index` the place for the probabilities of its moves.
+    /// For evaluators: the inputs of all positions, and of position `index` the place for the probabilities of its
+    /// moves.
     pub fn evaluation_mut(&mut self, index: usize) -> (&Inputs, &mut [f32]) {
         let range = self.range(index);
         (&self.inputs, &mut self.policy[range])

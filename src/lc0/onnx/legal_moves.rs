@@ -2,7 +2,7 @@
 //! their softmax.
 //!
 //! Otherwise a GPU returns 7.4 KB of logits a position, of which a search needs those of some 35 moves. The model with
-//! legal moves returns a probability for each of a fixed number of places ([`LegalMoves::slots`]) a position; the places
+//! legal moves returns a probability for each of a fixed number of places ([`LegalMoves::slots`]) a position; places
 //! beyond its moves hold 0.
 
 use prost::Message;

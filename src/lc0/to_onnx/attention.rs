@@ -111,8 +111,8 @@ impl Emitter {
         Ok(self.graph.activation("/embedding", y, activation))
     }
 
-    /// `INPUT_EMBEDDING_PE_DENSE`: besides its planes, each square gets a dense function of all pieces on the board. The
-    /// dense layer of both is \[batch x 64, width\].
+    /// `INPUT_EMBEDDING_PE_DENSE`: besides its planes, each square gets a dense function of all pieces on the board.
+    /// The dense layer of both is \[batch x 64, width\].
     fn dense_positions(
         &mut self,
         squares: &GraphValue,

@@ -21,8 +21,9 @@ pub mod sparse;
 pub mod ort {
     //! ONNX Runtime: finding and loading the library ([`runtime`]), the steps from a request to an evaluator
     //! ([`create`]), the plan of the sessions ([`plan`]) and the sessions themselves ([`session`]); what the backends
-    //! for GPUs share ([`gpu`]), batches as recorded graphs ([`recorded`]), NVIDIA's libraries ([`nvidia`], [`preload`])
-    //! and provider ([`cuda_provider`]), the engines of TensorRT ([`engine_cache`]); and one file for each backend.
+    //! for GPUs share ([`gpu`]), batches as recorded graphs ([`recorded`]), NVIDIA's libraries ([`nvidia`],
+    //! [`preload`]) and provider ([`cuda_provider`]), the engines of TensorRT ([`engine_cache`]); and one file for each
+    //! backend.
 
     pub mod coreml;
     pub mod cpu;

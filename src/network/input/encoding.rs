@@ -73,9 +73,8 @@ impl Encoding {
         }
     }
 
-    /// Adds the last position of a line (see [`encode`]) to the inputs of a batch, with the entries of its legal moves in
-    /// the policy vector. With `swap_colors` White is seen as Black and Black as White, the board
-    /// turned with them.
+    /// Adds the last position of a line (see [`encode`]) to the inputs of a batch, with the entries of its legal moves
+    /// in the policy vector. With `swap_colors` White is seen as Black and Black as White, the board turned with them.
     pub fn encode(
         self,
         line: &[Ply],

@@ -235,8 +235,8 @@ pub struct OnnxSession {
 }
 
 /// Where the input of a GPU lies on the processor's side. Outputs always lie in ordinary memory: ONNX Runtime 1.31.1
-/// fails to copy into pinned memory ("dst_data != src_data was false", H100, 26 November 2026), and it made no difference to
-/// the speed.
+/// fails to copy into pinned memory ("dst_data != src_data was false", H100, 26 November 2026), and it made no
+/// difference to the speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HostMemory {
     /// In pinned memory, from which copies do not have to wait.

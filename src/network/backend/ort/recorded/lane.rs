@@ -1,10 +1,10 @@
 //! The seam between the order of work and the device: a [`Lane`] is one stream of a GPU on which one network is run,
 //! and [`record_all`] records a graph for each of its batch sizes.
 //!
-//! A recorded graph is all the work of a batch (upload, network, download), which the GPU then does at one command: what
-//! the processor does for each of a hundred kernels is done once, at loading. CUDA forbids nearly everything while a
-//! stream is recorded, in some modes also to the other streams of the process; errors 900 and 901 tell so and end the
-//! recording. So graphs are recorded one after the other under one lock, before the first search.
+//! A recorded graph is all the work of a batch (upload, network, download), which the GPU then does at one command:
+//! what the processor does for each of a hundred kernels is done once, at loading. CUDA forbids nearly everything while
+//! a stream is recorded, in some modes also to the other streams of the process; errors 900 and 901 report it and end
+//! the recording. So graphs are recorded one after the other under one lock, before the first search.
 
 use parking_lot::{Mutex, MutexGuard};
 
