@@ -113,19 +113,18 @@ impl History {
 
     /// Plays a move that is legal in the current position (unchecked).
     pub fn push_move(&mut self, m: Move) {
-        let before = self.last();
-        let mut position = before.position.clone();
-        position.play_unchecked(m);
-        let board_key = before.board_key ^ key_change(&before.position, &position, m);
-        let key = board_key ^ en_passant_key(&position);
-        let (repetitions, plies_since_repetition) = self.find_repetition(key, position.halfmoves());
-        self.plies.push(Ply {
-            position,
-            key,
-            board_key,
-            repetitions,
-            plies_since_repetition,
-        });
+        let len = self.plies.len();
+        // The copy becomes the new position where it is.
+        self.plies.extend_from_within(len - 1..);
+        let [.., before, next] = &mut *self.plies else {
+            return;
+        };
+        next.position.play_unchecked(m);
+        next.board_key ^= key_change(&before.position, &next.position, m);
+        next.key = next.board_key ^ en_passant_key(&next.position);
+        let (repetitions, plies_since) = find_repetition(&self.plies);
+        self.plies[len].repetitions = repetitions;
+        self.plies[len].plies_since_repetition = plies_since;
     }
 
     /// Takes back moves until `len` positions are left (at least one stays).
@@ -155,17 +154,21 @@ impl History {
             (after == next.position).then(|| PackedMove::pack(m))
         })
     }
+}
 
-    fn find_repetition(&self, key: u64, rule50: u32) -> (u8, u16) {
-        let reach = self.plies.len().min(rule50 as usize);
-        for distance in (4..=reach).step_by(2) {
-            let earlier = &self.plies[self.plies.len() - distance];
-            if earlier.key == key {
-                return (earlier.repetitions.saturating_add(1), distance as u16);
-            }
+/// How often the last of these positions occurred before, and the plies since then.
+fn find_repetition(plies: &[Ply]) -> (u8, u16) {
+    let [before @ .., last] = plies else {
+        return (0, 0);
+    };
+    let reach = before.len().min(last.rule50() as usize);
+    for distance in (4..=reach).step_by(2) {
+        let earlier = &before[before.len() - distance];
+        if earlier.key == last.key {
+            return (earlier.repetitions.saturating_add(1), distance as u16);
         }
-        (0, 0)
     }
+    (0, 0)
 }
 
 fn key_without_en_passant(position: &Chess) -> u64 {

@@ -61,7 +61,10 @@ impl Criterion {
         }
         let mut best = (f64::NEG_INFINITY, 0);
         for (index, (edge, child)) in moves.iter().enumerate() {
-            if is_open(child) && child.n > 0 {
+            // No score by bounds is larger than Q: then the walk through the move's visits is spared.
+            let may_be_best =
+                self.choice != RootChoice::Lcb || f64::from(child.q(draw_score)) > best.0;
+            if is_open(child) && child.n > 0 && may_be_best {
                 let score = self.score(tree, (*edge, child), (first.n, draw_score), rng);
                 if score > best.0 {
                     best = (score, index);

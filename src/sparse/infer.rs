@@ -27,7 +27,7 @@ pub const DIRECT_ONE: f32 = (1 << 20) as f32;
 const DIRECT_MOST: f32 = 4.0 * DIRECT_ONE;
 /// Lists of products are filled up with zeros to a multiple of this, the widest vector.
 const LANES: usize = 64;
-/// Columns of a first layer that are added up at a time.
+/// Columns of a first layer that are added up at a time; with many registers, twice as many.
 const COLUMNS: usize = 128;
 
 /// A first layer: its outputs are products of pairs.
@@ -280,6 +280,27 @@ impl IntegerNetwork {
             scratch,
         });
     }
+
+    /// The probabilities of moves with these rows, at a softmax temperature.
+    pub fn priors(
+        &self,
+        level: Level,
+        (inputs, rows): (&[u16], &[u16]),
+        temperature: f32,
+        priors: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        level.run(PriorsKernel {
+            policy: PolicyKernel {
+                network: self,
+                inputs,
+                rows,
+                logits: priors,
+                scratch,
+            },
+            temperature,
+        });
+    }
 }
 
 impl IntegerValueHead {
@@ -372,21 +393,31 @@ impl First {
         sums
     }
 
+    /// Adds up the columns from number `first` on, `N` at a time as long as there are so many; returns the first one
+    /// that is left.
+    #[inline(always)]
+    fn add_up<const N: usize>(&self, inputs: &[u16], sums: &mut [i16], first: usize) -> usize {
+        let blocks = sums[first..].as_chunks_mut::<N>().0;
+        let end = first + N * blocks.len();
+        for (at, sums) in blocks.iter_mut().enumerate() {
+            *sums = self.sums(inputs, first + N * at);
+        }
+        end
+    }
+
     /// Writes the products for these inputs.
     #[inline(always)]
-    fn products(&self, inputs: &[u16], sums: &mut Vec<i16>, products: &mut Vec<u8>) {
+    fn products<I: Isa>(&self, inputs: &[u16], sums: &mut Vec<i16>, products: &mut Vec<u8>) {
         let half = self.width / 2;
         sums.resize(self.width, 0);
         products.resize(half.next_multiple_of(LANES), 0);
-        // So many columns at a time stay in registers.
-        let (blocks, rest) = sums.as_chunks_mut::<COLUMNS>();
-        let start = COLUMNS * blocks.len();
-        for (at, sums) in blocks.iter_mut().enumerate() {
-            *sums = self.sums(inputs, COLUMNS * at);
+        // As many columns at a time as stay in registers.
+        let mut done = 0;
+        if I::HAS_MANY_REGISTERS {
+            done = self.add_up::<{ 2 * COLUMNS }>(inputs, sums, done);
         }
-        for (at, sums) in rest.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
-            *sums = self.sums(inputs, start + LANES * at);
-        }
+        done = self.add_up::<COLUMNS>(inputs, sums, done);
+        self.add_up::<LANES>(inputs, sums, done);
         let (first, second) = sums.split_at(half);
         for ((product, first), second) in products.iter_mut().zip(first).zip(second) {
             let clip = |sum: i16| sum.clamp(0, ACTIVATION_ONE as i16) as u16;
@@ -410,7 +441,7 @@ impl Kernel for PolicyKernel<'_> {
     fn run<I: Isa>(self, isa: I) {
         let (network, scratch) = (self.network, self.scratch);
         let layer = &network.policy;
-        layer.products(self.inputs, &mut scratch.sums, &mut scratch.products);
+        layer.products::<I>(self.inputs, &mut scratch.sums, &mut scratch.products);
         let half = layer.width / 2;
         let products = &scratch.products[..half];
         let sum_of = |row: usize| {
@@ -431,6 +462,38 @@ impl Kernel for PolicyKernel<'_> {
     }
 }
 
+struct PriorsKernel<'a> {
+    policy: PolicyKernel<'a>,
+    temperature: f32,
+}
+
+impl Kernel for PriorsKernel<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        let PolicyKernel {
+            network,
+            inputs,
+            rows,
+            logits,
+            scratch,
+        } = self.policy;
+        let policy = PolicyKernel {
+            network,
+            inputs,
+            rows,
+            logits: &mut *logits,
+            scratch,
+        };
+        policy.run(isa);
+        for logit in logits.iter_mut() {
+            *logit /= self.temperature;
+        }
+        softmax(logits);
+    }
+}
+
 struct ValueKernel<'a> {
     network: &'a IntegerNetwork,
     inputs: &'a [u16],
@@ -444,7 +507,7 @@ impl Kernel for ValueKernel<'_> {
     fn run<I: Isa>(self, isa: I) -> ValueLayers {
         let (head, scratch) = (&self.network.value_head, self.scratch);
         let layer = &self.network.value;
-        layer.products(self.inputs, &mut scratch.sums, &mut scratch.products);
+        layer.products::<I>(self.inputs, &mut scratch.sums, &mut scratch.products);
         let half = layer.width / 2;
         let products = &scratch.products[..half];
         let (stage, units) = (stage(head.stages, self.inputs), head.units);
@@ -496,26 +559,71 @@ fn squared_crelu(sum: f32) -> f32 {
 /// `to[j] += sum over i of weights[i][j] * values[i]`, in the order of `i`.
 #[inline(always)]
 fn add_product(to: &mut [f32], weights: &[f32], values: &[f32]) {
-    let width = to.len();
-    for (row, value) in weights.chunks_exact(width).zip(values) {
-        for (to, weight) in to.iter_mut().zip(row) {
-            *to += weight * value;
-        }
-    }
+    // As many sums at a time as stay in registers.
+    let done = add_columns::<32>(to, 0, weights, values);
+    let done = add_columns::<OUTPUTS>(to, done, weights, values);
+    add_columns::<1>(to, done, weights, values);
 }
 
-/// Logits to probabilities, the same on every machine.
-#[inline]
-pub fn softmax(values: &mut [f32]) {
-    let most = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let mut sum = 0.0;
-    for value in values.iter_mut() {
-        *value = exp(*value - most);
-        sum += *value;
+/// The same for the columns from `first` on, `N` at a time as long as there are so many; returns the first one that is
+/// left.
+#[inline(always)]
+fn add_columns<const N: usize>(
+    to: &mut [f32],
+    first: usize,
+    weights: &[f32],
+    values: &[f32],
+) -> usize {
+    let width = to.len();
+    let blocks = to[first..].as_chunks_mut::<N>().0;
+    let end = first + N * blocks.len();
+    for (at, block) in blocks.iter_mut().enumerate() {
+        let start = first + N * at;
+        let mut sums = *block;
+        for (row, value) in weights.chunks_exact(width).zip(values) {
+            for (sum, weight) in sums.iter_mut().zip(&row[start..start + N]) {
+                *sum += weight * value;
+            }
+        }
+        *block = sums;
     }
+    end
+}
+
+/// Numbers that are computed side by side in one vector.
+const SIDE_BY_SIDE: usize = 8;
+
+/// Logits to probabilities, the same on every machine.
+#[inline(always)]
+pub fn softmax(values: &mut [f32]) {
+    let most = largest(values);
+    let (blocks, rest) = values.as_chunks_mut::<SIDE_BY_SIDE>();
+    for block in blocks {
+        for value in block {
+            *value = exp(*value - most);
+        }
+    }
+    for value in rest {
+        *value = exp(*value - most);
+    }
+    let sum = values.iter().fold(0.0, |sum, value| sum + value);
     for value in values.iter_mut() {
         *value /= sum;
     }
+}
+
+/// The largest of some numbers.
+#[inline(always)]
+fn largest(values: &[f32]) -> f32 {
+    let (blocks, rest) = values.as_chunks::<SIDE_BY_SIDE>();
+    let mut most = [f32::NEG_INFINITY; SIDE_BY_SIDE];
+    for block in blocks {
+        for (most, value) in most.iter_mut().zip(block) {
+            *most = most.max(*value);
+        }
+    }
+    let all = most.iter().chain(rest).copied();
+    all.fold(f32::NEG_INFINITY, f32::max)
 }
 
 /// The exponential of a number that is not positive, to 2e-7 of its value; 0 below -87. Only additions and

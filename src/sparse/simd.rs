@@ -39,6 +39,9 @@ pub trait Kernel {
 
 /// Operations that are written for each instruction set; all give the same results.
 pub trait Isa: Copy {
+    /// Whether its registers hold 256 sums of 16 bits besides what is added to them.
+    const HAS_MANY_REGISTERS: bool;
+
     /// The sum of `a[i] * b[i]`; both are equally long. Numbers in `a` are at most 127.
     fn dot(self, a: &[u8], b: &[i8]) -> i32;
 }
@@ -115,6 +118,8 @@ impl Level {
 pub struct Plain;
 
 impl Isa for Plain {
+    const HAS_MANY_REGISTERS: bool = false;
+
     #[inline(always)]
     fn dot(self, a: &[u8], b: &[i8]) -> i32 {
         let pairs = a.iter().zip(b);
@@ -147,6 +152,8 @@ mod x86 {
     }
 
     impl Isa for Avx2 {
+        const HAS_MANY_REGISTERS: bool = false;
+
         #[inline(always)]
         fn dot(self, a: &[u8], b: &[i8]) -> i32 {
             // SAFETY: a token is only made in `avx2`, which was entered because the processor has AVX2.
@@ -155,6 +162,8 @@ mod x86 {
     }
 
     impl Isa for Avx512 {
+        const HAS_MANY_REGISTERS: bool = true;
+
         #[inline(always)]
         fn dot(self, a: &[u8], b: &[i8]) -> i32 {
             // SAFETY: a token is only made in `avx512`, which was entered because the processor has all of these.
@@ -190,7 +199,10 @@ mod x86 {
         for (a, b) in a.iter().zip(b) {
             sums = _mm512_dpbusd_epi32(sums, load_wide(a), load_wide_signed(b));
         }
-        _mm512_reduce_add_epi32(sums) + Plain.dot(a_rest, b_rest)
+        if !a_rest.is_empty() {
+            sums = _mm512_dpbusd_epi32(sums, load_rest(a_rest), load_rest_signed(b_rest));
+        }
+        _mm512_reduce_add_epi32(sums)
     }
 
     #[inline]
@@ -212,6 +224,26 @@ mod x86 {
     fn load_wide(bytes: &[u8; 64]) -> __m512i {
         // SAFETY: there are as many bytes as are read, and any address will do.
         unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
+    }
+
+    /// The bytes, at most 63 of them, and zeros.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn load_rest(bytes: &[u8]) -> __m512i {
+        // SAFETY: no more bytes are read than there are, because the mask has a bit for each of them.
+        unsafe { _mm512_maskz_loadu_epi8(mask(bytes.len()), bytes.as_ptr().cast()) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn load_rest_signed(bytes: &[i8]) -> __m512i {
+        // SAFETY: as for bytes without a sign.
+        unsafe { _mm512_maskz_loadu_epi8(mask(bytes.len()), bytes.as_ptr()) }
+    }
+
+    /// A bit for each of so many bytes, at most 63.
+    fn mask(bytes: usize) -> u64 {
+        (1 << bytes.min(63)) - 1
     }
 
     #[inline]

@@ -26,7 +26,7 @@ use crate::{
         attacks::Attacks,
         features::{ActiveFeatures, SquareView},
         file,
-        infer::{IntegerNetwork, Scratch, softmax},
+        infer::{IntegerNetwork, Scratch},
         moves::Rows,
         simd::Level,
     },
@@ -101,6 +101,8 @@ pub struct SparseEvaluator {
     network: Arc<IntegerNetwork>,
     view: View,
     level: Level,
+    /// Processors that it may use; counting them takes as long as ten evaluations.
+    processors: usize,
 }
 
 thread_local! {
@@ -121,6 +123,7 @@ impl SparseEvaluator {
             network,
             view,
             level,
+            processors: cores(),
         }
     }
 
@@ -175,12 +178,9 @@ impl SparseEvaluator {
         policy: &mut [f32],
         scratch: &mut Scratch,
     ) {
+        let position = (features, rows);
         self.network
-            .policy(self.level, features, rows, policy, scratch);
-        for logit in policy.iter_mut() {
-            *logit /= temperature;
-        }
-        softmax(policy);
+            .priors(self.level, position, temperature, policy, scratch);
     }
 }
 
@@ -246,13 +246,13 @@ impl Evaluator for SparseEvaluator {
         Info {
             description: format!("{backend} ({device}), network {network}"),
             advice: Advice {
-                threads: cores(),
+                threads: self.processors,
                 // It needs no batches, but in a large tree visits that go down together find their leaves in less time.
                 minibatch: 16,
                 min_batch: 1,
             },
             computes_at_once: true,
-            max_threads: Some(cores()),
+            max_threads: Some(self.processors),
             ..Info::default()
         }
     }
