@@ -22,8 +22,8 @@ pub mod ort {
     //! ONNX Runtime: finding and loading the library ([`runtime`]), the steps from a request to an evaluator
     //! ([`create`]), the plan of the sessions ([`plan`]) and the sessions themselves ([`session`]); what the backends
     //! for GPUs share ([`gpu`]), batches as recorded graphs ([`recorded`]), NVIDIA's libraries ([`nvidia`],
-    //! [`preload`]) and provider ([`cuda_provider`]), the engines of TensorRT ([`engine_cache`]); and one file for each
-    //! backend.
+    //! [`preload`]) and provider ([`cuda_provider`]), the engines of TensorRT ([`engine_cache`]) and the times of
+    //! batches ([`times_cache`]); and one file for each backend.
 
     pub mod coreml;
     pub mod cpu;
@@ -41,6 +41,7 @@ pub mod ort {
     pub mod runtime;
     pub mod session;
     pub mod tensorrt;
+    pub mod times_cache;
 }
 
 use self::{

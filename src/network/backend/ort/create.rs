@@ -7,6 +7,7 @@ use super::{
     plan::{BackendSetupError, GraphForm, Packing, SessionPlan},
     runtime::Runtime,
     session,
+    times_cache::TimesCache,
 };
 use crate::{
     chess::{
@@ -53,8 +54,23 @@ pub(super) trait OrtBackend: BackendFactory {
         Ok(())
     }
 
-    /// Measures the device and changes the evaluator's advice.
-    fn tune(&self, _evaluator: &mut NetworkEvaluator) -> Result<(), EvaluateError> {
+    /// Where the times of the network's batches in this form are kept; `None` if they are not measured.
+    fn times_cache(
+        &self,
+        _plan: &SessionPlan,
+        _form: GraphForm,
+        _network: &Network,
+        _runtime: &Runtime,
+    ) -> Option<TimesCache> {
+        None
+    }
+
+    /// Measures the device, unless the cache has its times, and changes the evaluator's advice.
+    fn tune(
+        &self,
+        _evaluator: &mut NetworkEvaluator,
+        _cache: Option<&TimesCache>,
+    ) -> Result<(), EvaluateError> {
         Ok(())
     }
 
@@ -108,6 +124,7 @@ fn load(
     backend
         .fit(&mut plan, &network, runtime, request)
         .map_err(|error| setup_failed(info, error))?;
+    let times = backend.times_cache(&plan, form, &network, runtime);
     let name = network.name.clone();
     let refused = |message: &str| match backend.explain(message) {
         Some(reason) => info.unavailable(reason),
@@ -115,7 +132,8 @@ fn load(
     };
     let evaluator = make_evaluator(info, plan, form, network, runtime.clone(), request)?;
     let mut evaluator = evaluator.map_err(|message| refused(&message))?;
-    let evaluated = evaluate_start(&evaluator).and_then(|()| backend.tune(&mut evaluator));
+    let evaluated =
+        evaluate_start(&evaluator).and_then(|()| backend.tune(&mut evaluator, times.as_ref()));
     match evaluated {
         Ok(()) => Ok(evaluator),
         Err(EvaluateError::Backend { message, .. }) => Err(refused(&message)),

@@ -21,6 +21,7 @@ use super::{
     },
     runtime::{GPU_INSTALL_COMMAND, Runtime},
     session::device_lines,
+    times_cache::TimesCache,
 };
 use crate::{
     lc0::OnnxModel,
@@ -146,8 +147,22 @@ impl OrtBackend for Cuda {
         fit(plan, &network.onnx, request.options)
     }
 
-    fn tune(&self, evaluator: &mut NetworkEvaluator) -> Result<(), EvaluateError> {
-        gpu::tune(evaluator)
+    fn times_cache(
+        &self,
+        plan: &SessionPlan,
+        form: GraphForm,
+        network: &Network,
+        runtime: &Runtime,
+    ) -> Option<TimesCache> {
+        gpu::times_cache(&network.onnx, (plan, form), &runtime.version())
+    }
+
+    fn tune(
+        &self,
+        evaluator: &mut NetworkEvaluator,
+        cache: Option<&TimesCache>,
+    ) -> Result<(), EvaluateError> {
+        gpu::tune(evaluator, cache)
     }
 
     fn explain(&self, message: &str) -> Option<String> {

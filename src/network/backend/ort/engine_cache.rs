@@ -38,7 +38,7 @@ impl EngineCache {
             )
         })?;
         Ok(EngineCache {
-            folder: base.join(engine_folder(model, settings)),
+            folder: base.join(folder_name(model, settings)),
         })
     }
 
@@ -131,7 +131,7 @@ pub fn tensorrt_version(root: Option<&Path>, maps: &str) -> String {
 }
 
 /// A name that depends on the model and on all settings.
-fn engine_folder(model: &[u8], settings: &str) -> String {
+pub(super) fn folder_name(model: &[u8], settings: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(model);
     hash.update(settings);
@@ -139,7 +139,7 @@ fn engine_folder(model: &[u8], settings: &str) -> String {
 }
 
 /// The user's cache folder for this program.
-fn user_cache() -> Option<PathBuf> {
+pub(super) fn user_cache() -> Option<PathBuf> {
     let variable = |name| {
         std::env::var_os(name)
             .filter(|value| !value.is_empty())
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn other_networks_and_settings_have_other_folders() {
-        let name = engine_folder(b"model", "1.31.1 TensorRT 10.16.1.11 GPU 0, fp16 [1, 8]");
+        let name = folder_name(b"model", "1.31.1 TensorRT 10.16.1.11 GPU 0, fp16 [1, 8]");
         assert_eq!(name.len(), 16);
         for (model, settings) in [
             ("other", "1.31.1 TensorRT 10.16.1.11 GPU 0, fp16 [1, 8]"),
@@ -171,7 +171,7 @@ mod tests {
             ("model", "1.31.1 TensorRT 10.16.1.11 GPU 0, fp32 [1, 8]"),
             ("model", "1.31.1 TensorRT 10.16.1.11 GPU 0, fp16 [1, 16]"),
         ] {
-            assert_ne!(engine_folder(model.as_bytes(), settings), name);
+            assert_ne!(folder_name(model.as_bytes(), settings), name);
         }
     }
 

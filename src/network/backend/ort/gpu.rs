@@ -5,14 +5,18 @@
 //! has its own weights, memory, stream and pinned buffers. Two keep a GPU busy, one batch being prepared while
 //! another is computed; the search may have any number of threads.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
-use super::plan::{
-    BackendSetupError, ExecutionProvider, GraphForm, Packing, SessionPlan, SessionSettings,
-    bad_value, batch_sizes,
+use super::{
+    nvidia,
+    plan::{
+        BackendSetupError, ExecutionProvider, GraphForm, Packing, SessionPlan, SessionSettings,
+        bad_value, batch_sizes,
+    },
+    times_cache::{Times, TimesCache, cached_or_measured},
 };
 use crate::{
-    lc0::DataType,
+    lc0::{DataType, OnnxModel},
     network::{
         Advice, BatchTimes, EvaluateError,
         backend::{
@@ -20,6 +24,7 @@ use crate::{
             pool::NetworkEvaluator,
         },
     },
+    version::VERSION,
 };
 
 /// The GPU.
@@ -40,7 +45,7 @@ pub(super) const SESSIONS: Setting = Setting {
 const DEFAULT_SESSIONS: usize = 2;
 const MAX_SESSIONS: usize = 4;
 
-/// The sizes of the batches that are timed.
+/// The sizes of the batches that are timed; the cache of times needs that of 64.
 const TIMED_BATCHES: [usize; 5] = [1, 16, 64, TIMED_BATCH, 4 * TIMED_BATCH];
 
 /// A search has no batch that takes longer: it would stop too late.
@@ -150,11 +155,30 @@ pub(super) fn plan(
     })
 }
 
-/// Times batches of several sizes, and advises the search accordingly.
+/// Advises the search according to the times of batches of several sizes, which are measured unless the cache has them.
 ///
 /// # Errors
 /// When the GPU fails.
-pub(super) fn tune(evaluator: &mut NetworkEvaluator) -> Result<(), EvaluateError> {
+pub(super) fn tune(
+    evaluator: &mut NetworkEvaluator,
+    cache: Option<&TimesCache>,
+) -> Result<(), EvaluateError> {
+    let time_of = |size| evaluator.time_of(size);
+    let times = BatchTimes::new(cached_or_measured(cache, time_of, || measure(evaluator))?);
+    let time = times
+        .as_ref()
+        .map_or(Duration::ZERO, |times| times.of(TIMED_BATCH));
+    evaluator.set_batch_times(times);
+    evaluator.set_advice(Advice {
+        threads: threads(time),
+        minibatch: minibatch(time),
+        min_batch: least_of(minibatch(time)),
+    });
+    Ok(())
+}
+
+/// Times batches of several sizes.
+fn measure(evaluator: &NetworkEvaluator) -> Result<Times, EvaluateError> {
     let mut times = Vec::new();
     for size in TIMED_BATCHES {
         let time = match evaluator.time_of(size) {
@@ -171,17 +195,26 @@ pub(super) fn tune(evaluator: &mut NetworkEvaluator) -> Result<(), EvaluateError
             break;
         }
     }
-    let times = BatchTimes::new(times);
-    let time = times
-        .as_ref()
-        .map_or(Duration::ZERO, |times| times.of(TIMED_BATCH));
-    evaluator.set_batch_times(times);
-    evaluator.set_advice(Advice {
-        threads: threads(time),
-        minibatch: minibatch(time),
-        min_batch: least_of(minibatch(time)),
-    });
-    Ok(())
+    Ok(times)
+}
+
+/// Where the times of a network's batches are kept, on a backend whose libraries have these versions.
+pub(super) fn times_cache(
+    model: &OnnxModel,
+    (plan, form): (&SessionPlan, GraphForm),
+    versions: &str,
+) -> Option<TimesCache> {
+    let cards = nvidia::cards(Path::new(nvidia::CARDS));
+    let SessionPlan {
+        settings, device, ..
+    } = plan;
+    let sizes = &settings.batch_sizes;
+    let key = format!(
+        "{VERSION} {versions} {device} {:?} {} {sizes:?} on {cards}",
+        plan.data_type,
+        form.name()
+    );
+    TimesCache::of(&model.bytes, &key)
 }
 
 /// How many of `rows` positions to compute in the next run, of a session with these sizes (ascending): one run that is

@@ -55,6 +55,23 @@ pub fn tensorrt_version(runtime: &Runtime) -> String {
     engine_cache::tensorrt_version(runtime.library().ancestors().nth(3), &maps)
 }
 
+/// Where the driver for Linux describes the GPUs, each in a folder of its own.
+pub(super) const CARDS: &str = "/proc/driver/nvidia/gpus";
+
+/// The models of the GPUs that are described in a folder, such as "NVIDIA H100 80GB HBM3"; empty without a description.
+pub(super) fn cards(folder: &Path) -> String {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut models: Vec<String> = entries
+        .filter_map(|entry| {
+            let text = fs::read_to_string(entry.path().join("information")).ok()?;
+            let model = text.lines().find_map(|line| line.strip_prefix("Model:"))?;
+            Some(model.trim().to_owned())
+        })
+        .collect();
+    models.sort();
+    models.join(", ")
+}
+
 fn no_driver() -> String {
     format!("there is no NVIDIA driver on this machine ({DRIVER} does not load); {NO_GPU}")
 }
@@ -128,6 +145,22 @@ mod tests {
     use super::*;
     #[cfg(target_os = "linux")]
     use crate::shared::skipped;
+
+    #[test]
+    fn cards_are_named_as_the_driver_does() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(cards(&folder.path().join("none")), "");
+        for (place, text) in [
+            ("0000:65:00.0", "Model: \t\t NVIDIA L4\nIRQ: 5\n"),
+            ("0000:17:00.0", "Model: \t\t NVIDIA H100 80GB HBM3\n"),
+            ("0000:18:00.0", ""),
+        ] {
+            let card = folder.path().join(place);
+            fs::create_dir(&card).unwrap();
+            fs::write(card.join("information"), text).unwrap();
+        }
+        assert_eq!(cards(folder.path()), "NVIDIA H100 80GB HBM3, NVIDIA L4");
+    }
 
     #[test]
     fn what_is_missing_is_named_with_the_next_step() {

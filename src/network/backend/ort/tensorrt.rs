@@ -11,10 +11,12 @@ use super::{
     gpu::{self, GPU, GpuPlan, GpuPrecision, SESSIONS},
     nvidia,
     plan::{
-        BATCH, BackendSetupError, Built, ExecutionProvider, SessionContext, SessionPlan, bad_value,
+        BATCH, BackendSetupError, Built, ExecutionProvider, GraphForm, SessionContext, SessionPlan,
+        bad_value,
     },
     runtime::{Runtime, TENSORRT_INSTALL_COMMAND},
     session::only_on_device,
+    times_cache::TimesCache,
 };
 use crate::{
     lc0::{DataType, OnnxModel},
@@ -108,8 +110,24 @@ impl OrtBackend for TensorRt {
         Ok(())
     }
 
-    fn tune(&self, evaluator: &mut NetworkEvaluator) -> Result<(), EvaluateError> {
-        gpu::tune(evaluator)
+    fn times_cache(
+        &self,
+        plan: &SessionPlan,
+        form: GraphForm,
+        network: &Network,
+        runtime: &Runtime,
+    ) -> Option<TimesCache> {
+        let tensorrt = nvidia::tensorrt_version(runtime);
+        let versions = format!("{} TensorRT {tensorrt}", runtime.version());
+        gpu::times_cache(&network.onnx, (plan, form), &versions)
+    }
+
+    fn tune(
+        &self,
+        evaluator: &mut NetworkEvaluator,
+        cache: Option<&TimesCache>,
+    ) -> Result<(), EvaluateError> {
+        gpu::tune(evaluator, cache)
     }
 
     fn explain(&self, message: &str) -> Option<String> {
