@@ -3,7 +3,7 @@
 //!
 //! The loop never waits for a search: `isready`, `stop` and `ponderhit` are executed at once. Another `go`, and all
 //! commands after it, wait until the running search has ended; so a file of commands (`scorn < file`) is executed one
-//! search after the other.
+//! search after the other. What waits is bounded: then no more lines are read until there is room.
 
 #![cfg_attr(
     not(test),
@@ -49,10 +49,10 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum length of a line in bytes; no game has as many moves.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// Maximum number of lines that were read and not executed: beyond that, the input waits.
+/// Maximum number of lines that were read and not looked at: beyond that, the input waits.
 const MAX_READ_LINES: usize = 1000;
 
-/// Maximum number of commands that wait for the end of a search.
+/// Maximum number of commands that wait for the end of a search: beyond that, the input waits.
 const MAX_DEFERRED: usize = 100_000;
 
 enum Event {
@@ -63,26 +63,43 @@ enum Event {
     SearchEnded(Ended),
 }
 
-/// The number of lines that were read and not executed.
+/// How much was read and not executed. The input waits while it is too much, and with it whoever writes it.
 #[derive(Default)]
 struct Backlog {
-    lines: Mutex<usize>,
+    counts: Mutex<Unexecuted>,
     changed: Condvar,
+}
+
+#[derive(Default)]
+struct Unexecuted {
+    /// Lines that nobody has looked at.
+    lines: usize,
+    /// Commands that wait for the end of a search.
+    deferred: usize,
 }
 
 impl Backlog {
     /// Adds a line, as soon as there is place for it.
     fn add(&self) {
-        let mut lines = self.lines.lock();
-        while *lines >= MAX_READ_LINES {
-            self.changed.wait(&mut lines);
+        let mut counts = self.counts.lock();
+        while counts.lines >= MAX_READ_LINES || counts.deferred >= MAX_DEFERRED {
+            self.changed.wait(&mut counts);
         }
-        *lines += 1;
+        counts.lines += 1;
     }
 
     fn remove(&self) {
-        *self.lines.lock() -= 1;
+        self.counts.lock().lines -= 1;
         self.changed.notify_all();
+    }
+
+    /// So many commands wait for the end of a search.
+    fn set_deferred(&self, deferred: usize) {
+        let mut counts = self.counts.lock();
+        if std::mem::replace(&mut counts.deferred, deferred) > deferred {
+            drop(counts);
+            self.changed.notify_all();
+        }
     }
 }
 
@@ -213,6 +230,11 @@ impl Session {
             if next == Next::Quit || self.output.is_closed() {
                 break;
             }
+            // What would end an endless search may not be read any more.
+            if self.deferred.len() >= MAX_DEFERRED && self.engine.is_endless() {
+                self.engine.stop();
+            }
+            backlog.set_deferred(self.deferred.len());
         }
         self.shut_down(events);
     }
@@ -281,9 +303,6 @@ impl Session {
                 }
             }
             Command::PonderHit => self.ponder_hit(),
-            _ if self.deferred.len() >= MAX_DEFERRED => self.output.note(&format!(
-                "error: {MAX_DEFERRED} commands wait for the end of the search: this one is ignored"
-            )),
             other if self.must_wait(&other) => {
                 if matches!(other, Command::Go(_)) && self.engine.is_endless() {
                     self.engine.stop();

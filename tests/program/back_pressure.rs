@@ -102,6 +102,27 @@ fn an_output_that_is_never_read_ends_the_program_before_it_fills_the_memory() {
     end_of(&mut child);
 }
 
+#[test]
+fn more_commands_than_may_wait_for_a_search_are_all_executed() {
+    // More than the program keeps, than it reads in advance, and than a pipe takes.
+    const COMMANDS: usize = 110_000;
+    let mut child = engine().spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let answers = within_deadline(move || {
+        // Nothing ends the first search, unless the program does when it has no room left.
+        writeln!(input, "go infinite\nwait").unwrap();
+        let many = "position startpos moves e2e4\n".repeat(COMMANDS);
+        input.write_all(many.as_bytes()).unwrap();
+        writeln!(input, "go nodes 10").unwrap();
+        drop(input);
+        let lines = output.lines().map(|line| line.unwrap());
+        lines.filter(|line| line.starts_with("bestmove ")).count()
+    });
+    assert_eq!(answers, 2);
+    assert!(end_of(&mut child).success());
+}
+
 #[cfg(unix)]
 #[test]
 fn pipes_as_configuration_do_not_stop_the_engine() {
