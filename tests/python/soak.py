@@ -3,8 +3,9 @@ and processes. Nothing may forfeit a game, crash or make an illegal move.
 
     python3 tests/python/soak.py target/release/scorn --games 2000 --folder soak
 
-prints a line per match and a summary. A match in which something went wrong leaves its command, games and logs in
-FOLDER; the exit code is 1 then. Times are generous, because a busy machine is no fault of the program: only an engine
+prints a line per match and a summary. The results of finished matches are in FOLDER/results.jsonl: the same command
+again goes on after them. A match in which something went wrong leaves its command, games and logs in FOLDER; the exit
+code is 1 then. Times are generous, because a busy machine is no fault of the program: only an engine
 that exceeds its clock by a second and a half forfeits.
 """
 
@@ -142,14 +143,20 @@ def main():
     arguments.folder.mkdir(parents=True, exist_ok=True)
     binary = str(arguments.engine.resolve())
     options = announced(binary)
-    total, bad, number = 0, 0, 0
-    while total < arguments.games and number < arguments.games:
-        number += 1
+    results = arguments.folder / "results.jsonl"
+    done = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    total = sum(match["games"] for match in done)
+    while total < arguments.games and len(done) < arguments.games:
+        number = len(done) + 1
         rng = random.Random(arguments.seed * 1_000_003 + number)
         games, problems = play(rng, binary, options, arguments.folder, number, arguments.pairs)
+        done.append({"match": number, "games": games, "problems": problems})
+        with results.open("a") as file:
+            file.write(json.dumps(done[-1]) + "\n")
         total += games
-        bad += bool(problems)
-    print(f"{total} games in {number} matches, {bad} matches with problems")
+    bad = sum(bool(match["problems"]) for match in done)
+    played = sum(match["games"] > 0 for match in done)
+    print(f"{total} games in {played} of {len(done)} matches, {bad} matches with problems")
     sys.exit(1 if bad else 0)
 
 
