@@ -1,28 +1,42 @@
 //! How a search scales, on hardware that is not at hand: `cargo bench --bench driver [PART]`, where PART is
-//! `processors`, `device`, `selfplay` or `threads`; without it all of them. Figures: `docs/lab/driver.md`.
+//! `tree`, `processors`, `device`, `selfplay`, `threads` or `stop`; without it all of them. Figures:
+//! `docs/lab/driver.md`.
 //!
-//! * `processors`: nodes per second with 1 to 64 simulated processors, of which each takes 6.5 microseconds a position.
+//! * `tree`: what the owner of the tree does, apart from everything else: visits per second that one thread selects and
+//!   backs up, with an evaluator that answers at once.
+//! * `processors`: nodes per second with 1 to 64 simulated processors, each ten times slower than one that takes 6.5
+//!   microseconds a position outside the tree.
 //! * `device`: nodes reached in 0.1, 0.3 and 1 s from the start position in a fresh tree, on a simulated GPU with the
 //!   batch times of an H100 and of one that is four times slower.
 //! * `selfplay`: evaluations per second and positions per batch of self-play on the simulated H100, by 2 to 16 threads.
-//! * `threads`: nodes per second and CPU second with the hash evaluator and the real processors, in large batches:
-//!   what the tree and everything around it cost.
+//! * `threads`: nodes per second and CPU second with the real processors: the built-in network as it plays, and the hash
+//!   evaluator in large batches, of which each thread has its own.
+//! * `stop`: the time from the request to stop to the move, with 64 threads.
 
 #[path = "common/cpu_time.rs"]
 mod cpu_time;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    cell::Cell,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+    thread::{self, ThreadId},
+    time::{Duration, Instant},
+};
 
 use cpu_time::cpu_time;
 use scorn::{
-    chess::History,
+    chess::{History, setup},
     game::{adjudicate::Rules, openings::Book},
     network::{
-        Evaluator,
+        Added, Batch, EvalPosition, EvaluateError, Evaluator, Info, Refiner,
         backend::simulated::{
             H100_LARGE, H100_SMALL, H100_TRANSFORMER, SimulatedDevice, SimulatedProcessors, times,
         },
         hash::HashEvaluator,
+        load::{NetworkConfig, load_backend},
         opponent::Networks,
     },
     options::Options,
@@ -38,18 +52,18 @@ fn main() {
         .skip(1)
         .filter(|arg| !arg.starts_with('-'))
         .collect();
-    let wants = |part: &str| parts.is_empty() || parts.iter().any(|wanted| wanted == part);
-    if wants("processors") {
-        processors();
-    }
-    if wants("device") {
-        device();
-    }
-    if wants("selfplay") {
-        selfplay();
-    }
-    if wants("threads") {
-        threads();
+    let all: [(&str, fn()); 6] = [
+        ("tree", tree),
+        ("processors", processors),
+        ("device", device),
+        ("selfplay", selfplay),
+        ("threads", threads),
+        ("stop", stop),
+    ];
+    for (name, run) in all {
+        if parts.is_empty() || parts.iter().any(|part| part == name) {
+            run();
+        }
     }
 }
 
@@ -60,18 +74,28 @@ fn search(
     minibatch: usize,
     limits: Limits,
 ) -> (u64, f64, f64) {
+    let job = job(History::default(), threads, minibatch, limits);
+    let clock = SystemClock::default();
+    let (wall, cpu) = (clock.now(), cpu_time());
+    let nodes = nodes_of(&job, evaluator, &clock);
+    let wall = (clock.now() - wall).as_secs_f64();
+    (nodes, wall, (cpu_time() - cpu).as_secs_f64())
+}
+
+fn job(history: History, threads: usize, minibatch_size: usize, limits: Limits) -> Job {
     let options = Options {
         threads,
-        minibatch_size: minibatch,
+        minibatch_size,
         ..Options::default()
     };
-    let job = Job::new(History::default(), limits, options.search());
-    let mut tree = Tree::default();
-    let (clock, stop) = (SystemClock::default(), StopSignal::default());
-    let (wall, cpu) = (clock.now(), cpu_time());
-    search::run(&mut tree, evaluator, &job, &stop, &clock, &mut Silent).expect("the search runs");
-    let wall = (clock.now() - wall).as_secs_f64();
-    (tree.root_visits(), wall, (cpu_time() - cpu).as_secs_f64())
+    Job::new(history, limits, options.search())
+}
+
+/// Searches a fresh tree, and returns its nodes.
+fn nodes_of(job: &Job, evaluator: &dyn Evaluator, clock: &dyn Clock) -> u64 {
+    let (mut tree, stop) = (Tree::default(), StopSignal::default());
+    search::run(&mut tree, evaluator, job, &stop, clock, &mut Silent).expect("the search runs");
+    tree.root_visits()
 }
 
 fn movetime(milliseconds: u64) -> Limits {
@@ -86,27 +110,184 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-fn processors() {
-    println!("simulated processors, 6.5 µs a position, 1 s, median of 3:");
+/// Values and priors from a hash of the position, known at once.
+const AT_ONCE: SimulatedProcessors = SimulatedProcessors(Duration::ZERO);
+
+/// An evaluator that measures what a search by one thread does with the tree: the time from the end of one expansion to
+/// the first position of the next one.
+#[derive(Default)]
+struct TreeTimer {
+    /// When the last expansion ended, in nanoseconds; 0 during an expansion.
+    ended: AtomicU64,
+    /// Nanoseconds from ends to beginnings.
+    total: AtomicU64,
+    clock: SystemClock,
+}
+
+impl TreeTimer {
+    fn now(&self) -> u64 {
+        self.clock.now().as_nanos() as u64 + 1
+    }
+
+    fn begin(&self) {
+        if self.ended.load(Ordering::Relaxed) > 0 {
+            let ended = self.ended.swap(0, Ordering::Relaxed);
+            self.total.fetch_add(self.now() - ended, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Evaluator for TreeTimer {
+    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+        AT_ONCE.evaluate(batch)
+    }
+
+    fn add(&self, position: &mut EvalPosition<'_>, batch: &mut Batch) -> Added {
+        self.begin();
+        AT_ONCE.add(position, batch)
+    }
+
+    fn priors(&self, position: &mut EvalPosition<'_>, temperature: f32) {
+        self.begin();
+        AT_ONCE.priors(position, temperature);
+    }
+
+    /// A search queries it once, at the end of each expansion.
+    fn refiner(&self) -> Option<Refiner<'_>> {
+        self.ended.store(self.now(), Ordering::Relaxed);
+        None
+    }
+
+    fn info(&self) -> Info {
+        AT_ONCE.info()
+    }
+}
+
+/// Seconds that one thread needs for a visit, in the tree and elsewhere, in batches of this size.
+fn seconds_per_visit(minibatch: usize) -> (f64, f64) {
+    let limits = Limits {
+        nodes: Some(1_000_000),
+        ..Limits::default()
+    };
+    let runs = (0..3).map(|_| {
+        let timer = TreeTimer::default();
+        let (nodes, wall, _) = search(&timer, 1, minibatch, limits.clone());
+        let in_tree = timer.total.into_inner() as f64 / 1e9;
+        (in_tree / nodes as f64, (wall - in_tree) / nodes as f64)
+    });
+    let (tree, elsewhere) = runs.unzip();
+    (median(tree), median(elsewhere))
+}
+
+fn tree() {
+    println!("one thread, 1 M nodes, hash values known at once, median of 3:");
     println!(
-        "{:>8} {:>10} {:>8} {:>10}",
-        "threads", "nodes/s", "times", "CPU µs/node"
+        "{:>8} {:>14} {:>16} {:>14}",
+        "batch", "tree ns/visit", "tree visits/s", "other ns/visit"
     );
-    let evaluator = SimulatedProcessors(Duration::from_nanos(6500));
+    for minibatch in [16, 32, 64] {
+        let (tree, elsewhere) = seconds_per_visit(minibatch);
+        println!(
+            "{minibatch:>8} {:>14.0} {:>16.0} {:>14.0}",
+            1e9 * tree,
+            1.0 / tree,
+            1e9 * elsewhere
+        );
+    }
+}
+
+/// Processors that are slower than the real ones, so that a few of these can stand for many: they sleep for what they
+/// would compute longer, outside of the tree as evaluator, and as clock when the owner of the tree looks at it, once a
+/// turn. Only waking a thread takes no longer than on the real ones.
+struct SlowProcessors {
+    /// Sleeps for each position, outside of the tree.
+    evaluator: SimulatedProcessors,
+    /// What is slept for each visit by the owner of the tree, in nanoseconds.
+    in_tree: i64,
+    /// Positions whose visits the owner has not slept for.
+    added: AtomicI64,
+    /// Nanoseconds that the owner has still to sleep; below zero if it slept too long.
+    debt: AtomicI64,
+    /// The thread that also looks at the clock between its packets, if there are several.
+    reporting: Option<ThreadId>,
+    clock: SystemClock,
+}
+
+thread_local! {
+    /// Whether this thread has worked outside of the tree since it looked at the clock.
+    static WAS_OUTSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Evaluator for SlowProcessors {
+    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+        AT_ONCE.evaluate(batch)
+    }
+
+    fn add(&self, position: &mut EvalPosition<'_>, batch: &mut Batch) -> Added {
+        WAS_OUTSIDE.set(true);
+        self.added.fetch_add(1, Ordering::Relaxed);
+        self.evaluator.add(position, batch)
+    }
+
+    fn priors(&self, position: &mut EvalPosition<'_>, temperature: f32) {
+        AT_ONCE.priors(position, temperature);
+    }
+
+    fn info(&self) -> Info {
+        AT_ONCE.info()
+    }
+}
+
+impl Clock for SlowProcessors {
+    fn now(&self) -> Duration {
+        let is_reporting =
+            self.reporting == Some(thread::current().id()) && WAS_OUTSIDE.replace(false);
+        if !is_reporting {
+            let new = self.in_tree * self.added.swap(0, Ordering::Relaxed);
+            let debt = self.debt.fetch_add(new, Ordering::Relaxed) + new;
+            // The system wakes a thread some 50 µs late.
+            if debt > 300_000 {
+                let begun = Instant::now();
+                thread::sleep(Duration::from_nanos(debt as u64));
+                let slept = begun.elapsed().as_nanos() as i64;
+                self.debt.fetch_sub(slept, Ordering::Relaxed);
+            }
+        }
+        self.clock.now()
+    }
+}
+
+fn processors() {
+    const TIMES_SLOWER: f64 = 10.0;
+    const POSITION: f64 = 6.5e-6;
+    let (in_tree, elsewhere) = seconds_per_visit(64);
+    println!(
+        "simulated processors, {TIMES_SLOWER} times slower than {:.1} µs a position outside the tree and {:.2} in it, \
+         10 s, median of 3:",
+        1e6 * POSITION,
+        1e6 * in_tree
+    );
+    println!("{:>8} {:>12} {:>8}", "threads", "nodes in 1 s", "times");
     let mut one = 0.0;
     for threads in [1, 2, 4, 8, 16, 64] {
-        let runs: Vec<_> = (0..3)
-            .map(|_| search(&evaluator, threads, 0, movetime(1000)))
-            .collect();
-        let speed = median(runs.iter().map(|run| run.0 as f64 / run.1).collect());
-        let cpu = median(runs.iter().map(|run| 1e6 * run.2 / run.0 as f64).collect());
+        let runs = (0..3).map(|_| {
+            let sleep = (TIMES_SLOWER * POSITION - elsewhere).max(0.0);
+            let processors = SlowProcessors {
+                evaluator: SimulatedProcessors(Duration::from_secs_f64(sleep)),
+                in_tree: (1e9 * in_tree * (TIMES_SLOWER - 1.0)) as i64,
+                added: AtomicI64::new(0),
+                debt: AtomicI64::new(0),
+                reporting: (threads > 1).then(|| thread::current().id()),
+                clock: SystemClock::default(),
+            };
+            let job = job(History::default(), threads, 0, movetime(10_000));
+            nodes_of(&job, &processors, &processors) as f64
+        });
+        let nodes = median(runs.collect());
         if threads == 1 {
-            one = speed;
+            one = nodes;
         }
-        println!(
-            "{threads:>8} {speed:>10.0} {:>8.2} {cpu:>10.2}",
-            speed / one
-        );
+        println!("{threads:>8} {nodes:>12.0} {:>8.2}", nodes / one);
     }
 }
 
@@ -188,25 +369,77 @@ fn selfplay() {
     }
 }
 
+/// The built-in network.
+fn built_in() -> Arc<dyn Evaluator> {
+    let config = NetworkConfig::from(&Options::default());
+    load_backend(&config, &|_| {}).expect("the built-in network loads")
+}
+
 fn threads() {
-    println!("hash evaluator, 2 M nodes, batches of 32 and 64:");
     println!(
-        "{:>8} {:>6} {:>10} {:>12}",
-        "threads", "batch", "nodes/s", "nodes/CPU s"
+        "real processors; the built-in network 1.5 s, the hash evaluator 2 M nodes, median of 3:"
     );
-    for minibatch in [32, 64] {
-        for threads in [1, 2, 4, 8, 16, 64] {
-            let limits = Limits {
-                nodes: Some(2_000_000),
+    println!(
+        "{:>9} {:>8} {:>6} {:>10} {:>12}",
+        "network", "threads", "batch", "nodes/s", "nodes/CPU s"
+    );
+    let nodes = Limits {
+        nodes: Some(2_000_000),
+        ..Limits::default()
+    };
+    let network = built_in();
+    let rows = [
+        ("built-in", &*network, 0, movetime(1500)),
+        ("hash", &HashEvaluator, 32, nodes.clone()),
+        ("hash", &HashEvaluator, 64, nodes),
+    ];
+    for (name, evaluator, minibatch, limits) in rows {
+        let counts = [1, 2, 4, 8, 16, 64];
+        // In turn, so that a change of the machine's speed concerns all.
+        let runs = (0..3).map(|_| {
+            counts.map(|threads| {
+                let (nodes, wall, cpu) = search(evaluator, threads, minibatch, limits.clone());
+                [nodes as f64 / wall, nodes as f64 / cpu]
+            })
+        });
+        let runs: Vec<_> = runs.collect();
+        for (at, threads) in counts.into_iter().enumerate() {
+            let [wall, cpu] = [0, 1].map(|of| median(runs.iter().map(|run| run[at][of]).collect()));
+            println!("{name:>9} {threads:>8} {minibatch:>6} {wall:>10.0} {cpu:>12.0}");
+        }
+    }
+}
+
+fn stop() {
+    println!("from the request to stop to the move, 64 threads, 16 searches of 0.2 to 1.7 s, ms:");
+    println!("{:>9} {:>8} {:>8}", "network", "median", "longest");
+    let game = "r1bq1rk1/pp2bppp/2n1pn2/3p4/3P1B2/2NBPN2/PP3PPP/R2Q1RK1 b - - 5 10";
+    let game = setup::position_from_fen(game).expect("a position");
+    let network = built_in();
+    for (name, evaluator) in [("built-in", &*network), ("hash", &HashEvaluator)] {
+        let times = (0..16).map(|number| {
+            let infinite = Limits {
+                infinite: true,
                 ..Limits::default()
             };
-            let (nodes, wall, cpu) = search(&HashEvaluator, threads, minibatch, limits);
-            let nodes = nodes as f64;
-            println!(
-                "{threads:>8} {minibatch:>6} {:>10.0} {:>12.0}",
-                nodes / wall,
-                nodes / cpu
-            );
-        }
+            let job = job(History::new(game.clone()), 64, 0, infinite);
+            let (mut tree, stop) = (Tree::default(), StopSignal::default());
+            let clock = SystemClock::default();
+            let stopped = thread::scope(|scope| {
+                let stopper = scope.spawn(|| {
+                    thread::sleep(Duration::from_millis(200 + 100 * number));
+                    stop.stop();
+                    Instant::now()
+                });
+                search::run(&mut tree, evaluator, &job, &stop, &clock, &mut Silent)
+                    .expect("the search runs");
+                let ended = Instant::now();
+                ended - stopper.join().expect("it only waits")
+            });
+            1000.0 * stopped.as_secs_f64()
+        });
+        let times: Vec<f64> = times.collect();
+        let longest = times.iter().copied().fold(0.0, f64::max);
+        println!("{name:>9} {:>8.1} {longest:>8.1}", median(times));
     }
 }

@@ -9,8 +9,8 @@ use shuttle::thread;
 
 use crate::hand_over::{HandOver, Next, Owner, Turn};
 
-/// Settles and prepares packets, which are numbers of visits: at most `most_at_once` packets are prepared or under way at
-/// a time, as in a small tree, and the work is over after `limit` visits.
+/// Settles and prepares packets, which are numbers of visits, two in a turn: at most `most_at_once` packets are prepared
+/// or under way at a time, as in a small tree, and the work is over after `limit` visits.
 struct Counter {
     owned: AtomicUsize,
     state: Mutex<State>,
@@ -34,11 +34,13 @@ impl Owner<usize> for Counter {
         state.settled += turn.finished.iter().sum::<usize>();
         turn.is_over = state.settled >= self.limit;
         turn.resting.append(&mut turn.finished);
-        while !turn.is_over && state.under_way < self.most_at_once {
-            let Some(_) = turn.resting.pop() else { break };
+        let is_over = turn.is_over;
+        let may_prepare = |state: &State| !is_over && state.under_way < self.most_at_once;
+        while may_prepare(&state) && turn.prepared.len() < 2 && turn.resting.pop().is_some() {
             turn.prepared.push(0);
             state.under_way += 1;
         }
+        turn.has_more = may_prepare(&state) && !turn.resting.is_empty();
         drop(state);
         self.owned.fetch_sub(1, Ordering::Relaxed);
     }
@@ -101,6 +103,8 @@ fn run(threads: usize, packets: usize, most_at_once: usize, limit: usize, ends_e
 fn all_work_is_done_and_no_packet_is_lost() {
     super::check(|| run(3, 4, 4, 9, false));
     super::check(|| run(2, 2, 2, 5, false));
+    // More packets than a turn prepares.
+    super::check(|| run(2, 5, 5, 9, false));
 }
 
 #[test]

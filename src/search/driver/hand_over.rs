@@ -2,8 +2,9 @@
 //! are parameters, so that all orders of events can be tested (`docs/lab/driver.md`).
 //!
 //! A thread that has finished a packet leaves it among the finished ones. If nobody owns the tree it becomes the owner and
-//! takes *turns*: each settles all finished packets and prepares new ones, until no more have come meanwhile. Otherwise
-//! it takes the next prepared packet, and if there is none it waits. So no thread waits for the tree, only for work.
+//! takes *turns*: each settles all finished packets and prepares some new ones, until all are prepared and no more have
+//! come meanwhile. Otherwise it takes the next prepared packet, and if there is none it waits. So no thread waits for the
+//! tree, only for work.
 
 use std::{
     collections::VecDeque,
@@ -38,6 +39,8 @@ pub(super) struct Turn<P> {
     pub resting: Vec<P>,
     /// They are for the threads.
     pub prepared: Vec<P>,
+    /// Whether another turn could prepare more of those that rest: the threads need not wait for all of them.
+    pub has_more: bool,
     /// Whether the work is over.
     pub is_over: bool,
 }
@@ -48,6 +51,7 @@ impl<P> Default for Turn<P> {
             finished: Vec::new(),
             resting: Vec::new(),
             prepared: Vec::new(),
+            has_more: false,
             is_over: false,
         }
     }
@@ -182,7 +186,7 @@ impl<P> HandOver<P> {
         is_late
     }
 
-    /// Takes turns until no packet has been finished meanwhile.
+    /// Takes turns until nothing is left to prepare and no packet has been finished meanwhile.
     fn take_turns<'q>(
         &'q self,
         mut queue: MutexGuard<'q, Queue<P>>,
@@ -194,7 +198,7 @@ impl<P> HandOver<P> {
             std::mem::swap(&mut turn.finished, &mut queue.finished);
             std::mem::swap(&mut turn.resting, &mut queue.resting);
             MutexGuard::unlocked(&mut queue, || owner.take_turn(&mut turn));
-            let is_last = turn.is_over || queue.finished.is_empty();
+            let is_last = turn.is_over || queue.finished.is_empty() && !turn.has_more;
             self.publish(&mut queue, &mut turn, is_last);
             if is_last {
                 break;

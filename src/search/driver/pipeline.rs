@@ -37,6 +37,10 @@ use crate::{
 /// owns the tree finds one.
 const THREADS_PER_SPARE_PACKET: usize = 4;
 
+/// So many packets are prepared before threads may take them. Where threads take turns on few processors, all packets may
+/// be finished before their owner runs again, and then the other processors would wait for the selection of them all.
+const PACKETS_PER_TURN: usize = 4;
+
 /// Visits on their way, with all that is needed to expand and evaluate them.
 struct Packet {
     worker: Worker,
@@ -197,23 +201,25 @@ impl Owner<Box<Packet>> for Pipeline<'_, '_> {
             turn.resting.append(&mut turn.finished);
             return;
         }
-        let mut has_more = true;
         for mut packet in turn.finished.drain(..) {
-            match packet.select(search, shared) {
-                true => turn.prepared.push(packet),
-                false => {
-                    has_more = false;
-                    turn.resting.push(packet);
-                }
-            }
-        }
-        // Where one packet found nothing, another would not either.
-        while has_more && let Some(mut packet) = turn.resting.pop() {
-            has_more = packet.select(search, shared);
-            match has_more {
+            // What it holds already is to be evaluated in any case.
+            match packet.wants_more && packet.select(search, shared) {
                 true => turn.prepared.push(packet),
                 false => turn.resting.push(packet),
             }
         }
+        // Where one packet finds nothing, another would not either.
+        turn.has_more = true;
+        while turn.has_more
+            && turn.prepared.len() < PACKETS_PER_TURN
+            && let Some(mut packet) = turn.resting.pop()
+        {
+            turn.has_more = packet.select(search, shared);
+            match turn.has_more {
+                true => turn.prepared.push(packet),
+                false => turn.resting.push(packet),
+            }
+        }
+        turn.has_more &= !turn.resting.is_empty();
     }
 }
