@@ -64,7 +64,7 @@ esac
 
 case "$backend" in
     cuda) precisions=(fp16 tf32 fp32) packed=("fp32,packed=false") sessions=(1 2 4) sizes=1,8,64,256,512,1024 threads=(1 2 4) batches=(64 256 1024) games=512 visits=100
-        forms=(plain fused recorded) checked_forms=(graph=plain graph=fused graph=recorded) raw_sizes=1,16,64,256,1024 raw_threads=(1 2) movetimes=(100 300 1000) ;;
+        forms=(plain fused captured) checked_forms=(graph=plain graph=fused graph=captured) raw_sizes=1,16,64,256,1024 raw_threads=(1 2) movetimes=(100 300 1000) ;;
     tensorrt) precisions=(fp16 tf32) packed=() sessions=(1 2 4) sizes=1,8,64,256 threads=(1 2 4) batches=(64 256) games=512 visits=100
         forms=("") checked_forms=("") raw_sizes=1,16,64,256 raw_threads=(1 2) movetimes=(100 300 1000) ;;
     # A processor: fewer and smaller measurements of the same kind.

@@ -16,9 +16,9 @@ use scorn::{
     network::{
         Added, Advice, Batch, EvalPosition, EvaluateError, Evaluator, Info,
         backend::{
-            ort::recorded::{
-                lane::{Buffers, Lane},
-                session::{RecordedSession, ResultShape},
+            ort::capture::{
+                session::{CapturedSession, ResultShape},
+                stream::{Buffers, DeviceStream},
             },
             pool::{Label, NetworkEvaluator, SessionFactory},
         },
@@ -139,7 +139,7 @@ struct IdleBuffers {
     sharpness: [f32; 1],
 }
 
-impl Lane for Idle {
+impl DeviceStream for Idle {
     fn buffers(&mut self, place: usize) -> Result<Buffers<'_>, String> {
         let buffers = &mut self.0[place];
         let [scalars, policy, wdl, mlh] = &mut buffers.floats;
@@ -154,10 +154,10 @@ impl Lane for Idle {
     fn queue(&mut self, _: usize) -> Result<(), String> {
         Ok(())
     }
-    fn begin_recording(&mut self) -> Result<(), String> {
+    fn begin_capture(&mut self) -> Result<(), String> {
         Ok(())
     }
-    fn end_recording(&mut self, _: usize) -> Result<(), String> {
+    fn end_capture(&mut self, _: usize) -> Result<(), String> {
         Ok(())
     }
     fn launch(&mut self, _: usize) -> Result<(), String> {
@@ -168,8 +168,8 @@ impl Lane for Idle {
     }
 }
 
-/// An evaluator whose batches are recorded on such a device.
-fn recorded() -> NetworkEvaluator {
+/// An evaluator whose batches are captured on such a device.
+fn captured() -> NetworkEvaluator {
     let encoding = Encoding::Lc0(InputFormat::Classical112);
     let view = View {
         encoding: Some(encoding),
@@ -193,7 +193,7 @@ fn recorded() -> NetworkEvaluator {
     };
     let factory: SessionFactory = Box::new(move || {
         let make = move || Ok(Idle(SIZES.iter().map(buffers).collect()));
-        let session = RecordedSession::record(&SIZES, shape, Arc::default(), make)?;
+        let session = CapturedSession::capture(&SIZES, shape, Arc::default(), make)?;
         Ok(Box::new(session))
     });
     NetworkEvaluator::new(label, encoding, view, Advice::default(), (1, 1), factory).unwrap()
@@ -325,7 +325,7 @@ fn nothing_is_allocated_per_batch() {
             assert_eq!(counts(&*evaluator), [NONE; 4], "{backend_options}");
         }
     }
-    assert_eq!(counts(&recorded()), [NONE; 4]);
+    assert_eq!(counts(&captured()), [NONE; 4]);
     // rten allocates a few times per layer of the network, independent of the batch size. Scorn does not.
     let rten = counts(&*network("rten", "").unwrap());
     assert!(rten.iter().all(|counts| counts.queueing == 0), "{rten:?}");

@@ -21,7 +21,7 @@ case "$*" in
         if [ "$FAULT" = bench ]; then echo "the kernel is missing" >&2; exit 1; fi
         echo '{"batch":8,"evals_per_second":1234.5,"ms_per_batch":6.5}'
         case "$*" in
-            *graph=recorded*) echo '{"batch":16,"evals_per_second":2469,"ms_per_batch":6.5}' ;;
+            *graph=captured*) echo '{"batch":16,"evals_per_second":2469,"ms_per_batch":6.5}' ;;
             *graph=*) echo '{"batch":16,"evals_per_second":1000,"ms_per_batch":16}' ;;
         esac
         exit ;;
@@ -249,7 +249,7 @@ fn lc0_is_measured_in_the_same_run_and_the_report_goes_into_the_page() {
     assert_says(
         &said,
         &[
-            "| maia.pb.gz | recorded | 2 | 8 | 1234 | 6.50 |",
+            "| maia.pb.gz | captured | 2 | 8 | 1234 | 6.50 |",
             "| maia.pb.gz | graph=fused | 0.03 | ok |",
             "| maia.pb.gz | Scorn | 700 | 700 | 700 |",
             "| maia.pb.gz | lc0 | 1400 | 1400 | 1400 |",

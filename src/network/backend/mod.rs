@@ -21,10 +21,11 @@ pub mod sparse;
 pub mod ort {
     //! ONNX Runtime: finding and loading the library ([`runtime`]), the steps from a request to an evaluator
     //! ([`create`]), the plan of the sessions ([`plan`]) and the sessions themselves ([`session`]); what the backends
-    //! for GPUs share ([`gpu`]), batches as recorded graphs ([`recorded`]), NVIDIA's libraries ([`nvidia`],
+    //! for GPUs share ([`gpu`]), batches as captured graphs ([`capture`]), NVIDIA's libraries ([`nvidia`],
     //! [`preload`]) and provider ([`cuda_provider`]), the engines of TensorRT ([`engine_cache`]) and the times of
     //! batches ([`times_cache`]); and one file for each backend.
 
+    pub mod capture;
     pub mod coreml;
     pub mod cpu;
     pub mod create;
@@ -37,7 +38,6 @@ pub mod ort {
     pub mod openvino;
     pub mod plan;
     pub mod preload;
-    pub mod recorded;
     pub mod runtime;
     pub mod session;
     pub mod tensorrt;

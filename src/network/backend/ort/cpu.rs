@@ -108,15 +108,15 @@ impl OrtBackend for OnnxCpu {
             limits_squares: false,
             packed: Packing::Never,
             forms: vec![form(options)?],
-            recorder: None,
+            capture: None,
         })
     }
 }
 
-/// The form of the graph; there is nothing to record on a processor.
+/// The form of the graph; there is nothing to capture on a processor.
 fn form(options: &BackendOptions) -> Result<GraphForm, BackendSetupError> {
     match GraphForm::of(options)? {
-        Some(GraphForm::Recorded) => Err(bad_value(GRAPH.key, "recorded", "plain or fused")),
+        Some(GraphForm::Captured) => Err(bad_value(GRAPH.key, "captured", "plain or fused")),
         form => Ok(form.unwrap_or(GraphForm::Plain)),
     }
 }

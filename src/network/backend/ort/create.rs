@@ -214,7 +214,7 @@ fn convert(
 ) -> Result<Network, LoadError> {
     let operators = match form {
         GraphForm::Plain => Operators::Standard,
-        GraphForm::Fused | GraphForm::Recorded => Operators::OnnxRuntime,
+        GraphForm::Fused | GraphForm::Captured => Operators::OnnxRuntime,
     };
     let mut network = request.network_as(plan.data_type, plan.limits_squares, operators)?;
     let has_such_planes = !Encoding::of(&network.onnx)
@@ -272,8 +272,8 @@ fn make_evaluator(
     let label = request.label(info, &network, device);
     let (encoding, view) = (Encoding::of(&network.onnx), request.view(&network.onnx));
     let (ready, limit) = session_counts(request.threads, plan.advice, plan.max_sessions);
-    // What is recorded is recorded before the first search.
-    let ready = if form == GraphForm::Recorded {
+    // What is captured is captured before the first search.
+    let ready = if form == GraphForm::Captured {
         limit
     } else {
         ready
@@ -296,12 +296,12 @@ fn session_factory(
     runtime: Runtime,
 ) -> SessionFactory {
     let (model, settings) = (Arc::new(model), plan.settings);
-    if form != GraphForm::Recorded {
+    if form != GraphForm::Captured {
         return Box::new(move || Ok(Box::new(session::create(&runtime, &model, &settings)?)));
     }
-    Box::new(move || match &plan.recorder {
-        Some(recorder) => recorder.record(&runtime, &model, &settings),
-        None => Err("this backend cannot record batches".to_owned()),
+    Box::new(move || match &plan.capture {
+        Some(capture) => capture.capture(&runtime, &model, &settings),
+        None => Err("this backend cannot capture batches".to_owned()),
     })
 }
 
@@ -336,7 +336,7 @@ mod tests {
                 factory::BackendKind,
                 ort::{
                     cpu::CpuProvider,
-                    plan::{BatchRecorder, SessionSettings},
+                    plan::{GraphCapture, SessionSettings},
                 },
                 pool::{DeviceSession, Outputs},
             },
@@ -348,22 +348,22 @@ mod tests {
     };
 
     static INFO: BackendInfo = BackendInfo {
-        name: "recording",
+        name: "capturing",
         lc0_names: &[],
         kind: BackendKind::Device {
             is_automatic: false,
         },
-        summary: "a processor that records",
+        summary: "a processor that captures",
         documentation: "",
         requirements: "",
         install_command: None,
         settings: &[],
     };
 
-    /// A processor whose recorded batches are those of this recorder.
-    struct Recording(Arc<dyn BatchRecorder>);
+    /// A processor whose captured batches are made by this.
+    struct Capturing(Arc<dyn GraphCapture>);
 
-    impl BackendFactory for Recording {
+    impl BackendFactory for Capturing {
         fn info(&self) -> &BackendInfo {
             &INFO
         }
@@ -373,7 +373,7 @@ mod tests {
         }
     }
 
-    impl OrtBackend for Recording {
+    impl OrtBackend for Capturing {
         fn plan(&self, _: &Runtime, _: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
             Ok(SessionPlan {
                 settings: SessionSettings {
@@ -389,8 +389,8 @@ mod tests {
                 limits_squares: false,
                 max_sessions: 2,
                 packed: Packing::WherePossible,
-                forms: vec![GraphForm::Recorded, GraphForm::Fused, GraphForm::Plain],
-                recorder: Some(Arc::clone(&self.0)),
+                forms: vec![GraphForm::Captured, GraphForm::Fused, GraphForm::Plain],
+                capture: Some(Arc::clone(&self.0)),
             })
         }
     }
@@ -399,8 +399,8 @@ mod tests {
     #[derive(Debug)]
     struct Failing(&'static str);
 
-    impl BatchRecorder for Failing {
-        fn record(
+    impl GraphCapture for Failing {
+        fn capture(
             &self,
             _: &Runtime,
             _: &Arc<OnnxModel>,
@@ -410,7 +410,7 @@ mod tests {
         }
     }
 
-    /// Has sessions of the runtime in place of recorded ones; the policy of each position is that of the next one if
+    /// Has sessions of the runtime in place of captured ones; the policy of each position is that of the next one if
     /// `is_wrong`.
     #[derive(Debug)]
     struct Working {
@@ -433,8 +433,8 @@ mod tests {
         }
     }
 
-    impl BatchRecorder for Working {
-        fn record(
+    impl GraphCapture for Working {
+        fn capture(
             &self,
             runtime: &Runtime,
             model: &Arc<OnnxModel>,
@@ -446,7 +446,7 @@ mod tests {
     }
 
     /// The description of what was loaded, and what was reported; nothing without ONNX Runtime.
-    fn load_with(recorder: impl BatchRecorder + 'static) -> Option<(String, Vec<String>)> {
+    fn load_with(capture: impl GraphCapture + 'static) -> Option<(String, Vec<String>)> {
         if let Err(error) = Runtime::open("") {
             skipped(&error.to_string());
             return None;
@@ -465,22 +465,22 @@ mod tests {
             backends: &[],
             report_progress: &|text| reported.borrow_mut().push(text.to_owned()),
         };
-        let evaluator = Recording(Arc::new(recorder)).create(&request).unwrap();
+        let evaluator = Capturing(Arc::new(capture)).create(&request).unwrap();
         Some((evaluator.info().description, reported.into_inner()))
     }
 
     #[test]
-    fn recorded_batches_are_taken_if_they_agree_with_the_plain_graph() {
+    fn captured_batches_are_taken_if_they_agree_with_the_plain_graph() {
         let working = Working { is_wrong: false };
         let Some((description, reported)) = load_with(working) else {
             return;
         };
-        assert!(description.contains("graph recorded"), "{description}");
+        assert!(description.contains("graph captured"), "{description}");
         assert!(reported.is_empty(), "{reported:?}");
     }
 
     #[test]
-    fn what_cannot_be_recorded_or_differs_is_replaced_and_that_is_reported_once() {
+    fn what_cannot_be_captured_or_differs_is_replaced_and_that_is_reported_once() {
         let failing = "CUDA failure 900: operation not permitted when stream is capturing";
         let Some(of_failing) = load_with(Failing(failing)) else {
             return;
@@ -491,7 +491,7 @@ mod tests {
             let [text] = &reported[..] else {
                 panic!("{reported:?}")
             };
-            for part in ["graph=recorded is not used", part] {
+            for part in ["graph=captured is not used", part] {
                 assert!(text.contains(part), "{text}");
             }
         }

@@ -7,17 +7,17 @@
 use std::sync::Arc;
 
 use super::{
+    capture::{
+        nvidia_stream::NvidiaStream,
+        session::{CapturedSession, ResultShape},
+    },
     create::{OrtBackend, create},
     cuda_provider::CudaProvider,
     gpu::{self, GPU, GpuPlan, GpuPrecision, SESSIONS},
     nvidia,
     plan::{
-        BATCH, BackendSetupError, BatchRecorder, GRAPH, GraphForm, Packing, SessionPlan,
+        BATCH, BackendSetupError, GRAPH, GraphCapture, GraphForm, Packing, SessionPlan,
         SessionSettings, batch_sizes,
-    },
-    recorded::{
-        cuda_lane::CudaLane,
-        session::{RecordedSession, ResultShape},
     },
     runtime::{GPU_INSTALL_COMMAND, Runtime},
     session::device_lines,
@@ -79,7 +79,7 @@ pub static INFO: BackendInfo = BackendInfo {
             default: "true for networks with lc0's planes",
         },
         Setting {
-            default: "the first of recorded, fused and plain that works; the first two are compared with plain at loading, and have \
+            default: "the first of captured, fused and plain that works; the first two are compared with plain at loading, and have \
                 not run on a GPU yet",
             ..GRAPH
         },
@@ -96,7 +96,7 @@ const LARGE_CONVOLUTION_SIZES: [usize; 2] = [32, 256];
 const LARGE_MODEL: usize = 128 << 20;
 
 /// The forms of a graph from fast to proven: the first that works and agrees with the last one is taken.
-const DEFAULT_FORMS: [GraphForm; 3] = [GraphForm::Recorded, GraphForm::Fused, GraphForm::Plain];
+const DEFAULT_FORMS: [GraphForm; 3] = [GraphForm::Captured, GraphForm::Fused, GraphForm::Plain];
 
 /// From so many filters on, convolutions are faster with channels last: by 17 to 25 % on an H100; with 64 they are not.
 const NHWC_FILTERS: usize = 128;
@@ -191,7 +191,7 @@ fn plan(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
     Ok(SessionPlan {
         packed: packing(options)?,
         forms,
-        recorder: Some(Arc::new(CudaRecorder(provider))),
+        capture: Some(Arc::new(CudaGraphCapture(provider))),
         ..gpu::plan(options, gpu)?
     })
 }
@@ -234,7 +234,7 @@ fn fit(
             ..provider(options)?
         };
         plan.settings.provider = Arc::new(provider);
-        plan.recorder = Some(Arc::new(CudaRecorder(provider)));
+        plan.capture = Some(Arc::new(CudaGraphCapture(provider)));
     }
     let default: &[usize] = match model.bytes.len() >= LARGE_MODEL {
         true => &LARGE_CONVOLUTION_SIZES,
@@ -254,12 +254,12 @@ fn provider(options: &BackendOptions) -> Result<CudaProvider, BackendSetupError>
     })
 }
 
-/// Records batches with this provider.
+/// Captures batches with this provider.
 #[derive(Debug)]
-struct CudaRecorder(CudaProvider);
+struct CudaGraphCapture(CudaProvider);
 
-impl BatchRecorder for CudaRecorder {
-    fn record(
+impl GraphCapture for CudaGraphCapture {
+    fn capture(
         &self,
         runtime: &Runtime,
         model: &Arc<OnnxModel>,
@@ -270,10 +270,10 @@ impl BatchRecorder for CudaRecorder {
             has_wdl: model.wdl.is_some(),
         };
         let (provider, sizes) = (self.0, settings.batch_sizes.clone());
-        let (lock, runtime) = (runtime.recording_lock(), runtime.clone());
+        let (lock, runtime) = (runtime.capture_lock(), runtime.clone());
         let (model, settings) = (Arc::clone(model), settings.clone());
-        let make = move || CudaLane::new(&runtime, &model, &settings, provider);
-        Ok(Box::new(RecordedSession::record(
+        let make = move || NvidiaStream::new(&runtime, &model, &settings, provider);
+        Ok(Box::new(CapturedSession::capture(
             &sizes, shape, lock, make,
         )?))
     }
@@ -414,14 +414,14 @@ mod tests {
     fn the_form_that_a_user_names_is_used_or_refused() {
         for (text, forms) in [
             ("", &DEFAULT_FORMS[..]),
-            ("graph=recorded", &[GraphForm::Recorded]),
+            ("graph=captured", &[GraphForm::Captured]),
             ("graph=fused", &[GraphForm::Fused]),
             ("graph=plain", &[GraphForm::Plain]),
         ] {
             assert_eq!(plan(&options(text)).unwrap().forms, forms, "{text}");
         }
         let error = plan(&options("graph=best")).unwrap_err().to_string();
-        assert!(error.contains("plain, fused or recorded"), "{error}");
+        assert!(error.contains("plain, fused or captured"), "{error}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! ONNX Runtime's CUDA provider and its settings, for the backends `cuda` and `tensorrt` and for recorded batches.
+//! ONNX Runtime's CUDA provider and its settings, for the backends `cuda` and `tensorrt` and for captured batches.
 
 use ort::{
     ep::{self, ArenaExtendStrategy, cuda::ConvAlgorithmSearch},

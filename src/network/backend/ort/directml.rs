@@ -131,7 +131,7 @@ fn plan(options: &BackendOptions) -> Result<SessionPlan, BackendSetupError> {
         limits_squares: false,
         packed: Packing::Never,
         forms: vec![GraphForm::Plain],
-        recorder: None,
+        capture: None,
     })
 }
 

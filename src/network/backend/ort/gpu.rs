@@ -151,7 +151,7 @@ pub(super) fn plan(
         max_sessions,
         packed: Packing::Never,
         forms: vec![GraphForm::Plain],
-        recorder: None,
+        capture: None,
     })
 }
 

@@ -142,7 +142,7 @@ impl OrtBackend for OpenVino {
             limits_squares: may_be_half(precision),
             packed: Packing::Never,
             forms: vec![GraphForm::Plain],
-            recorder: None,
+            capture: None,
         })
     }
 }

@@ -106,17 +106,17 @@ pub(super) struct SessionPlan {
     pub packed: Packing,
     /// The forms of the graph to try, in this order. Those before the last one have to agree with it.
     pub forms: Vec<GraphForm>,
-    /// What records batches, if the backend can.
-    pub recorder: Option<Arc<dyn BatchRecorder>>,
+    /// What captures batches, if the backend can.
+    pub capture: Option<Arc<dyn GraphCapture>>,
 }
 
-/// Makes sessions whose batches are recorded.
-pub trait BatchRecorder: Debug + Send + Sync {
-    /// A session of this model, all of whose batch sizes are recorded.
+/// Makes sessions whose batches are captured.
+pub trait GraphCapture: Debug + Send + Sync {
+    /// A session of this model, all of whose batch sizes are captured.
     ///
     /// # Errors
     /// The message of the device or of ONNX Runtime.
-    fn record(
+    fn capture(
         &self,
         runtime: &Runtime,
         model: &Arc<OnnxModel>,
@@ -131,15 +131,15 @@ pub enum GraphForm {
     Plain,
     /// ONNX Runtime's fused operators; the policy is the probabilities of the legal moves, where that is possible.
     Fused,
-    /// The same, and all work of a batch is recorded at loading, to be repeated by one command to the device.
-    Recorded,
+    /// The same, and all work of a batch is captured at loading, to be repeated by one command to the device.
+    Captured,
 }
 
 /// The form of the graph.
 pub(super) const GRAPH: Setting = Setting {
     key: "graph",
     meaning: "`plain`: ONNX's operators, logits of all moves; `fused`: ONNX Runtime's fused operators in converted lc0 networks, \
-        and the softmax over the legal moves as part of the graph; `recorded` (cuda): the same, and a CUDA graph for each batch \
+        and the softmax over the legal moves as part of the graph; `captured` (cuda): the same, and a CUDA graph for each batch \
         size, with copies from and to pinned memory",
     default: "plain",
 };
@@ -150,7 +150,7 @@ impl GraphForm {
         match self {
             GraphForm::Plain => "plain",
             GraphForm::Fused => "fused",
-            GraphForm::Recorded => "recorded",
+            GraphForm::Captured => "captured",
         }
     }
 
@@ -160,8 +160,8 @@ impl GraphForm {
             None => Ok(None),
             Some("plain") => Ok(Some(GraphForm::Plain)),
             Some("fused") => Ok(Some(GraphForm::Fused)),
-            Some("recorded") => Ok(Some(GraphForm::Recorded)),
-            Some(other) => Err(bad_value(GRAPH.key, other, "plain, fused or recorded")),
+            Some("captured") => Ok(Some(GraphForm::Captured)),
+            Some(other) => Err(bad_value(GRAPH.key, other, "plain, fused or captured")),
         }
     }
 }

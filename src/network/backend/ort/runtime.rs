@@ -121,7 +121,7 @@ pub enum RuntimeError {
 pub struct Runtime {
     environment: Environment,
     library: PathBuf,
-    recording: Arc<Mutex<()>>,
+    capture: Arc<Mutex<()>>,
 }
 
 static LOADED: Mutex<Option<Runtime>> = Mutex::new(None);
@@ -148,7 +148,7 @@ impl Runtime {
         let runtime = Runtime {
             environment,
             library,
-            recording: Arc::default(),
+            capture: Arc::default(),
         };
         *loaded = Some(runtime.clone());
         Ok(runtime)
@@ -172,9 +172,9 @@ impl Runtime {
         &self.environment
     }
 
-    /// Held while batches are recorded, which must not overlap in a process.
-    pub fn recording_lock(&self) -> Arc<Mutex<()>> {
-        Arc::clone(&self.recording)
+    /// Held while batches are captured, which must not overlap in a process.
+    pub fn capture_lock(&self) -> Arc<Mutex<()>> {
+        Arc::clone(&self.capture)
     }
 
     /// The library's file.

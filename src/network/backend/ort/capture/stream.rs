@@ -1,16 +1,16 @@
-//! The seam between the order of work and the device: a [`Lane`] is one stream of a GPU on which one network is run,
-//! and [`record_all`] records a graph for each of its batch sizes.
+//! The seam between the order of work and the device: a [`DeviceStream`] is one stream of a GPU on which one network is
+//! run, and [`capture_all`] captures a graph for each of its batch sizes.
 //!
-//! A recorded graph is all the work of a batch (upload, network, download), which the GPU then does at one command:
+//! A captured graph is all the work of a batch (upload, network, download), which the GPU then does at one command:
 //! what the processor does for each of a hundred kernels is done once, at loading. CUDA forbids nearly everything while
-//! a stream is recorded, in some modes also to the other streams of the process; errors 900 and 901 report it and end
-//! the recording. So graphs are recorded one after the other under one lock, before the first search.
+//! a stream is captured, in some modes also to the other streams of the process; errors 900 and 901 report it and end
+//! the capture. So graphs are captured one after the other under one lock, before the first search.
 
 use parking_lot::{Mutex, MutexGuard};
 
 /// One stream of a device, on which one network is run in batches of a few sizes. Sizes are numbered by their place in
 /// the list.
-pub trait Lane: Send {
+pub trait DeviceStream: Send {
     /// The buffers of a batch size on the processor's side; nothing may be queued or running.
     ///
     /// # Errors
@@ -23,19 +23,19 @@ pub trait Lane: Send {
     /// The message of the device or of the runtime.
     fn queue(&mut self, place: usize) -> Result<(), String>;
 
-    /// Begins to record what is queued, which is not executed.
+    /// Begins to capture what is queued, which is not executed.
     ///
     /// # Errors
     /// The message of the device.
-    fn begin_recording(&mut self) -> Result<(), String>;
+    fn begin_capture(&mut self) -> Result<(), String>;
 
-    /// Ends the recording and keeps it as that of this batch size.
+    /// Ends the capture and keeps it as that of this batch size.
     ///
     /// # Errors
-    /// The message of the device, if what was queued cannot be recorded; the stream can be used again nevertheless.
-    fn end_recording(&mut self, place: usize) -> Result<(), String>;
+    /// The message of the device, if what was queued cannot be captured; the stream can be used again nevertheless.
+    fn end_capture(&mut self, place: usize) -> Result<(), String>;
 
-    /// Starts the recorded work of one batch. It does not wait.
+    /// Starts the captured work of one batch. It does not wait.
     ///
     /// # Errors
     /// The message of the device.
@@ -62,49 +62,49 @@ pub struct Buffers<'a> {
     pub outputs: [&'a [f32]; 3],
 }
 
-/// Held while a lane is made and its graphs are recorded: one for all lanes of a process.
-pub type RecordingLock = Mutex<()>;
+/// Held while a stream is made and its graphs are captured: one for all streams of a process.
+pub type CaptureLock = Mutex<()>;
 
-/// Runs before a recording: in the first ones, memory is allocated and kernels are selected, which cannot be recorded.
+/// Runs before a capture: in the first ones, memory is allocated and kernels are selected, which cannot be captured.
 const RUNS_BEFORE: usize = 2;
 
-/// The largest difference between a recorded run and an ordinary one.
+/// The largest difference between a captured run and an ordinary one.
 const TOLERANCE: f32 = 5e-3;
 
-/// Records a graph for each of `count` batch sizes, and checks each against an ordinary run: what was freed or unloaded
-/// after its recording shows as another result. `_alone` is the [`RecordingLock`].
+/// Captures a graph for each of `count` batch sizes, and checks each against an ordinary run: what was freed or
+/// unloaded after its capture shows as another result. `_alone` is the [`CaptureLock`].
 ///
 /// # Errors
-/// When something cannot be recorded, or gives other results.
-pub fn record_all(
-    lane: &mut dyn Lane,
+/// When something cannot be captured, or gives other results.
+pub fn capture_all(
+    stream: &mut dyn DeviceStream,
     count: usize,
     _alone: &MutexGuard<'_, ()>,
 ) -> Result<(), String> {
     let mut expected: Vec<Vec<f32>> = vec![Vec::new(); count];
     // The largest first: the others fit into its memory.
     for place in (0..count).rev() {
-        write_sample(&mut lane.buffers(place)?);
+        write_sample(&mut stream.buffers(place)?);
         for _ in 0..RUNS_BEFORE {
-            lane.queue(place)?;
-            lane.wait()?;
+            stream.queue(place)?;
+            stream.wait()?;
         }
-        expected[place] = lane.buffers(place)?.outputs.concat();
-        lane.begin_recording()?;
-        let queued = lane.queue(place);
-        let ended = lane.end_recording(place);
+        expected[place] = stream.buffers(place)?.outputs.concat();
+        stream.begin_capture()?;
+        let queued = stream.queue(place);
+        let ended = stream.end_capture(place);
         queued?;
         ended?;
     }
     for (place, expected) in expected.iter().enumerate() {
-        lane.launch(place)?;
-        lane.wait()?;
-        let found = lane.buffers(place)?.outputs.concat();
+        stream.launch(place)?;
+        stream.wait()?;
+        let found = stream.buffers(place)?.outputs.concat();
         let mut pairs = found.iter().zip(expected);
         // NaN is not close to anything.
         let is_close = |(a, b): (&f32, &f32)| (a - b).abs() <= TOLERANCE * b.abs().max(1.0);
         if !pairs.all(is_close) {
-            return Err("a recorded graph gives other results than an ordinary run".to_owned());
+            return Err("a captured graph gives other results than an ordinary run".to_owned());
         }
     }
     Ok(())
@@ -148,10 +148,10 @@ mod tests {
     const SIZES: [usize; 3] = [1, 8, 64];
 
     #[test]
-    fn every_size_is_recorded_after_two_runs_and_then_checked() {
+    fn every_size_is_captured_after_two_runs_and_then_checked() {
         let card = FakeCard::default();
-        let mut lane = card.lane(&SIZES);
-        record_all(&mut lane, SIZES.len(), &RecordingLock::default().lock()).unwrap();
+        let mut stream = card.stream(&SIZES);
+        capture_all(&mut stream, SIZES.len(), &CaptureLock::default().lock()).unwrap();
         let size = |place: usize| {
             let run = format!("run {place}");
             [
@@ -166,24 +166,24 @@ mod tests {
             .map(str::to_owned)
         };
         let check = |place: usize| [format!("launch {place}"), "wait".to_owned()];
-        let recorded = (0..SIZES.len()).rev().flat_map(size);
-        let expected: Vec<String> = recorded.chain((0..SIZES.len()).flat_map(check)).collect();
-        assert_eq!(lane.log(), expected);
+        let captured = (0..SIZES.len()).rev().flat_map(size);
+        let expected: Vec<String> = captured.chain((0..SIZES.len()).flat_map(check)).collect();
+        assert_eq!(stream.log(), expected);
     }
 
-    /// Two lanes on two threads; each has its own lock, or both have the same.
-    fn record_two(card: &FakeCard, locks: [&Arc<RecordingLock>; 2]) -> Vec<Result<(), String>> {
+    /// Two streams on two threads; each has its own lock, or both have the same.
+    fn capture_two(card: &FakeCard, locks: [&Arc<CaptureLock>; 2]) -> Vec<Result<(), String>> {
         let together = Barrier::new(2);
         thread::scope(|scope| {
-            let record = |lock: &Arc<RecordingLock>| {
-                let (mut lane, lock) = (card.lane(&SIZES), Arc::clone(lock));
+            let capture = |lock: &Arc<CaptureLock>| {
+                let (mut stream, lock) = (card.stream(&SIZES), Arc::clone(lock));
                 let together = &together;
                 scope.spawn(move || {
                     together.wait();
-                    record_all(&mut lane, SIZES.len(), &lock.lock())
+                    capture_all(&mut stream, SIZES.len(), &lock.lock())
                 })
             };
-            let threads = locks.map(record);
+            let threads = locks.map(capture);
             threads
                 .into_iter()
                 .map(|thread| thread.join().unwrap())
@@ -192,38 +192,38 @@ mod tests {
     }
 
     #[test]
-    fn under_one_lock_recordings_do_not_overlap() {
+    fn under_one_lock_captures_do_not_overlap() {
         for _ in 0..20 {
             let (card, lock) = (FakeCard::default(), Arc::default());
-            let results = record_two(&card, [&lock, &lock]);
+            let results = capture_two(&card, [&lock, &lock]);
             assert!(results.iter().all(Result::is_ok), "{results:?}");
         }
     }
 
     #[test]
-    fn recordings_that_overlap_fail_as_on_a_card() {
+    fn captures_that_overlap_fail_as_on_a_card() {
         let card = FakeCard::default();
-        let (mut one, mut other) = (card.lane(&SIZES), card.lane(&SIZES));
-        one.begin_recording().unwrap();
+        let (mut one, mut other) = (card.stream(&SIZES), card.stream(&SIZES));
+        one.begin_capture().unwrap();
         let error = other.wait().unwrap_err();
         assert!(error.contains("900"), "{error}");
-        // The other one's wait has spoilt the recording.
+        // The other one's wait has spoilt the capture.
         one.queue(0).unwrap_err();
-        let error = one.end_recording(0).unwrap_err();
+        let error = one.end_capture(0).unwrap_err();
         assert!(error.contains("901"), "{error}");
         // Both can be used again.
-        for lane in [&mut one, &mut other] {
-            record_all(lane, SIZES.len(), &RecordingLock::default().lock()).unwrap();
+        for stream in [&mut one, &mut other] {
+            capture_all(stream, SIZES.len(), &CaptureLock::default().lock()).unwrap();
         }
     }
 
     #[test]
     fn graphs_with_other_results_are_refused() {
         let card = FakeCard::default();
-        let mut lane = card.lane(&SIZES);
-        lane.corrupt(1);
+        let mut stream = card.stream(&SIZES);
+        stream.corrupt(1);
         let error =
-            record_all(&mut lane, SIZES.len(), &RecordingLock::default().lock()).unwrap_err();
+            capture_all(&mut stream, SIZES.len(), &CaptureLock::default().lock()).unwrap_err();
         assert!(error.contains("other results"), "{error}");
     }
 }

@@ -1,6 +1,6 @@
 //! The buffers of one batch size: which tensors of the model there are, how many numbers they hold, and what is copied
 //! in each direction. Every buffer exists twice, in pinned memory of the processor and in memory of the GPU, at
-//! addresses that never change, because a recorded graph contains them.
+//! addresses that never change, because a captured graph contains them.
 
 use crate::{
     lc0::{LegalMoves, OnnxModel, PackedInput},
@@ -151,7 +151,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn models_that_cannot_be_recorded_are_refused_with_the_reason() {
+    fn models_that_cannot_be_captured_are_refused_with_the_reason() {
         let refused = |model: OnnxModel| Binding::new(&model, 8).unwrap_err();
         let plain = OnnxModel {
             packed: None,

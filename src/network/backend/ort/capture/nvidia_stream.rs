@@ -1,10 +1,10 @@
-//! A [`Lane`] on an NVIDIA GPU: CUDA's driver through `cudarc`, which loads it when it is first used, and ONNX Runtime
-//! on a stream of ours.
+//! A [`DeviceStream`] on an NVIDIA GPU: CUDA's driver through `cudarc`, which loads it when it is first used, and ONNX
+//! Runtime on a stream of ours.
 //!
 //! ONNX Runtime only queues its kernels on the stream: its inputs and outputs are bound to memory of the GPU, it copies
-//! nothing, and does not wait. It must not record by itself, because it ties its graphs to threads; but it is set up as
-//! if it did (`enable_cuda_graph`, and -1 as the graph of each run), so that it does nothing that cannot be recorded.
-//! The stream is recorded in the mode that leaves other threads alone.
+//! nothing, and does not wait. It must not capture by itself, because it ties its graphs to threads; but it is set up as
+//! if it did (`enable_cuda_graph`, and -1 as the graph of each run), so that it does nothing that cannot be captured.
+//! The stream is captured in the mode that leaves other threads alone.
 //!
 //! This file has not run on a GPU yet. It is the only one that calls CUDA, and the only unsafe code of the backends.
 
@@ -31,7 +31,7 @@ use ort::{
 
 use super::{
     binding::{Binding, BoundTensor},
-    lane::{Buffers, Lane},
+    stream::{Buffers, DeviceStream},
 };
 use crate::{
     lc0::OnnxModel,
@@ -54,7 +54,7 @@ struct OnStream {
 impl ExecutionProvider for OnStream {
     fn configure(&self, builder: SessionBuilder, context: &SessionContext<'_>) -> Built {
         let stream = ptr::with_exposed_provenance_mut(self.stream);
-        // SAFETY: it is a stream of the same GPU, and the lane drops its sessions before it.
+        // SAFETY: it is a stream of the same GPU, and the owner drops its sessions before it.
         let provider = unsafe { self.cuda.build().with_compute_stream(stream) };
         let provider = provider.with_cuda_graph(true).build().error_on_failure();
         only_on_device(builder.with_execution_providers([provider])?, context.model)
@@ -67,7 +67,7 @@ impl ExecutionProvider for OnStream {
 
 /// A buffer of the processor in pinned memory, and the tensor of the same size in the GPU's memory.
 struct Pair<T: PrimitiveTensorElementType + Debug> {
-    /// Where the buffer begins: its owner would call CUDA at each access, which is forbidden during a recording.
+    /// Where the buffer begins: its owner would call CUDA at each access, which is forbidden during a capture.
     address: *mut T,
     host: PinnedHostSlice<T>,
     tensor: Tensor<T>,
@@ -99,7 +99,7 @@ where
     /// The numbers on the processor's side.
     fn numbers(&self) -> &[T] {
         // SAFETY: the buffer has this length, was filled, and lives as long as its owner in `self`. The GPU does not
-        // write to it while a caller of the lane reads, which waits for it first.
+        // write to it while a caller of the stream reads, which waits for it first.
         unsafe { slice::from_raw_parts(self.address, self.host.len()) }
     }
 
@@ -116,7 +116,7 @@ where
 
     /// Queues the copy to the GPU.
     fn upload(&self, stream: CUstream) -> Result<(), String> {
-        // SAFETY: both buffers hold as many numbers of this type and live as long as the lane, whose callers do not
+        // SAFETY: both buffers hold as many numbers of this type and live as long as the stream, whose callers do not
         // touch the buffers before the work is done.
         unsafe { memcpy_htod_async(self.device(), self.numbers(), stream) }.map_err(failed)
     }
@@ -147,7 +147,7 @@ struct Place {
 unsafe impl Send for Place {}
 
 /// One stream of a GPU with a network. What depends on something comes before it.
-pub struct CudaLane {
+pub struct NvidiaStream {
     places: Vec<Place>,
     sessions: Vec<Session>,
     /// What the processor sleeps on.
@@ -155,7 +155,7 @@ pub struct CudaLane {
     stream: Arc<CudaStream>,
 }
 
-impl CudaLane {
+impl NvidiaStream {
     /// Loads the network on a stream of its own and allocates the buffers of all batch sizes of the settings.
     ///
     /// # Errors
@@ -165,7 +165,7 @@ impl CudaLane {
         model: &OnnxModel,
         settings: &SessionSettings,
         cuda: CudaProvider,
-    ) -> Result<CudaLane, String> {
+    ) -> Result<NvidiaStream, String> {
         let bindings = settings.batch_sizes.iter();
         let bindings: Result<Vec<Binding>, String> =
             bindings.map(|&size| Binding::new(model, size)).collect();
@@ -173,26 +173,26 @@ impl CudaLane {
         let context = open(cuda.device)?;
         let stream = context.new_stream().map_err(failed)?;
         let done = context.new_event(Some(CUevent_flags::CU_EVENT_BLOCKING_SYNC));
-        let mut lane = CudaLane {
+        let mut this = NvidiaStream {
             places: Vec::new(),
             sessions: Vec::new(),
             done: done.map_err(failed)?,
             stream,
         };
-        let stream = lane.stream.cu_stream().expose_provenance();
+        let stream = this.stream.cu_stream().expose_provenance();
         let settings = SessionSettings {
             provider: Arc::new(OnStream { cuda, stream }),
             ..settings.clone()
         };
         for binding in &bindings {
-            if settings.session_per_size || lane.sessions.is_empty() {
+            if settings.session_per_size || this.sessions.is_empty() {
                 let size = settings.session_per_size.then_some(binding.size);
-                lane.sessions.push(build(runtime, model, &settings, size)?);
+                this.sessions.push(build(runtime, model, &settings, size)?);
             }
-            let place = lane.place(binding, cuda.device)?;
-            lane.places.push(place);
+            let place = this.place(binding, cuda.device)?;
+            this.places.push(place);
         }
-        Ok(lane)
+        Ok(this)
     }
 
     /// The buffers of a batch size, bound to the session that was made last.
@@ -246,7 +246,7 @@ where
     Ok(pair)
 }
 
-/// Runs do not wait, and record nothing by themselves.
+/// Runs do not wait, and capture nothing by themselves.
 fn run_options() -> ort::Result<RunOptions<NoSelectedOutputs>> {
     let mut options = RunOptions::new()?;
     options.disable_device_sync()?;
@@ -268,7 +268,7 @@ fn failed(error: DriverError) -> String {
     format!("CUDA: {error}")
 }
 
-impl Lane for CudaLane {
+impl DeviceStream for NvidiaStream {
     fn buffers(&mut self, place: usize) -> Result<Buffers<'_>, String> {
         let place = &mut self.places[place];
         let mut outputs: [&[f32]; 3] = [&[]; 3];
@@ -299,16 +299,16 @@ impl Lane for CudaLane {
         outputs.try_for_each(|output| output.download(stream))
     }
 
-    fn begin_recording(&mut self) -> Result<(), String> {
+    fn begin_capture(&mut self) -> Result<(), String> {
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         self.stream.begin_capture(mode).map_err(failed)
     }
 
-    fn end_recording(&mut self, place: usize) -> Result<(), String> {
+    fn end_capture(&mut self, place: usize) -> Result<(), String> {
         let graph = self.stream.end_capture(CUgraphInstantiate_flags(0));
         let graph = graph.map_err(failed)?;
         if graph.is_none() {
-            return Err("CUDA: nothing was recorded".to_owned());
+            return Err("CUDA: nothing was captured".to_owned());
         }
         self.places[place].graph = graph;
         Ok(())
@@ -317,7 +317,7 @@ impl Lane for CudaLane {
     fn launch(&mut self, place: usize) -> Result<(), String> {
         match &self.places[place].graph {
             Some(graph) => graph.launch().map_err(failed),
-            None => Err("CUDA: this batch size is not recorded".to_owned()),
+            None => Err("CUDA: this batch size is not captured".to_owned()),
         }
     }
 

@@ -1,23 +1,23 @@
 //! A card that exists in tests only. It computes something simple from its inputs, and fails like a real one when
-//! recordings overlap with anything: errors 900 and 901, as seen on an H100.
+//! captures overlap with anything: errors 900 and 901, as seen on an H100.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::lane::{Buffers, Lane};
+use super::stream::{Buffers, DeviceStream};
 
 /// Places for moves of a position.
 pub const SLOTS: usize = 256;
 
-/// The state that all lanes of a card share.
+/// The state that all streams of a card share.
 #[derive(Default)]
 struct State {
-    /// The lane that is being recorded.
-    recording: Option<usize>,
+    /// The stream that is being captured.
+    capture: Option<usize>,
     /// Whether something forbidden was done meanwhile.
     is_spoilt: bool,
-    lanes: usize,
+    streams: usize,
 }
 
 /// The card.
@@ -27,7 +27,7 @@ pub struct FakeCard {
 }
 
 /// One of its streams.
-pub struct FakeLane {
+pub struct FakeStream {
     card: FakeCard,
     number: usize,
     places: Vec<Place>,
@@ -36,7 +36,7 @@ pub struct FakeLane {
     corrupted: Option<usize>,
 }
 
-/// The buffers of a batch size, and whether it is recorded.
+/// The buffers of a batch size, and whether it is captured.
 struct Place {
     masks: Vec<u8>,
     scalars: Vec<f32>,
@@ -45,14 +45,14 @@ struct Place {
     policy: Vec<f32>,
     wdl: Vec<f32>,
     mlh: Vec<f32>,
-    is_recorded: bool,
+    is_captured: bool,
 }
 
 impl FakeCard {
-    /// A lane for these batch sizes.
-    pub fn lane(&self, sizes: &[usize]) -> FakeLane {
+    /// A stream for these batch sizes.
+    pub fn stream(&self, sizes: &[usize]) -> FakeStream {
         let mut state = self.state.lock();
-        state.lanes += 1;
+        state.streams += 1;
         let place = |&size: &usize| Place {
             masks: vec![0; size * 112 * 8],
             scalars: vec![0.0; size],
@@ -61,11 +61,11 @@ impl FakeCard {
             policy: vec![0.0; size * SLOTS],
             wdl: vec![0.0; size * 3],
             mlh: vec![0.0; size],
-            is_recorded: false,
+            is_captured: false,
         };
-        FakeLane {
+        FakeStream {
             card: self.clone(),
-            number: state.lanes,
+            number: state.streams,
             places: sizes.iter().map(place).collect(),
             log: Vec::new(),
             corrupted: None,
@@ -73,7 +73,7 @@ impl FakeCard {
     }
 }
 
-impl FakeLane {
+impl FakeStream {
     /// What was done, in order.
     pub fn log(&self) -> &[String] {
         &self.log
@@ -84,10 +84,10 @@ impl FakeLane {
         self.corrupted = Some(place);
     }
 
-    /// Does something that is forbidden while another lane is recorded.
+    /// Does something that is forbidden while another stream is captured.
     fn forbidden_elsewhere(&self) -> Result<(), String> {
         let mut state = self.card.state.lock();
-        match state.recording {
+        match state.capture {
             Some(_) => {
                 state.is_spoilt = true;
                 Err("CUDA failure 900: operation not permitted when stream is capturing".to_owned())
@@ -113,7 +113,7 @@ impl Place {
     }
 }
 
-impl Lane for FakeLane {
+impl DeviceStream for FakeStream {
     fn buffers(&mut self, place: usize) -> Result<Buffers<'_>, String> {
         let place = &mut self.places[place];
         Ok(Buffers {
@@ -128,7 +128,7 @@ impl Lane for FakeLane {
     fn queue(&mut self, place: usize) -> Result<(), String> {
         let is_mine = {
             let state = self.card.state.lock();
-            let is_mine = state.recording == Some(self.number);
+            let is_mine = state.capture == Some(self.number);
             if is_mine && state.is_spoilt {
                 return Err(
                     "CUDA failure 901: operation failed due to a previous error during capture"
@@ -138,24 +138,24 @@ impl Lane for FakeLane {
             is_mine
         };
         self.log.push(format!("run {place}"));
-        // What is recorded is not computed.
+        // What is captured is not computed.
         if !is_mine {
             self.places[place].compute(0.0);
         }
         Ok(())
     }
 
-    fn begin_recording(&mut self) -> Result<(), String> {
+    fn begin_capture(&mut self) -> Result<(), String> {
         self.forbidden_elsewhere()?;
         self.log.push("begin".to_owned());
         let mut state = self.card.state.lock();
-        (state.recording, state.is_spoilt) = (Some(self.number), false);
+        (state.capture, state.is_spoilt) = (Some(self.number), false);
         Ok(())
     }
 
-    fn end_recording(&mut self, place: usize) -> Result<(), String> {
+    fn end_capture(&mut self, place: usize) -> Result<(), String> {
         let mut state = self.card.state.lock();
-        state.recording = None;
+        state.capture = None;
         if std::mem::take(&mut state.is_spoilt) {
             return Err(
                 "CUDA failure 901: operation failed due to a previous error during capture"
@@ -163,14 +163,14 @@ impl Lane for FakeLane {
             );
         }
         self.log.push(format!("end {place}"));
-        self.places[place].is_recorded = true;
+        self.places[place].is_captured = true;
         Ok(())
     }
 
     fn launch(&mut self, place: usize) -> Result<(), String> {
         self.log.push(format!("launch {place}"));
-        if !self.places[place].is_recorded {
-            return Err(format!("size {place} is not recorded"));
+        if !self.places[place].is_captured {
+            return Err(format!("size {place} is not captured"));
         }
         let shift = if self.corrupted == Some(place) {
             0.5

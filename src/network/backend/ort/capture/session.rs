@@ -1,4 +1,4 @@
-//! A session whose batches are recorded graphs ([`RecordedSession`]), on any [`Lane`].
+//! A session whose batches are captured graphs ([`CapturedSession`]), on any [`DeviceStream`].
 //!
 //! A batch is three steps: write the pinned buffers, start the graph, sleep until it is done. Nothing is allocated, and
 //! the runtime is not called.
@@ -11,7 +11,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use super::lane::{Buffers, Lane, RecordingLock, record_all};
+use super::stream::{Buffers, CaptureLock, DeviceStream, capture_all};
 use crate::network::{
     backend::{
         ort::gpu,
@@ -29,25 +29,25 @@ pub struct ResultShape {
     pub has_wdl: bool,
 }
 
-/// One network on one lane, whose batch sizes are recorded.
-pub struct RecordedSession {
-    /// Gone before the thread that recorded.
-    lane: Box<dyn Lane>,
+/// One network on one stream, whose batch sizes are captured.
+pub struct CapturedSession {
+    /// Gone before the thread that captured.
+    stream: Box<dyn DeviceStream>,
     /// Ascending.
     sizes: Vec<usize>,
     shape: ResultShape,
-    _recorder: Recorder,
+    _thread: CaptureThread,
 }
 
-/// The thread that recorded. What the runtime keeps for a thread (handles of libraries, with memory that the recorded
+/// The thread that captured. What the runtime keeps for a thread (handles of libraries, with memory that the captured
 /// graphs use) exists as long as the thread does, and so it waits until the graphs are gone.
-struct Recorder {
+struct CaptureThread {
     /// Nothing is ever sent; the thread ends when this is dropped.
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for Recorder {
+impl Drop for CaptureThread {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
@@ -57,53 +57,54 @@ impl Drop for Recorder {
     }
 }
 
-impl RecordedSession {
-    /// Makes a lane for these batch sizes (ascending) and records all of them, on a thread of its own and under the
+impl CapturedSession {
+    /// Makes a stream for these batch sizes (ascending) and captures all of them, on a thread of its own and under the
     /// lock.
     ///
     /// # Errors
     /// The message of the device or of the runtime.
-    pub fn record<L: Lane + 'static>(
+    pub fn capture<L: DeviceStream + 'static>(
         sizes: &[usize],
         shape: ResultShape,
-        lock: Arc<RecordingLock>,
+        lock: Arc<CaptureLock>,
         make: impl FnOnce() -> Result<L, String> + Send + 'static,
-    ) -> Result<RecordedSession, String> {
+    ) -> Result<CapturedSession, String> {
         let (end, ends) = channel::<()>();
         let (send, receive) = channel();
         let count = sizes.len();
         let work = move || {
             let alone = lock.lock();
-            let recorded = make().and_then(|mut lane| {
-                record_all(&mut lane, count, &alone)?;
-                Ok(lane)
+            let captured = make().and_then(|mut stream| {
+                capture_all(&mut stream, count, &alone)?;
+                Ok(stream)
             });
             drop(alone);
-            let has_failed = recorded.is_err();
-            let _ = send.send(recorded);
+            let has_failed = captured.is_err();
+            let _ = send.send(captured);
             if !has_failed {
                 // Until the session is dropped.
                 let _ = ends.recv();
             }
         };
-        let thread = thread::Builder::new().name("recorder".to_owned());
+        let thread = thread::Builder::new().name("graph capture".to_owned());
         let thread = thread.spawn(work).map_err(|error| error.to_string())?;
-        let recorder = Recorder {
+        let capture = CaptureThread {
             end: Some(end),
             thread: Some(thread),
         };
-        let lane = receive.recv();
-        let lane = lane.map_err(|_| "the thread that records ended with a panic".to_owned())??;
-        Ok(RecordedSession {
-            lane: Box::new(lane),
+        let stream = receive.recv();
+        let stream =
+            stream.map_err(|_| "the thread that captures ended with a panic".to_owned())??;
+        Ok(CapturedSession {
+            stream: Box::new(stream),
             sizes: sizes.to_vec(),
             shape,
-            _recorder: recorder,
+            _thread: capture,
         })
     }
 }
 
-impl DeviceSession for RecordedSession {
+impl DeviceSession for CapturedSession {
     fn max_batch(&self) -> usize {
         self.sizes.last().copied().unwrap_or(0)
     }
@@ -115,10 +116,10 @@ impl DeviceSession for RecordedSession {
     fn run(&mut self, inputs: InputRows<'_>, outputs: &mut Outputs) -> Result<(), String> {
         let place = self.sizes.iter().position(|&size| size >= inputs.len());
         let place = place.ok_or_else(|| format!("no batch size for {} positions", inputs.len()))?;
-        write(inputs, self.shape.slots, &mut self.lane.buffers(place)?)?;
-        self.lane.launch(place)?;
-        self.lane.wait()?;
-        read(&self.lane.buffers(place)?, inputs, self.shape, outputs)
+        write(inputs, self.shape.slots, &mut self.stream.buffers(place)?)?;
+        self.stream.launch(place)?;
+        self.stream.wait()?;
+        read(&self.stream.buffers(place)?, inputs, self.shape, outputs)
     }
 }
 
@@ -164,7 +165,7 @@ fn read(
 #[cfg(test)]
 mod tests {
     use super::{
-        super::fake::{FakeCard, FakeLane, SLOTS},
+        super::fake::{FakeCard, FakeStream, SLOTS},
         *,
     };
     use crate::{
@@ -182,13 +183,13 @@ mod tests {
     const SIZES: [usize; 2] = [2, 8];
 
     fn session(
-        make: impl FnOnce() -> Result<FakeLane, String> + Send + 'static,
-    ) -> Result<RecordedSession, String> {
-        RecordedSession::record(&SIZES, SHAPE, Arc::default(), make)
+        make: impl FnOnce() -> Result<FakeStream, String> + Send + 'static,
+    ) -> Result<CapturedSession, String> {
+        CapturedSession::capture(&SIZES, SHAPE, Arc::default(), make)
     }
 
-    fn recorded() -> RecordedSession {
-        session(|| Ok(FakeCard::default().lane(&SIZES))).unwrap()
+    fn captured() -> CapturedSession {
+        session(|| Ok(FakeCard::default().stream(&SIZES))).unwrap()
     }
 
     /// The starting position and what follows it.
@@ -206,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_written_run_and_read_at_the_size_that_fits() {
-        let mut session = recorded();
+        let mut session = captured();
         assert_eq!((session.max_batch(), session.next_run(5)), (8, 5));
         let inputs = positions(5);
         let layout = Encoding::Lc0(InputFormat::Classical112).layout();
@@ -241,13 +242,13 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_while_recording_is_the_error_of_the_session() {
+    fn what_fails_while_capture_is_the_error_of_the_session() {
         let refused = session(|| Err("there is no such GPU".to_owned()));
         assert_eq!(refused.err().as_deref(), Some("there is no such GPU"));
         let corrupted = session(|| {
-            let mut lane = FakeCard::default().lane(&SIZES);
-            lane.corrupt(0);
-            Ok(lane)
+            let mut stream = FakeCard::default().stream(&SIZES);
+            stream.corrupt(0);
+            Ok(stream)
         });
         assert!(corrupted.err().unwrap().contains("other results"));
         let panicked = session(|| panic!("a panic on purpose"));
