@@ -157,6 +157,9 @@ pub struct OnnxModel {
     pub has_convolutions: bool,
     /// The number of filters that most of its convolutions have; 0 without convolutions.
     pub filters: usize,
+    /// Whether it concatenates tensors, for which ONNX Runtime uploads lists to a GPU at run time if the parts are
+    /// unequal.
+    pub concatenates: bool,
     /// Whether its weights are bfloat16.
     pub is_bfloat16: bool,
     /// Policy logits, \[batch, 1858\], or the probabilities of legal moves, \[batch, slots\].
@@ -192,6 +195,7 @@ impl OnnxModel {
             computes_shapes: false,
             has_convolutions: false,
             filters: 0,
+            concatenates: false,
             is_bfloat16: false,
             policy: tensor_name::POLICY.to_owned(),
             wdl: None,

@@ -237,8 +237,9 @@ fn what_can_be_fused_is_fused_and_only_where_it_is_requested() {
         // ONNX Runtime's operators are not all defined for this type.
         model(DataType::BFloat16, Operators::OnnxRuntime),
     ];
+    assert!(!fused.concatenates);
     for plain in plain {
-        assert!(contains(&plain, "Concat"));
+        assert!(contains(&plain, "Concat") && plain.concatenates);
         for operator in operators {
             assert!(!contains(&plain, operator), "{operator}");
         }

@@ -42,6 +42,11 @@ pub(crate) fn has_convolutions(graph: &GraphProto) -> bool {
     has_node(graph, &["Conv", "ConvInteger", "QLinearConv", "FusedConv"])
 }
 
+/// Whether a model concatenates tensors.
+pub(crate) fn concatenates(graph: &GraphProto) -> bool {
+    has_node(graph, &["Concat"])
+}
+
 /// The number of filters that most convolutions of a model have; the larger one of two numbers that are as frequent. 0
 /// if there are no convolutions with constant weights.
 pub(crate) fn filters(graph: &GraphProto) -> usize {
@@ -237,6 +242,7 @@ mod tests {
         };
         assert!(computes_shapes(&graph(&["Conv", "Shape", "Gather"])));
         assert!(!computes_shapes(&graph(&["Conv", "Reshape"])));
+        assert!(concatenates(&graph(&["Conv", "Concat"])) && !concatenates(&graph(&["Conv"])));
     }
 
     #[test]

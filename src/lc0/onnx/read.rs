@@ -6,7 +6,10 @@ use prost::{Message, bytes::Bytes};
 use super::{
     bounds,
     graph::cast_node,
-    inspect::{PlaneSet, computes_shapes, filters, has_convolutions, is_bfloat16, planes_read},
+    inspect::{
+        PlaneSet, computes_shapes, concatenates, filters, has_convolutions, is_bfloat16,
+        planes_read,
+    },
     proto::{Extent, GraphProto, ModelProto, StringStringEntry, ValueInfo, data_type},
     wire,
 };
@@ -263,6 +266,7 @@ fn inspected(graph: &GraphProto, input_format: InputFormat) -> OnnxModel {
         computes_shapes: computes_shapes(graph),
         has_convolutions: has_convolutions(graph),
         filters: filters(graph),
+        concatenates: concatenates(graph),
         is_bfloat16: is_bfloat16(graph),
         ..OnnxModel::empty(input_format)
     }

@@ -20,7 +20,7 @@ use super::{
     net::Net,
     onnx::{
         graph::{Graph, GraphValue, Operators, Precision},
-        inspect::{filters, has_convolutions},
+        inspect::{concatenates, filters, has_convolutions},
         proto::ModelProto,
         read::embedded_model,
     },
@@ -128,6 +128,7 @@ fn emit(
     if let Some(graph) = &written.graph {
         model.has_convolutions = has_convolutions(graph);
         model.filters = filters(graph);
+        model.concatenates = concatenates(graph);
     }
     model.bytes = encode(&written)?;
     Ok((

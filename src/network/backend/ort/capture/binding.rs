@@ -56,7 +56,7 @@ impl Binding {
     /// The tensors for batches of `size` positions.
     ///
     /// # Errors
-    /// When the model does not take packed planes and legal moves, or computes shapes, which the processor would do.
+    /// When the model does not take packed planes and legal moves, or needs the processor at run time.
     pub fn new(model: &OnnxModel, size: usize) -> Result<Binding, String> {
         let (packed, legal) = required(model)?;
         let layout = Encoding::of(model).layout();
@@ -94,6 +94,11 @@ impl Binding {
 fn required(model: &OnnxModel) -> Result<(&PackedInput, &LegalMoves), String> {
     if model.computes_shapes {
         return Err("the model computes shapes, which the processor would do".to_owned());
+    }
+    if model.concatenates {
+        return Err(
+            "the model concatenates tensors, for which lists are uploaded at run time".to_owned(),
+        );
     }
     match (&model.packed, &model.legal_moves) {
         (Some(packed), Some(legal)) => Ok((packed, legal)),
@@ -168,5 +173,10 @@ pub(super) mod tests {
             ..model()
         };
         assert!(refused(shapes).contains("shapes"));
+        let concatenating = OnnxModel {
+            concatenates: true,
+            ..model()
+        };
+        assert!(refused(concatenating).contains("concatenates"));
     }
 }

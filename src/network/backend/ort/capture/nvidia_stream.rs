@@ -2,9 +2,9 @@
 //! Runtime on a stream of ours.
 //!
 //! ONNX Runtime only queues its kernels on the stream: its inputs and outputs are bound to memory of the GPU, it copies
-//! nothing, and does not wait. It must not capture by itself, because it ties its graphs to threads; but it is set up as
-//! if it did (`enable_cuda_graph`, and -1 as the graph of each run), so that it does nothing that cannot be captured.
-//! The stream is captured in the mode that leaves other threads alone.
+//! nothing, and does not wait. It must not capture by itself, because it ties its graphs to threads; but it is set up
+//! as if it did (`enable_cuda_graph`, and -1 as the graph of each run), so that it does nothing that cannot be
+//! captured. The stream is captured in the mode that leaves other threads alone.
 //!
 //! This file has not run on a GPU yet. It is the only one that calls CUDA, and the only unsafe code of the backends.
 
