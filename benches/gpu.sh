@@ -306,7 +306,7 @@ parity() {
         for network in "${networks[@]}"; do
             for precision in "${checked[@]}"; do
                 is_time || break
-                case "$precision" in *fp32*) tolerance=0.002 ;; *) tolerance=0.03 ;; esac
+                case "$backend $precision" in onnx-cpu* | *fp32*) tolerance=0.002 ;; *) tolerance=0.03 ;; esac
                 case "$backend" in
                     onnx-cpu) groups="onnx-cpu($precision),rten(),tolerance=$tolerance" ;;
                     *) groups="$backend($precision),onnx-cpu(),tolerance=$tolerance" ;;

@@ -52,8 +52,9 @@ pub static INFO: BackendInfo = BackendInfo {
     ],
     kind: BackendKind::Device { is_automatic: true },
     summary: "NVIDIA GPUs",
-    documentation: "NVIDIA GPUs. Verified on one H100 with ONNX Runtime 1.31.1: fp16, tf32 and fp32 agree with `onnx-cpu` within the \
-        tolerances. `benches/gpu.sh` repeats the verification and the measurements on another card",
+    documentation: "NVIDIA GPUs. The plain form of the graph was verified on one H100 with ONNX Runtime 1.31.1: fp16, tf32 and \
+        fp32 agree with `onnx-cpu` within the tolerances; the other forms (`graph`) have not run on a GPU. \
+        `benches/gpu.sh` repeats the verification and the measurements on another card",
     requirements: "`onnxruntime-gpu` with CUDA and cuDNN",
     install_command: Some(GPU_INSTALL_COMMAND),
     settings: &[
