@@ -181,6 +181,10 @@ const MAX_BATCH_OF_MANY_THREADS: usize = 64;
 /// From so many threads on the owner of the tree is busy enough for larger batches to be of use.
 const MANY_THREADS: usize = 4;
 
+/// Their batches grow so many times as slowly with the tree as others: with one position in flight for 32 visits, eight
+/// threads chose moves at 6400 nodes as badly as one thread does at 4800 (`docs/lab/driver.md`).
+const SLOWNESS_OF_MANY_THREADS: usize = 4;
+
 /// Number of visits of the root per position that waits to be refined together with others.
 const VISITS_PER_REFINED: u32 = 1024;
 
@@ -225,13 +229,19 @@ impl SearchParams {
             0 => threads.max(1),
             given => given.min(max_threads.unwrap_or(given)).max(1),
         };
-        let largest = match computes_at_once && threads >= MANY_THREADS {
-            true => largest.max(MAX_BATCH_OF_MANY_THREADS),
-            false => largest,
+        let (largest, slowness) = match computes_at_once && threads >= MANY_THREADS {
+            true => {
+                let largest = largest.max(MAX_BATCH_OF_MANY_THREADS);
+                (largest, SLOWNESS_OF_MANY_THREADS)
+            }
+            false => (largest, 1),
         };
         let batches = match (options.minibatch_size(), batch_times) {
             (0, Some(times)) => BatchPlan::for_times(&times, threads),
-            (0, None) => BatchPlan::even(min_batch.clamp(1, largest)..=largest, threads),
+            (0, None) => {
+                let sizes = min_batch.clamp(1, largest)..=largest;
+                BatchPlan::even(sizes, threads * slowness)
+            }
             (size, _) => BatchPlan::fixed(size),
         };
         SearchParams {
@@ -414,9 +424,14 @@ impl SearchParams {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::{
-        network::{Batch, EvaluateError, Info, hash::HashEvaluator},
+        network::{
+            Batch, EvaluateError, Info, backend::simulated::SimulatedProcessors,
+            hash::HashEvaluator,
+        },
         options::Options,
     };
 
@@ -491,6 +506,17 @@ mod tests {
         let usual = SearchParams::for_evaluator(&given(0), &HashEvaluator);
         assert_eq!([0, 1000].map(|n| usual.minibatch(n)), [256, 256]);
         assert_eq!([1, 8].map(|size| fixed.max_out_of_order(size)), [2, 19]);
+        // Many threads that need no batches have more and smaller ones in a small tree, and large ones in a large tree.
+        let sizes = [2, 8].map(|threads| {
+            let options = Options {
+                threads,
+                ..Options::default()
+            };
+            let processors = SimulatedProcessors(Duration::ZERO);
+            let params = SearchParams::for_evaluator(&options.search(), &processors);
+            [100, 6400, 1_000_000].map(|n| params.minibatch(n))
+        });
+        assert_eq!(sizes, [[1, 16, 16], [1, 6, 64]]);
     }
 
     #[test]
