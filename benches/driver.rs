@@ -117,6 +117,8 @@ const AT_ONCE: SimulatedProcessors = SimulatedProcessors(Duration::ZERO);
 /// the first position of the next one.
 #[derive(Default)]
 struct TreeTimer {
+    /// Whether priors are known with the values. Otherwise they come with a second visit, which is repeated.
+    knows_priors: bool,
     /// When the last expansion ended, in nanoseconds; 0 during an expansion.
     ended: AtomicU64,
     /// Nanoseconds from ends to beginnings.
@@ -144,7 +146,14 @@ impl Evaluator for TreeTimer {
 
     fn add(&self, position: &mut EvalPosition<'_>, batch: &mut Batch) -> Added {
         self.begin();
-        AT_ONCE.add(position, batch)
+        let added = AT_ONCE.add(position, batch);
+        match added {
+            Added::Computed(value) if self.knows_priors => {
+                AT_ONCE.priors(position, 1.0);
+                Added::Fetched(value)
+            }
+            _ => added,
+        }
     }
 
     fn priors(&self, position: &mut EvalPosition<'_>, temperature: f32) {
@@ -164,13 +173,16 @@ impl Evaluator for TreeTimer {
 }
 
 /// Seconds that one thread needs for a visit, in the tree and elsewhere, in batches of this size.
-fn seconds_per_visit(minibatch: usize) -> (f64, f64) {
+fn seconds_per_visit(minibatch: usize, knows_priors: bool) -> (f64, f64) {
     let limits = Limits {
         nodes: Some(1_000_000),
         ..Limits::default()
     };
     let runs = (0..3).map(|_| {
-        let timer = TreeTimer::default();
+        let timer = TreeTimer {
+            knows_priors,
+            ..TreeTimer::default()
+        };
         let (nodes, wall, _) = search(&timer, 1, minibatch, limits.clone());
         let in_tree = timer.total.into_inner() as f64 / 1e9;
         (in_tree / nodes as f64, (wall - in_tree) / nodes as f64)
@@ -180,19 +192,21 @@ fn seconds_per_visit(minibatch: usize) -> (f64, f64) {
 }
 
 fn tree() {
-    println!("one thread, 1 M nodes, hash values known at once, median of 3:");
+    println!("one thread, 1 M nodes, hash values at once, with and without priors, median of 3:");
     println!(
-        "{:>8} {:>14} {:>16} {:>14}",
-        "batch", "tree ns/visit", "tree visits/s", "other ns/visit"
+        "{:>8} {:>7} {:>14} {:>16} {:>14}",
+        "batch", "priors", "tree ns/visit", "tree visits/s", "other ns/visit"
     );
-    for minibatch in [16, 32, 64] {
-        let (tree, elsewhere) = seconds_per_visit(minibatch);
-        println!(
-            "{minibatch:>8} {:>14.0} {:>16.0} {:>14.0}",
-            1e9 * tree,
-            1.0 / tree,
-            1e9 * elsewhere
-        );
+    for knows_priors in [true, false] {
+        for minibatch in [16, 32, 64] {
+            let (tree, elsewhere) = seconds_per_visit(minibatch, knows_priors);
+            println!(
+                "{minibatch:>8} {knows_priors:>7} {:>14.0} {:>16.0} {:>14.0}",
+                1e9 * tree,
+                1.0 / tree,
+                1e9 * elsewhere
+            );
+        }
     }
 }
 
@@ -260,7 +274,7 @@ impl Clock for SlowProcessors {
 fn processors() {
     const TIMES_SLOWER: f64 = 10.0;
     const POSITION: f64 = 6.5e-6;
-    let (in_tree, elsewhere) = seconds_per_visit(64);
+    let (in_tree, elsewhere) = seconds_per_visit(64, false);
     println!(
         "simulated processors, {TIMES_SLOWER} times slower than {:.1} µs a position outside the tree and {:.2} in it, \
          10 s, median of 3:",

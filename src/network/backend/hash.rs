@@ -10,7 +10,7 @@ use super::{
 use crate::{
     chess::PackedMove,
     hashing::mix,
-    network::{Batch, EvaluateError, Evaluator, Info, Value},
+    network::{Batch, EvaluateError, Evaluator, Info, Value, cores},
 };
 
 /// Description of `hash`.
@@ -34,7 +34,24 @@ impl BackendFactory for Hash {
     }
 
     fn create(&self, _: &BackendRequest<'_>) -> Result<Arc<dyn Evaluator>, LoadError> {
-        Ok(Arc::new(HashEvaluator))
+        Ok(Arc::new(OnProcessors(HashEvaluator)))
+    }
+}
+
+/// The evaluator of the backend: it gets no more threads than there are processors, which compute all. More of them would
+/// only take turns, and two processors make three quarters of the nodes with eight threads (`docs/lab/driver.md`).
+struct OnProcessors(HashEvaluator);
+
+impl Evaluator for OnProcessors {
+    fn evaluate(&self, batch: &mut Batch) -> Result<(), EvaluateError> {
+        self.0.evaluate(batch)
+    }
+
+    fn info(&self) -> Info {
+        Info {
+            max_threads: Some(cores()),
+            ..self.0.info()
+        }
     }
 }
 
