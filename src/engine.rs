@@ -34,7 +34,7 @@ pub use self::{
     listener::{Answer, Listener, Subject},
 };
 use self::{
-    kept_tree::KeptTree,
+    kept_tree::{KeptTree, Modelled},
     loader::{Loader, Retry},
     search_thread::SearchThread,
     settings::Settings,
@@ -296,7 +296,11 @@ impl Engine {
         let options = self.settings.in_force();
         // While pondering the position before this one is searched, but the side is the engine's own.
         let contempt_side = player::contempt_side(options, game.position().turn());
-        self.tree.begin(options, game, contempt_side, &root_moves);
+        let modelled = Modelled {
+            priors: opponent::side(options, contempt_side),
+            values: contempt_side.filter(|_| self.loader.reads_mover()),
+        };
+        self.tree.begin(options, game, modelled, &root_moves);
         self.note_if_idle();
         if is_analysis {
             self.note_modelled_side(game);

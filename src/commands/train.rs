@@ -15,15 +15,16 @@ use crate::sparse::{features::InputSet, file, network::Shape};
 use crate::train::adam::WEIGHT_DECAY;
 use crate::train::batches::{self, BatchEncoding, BatchSettings};
 use crate::train::checkpoint::Checkpoint;
-use crate::train::data::{MixPart, MixtureSettings, NetworkPart, RatedFile};
+use crate::train::data::{MixPart, MixtureSettings, NetworkPart, GamesFile};
 use crate::train::start::{Changes, random_start, start_from};
 use crate::train::step::ValueLoss;
 use crate::train::targets::{ResultShare, TargetSettings};
 use crate::train::{self, TrainingSettings, measure_file};
 
 /// Help text of the set of inputs.
-const INPUTS_HELP: &str = "Inputs: those of the position, or also the last two moves and the players' rating, to \
-     predict human moves [default: position, or as the network]";
+const INPUTS_HELP: &str = "Inputs: those of the position; also the last two moves and the players' rating, to \
+     predict human moves; or also who is to move, the engine or its opponent, for games at odds [default: position, or as \
+     the network]";
 /// Limit of the size of a sparse network's file, in bytes.
 const LARGEST_NETWORK: u64 = 1 << 30;
 
@@ -57,10 +58,10 @@ struct RunArgs {
     folder: PathBuf,
     #[command(flatten)]
     mixture: MixtureArgs,
-    /// Record file whose held-out positions the network is tested on (of a self-play file, any positions), with the
-    /// rating of its players as in --data; repeatable
-    #[arg(long, value_name = "FILE[@RATING]", value_parser = RatedFile::parse)]
-    test: Vec<RatedFile>,
+    /// Record file whose held-out positions the network is tested on (of a self-play file, any positions), with
+    /// its players as in --data; repeatable
+    #[arg(long, value_name = "FILE[@PLAYERS]", value_parser = GamesFile::parse)]
+    test: Vec<GamesFile>,
     /// Maximum number of test positions from each file
     #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = count::<usize>())]
     test_positions: usize,
@@ -127,8 +128,9 @@ struct RunArgs {
 #[derive(Args, Debug)]
 struct MixtureArgs {
     /// Training data: a record file of dataset or a positions-*.vis file of selfplay, and its share of every batch;
-    /// for networks with inputs of history also the rating of the players (1100, 1500 or 1900); repeatable
-    #[arg(long, required = true, value_name = "FILE[@RATING]:SHARE")]
+    /// for networks with inputs of history also the rating of the players (1100, 1500 or 1900), for those with inputs of
+    /// the opponent the color that the engine plays (white or black); repeatable
+    #[arg(long, required = true, value_name = "FILE[@PLAYERS]:SHARE")]
     data: Vec<MixPart>,
     /// Positions per step
     #[arg(long, default_value_t = 4096, value_name = "N", value_parser = count::<usize>())]
@@ -206,9 +208,9 @@ struct StartArgs {
 struct MeasureArgs {
     /// Checkpoint to test
     checkpoint: PathBuf,
-    /// Record files, with the rating of their players as in train run
-    #[arg(required = true, value_name = "FILE[@RATING]", value_parser = RatedFile::parse)]
-    files: Vec<RatedFile>,
+    /// Record files, with their players as in train run
+    #[arg(required = true, value_name = "FILE[@PLAYERS]", value_parser = GamesFile::parse)]
+    files: Vec<GamesFile>,
     /// Maximum number of test positions from each file
     #[arg(long, default_value_t = 50_000, value_name = "N", value_parser = count::<usize>())]
     count: usize,

@@ -210,6 +210,11 @@ impl Record {
         Source::ALL.get(usize::from(self.flags >> 4)).copied()
     }
 
+    /// The real color of the side to move, which sees the board as White does.
+    pub fn turn(&self) -> Color {
+        Color::from_white(self.state & Record::BLACK == 0)
+    }
+
     /// Does the position belong to a held-out game?
     pub fn held_out(&self) -> bool {
         self.flags & Record::HELD_OUT != 0

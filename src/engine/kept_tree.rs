@@ -8,7 +8,6 @@ use shakmaty::Color;
 use super::strength;
 use crate::{
     chess::{History, PackedMove, Place},
-    network::opponent,
     options::{Invalidates, Options},
     search::Tree,
     threads,
@@ -22,11 +21,19 @@ pub(super) struct KeptTree {
     made_with: Option<MadeWith>,
 }
 
+/// What a tree's evaluations owe to the model of an opponent. A search for the other side needs a new tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Modelled {
+    /// The side whose priors are a second network's.
+    pub priors: Option<Color>,
+    /// The side that the network's values take for the engine's, if they depend on that.
+    pub values: Option<Color>,
+}
+
 /// What a tree's statistics depend on besides the position.
 struct MadeWith {
     options: Options,
-    /// The side whose priors are a second network's.
-    opponent: Option<Color>,
+    modelled: Modelled,
     /// The root moves that were considered; empty means all.
     root_moves: Vec<PackedMove>,
     /// Where in the game it was searched.
@@ -61,12 +68,12 @@ impl KeptTree {
         &mut self,
         options: &Options,
         game: &History,
-        contempt_side: Option<Color>,
+        modelled: Modelled,
         root_moves: &[PackedMove],
     ) {
         let new = MadeWith {
             options: options.clone(),
-            opponent: opponent::side(options, contempt_side),
+            modelled,
             root_moves: root_moves.to_vec(),
             place: game.place(),
         };
@@ -87,8 +94,41 @@ impl MadeWith {
     /// Whether a search with this may reuse the tree of the `old` one.
     fn can_reuse(&self, old: &MadeWith) -> bool {
         self.options.invalidated_since(&old.options) < Invalidates::Tree
-            && self.opponent == old.opponent
+            && self.modelled == old.modelled
             && self.root_moves == old.root_moves
             && !(strength::is_limited(&self.options) && self.place == old.place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_for_the_other_side_begins_with_a_new_tree_if_evaluations_depend_on_it() {
+        let (options, game) = (Options::default(), History::default());
+        let is_kept = |modelled: [Modelled; 2]| {
+            let mut kept = KeptTree::default();
+            kept.begin(&options, &game, modelled[0], &[]);
+            *kept.lock() = Tree::new(game.clone(), None);
+            kept.begin(&options, &game, modelled[1], &[]);
+            kept.lock().history().is_some()
+        };
+        let nobody = Modelled::default();
+        let [white, black] = [Color::White, Color::Black].map(Some);
+        assert!(is_kept([nobody; 2]));
+        for side in [white, black] {
+            let values = Modelled {
+                values: side,
+                ..nobody
+            };
+            let priors = Modelled {
+                priors: side,
+                ..nobody
+            };
+            assert!(is_kept([values; 2]) && is_kept([priors; 2]));
+            assert!(!is_kept([values, nobody]) && !is_kept([nobody, priors]));
+            assert!(!is_kept([values, priors]));
+        }
     }
 }

@@ -325,6 +325,13 @@ impl Loader {
         self.slot.lock().is_loading()
     }
 
+    /// Whether the values of the loaded network depend on which side's opponent is modelled.
+    pub fn reads_mover(&self) -> bool {
+        let state = self.slot.lock();
+        let networks = state.result.as_ref().ok();
+        networks.is_some_and(|networks| networks.main.info().reads_mover)
+    }
+
     /// Calls `call` when the networks are loaded or have failed to load: at once if nothing is being loaded. All such
     /// calls must be the same.
     pub fn when_loaded(&self, call: Arc<dyn Fn() + Send + Sync>) {

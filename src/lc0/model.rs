@@ -177,6 +177,8 @@ pub struct OnnxModel {
     pub is_sparse: bool,
     /// Whether the inputs of a sparse network include the last moves.
     pub reads_moves: bool,
+    /// Whether they include who is to move, the engine or its opponent.
+    pub reads_mover: bool,
     /// The order of moves if it has AlphaZero's encoding (`input_format` is unused then, too).
     pub alphazero: Option<AlphaZeroMoves>,
     /// The batch size, if it is fixed.
@@ -204,6 +206,7 @@ impl OnnxModel {
             input_format,
             is_sparse: false,
             reads_moves: false,
+            reads_mover: false,
             alphazero: None,
             batch: None,
         }

@@ -36,13 +36,16 @@
 
 use std::{any::Any, sync::Arc, thread};
 
-use shakmaty::Color;
+use shakmaty::{Color, Position};
 use thiserror::Error;
 
 use super::{Batch, BatchTimes, Value, input::View};
-use crate::chess::{
-    PackedMove, Ply,
-    moves::{MAX_MOVES, add_legal_moves},
+use crate::{
+    chess::{
+        PackedMove, Ply,
+        moves::{MAX_MOVES, add_legal_moves},
+    },
+    sparse::features::Mover,
 };
 
 /// Why a batch could not be evaluated. The message names the file, tensor or device and the next step.
@@ -120,6 +123,8 @@ pub struct Info {
     pub max_threads: Option<usize>,
     /// How long its batches take, if that was measured: batches then have the size that brings most for the time.
     pub batch_times: Option<Arc<BatchTimes>>,
+    /// Whether a value depends on which side's opponent is modelled ([`EvalPosition::mover`]).
+    pub reads_mover: bool,
     /// Its cache, as far as it has one.
     pub cache: CacheUsage,
 }
@@ -141,6 +146,8 @@ pub struct EvalPosition<'a> {
     moves: &'a mut Vec<PackedMove>,
     /// The priors of those moves, where they are known.
     priors: &'a mut [f32; MAX_MOVES],
+    /// The engine's side, if its opponent is modelled as fallible.
+    contempt_side: Option<Color>,
 }
 
 impl<'a> EvalPosition<'a> {
@@ -155,7 +162,26 @@ impl<'a> EvalPosition<'a> {
             line,
             moves,
             priors,
+            contempt_side: None,
         }
+    }
+
+    /// The same position in a search for this side, whose opponent is fallible.
+    #[must_use]
+    pub fn searched_for(self, contempt_side: Option<Color>) -> EvalPosition<'a> {
+        EvalPosition {
+            contempt_side,
+            ..self
+        }
+    }
+
+    /// Who is to move, if one side is known to be the engine and the other a fallible opponent.
+    pub fn mover(&self) -> Option<Mover> {
+        let turn = self.line.last()?.position.turn();
+        self.contempt_side.map(|side| match side == turn {
+            true => Mover::Engine,
+            false => Mover::Opponent,
+        })
     }
 
     /// The line of play that leads to the position.
@@ -183,6 +209,7 @@ impl<'a> EvalPosition<'a> {
             line: self.line,
             moves: self.moves,
             priors,
+            contempt_side: self.contempt_side,
         }
     }
 }

@@ -105,6 +105,11 @@ pub(super) struct ExpandContext<'a> {
 }
 
 impl ExpandContext<'_> {
+    /// The position at the end of a line, to be evaluated.
+    fn position<'r>(&self, replay: &'r mut Replay) -> EvalPosition<'r> {
+        replay.position().searched_for(self.contempt_side)
+    }
+
     /// Evaluates every claimed leaf (it is terminal, or its evaluation is known at once) or queues it in `batch`.
     /// Positions that were evaluated before without their moves get these.
     ///
@@ -140,7 +145,7 @@ impl ExpandContext<'_> {
                 replay.write_keys(&mut keys[range]);
             }
             if matches!(visit.state, VisitState::Unexpanded) {
-                self.evaluator.priors(&mut replay.position(), 1.0);
+                self.evaluator.priors(&mut self.position(replay), 1.0);
                 visit.state = VisitState::Expanded(replay.write_edges(writer)?);
                 continue;
             }
@@ -157,7 +162,7 @@ impl ExpandContext<'_> {
                 visit.state = state;
                 continue;
             }
-            let added = self.evaluator.add(&mut replay.position(), batch);
+            let added = self.evaluator.add(&mut self.position(replay), batch);
             *evaluations += u64::from(matches!(added, Added::Computed(_)));
             let (value, edges) = match added {
                 Added::Queued(index) => {
@@ -185,7 +190,7 @@ impl ExpandContext<'_> {
         if depth > 0 {
             return Ok(EdgeRange::default());
         }
-        self.evaluator.priors(&mut replay.position(), 1.0);
+        self.evaluator.priors(&mut self.position(replay), 1.0);
         replay.write_edges(writer)
     }
 

@@ -72,6 +72,15 @@ pub const MOVE_INPUTS: usize = 6 * 64 + 64 + 5;
 /// The ratings that have an input of their own, ascending.
 pub const RATINGS: [u32; 3] = [1100, 1500, 1900];
 
+/// Who is to move in a game against a fallible opponent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mover {
+    /// The engine.
+    Engine,
+    /// Its opponent.
+    Opponent,
+}
+
 /// The inputs that a network has.
 #[derive(
     Clone,
@@ -91,6 +100,8 @@ pub enum InputSet {
     Position,
     /// Those, the last two moves and the players' rating.
     History,
+    /// Those of the position, and whether the engine or its fallible opponent is to move ([`Mover`]).
+    Opponent,
 }
 
 impl InputSet {
@@ -100,6 +111,7 @@ impl InputSet {
         match self {
             InputSet::Position => INPUTS,
             InputSet::History => INPUTS + PAST_MOVES * MOVE_INPUTS + RATINGS.len(),
+            InputSet::Opponent => INPUTS + 2,
         }
     }
 
@@ -111,6 +123,11 @@ impl InputSet {
     /// Whether there are inputs of the last moves and the rating.
     pub fn has_history(self) -> bool {
         self == InputSet::History
+    }
+
+    /// Whether there are inputs of who is to move.
+    pub fn has_mover(self) -> bool {
+        self == InputSet::Opponent
     }
 }
 

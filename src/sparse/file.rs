@@ -13,7 +13,7 @@
 //! | `/output/mlh` | \[batch, 1\] | plies left |
 //!
 //! The version is the set of inputs ([`InputSet`]): `sparse-2` those of the position, `sparse-3` also those of the
-//! last moves and the players' rating. Files of the first version (`sparse-1`, 49 planes) have the first [`FIRST_INPUTS`] inputs only. They are read as
+//! last moves and the players' rating, `sparse-4` those of the position and who is to move. Files of the first version (`sparse-1`, 49 planes) have the first [`FIRST_INPUTS`] inputs only. They are read as
 //! networks with weights of 0 for the other inputs, and runtimes get a graph with all inputs.
 
 use std::collections::HashMap;
@@ -38,11 +38,18 @@ pub const ENCODING_KEY: &str = "scorn.encoding";
 pub const ENCODING: &str = "sparse-2";
 /// The same with inputs of the last moves and the players' rating.
 pub const HISTORY_ENCODING: &str = "sparse-3";
+/// Those of the position, and who is to move.
+pub const OPPONENT_ENCODING: &str = "sparse-4";
 /// Versions that can be read, how many inputs their files have, and the inputs of the networks.
-const VERSIONS: [(&str, usize, InputSet); 3] = [
+const VERSIONS: [(&str, usize, InputSet); 4] = [
     (ENCODING, INPUTS, InputSet::Position),
     ("sparse-1", FIRST_INPUTS, InputSet::Position),
     (HISTORY_ENCODING, InputSet::History.len(), InputSet::History),
+    (
+        OPPONENT_ENCODING,
+        InputSet::Opponent.len(),
+        InputSet::Opponent,
+    ),
 ];
 /// The rating of a network of several that is used without naming one.
 pub const DEFAULT_RATING: u32 = 1500;
@@ -68,8 +75,8 @@ pub enum FileError {
     Onnx(NetError),
     /// It is another kind of network.
     #[error(
-        "not a sparse network: the metadata entry {ENCODING_KEY} is {found}, expected sparse-1, sparse-2 or \
-         sparse-3"
+        "not a sparse network: the metadata entry {ENCODING_KEY} is {found}, expected sparse-1 to \
+         sparse-4"
     )]
     Encoding {
         /// The entry's value, or that it is missing.
@@ -142,6 +149,7 @@ pub fn write(network: &IntegerNetwork, metadata: &[(&str, &str)]) -> Vec<u8> {
     let encoding = match network.inputs {
         InputSet::Position => ENCODING,
         InputSet::History => HISTORY_ENCODING,
+        InputSet::Opponent => OPPONENT_ENCODING,
     };
     let own = [(ENCODING_KEY, encoding)];
     let all = own.iter().chain(metadata);
@@ -347,7 +355,7 @@ fn metadata_of(model: &ModelProto) -> Metadata {
 /// When it is no sparse network, or damaged.
 pub fn model(bytes: &[u8]) -> Result<OnnxModel, FileError> {
     let (network, entries) = read_with_metadata(bytes)?;
-    let reads_moves = network.inputs.has_history();
+    let (reads_moves, reads_mover) = (network.inputs.has_history(), network.inputs.has_mover());
     let bytes = match version_of(&entries)?.0 {
         ENCODING => bytes.to_vec(),
         _ => write_again(&network.for_rating(DEFAULT_RATING), &entries),
@@ -360,6 +368,7 @@ pub fn model(bytes: &[u8]) -> Result<OnnxModel, FileError> {
         mlh: Some(PLIES.to_owned()),
         is_sparse: true,
         reads_moves,
+        reads_mover,
         ..OnnxModel::empty(InputFormat::Classical112)
     })
 }
@@ -372,6 +381,30 @@ pub fn model(bytes: &[u8]) -> Result<OnnxModel, FileError> {
 pub fn for_rating(bytes: &[u8], rating: u32) -> Result<Vec<u8>, FileError> {
     let (network, entries) = read_with_metadata(bytes)?;
     Ok(write_again(&network.for_rating(rating), &entries))
+}
+
+/// The file of a network with the value of one file and the policy of another, whose inputs are the first ones of the
+/// first file's: further inputs have no effect on the policy. The metadata are those of the first.
+///
+/// # Errors
+/// When one is no sparse network, or damaged, or the inputs do not fit.
+pub fn with_policy(value: &[u8], policy: &[u8]) -> Result<Vec<u8>, FileError> {
+    let (network, entries) = read_with_metadata(value)?;
+    let other = read(policy)?;
+    if other.inputs != InputSet::Position || row_count(network.inputs) != other.rows_bias.len() {
+        return Err(FileError::Tensor {
+            what: "its policy belongs to a network with other inputs or moves".to_owned(),
+        });
+    }
+    let mut first = other.policy;
+    first.weights.resize(network.inputs.len() * first.width, 0);
+    let network = IntegerNetwork {
+        policy: first,
+        rows: other.rows,
+        rows_bias: other.rows_bias,
+        ..network
+    };
+    Ok(write_again(&network, &entries))
 }
 
 /// The model of a network with the metadata of a file, whose encoding is left out.
@@ -650,6 +683,45 @@ mod tests {
         assert!(any.reads_moves && any.is_sparse);
         assert!(read(&any.bytes).unwrap() == network.for_rating(DEFAULT_RATING));
         assert!(read(&chosen.bytes).unwrap() == read(&rated).unwrap());
+    }
+
+    #[test]
+    fn a_network_of_the_opponent_survives_the_file() {
+        let network = network_of(Shape {
+            inputs: InputSet::Opponent,
+            ..SHAPE
+        });
+        let bytes = write(&network, &[]);
+        assert_eq!(version(&bytes).unwrap().0, OPPONENT_ENCODING);
+        assert!(read(&bytes).unwrap() == network);
+        let model = model(&bytes).unwrap();
+        assert!(model.reads_mover && !model.reads_moves);
+        assert!(read(&model.bytes).unwrap() == network);
+    }
+
+    #[test]
+    fn a_value_takes_the_policy_of_another_file() {
+        let value = network_of(Shape {
+            inputs: InputSet::Opponent,
+            ..SHAPE
+        });
+        let other = network_of(Shape {
+            policy: 128,
+            ..SHAPE
+        });
+        let bytes = write(&value, &[("name", "odds")]);
+        let both = with_policy(&bytes, &write(&other, &[])).unwrap();
+        assert!(metadata(&both).unwrap() == metadata(&bytes).unwrap());
+        let both = read(&both).unwrap();
+        assert!(both.is_consistent() && both.shape().policy == 128);
+        assert!(both.value == value.value && both.value_head == value.value_head);
+        assert!(both.policy.weights.starts_with(&other.policy.weights));
+        let people = network_of(Shape {
+            inputs: InputSet::History,
+            ..SHAPE
+        });
+        let error = with_policy(&bytes, &write(&people, &[])).unwrap_err();
+        assert!(error.to_string().contains("other inputs"), "{error}");
     }
 
     #[test]

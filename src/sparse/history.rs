@@ -1,4 +1,5 @@
-//! Inputs of networks that predict human moves: the last two moves, and the players' rating.
+//! Inputs besides the position: the last two moves and the players' rating, in networks that predict human moves; who is
+//! to move, in networks whose value is that of games against a fallible opponent.
 //!
 //! A person reacts to the last move: recaptures, answers the threat, goes on with a plan. What such a network sees of
 //! the past is the opponent's last move and the own one before it: the piece and the square where it went, the square
@@ -13,12 +14,16 @@ use std::ops::Range;
 
 use shakmaty::{Board, Chess, Color, Position, Role, Square};
 
-use super::features::{ActiveFeatures, INPUTS, MOVE_INPUTS, PAST_MOVES, RATINGS, SquareView};
+use super::features::{
+    ActiveFeatures, INPUTS, InputSet, MOVE_INPUTS, Mover, PAST_MOVES, RATINGS, SquareView,
+};
 
 /// The opponent's last move, then the own move before it.
 const MOVES: usize = INPUTS;
 /// One for each of [`RATINGS`].
 const RATING: usize = MOVES + PAST_MOVES * MOVE_INPUTS;
+/// The engine is to move, then its opponent; in place of the moves.
+const MOVER: usize = INPUTS;
 
 /// A move of the past, as far as a network sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +64,8 @@ pub struct Past {
     pub moves: [Option<PastMove>; PAST_MOVES],
     /// The players' rating, one of [`RATINGS`]; only in training.
     pub rating: Option<u32>,
+    /// Who is to move, if that is known.
+    pub mover: Option<Mover>,
 }
 
 impl Past {
@@ -77,7 +84,7 @@ impl Past {
         });
         Past {
             moves: [m, None],
-            rating: None,
+            ..Past::default()
         }
     }
 
@@ -95,8 +102,20 @@ impl Past {
 }
 
 impl ActiveFeatures {
-    /// Adds the inputs of what was before.
-    pub fn push_past(&mut self, view: SquareView, past: &Past) {
+    /// Adds those inputs of `set` that are not the position's.
+    pub fn push_past(&mut self, set: InputSet, view: SquareView, past: &Past) {
+        match set {
+            InputSet::Position => {}
+            InputSet::History => self.push_history(view, past),
+            InputSet::Opponent => match past.mover {
+                Some(Mover::Engine) => self.push(MOVER),
+                Some(Mover::Opponent) => self.push(MOVER + 1),
+                None => {}
+            },
+        }
+    }
+
+    fn push_history(&mut self, view: SquareView, past: &Past) {
         for (number, m) in past.moves.iter().enumerate() {
             let Some(m) = m else { continue };
             let base = MOVES + MOVE_INPUTS * number;
@@ -167,7 +186,7 @@ mod tests {
         let last = line.last().unwrap();
         let mut features = ActiveFeatures::of(last);
         let count = features.as_slice().len();
-        features.push_past(SquareView::of(last), &past(&line));
+        features.push_past(InputSet::History, SquareView::of(last), &past(&line));
         let inputs = features.as_slice()[count..].iter();
         inputs.map(|&input| usize::from(input) - MOVES).collect()
     }
@@ -254,7 +273,7 @@ mod tests {
             rating: Some(1500),
             ..Past::default()
         };
-        features.push_past(SquareView::of(&Chess::default()), &past);
+        features.push_past(InputSet::History, SquareView::of(&Chess::default()), &past);
         assert_eq!(features.as_slice()[count..], [middle as u16]);
     }
 }

@@ -57,7 +57,7 @@ const PIECE: i32 = 250;
 /// How many rows the policy of a network with these inputs has.
 pub const fn row_count(set: InputSet) -> usize {
     match set {
-        InputSet::Position => ROWS,
+        InputSet::Position | InputSet::Opponent => ROWS,
         InputSet::History => ROWS + CLASSES,
     }
 }

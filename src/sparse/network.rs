@@ -80,6 +80,7 @@ impl fmt::Display for Shape {
         match inputs {
             InputSet::Position => Ok(()),
             InputSet::History => write!(f, ", with inputs of the last moves and the rating"),
+            InputSet::Opponent => write!(f, ", with inputs of who is to move"),
         }
     }
 }

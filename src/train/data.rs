@@ -23,7 +23,7 @@ use crate::dataset::record::{NO_RESULT, NO_SCORE, Record};
 use crate::dataset::record_file::RecordFile;
 use crate::dataset::searched::{Searched, SearchedFile, is_searched};
 use crate::sparse::attacks::Attacks;
-use crate::sparse::features::{ActiveFeatures, RATINGS, SquareView};
+use crate::sparse::features::{ActiveFeatures, InputSet, Mover, RATINGS, SquareView};
 use crate::sparse::history::Past;
 use crate::sparse::moves::Rows;
 
@@ -44,43 +44,67 @@ pub enum NetworkPart {
     Value,
 }
 
-/// A record file, and the rating of the players whose moves it holds.
+/// A record file, and who played the games in it, as far as a network has inputs for that.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RatedFile {
+pub struct GamesFile {
     /// The file.
     pub path: PathBuf,
-    /// The rating, one of [`RATINGS`]; only for networks that have an input for it.
+    /// The players' rating, one of [`RATINGS`].
     pub rating: Option<u32>,
+    /// The engine's colour, if the other side is its fallible opponent.
+    pub engine: Option<Color>,
 }
 
-impl<P: Into<PathBuf>> From<P> for RatedFile {
-    fn from(path: P) -> RatedFile {
-        RatedFile {
+impl<P: Into<PathBuf>> From<P> for GamesFile {
+    fn from(path: P) -> GamesFile {
+        GamesFile {
             path: path.into(),
             rating: None,
+            engine: None,
         }
     }
 }
 
-impl RatedFile {
-    /// A text of the form FILE or FILE@RATING.
+impl GamesFile {
+    /// A text of the form FILE, FILE@RATING or FILE@COLOR, the color being the engine's.
     ///
     /// # Errors
     /// When the rating has no input.
-    pub fn parse(text: &str) -> Result<RatedFile> {
+    pub fn parse(text: &str) -> Result<GamesFile> {
+        for (end, color) in [("@white", Color::White), ("@black", Color::Black)] {
+            if let Some(path) = text.strip_suffix(end) {
+                return Ok(GamesFile {
+                    engine: Some(color),
+                    ..GamesFile::from(path)
+                });
+            }
+        }
         let rated = text.rsplit_once('@');
         let rated = rated.and_then(|(path, rating)| Some((path, rating.parse::<u32>().ok()?)));
         let Some((path, rating)) = rated else {
-            return Ok(RatedFile::from(text));
+            return Ok(GamesFile::from(text));
         };
         ensure!(
             RATINGS.contains(&rating),
             "{text}: networks have inputs of the ratings {RATINGS:?} only, not of {rating}"
         );
-        Ok(RatedFile {
-            path: path.into(),
+        Ok(GamesFile {
             rating: Some(rating),
+            ..GamesFile::from(path)
         })
+    }
+
+    /// What was before a position of the file, with what is known of its players.
+    fn with_players(&self, record: &Record, past: Past) -> Past {
+        let mover = self.engine.map(|engine| match engine == record.turn() {
+            true => Mover::Engine,
+            false => Mover::Opponent,
+        });
+        Past {
+            rating: self.rating,
+            mover,
+            ..past
+        }
     }
 }
 
@@ -88,7 +112,7 @@ impl RatedFile {
 #[derive(Clone, Debug, PartialEq)]
 pub struct MixPart {
     /// The file.
-    pub file: RatedFile,
+    pub file: GamesFile,
     /// Its share, relative to those of the other files.
     pub share: f64,
 }
@@ -108,7 +132,7 @@ impl FromStr for MixPart {
             "{text}: the share must be positive"
         );
         Ok(MixPart {
-            file: RatedFile::parse(file)?,
+            file: GamesFile::parse(file)?,
             share,
         })
     }
@@ -138,9 +162,9 @@ pub trait SampleBatch: Default {
     /// Removes all positions and keeps the allocated memory.
     fn clear(&mut self);
 
-    /// Whether the network has inputs of the last moves and the rating.
-    fn has_history(&self) -> bool {
-        false
+    /// The network's inputs, if it is a sparse one.
+    fn inputs(&self) -> InputSet {
+        InputSet::Position
     }
 
     /// Adds a position with its targets.
@@ -229,14 +253,13 @@ impl PositionFile {
     }
 
     /// What was before a position of the file: known in self-play files, whose positions follow each other.
-    fn past(&mut self, index: u64, drawn: &DrawnPosition, rating: Option<u32>) -> Result<Past> {
-        let past = match (self, drawn) {
+    fn past(&mut self, index: u64, drawn: &DrawnPosition) -> Result<Past> {
+        match (self, drawn) {
             (PositionFile::Searched(file), DrawnPosition::Searched(searched)) => {
-                past::of_searched(file, index, &searched.record)?
+                past::of_searched(file, index, &searched.record)
             }
-            _ => Past::default(),
-        };
-        Ok(Past { rating, ..past })
+            _ => Ok(Past::default()),
+        }
     }
 
     fn get(&mut self, index: u64) -> Result<DrawnPosition> {
@@ -388,10 +411,11 @@ impl Mixture {
             drawn.mirror();
         }
         let settings = &self.settings;
-        let past = match batch.has_history() {
-            true => sampler.files[part].past(at, &drawn, settings.data[part].file.rating)?,
+        let past = match batch.inputs().has_history() {
+            true => sampler.files[part].past(at, &drawn)?,
             false => Past::default(),
         };
+        let past = settings.data[part].file.with_players(drawn.record(), past);
         let added = match &drawn {
             DrawnPosition::Record(record) => self.add_record(record, &past, rng, batch),
             DrawnPosition::Searched(searched) => {
@@ -493,8 +517,8 @@ impl SampleBatch for Chunk {
         self.values.clear();
     }
 
-    fn has_history(&self) -> bool {
-        self.set.has_history()
+    fn inputs(&self) -> InputSet {
+        self.set
     }
 
     fn add(&mut self, record: &Record, past: &Past, targets: &Targets) -> Result<(), SkipReason> {
@@ -505,9 +529,7 @@ impl SampleBatch for Chunk {
         let view = SquareView::of(&position);
         let attacks = Attacks::of(&position);
         let mut features = ActiveFeatures::with(&position, view, &attacks);
-        if self.set.has_history() {
-            features.push_past(view, past);
-        }
+        features.push_past(self.set, view, past);
         let rows = Rows::new(&position, view, &attacks).for_inputs(self.set, &attacks, past);
         let has_policy = add_policy(&targets.policy, &position, rows, self);
         if has_policy {
@@ -571,7 +593,7 @@ pub(super) const TEST_BATCH: usize = 512;
 /// # Errors
 /// When the file cannot be read.
 pub fn held_out<B: SampleBatch>(
-    file: &RatedFile,
+    file: &GamesFile,
     count: usize,
     share: ResultShare,
     empty: impl Fn() -> B,
@@ -580,7 +602,7 @@ pub fn held_out<B: SampleBatch>(
     let searched = match &mut positions {
         PositionFile::Records(records) => {
             let records = held_out_records(records, count)?;
-            return Ok(chunks(&records, file.rating, empty));
+            return Ok(chunks(&records, file, empty));
         }
         PositionFile::Searched(searched) => searched,
     };
@@ -590,14 +612,11 @@ pub fn held_out<B: SampleBatch>(
         let mut batch = empty();
         for &at in some {
             let position = searched.get(at)?;
-            let past = match batch.has_history() {
+            let past = match batch.inputs().has_history() {
                 true => past::of_searched(searched, at, &position.record)?,
                 false => Past::default(),
             };
-            let past = Past {
-                rating: file.rating,
-                ..past
-            };
+            let past = file.with_players(&position.record, past);
             let targets = targets::of_searched(&position, &settings, &lengths);
             // Positions without targets are not tested.
             let _ = add_searched(&position, &past, targets, NetworkPart::Both, &mut batch);
@@ -645,23 +664,62 @@ fn held_out_records(file: &mut RecordFile, count: usize) -> Result<Vec<Record>> 
 /// Records as test batches.
 pub(super) fn chunks<B: SampleBatch>(
     records: &[Record],
-    rating: Option<u32>,
+    file: &GamesFile,
     empty: impl Fn() -> B,
 ) -> Vec<B> {
-    let past = Past {
-        rating,
-        ..Past::default()
-    };
     let settings = TargetSettings::for_tests(ResultShare::default());
     let batches = records.chunks(TEST_BATCH).map(|records| {
         let mut batch = empty();
         for record in records {
             // Positions without targets are not tested.
             if targets::is_useful(record) {
+                let past = file.with_players(record, Past::default());
                 let _ = batch.add(record, &past, &targets::of_record(record, &settings));
             }
         }
         batch
     });
     batches.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataset::record::Source;
+
+    #[test]
+    fn files_name_their_players() {
+        let file = |text: &str| GamesFile::parse(text).unwrap();
+        assert_eq!(file("a.vis"), GamesFile::from("a.vis"));
+        assert_eq!(file("a@b.vis"), GamesFile::from("a@b.vis"));
+        assert_eq!(file("a.vis@1500").rating, Some(1500));
+        assert_eq!(file("a.vis@black").engine, Some(Color::Black));
+        assert_eq!(file("a.vis@black").path, PathBuf::from("a.vis"));
+        let error = GamesFile::parse("a.vis@1400").unwrap_err();
+        assert!(error.to_string().contains("1400"), "{error}");
+    }
+
+    #[test]
+    fn the_engine_s_color_says_who_is_to_move() {
+        let start = Chess::default();
+        let inputs = |file: &str, is_black: bool| {
+            let record = Record::new(&start, is_black, Source::Game);
+            let past = GamesFile::parse(file).unwrap();
+            let past = past.with_players(&record, Past::default());
+            let mut features = ActiveFeatures::of(&start);
+            let count = features.as_slice().len();
+            features.push_past(InputSet::Opponent, SquareView::of(&start), &past);
+            features.as_slice()[count..].to_vec()
+        };
+        let last = InputSet::Opponent.len() as u16 - 1;
+        for (file, is_black, expected) in [
+            ("a", false, vec![]),
+            ("a@white", false, vec![last - 1]),
+            ("a@white", true, vec![last]),
+            ("a@black", false, vec![last]),
+            ("a@black", true, vec![last - 1]),
+        ] {
+            assert_eq!(inputs(file, is_black), expected, "{file} {is_black}");
+        }
+    }
 }

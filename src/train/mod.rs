@@ -28,7 +28,7 @@ use anyhow::{Context, Result, ensure};
 
 use self::adam::{AdamWStep, Moments};
 use self::checkpoint::{Checkpoint, TrainingProgress};
-use self::data::{Mixture, MixtureSettings, RatedFile, Sampler};
+use self::data::{Mixture, MixtureSettings, GamesFile, Sampler};
 use self::measure::{Floating, Integers, Measures};
 use self::start::random_start;
 use self::step::{Chunk, Losses, Scales, ValueLoss, Workspace};
@@ -57,7 +57,7 @@ pub struct TrainingSettings {
     /// The training data. Its seed also initialises random weights.
     pub mixture: MixtureSettings,
     /// Record files whose held-out positions the network is tested on.
-    pub test: Vec<RatedFile>,
+    pub test: Vec<GamesFile>,
     /// Number of test positions of each of these files.
     pub test_positions: usize,
     /// Sizes of the network; `None`: those of the checkpoint, or the defaults.
@@ -271,7 +271,7 @@ impl<'a> TrainingRun<'a> {
         let workers = (0..settings.threads)
             .map(|_| worker())
             .collect::<Result<_>>()?;
-        let test = |file: &RatedFile| -> Result<(String, Vec<Chunk>)> {
+        let test = |file: &GamesFile| -> Result<(String, Vec<Chunk>)> {
             let share = settings.mixture.targets.result_share;
             let empty = || Chunk::of(shape.inputs);
             let chunks = data::held_out(file, settings.test_positions, share, empty)?;
@@ -506,7 +506,7 @@ pub struct Quality {
 /// When the file cannot be read.
 pub fn measure_file(
     checkpoint: &Checkpoint,
-    file: &RatedFile,
+    file: &GamesFile,
     count: usize,
     result_share: ResultShare,
 ) -> Result<Option<Quality>> {
@@ -704,13 +704,13 @@ mod tests {
         let measures = measure_floating(
             TINY,
             weights,
-            &data::chunks(&training, None, Chunk::default),
+            &data::chunks(&training, &GamesFile::from(&*data), Chunk::default),
         );
         assert!(measures.top1 == 1.0 && measures.policy < 0.1, "{measures}");
         assert!(measures.error < 0.05, "{measures}");
         // The same holds for the quantised network and for the exported file.
         let share = ResultShare::default();
-        let quality = measure_file(&checkpoint, &RatedFile::from(&*data), 100, share);
+        let quality = measure_file(&checkpoint, &GamesFile::from(&*data), 100, share);
         let quality = quality.unwrap().unwrap();
         assert_eq!(quality.integers.moves, 1.0);
         assert!((quality.integers.error - quality.floating.error).abs() < 0.02);
@@ -723,7 +723,7 @@ mod tests {
         };
         let measures = measure::measure(
             &mut integers,
-            &data::chunks(&training, None, Chunk::default),
+            &data::chunks(&training, &GamesFile::from(&*data), Chunk::default),
         );
         assert!(measures.top1 == 1.0 && measures.error < 0.06, "{measures}");
     }

@@ -56,8 +56,9 @@ fn changed(old: Shape, changes: Changes) -> Result<Shape> {
         inputs: changes.inputs.unwrap_or(old.inputs),
     };
     ensure!(
-        shape.inputs.len() >= old.inputs.len(),
-        "the network has inputs of the last moves and the rating, which cannot be left out: choose --inputs history"
+        shape.inputs == old.inputs || old.inputs == InputSet::Position,
+        "the network has more inputs than those of the position, which cannot be left out: choose --inputs history or opponent, \
+         as the network has them"
     );
     check_shape(shape)?;
     ensure!(

@@ -160,6 +160,23 @@ fn one_network_predicts_the_moves_of_all_ratings() {
 }
 
 #[test]
+fn the_network_for_odds_plays_on_the_backend_that_knows_who_is_to_move() {
+    let described = stdout(&scorn(&["describe", "<built in odds>"]));
+    assert!(described.contains("sparse-4"), "{described}");
+    let mut engine = Session::new();
+    engine.send("setoption name WeightsFile value <built in odds>");
+    // No other tells the network who is to move.
+    engine.send("setoption name Backend value rten");
+    engine.send("position fen rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1");
+    engine.send("go nodes 200");
+    let lines = engine.until("bestmove");
+    let network = lines.iter().find(|line| line.contains("network"));
+    let network = network.expect("a description of the network");
+    assert!(network.contains("sparse ("), "{network}");
+    assert!(network.contains("for games at odds"), "{network}");
+}
+
+#[test]
 fn tune_writes_a_configuration_that_the_program_reads() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tuned.config");

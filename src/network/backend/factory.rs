@@ -164,7 +164,7 @@ impl BackendRequest<'_> {
             encoding: Some(encoding),
             fill: self.fill,
             reads: match encoding {
-                Encoding::Sparse(InputSet::Position) => HistoryRead::BOARD,
+                Encoding::Sparse(InputSet::Position | InputSet::Opponent) => HistoryRead::BOARD,
                 Encoding::Sparse(InputSet::History) => HistoryRead::boards(1 + PAST_MOVES),
                 Encoding::AlphaZero(_) => HistoryRead::ALPHAZERO,
                 Encoding::Lc0(format) => HistoryRead::of(format, model.planes_read),

@@ -26,6 +26,7 @@ use crate::{
         attacks::Attacks,
         features::{ActiveFeatures, SquareView},
         file,
+        history::Past,
         infer::{IntegerNetwork, Scratch},
         moves::Rows,
         simd::Level,
@@ -191,7 +192,11 @@ impl Evaluator for SparseEvaluator {
             return Added::Computed(Value::default());
         };
         let (view, attacks) = (SquareView::of(last), Attacks::of(last));
-        let (set, past) = (self.network.inputs, sparse_past(self.network.inputs, line));
+        let set = self.network.inputs;
+        let past = Past {
+            mover: position.mover(),
+            ..sparse_past(set, line)
+        };
         let features = sparse_features(set, last, view, &attacks, &past);
         let value = |scratch: &mut Scratch| self.value_of(features.as_slice(), scratch);
         Added::Computed(SCRATCH.with_borrow_mut(value))
@@ -203,7 +208,11 @@ impl Evaluator for SparseEvaluator {
             return;
         };
         let (view, attacks) = (SquareView::of(last), Attacks::of(last));
-        let (set, past) = (self.network.inputs, sparse_past(self.network.inputs, line));
+        let set = self.network.inputs;
+        let past = Past {
+            mover: position.mover(),
+            ..sparse_past(set, line)
+        };
         let features = sparse_features(set, last, view, &attacks, &past);
         let rows = Rows::new(last, view, &attacks).for_inputs(set, &attacks, &past);
         let (moves, priors) = position.policy();
@@ -253,6 +262,7 @@ impl Evaluator for SparseEvaluator {
             },
             computes_at_once: true,
             max_threads: Some(self.processors),
+            reads_mover: self.network.inputs.has_mover(),
             ..Info::default()
         }
     }
@@ -260,6 +270,8 @@ impl Evaluator for SparseEvaluator {
 
 #[cfg(test)]
 mod tests {
+    use shakmaty::Color;
+
     use super::*;
     use crate::{
         chess::moves::legal_moves,
@@ -293,7 +305,7 @@ mod tests {
             swap_colors: false,
             fill: HistoryFill::FenOnly,
             reads: match inputs {
-                InputSet::Position => HistoryRead::BOARD,
+                InputSet::Position | InputSet::Opponent => HistoryRead::BOARD,
                 InputSet::History => HistoryRead::boards(3),
             },
             moves_left: true,
@@ -365,7 +377,11 @@ mod tests {
             cache: 1000,
             ..NetworkSettings::NONE
         };
-        for inputs in [InputSet::Position, InputSet::History] {
+        for inputs in [
+            InputSet::Position,
+            InputSet::History,
+            InputSet::Opponent,
+        ] {
             let evaluator = evaluator_with(inputs, Level::detect());
             let evaluator = settings.over(Arc::new(evaluator));
             let start = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1";
@@ -401,6 +417,30 @@ mod tests {
         };
         assert!(!different(InputSet::Position));
         assert!(different(InputSet::History));
+    }
+
+    #[test]
+    fn only_a_network_of_the_opponent_asks_who_is_to_move() {
+        let game = game("4k3/8/8/8/8/8/8/R3K2R w - - 0 1", "");
+        let values = |inputs: InputSet| {
+            let evaluator = evaluator_with(inputs, Level::detect());
+            let for_sides = [None, Some(Color::White), Some(Color::Black)];
+            for_sides.map(|side| {
+                let (mut moves, mut priors) = (Vec::new(), [0.0; MAX_MOVES]);
+                let position = EvalPosition::new(game.plies(), &mut moves, &mut priors);
+                let mut position = position.searched_for(side);
+                match evaluator.add(&mut position, &mut Batch::default()) {
+                    Added::Computed(value) => value,
+                    other => panic!("{other:?}"),
+                }
+            })
+        };
+        let [nobody, engine, opponent] = values(InputSet::Opponent);
+        assert!(nobody != engine && engine != opponent && opponent != nobody);
+        for inputs in [InputSet::Position, InputSet::History] {
+            let [first, others @ ..] = values(inputs);
+            assert_eq!(others, [first; 2], "{inputs:?}");
+        }
     }
 
     #[test]

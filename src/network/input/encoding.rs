@@ -37,9 +37,10 @@ impl Encoding {
     /// The encoding of a model.
     pub fn of(model: &OnnxModel) -> Encoding {
         match (model.is_sparse, model.alphazero) {
-            (true, _) => Encoding::Sparse(match model.reads_moves {
-                true => InputSet::History,
-                false => InputSet::Position,
+            (true, _) => Encoding::Sparse(match (model.reads_moves, model.reads_mover) {
+                (true, _) => InputSet::History,
+                (false, true) => InputSet::Opponent,
+                (false, false) => InputSet::Position,
             }),
             (false, Some(order)) => Encoding::AlphaZero(order),
             (false, None) => Encoding::Lc0(model.input_format),
@@ -148,9 +149,7 @@ pub fn sparse_features(
     past: &Past,
 ) -> ActiveFeatures {
     let mut features = ActiveFeatures::with(position, view, attacks);
-    if set.has_history() {
-        features.push_past(view, past);
-    }
+    features.push_past(set, view, past);
     features
 }
 

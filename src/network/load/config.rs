@@ -6,7 +6,7 @@ use crate::{
     network::{
         backend::{auto, rten, sparse},
         compose::role::Role,
-        source::built_in::human_rating,
+        source::built_in::{BUILT_IN_ODDS, human_rating},
     },
     options::{HistoryFill, NetworkEncoding, Options},
 };
@@ -59,11 +59,11 @@ impl NetworkConfig {
     /// What the options say about one of the networks. The opponent's network and the refiner have their default
     /// heads and encoding; the rest is as for the main network, with two exceptions. Where `Backend` is `auto` or
     /// `sparse`, the refiner is evaluated by `rten`, which needs no library, takes no memory of a GPU and gives the
-    /// same result on every call. And a human model inside the program, which is a sparse network, is evaluated by
-    /// `sparse` if it is the opponent.
+    /// same result on every call. And a human model inside the program, if it is the opponent, and the network for games
+    /// at odds, both sparse, are evaluated by `sparse`.
     pub fn of(options: &Options, role: Role) -> NetworkConfig {
         let main = NetworkConfig::from(options);
-        if role == Role::Main {
+        if role == Role::Main && main.weights.trim() != BUILT_IN_ODDS {
             return main;
         }
         let weights = role.weights(options).unwrap_or_default();
@@ -73,6 +73,8 @@ impl NetworkConfig {
         let another = match role {
             Role::Refiner if is_default => Some(rten::INFO.name),
             Role::Opponent if human_rating(&weights).is_some() => Some(sparse::INFO.name),
+            // The other backends do not tell a network who is to move.
+            Role::Main => Some(sparse::INFO.name),
             _ => None,
         };
         let (backend, backend_options) = match another {

@@ -13,6 +13,9 @@ pub const BUILT_IN_DENSE: &str = "<built in dense>";
 /// The value of `WeightsFile` that means the sparse network inside the program, made for processors and the default.
 pub const BUILT_IN_SPARSE: &str = "<built in sparse>";
 
+/// The value of `WeightsFile` that means the network inside the program that was trained on games in which it gives odds.
+pub const BUILT_IN_ODDS: &str = "<built in odds>";
+
 /// The dense network inside the program.
 #[cfg(feature = "networks")]
 static DENSE: Option<&[u8]> = Some(include_bytes!("../../../networks/scorn-default.onnx"));
@@ -31,6 +34,12 @@ static HUMAN: Option<&[u8]> = Some(scorn_networks_human::HUMAN);
 #[cfg(not(feature = "networks"))]
 static HUMAN: Option<&[u8]> = None;
 
+/// The value of the network for games at odds; its policy is that of [`SPARSE`].
+#[cfg(feature = "networks")]
+static ODDS: Option<&[u8]> = Some(scorn_network_odds::ODDS);
+#[cfg(not(feature = "networks"))]
+static ODDS: Option<&[u8]> = None;
+
 /// A network inside the program.
 pub(super) struct BuiltIn {
     /// Its name in messages.
@@ -39,6 +48,8 @@ pub(super) struct BuiltIn {
     pub bytes: Option<&'static [u8]>,
     /// The rating of the human players, if it predicts their moves.
     pub rating: Option<u32>,
+    /// The network whose policy it has, if it holds a value only.
+    pub policy: Option<&'static [u8]>,
 }
 
 /// The network inside the program that `weights` names; `None` if `weights` names something else.
@@ -47,12 +58,14 @@ pub(super) fn find(weights: &str) -> Option<BuiltIn> {
         "" | BUILT_IN => ("built in", SPARSE.or(DENSE)),
         BUILT_IN_DENSE => ("built in, dense", DENSE),
         BUILT_IN_SPARSE => ("built in, sparse", SPARSE),
+        BUILT_IN_ODDS => ("built in, for games at odds", ODDS),
         weights => {
             let rating = human_rating(weights)?;
             return Some(BuiltIn {
                 name: format!("built in, human: a player rated {rating}"),
                 bytes: HUMAN,
                 rating: Some(rating),
+                policy: None,
             });
         }
     };
@@ -60,6 +73,7 @@ pub(super) fn find(weights: &str) -> Option<BuiltIn> {
         name: name.to_owned(),
         bytes,
         rating: None,
+        policy: SPARSE.filter(|_| weights.trim() == BUILT_IN_ODDS),
     })
 }
 

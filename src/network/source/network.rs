@@ -139,16 +139,18 @@ impl NetworkSource {
 impl ParsedNetwork {
     fn built_in(network: BuiltIn) -> Result<ParsedNetwork, WeightsError> {
         let bytes = network.bytes.ok_or(WeightsError::NoBuiltIn)?;
-        let bytes = match network.rating {
+        let made = match (network.rating, network.policy) {
+            (Some(rating), _) => Some(file::for_rating(bytes, rating)),
+            (None, Some(policy)) => Some(file::with_policy(bytes, policy)),
+            (None, None) => None,
+        };
+        let in_file = |error| WeightsError::Sparse {
+            network: network.name.clone(),
+            error,
+        };
+        let bytes = match made {
+            Some(made) => made.map_err(in_file)?.into(),
             None => bytes.into(),
-            Some(rating) => {
-                let rated = file::for_rating(bytes, rating);
-                let in_file = |error| WeightsError::Sparse {
-                    network: network.name.clone(),
-                    error,
-                };
-                rated.map_err(in_file)?.into()
-            }
         };
         Ok(ParsedNetwork {
             contents: Contents::Onnx(bytes),
