@@ -135,8 +135,8 @@ options! {
         nps_limit:                          f32 [0.0, 1000000.0]          = 0.0;
 
     // Network.
-    /// Network file: lc0 format (.pb or .pb.gz) or ONNX. `<built in>` and `<built in dense>` are networks inside the
-    /// program, `<autodiscover>` is the newest network file found.
+    /// Network file: lc0 format (.pb or .pb.gz) or ONNX. `<built in>`, `<built in dense>` and `<built in odds>` (for games
+    /// in which the engine gives odds) are networks inside the program, `<autodiscover>` is the newest network file found.
     "WeightsFile"                         "weights" 'w'                   [network weights, drops Network]
         weights_file:                       String                        = "<built in>";
     /// Backend that evaluates the network: {backends}.
