@@ -39,7 +39,8 @@ fn every_source_decides_what_no_stronger_one_sets() {
     for (name, value, source) in [
         ("CPuct", "2", "user"),
         ("FpuValue", "0.2", "configuration file"),
-        ("ScLimit", "200", "profile"),
+        ("ScLimit", "28", "profile"),
+        ("WeightsFile", "<built in odds>", "profile"),
         ("RootChoice", "lcb", "network"),
         ("NodeLimit", "3", "configuration file"),
         ("Temperature", "0", "default"),
@@ -89,10 +90,11 @@ fn the_table_has_all_options_or_those_that_are_changed() {
         [
             vec!["OPTION", "VALUE", "SOURCE", "DEFAULT"],
             vec!["WeightsFile", "/no/such.onnx", "user", "<built", "in>"],
-            vec!["ScLimit", "200", "profile", "1000000000"],
+            vec!["ScLimit", "28", "profile", "1000000000"],
         ]
     );
-    assert!(messages.contains("profile odds given: ScLimit 200"));
+    assert!(messages.contains("profile odds given + large odds given: ScLimit 28"));
+    assert!(messages.contains("unchanged: WeightsFile (set by user)"));
     // A clock that a profile depends on.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("profiles.toml");

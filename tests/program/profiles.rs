@@ -252,6 +252,9 @@ fn errors_are_reported_with_line_and_column() {
     assert!(Profiles::parse("", "x.toml").is_ok());
 }
 
+/// What is set against an unknown opponent who gets a queen.
+const LARGE_ODDS: &str = "odds given + large odds given: ScLimit 28, WeightsFile <built in odds>";
+
 fn profile_lines(lines: &[String]) -> Vec<&str> {
     let reported = lines
         .iter()
@@ -264,7 +267,7 @@ fn an_odds_game_is_recognised_and_the_next_game_is_not() {
     let mut session = Session::new();
     assert!(profile_lines(&session.send_and_sync("position startpos moves e2e4")).is_empty());
     let lines = session.send_and_sync(&format!("position fen {QUEEN}"));
-    assert_eq!(profile_lines(&lines), ["odds given: ScLimit 200"]);
+    assert_eq!(profile_lines(&lines), [LARGE_ODDS]);
     // Reported once.
     let lines = session.send_and_sync(&format!("position fen {QUEEN} moves e2e4 e7e5"));
     assert!(profile_lines(&lines).is_empty());
@@ -291,12 +294,15 @@ fn an_odds_game_is_recognised_and_the_next_game_is_not() {
     let lines = session.send_and_sync(&format!("position fen {QUEEN}"));
     assert_eq!(
         profile_lines(&lines),
-        ["odds given + known opponent: OpponentWeights <built in human 1100>, ScLimit 28"]
+        [
+            "odds given + large odds given + known opponent: OpponentWeights <built in human 1100>, ScLimit 28, \
+             WeightsFile <built in odds>"
+        ]
     );
     // A program of that rating does not play like a person.
     session.send("setoption name UCI_Opponent value none 1000 computer Something");
     let lines = session.send_and_sync(&format!("position fen {QUEEN}"));
-    assert_eq!(profile_lines(&lines), ["odds given: ScLimit 200"]);
+    assert_eq!(profile_lines(&lines), [LARGE_ODDS]);
     let lines = session.send_and_sync("position startpos");
     assert_eq!(
         profile_lines(&lines),
@@ -335,14 +341,17 @@ fn expected(deficit: i32, rating: u32) -> Option<String> {
     if deficit < 2 {
         return None;
     }
+    let are_large = deficit >= 8;
     let person = match rating {
         800 => 1100,
         1500 => 1500,
+        _ if are_large => return Some(LARGE_ODDS.to_owned()),
         _ => return Some("odds given: ScLimit 200".to_owned()),
     };
-    // The last profile that sets an option comes last.
+    let large = if are_large { "large odds given + " } else { "" };
     Some(format!(
-        "odds given + known opponent: OpponentWeights <built in human {person}>, ScLimit 28"
+        "odds given + {large}known opponent: OpponentWeights <built in human {person}>, ScLimit 28, WeightsFile \
+         <built in odds>"
     ))
 }
 
@@ -408,7 +417,8 @@ fn user_settings_stay() {
     assert_eq!(
         profile_lines(&lines),
         [
-            "odds given + known opponent: OpponentWeights <built in human 1500>; unchanged: ScLimit (set by user)"
+            "odds given + large odds given + known opponent: OpponentWeights <built in human 1500>, WeightsFile <built in \
+             odds>; unchanged: ScLimit (set by user)"
         ]
     );
     session.send_and_sync("setoption name ScLimit value 1000000000");
@@ -429,7 +439,8 @@ fn user_settings_stay() {
     assert_eq!(
         profile_lines(&lines),
         [
-            "odds given + known opponent: ScLimit 28; unchanged: OpponentWeights (OpponentRating set by user)"
+            "odds given + large odds given + known opponent: ScLimit 28, WeightsFile <built in odds>; unchanged: \
+             OpponentWeights (OpponentRating set by user)"
         ]
     );
     session.end();
