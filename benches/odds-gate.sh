@@ -2,29 +2,33 @@
 # The gate for networks at odds: a fixed table of games in which the engine gives odds, compared with the table of the
 # network that is in the program. A new network is shipped only if it passes this gate and the one of normal chess.
 #
-# Usage: benches/odds-gate.sh SCORN FOLDER [--short] [--weights FILE] [--baseline FILE] [--write FILE] [--threads N]
+# Usage: benches/odds-gate.sh SCORN FOLDER [--short] [--weights FILE] [--odds-weights FILE]
+#        [--baseline FILE] [--write FILE] [--threads N]
 #   FOLDER      results; an interrupted run is resumed
-#   --short     six cells of 100 games at 400 nodes, some two minutes of one core: the form of CI
+#   --short     nine cells of 100 games at 400 nodes, some three minutes of one core: the form of CI
 #   --weights   the network to judge (WeightsFile); by default the one in the program
+#   --odds-weights  the network for odds to judge; by default <built in odds>
 #   --baseline  table to compare with; by default benches/odds-gate.tsv
 #   --write     write the table there as a new baseline, besides comparing
 #   STOCKFISH   (variable) Stockfish's path; without it, or with --short, its cells are left out
 #
-# The full table: queen, rook and knight x three opponents (the engine with few nodes, the policy of the dense network
-# at temperature 0.3, Stockfish at a UCI_Elo) x plain PUCT and ScLimit 28; 150 games a cell at 800 nodes, White gives the
-# odds. (The profile's ScLimit 200 hardly differs from plain at so few nodes.) Exit status 1 if the mean over the cells
-# that both tables have, of plain or of ScLimit 28, is 15 points or more below the baseline. The same network and program
-# give the same table, those of Stockfish excepted; one cell of another network is within 8 points of its true value.
+# The full table: queen, rook and knight x three opponents (the engine with few nodes, the policy of the dense network at
+# temperature 0.3, Stockfish at a UCI_Elo) x plain PUCT, ScLimit 28, and ScLimit 28 with the network for odds; 150 games a
+# cell at 800 nodes, White gives the odds. (ScLimit 200 hardly differs from plain at so few nodes.) Exit status 1 if the
+# mean over the cells that both tables have, of one of the three, is 15 points or more below the baseline. The same network
+# and program give the same table, those of Stockfish excepted; one cell of another network is within 8 points of its true
+# value.
 set -euo pipefail
 here=$(dirname "$0")
-[ $# -ge 2 ] || { sed -n '2,20s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,21s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 scorn=$1 folder=$2
 shift 2
-short="" weights="" baseline="$here/odds-gate.tsv" write="" threads=2
+short="" weights="" odds_network="<built in odds>" baseline="$here/odds-gate.tsv" write="" threads=2
 while [ $# -gt 0 ]; do
     case $1 in
         --short) short=yes ;;
         --weights) weights="WeightsFile=$2;" && shift ;;
+        --odds-weights) odds_network=$2 && shift ;;
         --baseline) baseline=$2 && shift ;;
         --write) write=$2 && shift ;;
         --threads) threads=$2 && shift ;;
@@ -41,6 +45,8 @@ games=150 nodes=800
 [ -z "$short" ] || games=100 nodes=400
 plain="ScLimit=1000000000"
 contempt="ScLimit=28"
+# What the profiles set with a queen less.
+odds="WeightsFile=$odds_network;$contempt"
 
 # A number of a result in JSON, the first one of that name.
 number() { grep -oE "\"$1\": ?[0-9]+" "$2" | sed -n 1p | grep -oE '[0-9]+$'; }
@@ -60,7 +66,7 @@ against() {
     if [ ! -s "$cell.json" ]; then
         rm -rf "$cell"
         "$scorn" selfplay --games "$games" --nodes "$nodes" --odds "$odds" --seed 20261126 --threads "$threads" \
-            --a "$weights$options" --b "$second" --out "$cell" --json > "$cell.part" 2>> "$folder/log"
+            --a "$options" --b "$second" --out "$cell" --json > "$cell.part" 2>> "$folder/log"
         mv "$cell.part" "$cell.json"
     fi
     line "$odds" "$opponent" "$name" "$(number a "$cell.json")" "$(number draws "$cell.json")" "$(number b "$cell.json")"
@@ -72,7 +78,7 @@ against_stockfish() {
     local cell="$folder/$odds-stockfish-$elo-$name"
     if [ ! -s "$cell.json" ]; then
         for _ in $(seq "$games"); do echo "$fen"; done > "$cell.epd"
-        "$scorn" match "self;Threads=1;$weights$options" "$STOCKFISH;Threads=1;UCI_LimitStrength=true;UCI_Elo=$elo" \
+        "$scorn" match "self;Threads=1;$options" "$STOCKFISH;Threads=1;UCI_LimitStrength=true;UCI_Elo=$elo" \
             --first-is-white --book "$cell.epd" --order sequential --pairs "$games" --limit "nodes=$nodes" \
             --second-limit nodes=20000 --concurrency "$threads" --pgn "$cell.pgn" --json > "$cell.part" 2>> "$folder/log"
         mv "$cell.part" "$cell.json"
@@ -83,8 +89,9 @@ against_stockfish() {
 
 few() { echo "NodeLimit=$1;Temperature=1;TempDecayMoves=10"; }
 policy="WeightsFile=<built in dense>;NodeLimit=1;Temperature=0.3;PolicyTemperature=1;RefineWeights="
-for name in plain contempt; do
-    options=${!name}
+for name in plain contempt odds; do
+    options=$weights${!name}
+    [ "$name" != odds ] || options=$odds
     against queen engine-10 "$name" "$options" "$(few 10)"
     against queen dense-policy "$name" "$options" "$policy"
     against rook engine-30 "$name" "$options" "$(few 30)"
