@@ -15,7 +15,7 @@ use crate::sparse::{features::InputSet, file, network::Shape};
 use crate::train::adam::WEIGHT_DECAY;
 use crate::train::batches::{self, BatchEncoding, BatchSettings};
 use crate::train::checkpoint::Checkpoint;
-use crate::train::data::{MixPart, MixtureSettings, NetworkPart, GamesFile};
+use crate::train::data::{GamesFile, MixPart, MixtureSettings, NetworkPart};
 use crate::train::start::{Changes, random_start, start_from};
 use crate::train::step::ValueLoss;
 use crate::train::targets::{ResultShare, TargetSettings};

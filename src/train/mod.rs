@@ -28,7 +28,7 @@ use anyhow::{Context, Result, ensure};
 
 use self::adam::{AdamWStep, Moments};
 use self::checkpoint::{Checkpoint, TrainingProgress};
-use self::data::{Mixture, MixtureSettings, GamesFile, Sampler};
+use self::data::{GamesFile, Mixture, MixtureSettings, Sampler};
 use self::measure::{Floating, Integers, Measures};
 use self::start::random_start;
 use self::step::{Chunk, Losses, Scales, ValueLoss, Workspace};

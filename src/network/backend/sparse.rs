@@ -377,11 +377,7 @@ mod tests {
             cache: 1000,
             ..NetworkSettings::NONE
         };
-        for inputs in [
-            InputSet::Position,
-            InputSet::History,
-            InputSet::Opponent,
-        ] {
+        for inputs in [InputSet::Position, InputSet::History, InputSet::Opponent] {
             let evaluator = evaluator_with(inputs, Level::detect());
             let evaluator = settings.over(Arc::new(evaluator));
             let start = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1";
