@@ -3,11 +3,11 @@
     python -m scorn_training.odds_value --networks networks --books BOOKS --folder FOLDER [--maias DIR]
 
 Each generation plays shards of games with the network of the one before (the first with scorn-sparse), White or Black
-giving the odds, against models of people of all ratings, Maia networks, the engine with few nodes, and scorn-zero. Then the
-value of scorn-sparse, with inputs of who is to move, learns the results of all games so far, each position about once:
-further passes learn the games by heart. BOOKS has odds-train.epd of human_books. Opponents by which the network is judged
-(maia-1900, the policy of scorn-default, Stockfish) are not among those that it learns from. Results that exist are not made
-again, so an interrupted run is resumed.
+giving the odds, against models of people of all ratings, Maia networks, the engine with few nodes, and scorn-zero.
+Then the value of scorn-sparse, with inputs of who is to move, learns the results of all games so far, each position
+about once: further passes learn the games by heart. BOOKS has odds-train.epd of human_books. Opponents by which the
+network is judged (maia-1900, the policy of scorn-default, Stockfish) are not among those that it learns from. Results
+that exist are not made again, so an interrupted run is resumed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--networks", type=Path, required=True, help="the folder networks/ of the repository")
     parser.add_argument("--books", type=Path, required=True, help="folder with odds-train.epd")
     parser.add_argument("--folder", type=Path, required=True, help="for everything that is made")
-    parser.add_argument("--maias", type=Path, help="folder with maia-1100.pb.gz and maia-1500.pb.gz; without it no Maia plays")
+    maias = "folder with maia-1100.pb.gz and maia-1500.pb.gz; without it no Maia plays"
+    parser.add_argument("--maias", type=Path, help=maias)
     parser.add_argument("--generations", type=int, default=3)
     parser.add_argument("--shards", type=int, default=30, help="of a generation")
     parser.add_argument("--games", type=int, default=1000, help="of a shard")
@@ -94,7 +95,8 @@ def starts(openings: list[str], rng: random.Random) -> dict[str, list[str]]:
 def draw_shard(rng: random.Random, args: argparse.Namespace) -> Shard:
     """A kind of games, at random."""
     drawn = "NodeLimit=1;PolicyTemperature=1;RefineWeights=;Temperature=" + rng.choice(["0.3", "0.6", "1"])
-    few = "Temperature=1;TempDecayMoves={};RefineWeights=;NodeLimit={}".format(rng.choice([10, 30]), rng.choice([3, 5, 10, 20, 40]))
+    moves, nodes = rng.choice([10, 30]), rng.choice([3, 5, 10, 20, 40])
+    few = f"Temperature=1;TempDecayMoves={moves};RefineWeights=;NodeLimit={nodes}"
     kinds = {"human": 50, "maia": 15 if args.maias else 0, "few": 30, "zero": 5}
     opponent = {
         "human": f"WeightsFile=<built in human {rng.choice(range(1100, 1901, 100))}>;{drawn}",
@@ -159,9 +161,10 @@ def train(args: argparse.Namespace, files: list[list[str]], generation: int) -> 
 
 
 def strip(args: argparse.Namespace, network: Path, games: int) -> None:
-    """The file in the program: the value alone. The policy, which the program takes from scorn-sparse, becomes small."""
+    """The file in the program: the value alone. The policy, which the program takes from scorn-sparse, is made small."""
     checkpoint, out = args.folder / "value.checkpoint", args.folder / "scorn-odds.onnx"
-    run(args.scorn, "train", "start", checkpoint, "--network", network, "--policy-width", 64, "--reinit", "policy", "--force")
+    small = ["--policy-width", 64, "--reinit", "policy"]
+    run(args.scorn, "train", "start", checkpoint, "--network", network, *small, "--force")
     data = f"results of {games} games at odds against models of people, Maia networks and engines with few nodes"
     about = ["--name", "scorn-odds", "--data", data, "--license", "GPL-3.0-or-later", "--options", OPTIONS]
     run(args.scorn, "train", "export", checkpoint, out, "--force", *about)
