@@ -178,10 +178,7 @@ impl<'a> EvalPosition<'a> {
     /// Who is to move, if one side is known to be the engine and the other a fallible opponent.
     pub fn mover(&self) -> Option<Mover> {
         let turn = self.line.last()?.position.turn();
-        self.contempt_side.map(|side| match side == turn {
-            true => Mover::Engine,
-            false => Mover::Opponent,
-        })
+        self.contempt_side.map(|side| Mover::of(side, turn))
     }
 
     /// The line of play that leads to the position.

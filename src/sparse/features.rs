@@ -81,6 +81,16 @@ pub enum Mover {
     Opponent,
 }
 
+impl Mover {
+    /// Who is to move when it is this side's turn, if the engine plays `engine`.
+    pub fn of(engine: Color, turn: Color) -> Mover {
+        match engine == turn {
+            true => Mover::Engine,
+            false => Mover::Opponent,
+        }
+    }
+}
+
 /// The inputs that a network has.
 #[derive(
     Clone,

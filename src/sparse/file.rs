@@ -13,8 +13,9 @@
 //! | `/output/mlh` | \[batch, 1\] | plies left |
 //!
 //! The version is the set of inputs ([`InputSet`]): `sparse-2` those of the position, `sparse-3` also those of the
-//! last moves and the players' rating, `sparse-4` those of the position and who is to move. Files of the first version (`sparse-1`, 49 planes) have the first [`FIRST_INPUTS`] inputs only. They are read as
-//! networks with weights of 0 for the other inputs, and runtimes get a graph with all inputs.
+//! last moves and the players' rating, `sparse-4` those of the position and who is to move. Files of the first version
+//! (`sparse-1`, 49 planes) have the first [`FIRST_INPUTS`] inputs only. They are read as networks with weights of 0 for
+//! the other inputs, and runtimes get a graph with all inputs.
 
 use std::collections::HashMap;
 
@@ -357,7 +358,7 @@ pub fn model(bytes: &[u8]) -> Result<OnnxModel, FileError> {
     let (network, entries) = read_with_metadata(bytes)?;
     let (reads_moves, reads_mover) = (network.inputs.has_history(), network.inputs.has_mover());
     let bytes = match version_of(&entries)?.0 {
-        ENCODING => bytes.to_vec(),
+        ENCODING | OPPONENT_ENCODING => bytes.to_vec(),
         _ => write_again(&network.for_rating(DEFAULT_RATING), &entries),
     };
     Ok(OnnxModel {

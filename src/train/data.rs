@@ -96,13 +96,9 @@ impl GamesFile {
 
     /// What was before a position of the file, with what is known of its players.
     fn with_players(&self, record: &Record, past: Past) -> Past {
-        let mover = self.engine.map(|engine| match engine == record.turn() {
-            true => Mover::Engine,
-            false => Mover::Opponent,
-        });
         Past {
             rating: self.rating,
-            mover,
+            mover: self.engine.map(|engine| Mover::of(engine, record.turn())),
             ..past
         }
     }

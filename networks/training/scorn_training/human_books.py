@@ -56,6 +56,16 @@ def position(board: chess.Board) -> str | None:
     return board.epd() if board.is_valid() and not board.is_game_over() else None
 
 
+def odds_board(squares: list[str], giver: chess.Color) -> chess.Board:
+    """The start position without White's pieces on these squares, or without those of Black that face them."""
+    board = chess.Board()
+    for name in squares:
+        square = chess.parse_square(name)
+        board.remove_piece_at(square if giver else chess.square_mirror(square))
+    board.castling_rights = board.clean_castling_rights()
+    return board
+
+
 def at_odds(opening: str, rng: random.Random) -> str | None:
     """The opening without some pieces of one side, if it has them."""
     board = chess.Board(f"{opening} 0 1")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import chess
 
+from .human_books import odds_board
 from .play import Player
 
 # From the side that gives the odds, worst first.
@@ -21,15 +22,6 @@ ODDS = {
     "pawn": ["f2"],
     "nothing": [],
 }
-
-
-def odds_board(squares: list[str], giver: chess.Color) -> chess.Board:
-    board = chess.Board()
-    for name in squares:
-        square = chess.parse_square(name)
-        board.remove_piece_at(square if giver else chess.square_mirror(square))
-    board.castling_rights = board.clean_castling_rights()
-    return board
 
 
 def main() -> None:

@@ -18,9 +18,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-import chess
-
 from .files import write_whole
+from .human_books import odds_board
 
 VALUES = {"P": 1, "N": 3, "B": 3, "R": 5, "Q": 9, "K": 0}
 # Pieces that White lacks in the start position, and how often; for Black they are mirrored.
@@ -68,16 +67,6 @@ def deficit(opening: str) -> int:
     return sum(VALUES.get(piece.upper(), 0) * (1 if piece.islower() else -1) for piece in board)
 
 
-def from_start(squares: str, giver: chess.Color) -> str:
-    """The start position without the pieces on these squares, or for Black on those that face them."""
-    board = chess.Board()
-    for name in squares.split():
-        square = chess.parse_square(name)
-        board.remove_piece_at(square if giver else chess.square_mirror(square))
-    board.castling_rights = board.clean_castling_rights()
-    return board.epd()
-
-
 def starts(openings: list[str], rng: random.Random) -> dict[str, list[str]]:
     """Starting positions by the side that gives the odds."""
     found = {
@@ -87,7 +76,7 @@ def starts(openings: list[str], rng: random.Random) -> dict[str, list[str]]:
     for name, openings_of_side in found.items():
         count = round(len(openings_of_side) * SHARE_FROM_START / (1 - SHARE_FROM_START))
         kinds = rng.choices(list(FROM_START), list(FROM_START.values()), k=count)
-        openings_of_side += [from_start(squares, name == "white") for squares in kinds]
+        openings_of_side += [odds_board(squares.split(), name == "white").epd() for squares in kinds]
         rng.shuffle(openings_of_side)
     return found
 
@@ -161,7 +150,7 @@ def train(args: argparse.Namespace, files: list[list[str]], generation: int) -> 
 
 
 def strip(args: argparse.Namespace, network: Path, games: int) -> None:
-    """The file in the program: the value alone. The policy, which the program takes from scorn-sparse, is made small."""
+    """The file in the program: the value alone. The policy, which the program takes from scorn-sparse, is small."""
     checkpoint, out = args.folder / "value.checkpoint", args.folder / "scorn-odds.onnx"
     small = ["--policy-width", 64, "--reinit", "policy"]
     run(args.scorn, "train", "start", checkpoint, "--network", network, *small, "--force")

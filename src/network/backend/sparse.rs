@@ -159,6 +159,14 @@ impl SparseEvaluator {
 }
 
 impl SparseEvaluator {
+    /// What the network sees besides the position.
+    fn past(&self, position: &EvalPosition<'_>) -> Past {
+        Past {
+            mover: position.mover(),
+            ..sparse_past(self.network.inputs, position.line())
+        }
+    }
+
     /// The value of a position with these features.
     fn value_of(&self, features: &[u16], scratch: &mut Scratch) -> Value {
         let value = self.network.value(self.level, features, scratch);
@@ -192,11 +200,7 @@ impl Evaluator for SparseEvaluator {
             return Added::Computed(Value::default());
         };
         let (view, attacks) = (SquareView::of(last), Attacks::of(last));
-        let set = self.network.inputs;
-        let past = Past {
-            mover: position.mover(),
-            ..sparse_past(set, line)
-        };
+        let (set, past) = (self.network.inputs, self.past(position));
         let features = sparse_features(set, last, view, &attacks, &past);
         let value = |scratch: &mut Scratch| self.value_of(features.as_slice(), scratch);
         Added::Computed(SCRATCH.with_borrow_mut(value))
@@ -208,11 +212,7 @@ impl Evaluator for SparseEvaluator {
             return;
         };
         let (view, attacks) = (SquareView::of(last), Attacks::of(last));
-        let set = self.network.inputs;
-        let past = Past {
-            mover: position.mover(),
-            ..sparse_past(set, line)
-        };
+        let (set, past) = (self.network.inputs, self.past(position));
         let features = sparse_features(set, last, view, &attacks, &past);
         let rows = Rows::new(last, view, &attacks).for_inputs(set, &attacks, &past);
         let (moves, priors) = position.policy();
