@@ -40,7 +40,9 @@ use scorn::{
         opponent::Networks,
     },
     options::Options,
-    search::{self, Clock, Job, Limits, Silent, StopSignal, SystemClock, Tree},
+    search::{
+        self, Clock, Job, Limits, SearchParams, Silent, StopSignal, SystemClock, Tree, TreeSearch,
+    },
     selfplay::{
         driver::{self, GamesProgress, Workload},
         plan::{Colors, Contestant, Plan, Starts, Terms},
@@ -172,18 +174,40 @@ impl Evaluator for TreeTimer {
     }
 }
 
+/// How visits get their positions' priors.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Priors {
+    /// With the values, as from a device or a cache.
+    Known,
+    /// By a second visit, which is repeated: the built-in network, one thread.
+    Repeated,
+    /// By a second visit, which goes on: the built-in network, several threads.
+    Extended,
+}
+
 /// Seconds that one thread needs for a visit, in the tree and elsewhere, in batches of this size.
-fn seconds_per_visit(minibatch: usize, knows_priors: bool) -> (f64, f64) {
+fn seconds_per_visit(minibatch: usize, priors: Priors) -> (f64, f64) {
     let limits = Limits {
         nodes: Some(1_000_000),
         ..Limits::default()
     };
     let runs = (0..3).map(|_| {
         let timer = TreeTimer {
-            knows_priors,
+            knows_priors: priors == Priors::Known,
             ..TreeTimer::default()
         };
-        let (nodes, wall, _) = search(&timer, 1, minibatch, limits.clone());
+        let job = job(History::default(), 1, minibatch, limits.clone());
+        let params = Arc::new(SearchParams::for_evaluator(&job.options, &timer));
+        let mut search = TreeSearch::new(Tree::default(), job, params);
+        if priors == Priors::Extended {
+            search = search.extending_visits();
+        }
+        let (begun, mut batch) = (Instant::now(), Batch::default());
+        while !search.is_over() {
+            search.gather(&timer, &mut batch).expect("nothing can fail");
+            search.apply(&batch);
+        }
+        let (nodes, wall) = (search.tree().root_visits(), begun.elapsed().as_secs_f64());
         let in_tree = timer.total.into_inner() as f64 / 1e9;
         (in_tree / nodes as f64, (wall - in_tree) / nodes as f64)
     });
@@ -194,14 +218,14 @@ fn seconds_per_visit(minibatch: usize, knows_priors: bool) -> (f64, f64) {
 fn tree() {
     println!("one thread, 1 M nodes, hash values at once, with and without priors, median of 3:");
     println!(
-        "{:>8} {:>7} {:>14} {:>16} {:>14}",
+        "{:>8} {:>9} {:>14} {:>16} {:>14}",
         "batch", "priors", "tree ns/visit", "tree visits/s", "other ns/visit"
     );
-    for knows_priors in [true, false] {
+    for priors in [Priors::Known, Priors::Repeated, Priors::Extended] {
         for minibatch in [16, 32, 64] {
-            let (tree, elsewhere) = seconds_per_visit(minibatch, knows_priors);
+            let (tree, elsewhere) = seconds_per_visit(minibatch, priors);
             println!(
-                "{minibatch:>8} {knows_priors:>7} {:>14.0} {:>16.0} {:>14.0}",
+                "{minibatch:>8} {priors:>9?} {:>14.0} {:>16.0} {:>14.0}",
                 1e9 * tree,
                 1.0 / tree,
                 1e9 * elsewhere
@@ -274,16 +298,18 @@ impl Clock for SlowProcessors {
 fn processors() {
     const TIMES_SLOWER: f64 = 10.0;
     const POSITION: f64 = 6.5e-6;
-    let (in_tree, elsewhere) = seconds_per_visit(64, false);
+    let costs = [Priors::Repeated, Priors::Extended].map(|priors| seconds_per_visit(64, priors));
     println!(
-        "simulated processors, {TIMES_SLOWER} times slower than {:.1} µs a position outside the tree and {:.2} in it, \
-         10 s, median of 3:",
+        "simulated processors, {TIMES_SLOWER} times slower than {:.1} µs a position outside the tree and in it {:.2} \
+         with one thread, {:.2} with several, 10 s, median of 3:",
         1e6 * POSITION,
-        1e6 * in_tree
+        1e6 * costs[0].0,
+        1e6 * costs[1].0
     );
     println!("{:>8} {:>12} {:>8}", "threads", "nodes in 1 s", "times");
     let mut one = 0.0;
     for threads in [1, 2, 4, 8, 16, 64] {
+        let (in_tree, elsewhere) = costs[usize::from(threads > 1)];
         let runs = (0..3).map(|_| {
             let sleep = (TIMES_SLOWER * POSITION - elsewhere).max(0.0);
             let processors = SlowProcessors {

@@ -7,6 +7,7 @@ use super::{
     state::SearchState,
     tree::{
         Tree,
+        edges::EdgeRange,
         node::{Node, NodeId},
     },
     visits::{Leaf, PathStep, VisitState, Visits},
@@ -42,8 +43,9 @@ impl Paths {
             state => state.is_ready(),
         };
         self.follow(&state.tree, visits, is_due);
-        for (index, path) in self.iter() {
-            let visit = &mut visits.list[index];
+        for Path { visit, ids } in &self.list {
+            let visit = &mut visits.list[*visit];
+            let path = &mut self.ids[ids.clone()];
             let steps = &visits.steps[visit.steps.clone()];
             let keys = visits.keys.get(visit.steps.clone()).unwrap_or_default();
             match &visit.state {
@@ -64,6 +66,17 @@ impl Paths {
                     cancel(&mut state.tree, path, steps);
                     state.progress.claimed -= 1;
                 }
+                VisitState::Extended(edges, leaf) => {
+                    let slot = steps[steps.len() - 1].slot;
+                    if extend(&mut state.tree, path, *edges, slot) {
+                        back_up_leaf(state, params, path, steps, leaf, keys);
+                        state.tree.share_values(path, keys);
+                    } else {
+                        let last = steps.len() - 1;
+                        cancel(&mut state.tree, &path[..=last], &steps[..last]);
+                    }
+                    state.progress.claimed -= 1;
+                }
                 _ => cancel(&mut state.tree, path, steps),
             }
             visit.state = VisitState::Done;
@@ -75,9 +88,11 @@ impl Paths {
         self.follow(&state.tree, visits, |state| {
             !matches!(state, VisitState::Done)
         });
-        for (index, path) in self.iter() {
-            let visit = &mut visits.list[index];
-            cancel(&mut state.tree, path, &visits.steps[visit.steps.clone()]);
+        for Path { visit, ids } in &self.list {
+            let visit = &mut visits.list[*visit];
+            let steps = visit.steps_in_tree();
+            let path = &self.ids[ids.start..=ids.start + steps.len()];
+            cancel(&mut state.tree, path, &visits.steps[steps]);
             if !matches!(visit.state, VisitState::Collision) {
                 state.progress.claimed -= 1;
             }
@@ -104,7 +119,7 @@ impl Paths {
         }
         for depth in 0..longest {
             for path in &self.list {
-                let steps = &visits.steps[visits.list[path.visit].steps.clone()];
+                let steps = &visits.steps[visits.list[path.visit].steps_in_tree()];
                 if let Some(step) = steps.get(depth) {
                     let ids = &mut self.ids[path.ids.clone()];
                     ids[depth + 1] = tree.child_id(tree.node(ids[depth]), step.slot);
@@ -112,13 +127,27 @@ impl Paths {
             }
         }
     }
+}
 
-    /// The visits and the nodes on their paths, from the root to the leaf.
-    fn iter(&self) -> impl Iterator<Item = (usize, &[NodeId])> {
-        self.list
-            .iter()
-            .map(|path| (path.visit, &self.ids[path.ids.clone()]))
+/// Gives the last but one node of `path` its moves, unless a visit that came with this one did, and makes the last one,
+/// in this slot, with a visit in flight. Returns false, leaving the last place as it was, if the visit has to be
+/// repeated: another one was faster, the node's replies are to be drawn, or there is no room.
+fn extend(tree: &mut Tree, path: &mut [NodeId], edges: EdgeRange, slot: u8) -> bool {
+    let [.., id, end] = path else { return false };
+    let id = *id;
+    if tree.node(id).n_edges == 0 {
+        tree.set_edges(id, edges);
     }
+    let node = tree.node(id);
+    if node.n_children != slot || node.edges != edges.start || !tree.is_below_limit(id) {
+        return false;
+    }
+    if tree.add_child(id, slot).is_err() {
+        return false;
+    }
+    *end = tree.child_id(tree.node(id), slot);
+    tree.node_mut(*end).in_flight += 1;
+    true
 }
 
 /// Removes the in-flight marks of a visit.

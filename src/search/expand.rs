@@ -1,6 +1,8 @@
 //! Expansion: replays the line of a leaf, applies the rules of the game, and evaluates the position or queues it for
 //! the network. Needs no lock.
 
+use std::ops::Range;
+
 use shakmaty::{Color, Position};
 
 use super::{
@@ -121,62 +123,99 @@ impl ExpandContext<'_> {
         replay: &mut Replay,
         batch: &mut Batch,
     ) -> Result<(), Full> {
-        let Visits {
-            tb_hits,
-            evaluations,
-            values,
-            list,
-            steps,
-            keys,
-            writer,
-            ..
-        } = visits;
-        if self.params.options.transpositions() {
-            keys.resize(steps.len(), 0);
-        }
-        for visit in list {
-            if !visit.state.needs_expansion() {
-                continue;
-            }
-            let range = visit.steps.clone();
-            let steps = &steps[range.clone()];
-            replay.go_to(steps.iter().map(|step| step.m));
-            if self.params.options.transpositions() {
-                replay.write_keys(&mut keys[range]);
-            }
-            if matches!(visit.state, VisitState::Unexpanded) {
-                self.evaluator.priors(&mut self.position(replay), 1.0);
-                visit.state = VisitState::Expanded(replay.write_edges(writer)?);
-                continue;
-            }
-            let verdict = self.verdict(replay, steps.len());
-            if let RuleVerdict::Known(leaf) = verdict {
-                let is_table = matches!(leaf.terminal, Some((_, Origin::Tablebase)));
-                *tb_hits += u64::from(is_table);
-                visit.state = VisitState::Ready(leaf);
-                continue;
-            }
-            let is_safe = matches!(verdict, RuleVerdict::AtLeastDrawn);
-            *tb_hits += u64::from(is_safe);
-            if let Some(state) = self.by_moves(replay, steps.len(), writer)? {
-                visit.state = state;
-                continue;
-            }
-            let added = self.evaluator.add(&mut self.position(replay), batch);
-            *evaluations += u64::from(matches!(added, Added::Computed(_)));
-            let (value, edges) = match added {
-                Added::Queued(index) => {
-                    visit.state = VisitState::Queued(index, is_safe);
-                    continue;
+        for index in 0..visits.list.len() {
+            match visits.list[index].state {
+                VisitState::Claimed => {
+                    let steps = visits.list[index].steps.clone();
+                    visits.list[index].state = self.evaluated(visits, steps, replay, batch)?;
                 }
-                Added::Fetched(value) => (value, replay.write_edges(writer)?),
-                Added::Computed(value) => (value, self.first_edges(replay, steps.len(), writer)?),
-            };
-            let evaluated = (value, is_safe);
-            let leaf = Leaf::evaluated(evaluated, edges, steps.len(), values);
-            visit.state = VisitState::Ready(leaf);
+                VisitState::Unexpanded => {
+                    let edges = self.add_moves(visits, index, replay)?;
+                    if visits.extends {
+                        self.extend(visits, index, edges, replay, batch)?;
+                    }
+                }
+                _ => {}
+            }
         }
         Ok(())
+    }
+
+    /// Gives its moves to a position that was evaluated before without them.
+    fn add_moves(
+        &self,
+        visits: &mut Visits,
+        index: usize,
+        replay: &mut Replay,
+    ) -> Result<EdgeRange, Full> {
+        let steps = visits.steps[visits.list[index].steps.clone()].iter();
+        replay.go_to(steps.map(|step| step.m));
+        self.evaluator.priors(&mut self.position(replay), 1.0);
+        let edges = replay.write_edges(&mut visits.writer)?;
+        visits.list[index].state = VisitState::Expanded(edges);
+        Ok(edges)
+    }
+
+    /// Evaluates the leaves to which the visits that came to a position without moves go on. The visit at index `first`
+    /// gave it these moves.
+    fn extend(
+        &self,
+        visits: &mut Visits,
+        first: usize,
+        edges: EdgeRange,
+        replay: &mut Replay,
+        batch: &mut Batch,
+    ) -> Result<(), Full> {
+        for index in visits.go_on(first, edges) {
+            if !matches!(visits.list[index].state, VisitState::Extending) {
+                continue;
+            }
+            let steps = visits.list[index].steps.clone();
+            match self.evaluated(visits, steps, replay, batch)? {
+                VisitState::Ready(leaf) => {
+                    visits.list[index].state = VisitState::Extended(edges, leaf);
+                }
+                _ => visits.list[index].go_back(edges),
+            }
+        }
+        Ok(())
+    }
+
+    /// The state of a visit to the leaf behind `steps`: known, or queued.
+    fn evaluated(
+        &self,
+        visits: &mut Visits,
+        steps: Range<usize>,
+        replay: &mut Replay,
+        batch: &mut Batch,
+    ) -> Result<VisitState, Full> {
+        let depth = steps.len();
+        replay.go_to(visits.steps[steps.clone()].iter().map(|step| step.m));
+        if self.params.options.transpositions() {
+            visits.keys.resize(visits.steps.len(), 0);
+            replay.write_keys(&mut visits.keys[steps]);
+        }
+        let verdict = self.verdict(replay, depth);
+        if let RuleVerdict::Known(leaf) = verdict {
+            let is_table = matches!(leaf.terminal, Some((_, Origin::Tablebase)));
+            visits.tb_hits += u64::from(is_table);
+            return Ok(VisitState::Ready(leaf));
+        }
+        let is_safe = matches!(verdict, RuleVerdict::AtLeastDrawn);
+        visits.tb_hits += u64::from(is_safe);
+        let writer = &mut visits.writer;
+        if let Some(state) = self.by_moves(replay, depth, writer)? {
+            return Ok(state);
+        }
+        let added = self.evaluator.add(&mut self.position(replay), batch);
+        visits.evaluations += u64::from(matches!(added, Added::Computed(_)));
+        let (value, edges) = match added {
+            Added::Queued(index) => return Ok(VisitState::Queued(index, is_safe)),
+            Added::Fetched(value) => (value, replay.write_edges(writer)?),
+            Added::Computed(value) => (value, self.first_edges(replay, depth, writer)?),
+        };
+        let leaf = Leaf::evaluated((value, is_safe), edges, depth, &visits.values);
+        Ok(VisitState::Ready(leaf))
     }
 
     /// The edges of a leaf, `depth` plies below the root, whose value was computed without its priors: those of the

@@ -106,6 +106,13 @@ impl Tree {
         }
     }
 
+    /// Whether a visit that is in flight at this node, whoever moves there, chooses by PUCT because of the visits so far.
+    pub(super) fn is_below_limit(&self, id: NodeId) -> bool {
+        let node = self.node(id);
+        let has_room = |limit| node.n + node.in_flight - 1 < limit;
+        !node.has_record() && self.rule.as_ref().is_none_or(|rule| has_room(rule.limit))
+    }
+
     fn opponent_reply(&mut self, id: NodeId, rng: &mut Xoshiro256PlusPlus) -> Reply {
         let Some(rule) = &self.rule else {
             return Reply::Search;
@@ -115,7 +122,7 @@ impl Tree {
         if !node.has_record() {
             // No child has visits that did not pass through here, and this visit has not reached a child yet: the
             // exact sum need not be computed below the limit.
-            if node.n + node.in_flight - 1 < limit {
+            if self.is_below_limit(id) {
                 return Reply::Search;
             }
             let started: u32 = self

@@ -178,6 +178,8 @@ pub(super) struct Descent {
     spare: Vec<Group>,
     ranking: Ranking,
     is_at_memory_limit: bool,
+    /// See [`Visits::extends`].
+    extends: bool,
     /// The last links of the paths to positions whose priors are to be refined.
     due: Vec<u32>,
     choices: Vec<Choice>,
@@ -204,6 +206,7 @@ impl Descent {
         let leaves = limits.leaves + visits.waiting();
         state.tree.edges.reserve(&mut visits.writer, leaves)?;
         self.links.clear();
+        self.extends = visits.extends;
         let largest = match state.tree.rule {
             None => MAX_DESCENT,
             Some(_) => MAX_DESCENT_WITH_DRAWS,
@@ -273,6 +276,11 @@ impl Descent {
             }
         } else if (node.is_proven() || is_dead_end) && !is_root {
             self.ends[group.visits].fill(End::Settled);
+        } else if node.n_edges == 0 && self.extends {
+            // Those that come first go on together once it has moves.
+            if node.in_flight as usize == group.visits.len() {
+                self.ends[group.visits].fill(End::Unexpanded);
+            }
         } else if node.n_edges == 0 {
             // One visit expands it, the others are repeated. Another thread may be expanding it, too: if both waited,
             // both could repeat for ever.

@@ -1,5 +1,7 @@
 //! The current visits of one worker: their paths and their states.
 
+use std::ops::Range;
+
 use super::{
     leaf_values::LeafValues,
     tree::{
@@ -80,6 +82,11 @@ pub(super) enum VisitState {
     Unexpanded,
     /// The position's moves; the visit itself is undone and repeated.
     Expanded(EdgeRange),
+    /// It goes on from such a position to one of its moves, its last step, for which there is no child yet. The leaf
+    /// there has not been looked at.
+    Extending,
+    /// The same, with the moves of the position and the evaluation of the leaf.
+    Extended(EdgeRange, Leaf),
     /// It waits for the network, at this index of the batch; the flag means that its side to move has at least a
     /// draw.
     Queued(usize, bool),
@@ -94,14 +101,10 @@ pub(super) enum VisitState {
 }
 
 impl VisitState {
-    /// Whether its position is to be expanded.
-    pub fn needs_expansion(&self) -> bool {
-        matches!(self, VisitState::Claimed | VisitState::Unexpanded)
-    }
-
     /// Whether it can be backed up or undone before the batch is evaluated.
     pub fn is_ready(&self) -> bool {
-        matches!(self, VisitState::Ready(_) | VisitState::Expanded(_))
+        use VisitState::{Expanded, Extended, Ready};
+        matches!(self, Ready(_) | Expanded(_) | Extended(..))
     }
 }
 
@@ -110,8 +113,23 @@ impl VisitState {
 pub(super) struct Visit {
     /// The last link of its path during selection, from which `steps` are written.
     pub head: u32,
-    pub steps: std::ops::Range<usize>,
+    pub steps: Range<usize>,
     pub state: VisitState,
+}
+
+impl Visit {
+    /// Those of its steps that lead to nodes of the tree.
+    pub fn steps_in_tree(&self) -> Range<usize> {
+        use VisitState::{Extended, Extending};
+        let missing = usize::from(matches!(self.state, Extending | Extended(..)));
+        self.steps.start..self.steps.end - missing
+    }
+
+    /// Leaves the visit where the position got these moves: it is undone and repeated.
+    pub fn go_back(&mut self, edges: EdgeRange) {
+        self.steps = self.steps_in_tree();
+        self.state = VisitState::Expanded(edges);
+    }
 }
 
 /// The visits of one gathering; the memory is reused.
@@ -133,6 +151,11 @@ pub(super) struct Visits {
     pub out_of_order: usize,
     /// Writes the edges of the leaves.
     pub writer: EdgeWriter,
+    /// Whether visits that come to a position without moves go on to these moves at once, to where they would come if
+    /// they were undone and repeated. The order of visits is another one then.
+    pub extends: bool,
+    /// Scratch: the visits that went on to each of a position's first moves.
+    pub taken: Vec<u8>,
 }
 
 impl Visits {
@@ -173,6 +196,54 @@ impl Visits {
             .iter()
             .filter(|visit| visit.state.is_ready())
             .count()
+    }
+
+    /// Sends the visit at index `first`, which gave its position these moves (the last ones written), and those that
+    /// came there with it on to these moves as PUCT does: without visits all Q are equal, so the largest prior divided
+    /// by one more than the visits in flight decides. A visit for whose move another is in flight is to be repeated.
+    /// Returns the indices of all of them.
+    pub fn go_on(&mut self, first: usize, edges: EdgeRange) -> Range<usize> {
+        self.taken.clear();
+        let path = self.list[first].steps.clone();
+        let mut end = first;
+        while end < self.list.len() && (end == first || self.comes_to(&path, end)) {
+            let visit = &mut self.list[end];
+            visit.state = VisitState::Expanded(edges);
+            end += 1;
+            let moves = self.writer.last_written();
+            let share = |place: usize| match (moves.get(place), self.taken.get(place)) {
+                (Some(edge), taken) => edge.p() / (1.0 + f32::from(taken.copied().unwrap_or(0))),
+                (None, _) => -1.0,
+            };
+            let best = (0..=self.taken.len())
+                .rev()
+                .max_by(|&a, &b| share(a).total_cmp(&share(b)));
+            let Some(place) = best.filter(|&place| place < moves.len()) else {
+                continue;
+            };
+            if let Some(taken) = self.taken.get_mut(place) {
+                *taken = taken.saturating_add(1);
+                continue;
+            }
+            self.taken.push(1);
+            let start = self.steps.len();
+            self.steps.extend_from_within(visit.steps.clone());
+            self.steps.push(PathStep {
+                slot: place as u8,
+                drawn: false,
+                m: moves[place].m(),
+            });
+            visit.steps = start..self.steps.len();
+            visit.state = VisitState::Extending;
+        }
+        first..end
+    }
+
+    /// Whether a visit came to the position at the end of this path and waits for its moves.
+    fn comes_to(&self, path: &Range<usize>, index: usize) -> bool {
+        let visit = &self.list[index];
+        let slots = |steps: &Range<usize>| self.steps[steps.clone()].iter().map(|step| step.slot);
+        matches!(visit.state, VisitState::Unexpanded) && slots(path).eq(slots(&visit.steps))
     }
 
     /// Turns the network's output into leaves that can be backed up. Needs no lock.

@@ -35,11 +35,13 @@ use crate::{
 
 /// For so many threads one packet more is prepared than they work on, so that a thread that comes back while another
 /// owns the tree finds one.
-const THREADS_PER_SPARE_PACKET: usize = 4;
+const THREADS_PER_SPARE_PACKET: usize = 2;
 
-/// So many packets are prepared before threads may take them. Where threads take turns on few processors, all packets may
-/// be finished before their owner runs again, and then the other processors would wait for the selection of them all.
-const PACKETS_PER_TURN: usize = 4;
+/// How many packets are prepared before threads may take them. With many threads one is usually waiting, so it gets them
+/// soon; with few, each turn settles more of those that come back at once.
+fn packets_per_turn(threads: usize) -> usize {
+    (16 / threads).clamp(2, 4)
+}
 
 /// Visits on their way, with all that is needed to expand and evaluate them.
 struct Packet {
@@ -54,8 +56,10 @@ struct Packet {
 
 impl Packet {
     fn new(job: &Job, number: u64, writer: EdgeWriter) -> Packet {
+        let mut worker = Worker::new(job, number, writer);
+        worker.extend_visits();
         Packet {
-            worker: Worker::new(job, number, writer),
+            worker,
             batch: Batch::default(),
             wants_more: false,
             is_solved: false,
@@ -211,7 +215,7 @@ impl Owner<Box<Packet>> for Pipeline<'_, '_> {
         // Where one packet finds nothing, another would not either.
         turn.has_more = true;
         while turn.has_more
-            && turn.prepared.len() < PACKETS_PER_TURN
+            && turn.prepared.len() < packets_per_turn(search.threads)
             && let Some(mut packet) = turn.resting.pop()
         {
             turn.has_more = packet.select(search, shared);

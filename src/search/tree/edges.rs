@@ -222,6 +222,11 @@ impl EdgeWriter {
         range
     }
 
+    /// The edges that [`EdgeWriter::write_moves`] wrote last, largest prior first.
+    pub fn last_written(&self) -> &[Edge] {
+        &self.sorted
+    }
+
     /// Minimum number of positions that fit into the reserved segments.
     fn reserved_leaves(&self) -> usize {
         let leaves = |reserved: &Reserved| reserved.len / MAX_MOVES;
