@@ -1,118 +1,136 @@
 #!/usr/bin/env bash
-# The games of docs/odds.md: the engine gives odds to weaker opponents. Resumes where it was stopped; one core. With 300
-# games a line some five hours, nearly all of them for 5000 and 20 000 nodes, which come last.
+# The games of docs/odds.md with the networks in the program: White gives odds to opponents of several kinds, with each
+# rule of the giver. Prints a line of a table for each cell; resumes where it was stopped. With 200 games a cell some
+# three hours of one core, those with more nodes come last.
 #
-# Usage: docs/experiments/odds.sh SCORN FOLDER [GAMES [STOCKFISH]]
+# Usage: docs/experiments/odds.sh SCORN FOLDER [GAMES]
+#   MAIA        (variable) maia-1900.pb.gz; without it its cells are left out
+#   STOCKFISH   (variable) Stockfish's path; without it its cells are left out
 set -euo pipefail
 scorn=$1
 folder=$2
-games=${3:-300}
-stockfish=${4:-/usr/games/stockfish}
+games=${3:-200}
 mkdir -p "$folder"
 
-# The opponents: the engine itself with few nodes, and networks of human moves at one node.
-few() { echo "NodeLimit=$1;Temperature=1;TempDecayMoves=10"; }
-human() { echo "WeightsFile=<built in human $1>;NodeLimit=1;Temperature=0.3;PolicyTemperature=1"; }
+# The opponents.
+policy() { echo "WeightsFile=$1;NodeLimit=1;Temperature=$2;PolicyTemperature=1;RefineWeights="; }
+declare -A opponents=(
+    [dense-policy]=$(policy "<built in dense>" 0.3)
+    [maia-1900]=$(policy "${MAIA:-}" 0.3)
+    [maia-1900-t1]=$(policy "${MAIA:-}" 1)
+)
+for nodes in 10 30 100; do
+    opponents[engine-$nodes]="NodeLimit=$nodes;Temperature=1;TempDecayMoves=10"
+done
+declare -A positions=(
+    [queen]="rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1"
+    [rook]="rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/1NBQKBNR w Kkq - 0 1"
+    [knight]="rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/R1BQKBNR w KQkq - 0 1"
+    [knight+knight]="rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/R1BQKB1R w KQkq - 0 1"
+)
 
-# Stores the result of a command when it is complete, and prints it.
-keep() {
-    local name=$1
-    shift
-    "$@" > "$folder/part.json"
-    mv "$folder/part.json" "$folder/$name.json"
-    echo "$name: $(grep -oE '"(a|b|draws|wins|losses|games)":[0-9]+' "$folder/$name.json" | sed -n 1,4p | tr '\n' ' ')"
+# A number of a result in JSON, the first one of that name.
+number() { grep -oE "\"$1\": ?[0-9]+" "$2" | sed -n 1p | grep -oE '[0-9]+$'; }
+
+# Prints the giver's score with its error of 95 %, from won, drawn and lost games.
+score() {
+    awk -v name="$1" -v w="$2" -v d="$3" -v l="$4" 'BEGIN {
+        n = w + d + l; s = (w + d / 2) / n; e = 1.96 * sqrt(((w + d / 4) / n - s * s) / n)
+        printf "%s\t%d\t%d\t%d\t%.1f +- %.1f\n", name, w, d, l, 100 * s, 100 * e }'
 }
 
-# A line of the tables: odds, the opponent's name and options, the giver's nodes and options, further flags.
-play() {
-    local odds=$1 opponent=$2 second=$3 nodes=$4 options=$5
-    shift 5
-    local name="$odds-$opponent-$nodes-${options//[;= ]/_}$(printf '%s' "${*//--a-plays /-}")"
-    [ -s "$folder/$name.json" ] && return
-    rm -rf "${folder:?}/$name"
-    # shellcheck disable=SC2086  # flags with their values
-    keep "$name" "$scorn" selfplay --games "$games" --nodes "$nodes" --odds "$odds" --threads 1 --seed 20261122 \
-        --a "$options" --b "$second" --json --out "$folder/$name" $*
+# Plays the games of a cell: odds, opponent, the giver's nodes, the rule's name, the giver's options.
+cell() {
+    local odds=$1 opponent=$2 nodes=$3 rule=$4 options=$5
+    local name="$odds $opponent $nodes $rule"
+    local out="$folder/${name// /_}"
+    if [[ $opponent == maia* && -z ${MAIA:-} || $opponent == stockfish* && -z ${STOCKFISH:-} ]]; then
+        return 0
+    fi
+    if [[ $opponent == stockfish-* ]]; then
+        if [ ! -s "$out.json" ]; then
+            # The same position for each game; Stockfish errs at random.
+            for _ in $(seq "$games"); do echo "${positions[$odds]}"; done > "$out.epd"
+            rm -f "$out.pgn"
+            "$scorn" match "self;Threads=1;$options" \
+                "$STOCKFISH;Threads=1;UCI_LimitStrength=true;UCI_Elo=${opponent#*-}" --first-is-white \
+                --book "$out.epd" --order sequential --pairs "$games" --limit "nodes=$nodes" \
+                --second-limit nodes=20000 --pgn "$out.pgn" --json > "$out.part" 2>> "$folder/log"
+            mv "$out.part" "$out.json"
+        fi
+        score "$name" "$(number wins "$out.json")" "$(number draws "$out.json")" "$(number losses "$out.json")"
+    else
+        if [ ! -s "$out.json" ]; then
+            rm -rf "$out"
+            "$scorn" selfplay --games "$games" --nodes "$nodes" --odds "$odds" --threads 1 --seed 20261127 \
+                --a "$options" --b "${opponents[$opponent]}" --json --out "$out" > "$out.part" 2>> "$folder/log"
+            mv "$out.part" "$out.json"
+        fi
+        score "$name" "$(number a "$out.json")" "$(number draws "$out.json")" "$(number b "$out.json")"
+    fi
 }
 
-# The same against Stockfish at a UCI_Elo, with 20 000 nodes a move. Games differ because it errs at random.
-against_stockfish() {
-    local odds=$1 fen=$2 elo=$3 nodes=$4 options=$5
-    local name="$odds-stockfish-$elo-$nodes-${options//[;= ]/_}"
-    [ -s "$folder/$name.json" ] && return
-    # The same position for each game.
-    for _ in $(seq "$games"); do echo "$fen"; done > "$folder/$name.epd"
-    keep "$name" "$scorn" match "self;Threads=1;$options" "$stockfish;Threads=1;UCI_LimitStrength=true;UCI_Elo=$elo" \
-        --first-is-white --book "$folder/$name.epd" --order sequential --pairs "$games" --limit "nodes=$nodes" \
-        --second-limit nodes=20000 --pgn "$folder/$name.pgn" --json 2>> "$folder/log"
-}
+odds_network="WeightsFile=<built in odds>"
 
-plain=ScLimit=1000000000
-
-# Nodes and limits.
-for nodes in 100 800; do
-    for options in "$plain" ScLimit=8 ScLimit=16 ScLimit=28 ScLimit=60; do
-        play queen engine-10 "$(few 10)" "$nodes" "$options"
+# Cells of one kind of odds and opponent: the usual network plain and with limits, the network for odds likewise, and
+# with a rating told.
+usual() {
+    local limit
+    cell "$1" "$2" "$3" plain ScLimit=1000000000
+    for limit in $4; do
+        cell "$1" "$2" "$3" "limit-$limit" "ScLimit=$limit"
     done
-done
-play queen engine-10 "$(few 10)" 800 "ScLimit=28;ScSampling=stratified"
-
-# Other odds.
-for options in "$plain" ScLimit=16 ScLimit=28; do
-    play rook engine-30 "$(few 30)" 800 "$options"
-    play knight engine-100 "$(few 100)" 800 "$options"
-    play knight+knight engine-30 "$(few 30)" 800 "$options"
-    play rook engine-30 "$(few 30)" 800 "$options" --a-plays black
-done
-for limit in 60 100 200 400; do
-    play knight engine-100 "$(few 100)" 800 "ScLimit=$limit"
-done
-for limit in 60 100; do
-    play rook engine-30 "$(few 30)" 800 "ScLimit=$limit"
-    play knight+knight engine-30 "$(few 30)" 800 "ScLimit=$limit"
-done
-
-# The value of a draw to the giver.
-for score in -0.5 0.5; do
-    play rook engine-30 "$(few 30)" 800 "ScLimit=28;DrawScore=$score"
-done
-for score in -0.2 -0.4; do
-    play rook engine-30 "$(few 30)" 800 "ScLimit=200;DrawScore=$score"
-done
-play rook engine-30 "$(few 30)" 800 ScLimit=200
-play queen engine-10 "$(few 10)" 800 "ScLimit=16;DrawScore=-0.4"
-play queen human-1900 "$(human 1900)" 800 "ScLimit=28;OpponentRating=1900;DrawScore=-0.4"
-
-# Networks of human moves: the right rating, a wrong one, none. The opponent is the model's own twin: no evidence about
-# people (docs/lab/odds-model-twin.md).
-for options in "$plain" ScLimit=28; do
-    for line in "queen 1900 1900" "queen 1900 1100" "queen+knight 1500 1500" "queen+rook 1100 1100"; do
-        read -r odds rating guess <<< "$line"
-        play "$odds" "human-$rating" "$(human "$rating")" 800 "$options"
-        play "$odds" "human-$rating" "$(human "$rating")" 800 "$options;OpponentRating=$guess"
+}
+for_odds() {
+    local limit
+    cell "$1" "$2" "$3" odds-plain "$odds_network;ScLimit=1000000000"
+    for limit in $4; do
+        cell "$1" "$2" "$3" "odds-$limit" "$odds_network;ScLimit=$limit"
     done
+}
+told() {
+    local limit
+    for limit in $5; do
+        cell "$1" "$2" "$3" "odds-$limit-told-$4" "$odds_network;ScLimit=$limit;OpponentRating=$4"
+    done
+}
+
+# A queen less.
+for opponent in maia-1900 maia-1900-t1 stockfish-1350 dense-policy engine-10; do
+    usual queen $opponent 800 "28"
+    for_odds queen $opponent 800 "28"
 done
-for options in ScLimit=16 ScLimit=60; do
-    play queen human-1900 "$(human 1900)" 800 "$options;OpponentRating=1900"
-    play queen+knight human-1500 "$(human 1500)" 800 "$options;OpponentRating=1500"
+told queen maia-1900 800 1900 "28 8 16 60 200"
+told queen maia-1900-t1 800 1900 28
+told queen stockfish-1350 800 1350 28
+for opponent in maia-1900 engine-10 stockfish-1350; do
+    usual queen $opponent 800 "8 16 60 100 200"
+    for_odds queen $opponent 800 "8 16 60 100 200"
 done
 
-# Stockfish.
-queen="rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1"
-knight="rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/R1BQKBNR w KQkq - 0 1"
-for options in "$plain" ScLimit=28 ScLimit=200; do
-    against_stockfish queen "$queen" 1350 800 "$options"
-    against_stockfish knight "$knight" 1700 800 "$options"
+# A knight, a rook, two knights.
+for opponent in engine-100 stockfish-1700 maia-1900; do
+    usual knight $opponent 800 "200 28 60 100 16 8"
 done
-against_stockfish queen "$queen" 1350 800 ScLimit=16
-for options in "$plain" ScLimit=28; do
-    games=100 against_stockfish knight "$knight" 2100 5000 "$options"
+for opponent in engine-30 stockfish-1500 maia-1900; do
+    usual rook $opponent 800 "200 28 60 16 8"
 done
+for opponent in engine-30 maia-1900; do
+    usual knight+knight $opponent 800 "200 28 60 16 8"
+done
+for odds in knight rook knight+knight; do
+    told $odds maia-1900 800 1900 "28 200"
+done
+for_odds rook stockfish-1500 800 "28 200"
+for_odds knight stockfish-1700 800 "28 200"
+for_odds knight+knight engine-30 800 "28 200"
 
-# Many nodes.
-for options in "$plain" ScLimit=28 ScLimit=60; do
-    play queen engine-10 "$(few 10)" 5000 "$options"
-done
-for options in "$plain" ScLimit=28; do
-    games=200 play queen engine-10 "$(few 10)" 20000 "$options"
+# Nodes.
+for nodes in 100 3000 20000; do
+    [ $nodes != 20000 ] || games=100
+    for opponent in maia-1900 engine-10; do
+        usual queen $opponent $nodes 28
+        for_odds queen $opponent $nodes 28
+        [ $opponent = engine-10 ] || told queen $opponent $nodes 1900 28
+    done
 done
