@@ -13,7 +13,7 @@ use super::{
     state::SearchState,
     tree::{
         Full, Tree,
-        node::{Node, NodeId},
+        node::{Edge, Node, NodeId},
     },
 };
 
@@ -192,6 +192,44 @@ impl Ranking {
             self.ranks
                 .push(rank(candidate.score(), self.candidates.len()));
             self.candidates.push(candidate);
+        }
+    }
+}
+
+/// Visits that leave one position, none of whose moves was visited before, one after the other. There all Q are equal,
+/// so PUCT takes the move with the largest prior divided by one more than the visits in flight.
+#[derive(Default)]
+pub(super) struct FirstVisits {
+    /// The visits in flight to the first moves.
+    in_flight: Vec<u16>,
+}
+
+impl FirstVisits {
+    /// Begins with another position.
+    pub fn clear(&mut self) {
+        self.in_flight.clear();
+    }
+
+    /// The move that the next visit takes, by its place in `moves` (largest prior first); `None` if a visit to it is in
+    /// flight already.
+    pub fn take(&mut self, moves: &[Edge]) -> Option<usize> {
+        let share = |place: usize| {
+            let in_flight = self.in_flight.get(place).copied().unwrap_or(0);
+            moves[place].p() / (1.0 + f32::from(in_flight))
+        };
+        let candidates = 0..moves.len().min(self.in_flight.len() + 1);
+        let best = candidates
+            .rev()
+            .max_by(|&a, &b| share(a).total_cmp(&share(b)))?;
+        match self.in_flight.get_mut(best) {
+            Some(in_flight) => {
+                *in_flight = in_flight.saturating_add(1);
+                None
+            }
+            None => {
+                self.in_flight.push(1);
+                Some(best)
+            }
         }
     }
 }
@@ -381,6 +419,38 @@ pub(super) mod tests {
             .into_iter()
             .chain(busy)
             .collect()
+    }
+
+    #[test]
+    fn first_visits_take_the_moves_that_puct_takes() {
+        let (mut state, params) = searched(3000);
+        let parents = busy_nodes(&state.tree);
+        let mut compared = 0;
+        for (parent, turn) in parents {
+            for slot in 0..state.tree.node(parent).n_children {
+                let tree = &state.tree;
+                let id = tree.child_id(tree.node(parent), slot);
+                let node = *tree.node(id);
+                if node.n != 1 || node.n_children > 0 || node.n_edges < 4 {
+                    continue;
+                }
+                let moves: Vec<Edge> = tree.edges(&node).iter().collect();
+                let (mut first_visits, mut ranking) = (FirstVisits::default(), Ranking::default());
+                let mut seen = 0;
+                for _ in 0..20 {
+                    let taken = ranking
+                        .take(&mut state, &params, id, rules(turn.other()))
+                        .unwrap();
+                    let expected = (taken == seen).then_some(usize::from(taken));
+                    seen += u8::from(taken == seen);
+                    assert_eq!(first_visits.take(&moves), expected);
+                }
+                compared += 1;
+            }
+        }
+        assert!(compared > 10, "{compared}");
+        let mut none = FirstVisits::default();
+        assert_eq!(none.take(&[]), None);
     }
 
     #[test]

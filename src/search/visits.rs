@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::{
     leaf_values::LeafValues,
+    puct::FirstVisits,
     tree::{
         Full,
         edges::{EdgeRange, EdgeWriter},
@@ -154,8 +155,8 @@ pub(super) struct Visits {
     /// Whether visits that come to a position without moves go on to these moves at once, to where they would come if
     /// they were undone and repeated. The order of visits is another one then.
     pub extends: bool,
-    /// Scratch: the visits that went on to each of a position's first moves.
-    pub taken: Vec<u8>,
+    /// Scratch: the visits that went on from one position.
+    pub first_visits: FirstVisits,
 }
 
 impl Visits {
@@ -199,33 +200,20 @@ impl Visits {
     }
 
     /// Sends the visit at index `first`, which gave its position these moves (the last ones written), and those that
-    /// came there with it on to these moves as PUCT does: without visits all Q are equal, so the largest prior divided
-    /// by one more than the visits in flight decides. A visit for whose move another is in flight is to be repeated.
-    /// Returns the indices of all of them.
+    /// came there with it on to these moves, as PUCT does. A visit for whose move another is in flight is to be
+    /// repeated. Returns the indices of all of them.
     pub fn go_on(&mut self, first: usize, edges: EdgeRange) -> Range<usize> {
-        self.taken.clear();
+        self.first_visits.clear();
         let path = self.list[first].steps.clone();
         let mut end = first;
         while end < self.list.len() && (end == first || self.comes_to(&path, end)) {
             let visit = &mut self.list[end];
-            visit.state = VisitState::Expanded(edges);
             end += 1;
             let moves = self.writer.last_written();
-            let share = |place: usize| match (moves.get(place), self.taken.get(place)) {
-                (Some(edge), taken) => edge.p() / (1.0 + f32::from(taken.copied().unwrap_or(0))),
-                (None, _) => -1.0,
-            };
-            let best = (0..=self.taken.len())
-                .rev()
-                .max_by(|&a, &b| share(a).total_cmp(&share(b)));
-            let Some(place) = best.filter(|&place| place < moves.len()) else {
+            let Some(place) = self.first_visits.take(moves) else {
+                visit.state = VisitState::Expanded(edges);
                 continue;
             };
-            if let Some(taken) = self.taken.get_mut(place) {
-                *taken = taken.saturating_add(1);
-                continue;
-            }
-            self.taken.push(1);
             let start = self.steps.len();
             self.steps.extend_from_within(visit.steps.clone());
             self.steps.push(PathStep {
