@@ -9,8 +9,8 @@
 //! * `device`: nodes reached in 0.1, 0.3 and 1 s from the start position in a fresh tree, on a simulated GPU with the
 //!   batch times of an H100 and of one that is four times slower.
 //! * `selfplay`: evaluations per second and positions per batch of self-play on the simulated H100, by 2 to 16 threads.
-//! * `threads`: nodes per second and CPU second with the real processors: the built-in network as it plays, and the hash
-//!   evaluator in large batches, of which each thread has its own.
+//! * `threads`: nodes per second and CPU second with the real processors: the built-in network as it plays, and the
+//!   hash evaluator in large batches, of which each thread has its own.
 //! * `stop`: the time from the request to stop to the move, with 64 threads.
 
 #[path = "common/cpu_time.rs"]

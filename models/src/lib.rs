@@ -1,8 +1,8 @@
 //! The files of the program in which threads wait for each other, under many orders of these threads.
 //!
-//! They are compiled as they are. They use locks of `parking_lot` only, and that name means this crate here, whose locks
-//! are `shuttle`'s: it runs the threads one at a time and decides at every lock which one goes on. A thread that waits
-//! for ever is reported as a deadlock, so time limits never pass here.
+//! They are compiled as they are. They use locks of `parking_lot` only, and that name means this crate here, whose
+//! locks are `shuttle`'s: it runs the threads one at a time and decides at every lock which one goes on. A thread that
+//! waits for ever is reported as a deadlock, so time limits never pass here.
 
 #![cfg(test)]
 

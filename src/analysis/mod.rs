@@ -1,7 +1,7 @@
 //! Analysis of positions and games: what to analyse ([`input`]), the search of a position ([`position`]) and its result
 //! ([`record`]), the file of results that an interrupted analysis continues ([`results`]), test suites ([`suite`]), and
-//! reviews of whole games ([`review`]) as annotated PGN ([`annotate`]) or as a page ([`report`]). Reviews have models of
-//! the players ([`opponents`]), for traps ([`traps`]), and give each side an [`accuracy`].
+//! reviews of whole games ([`review`]) as annotated PGN ([`annotate`]) or as a page ([`report`]). Reviews have models
+//! of the players ([`opponents`]), for traps ([`traps`]), and give each side an [`accuracy`].
 
 pub mod accuracy;
 pub mod annotate;

@@ -2,8 +2,8 @@
 //! signature: a hash of every root move's visits, which is the same on every machine and changes exactly when the
 //! search behaves differently.
 //!
-//! OpenBench compares programs by their number of nodes, which node limits would make the same for all. So the signature
-//! of the other searches is the length of a last one, and the number of nodes stands for the signature.
+//! OpenBench compares programs by their number of nodes, which node limits would make the same for all. So the
+//! signature of the other searches is the length of a last one, and the number of nodes stands for the signature.
 
 use std::{sync::Arc, time::Duration};
 

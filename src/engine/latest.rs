@@ -139,8 +139,8 @@ impl<R, S> Latest<R, S> {
         self.changed.wait_until(state, deadline);
     }
 
-    /// The program is ending: work does not go on. Waits until the thread has ended, at most until the deadline. Returns
-    /// whether it has.
+    /// The program is ending: work does not go on. Waits until the thread has ended, at most until the deadline.
+    /// Returns whether it has.
     pub(super) fn close(&self, deadline: Instant) -> bool {
         let mut state = self.state.lock();
         state.is_closed = true;

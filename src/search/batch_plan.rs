@@ -1,16 +1,16 @@
 //! How many positions a batch has, by the size of the tree.
 //!
 //! The visits of a batch are selected without each other's results, and without those of the batches that are on their
-//! way: in a small tree many of them go to moves that the first results rule out. With k batches of b positions in flight
-//! in a tree of n visits, a visit is taken to be worth 1 - L * k * b / n of one that is made alone, and b positions take
-//! t(b). So the size that brings most for the time is the b with the largest
+//! way: in a small tree many of them go to moves that the first results rule out. With k batches of b positions in
+//! flight in a tree of n visits, a visit is taken to be worth 1 - L * k * b / n of one that is made alone, and b
+//! positions take t(b). So the size that brings most for the time is the b with the largest
 //!
 //! ```text
 //! b / t(b) * (1 - L * k * b / n)
 //! ```
 //!
-//! On a device for which all sizes take the same time that is k * b = n / (2 L), and on a processor, where t(b) grows as
-//! b does, the smallest size. Where no times are known, one position is in flight for every 32 visits.
+//! On a device for which all sizes take the same time that is k * b = n / (2 L), and on a processor, where t(b) grows
+//! as b does, the smallest size. Where no times are known, one position is in flight for every 32 visits.
 
 use std::ops::RangeInclusive;
 

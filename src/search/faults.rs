@@ -164,7 +164,8 @@ fn a_search_continues_with_fewer_threads_and_reports_it_once() {
 #[test]
 fn a_panic_beside_the_evaluation_ends_the_search_with_a_move() {
     for threads in [1, 4] {
-        // So many that the calling thread reports before the end, however busy the machine is. The panic ends the search.
+        // So many that the calling thread reports before the end, however busy the machine is. The panic ends the
+        // search.
         const NODES: u64 = 200_000;
         let Run { result, tree, .. } = run(Tree::default(), &HashEvaluator, threads, NODES, true);
         let found = result.err().and_then(SearchError::found).expect("a move");

@@ -1,5 +1,5 @@
-//! Inputs besides the position: the last two moves and the players' rating, in networks that predict human moves; who is
-//! to move, in networks whose value is that of games against a fallible opponent.
+//! Inputs besides the position: the last two moves and the players' rating, in networks that predict human moves; who
+//! is to move, in networks whose value is that of games against a fallible opponent.
 //!
 //! A person reacts to the last move: recaptures, answers the threat, goes on with a plan. What such a network sees of
 //! the past is the opponent's last move and the own one before it: the piece and the square where it went, the square

@@ -1,8 +1,8 @@
 //! The checkpoint file of a run. It is written beside the old one and renamed, so an incomplete file never replaces it.
 //!
-//! Format: a line of JSON (`CheckpointHeader`), then the vectors of [`Moments`] as little-endian 32-bit floats. The line
-//! has the checksum of the whole file, in which 64 zeros stand for the checksum itself; files of older versions have
-//! none.
+//! Format: a line of JSON (`CheckpointHeader`), then the vectors of [`Moments`] as little-endian 32-bit floats. The
+//! line has the checksum of the whole file, in which 64 zeros stand for the checksum itself; files of older versions
+//! have none.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};

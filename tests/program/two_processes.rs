@@ -31,8 +31,8 @@ fn has_worked(child: Child) -> bool {
     output.status.success()
 }
 
-/// Runs a job alone, in the folder `whole`. Then, in a folder for each moment, lets a second process begin at a moment of
-/// the first one, which goes on or is killed; and at last a third one finish what they have left. `check` gets the
+/// Runs a job alone, in the folder `whole`. Then, in a folder for each moment, lets a second process begin at a moment
+/// of the first one, which goes on or is killed; and at last a third one finish what they have left. `check` gets the
 /// folders of the job alone and of the three.
 fn race(job: impl Fn(&Path) -> Command, check: impl Fn(&Path, &Path)) {
     let base = tempfile::tempdir().unwrap();

@@ -9,8 +9,8 @@ use shuttle::thread;
 
 use crate::hand_over::{HandOver, Next, Owner, Turn};
 
-/// Settles and prepares packets, which are numbers of visits, two in a turn: at most `most_at_once` packets are prepared
-/// or under way at a time, as in a small tree, and the work is over after `limit` visits.
+/// Settles and prepares packets, which are numbers of visits, two in a turn: at most `most_at_once` packets are
+/// prepared or under way at a time, as in a small tree, and the work is over after `limit` visits.
 struct Counter {
     owned: AtomicUsize,
     state: Mutex<State>,
@@ -46,7 +46,8 @@ impl Owner<usize> for Counter {
     }
 }
 
-/// Runs `threads` threads with `packets` packets until `limit` packets were worked on, or until one of them ends the work.
+/// Runs `threads` threads with `packets` packets until `limit` packets were worked on, or until one of them ends the
+/// work.
 fn run(threads: usize, packets: usize, most_at_once: usize, limit: usize, ends_early: bool) {
     let counter = Arc::new(Counter {
         owned: AtomicUsize::new(0),

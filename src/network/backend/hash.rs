@@ -38,8 +38,9 @@ impl BackendFactory for Hash {
     }
 }
 
-/// The evaluator of the backend: it gets no more threads than there are processors, which compute all. More of them would
-/// only take turns, and two processors make three quarters of the nodes with eight threads (`docs/lab/driver.md`).
+/// The evaluator of the backend: it gets no more threads than there are processors, which compute all. More of them
+/// would only take turns, and two processors make three quarters of the nodes with eight threads
+/// (`docs/lab/driver.md`).
 struct OnProcessors(HashEvaluator);
 
 impl Evaluator for OnProcessors {

@@ -1,6 +1,6 @@
 //! Simulated accelerators and processors, for benchmarks and tests of searches on hardware that is not at hand: the
-//! answers of another evaluator, after the time that the simulated hardware would need. Waiting takes no processor time.
-//! There is no option that takes them.
+//! answers of another evaluator, after the time that the simulated hardware would need. Waiting takes no processor
+//! time. There is no option that takes them.
 
 use std::{
     cell::Cell,

@@ -1,9 +1,9 @@
 //! One batch from those of several threads: a GPU computes one large batch sooner than several small ones.
 //!
-//! Threads bring their batches. While fewer batches are being evaluated than the device can use at once, a thread takes all
-//! batches that wait, its own or not, and has them evaluated as one; otherwise it waits, and its batch with others'. So
-//! nothing waits for a batch to fill: batches become as large as the device is busy. Values and priors are those of the
-//! separate batches.
+//! Threads bring their batches. While fewer batches are being evaluated than the device can use at once, a thread takes
+//! all batches that wait, its own or not, and has them evaluated as one; otherwise it waits, and its batch with
+//! others'. So nothing waits for a batch to fill: batches become as large as the device is busy. Values and priors are
+//! those of the separate batches.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -46,8 +46,8 @@ impl<'a> Merged<'a> {
         }
     }
 
-    /// Evaluates a batch, together with those of other threads. Returns the number of merged batches that this thread had
-    /// evaluated meanwhile.
+    /// Evaluates a batch, together with those of other threads. Returns the number of merged batches that this thread
+    /// had evaluated meanwhile.
     ///
     /// # Errors
     /// When the evaluator fails or panics; all batches that were merged fail then.

@@ -59,8 +59,8 @@ impl NetworkConfig {
     /// What the options say about one of the networks. The opponent's network and the refiner have their default
     /// heads and encoding; the rest is as for the main network, with two exceptions. Where `Backend` is `auto` or
     /// `sparse`, the refiner is evaluated by `rten`, which needs no library, takes no memory of a GPU and gives the
-    /// same result on every call. And a human model inside the program, if it is the opponent, and the network for games
-    /// at odds, both sparse, are evaluated by `sparse`.
+    /// same result on every call. And a human model inside the program, if it is the opponent, and the network for
+    /// games at odds, both sparse, are evaluated by `sparse`.
     pub fn of(options: &Options, role: Role) -> NetworkConfig {
         let main = NetworkConfig::from(options);
         if role == Role::Main && main.weights.trim() != BUILT_IN_ODDS {

@@ -14,8 +14,8 @@ use crate::{
     options::Options,
 };
 
-/// The SHA-256 of the network that `weights` names; for a model of human players, also their rating. Of a network inside
-/// the program that holds a value only, the policy belongs to the program's version.
+/// The SHA-256 of the network that `weights` names; for a model of human players, also their rating. Of a network
+/// inside the program that holds a value only, the policy belongs to the program's version.
 ///
 /// # Errors
 /// When there is no such file.

@@ -13,7 +13,8 @@ pub const BUILT_IN_DENSE: &str = "<built in dense>";
 /// The value of `WeightsFile` that means the sparse network inside the program, made for processors and the default.
 pub const BUILT_IN_SPARSE: &str = "<built in sparse>";
 
-/// The value of `WeightsFile` that means the network inside the program that was trained on games in which it gives odds.
+/// The value of `WeightsFile` that means the network inside the program that was trained on games in which it gives
+/// odds.
 pub const BUILT_IN_ODDS: &str = "<built in odds>";
 
 /// The dense network inside the program.

@@ -1,10 +1,10 @@
-//! How the threads of a search hand each other work. Knows nothing of the tree: what a packet is and what its owner does
-//! are parameters, so that all orders of events can be tested (`docs/lab/driver.md`).
+//! How the threads of a search hand each other work. Knows nothing of the tree: what a packet is and what its owner
+//! does are parameters, so that all orders of events can be tested (`docs/lab/driver.md`).
 //!
-//! A thread that has finished a packet leaves it among the finished ones. If nobody owns the tree it becomes the owner and
-//! takes *turns*: each settles all finished packets and prepares some new ones, until all are prepared and no more have
-//! come meanwhile. Otherwise it takes the next prepared packet, and if there is none it waits. So no thread waits for the
-//! tree, only for work.
+//! A thread that has finished a packet leaves it among the finished ones. If nobody owns the tree it becomes the owner
+//! and takes *turns*: each settles all finished packets and prepares some new ones, until all are prepared and no more
+//! have come meanwhile. Otherwise it takes the next prepared packet, and if there is none it waits. So no thread waits
+//! for the tree, only for work.
 
 use std::{
     collections::VecDeque,
@@ -16,8 +16,8 @@ use std::{
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-/// How long a thread waits before it takes another turn if nothing could be prepared and nothing is under way: then only
-/// a limit of time can end the search.
+/// How long a thread waits before it takes another turn if nothing could be prepared and nothing is under way: then
+/// only a limit of time can end the search.
 const RETRY: Duration = Duration::from_micros(50);
 
 /// Looks for a prepared packet before a thread without work sleeps: some 20 µs, as long as a turn may take. Waking a

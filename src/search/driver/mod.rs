@@ -1,6 +1,6 @@
-//! Runs one search on one tree: with one thread ([`single`]) or several ([`pipeline`]). The calling thread is one of the
-//! workers and reports progress between its batches: waking a separate reporting thread would cost milliseconds on a busy
-//! machine.
+//! Runs one search on one tree: with one thread ([`single`]) or several ([`pipeline`]). The calling thread is one of
+//! the workers and reports progress between its batches: waking a separate reporting thread would cost milliseconds on
+//! a busy machine.
 
 mod hand_over;
 mod pipeline;

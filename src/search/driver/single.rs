@@ -1,5 +1,5 @@
-//! One thread: it gathers a batch, has it evaluated and backs it up, again and again. With the same seed every search is
-//! the same.
+//! One thread: it gathers a batch, has it evaluated and backs it up, again and again. With the same seed every search
+//! is the same.
 
 use std::time::Duration;
 
@@ -37,8 +37,8 @@ impl Search<'_> {
         }
     }
 
-    /// Fills the batch and has it evaluated. The lock is held for the selection only, so that a panic in everything else,
-    /// networks and their libraries above all, leaves the tree whole.
+    /// Fills the batch and has it evaluated. The lock is held for the selection only, so that a panic in everything
+    /// else, networks and their libraries above all, leaves the tree whole.
     fn make_batch<'s>(
         &'s self,
         mut shared: MutexGuard<'s, Shared>,

@@ -21,7 +21,8 @@ const MAX_SHARED_RULE50: u32 = 40;
 const MIN_SHARED_VISITS: u32 = 2;
 
 /// Number of neighbouring places that a position may have. A table that may still grow loses nothing: which of two
-/// positions stays must not depend on their keys, or the result of a search would change with the colours of a position.
+/// positions stays must not depend on their keys, or the result of a search would change with the colours of a
+/// position.
 const PLACES: usize = 16;
 
 /// Maximum number of entries: 384 MB.
@@ -46,8 +47,8 @@ struct Entry {
     m: f32,
 }
 
-/// The table. Each position has one of a few neighbouring places; when those are full, which happens only at the table's
-/// maximum size, the one with the fewest visits gives way.
+/// The table. Each position has one of a few neighbouring places; when those are full, which happens only at the
+/// table's maximum size, the one with the fewest visits gives way.
 #[derive(Clone, Debug)]
 pub struct SharedValues {
     entries: Vec<Entry>,

@@ -96,8 +96,9 @@ const LARGE_CONVOLUTION_SIZES: [usize; 2] = [32, 256];
 /// From this size on a model is large, in bytes.
 const LARGE_MODEL: usize = 128 << 20;
 
-/// The forms of a graph from fast to proven: the first that works and agrees with the last one is taken. Captured graphs
-/// are not among them until they have run on a card: an error inside CUDA that ends the program leaves no other choice.
+/// The forms of a graph from fast to proven: the first that works and agrees with the last one is taken. Captured
+/// graphs are not among them until they have run on a card: an error inside CUDA that ends the program leaves no other
+/// choice.
 const DEFAULT_FORMS: [GraphForm; 2] = [GraphForm::Fused, GraphForm::Plain];
 
 /// From so many filters on, convolutions are faster with channels last: by 17 to 25 % on an H100; with 64 they are not.
