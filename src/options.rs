@@ -13,6 +13,7 @@ pub mod layers;
 pub mod lc0;
 #[macro_use]
 mod macros;
+mod ratio_schedule;
 mod row;
 pub mod time_manager;
 
@@ -24,6 +25,7 @@ pub use self::{
         ScSampling, ScoreType,
     },
     kinds::OptionKind,
+    ratio_schedule::RatioSchedule,
     row::{Effect, Invalidates, OptionError, OptionRow, Scope},
 };
 use self::{
@@ -135,8 +137,9 @@ options! {
         nps_limit:                          f32 [0.0, 1000000.0]          = 0.0;
 
     // Network.
-    /// Network file: lc0 format (.pb or .pb.gz) or ONNX. `<built in>`, `<built in dense>` and `<built in odds>` (for games
-    /// in which the engine gives odds) are networks inside the program, `<autodiscover>` is the newest network file found.
+    /// Network file: lc0 format (.pb or .pb.gz) or ONNX. `<built in>`, `<built in dense>` and `<built in odds>` (for
+    /// games in which the engine gives odds) are networks inside the program, `<autodiscover>` is the newest network
+    /// file found.
     "WeightsFile"                         "weights" 'w'                   [network weights, drops Network]
         weights_file:                       String                        = "<built in>";
     /// Backend that evaluates the network: {backends}.
@@ -234,6 +237,15 @@ options! {
     /// that lags its share most, which has less variance.
     "ScSampling"                          "sc-sampling"                   [search play, drops Tree]
         sc_sampling:                        ScSampling                    = ScSampling::Thompson;
+    /// Search-contempt: share of a frozen node's visits that draw a reply; the others search on for the best one. 1 is
+    /// pure search-contempt.
+    "HybridSamplingRatio"                 "hybrid-sampling-ratio"         [search play, drops Tree, hidden]
+        hybrid_sampling_ratio:              f32 [0.0, 1.0]                = 1.0;
+    /// Search-contempt: HybridSamplingRatio by the visits of the frozen node, in the form "1000:0.5 8000:0.9". The
+    /// ratio is linear between these points, and constant before the first and after the last. Empty applies
+    /// HybridSamplingRatio at any number of visits.
+    "HybridRatioSchedule"                 "hybrid-ratio-schedule"         [search play, drops Tree, hidden]
+        hybrid_ratio_schedule:              RatioSchedule                 = RatioSchedule::default();
     /// The side whose opponent search-contempt models and to which Contempt applies: play is the side to move at the
     /// root, white_side_analysis White, black_side_analysis Black, disable neither.
     "ContemptMode"                        "contempt-mode"                 [search play]
@@ -512,8 +524,8 @@ options! {
     "UCI_ShowMovesLeft"                   "show-movesleft"                [report output, only uci]
         show_moves_left:                    bool                          = false;
     /// With search-contempt, the engine reports at the end of a search the value of each line against best replies,
-    /// too, and by how much its practical value is higher. The report is omitted if it would take more than a quarter of the
-    /// time for the move.
+    /// too, and by how much its practical value is higher. The report is omitted if it would take more than a quarter
+    /// of the time for the move.
     "ShowObjective"                       "show-objective"                [search output]
         show_objective:                     bool                          = false;
     /// The engine reports statistics of every move at the end of a search.

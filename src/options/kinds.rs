@@ -1,8 +1,7 @@
 //! The types of option values, and how they are read and written.
 
 use super::{
-    contempt::ContemptList,
-    time_manager::{TimeManagerChoice, TimeManagerError},
+    contempt::ContemptList, ratio_schedule::RatioSchedule, time_manager::TimeManagerChoice,
 };
 
 /// How UCI writes an empty text.
@@ -117,27 +116,20 @@ impl Setting for String {
     }
 }
 
-impl Setting for TimeManagerChoice {
-    fn parse(text: &str, _: OptionKind) -> Option<TimeManagerChoice> {
-        text.parse().ok()
-    }
-    fn show(&self) -> String {
-        self.to_string()
-    }
-    fn fault(text: &str) -> Option<String> {
-        let error: TimeManagerError = text.parse::<TimeManagerChoice>().err()?;
-        Some(error.to_string())
-    }
+macro_rules! parsed_setting {
+    ($($t:ty),*) => {$(
+        impl Setting for $t {
+            fn parse(text: &str, _: OptionKind) -> Option<$t> {
+                unless_empty(text).parse().ok()
+            }
+            fn show(&self) -> String {
+                self.to_string()
+            }
+            fn fault(text: &str) -> Option<String> {
+                Some(text.parse::<$t>().err()?.to_string())
+            }
+        }
+    )*};
 }
 
-impl Setting for ContemptList {
-    fn parse(text: &str, _: OptionKind) -> Option<ContemptList> {
-        unless_empty(text).parse().ok()
-    }
-    fn show(&self) -> String {
-        self.to_string()
-    }
-    fn fault(text: &str) -> Option<String> {
-        Some(text.parse::<ContemptList>().err()?.to_string())
-    }
-}
+parsed_setting!(TimeManagerChoice, ContemptList, RatioSchedule);

@@ -20,6 +20,13 @@ const ONLY_IN_LC0: &[(&str, &str)] = &[
     ("ThreadIdlingThreshold", "thread-idling-threshold"),
     ("SearchSpinBackoff", "search-spin-backoff"),
     ("GarbageCollectionDelay", "garbage-collection-delay"),
+    // Of the hybrid search-contempt (lc0's pull request 2371); HybridRatioSchedule can express these functions.
+    ("HybridRatioMode", "hybrid-ratio-mode"),
+    ("HybridMinRatio", "hybrid-min-ratio"),
+    ("HybridMaxRatio", "hybrid-max-ratio"),
+    ("HybridScalingFactor", "hybrid-scaling-factor"),
+    ("HybridShapeParam1", "hybrid-shape-param1"),
+    ("HybridShapeParam2", "hybrid-shape-param2"),
 ];
 
 /// Flags that lc0 has renamed: the old and the new name.

@@ -23,6 +23,9 @@ macro_rules! kind {
     (ContemptList) => {
         OptionKind::Text
     };
+    (RatioSchedule) => {
+        OptionKind::Text
+    };
     (f32, $min:literal, $max:literal) => {
         OptionKind::Float {
             min: $min as f64,
@@ -151,6 +154,13 @@ macro_rules! search_option {
         $(#[doc = $help])+
         #[inline]
         pub fn $field(&self) -> &ContemptList {
+            &self.0.$field
+        }
+    };
+    (search, $field:ident: RatioSchedule, $(#[doc = $help:literal])+) => {
+        $(#[doc = $help])+
+        #[inline]
+        pub fn $field(&self) -> &RatioSchedule {
             &self.0.$field
         }
     };

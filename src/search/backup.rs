@@ -156,7 +156,7 @@ fn cancel(tree: &mut Tree, path: &[NodeId], steps: &[PathStep]) {
         tree.node_mut(id).in_flight -= 1;
     }
     for (&id, step) in path.iter().zip(steps) {
-        tree.settle_reply(id, step.slot, step.drawn, VisitEnd::Cancelled);
+        tree.settle_reply(id, step.slot, step.chosen, VisitEnd::Cancelled);
     }
     // This visit may have been the last one in flight, so that the node freezes now.
     for (depth, &id) in path.iter().enumerate() {
@@ -292,7 +292,7 @@ fn back_up_by(
             correction.apply(node);
         }
         if let Some(step) = steps.get(depth) {
-            tree.settle_reply(id, step.slot, step.drawn, VisitEnd::Completed);
+            tree.settle_reply(id, step.slot, step.chosen, VisitEnd::Completed);
         }
         tree.freeze_if_due(id, depth);
         if is_root {
@@ -322,6 +322,7 @@ mod tests {
         network::Value,
         options::Options,
         search::{
+            search_contempt::ChosenBy,
             tree::node::{Bounds, Origin, tests::node},
             visits::Visit,
         },
@@ -358,7 +359,7 @@ mod tests {
             }
             let step = |slot, m| PathStep {
                 slot,
-                drawn: false,
+                chosen: ChosenBy::Search,
                 m,
             };
             let mut state = SearchState {

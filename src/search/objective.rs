@@ -258,7 +258,7 @@ mod tests {
         chess::History,
         options::{Options, ScSampling},
         search::{
-            search_contempt::Rule,
+            search_contempt::{DrawRatio, Rule},
             tree::node::{Bounds, Origin},
         },
     };
@@ -280,6 +280,7 @@ mod tests {
             limit: 6,
             temperature: 1.0,
             sampling: ScSampling::Thompson,
+            draws: DrawRatio::ALL,
         };
         let mut tree = Tree::new(History::default(), Some(rule));
         let root = tree.root();

@@ -17,11 +17,16 @@
 //! replies with small subtrees, where collisions are frequent, would be visited too rarely. Draws of a reply that has
 //! collided in the same gathering are deferred at once, without a visit. If a node has too many deferred draws,
 //! further visits to it are collisions until some have been carried out.
+//!
+//! # Hybrid
+//! With a `HybridSamplingRatio` below 1 some visits to a frozen node search as at any other node (PUCT over all of its
+//! visits), so that a reply which was overlooked before the freeze is found after all. Each visit is drawn or searched
+//! by chance. Searched visits do not change the frozen counts; stratified draws do not make up for them either.
 
-use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, rngs::Xoshiro256PlusPlus};
 use shakmaty::Color;
 
-pub use super::tree::records::{ReplyRecord, ReplyRecords, Rule};
+pub use super::tree::records::{DrawRatio, ReplyRecord, ReplyRecords, Rule};
 use super::tree::{
     Tree,
     node::{Node, NodeId},
@@ -32,8 +37,8 @@ use crate::{options::ScSampling, random::weighted_index};
 /// The action of a node on a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
-    /// Search for the best move.
-    Search,
+    /// Search for the best move; the visit is to be marked in this way.
+    Search(ChosenBy),
     /// Reply with the child in this slot.
     Draw(u8),
     /// Too many draws are deferred because their children are busy: the visit is a collision.
@@ -73,7 +78,8 @@ impl ReplyRecord {
     fn draw_stratified(&self, children: &[Node]) -> u8 {
         let drawn = |slot: usize| {
             let child = &children[slot];
-            f64::from(child.n + child.in_flight) - f64::from(self.shares[slot].count)
+            let share = &self.shares[slot];
+            f64::from(child.n + child.in_flight) - f64::from(share.count + share.searched)
         };
         let all: f64 = (0..self.shares.len()).map(drawn).sum::<f64>() + 1.0;
         let mut best = (f64::NEG_INFINITY, 0);
@@ -85,6 +91,17 @@ impl ReplyRecord {
         }
         best.1
     }
+}
+
+/// How the child of a visit was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChosenBy {
+    /// PUCT.
+    Search,
+    /// PUCT, at a frozen node.
+    SearchFrozen,
+    /// A draw by the frozen counts.
+    Draw,
 }
 
 /// How a visit from a node to a child ended.
@@ -102,7 +119,7 @@ impl Tree {
     pub(super) fn reply(&mut self, id: NodeId, turn: Color, rng: &mut Xoshiro256PlusPlus) -> Reply {
         match &self.rule {
             Some(rule) if turn == rule.side && id != self.root => self.opponent_reply(id, rng),
-            _ => Reply::Search,
+            _ => Reply::Search(ChosenBy::Search),
         }
     }
 
@@ -115,7 +132,7 @@ impl Tree {
 
     fn opponent_reply(&mut self, id: NodeId, rng: &mut Xoshiro256PlusPlus) -> Reply {
         let Some(rule) = &self.rule else {
-            return Reply::Search;
+            return Reply::Search(ChosenBy::Search);
         };
         let (limit, sampling) = (rule.limit, rule.sampling);
         let node = self.node(id);
@@ -123,7 +140,7 @@ impl Tree {
             // No child has visits that did not pass through here, and this visit has not reached a child yet: the
             // exact sum need not be computed below the limit.
             if self.is_below_limit(id) {
-                return Reply::Search;
+                return Reply::Search(ChosenBy::Search);
             }
             let started: u32 = self
                 .children(node)
@@ -131,14 +148,18 @@ impl Tree {
                 .map(|child| child.n + child.in_flight)
                 .sum();
             if started < limit {
-                return Reply::Search;
+                return Reply::Search(ChosenBy::Search);
             }
             self.make_record(id);
         }
         let node = *self.node(id);
         let gathering = self.records.gathering();
         if !self.records.get(node.edges).is_full() {
-            return Reply::Search;
+            return Reply::Search(ChosenBy::Search);
+        }
+        let ratio = self.rule.as_ref().map_or(1.0, |rule| rule.draws.at(node.n));
+        if ratio < 1.0 && rng.random::<f32>() >= ratio {
+            return Reply::Search(ChosenBy::SearchFrozen);
         }
         match sampling {
             ScSampling::Thompson => {
@@ -160,11 +181,24 @@ impl Tree {
         }
     }
 
-    /// Counts a PUCT visit to `slot`, chosen while a record is open again after a collision.
+    /// Counts a PUCT visit to `slot` of a node with a record: one that is open again after a collision, or frozen.
     #[inline]
-    pub(super) fn count_reply(&mut self, id: NodeId, slot: u8) {
+    pub(super) fn count_reply(&mut self, id: NodeId, slot: u8, chosen: ChosenBy) {
         if self.rule.is_some() && self.node(id).has_record() {
-            self.count_recorded_reply(id, slot);
+            match chosen {
+                ChosenBy::Draw => {}
+                ChosenBy::Search => self.count_recorded_reply(id, slot),
+                ChosenBy::SearchFrozen => self.count_searched(id, slot, 1),
+            }
+        }
+    }
+
+    /// Changes the number of visits to `slot` that searched after the freeze. A child that came later has no share.
+    fn count_searched(&mut self, id: NodeId, slot: u8, change: i32) {
+        let node = *self.node(id);
+        let record = self.records.get_mut(node.edges);
+        if let Some(share) = record.shares.get_mut(usize::from(slot)) {
+            share.searched = share.searched.saturating_add_signed(change);
         }
     }
 
@@ -188,16 +222,21 @@ impl Tree {
         }
     }
 
-    /// Completes or cancels a visit from node `id` to the child in `slot`; `drawn` means that search-contempt drew
-    /// it.
+    /// Completes or cancels a visit from node `id` to the child in `slot`.
     #[inline]
-    pub(super) fn settle_reply(&mut self, id: NodeId, slot: u8, drawn: bool, end: VisitEnd) {
+    pub(super) fn settle_reply(&mut self, id: NodeId, slot: u8, chosen: ChosenBy, end: VisitEnd) {
         if self.rule.is_some() && self.node(id).has_record() {
-            self.settle_recorded_reply(id, slot, drawn, end);
+            self.settle_recorded_reply(id, slot, chosen, end);
         }
     }
 
-    fn settle_recorded_reply(&mut self, id: NodeId, slot: u8, drawn: bool, end: VisitEnd) {
+    fn settle_recorded_reply(&mut self, id: NodeId, slot: u8, chosen: ChosenBy, end: VisitEnd) {
+        if chosen == ChosenBy::SearchFrozen {
+            if end == VisitEnd::Cancelled {
+                self.count_searched(id, slot, -1);
+            }
+            return;
+        }
         let node = *self.node(id);
         let is_thompson = self
             .rule
@@ -206,7 +245,7 @@ impl Tree {
         let temperature = self.rule.as_ref().map_or(1.0, |rule| rule.temperature);
         let record = self.records.get_mut(node.edges);
         let share = &mut record.shares[usize::from(slot)];
-        match (drawn, end) {
+        match (chosen == ChosenBy::Draw, end) {
             (true, VisitEnd::Completed) => {}
             (true, VisitEnd::Cancelled) if is_thompson => {
                 share.deferred_draws += 1;
@@ -248,9 +287,8 @@ impl Tree {
     }
 
     fn make_record(&mut self, id: NodeId) {
-        let Some(rule) = self.rule.clone() else {
-            return;
-        };
+        let Some(rule) = &self.rule else { return };
+        let (limit, side, temperature) = (rule.limit, rule.side, rule.temperature);
         let node = *self.node(id);
         let children = self.children(&node);
         let shares: Vec<Share> = children
@@ -262,15 +300,15 @@ impl Tree {
             .collect();
         let mut record = ReplyRecord {
             edges: node.edges,
-            limit: rule.limit,
-            side: rule.side,
+            limit,
+            side,
             total: shares.iter().map(|share| share.count).sum(),
             pending: children.iter().map(|child| child.in_flight).sum(),
             shares,
             deferred_draws: 0,
         };
-        debug_assert_eq!(record.total, rule.limit);
-        record.update_weights(rule.temperature);
+        debug_assert_eq!(record.total, limit);
+        record.update_weights(temperature);
         let index = self.records.push(record);
         let node = self.node_mut(id);
         node.edges = index;

@@ -19,7 +19,7 @@ use super::{
     backup,
     params::SearchParams,
     puct::{self, PlyRules, Ranking},
-    search_contempt::Reply,
+    search_contempt::{ChosenBy, Reply},
     state::SearchState,
     tree::{Full, Tree, node::NodeId},
     visits::{PathStep, Visit, VisitState, Visits},
@@ -301,13 +301,13 @@ impl Descent {
 
     /// Advances the only visit at a node by one move. If it is blocked it stays where it is.
     fn select_one(&mut self, ply: &mut SelectionAt<'_, '_>, group: Group) -> Result<(), Full> {
-        let (slot, drawn) = match ply.reply(group.id) {
-            Reply::Draw(slot) => (slot, true),
-            Reply::Search => (ply.best_move(group.id)?, false),
+        let (slot, chosen) = match ply.reply(group.id) {
+            Reply::Draw(slot) => (slot, ChosenBy::Draw),
+            Reply::Search(chosen) => (ply.best_move(group.id)?, chosen),
             Reply::Blocked => return Ok(()),
         };
         let head = &mut self.heads[group.visits.start];
-        let link = step_down(ply.tree(), group.id, slot, drawn, *head);
+        let link = step_down(ply.tree(), group.id, slot, chosen, *head);
         *head = self.links.len() as u32;
         self.links.push(link);
         let id = link.id;
@@ -326,10 +326,10 @@ impl Descent {
         for index in group.visits.clone() {
             let head = self.heads[index];
             let choice = match ply.reply(id) {
-                Reply::Draw(slot) => Some((slot, true)),
+                Reply::Draw(slot) => Some((slot, ChosenBy::Draw)),
                 Reply::Blocked => None,
-                Reply::Search => match ply.next_move(&mut self.ranking, id) {
-                    Ok(slot) => Some((slot, false)),
+                Reply::Search(chosen) => match ply.next_move(&mut self.ranking, id) {
+                    Ok(slot) => Some((slot, chosen)),
                     Err(full) => {
                         result = Err(full);
                         None
@@ -338,8 +338,8 @@ impl Descent {
             };
             self.choices.push(match choice {
                 None => Choice::stay(head),
-                Some((slot, drawn)) => {
-                    let link = step_down(ply.tree(), id, slot, drawn, head);
+                Some((slot, chosen)) => {
+                    let link = step_down(ply.tree(), id, slot, chosen, head);
                     self.links.push(link);
                     Choice::go(slot, self.links.len() - 1)
                 }
@@ -431,7 +431,10 @@ impl Descent {
 
     /// Marks the drawn replies on a collision's path as blocked for this gathering.
     fn note_collision(&self, tree: &mut Tree, head: u32) {
-        for link in self.links_back(head).filter(|link| link.step.drawn) {
+        for link in self
+            .links_back(head)
+            .filter(|link| link.step.chosen == ChosenBy::Draw)
+        {
             let parent = self.links.get(link.previous as usize);
             let id = parent.map_or(tree.root, |parent| parent.id);
             tree.note_collision(id, link.step.slot);
@@ -468,15 +471,13 @@ impl Descent {
 }
 
 /// Marks a visit in flight at a child.
-fn step_down(tree: &mut Tree, id: NodeId, slot: u8, drawn: bool, head: u32) -> Link {
-    if !drawn {
-        tree.count_reply(id, slot);
-    }
+fn step_down(tree: &mut Tree, id: NodeId, slot: u8, chosen: ChosenBy, head: u32) -> Link {
+    tree.count_reply(id, slot, chosen);
     let child_id = tree.child_id(tree.node(id), slot);
     let child = tree.node_mut(child_id);
     child.in_flight += 1;
     let (edge, is_claimed) = (child.edge, child.n == 0 && child.in_flight > 1);
-    if drawn && is_claimed {
+    if chosen == ChosenBy::Draw && is_claimed {
         tree.note_collision(id, slot);
     }
     Link {
@@ -484,7 +485,7 @@ fn step_down(tree: &mut Tree, id: NodeId, slot: u8, drawn: bool, head: u32) -> L
         id: child_id,
         step: PathStep {
             slot,
-            drawn,
+            chosen,
             m: tree.edges(tree.node(id)).at(edge).m(),
         },
     }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::{
     leaf_values::LeafValues,
     puct::FirstVisits,
+    search_contempt::ChosenBy,
     tree::{
         Full,
         edges::{EdgeRange, EdgeWriter},
@@ -21,8 +22,8 @@ use crate::{
 pub(super) struct PathStep {
     /// The child's slot, which stays valid while the child's id may change.
     pub slot: u8,
-    /// Whether search-contempt drew the move.
-    pub drawn: bool,
+    /// How the move was chosen.
+    pub chosen: ChosenBy,
     /// The move.
     pub m: PackedMove,
 }

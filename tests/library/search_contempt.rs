@@ -125,6 +125,64 @@ fn the_default_limit_is_plain_puct_bit_for_bit() {
 }
 
 #[test]
+fn no_draws_are_plain_puct_and_all_draws_are_search_contempt() {
+    let run = |sc_limit, settings: &[(&str, &str)], minibatch| {
+        let mut setup = setup(sc_limit, 1, minibatch);
+        for (name, value) in settings {
+            setup.options.set(name, value).unwrap();
+        }
+        setup.search(&position("startpos"), 5000);
+        setup.visits()
+    };
+    let (ratio, schedule) = ("HybridSamplingRatio", "HybridRatioSchedule");
+    for minibatch in [1, 32] {
+        let (plain, pure) = (run(1_000_000_000, &[], minibatch), run(20, &[], minibatch));
+        assert_ne!(plain, pure);
+        assert_eq!(run(20, &[(ratio, "1")], minibatch), pure);
+        assert_eq!(run(20, &[(ratio, "0"), (schedule, "5:1")], minibatch), pure);
+    }
+    // In batches the frozen nodes' limit of visits in flight is another one.
+    assert_eq!(run(20, &[(ratio, "0")], 1), run(1_000_000_000, &[], 1));
+    assert_eq!(
+        run(20, &[(schedule, "1:0 90000:0")], 1),
+        run(1_000_000_000, &[], 1)
+    );
+}
+
+#[test]
+fn the_hybrid_ratio_is_the_share_of_draws_at_every_batch_size() {
+    for sampling in [ScSampling::Thompson, ScSampling::Stratified] {
+        for (threads, minibatch) in [(1, 1), (1, 64), (3, 32)] {
+            let mut setup = setup(28, threads, minibatch);
+            setup.options.sc_sampling = sampling;
+            setup.options.set("HybridSamplingRatio", "0.7").unwrap();
+            setup.search(&position("startpos"), 40_000);
+            assert!(assert_frozen_exactly(&setup, 28, Color::Black) > 0);
+            let tree = setup.tree.lock();
+            let (mut drawn, mut searched) = (0, 0);
+            tree.for_each(|node, _| {
+                let Some(record) = tree.record(node).filter(|record| record.is_final()) else {
+                    return;
+                };
+                let visits: Vec<u32> = tree.children(node).iter().map(|child| child.n).collect();
+                // Children that are not in the record were found by searching.
+                let (known, new) = visits.split_at(record.shares.len());
+                let more: u32 = record.shares.iter().map(|share| share.searched).sum();
+                let all: u32 = known.iter().sum();
+                searched += more + new.iter().sum::<u32>();
+                drawn += all - record.limit - more;
+            });
+            let share = f64::from(drawn) / f64::from(drawn + searched);
+            assert!(drawn + searched > 5000, "{drawn} + {searched}");
+            assert!(
+                (share - 0.7).abs() < 0.05,
+                "{sampling:?}, {minibatch}: {share}"
+            );
+        }
+    }
+}
+
+#[test]
 fn changing_side_limit_or_temperature_drops_the_tree_and_stepping_two_plies_keeps_it() {
     let mut game = position("startpos");
     let mut setup = setup(30, 1, 16);
@@ -136,6 +194,9 @@ fn changing_side_limit_or_temperature_drops_the_tree_and_stepping_two_plies_keep
     setup.search(&game, 5000);
     assert_frozen_exactly(&setup, 30, Color::Black);
     setup.options.sc_limit = 31;
+    assert_eq!(nodes(&setup), 2);
+    setup.search(&game, 5000);
+    setup.options.hybrid_sampling_ratio = 0.8;
     assert_eq!(nodes(&setup), 2);
     setup.contempt_side = Some(Color::Black);
     assert_eq!(nodes(&setup), 2);

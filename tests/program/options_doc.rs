@@ -19,7 +19,7 @@ const BEGIN_OWN: &str = "<!-- own options: written by tests/program/options_doc.
 const END_OWN: &str = "<!-- end of own options -->\n";
 
 /// The number of lc0's options, so that a missing row is noticed.
-const LC0_OPTIONS: usize = 96;
+const LC0_OPTIONS: usize = 104;
 
 fn page_path() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/options.md")

@@ -5,7 +5,7 @@
 
 use shakmaty::Color;
 
-use crate::options::{ScSampling, SearchOptions};
+use crate::options::{RatioSchedule, ScSampling, SearchOptions};
 
 /// Which nodes freeze, when, and how replies are drawn afterwards.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +18,30 @@ pub struct Rule {
     pub temperature: f32,
     /// How draws are made.
     pub sampling: ScSampling,
+    /// Which of the visits draw.
+    pub draws: DrawRatio,
+}
+
+/// The share of a frozen node's visits that draw a reply; the others search.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DrawRatio {
+    /// Without a schedule.
+    pub constant: f32,
+    /// By the visits of the node.
+    pub schedule: RatioSchedule,
+}
+
+impl DrawRatio {
+    /// All visits draw.
+    pub const ALL: DrawRatio = DrawRatio {
+        constant: 1.0,
+        schedule: RatioSchedule::EMPTY,
+    };
+
+    /// The share at a node with this number of visits.
+    pub fn at(&self, visits: u32) -> f32 {
+        self.schedule.at(visits).unwrap_or(self.constant)
+    }
 }
 
 impl Rule {
@@ -37,6 +61,10 @@ impl Rule {
             limit: options.sc_limit().unsigned_abs(),
             temperature: options.sc_temperature(),
             sampling: options.sc_sampling(),
+            draws: DrawRatio {
+                constant: options.hybrid_sampling_ratio(),
+                schedule: options.hybrid_ratio_schedule().clone(),
+            },
         })
     }
 }
@@ -46,6 +74,8 @@ impl Rule {
 pub struct Share {
     /// Visits of the child when the node froze.
     pub count: u32,
+    /// Visits that searched after the freeze (see [`DrawRatio`]).
+    pub searched: u32,
     /// Draws that were deferred because of collisions.
     pub deferred_draws: u32,
     /// The gathering in which a visit to this child last collided.
